@@ -1,0 +1,39 @@
+"""What the loop needs of a model: `Provider.stream`. The Anthropic provider stands in `anthropic_provider.py`."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from cellwright.events import Retrying, TextDelta, ThinkingDelta, ToolInputDelta, TurnEnd
+
+ProviderEvent = TextDelta | ThinkingDelta | ToolInputDelta | Retrying | TurnEnd
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One request to the model. What a session has once and what only grows is kept as encoded JSON (UTF-8 bytes).
+
+    `system` and `tools` are JSON arrays as the session's header holds them (`system` ends with the 1 h cache breakpoint);
+    `messages` are the session's messages, one JSON object each, never changed once they are there.
+    `effort` None leaves the model's default; `output_format` is the API's `output_config.format`.
+    """
+
+    model: str
+    system: bytes
+    tools: bytes
+    messages: Sequence[bytes]
+    max_tokens: int
+    effort: str | None = None
+    output_format: Mapping[str, Any] | None = None
+
+
+class Provider(Protocol):
+    """Anything that turns a request into events.
+
+    Deltas as they come, `Retrying` when the turn starts over (what streamed before is void), then exactly one `TurnEnd`.
+    What cannot be retried is raised as `ApiError`. Closing the iterator or cancelling the task closes the connection.
+    """
+
+    def stream(self, request: Request) -> AsyncIterator[ProviderEvent]: ...

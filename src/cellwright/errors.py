@@ -1,0 +1,82 @@
+"""The errors a user of Cellwright meets, and the one set of codes that names them.
+
+There are three kinds of errors, by who can act on them:
+
+    CellwrightError            the user reads it: what is wrong, and what to do
+    └── ApiError               … and it came from the Messages API or the way to it
+    ToolError                  Claude reads it (`cellwright.agent.tool`)
+    anything else              a bug of ours: it keeps its traceback
+
+The codes are shared by the terminal, JSON lines, cells and the server, so that a program can branch on them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any
+
+
+class ErrorCode(StrEnum):
+    """Machine-readable names of everything that can go wrong."""
+
+    API_KEY_MISSING = "API_KEY_MISSING"
+    API_KEY_INVALID = "API_KEY_INVALID"
+    API_RATE_LIMITED = "API_RATE_LIMITED"
+    API_OVERLOADED = "API_OVERLOADED"
+    API_NETWORK_ERROR = "API_NETWORK_ERROR"
+    API_REQUEST_INVALID = "API_REQUEST_INVALID"
+    CONTEXT_TOO_LONG = "CONTEXT_TOO_LONG"
+    INVALID_PARAMETERS = "INVALID_PARAMETERS"
+    TOOL_NOT_FOUND = "TOOL_NOT_FOUND"
+    PERMISSION_DENIED = "PERMISSION_DENIED"
+    EXECUTION_TIMEOUT = "EXECUTION_TIMEOUT"
+    EXECUTION_ERROR = "EXECUTION_ERROR"
+    RATE_LIMIT_EXCEEDED = "RATE_LIMIT_EXCEEDED"
+    MEMORY_LIMIT_EXCEEDED = "MEMORY_LIMIT_EXCEEDED"
+    FILE_NOT_FOUND = "FILE_NOT_FOUND"
+    FILE_ACCESS_ERROR = "FILE_ACCESS_ERROR"
+    FILE_PATH_INVALID = "FILE_PATH_INVALID"
+    SEARCH_SERVICE_ERROR = "SEARCH_SERVICE_ERROR"
+    SESSION_NOT_FOUND = "SESSION_NOT_FOUND"
+    SESSION_CORRUPTED = "SESSION_CORRUPTED"
+    CONFIG_INVALID = "CONFIG_INVALID"
+    CONFIG_PARSE_ERROR = "CONFIG_PARSE_ERROR"
+    INTERRUPTED = "INTERRUPTED"
+    BUDGET_EXCEEDED = "BUDGET_EXCEEDED"
+    MAX_TURNS_REACHED = "MAX_TURNS_REACHED"
+    REFUSED = "REFUSED"
+
+
+class CellwrightError(Exception):
+    """Something the user can act on: `code` for programs, `message` for people."""
+
+    def __init__(
+        self,
+        code: ErrorCode,
+        message: str,
+        *,
+        details: Mapping[str, Any] | None = None,
+        recoverable: bool = False,
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.details = dict(details or {})
+        self.recoverable = recoverable
+
+    def __str__(self) -> str:
+        return f"{self.code}: {self.message}"
+
+    def to_json(self) -> dict[str, Any]:
+        """The form that events and JSON lines carry."""
+        return {
+            "code": str(self.code),
+            "message": self.message,
+            "details": self.details,
+            "recoverable": self.recoverable,
+        }
+
+
+class ApiError(CellwrightError):
+    """The Messages API, or the way to it, failed for good (after what `retry.py` tried)."""

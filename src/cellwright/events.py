@@ -1,0 +1,268 @@
+"""What happens in a run, as one closed union of small frozen events.
+
+Every face (cell, sidebar, terminal, JSON lines) is a projection of one ordered log of these. Payloads are the Messages
+API's own JSON: content blocks, `usage`, `tool_use`. An event gets its session-wide sequence number and its time once,
+when `EventLog.emit` admits it; before that `seq` is 0.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Json = Mapping[str, Any]
+ToolStatus = Literal["success", "error", "timeout", "denied", "interrupted"]
+AnsweredBy = Literal["widget", "sidebar", "input", "policy", "callback", "terminal"]
+
+
+@dataclass(frozen=True, slots=True)
+class Logged:
+    """What every event has: its place in the session's log and the time it happened (seconds since the epoch)."""
+
+    seq: int = field(default=0, kw_only=True, compare=False, repr=False)
+    at: float = field(default=0.0, kw_only=True, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class UserPrompt(Logged):
+    """The user's prompt was put into the session; a run begins."""
+
+    prompt: str
+    model: str = ""
+    mode: str = "default"
+    session_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta(Logged):
+    """More text of the content block `index` of the message that is streaming."""
+
+    text: str
+    index: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ThinkingDelta(Logged):
+    """More (summarised) thinking of the content block `index`."""
+
+    text: str
+    index: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ToolInputDelta(Logged):
+    """More of a tool call's input, as partial JSON; the first one of a call has an empty `partial_json`.
+
+    For display only: input is run when the message has ended, never from here.
+    """
+
+    tool_use_id: str
+    name: str
+    partial_json: str = ""
+    index: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What a call will do, for people: one line, and the whole of what matters (the command, the code, the diff).
+
+    `kind` says how `detail` is drawn; `path` is the file it is about. `warning` is shown beside the title.
+    """
+
+    title: str
+    detail: str = ""
+    kind: Literal["text", "command", "code", "diff"] = "text"
+    path: str = ""
+    warning: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One `tool_use` block, with what a view needs to draw its card before there is a result."""
+
+    tool_use: Json
+    title: str
+    read_only: bool = False
+
+    @property
+    def id(self) -> str:
+        return str(self.tool_use["id"])
+
+    @property
+    def name(self) -> str:
+        return str(self.tool_use["name"])
+
+
+@dataclass(frozen=True, slots=True)
+class ToolStart(Logged):
+    """A batch of calls begins: one call, or read-only calls that run in parallel."""
+
+    calls: tuple[Call, ...]
+    parallel: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ToolProgress(Logged):
+    """News of a running call: more output `text`, a display (`output`, a mimebundle) or a state in words (`message`)."""
+
+    tool_use_id: str
+    text: str = ""
+    message: str = ""
+    fraction: float | None = None
+    output: Json | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolEnd(Logged):
+    """A call has its result. `content` is the tool_result's content; `display` is for views only, e.g. `{"diff": …}`.
+
+    `error` is `{"code", "message", "details"}` unless `status` is "success".
+    `duration_ms` is the time the call ran, without the time it waited for permission.
+    """
+
+    tool_use_id: str
+    name: str
+    status: ToolStatus
+    content: str | list[dict[str, Any]]
+    duration_ms: float
+    display: Json | None = None
+    error: Json | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    """A rule that would have allowed the call, and where it can be kept ("session" or "always")."""
+
+    rule: str
+    scope: Literal["session", "always"]
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Asked(Logged):
+    """The user is asked whether a call may run. It is answered exactly once, by an `Answered` with the same id."""
+
+    question_id: str
+    tool_use: Json
+    preview: Preview
+    reason: str
+    suggestions: tuple[Suggestion, ...] = ()
+    kind: Literal["permission"] = "permission"
+
+
+@dataclass(frozen=True, slots=True)
+class Answered(Logged):
+    """The question was answered, by whom, and how far the answer reaches."""
+
+    question_id: str
+    tool_use_id: str
+    behavior: Literal["allow", "deny"]
+    by: AnsweredBy
+    scope: Literal["once", "session", "always"] = "once"
+    reason: str = ""
+    rule: str = ""
+    edited: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TurnEnd(Logged):
+    """One whole assistant message arrived. Exactly one for each request that succeeded.
+
+    `usage` is the API's own block. `cost_usd` is None where the model's price is not known.
+    `context_tokens` = what the conversation now holds: input + cached + output tokens of this message.
+    """
+
+    message: dict[str, Any]
+    stop_reason: str | None
+    usage: Json
+    model: str
+    message_id: str = ""
+    request_id: str = ""
+    stop_details: Json | None = None
+    cost_usd: float | None = None
+    context_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Retrying(Logged):
+    """A request failed and is sent again after `wait_seconds`; what streamed of this turn so far is void."""
+
+    attempt: int
+    max_attempts: int
+    wait_seconds: float
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Notice(Logged):
+    """Something the user should know that is no part of the answer."""
+
+    message: str
+    level: Literal["info", "warning", "error"] = "info"
+
+
+@dataclass(frozen=True, slots=True)
+class RunEnd(Logged):
+    """The run is over; nothing of it comes after this.
+
+    `stop_reason` is the last message's, or "max_turns", "budget", "interrupted", "error". `text` is the text of the last
+    assistant message. `usage` sums the API's usage blocks of this run; `cost_usd` is None when any price was unknown.
+    """
+
+    stop_reason: str
+    text: str
+    usage: Json
+    cost_usd: float | None
+    duration_ms: float
+    requests: int
+    tools_succeeded: int
+    tools_failed: int
+    parallel_batches: int = 0
+    session_id: str = ""
+    session_cost_usd: float | None = None
+    error: Json | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether the run ended by itself."""
+        return self.error is None
+
+
+Event = (
+    UserPrompt
+    | TextDelta
+    | ThinkingDelta
+    | ToolInputDelta
+    | ToolStart
+    | ToolProgress
+    | ToolEnd
+    | Asked
+    | Answered
+    | TurnEnd
+    | RunEnd
+    | Retrying
+    | Notice
+)
+
+Emit = Callable[[Event], None]
+
+
+class EventLog:
+    """Gives each event its number and time and hands it to the one `sink`, in order.
+
+    `next_seq` is where a resumed session goes on. Called from the agent's thread only.
+    """
+
+    def __init__(self, sink: Emit, next_seq: int = 1) -> None:
+        self.sink = sink
+        self.next_seq = next_seq
+
+    def emit(self, event: Event) -> None:
+        # the one place that writes to a frozen event: a `replace` would cost 3 µs for each of 20,000 deltas
+        object.__setattr__(event, "seq", self.next_seq)
+        object.__setattr__(event, "at", time.time())
+        self.next_seq += 1
+        self.sink(event)
