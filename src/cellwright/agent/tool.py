@@ -43,9 +43,9 @@ class ToolResult:
 
 @dataclass(frozen=True, slots=True)
 class ToolLimits:
-    """How long a call may take (seconds) and how much of its result the model gets (characters)."""
+    """How long a call may take (seconds; None where the tool keeps its own time) and how much of its result the model gets (characters)."""
 
-    seconds: float = 30.0
+    seconds: float | None = 30.0
     result_chars: int = 100_000
 
 
@@ -64,7 +64,7 @@ class Tool:
 
     `read_only` calls of a turn run in parallel. `rule_key` names the input field that permission rules match.
     `title(input)` is the line on the tool's card; `preview(input)` is what a permission question shows.
-    `limits.seconds` bounds a call from outside; None where the tool keeps its own time (Bash, Python).
+    `limits.seconds` bounds a call from outside.
     """
 
     name: str

@@ -1,0 +1,310 @@
+"""The loop: ask the model, run its tools, ask again, until it has nothing more to do.
+
+What each `stop_reason` asks of a client is the Messages API's own; the comments at the arms say what happens otherwise.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from cellwright.agent.approval import CanUseTool, Policy
+from cellwright.agent.cost import add_usage, worst_case_usd
+from cellwright.agent.models import limits
+from cellwright.agent.provider import Provider, Request
+from cellwright.agent.tool import Tool
+from cellwright.agent.tool_calls import ToolCalls
+from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.events import Emit, Event, EventLog, Notice, RunEnd, TurnEnd, UserPrompt
+
+if TYPE_CHECKING:
+    from cellwright.agent.session import Session
+
+Prompt = str | Sequence[Mapping[str, Any]]
+
+MAX_PAUSES = 10
+"""How often a `pause_turn` is answered by going on before the run is given up."""
+
+MAX_CONTINUATIONS = 3
+"""How often an answer that met the output limit is taken up again."""
+
+SMALLEST_ANSWER = 256
+"""Tokens: what a budget must still pay for, else the run stops before the request."""
+
+GO_ON = "Your answer was cut off at the output limit. Go on exactly where it stopped."
+
+
+@dataclass(frozen=True, kw_only=True)
+class Agent:
+    """A model with a system prompt, tools and a policy. Frozen: a variant is `dataclasses.replace(agent, …)`.
+
+    `max_turns` bounds the requests of one run, `budget_usd` its cost in US dollars. `max_tokens` bounds one answer.
+    `tool_timeout` (seconds) bounds every call, besides the tool's own limit.
+    """
+
+    provider: Provider
+    model: str
+    system: Sequence[Mapping[str, Any]]
+    tools: Sequence[Tool]
+    policy: Policy
+    can_use_tool: CanUseTool | None = None
+    max_turns: int | None = None
+    budget_usd: float | None = None
+    max_tokens: int = 32_000
+    effort: str | None = None
+    max_parallel_tools: int = 10
+    tool_timeout: float | None = None
+
+    async def run(self, prompt: Prompt, session: Session, emit: Emit) -> RunEnd:
+        """Work on `prompt` in `session` until the model is done; `emit` gets every event, in order, on this thread.
+
+        Returns the `RunEnd` that was also emitted. Errors that end a run are in `RunEnd.error`, not raised. When the task
+        is cancelled, every open call is answered, the run's end is emitted, and `CancelledError` goes on.
+        """
+        return await _Run(self, session, emit).to_the_end(prompt)
+
+    async def stream(self, prompt: Prompt, session: Session) -> AsyncIterator[Event]:
+        """The same as an async iterator of events; leaving the loop cancels the run."""
+        events: asyncio.Queue[Event | None] = asyncio.Queue()
+        run = asyncio.create_task(self.run(prompt, session, events.put_nowait))
+        run.add_done_callback(lambda _: events.put_nowait(None))
+        try:
+            while (event := await events.get()) is not None:
+                yield event
+            await run
+        finally:
+            if not run.done():
+                run.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await run
+
+
+class _Stop(Exception):  # noqa: N818  it is no error: it carries how a run ends
+    def __init__(self, stop_reason: str, error: CellwrightError | None = None) -> None:
+        super().__init__(stop_reason)
+        self.stop_reason = stop_reason
+        self.error = error
+
+
+class _Run:
+    """The state of one run; nothing of it outlives the run."""
+
+    def __init__(self, agent: Agent, session: Session, emit: Emit) -> None:
+        self.agent = agent
+        self.session = session
+        self.log = EventLog(emit, session.next_seq)
+        self.started = time.perf_counter()
+        self.requests = 0
+        self.pauses = 0
+        self.continuations = 0
+        self.max_tokens = min(agent.max_tokens, limits(agent.model).max_output)
+        self.usage: dict[str, Any] = {}
+        self.cost_usd: float | None = 0.0
+        self.text = ""
+        self.calls = ToolCalls(
+            tools={tool.name: tool for tool in agent.tools},
+            policy=agent.policy,
+            can_use_tool=agent.can_use_tool,
+            session=session,
+            emit=self.emit,
+            max_parallel=agent.max_parallel_tools,
+            timeout=agent.tool_timeout,
+        )
+
+    def emit(self, event: Event) -> None:
+        self.log.emit(event)
+        # persisted with each transcript line, so that a resumed session never gives a number twice
+        self.session.next_seq = self.log.next_seq
+
+    async def to_the_end(self, prompt: Prompt) -> RunEnd:
+        try:
+            self._begin(prompt)
+            while True:
+                await self._turn()
+        except _Stop as stop:
+            return self._end(stop.stop_reason, stop.error)
+        except CellwrightError as error:
+            return self._end("error", error)
+        except asyncio.CancelledError:
+            self._end("interrupted", CellwrightError(ErrorCode.INTERRUPTED, "Interrupted.", recoverable=True))
+            raise
+
+    def _begin(self, prompt: Prompt) -> None:
+        agent = self.agent
+        self.session.begin(
+            model=agent.model,
+            system=[dict(block) for block in agent.system],
+            tools=[tool.to_param() for tool in agent.tools],
+        )
+        blocks = [{"type": "text", "text": prompt}] if isinstance(prompt, str) else [dict(block) for block in prompt]
+        shown = "\n".join(str(block["text"]) for block in blocks if block["type"] == "text")
+        self.emit(UserPrompt(shown, agent.model, agent.policy.mode, self.session.id))
+        for notice in self.session.notices:
+            self.emit(Notice(notice, "warning"))
+        self.session.notices.clear()
+        self.session.append({"role": "user", "content": blocks})
+
+    async def _turn(self) -> None:
+        turn = await self._ask()
+        calls = [block for block in turn.message["content"] if block["type"] == "tool_use"]
+        match turn.stop_reason:
+            case "tool_use" if calls:
+                self._append(turn)
+                await self.calls.run(calls)
+            case "end_turn" | "stop_sequence" | "tool_use":
+                # an empty answer can follow tool results; sent back, it would be refused
+                self._append(turn)
+                self._refuse(calls, "the message ended without asking for it.")
+                raise _Stop(turn.stop_reason)
+            case "pause_turn":
+                self._append(turn)
+                self._pause()
+            case "max_tokens":
+                self._cut_off(turn, calls)
+            case "model_context_window_exceeded":
+                self._append(turn)
+                self._refuse(calls, "the context window is full.")
+                raise _Stop("error", _context_full())
+            case "refusal":
+                # what streamed is void and must not go back; the prompt stays, so that it can be put differently
+                raise _Stop("refusal", _refused(turn))
+            case _:
+                self._append(turn)
+                self._refuse(calls, f"the model stopped with {turn.stop_reason!r}, which is unknown here.")
+                self.emit(Notice(f"The model stopped with {turn.stop_reason!r}, which is unknown here.", "warning"))
+                raise _Stop(str(turn.stop_reason))
+
+    async def _ask(self) -> TurnEnd:
+        agent = self.agent
+        if agent.max_turns is not None and self.requests >= agent.max_turns:
+            raise _Stop("max_turns", _too_many_turns(agent.max_turns))
+        request = Request(
+            model=agent.model,
+            system=self.session.system,
+            tools=self.session.tools,
+            messages=self.session.encoded,
+            max_tokens=self._affordable_tokens(),
+            effort=agent.effort,
+        )
+        self.requests += 1
+        async with contextlib.aclosing(agent.provider.stream(request)) as events:
+            async for event in events:
+                self.emit(event)
+                if isinstance(event, TurnEnd):
+                    self._count(event)
+                    return event
+        raise AssertionError("the provider ended without a TurnEnd")
+
+    def _count(self, turn: TurnEnd) -> None:
+        self.usage = add_usage(self.usage, turn.usage)
+        both = self.cost_usd is not None and turn.cost_usd is not None
+        self.cost_usd = self.cost_usd + turn.cost_usd if both else None  # type: ignore[operator]
+        self.text = "".join(block["text"] for block in turn.message["content"] if block["type"] == "text")
+
+    def _affordable_tokens(self) -> int:
+        """`max_tokens`, or as much less as the budget still pays for in the worst case."""
+        budget = self.agent.budget_usd
+        if budget is None:
+            return self.max_tokens
+        new_bytes = sum(len(message) for message in self.session.encoded[-2:])
+        # three bytes a token is more than any text costs; the prefix was counted by the API already
+        input_tokens = self.session.context_tokens + (new_bytes + len(self.session.system)) // 3
+        if not self.session.context_tokens:
+            input_tokens += len(self.session.tools) // 3
+        fixed = worst_case_usd(self.agent.model, input_tokens, 0)
+        per_token = worst_case_usd(self.agent.model, 0, 1)
+        if fixed is None or per_token is None or self.cost_usd is None:
+            message = f"The price of {self.agent.model} is not known, so a budget cannot be kept. Leave the budget out."
+            raise CellwrightError(ErrorCode.CONFIG_INVALID, message)
+        tokens = int((budget - self.cost_usd - fixed) / per_token)
+        if tokens < SMALLEST_ANSWER:
+            raise _Stop("budget", _budget_spent(budget, self.cost_usd))
+        return min(tokens, self.max_tokens)
+
+    def _append(self, turn: TurnEnd) -> None:
+        if turn.message["content"]:
+            self.session.append(
+                turn.message,
+                usage=dict(turn.usage),
+                model=turn.model,
+                cost_usd=turn.cost_usd,
+                context_tokens=turn.context_tokens,
+            )
+
+    def _refuse(self, calls: Sequence[dict[str, Any]], reason: str) -> None:
+        if calls:
+            self.calls.refuse(calls, reason)
+
+    def _pause(self) -> None:
+        self.pauses += 1
+        if self.pauses > MAX_PAUSES:
+            raise _Stop("pause_turn", CellwrightError(ErrorCode.EXECUTION_ERROR, "The model paused too often."))
+
+    def _cut_off(self, turn: TurnEnd, calls: Sequence[dict[str, Any]]) -> None:
+        """The answer met `max_tokens`: a call may be half there, so none is run."""
+        self.continuations += 1
+        # a thinking block without its signature is not whole, and would be refused
+        whole = [block for block in turn.message["content"] if block["type"] != "thinking" or block.get("signature")]
+        if any(block["type"] != "thinking" for block in whole):
+            turn.message["content"] = whole
+            self._append(turn)
+            if calls:
+                self.calls.refuse(calls, "the message was cut off at the output limit. Send it again in smaller parts.")
+            else:
+                self.session.append({"role": "user", "content": [{"type": "text", "text": GO_ON}]})
+        if self.continuations > MAX_CONTINUATIONS:
+            raise _Stop("max_tokens", _cut_too_often(self.max_tokens))
+        self.max_tokens = min(self.max_tokens * 2, limits(self.agent.model).max_output)
+        self.emit(Notice("The answer was cut off at the output limit; Claude goes on.", "warning"))
+
+    def _end(self, stop_reason: str, error: CellwrightError | None) -> RunEnd:
+        self.session.flush()
+        end = RunEnd(
+            stop_reason,
+            self.text,
+            self.usage,
+            self.cost_usd,
+            (time.perf_counter() - self.started) * 1000,
+            self.requests,
+            self.calls.succeeded,
+            self.calls.failed,
+            self.calls.parallel_batches,
+            self.session.id,
+            self.session.cost_usd,
+            error.to_json() if error is not None else None,
+        )
+        self.emit(end)
+        return end
+
+
+def _too_many_turns(max_turns: int) -> CellwrightError:
+    message = f"Stopped after {max_turns} requests to the model (max_turns). Ask to go on, or allow more."
+    return CellwrightError(ErrorCode.MAX_TURNS_REACHED, message, recoverable=True)
+
+
+def _budget_spent(budget: float, cost: float) -> CellwrightError:
+    message = f"Stopped before the budget of ${budget:.2f} is passed: ${cost:.4f} is spent, and the next request could cost more than the rest."
+    return CellwrightError(
+        ErrorCode.BUDGET_EXCEEDED, message, details={"budget_usd": budget, "cost_usd": cost}, recoverable=True
+    )
+
+
+def _context_full() -> CellwrightError:
+    message = "The conversation does not fit into the model's context window any more. Start a new session."
+    return CellwrightError(ErrorCode.CONTEXT_TOO_LONG, message)
+
+
+def _cut_too_often(max_tokens: int) -> CellwrightError:
+    message = f"The answer met the output limit of {max_tokens:,} tokens again and again. Ask for less at a time."
+    return CellwrightError(ErrorCode.API_REQUEST_INVALID, message, recoverable=True)
+
+
+def _refused(turn: TurnEnd) -> CellwrightError:
+    details = dict(turn.stop_details or {})
+    why = details.get("explanation") or details.get("category") or "no reason was given"
+    message = f"{turn.model} declined this request ({why}). Put it differently, or try another model."
+    return CellwrightError(ErrorCode.REFUSED, message, details=details, recoverable=True)
