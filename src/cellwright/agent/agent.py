@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from cellwright.agent.approval import CanUseTool, Policy
@@ -250,8 +250,7 @@ class _Run:
         # a thinking block without its signature is not whole, and would be refused
         whole = [block for block in turn.message["content"] if block["type"] != "thinking" or block.get("signature")]
         if any(block["type"] != "thinking" for block in whole):
-            turn.message["content"] = whole
-            self._append(turn)
+            self._append(replace(turn, message={**turn.message, "content": whole}))
             if calls:
                 self.calls.refuse(calls, "the message was cut off at the output limit. Send it again in smaller parts.")
             else:
@@ -287,7 +286,10 @@ def _too_many_turns(max_turns: int) -> CellwrightError:
 
 
 def _budget_spent(budget: float, cost: float) -> CellwrightError:
-    message = f"Stopped before the budget of ${budget:.2f} is passed: ${cost:.4f} is spent, and the next request could cost more than the rest."
+    message = (
+        f"Stopped before the budget of ${budget:.2f} is passed: ${cost:.4f} is spent, "
+        "and the next request could cost more than the rest."
+    )
     return CellwrightError(
         ErrorCode.BUDGET_EXCEEDED, message, details={"budget_usd": budget, "cost_usd": cost}, recoverable=True
     )

@@ -20,6 +20,9 @@ T = TypeVar("T")
 TICK_SECONDS = 0.05
 """No wait is longer than this: a kernel's interrupt only reaches a waiter that wakes up."""
 
+agent_code_running: contextvars.ContextVar[bool] = contextvars.ContextVar("agent_code_running", default=False)
+"""True while code runs that the agent itself asked for; a run started from there would wait for itself."""
+
 
 class AgentThread:
     """A daemon thread that runs one asyncio loop; started at first use."""

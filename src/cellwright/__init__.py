@@ -1,0 +1,107 @@
+"""Cellwright: Claude inside the Jupyter kernel.
+
+In a notebook: `%load_ext cellwright`, then a cell that starts with `%%claude`. From Python:
+
+    import cellwright
+    result = cellwright.ask("Which column of data/sales.csv has missing values?")
+    print(result.text)
+
+The errors a user meets (`cellwright.errors` draws the tree): `CellwrightError`, and `RunError` for a run that did not end by
+itself. A tool raises `ToolError` for what Claude should read.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "Agent": "cellwright.agent.agent",
+    "Allow": "cellwright.agent.approval",
+    "CellwrightError": "cellwright.errors",
+    "Decision": "cellwright.agent.approval",
+    "Deny": "cellwright.agent.approval",
+    "ErrorCode": "cellwright.errors",
+    "PermissionPolicy": "cellwright.permissions.policy",
+    "Result": "cellwright.conversation",
+    "RunError": "cellwright.conversation",
+    "Session": "cellwright.agent.session",
+    "Tool": "cellwright.agent.tool",
+    "ToolContext": "cellwright.agent.tool",
+    "ToolError": "cellwright.agent.tool",
+    "ToolLimits": "cellwright.agent.tool",
+    "ToolResult": "cellwright.agent.tool",
+    "ToolUse": "cellwright.agent.approval",
+    "ask": "cellwright.library",
+    "connect": "cellwright.agent.anthropic_provider",
+    "stream": "cellwright.library",
+    "tool": "cellwright.agent.function_tool",
+}
+"""Where each public name lives. They are imported at first use, so that `import cellwright` costs next to nothing."""
+
+__all__ = [
+    "Agent",
+    "Allow",
+    "CellwrightError",
+    "Decision",
+    "Deny",
+    "ErrorCode",
+    "PermissionPolicy",
+    "Result",
+    "RunError",
+    "Session",
+    "Tool",
+    "ToolContext",
+    "ToolError",
+    "ToolLimits",
+    "ToolResult",
+    "ToolUse",
+    "__version__",
+    "ask",
+    "connect",
+    "stream",
+    "tool",
+]
+
+if TYPE_CHECKING:
+    from cellwright.agent.agent import Agent
+    from cellwright.agent.anthropic_provider import connect
+    from cellwright.agent.approval import Allow, Decision, Deny, ToolUse
+    from cellwright.agent.function_tool import tool
+    from cellwright.agent.session import Session
+    from cellwright.agent.tool import Tool, ToolContext, ToolError, ToolLimits, ToolResult
+    from cellwright.conversation import Result, RunError
+    from cellwright.errors import CellwrightError, ErrorCode
+    from cellwright.library import ask, stream
+    from cellwright.permissions.policy import PermissionPolicy
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'cellwright' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
+def load_ipython_extension(shell: InteractiveShell) -> None:
+    """`%load_ext cellwright`."""
+    from cellwright.kernel.ipython_extension import load  # `import cellwright` stays free of IPython
+
+    load(shell)
+
+
+def unload_ipython_extension(shell: InteractiveShell) -> None:
+    """`%unload_ext cellwright`."""
+    from cellwright.kernel.ipython_extension import unload
+
+    unload(shell)

@@ -1,0 +1,299 @@
+"""A conversation: one session, the tools it has, and one run at a time. What every face stands on.
+
+The cell, `cellwright.ask` and the terminal build the same thing here: settings are read, the policy and the tools made, the
+provider connected, and the run started on the agent's thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import threading
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cellwright.agent.agent import Agent, Prompt
+from cellwright.agent.agent_thread import AgentTask, AgentThread, CallerJobs, agent_code_running
+from cellwright.agent.approval import CanUseTool
+from cellwright.agent.prompt import environment_text, system_blocks
+from cellwright.agent.provider import Provider
+from cellwright.agent.session import Session, find_sessions, sessions_folder
+from cellwright.agent.tool import Tool
+from cellwright.config.settings import Settings, load_settings
+from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.events import Emit, Event, RunEnd
+from cellwright.permissions.policy import PermissionPolicy
+
+DEFAULT_MODEL = "claude-opus-5-5"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """What one run may differ in. None leaves the default; `allow` and `deny` are permission rules besides the settings'."""
+
+    model: str | None = None
+    mode: str | None = None
+    max_turns: int | None = None
+    budget_usd: float | None = None
+    effort: str | None = None
+    max_tokens: int | None = None
+    max_parallel_tools: int | None = None
+    tool_timeout: float | None = None
+    allow: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+    tools: tuple[Tool, ...] = ()
+    builtin_tools: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """What a run came to. `events` is everything that happened, in order; in a notebook a result shows its text."""
+
+    text: str
+    session_id: str
+    usage: Mapping[str, Any]
+    cost_usd: float | None
+    stop_reason: str
+    events: tuple[Event, ...] = field(repr=False)
+    value: Any = None
+
+    def _repr_markdown_(self) -> str:
+        return self.text
+
+
+class RunError(CellwrightError):
+    """A run did not end by itself: refused, out of turns or budget, or the API failed. `result` is what there is."""
+
+    result: Result | None = None
+
+
+ToolMaker = Callable[[Path, Settings], Sequence[Tool]]
+
+
+class Conversation:
+    """One session and the means to go on with it. Runs are started from any thread and work on the agent's thread.
+
+    `face` is how Claude is told where the user is. `more_tools` makes the tools that this process adds to the built-in
+    ones (the kernel's `Python`); `jobs` is where such tools put work for the thread that waits.
+    """
+
+    def __init__(
+        self,
+        *,
+        cwd: Path,
+        face: str,
+        environ: Mapping[str, str] | None = None,
+        more_tools: ToolMaker | None = None,
+        provider: Provider | None = None,
+        thread: AgentThread | None = None,
+    ) -> None:
+        self.cwd = cwd
+        self.face = face
+        self.environ = os.environ if environ is None else environ
+        self.thread = thread or AgentThread()
+        self.jobs = CallerJobs()
+        self.settings = load_settings(cwd, self.environ)
+        self._more_tools = more_tools
+        self._tools: tuple[Tool, ...] | None = None
+        self._provider = provider
+        self._session: Session | None = None
+        self._running: AgentTask[RunEnd] | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def session(self) -> Session:
+        """The session that the next run goes on with; a new one, kept on disk, when there is none yet."""
+        if self._session is None:
+            self._session = Session.create(self.cwd, sessions_folder(self.cwd))
+        return self._session
+
+    def use_session(self, session: Session) -> None:
+        """Go on with `session`; the one before is closed. What was read is forgotten: files must be read again."""
+        self._refuse_while_running()
+        if self._session is not None and self._session is not session:
+            self._session.close()
+        self._session = session
+        self._tools = None
+
+    def new_session(self) -> None:
+        """Go on with a session of its own; the one before stays on disk."""
+        self.use_session(Session.create(self.cwd, sessions_folder(self.cwd)))
+
+    def resume(self, session_id: str) -> None:
+        """Go on with the session of this id (or the start of one) that was held in this folder.
+
+        Raises `CellwrightError` SESSION_NOT_FOUND, SESSION_CORRUPTED.
+        """
+        if self._session is not None and self._session.id.startswith(session_id):
+            return
+        found = [path for path in find_sessions(self.cwd) if path.stem.startswith(session_id)]
+        if len(found) != 1:
+            what = "matches more than one session" if found else "is no session"
+            known = ", ".join(path.stem for path in (found or find_sessions(self.cwd))[:5]) or "none"
+            message = f"{session_id} {what} of {self.cwd}. The newest here: {known}."
+            raise CellwrightError(ErrorCode.SESSION_NOT_FOUND, message)
+        self.use_session(Session.load(found[0]))
+
+    def resume_newest(self) -> bool:
+        """Go on with the newest session of this folder; False, and a new one, when there is none."""
+        found = find_sessions(self.cwd)
+        if not found:
+            self.new_session()
+            return False
+        self.use_session(Session.load(found[0]))
+        return True
+
+    def tools(self, options: RunOptions) -> tuple[Tool, ...]:
+        """The tools of a run: the built-in ones, this process's, and the ones that came with the options."""
+        if not options.builtin_tools:
+            return options.tools
+        if self._tools is None:
+            more = self._more_tools(self.cwd, self.settings) if self._more_tools is not None else ()
+            self._tools = (*builtin_tools(self.cwd, self.settings), *more)
+        return (*self._tools, *options.tools)
+
+    def policy(self, options: RunOptions) -> PermissionPolicy:
+        """The policy of a run: the settings', and the rules and the mode of the options."""
+        settings = self.settings
+        return PermissionPolicy(
+            mode=options.mode or settings.default_mode,
+            deny=(*settings.deny, *options.deny),
+            ask=settings.ask,
+            allow=(*settings.allow, *options.allow),
+            roots=(self.cwd, *settings.additional_directories),
+            cwd=self.cwd,
+        )
+
+    def agent(self, options: RunOptions, provider: Provider, can_use_tool: CanUseTool | None) -> Agent:
+        """The agent of a run."""
+        defaults = {
+            name: value
+            for name in ("max_turns", "budget_usd", "effort", "max_tokens", "max_parallel_tools", "tool_timeout")
+            if (value := getattr(options, name)) is not None
+        }
+        return Agent(
+            provider=provider,
+            model=options.model or self.environ.get("ANTHROPIC_MODEL") or DEFAULT_MODEL,
+            system=system_blocks(),
+            tools=self.tools(options),
+            policy=self.policy(options),
+            can_use_tool=can_use_tool,
+            **defaults,
+        )
+
+    def start(
+        self,
+        prompt: Prompt,
+        options: RunOptions,
+        *,
+        emit: Emit,
+        can_use_tool: CanUseTool | None = None,
+        session: Session | None = None,
+        provider: Provider | None = None,
+    ) -> AgentTask[RunEnd]:
+        """Start a run on the agent's thread; `emit` and `can_use_tool` are called there.
+
+        `session` and `provider` stand in for the conversation's own for this run. Raises `CellwrightError` when a run is
+        going on, or when the caller is code that the agent itself runs.
+        """
+        if agent_code_running.get():
+            message = "Code that Claude runs cannot ask Claude: the run would wait for itself. Ask from a cell of your own."
+            raise CellwrightError(ErrorCode.EXECUTION_ERROR, message)
+        with self._lock:
+            self._refuse_while_running()
+            session = session or self.session
+            agent = self.agent(options, provider or self.provider, can_use_tool)
+            self._running = self.thread.submit(agent.run(self._with_environment(prompt, session), session, emit))
+            return self._running
+
+    @property
+    def provider(self) -> Provider:
+        """The way to the model; connected at first use. Raises `CellwrightError` API_KEY_MISSING."""
+        if self._provider is None:
+            from cellwright.agent.anthropic_provider import connect  # httpx2 is not needed before there is a prompt
+
+            self._provider = connect(self.environ)
+        return self._provider
+
+    def close(self) -> None:
+        """End a run that is going on, close the session, stop the thread."""
+        if self._running is not None and not self._running.done:
+            self._running.cancel()
+        self.thread.stop()
+        if self._session is not None:
+            self._session.close()
+            self._session = None
+
+    def _refuse_while_running(self) -> None:
+        if self._running is not None and not self._running.done:
+            message = "Claude is still at work in this conversation. Wait for the answer, or interrupt it first."
+            raise CellwrightError(ErrorCode.EXECUTION_ERROR, message, recoverable=True)
+
+    def _with_environment(self, prompt: Prompt, session: Session) -> Prompt:
+        if session.encoded:
+            return prompt
+        blocks = [{"type": "text", "text": prompt}] if isinstance(prompt, str) else list(prompt)
+        return [{"type": "text", "text": environment_text(self.cwd, self.face)}, *blocks]
+
+
+def builtin_tools(cwd: Path, settings: Settings) -> tuple[Tool, ...]:
+    """The tools that need no kernel, sharing one memory of what was read."""
+    from cellwright.tools.bash import bash_tool
+    from cellwright.tools.file_state import FileState
+    from cellwright.tools.files import file_tools
+    from cellwright.tools.notebook_files import notebook_file_tools
+    from cellwright.tools.search import search_tools
+
+    state = FileState()
+    roots = (cwd, *settings.additional_directories)
+    return (
+        *file_tools(state, cwd),
+        *search_tools(cwd),
+        *notebook_file_tools(state, cwd),
+        bash_tool(cwd, roots),
+    )
+
+
+def result_of(end: RunEnd, events: Sequence[Event]) -> Result:
+    """The result of a run that ended. Raises `RunError` when it did not end by itself."""
+    result = Result(
+        text=end.text,
+        session_id=end.session_id,
+        usage=end.usage,
+        cost_usd=end.cost_usd,
+        stop_reason=end.stop_reason,
+        events=tuple(events),
+    )
+    if end.error is not None:
+        error = RunError(
+            ErrorCode(end.error["code"]),
+            end.error["message"],
+            details=end.error["details"],
+            recoverable=end.error["recoverable"],
+        )
+        error.result = result
+        raise error
+    return result
+
+
+async def stream_events(conversation: Conversation, start: Callable[[Emit], AgentTask[RunEnd]]) -> AsyncIterator[Event]:
+    """The events of the run that `start(emit)` starts, on the caller's loop; leaving the iteration cancels the run.
+
+    Work that the run's tools have for this thread is done between the events.
+    """
+    loop = asyncio.get_running_loop()
+    events: asyncio.Queue[Event | None] = asyncio.Queue()
+    task = start(lambda event: loop.call_soon_threadsafe(events.put_nowait, event))
+    task.future.add_done_callback(lambda _: loop.call_soon_threadsafe(events.put_nowait, None))
+    jobs = asyncio.create_task(conversation.jobs.work_until_done_async(task))
+    try:
+        while (event := await events.get()) is not None:
+            yield event
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError, CellwrightError):
+            await asyncio.wrap_future(task.future)
+        await jobs
