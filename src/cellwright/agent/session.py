@@ -1,0 +1,303 @@
+"""Session: the messages of one conversation, in memory and, line by line, in its transcript."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import secrets
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Self
+
+from cellwright.agent import lease, transcript
+from cellwright.agent.state_folder import make_private_folder, state_folder
+from cellwright.agent.transcript import Header, Line, Transcript
+from cellwright.agent.transcript_file import TranscriptFile, create_file
+from cellwright.errors import CellwrightError, ErrorCode
+
+WAIT_SECONDS = 2.0
+"""How long a second writer waits for the first to let go, before it forks."""
+
+_PROCESS_ENDED = "the session was cut off before this call ended; how far it got is not known"
+
+
+def sessions_folder(cwd: Path) -> Path:
+    """The folder of the transcripts of the project at `cwd`: readable by its name, unique by its real path's hash."""
+    project = cwd.resolve()
+    name = re.sub(r"[^\w.-]+", "-", project.name)[:40] or "root"
+    return state_folder() / "sessions" / f"{name}-{hashlib.sha256(str(project).encode()).hexdigest()[:12]}"
+
+
+def find_sessions(cwd: Path) -> list[Path]:
+    """The transcripts of the project at `cwd`, the one written last first."""
+    written: list[tuple[int, Path]] = []
+    for path in sessions_folder(cwd).glob("*.jsonl"):
+        try:
+            written.append((path.stat().st_mtime_ns, path))
+        except FileNotFoundError:
+            continue  # deleted while we look
+    return [path for _, path in sorted(written, reverse=True)]
+
+
+def new_session_id() -> str:
+    """An id that people can tell apart and that sorts by time."""
+    return f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(3)}"
+
+
+class Session:
+    """The only state of a conversation. `append` writes a message to disk before anybody acts on it.
+
+    One thread uses it at a time. What `encoded` and `messages` give is not to be changed.
+    """
+
+    def __init__(self, cwd: Path, folder: Path | None) -> None:
+        self.id = new_session_id()
+        self.cwd = cwd
+        # absolute, because user code may change the working directory
+        self.path = folder.absolute() / f"{self.id}.jsonl" if folder else None
+        self.encoded: list[bytes] = []
+        self.notices: list[str] = []
+        self.granted: tuple[str, ...] = ()
+        self.next_seq = 1
+        self.usage: dict[str, Any] = {}
+        self.cost_usd: float | None = 0.0
+        self.context_tokens = 0
+        self._header: Header | None = None
+        self._epoch = 1
+        self._lines: list[Line] = []
+        self._decoded: list[dict[str, Any]] = []
+        self._file: TranscriptFile | None = None
+
+    @classmethod
+    def create(cls, cwd: Path, folder: Path | None) -> Self:
+        """A new session of the project at `cwd`, kept in `folder` or in memory only; `begin` writes the file."""
+        return cls(cwd, folder)
+
+    @classmethod
+    def load(cls, path: Path, *, wait_seconds: float = WAIT_SECONDS) -> Self:
+        """Go on with the session at `path`, as its one writer.
+
+        A last line that was not finished is dropped, calls without a result get one that says so. While another process
+        writes to it, waits `wait_seconds` and then gives a fork; `notices` says what was done.
+        SESSION_NOT_FOUND when there is none, SESSION_CORRUPTED when it is damaged.
+        """
+        path = path.absolute()
+        if not path.exists():
+            transcript.read_transcript(path)  # raises, and leaves no lease file behind
+        try:
+            owned = lease.acquire(lease.lease_path(path), wait_seconds)
+        except OSError as error:
+            raise _unwritable(path, error) from error
+        if owned is None:
+            return cls._beside_other_writer(path)
+        try:
+            return cls._owned(path, owned)
+        except BaseException:
+            owned.release()
+            raise
+
+    @classmethod
+    def _owned(cls, path: Path, owned: lease.Lease) -> Self:
+        content = transcript.read_transcript(path)
+        if content.damaged_line is not None:
+            raise CellwrightError(
+                ErrorCode.SESSION_CORRUPTED,
+                f"Line {content.damaged_line} of the session {path} is damaged. Fork the session to go on from the "
+                f"{len(content.lines)} messages before it; the file stays as it is.",
+                details={"path": str(path), "line": content.damaged_line},
+            )
+        try:
+            owned.write_holder(content.epoch + 1)
+            file = TranscriptFile(path, owned, content.size, is_new=False)
+        except OSError as error:
+            raise _unwritable(path, error) from error
+        session = cls(content.header.cwd, path.parent)
+        session._take(content, id=content.header.id, path=path)
+        session._epoch = owned.epoch
+        session._file = file
+        if file.has_rest:
+            session.notices.append("The last line of the session had not been written completely; it was dropped.")
+        session._answer_open_calls()
+        return session
+
+    @classmethod
+    def _beside_other_writer(cls, path: Path) -> Self:
+        holder = lease.read_holder(lease.lease_path(path))
+        who = f"process {holder.pid} on {holder.host}" if holder else "another process"
+        session = cls.fork_from(path)
+        session.notices.insert(
+            0,
+            f"The session {path.stem} is in use by {who}. "
+            f"This is a fork of it, {session.id}: what is said here stays here.",
+        )
+        return session
+
+    @classmethod
+    def fork_from(cls, path: Path) -> Self:
+        """A new session with what can be read of the one at `path`, which stays untouched; needs no lease.
+
+        Goes up to the first damaged line. Raises as `load` when there is no file or its header is damaged.
+        """
+        content = transcript.read_transcript(path)
+        session = cls(content.header.cwd, path.parent)
+        if content.damaged_line is not None:
+            session.notices.append(
+                f"Line {content.damaged_line} of the session {path.stem} is damaged; "
+                f"this fork goes on from the {len(content.lines)} messages before it."
+            )
+        session._take(content, id=session.id, path=session.path)
+        session._begin_fork(content.header.id)
+        return session
+
+    def fork(self) -> Self:
+        """A new session with the same header and messages; from here on each goes its own way."""
+        session = type(self)(self.cwd, self.path.parent if self.path else None)
+        if self._header is not None:
+            content = Transcript(self._header, list(self._lines), self._epoch, 0)
+            session._take(content, id=session.id, path=session.path)
+            session._begin_fork(self.id)
+        session.granted = self.granted
+        session.next_seq = self.next_seq
+        return session
+
+    def _take(self, content: Transcript, *, id: str, path: Path | None) -> None:
+        self.id, self.path = id, path
+        self._header = content.header
+        for line in content.lines:
+            self._remember(line)
+
+    def _begin_fork(self, forked_from: str) -> None:
+        assert self._header is not None
+        self._header = replace(self._header, id=self.id, created=_now(), epoch=1, forked_from=forked_from)
+        self._lines = [Line({**line.meta, "epoch": 1}, line.message) for line in self._lines]
+        self._create_file()
+        self._answer_open_calls()
+
+    def _answer_open_calls(self) -> None:
+        if self.encoded and (results := transcript.interrupted_results(self.encoded[-1], because=_PROCESS_ENDED)):
+            self.append(results)
+            self.notices.append(f"{len(results['content'])} tool call(s) had not ended; Claude is told so.")
+
+    @property
+    def model(self) -> str:
+        """The model the session was begun with; "" before that."""
+        return self._header.model if self._header else ""
+
+    @property
+    def system(self) -> bytes:
+        """The system prompt's blocks, an encoded JSON array."""
+        return self._header.system if self._header else b"[]"
+
+    @property
+    def tools(self) -> bytes:
+        """The tools' definitions, an encoded JSON array."""
+        return self._header.tools if self._header else b"[]"
+
+    @property
+    def messages(self) -> list[dict[str, Any]]:
+        """The messages, decoded as they are asked for."""
+        self._decoded += [json.loads(data) for data in self.encoded[len(self._decoded) :]]
+        return self._decoded
+
+    def begin(self, *, model: str, system: list[dict[str, Any]], tools: list[dict[str, Any]]) -> None:
+        """Set what the session has once, and make its transcript; does nothing in a session that has begun."""
+        if self._header is not None:
+            return
+        self._header = Header(
+            id=self.id,
+            created=_now(),
+            cwd=self.cwd,
+            epoch=1,
+            model=model,
+            system=transcript.encode_json(system),
+            tools=transcript.encode_json(tools),
+        )
+        try:
+            self._create_file()
+        except CellwrightError:
+            self._header = None
+            raise
+
+    def _create_file(self) -> None:
+        if self.path is None or self._header is None:
+            return
+        data = b"".join([transcript.encode_header(self._header), *map(transcript.encode_line, self._lines)])
+        try:
+            make_private_folder(self.path.parent)
+            owned = lease.acquire(lease.lease_path(self.path), 0)
+            assert owned is not None, "nobody else knows the id of a new session"
+            owned.write_holder(1)
+            create_file(self.path, data)
+            self._file = TranscriptFile(self.path, owned, len(data), is_new=True)
+        except OSError as error:
+            raise _unwritable(self.path, error) from error
+
+    def append(
+        self,
+        message: dict[str, Any],
+        *,
+        usage: Mapping[str, Any] | None = None,
+        model: str | None = None,
+        cost_usd: float | None = None,
+        context_tokens: int | None = None,
+    ) -> None:
+        """Add a message, on disk before in memory; when it cannot be written, CellwrightError and neither has it."""
+        if self._header is None:
+            raise RuntimeError("begin the session before its first message: the header comes first")
+        facts: dict[str, Any] = {"usage": usage, "model": model, "cost_usd": cost_usd, "context_tokens": context_tokens}
+        known = {key: value for key, value in facts.items() if value is not None}
+        meta = {"seq": self.next_seq, "at": _now(), "epoch": self._epoch, **known}
+        line = Line(meta, transcript.encode_json(message))
+        if self._file is not None:
+            self._file.append(transcript.encode_line(line))
+        elif self.path is not None:
+            raise _unwritable(self.path, OSError("the session is closed"))
+        self._remember(line)
+
+    def _remember(self, line: Line) -> None:
+        meta = line.meta
+        self._lines.append(line)
+        self.encoded.append(line.message)
+        self.next_seq = max(self.next_seq, meta["seq"])
+        self.context_tokens = meta.get("context_tokens", self.context_tokens)
+        if usage := meta.get("usage"):
+            self.usage = _added(self.usage, usage)
+            cost = meta.get("cost_usd")
+            self.cost_usd = None if cost is None or self.cost_usd is None else self.cost_usd + cost
+
+    def flush(self) -> None:
+        """Have everything that was appended on the disk itself (fsync)."""
+        if self._file is not None:
+            self._file.flush()
+
+    def close(self) -> None:
+        """Give the lease back; the session can be read, but not appended to."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+def _now() -> float:
+    return round(time.time(), 3)
+
+
+def _unwritable(path: Path, error: OSError) -> CellwrightError:
+    return CellwrightError(
+        ErrorCode.FILE_ACCESS_ERROR,
+        f"The session cannot be written to {path}: {error}. Repair access to the folder, "
+        "point CELLWRIGHT_HOME elsewhere, or go without a session on disk.",
+        details={"path": str(path)},
+    )
+
+
+def _added(total: Mapping[str, Any], usage: Mapping[str, Any]) -> dict[str, Any]:
+    result = dict(total)
+    for key, value in usage.items():
+        if isinstance(value, dict):
+            result[key] = _added(result.get(key) or {}, value)
+        elif isinstance(value, int | float):
+            result[key] = result.get(key, 0) + value
+    return result
