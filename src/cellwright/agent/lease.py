@@ -1,8 +1,8 @@
 """One writer per transcript: a lock on a file beside it, held for as long as the session is open.
 
-The lock is the operating system's, so it is free again when its process is gone, `kill -9` included. It belongs to the
-open file, so two sessions of one process keep each other out as well. The file holds who has it; it stays when the lease
-is given back: a file that is deleted and made again would give two owners a lock each.
+The lock is the operating system's: it is free again when its process is gone, `kill -9` included. It belongs to the
+open file, so two sessions of one process keep each other out as well. The file holds who has it. It stays when the
+lease is given back: a file that is deleted and made again would give two owners a lock each.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ import re
 import secrets
 import time
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -47,6 +47,15 @@ def new_session_id() -> str:
     return f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(3)}"
 
 
+@dataclass(frozen=True, slots=True)
+class _Total:
+    """Usage and cost of the first `lines` lines."""
+
+    usage: dict[str, Any]
+    cost_usd: float | None
+    lines: int
+
+
 class Session:
     """The only state of a conversation. `append` writes a message to disk before anybody acts on it.
 
@@ -62,13 +71,12 @@ class Session:
         self.notices: list[str] = []
         self.granted: tuple[str, ...] = ()
         self.next_seq = 1
-        self.usage: dict[str, Any] = {}
-        self.cost_usd: float | None = 0.0
         self.context_tokens = 0
         self._header: Header | None = None
         self._epoch = 1
         self._lines: list[Line] = []
         self._decoded: list[dict[str, Any]] = []
+        self._total = _Total({}, 0.0, 0)
         self._file: TranscriptFile | None = None
 
     @classmethod
@@ -202,6 +210,27 @@ class Session:
         self._decoded += [json.loads(data) for data in self.encoded[len(self._decoded) :]]
         return self._decoded
 
+    @property
+    def usage(self) -> dict[str, Any]:
+        """The API's usage blocks of all answers, summed field by field."""
+        return self._summed().usage
+
+    @property
+    def cost_usd(self) -> float | None:
+        """What the session's answers cost; None when the price of one of them is not known."""
+        return self._summed().cost_usd
+
+    def _summed(self) -> _Total:
+        # on demand: a resume need not wait for it
+        usage, cost, done = self._total.usage, self._total.cost_usd, self._total.lines
+        for line in self._lines[done:]:
+            if block := line.meta.get("usage"):
+                usage = _added(usage, block)
+                price = line.meta.get("cost_usd")
+                cost = None if price is None or cost is None else cost + price
+        self._total = _Total(usage, cost, len(self._lines))
+        return self._total
+
     def begin(self, *, model: str, system: list[dict[str, Any]], tools: list[dict[str, Any]]) -> None:
         """Set what the session has once, and make its transcript; does nothing in a session that has begun."""
         if self._header is not None:
@@ -263,10 +292,6 @@ class Session:
         self.encoded.append(line.message)
         self.next_seq = max(self.next_seq, meta["seq"])
         self.context_tokens = meta.get("context_tokens", self.context_tokens)
-        if usage := meta.get("usage"):
-            self.usage = _added(self.usage, usage)
-            cost = meta.get("cost_usd")
-            self.cost_usd = None if cost is None or self.cost_usd is None else self.cost_usd + cost
 
     def flush(self) -> None:
         """Have everything that was appended on the disk itself (fsync)."""
