@@ -1,0 +1,119 @@
+"""What each model takes: context, output, kinds of thinking, effort.
+
+The table is the documentation's of November 2026; the API itself knows it newer (`GET /v1/models/{id}`), and `refined`
+folds that in. Requests are built from the table alone: one that changes in mid-session would restart the cache.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+THINKING_TYPES = ("adaptive", "between_tools", "disabled", "enabled")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelLimits:
+    """What a model takes. Sizes are in tokens; `thinking` holds the `thinking.type` values it accepts.
+
+    `known` is False where the sizes are a careful guess. `effort` says whether `output_config.effort` may be sent.
+    """
+
+    context_window: int
+    max_output: int
+    thinking: frozenset[str] = frozenset()
+    effort: bool = True
+    known: bool = True
+
+
+def _limits(context_window: int, max_output: int, thinking: str, *, effort: bool = True) -> ModelLimits:
+    return ModelLimits(
+        context_window=context_window, max_output=max_output, thinking=frozenset(thinking.split()), effort=effort
+    )
+
+
+_LIMITS = {
+    "claude-fable-5": _limits(1_000_000, 128_000, "adaptive"),
+    "claude-mythos-5": _limits(1_000_000, 128_000, "adaptive"),
+    "claude-opus-5-5": _limits(1_000_000, 128_000, "adaptive"),
+    "claude-sonnet-5-5": _limits(1_000_000, 128_000, "adaptive between_tools"),
+    "claude-haiku-5-5": _limits(1_000_000, 128_000, "adaptive"),
+    "claude-opus-5": _limits(1_000_000, 128_000, "adaptive disabled"),
+    "claude-sonnet-5": _limits(1_000_000, 128_000, "adaptive disabled"),
+    "claude-opus-4-8": _limits(1_000_000, 128_000, "adaptive disabled"),
+    "claude-opus-4-7": _limits(1_000_000, 128_000, "adaptive disabled"),
+    "claude-opus-4-6": _limits(1_000_000, 128_000, "adaptive enabled disabled"),
+    "claude-sonnet-4-6": _limits(1_000_000, 64_000, "adaptive enabled disabled"),
+    "claude-opus-4-5": _limits(200_000, 64_000, "enabled disabled"),
+    "claude-sonnet-4-5": _limits(200_000, 64_000, "enabled disabled", effort=False),
+    "claude-haiku-4-5": _limits(200_000, 64_000, "enabled disabled", effort=False),
+    # retired at Anthropic, still served by other platforms
+    "claude-opus-4": _limits(200_000, 32_000, "enabled disabled", effort=False),
+    "claude-sonnet-4": _limits(200_000, 64_000, "enabled disabled", effort=False),
+    "claude-3": _limits(200_000, 4_096, "disabled", effort=False),
+}
+
+_UNKNOWN_CLAUDE = ModelLimits(context_window=200_000, max_output=64_000, thinking=frozenset({"adaptive"}), known=False)
+_UNKNOWN = ModelLimits(context_window=200_000, max_output=32_000, known=False)
+
+
+def canonical(model: str) -> str:
+    """The plain id of a Claude model behind what platforms wrap around it; another model's name as it is.
+
+    `us.anthropic.claude-haiku-4-5-20251001-v1:0` (Bedrock), `claude-opus-4-5@20251101` (Google Cloud) and
+    `anthropic/claude-opus-4.5` (gateways) are `claude-haiku-4-5`, `claude-opus-4-5`, `claude-opus-4-5`.
+    """
+    match = re.search(r"claude-[a-z0-9.-]+", model.lower())
+    if match is None:
+        return model
+    return re.sub(r"(-\d{8})?(-v\d+)?(-latest)?$", "", match[0].replace(".", "-"))
+
+
+def limits(model: str) -> ModelLimits:
+    """What `model` takes, by the table; never fails.
+
+    A later version of a listed model (`claude-fable-5-2`) is like it, an unlisted Claude like the newest ones; any other
+    model (behind a gateway) gets no thinking field.
+    """
+    name = canonical(model)
+    if not name.startswith("claude-"):
+        return _UNKNOWN
+    while name:
+        if name in _LIMITS:
+            return _LIMITS[name]
+        name = name.rpartition("-")[0]
+    return _UNKNOWN_CLAUDE
+
+
+def thinking_field(model: str) -> dict[str, str] | None:
+    """The `thinking` of a request. Summaries are asked for: what 5.5 models say between calls comes as thinking."""
+    if "adaptive" in limits(model).thinking:
+        return {"type": "adaptive", "display": "summarized"}
+    return None
+
+
+def refined(table: ModelLimits, model_info: Mapping[str, Any]) -> ModelLimits:
+    """`table` with what a `GET /v1/models/{id}` answer says; what it leaves out, or says without sense, is kept."""
+    capabilities = _mapping(model_info.get("capabilities"))
+    types = _mapping(_mapping(capabilities.get("thinking")).get("types"))
+    thinking = frozenset(name for name in THINKING_TYPES if _mapping(types.get(name)).get("supported") is True)
+    effort = _mapping(capabilities.get("effort")).get("supported")
+    window, output = _size(model_info.get("max_input_tokens")), _size(model_info.get("max_tokens"))
+    return replace(
+        table,
+        context_window=window or table.context_window,
+        max_output=output or table.max_output,
+        thinking=thinking if types else table.thinking,
+        effort=effort if isinstance(effort, bool) else table.effort,
+        known=table.known or bool(window and output),
+    )
+
+
+def _size(value: Any) -> int:
+    return value if type(value) is int and value > 0 else 0
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
