@@ -1,0 +1,57 @@
+# Two commands on a fresh machine with Python 3.11+, node and make:
+#   make demo   makes .venv, installs, builds, and runs a notebook with Claude at work in it (no key needed)
+#   make test   installs what the tests need and runs all of them
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN = $(VENV)/bin
+PYTEST = $(BIN)/python -m pytest
+NPM = npm --prefix labextension
+
+LAB_SOURCES = $(shell find labextension/src labextension/*.json labextension/*.mjs labextension/*.js -type f 2>/dev/null)
+
+.DEFAULT_GOAL := help
+.PHONY: help demo lab test test-py test-ts test-kernels test-lab44 test-slow test-live check fix build bench clean
+
+help:  ## this list
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
+
+demo: $(VENV)/.run  ## the main job: a notebook with Claude in it, from a failing test to a passing one
+	$(BIN)/cellwright demo
+
+lab: $(VENV)/.run build  ## JupyterLab with the extension; the demo's notebook is open
+	$(BIN)/cellwright demo --lab
+
+test: test-ts test-py  ## all tests, with coverage
+
+test-py: $(VENV)/.test build
+	$(PYTEST) -m "not slow and not live" --cov --cov-report=term --cov-fail-under=80
+
+test-ts: labextension/node_modules/.installed
+	$(NPM) test
+
+test-slow: $(VENV)/.test build  ## soak and other slow tests
+	$(PYTEST) -m slow
+
+test-live: $(VENV)/.test  ## a few tests on the real API; needs ANTHROPIC_API_KEY
+	$(PYTEST) -m live
+
+check: $(VENV)/.test labextension/node_modules/.installed  ## linters, type checkers, import contracts
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(NPM) run typecheck
+	$(NPM) run lint
+
+fix: $(VENV)/.test  ## what the linters can mend
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/.test build  ## speed against a floor and the bare SDK, as ratios; writes docs/performance.md
+	$(BIN)/python -m benchmarks
+
+build: src/cellwright/kernel/widgets/static/.built  ## the widget's bundle and the JupyterLab extension
+
+clean:  ## everything that was made
+	rm -rf $(VENV) labextension/node_modules labextension/lib src/cellwright/labextension src/cellwright/kernel/widgets/static

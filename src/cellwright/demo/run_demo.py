@@ -1,0 +1,169 @@
+"""`cellwright demo`: a notebook with Claude at work in it, from a failing test to a passing one.
+
+Needs no key and no network: without a key the model is scripted and served by the package's own local Messages API server.
+Everything else is real: the kernel, the HTTP requests, the tools, the files, the tests.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from cellwright.demo.script import TEST_COMMAND, TEST_RULE, demo_script
+
+HERE = Path(__file__).parent
+NOTEBOOK = "01-first-cell.ipynb"
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the demo with these arguments; 0 when the sample project's tests went from red to green."""
+    parser = argparse.ArgumentParser(prog="cellwright demo", description=__doc__, add_help=True)
+    parser.add_argument("--lab", action="store_true", help="open the notebook in JupyterLab instead of running it here")
+    parser.add_argument("--keep", action="store_true", help="keep the temporary folder with the project and the notebook")
+    options = parser.parse_args(argv)
+    with _project(keep=options.keep) as project, _model(project) as model_environ:
+        environ = {**os.environ, **model_environ, "CELLWRIGHT_HOME": str(project.parent / "state")}
+        if options.lab:
+            return _open_lab(project, environ)
+        return _run_here(project, environ)
+
+
+@contextlib.contextmanager
+def _project(*, keep: bool) -> Iterator[Path]:
+    """A copy of the sample project, with the notebook in it, in a temporary folder."""
+    folder = Path(tempfile.mkdtemp(prefix="cellwright-demo-"))
+    try:
+        project = folder / "tides"
+        shutil.copytree(HERE / "sample_project", project, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copy(notebook_path(), project / NOTEBOOK)
+        _allow(project, [TEST_RULE, "Python"])
+        yield project
+    finally:
+        if keep:
+            print(f"Kept: {folder}")
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def notebook_path() -> Path:
+    """The demo's notebook: in the package when it was installed, in `notebooks/` of a source checkout."""
+    packaged = HERE / NOTEBOOK
+    return packaged if packaged.exists() else HERE.parents[2] / "notebooks" / NOTEBOOK
+
+
+def _allow(project: Path, rules: Sequence[str]) -> None:
+    """What a user's "always allow" would have left in the project."""
+    settings = project / ".claude" / "settings.local.json"
+    settings.parent.mkdir()
+    settings.write_text(json.dumps({"permissions": {"allow": list(rules)}}, indent=2) + "\n", "utf-8")
+    print(f"The sample project allows: {', '.join(rules)}. Edits are allowed by the cell's `--mode acceptEdits`.")
+
+
+@contextlib.contextmanager
+def _model(project: Path) -> Iterator[Mapping[str, str]]:
+    """The environment that leads to a model: the user's own where there is a key, else a scripted one."""
+    if os.environ.get("ANTHROPIC_API_KEY") or os.environ.get("ANTHROPIC_AUTH_TOKEN"):
+        print("Model: the real one (there is a key in the environment; this costs a few cents).")
+        yield {}
+        return
+    from cellwright.testing import MessagesServer  # only the scripted model needs the server
+
+    print("Model: SCRIPTED. There is no key in the environment, so a local server plays a written conversation;")
+    print("       kernel, HTTP requests, tools, files and tests are real.")
+    with MessagesServer(demo_script(str(project))) as server:
+        yield {"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key}
+
+
+def _run_here(project: Path, environ: Mapping[str, str]) -> int:
+    from rich.console import Console
+
+    console = Console()
+    console.rule("The project's tests, before")
+    red = _tests_pass(project, console)
+    console.rule(f"{NOTEBOOK}, in a real kernel")
+    _execute(project, environ, console)
+    console.rule("The project's tests, after")
+    green = _tests_pass(project, console)
+    if red or not green:
+        console.print("[bold red]The tests did not go from red to green.[/]")
+        return 1
+    console.print("[bold green]From red to green.[/] Next: `cellwright demo --lab`, or `%load_ext cellwright` in a notebook.")
+    return 0
+
+
+def _tests_pass(project: Path, console: Any) -> bool:
+    command = [sys.executable, *TEST_COMMAND.split()[1:]]
+    run = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
+    console.print(f"$ {TEST_COMMAND}", style="bold", highlight=False)
+    console.print("\n".join(run.stderr.strip().splitlines()[-3:]), highlight=False, markup=False)
+    return run.returncode == 0
+
+
+def _execute(project: Path, environ: Mapping[str, str], console: Any) -> None:
+    """Execute the notebook cell by cell, showing each when it is done."""
+    import nbformat
+    from jupyter_client.manager import AsyncKernelManager
+    from nbclient import NotebookClient
+
+    notebook = nbformat.read(project / NOTEBOOK, as_version=4)
+    manager = AsyncKernelManager()
+    # this very interpreter: the kernelspec named python3 may be another environment's
+    manager.kernel_spec.argv[:] = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+    client = NotebookClient(
+        notebook,
+        km=manager,
+        timeout=300,
+        resources={"metadata": {"path": str(project)}},
+        on_cell_execute=lambda cell, cell_index: _show_source(console, cell),
+        on_cell_executed=lambda cell, cell_index, execute_reply: _show_outputs(console, cell),
+    )
+    client.execute(env=dict(environ))
+    nbformat.write(notebook, project / NOTEBOOK)
+
+
+def _show_source(console: Any, cell: Any) -> None:
+    from rich.panel import Panel
+    from rich.syntax import Syntax
+
+    if cell.cell_type == "code":
+        console.print(Panel(Syntax(cell.source, "python", word_wrap=True, background_color="default"), title="In"))
+    else:
+        from rich.markdown import Markdown
+
+        console.print(Markdown(cell.source))
+
+
+def _show_outputs(console: Any, cell: Any) -> None:
+    from rich.markdown import Markdown
+
+    for output in cell.get("outputs", []):
+        data = output.get("data", {})
+        if "text/markdown" in data:
+            console.print(Markdown(data["text/markdown"]))
+        elif output.output_type == "stream":
+            console.print(output.text, markup=False, highlight=False)
+        elif output.output_type == "error":
+            console.print("\n".join(output.traceback), markup=False, highlight=False)
+        elif "text/plain" in data:
+            console.print(data["text/plain"], markup=False, highlight=False)
+
+
+def _open_lab(project: Path, environ: Mapping[str, str]) -> int:
+    command = [sys.executable, "-m", "jupyterlab", str(project / NOTEBOOK)]
+    if not environ.get("DISPLAY") and not environ.get("BROWSER") and sys.platform.startswith("linux"):
+        command.append("--no-browser")
+    if getattr(os, "geteuid", lambda: 1)() == 0:
+        command.append("--allow-root")
+    try:
+        return subprocess.run(command, cwd=project, env=dict(environ), check=False).returncode
+    except KeyboardInterrupt:
+        return 0
