@@ -1,0 +1,52 @@
+"""What a fault does to an answer: before its head, or in the middle of its stream."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+from cellwright.local_api.api_error import MESSAGE_OF_TYPE, TYPE_OF_STATUS, error_json
+from cellwright.local_api.http_connection import Answer
+from cellwright.local_api.script import Fault
+
+STATUS_OF_TYPE = {error_type: status for status, error_type in reversed(TYPE_OF_STATUS.items())}
+MALFORMED_DATA = b'{"type":"content_block_delta","index":0,"delta":{"type":"text_del'
+
+
+def comes_before_head(fault: Fault, *, first: bool) -> bool:
+    """Whether the client sees nothing of the answer; `first`: the fault is the first part of its turn."""
+    return fault.kind == "status" or (fault.kind in ("cut", "stall") and first and fault.after is None)
+
+
+async def strike_before_head(fault: Fault, answer: Answer, headers: dict[str, str], request_id: str) -> None:
+    if fault.kind == "status":
+        await _answer_with_status(fault, answer, headers, request_id)
+    else:
+        await silence(fault)
+        answer.reset()
+
+
+async def _answer_with_status(fault: Fault, answer: Answer, headers: dict[str, str], request_id: str) -> None:
+    error_type = fault.error_type or TYPE_OF_STATUS.get(fault.status, "api_error")
+    message = fault.message or MESSAGE_OF_TYPE.get(error_type, error_type)
+    body = error_json(error_type, message, request_id) if fault.body is None else fault.body
+    content_type = "application/json" if fault.body is None else "text/html"
+    head = {**headers, "content-type": content_type, **fault.headers, "content-length": str(len(body))}
+    await answer.start(fault.status, head)
+    await answer.write(body)
+    await answer.end()
+
+
+async def silence(fault: Fault) -> None:
+    """Nothing happens while the fault lasts: for its seconds, until its gate opens, else until the client is gone."""
+    if fault.kind != "stall":
+        return
+    waiting = fault.gate.passage() if fault.gate is not None else asyncio.Event().wait()
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(waiting, fault.seconds)
+
+
+def error_event_data(fault: Fault, request_id: str) -> bytes:
+    error_type = fault.error_type or "overloaded_error"
+    message = fault.message or MESSAGE_OF_TYPE.get(error_type, error_type)
+    return error_json(error_type, message, request_id)

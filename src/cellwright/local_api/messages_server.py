@@ -1,0 +1,152 @@
+"""The server that tests talk to: its own thread, its address, and what it saw."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from types import TracebackType
+from typing import Self
+
+from cellwright.local_api.endpoints import Endpoints
+from cellwright.local_api.http_connection import HttpConnection
+from cellwright.local_api.message_stream import DEFAULT_DELTA_CHARS
+from cellwright.local_api.recorded import RecordedRequest, RequestLog
+from cellwright.local_api.script import Part, Script, ScriptSource, Turn
+
+DEFAULT_API_KEY = "sk-ant-local-0000"
+WAIT_SECONDS = 10.0
+
+
+class MessagesServer:
+    """A strict Messages API on 127.0.0.1 whose model says what `script` says.
+
+    `script` is a list of turns (or bare parts), or a function from the request's body to a turn. Use it as a context
+    manager; `url` and `api_key` are what a client needs. `validate=False` skips every check (for benchmarks).
+    """
+
+    def __init__(
+        self,
+        script: ScriptSource = (),
+        *,
+        api_key: str = DEFAULT_API_KEY,
+        validate: bool = True,
+        delta_chars: int = DEFAULT_DELTA_CHARS,
+        seconds_between_deltas: float = 0.0,
+    ) -> None:
+        self.api_key = api_key
+        self._log = RequestLog()
+        self._script = Script(script)
+        self._endpoints = Endpoints(
+            script=self._script,
+            log=self._log,
+            api_key=api_key,
+            validate=validate,
+            delta_chars=delta_chars,
+            seconds_between_deltas=seconds_between_deltas,
+        )
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._connections: set[asyncio.Task[None]] = set()
+        self._port = 0
+
+    @property
+    def url(self) -> str:
+        """The base URL, as `ANTHROPIC_BASE_URL` and the SDK's `base_url` take it."""
+        return f"http://127.0.0.1:{self._port}"
+
+    @property
+    def requests(self) -> list[RecordedRequest]:
+        """Every request for a message so far, in order of arrival, refused ones included."""
+        return self._log.select(_is_message_request)
+
+    @property
+    def all_requests(self) -> list[RecordedRequest]:
+        """Every HTTP request so far, token counts and model lists included."""
+        return self._log.select(lambda request: True)
+
+    @property
+    def rejected(self) -> list[RecordedRequest]:
+        """The requests for a message that broke a rule of the API (or the script): `error` says which."""
+        return self._log.select(lambda request: _is_message_request(request) and bool(request.error))
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether a request came for which no turn was left."""
+        return self._endpoints.exhausted
+
+    @property
+    def remaining_turns(self) -> int:
+        """How many turns of the script nobody asked for."""
+        return self._script.remaining
+
+    def add(self, *items: Turn | Part) -> None:
+        """Append turns to the script."""
+        self._script.add(*items)
+
+    def wait_for_requests(self, n: int, timeout: float = WAIT_SECONDS) -> list[RecordedRequest]:
+        """Block until `n` requests for a message have arrived; TimeoutError after `timeout` seconds."""
+        return self._log.wait_for(_is_message_request, n, timeout, "requests")
+
+    def wait_for_finished(self, n: int = 1, timeout: float = WAIT_SECONDS) -> list[RecordedRequest]:
+        """Block until `n` requests for a message have been answered completely."""
+        return self._log.wait_for(lambda r: _is_message_request(r) and r.finished, n, timeout, "finished requests")
+
+    def wait_for_disconnect(self, n: int = 1, timeout: float = WAIT_SECONDS) -> list[RecordedRequest]:
+        """Block until `n` requests were left by their client before the answer was complete."""
+        return self._log.wait_for(lambda request: request.disconnected, n, timeout, "disconnects")
+
+    def start(self) -> Self:
+        """Start listening; returns when connections are accepted."""
+        ready = threading.Event()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(
+            target=self._run, args=(self._loop, ready), name="cellwright-messages-server", daemon=True
+        )
+        self._thread.start()
+        ready.wait()
+        return self
+
+    def stop(self) -> None:
+        """Break every connection and end the thread."""
+        if self._loop is None or self._thread is None:
+            return
+        asyncio.run_coroutine_threadsafe(self._disconnect_all(), self._loop).result(WAIT_SECONDS)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(WAIT_SECONDS)
+        self._loop = self._thread = None
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _run(self, loop: asyncio.AbstractEventLoop, ready: threading.Event) -> None:
+        asyncio.set_event_loop(loop)
+        server = loop.run_until_complete(asyncio.start_server(self._connected, "127.0.0.1", 0))
+        self._port = server.sockets[0].getsockname()[1]
+        loop.call_soon(ready.set)
+        try:
+            loop.run_forever()
+        finally:
+            server.close()
+            loop.run_until_complete(loop.shutdown_asyncgens())
+            loop.close()
+
+    def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connection = HttpConnection(reader, writer, self._endpoints.answer, self._endpoints.client_gone)
+        task = asyncio.get_running_loop().create_task(connection.serve())
+        self._connections.add(task)
+        task.add_done_callback(self._connections.discard)
+
+    async def _disconnect_all(self) -> None:
+        tasks = list(self._connections)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _is_message_request(request: RecordedRequest) -> bool:
+    return request.method == "POST" and not request.path.endswith("count_tokens") and request.path != "/"

@@ -1,0 +1,239 @@
+"""What the scripted model says: parts make a turn, turns make a script."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from cellwright.local_api.gate import Gate
+
+FaultKind = Literal["status", "cut", "truncated", "malformed", "error_event", "stall"]
+
+
+@dataclass(frozen=True, slots=True)
+class Say:
+    """Text of the answer."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Think:
+    """A thinking block; it is sent only where the request has thinking on, its text only where it asks for it."""
+
+    text: str
+    redacted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """A tool call. `pieces` is the input as the very `partial_json` pieces to send, valid JSON or not."""
+
+    name: str
+    input: Mapping[str, Any] = field(default_factory=dict)
+    pieces: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """The stream waits here until the gate is opened."""
+
+    gate: Gate
+
+
+@dataclass(frozen=True, slots=True)
+class Slow:
+    """From here on, this many seconds between two deltas."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What goes wrong, as `fault` explains."""
+
+    kind: FaultKind
+    status: int = 529
+    error_type: str = ""
+    message: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes | None = None
+    after: int | None = None
+    seconds: float | None = None
+    gate: Gate | None = None
+
+
+Part = Say | Think | Use | Hold | Slow | Fault
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One answer of the model, as `turn` explains."""
+
+    parts: tuple[Part, ...]
+    when: str | re.Pattern[str] | None = None
+    stop_reason: str | None = None
+    stop_sequence: str | None = None
+    stop_details: Mapping[str, Any] | None = None
+    usage: Mapping[str, Any] = field(default_factory=dict)
+    delta_chars: int | None = None
+    seconds_between_deltas: float | None = None
+    chunk_bytes: int | None = None
+    events_per_write: int | None = None
+
+    @property
+    def fault(self) -> Fault | None:
+        return next((part for part in self.parts if isinstance(part, Fault)), None)
+
+    def matches(self, last_user_text: str) -> bool:
+        if self.when is None:
+            return True
+        if isinstance(self.when, str):
+            return self.when in last_user_text
+        return self.when.search(last_user_text) is not None
+
+
+def say(text: str) -> Say:
+    """Text of the answer, streamed in pieces of `delta_chars` characters."""
+    return Say(text)
+
+
+def think(text: str, *, redacted: bool = False) -> Think:
+    """A (summarised) thinking block with a signature that is bound to the conversation before it.
+
+    As the API does, the server leaves it out when thinking is off in the request, and sends it without its text when the
+    request's `thinking.display` is "omitted". `redacted` makes it a `redacted_thinking` block.
+    """
+    return Think(text, redacted)
+
+
+def use(name: str, /, **input: Any) -> Use:
+    """A tool call with this input; the turn ends with stop_reason "tool_use" unless told otherwise."""
+    return Use(name, input)
+
+
+def use_json(name: str, /, *pieces: str) -> Use:
+    """A tool call whose input is streamed as exactly these `partial_json` pieces: also incomplete or invalid JSON."""
+    return Use(name, pieces=pieces)
+
+
+def hold(gate: Gate) -> Hold:
+    """The stream stands still here until `gate.open()`; a `say` before and after it are one text block."""
+    return Hold(gate)
+
+
+def slow(seconds_between_deltas: float) -> Slow:
+    """Stream slowly from here on."""
+    return Slow(seconds_between_deltas)
+
+
+def fault(
+    kind: FaultKind,
+    *,
+    status: int = 529,
+    error_type: str = "",
+    message: str = "",
+    retry_after: float | None = None,
+    retry_after_ms: float | None = None,
+    headers: Mapping[str, str] | None = None,
+    body: str | bytes | None = None,
+    after: int | None = None,
+    seconds: float | None = None,
+    gate: Gate | None = None,
+) -> Fault:
+    """Something goes wrong with this one request; the next request gets the next turn.
+
+    "status"       an error status instead of an answer: `status`, `error_type`, `message`, `retry_after` (seconds),
+                   `retry_after_ms`, further `headers`; `body` replaces the JSON (proxies send HTML)
+    "cut"          the connection is reset (TCP RST): before the response's head, or after `after` events
+    "truncated"    the body ends cleanly before `message_stop`
+    "malformed"    an SSE event whose data is no JSON
+    "error_event"  an `event: error` in the stream: `error_type`, `message`
+    "stall"        nothing is sent any more: for `seconds`, or until `gate` is opened, or until the client goes away; then the
+                   connection is closed. Before the response's head, or after `after` events
+
+    Among the parts of a turn it happens at its place; `after` counts events (message_start is the first) instead.
+    """
+    extra = dict(headers or {})
+    if retry_after is not None:
+        extra["retry-after"] = f"{retry_after:g}"
+    if retry_after_ms is not None:
+        extra["retry-after-ms"] = f"{retry_after_ms:g}"
+    raw = body.encode() if isinstance(body, str) else body
+    return Fault(kind, status, error_type, message, extra, raw, after, seconds, gate)
+
+
+def turn(
+    *parts: Part,
+    when: str | re.Pattern[str] | None = None,
+    stop_reason: str | None = None,
+    stop_sequence: str | None = None,
+    stop_details: Mapping[str, Any] | None = None,
+    usage: Mapping[str, Any] | None = None,
+    delta_chars: int | None = None,
+    seconds_between_deltas: float | None = None,
+    chunk_bytes: int | None = None,
+    events_per_write: int | None = None,
+) -> Turn:
+    """One answer of the model.
+
+    when                    only for a request whose last user content (text and tool results) contains or matches this
+    stop_reason             default: "tool_use" when there is a tool call, else "end_turn"
+    usage                   replaces figures of the computed `usage`
+    delta_chars             characters in a delta
+    seconds_between_deltas  pause between two deltas
+    chunk_bytes             the body is sent in HTTP chunks of this many bytes, which cuts multi-byte characters
+    events_per_write        this many events in one write (for throughput; 1 is what the API does)
+    """
+    return Turn(
+        parts,
+        when,
+        stop_reason,
+        stop_sequence,
+        stop_details,
+        dict(usage or {}),
+        delta_chars,
+        seconds_between_deltas,
+        chunk_bytes,
+        events_per_write,
+    )
+
+
+ScriptSource = Iterable[Turn | Part] | Callable[[dict[str, Any]], Turn | Part]
+
+
+def as_turn(item: Turn | Part) -> Turn:
+    """A bare part is a turn of its own."""
+    return item if isinstance(item, Turn) else Turn((item,))
+
+
+class Script:
+    """The turns that are left. Taken from by the server's thread, looked at from any."""
+
+    def __init__(self, source: ScriptSource) -> None:
+        self._lock = threading.Lock()
+        self._answer = source if callable(source) else None
+        self._turns = [] if callable(source) else [as_turn(item) for item in source]
+
+    def take(self, body: dict[str, Any], last_user_text: Callable[[], str]) -> Turn | None:
+        """The first turn left that fits the request, which is then used up; None when there is none."""
+        if self._answer is not None:
+            return as_turn(self._answer(body))
+        with self._lock:
+            for position, candidate in enumerate(self._turns):
+                if candidate.when is None or candidate.matches(last_user_text()):
+                    return self._turns.pop(position)
+        return None
+
+    def add(self, *items: Turn | Part) -> None:
+        with self._lock:
+            self._turns.extend(as_turn(item) for item in items)
+
+    @property
+    def remaining(self) -> int:
+        """How many turns were not asked for; 0 for a callable script."""
+        with self._lock:
+            return len(self._turns)
