@@ -22,8 +22,4 @@ def make_private_folder(folder: Path) -> None:
     """Make `folder` and what is missing above it, each 0700 whatever the umask; folders that exist stay as they are."""
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
     for path in reversed(missing):
-        try:
-            path.mkdir(PRIVATE_FOLDER)
-        except FileExistsError:
-            continue  # another process made it just now
-        path.chmod(PRIVATE_FOLDER)  # a strict umask would have taken even the owner's bits
+        path.mkdir(PRIVATE_FOLDER, exist_ok=True)  # another process may make it just now

@@ -1,9 +1,10 @@
 """The format of a transcript: a JSON Lines file with a header, then a line per message (docs/decisions/transcript.md).
 
-    {"cellwright_transcript":1,"id":…,"created":…,"cwd":…,"epoch":1,"model":…,"system":[…],"tools":[…]}
+    {"cellwright_transcript":1,"crc32":…,"id":…,"created":…,"cwd":…,"epoch":1,"model":…,"system":[…],"tools":[…]}
     {"bytes":512,"crc32":…,"seq":7,"at":…,"epoch":1,"usage":{…},"model":…,"cost_usd":…,"context_tokens":…,"message":{…}}
 
-`message` comes last, and `bytes` is its length: a reader slices it out as it was sent, without decoding it.
+`message` comes last, and `bytes` is its length: a reader slices it out as it was sent, without decoding it. `crc32` is
+the checksum of everything behind it, from the comma on: a transcript that was altered is noticed, not sent.
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ from cellwright.errors import CellwrightError, ErrorCode
 
 FORMAT = 1
 FORMAT_KEY = "cellwright_transcript"
+_FORMAT = b'{"%b":' % FORMAT_KEY.encode()
 _BYTES = b'{"bytes":'
+_CRC32 = b'"crc32":'
 _MESSAGE = b',"message":'
-_REQUIRED = ("seq", "at", "epoch", "crc32")
 
 _encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
@@ -79,7 +81,6 @@ class Transcript:
 def encode_header(header: Header) -> bytes:
     """The header as its line of the file."""
     fields: dict[str, Any] = {
-        FORMAT_KEY: FORMAT,
         "id": header.id,
         "created": header.created,
         "cwd": str(header.cwd),
@@ -88,64 +89,67 @@ def encode_header(header: Header) -> bytes:
     }
     if header.forked_from:
         fields["forked_from"] = header.forked_from
-    return b'%b,"system":%b,"tools":%b}\n' % (encode_json(fields)[:-1], header.system, header.tools)
+    rest = b'%b,"system":%b,"tools":%b}' % (encode_json(fields)[1:-1], header.system, header.tools)
+    return _checked(_FORMAT + b"%d" % FORMAT, rest)
 
 
 def encode_line(line: Line) -> bytes:
     """A message as its line of the file; the message's bytes go in as they are."""
-    meta = encode_json({"bytes": len(line.message), "crc32": zlib.crc32(line.message), **line.meta})
-    return b"%b%b%b}\n" % (meta[:-1], _MESSAGE, line.message)
+    rest = encode_json(line.meta)[1:-1] + _MESSAGE + line.message + b"}"
+    return _checked(_BYTES + b"%d" % len(line.message), rest)
+
+
+def _checked(first: bytes, rest: bytes) -> bytes:
+    return b"%b,%b%d,%b\n" % (first, _CRC32, zlib.crc32(rest), rest)
+
+
+def _check(raw: bytes, first: bytes) -> tuple[int, bytes]:
+    """The number of the first field, which is named as in `first`, and what stands behind the checksum."""
+    number, _, behind = raw.partition(b",")
+    checksum, _, rest = behind.partition(b",")
+    if not number.startswith(first) or checksum != b"%b%d" % (_CRC32, zlib.crc32(rest)):
+        raise ValueError("it is not what was written")
+    return int(number[len(first) :]), rest
 
 
 def _split(raw: bytes) -> tuple[bytes, bytes]:
-    if not raw.startswith(_BYTES) or not raw.endswith(b"}"):
-        raise ValueError("not a message line")
-    start = len(raw) - 1 - int(raw[len(_BYTES) : raw.find(b",")])
+    length, rest = _check(raw, _BYTES)
+    start = len(rest) - 1 - length
     meta_end = start - len(_MESSAGE)
-    if meta_end < 0 or raw[meta_end:start] != _MESSAGE:
+    if meta_end < 0 or rest[meta_end:start] != _MESSAGE:
         raise ValueError("the message is not as long as its line says")
-    return raw[:meta_end] + b"}", raw[start:-1]
-
-
-def _line(meta: Any, message: bytes) -> Line:
-    if any(key not in meta for key in _REQUIRED) or meta.pop("crc32") != zlib.crc32(message):
-        raise ValueError("the message is not what was written")
-    del meta["bytes"]
-    return Line(meta, message)
+    return b"{%b}" % rest[:meta_end], rest[start:-1]
 
 
 def parse_lines(raw_lines: list[bytes]) -> tuple[list[Line], int | None]:
     """The lines of a file (without their newlines) taken apart, up to the first that is damaged; its index, if any."""
-    try:
-        parts = [_split(raw) for raw in raw_lines]
-        # in one go: a thousand calls of `loads` would take longer than everything else about a resume
-        metas = json.loads(b"[%b]" % b",".join([meta for meta, _ in parts]))
-        return [_line(meta, message) for meta, (_, message) in zip(metas, parts, strict=True)], None
-    except (ValueError, TypeError):
-        return _parse_up_to_damage(raw_lines)
-
-
-def _parse_up_to_damage(raw_lines: list[bytes]) -> tuple[list[Line], int | None]:
-    lines: list[Line] = []
-    for raw in raw_lines:
+    metas: list[bytes] = []
+    messages: list[bytes] = []
+    damaged = None
+    for index, raw in enumerate(raw_lines):
         try:
             meta, message = _split(raw)
-            lines.append(_line(json.loads(meta), message))
-        except (ValueError, TypeError):
-            return lines, len(lines)
-    return lines, None
+        except ValueError:
+            damaged = index
+            break
+        metas.append(meta)
+        messages.append(message)
+    # decoded in one go: a thousand calls of `loads` would take longer than everything else about a resume
+    decoded = json.loads(b"[%b]" % b",".join(metas))
+    return [Line(meta, message) for meta, message in zip(decoded, messages, strict=True)], damaged
 
 
 def _parse_header(raw: bytes) -> Header:
-    fields = json.loads(raw)
-    if (version := fields[FORMAT_KEY]) != FORMAT:
+    version, rest = _check(raw, _FORMAT)
+    if version != FORMAT:
         raise ValueError(f"it has format {version}, this version of Cellwright reads format {FORMAT}")
+    fields = json.loads(b"{" + rest)
     return Header(
-        id=str(fields["id"]),
-        created=float(fields["created"]),
+        id=fields["id"],
+        created=fields["created"],
         cwd=Path(fields["cwd"]),
-        epoch=int(fields["epoch"]),
-        model=str(fields["model"]),
+        epoch=fields["epoch"],
+        model=fields["model"],
         system=encode_json(fields["system"]),
         tools=encode_json(fields["tools"]),
         forked_from=fields.get("forked_from"),
@@ -169,10 +173,10 @@ def read_transcript(path: Path) -> Transcript:
     first, *rest = data[:size].split(b"\n")[:-1] or [b""]
     try:
         header = _parse_header(first)
-    except (ValueError, TypeError, KeyError) as error:
+    except ValueError as error:
         raise CellwrightError(
             ErrorCode.SESSION_CORRUPTED,
-            f"The first line of the session {path} cannot be read ({type(error).__name__}: {error}). It holds the "
+            f"The first line of the session {path} cannot be read ({error}). It holds the "
             "system prompt and the tools, so the session cannot go on: restore the file from a copy, or start a new "
             "session. The file stays as it is; its other lines hold the messages as JSON.",
             details={"path": str(path), "line": 1},

@@ -1,0 +1,407 @@
+"""Sessions on disk: written before acted on, cut off anywhere, damaged, out of room, forked, found again."""
+
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+
+import pytest
+
+from cellwright.agent.session import Session, find_sessions, sessions_folder
+from cellwright.agent.transcript import read_messages
+from cellwright.errors import CellwrightError, ErrorCode
+
+SYSTEM = [{"type": "text", "text": "Sei höflich.", "cache_control": {"type": "ephemeral", "ttl": "1h"}}]
+TOOLS = [
+    {"name": "Read", "description": "Größe", "input_schema": {"type": "object", "properties": {"n": {"maximum": 1.0}}}}
+]
+
+
+def use(*ids):
+    return [{"type": "tool_use", "id": id, "name": "Read", "input": {"file_path": "ä.py"}} for id in ids]
+
+
+def results(*ids):
+    return [{"type": "tool_result", "tool_use_id": id, "content": "1\tx = 'ö'"} for id in ids]
+
+
+def begun(tmp_path):
+    session = Session.create(tmp_path, tmp_path / "state" / "sessions")
+    session.begin(model="claude-opus-5-5", system=SYSTEM, tools=TOOLS)
+    return session
+
+
+@pytest.fixture
+def two_turns(tmp_path):
+    """The path of a closed session: two turns, the first with two parallel calls, the second with one."""
+    session = begun(tmp_path)
+    usage = {
+        "input_tokens": 3,
+        "output_tokens": 5,
+        "cache_creation": {"ephemeral_1h_input_tokens": 7},
+        "speed": "standard",
+    }
+    facts = {"usage": usage, "model": "claude-opus-5-5", "cost_usd": 0.25}
+    session.append({"role": "user", "content": "Wie groß ist ä.py? 你好"})
+    session.append({"role": "assistant", "content": use("t1", "t2")}, **facts, context_tokens=100)
+    session.append({"role": "user", "content": results("t1", "t2")})
+    session.append(
+        {"role": "assistant", "content": [{"type": "text", "text": "Eine Zeile."}]}, **facts, context_tokens=120
+    )
+    session.append({"role": "user", "content": "Noch einmal"})
+    session.append({"role": "assistant", "content": use("t3")}, **facts, context_tokens=140)
+    session.next_seq = 42
+    session.append({"role": "user", "content": results("t3")})
+    session.close()
+    return session.path
+
+
+def is_answered(messages):
+    """Whether every call is answered exactly once, in the message behind it, and nothing else is."""
+    for before, message in zip([{"role": "user", "content": ""}, *messages], [*messages, None], strict=False):
+        asked = [b["id"] for b in before["content"] if before["role"] == "assistant" and b["type"] == "tool_use"]
+        blocks = message["content"] if message and not isinstance(message["content"], str) else []
+        if [b["tool_use_id"] for b in blocks if b["type"] == "tool_result"] != asked:
+            return False
+    return True
+
+
+def test_a_message_is_on_disk_when_append_returns(tmp_path):
+    session = begun(tmp_path)
+    for number in range(3):
+        session.append({"role": "user", "content": f"größer {number}"})
+        assert [m["content"] for m in read_messages(session.path)] == [f"größer {n}" for n in range(number + 1)]
+        assert session.encoded[-1] in session.path.read_bytes()
+    assert session.messages == read_messages(session.path)
+
+
+def test_a_changed_message_does_not_change_the_session(tmp_path):
+    session = begun(tmp_path)
+    message = {"role": "user", "content": [{"type": "text", "text": "as said"}]}
+    session.append(message)
+    message["content"][0]["text"] = "changed afterwards"
+    assert session.messages[0]["content"][0]["text"] == "as said"
+
+
+def test_resuming_brings_back_the_same_bytes_and_sums(two_turns):
+    session = Session.load(two_turns)
+
+    assert session.encoded == [
+        json.dumps(m, ensure_ascii=False, separators=(",", ":")).encode() for m in session.messages
+    ]
+    assert len(session.encoded) == 7
+    assert (json.loads(session.system), json.loads(session.tools)) == (SYSTEM, TOOLS)
+    assert session.model == "claude-opus-5-5"
+    assert session.usage == {
+        "input_tokens": 9,
+        "output_tokens": 15,
+        "cache_creation": {"ephemeral_1h_input_tokens": 21},
+    }
+    assert session.cost_usd == 0.75
+    assert session.context_tokens == 140
+    assert session.next_seq == 42
+    assert session.id == two_turns.stem
+    assert session.notices == []
+
+
+def test_system_and_tools_are_those_of_the_beginning(two_turns):
+    session = Session.load(two_turns)
+    system, tools = session.system, session.tools
+    session.begin(model="another", system=[], tools=[])
+    assert (session.model, session.system, session.tools) == ("claude-opus-5-5", system, tools)
+    session.close()
+    again = Session.load(two_turns)
+    assert (again.system, again.tools) == (system, tools)
+
+
+def test_an_unknown_price_makes_the_sum_unknown(two_turns):
+    session = Session.load(two_turns)
+    session.append({"role": "assistant", "content": "x"}, usage={"input_tokens": 1}, model="unheard-of")
+    assert session.cost_usd is None
+    assert session.usage["input_tokens"] == 10
+
+
+def test_nothing_is_written_before_the_session_begins(tmp_path):
+    session = Session.create(tmp_path, tmp_path / "state" / "sessions")
+    assert session.path.parent == tmp_path / "state" / "sessions"
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(RuntimeError, match="begin"):
+        session.append({"role": "user", "content": "x"})
+
+
+def test_a_session_in_memory_writes_nothing(tmp_path, monkeypatch):
+    monkeypatch.setenv("CELLWRIGHT_HOME", str(tmp_path))
+    session = Session.create(tmp_path, None)
+    session.begin(model="m", system=SYSTEM, tools=TOOLS)
+    session.append({"role": "user", "content": "x"}, usage={"input_tokens": 1}, cost_usd=0.5)
+    session.flush()
+    fork = session.fork()
+    fork.append({"role": "user", "content": "y"})
+    session.close()
+
+    assert session.path is None
+    assert (len(session.messages), len(fork.messages), fork.cost_usd) == (1, 2, 0.5)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(os.name == "nt", reason="POSIX permissions")
+@pytest.mark.parametrize("umask", [0o000, 0o077])
+def test_only_the_user_can_read_what_is_written(tmp_path, umask):
+    before = os.umask(umask)
+    try:
+        session = begun(tmp_path)
+        session.fork().close()
+    finally:
+        os.umask(before)
+    files = list(session.path.parent.iterdir())
+    assert {path.suffix for path in files} == {".jsonl", ".lease"}
+    assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}
+    for folder in (session.path.parent, session.path.parent.parent):
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+
+def test_a_session_cut_off_at_any_byte_loads_and_goes_on(two_turns):
+    data = two_turns.read_bytes()
+    whole = read_messages(two_turns)
+    header_end = data.index(b"\n") + 1
+
+    for cut in range(header_end, len(data) + 1):
+        two_turns.write_bytes(data[:cut])
+        session = Session.load(two_turns)
+        kept = data.count(b"\n", header_end, cut)
+        repaired = 1 if kept in (2, 6) else 0
+        assert session.messages[:kept] == whole[:kept]
+        assert len(session.messages) == kept + repaired
+        assert is_answered(session.messages)
+        assert bool(session.notices) == bool(repaired or data[cut - 1 : cut] != b"\n")
+        session.append({"role": "user", "content": "go on"})
+        session.close()
+
+        again = Session.load(two_turns)
+        assert again.messages == session.messages
+        assert again.notices == []
+        again.close()
+
+
+def test_a_session_cut_off_in_its_header_says_what_can_be_done(two_turns):
+    data = two_turns.read_bytes()
+    for cut in range(data.index(b"\n") + 1):
+        two_turns.write_bytes(data[:cut])
+        with pytest.raises(CellwrightError, match="restore the file from a copy, or start a new session") as caught:
+            Session.load(two_turns)
+        assert caught.value.code == ErrorCode.SESSION_CORRUPTED
+        assert two_turns.read_bytes() == data[:cut]
+
+
+def test_open_calls_are_answered_in_order_as_interrupted(two_turns):
+    data = two_turns.read_bytes()
+    two_turns.write_bytes(b"".join(data.splitlines(keepends=True)[:3]))
+
+    session = Session.load(two_turns)
+
+    answer = session.messages[-1]
+    assert [block["tool_use_id"] for block in answer["content"]] == ["t1", "t2"]
+    assert {block["is_error"] for block in answer["content"]} == {True}
+    assert all(block["content"].startswith("interrupted") for block in answer["content"])
+    assert read_messages(two_turns) == session.messages
+    assert session.notices == ["2 tool call(s) had not ended; Claude is told so."]
+
+
+def test_a_damaged_line_is_named_and_a_fork_goes_on_before_it(two_turns):
+    lines = two_turns.read_bytes().splitlines(keepends=True)
+    lines[3] = lines[3].replace("ö".encode(), b"oe")
+    two_turns.write_bytes(b"".join(lines))
+    damaged = two_turns.read_bytes()
+
+    with pytest.raises(CellwrightError, match=r"Line 4 of the session .* is damaged. Fork the session") as caught:
+        Session.load(two_turns)
+    assert caught.value.code == ErrorCode.SESSION_CORRUPTED
+    assert caught.value.details["line"] == 4
+
+    fork = Session.fork_from(two_turns)
+    assert len(fork.messages) == 3
+    assert is_answered(fork.messages)
+    assert "Line 4" in fork.notices[0]
+    fork.append({"role": "user", "content": "go on"})
+    assert two_turns.read_bytes() == damaged
+
+
+def test_a_missing_session_is_not_found_and_leaves_no_trace(tmp_path):
+    with pytest.raises(CellwrightError) as caught:
+        Session.load(tmp_path / "gone.jsonl")
+    assert caught.value.code == ErrorCode.SESSION_NOT_FOUND
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_forks_go_their_own_ways(two_turns):
+    session = Session.load(two_turns)
+    session.granted = ("Bash(ls)",)
+    fork = session.fork()
+    fork.append({"role": "user", "content": "in the fork"})
+    session.append({"role": "user", "content": "in the original"})
+
+    assert fork.id != session.id
+    assert fork.encoded[:7] == session.encoded[:7]
+    assert (fork.system, fork.tools, fork.cost_usd) == (session.system, session.tools, session.cost_usd)
+    assert fork.granted == ("Bash(ls)",)
+    fork.close()
+    assert Session.load(fork.path).messages[-1]["content"] == "in the fork"
+    assert read_messages(two_turns)[-1]["content"] == "in the original"
+
+
+def test_a_fork_in_the_middle_of_a_call_is_valid_by_itself(tmp_path):
+    session = begun(tmp_path)
+    session.append({"role": "user", "content": "x"})
+    session.append({"role": "assistant", "content": use("t1")})
+    fork = session.fork()
+    session.append({"role": "user", "content": results("t1")})
+    assert is_answered(fork.messages)
+    assert is_answered(session.messages)
+    assert not session.messages[-1]["content"][0].get("is_error")
+
+
+def test_a_session_that_was_killed_while_writing_keeps_all_it_said(tmp_path):
+    code = """
+import sys
+from pathlib import Path
+from cellwright.agent.session import Session
+session = Session.create(Path.cwd(), Path(sys.argv[1]))
+session.begin(model="m", system=[], tools=[])
+print(session.path, flush=True)
+for number in range(10**9):
+    session.append({"role": "user", "content": f"{number} " + "x" * 5000})
+    print(number, flush=True)
+"""
+    process = subprocess.Popen([sys.executable, "-c", code, tmp_path], stdout=subprocess.PIPE, text=True)
+    try:
+        path = type(tmp_path)(process.stdout.readline().strip())
+        while (said := int(process.stdout.readline())) < 50:
+            pass
+    finally:
+        process.kill()
+    rest, _ = process.communicate()
+    said = max([said, *(int(line) for line in rest.splitlines() if rest.endswith("\n"))])
+
+    session = Session.load(path)
+
+    numbers = [int(message["content"].split()[0]) for message in session.messages]
+    assert numbers == list(range(len(numbers)))
+    assert len(numbers) >= said + 1
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGXFSZ"), reason="needs a limit on the size of files")
+def test_a_full_disk_is_said_and_loses_nothing(tmp_path):
+    code = """
+import resource, sys
+from pathlib import Path
+from cellwright.agent.session import Session
+from cellwright.agent.transcript import read_messages
+from cellwright.errors import CellwrightError
+session = Session.create(Path.cwd(), Path(sys.argv[1]))
+session.begin(model="m", system=[], tools=[])
+session.append({"role": "user", "content": "before"})
+_, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+whole = session.path.read_bytes()
+for room in (0, 1, 50, 4000):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(whole) + room, hard))
+    try:
+        session.append({"role": "user", "content": "x" * 9000})
+    except CellwrightError as error:
+        assert error.code == "FILE_ACCESS_ERROR" and str(session.path) in error.message, error
+    else:
+        raise AssertionError("written to a full disk")
+    assert session.path.read_bytes() == whole
+    assert [m["content"] for m in session.messages] == ["before"]
+resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+session.append({"role": "user", "content": "after"})
+assert read_messages(session.path) == session.messages
+print(len(session.messages))
+"""
+    done = subprocess.run([sys.executable, "-c", code, tmp_path], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("2\n", "")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows keeps open files")
+def test_a_transcript_deleted_under_way_is_said_and_can_be_forked(two_turns):
+    session = Session.load(two_turns)
+    two_turns.unlink()
+    with pytest.raises(CellwrightError, match="deleted while the session was open; fork"):
+        session.append({"role": "user", "content": "x"})
+    fork = session.fork()
+    assert read_messages(fork.path) == session.messages
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path):
+    (tmp_path / "state").write_text("a file where the folder should be")
+    session = Session.create(tmp_path, tmp_path / "state")
+    with pytest.raises(CellwrightError, match="CELLWRIGHT_HOME") as caught:
+        session.begin(model="m", system=[], tools=[])
+    assert caught.value.code == ErrorCode.FILE_ACCESS_ERROR
+    assert str(session.path) in caught.value.message
+
+
+def test_a_closed_session_is_not_written_to(two_turns):
+    session = Session.load(two_turns)
+    session.close()
+    with pytest.raises(CellwrightError, match="closed"):
+        session.append({"role": "user", "content": "x"})
+    assert len(session.messages) == 7
+
+
+def test_sessions_of_a_project_are_found_newest_first(tmp_path, monkeypatch):
+    monkeypatch.setenv("CELLWRIGHT_HOME", str(tmp_path / "home"))
+    project = tmp_path / "my project"
+    project.mkdir()
+    (tmp_path / "link").symlink_to(project)
+    assert find_sessions(project) == []
+
+    paths = []
+    for number in range(3):
+        session = Session.create(project, sessions_folder(project))
+        session.begin(model="m", system=[], tools=[])
+        session.close()
+        os.utime(session.path, (number, number))
+        paths.append(session.path)
+    os.utime(paths[0], (9, 9))
+
+    assert find_sessions(project) == [paths[0], paths[2], paths[1]]
+    assert find_sessions(tmp_path / "link") == find_sessions(project)
+    assert find_sessions(tmp_path) == []
+    assert sessions_folder(project).is_relative_to(tmp_path / "home")
+
+
+def test_resuming_costs_less_than_decoding_the_file(tmp_path, capsys):
+    session = begun(tmp_path)
+    usage = {"input_tokens": 12, "cache_read_input_tokens": 90_000, "output_tokens": 300}
+    session.append({"role": "user", "content": "go"})
+    appending = time.perf_counter()
+    for turn in range(500):
+        facts = {"usage": usage, "model": "claude-opus-5-5", "cost_usd": 0.01, "context_tokens": 90_000}
+        session.append(
+            {"role": "assistant", "content": [{"type": "text", "text": "y" * 200}, *use(f"t{turn}")]}, **facts
+        )
+        result = {"type": "tool_result", "tool_use_id": f"t{turn}", "content": '  "name": "wert",\n' * 110}
+        session.append({"role": "user", "content": [result]})
+    appending = time.perf_counter() - appending
+    session.close()
+    loads, decodes = [], []
+    for _ in range(7):
+        started = time.perf_counter()
+        again = Session.load(session.path)
+        loads.append(time.perf_counter() - started)
+        again.close()
+        started = time.perf_counter()
+        decoded = [json.loads(line) for line in session.path.read_bytes().split(b"\n") if line]
+        decodes.append(time.perf_counter() - started)
+
+    with capsys.disabled():
+        print(
+            f"\nresume of 500 turns ({session.path.stat().st_size / 1e6:.1f} MB): {min(loads) * 1e3:.1f} ms; "
+            f"decoding it all: {min(decodes) * 1e3:.1f} ms; append: {appending / 1000 * 1e6:.0f} µs"
+        )
+    assert again.encoded == session.encoded
+    assert len(decoded) == 1002
+    assert min(loads) < 1.3 * min(decodes)
