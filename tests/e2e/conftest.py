@@ -1,0 +1,222 @@
+"""A real JupyterLab in a real Chromium, with a kernel whose model is the strict local server."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cellwright.testing import MessagesServer
+
+CHROMIUM = next((path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), "")
+REQUIRED = os.environ.get("CELLWRIGHT_REQUIRE_BROWSER") == "1"
+IMAGES = Path(__file__).parents[2] / "docs" / "images"
+
+CHROMIUM_ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--force-color-profile=srgb",
+    "--font-render-hinting=none",
+]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if CHROMIUM or REQUIRED:
+        return
+    for item in items:
+        if "browser" in item.keywords:
+            item.add_marker(pytest.mark.skip(reason="NO BROWSER: install Chromium to run the browser tests"))
+
+
+@dataclass
+class Lab:
+    """A running JupyterLab."""
+
+    url: str
+    root: Path
+    process: subprocess.Popen[bytes]
+
+    def api(self, method: str, path: str, body: Any = None) -> Any:
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(f"{self.url}/api/{path}", data, method=method)
+        with urllib.request.urlopen(request, timeout=30) as reply:
+            text = reply.read()
+        return json.loads(text) if text else None
+
+
+@pytest.fixture(scope="session")
+def model() -> Iterator[MessagesServer]:
+    """The model of every kernel; a test adds the turns that it needs."""
+    with MessagesServer(seconds_between_deltas=0.004) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def lab(tmp_path_factory: pytest.TempPathFactory, model: MessagesServer) -> Iterator[Lab]:
+    root = tmp_path_factory.mktemp("lab")
+    home = tmp_path_factory.mktemp("home")
+    environ = {
+        **os.environ,
+        "HOME": str(home),
+        "CELLWRIGHT_HOME": str(home / "state"),
+        "JUPYTER_CONFIG_DIR": str(home / "config"),
+        "JUPYTER_RUNTIME_DIR": str(home / "runtime"),
+        "IPYTHONDIR": str(home / "ipython"),
+        "ANTHROPIC_BASE_URL": model.url,
+        "ANTHROPIC_API_KEY": model.api_key,
+        "JUPYTERLAB_SETTINGS_DIR": str(home / "settings"),
+    }
+    environ.pop("JUPYTER_DATA_DIR", None)
+    log = (home / "lab.log").open("wb")
+    command = [
+        sys.executable,
+        "-m",
+        "jupyterlab",
+        "--no-browser",
+        "--allow-root",
+        "--ServerApp.port=0",
+        "--IdentityProvider.token=",
+        "--ServerApp.disable_check_xsrf=True",
+        f"--ServerApp.root_dir={root}",
+    ]
+    process = subprocess.Popen(command, cwd=root, env=environ, stdout=log, stderr=log, start_new_session=True)
+    try:
+        yield Lab(_wait_for_url(home / "runtime", process, home / "lab.log"), root, process)
+    finally:
+        os.killpg(process.pid, signal.SIGTERM)
+        process.wait(20)
+
+
+def _wait_for_url(runtime: Path, process: subprocess.Popen[bytes], log: Path) -> str:
+    deadline = time.monotonic() + 90
+    while time.monotonic() < deadline:
+        for info in runtime.glob("jpserver-*.json"):
+            try:
+                url = str(json.loads(info.read_text())["url"]).rstrip("/")
+                urllib.request.urlopen(f"{url}/api/status", timeout=5).close()
+            except (OSError, ValueError):
+                continue
+            return url
+        if process.poll() is not None:
+            break
+        time.sleep(0.1)  # another process: there is nothing to wait on but its file
+    raise RuntimeError(f"JupyterLab did not start:\n{log.read_text()[-3000:]}")
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=CHROMIUM_ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(browser: Any, lab: Lab) -> Iterator[Any]:
+    context = browser.new_context(viewport={"width": 1180, "height": 900}, device_scale_factor=1.5)
+    page = context.new_page()
+    page.set_default_timeout(20_000)
+    yield page
+    context.close()
+    for session in lab.api("GET", "sessions"):
+        lab.api("DELETE", f"sessions/{session['id']}")
+
+
+class NotebookPage:
+    """The notebook `path`, open in JupyterLab."""
+
+    def __init__(self, page: Any, lab: Lab, path: str) -> None:
+        self.page = page
+        self.lab = lab
+        self.path = path
+
+    def open(self) -> "NotebookPage":
+        self.page.goto(f"{self.lab.url}/lab/tree/{self.path}?reset", wait_until="domcontentloaded")
+        self.page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=60_000)
+        self.wait_idle()
+        return self
+
+    def reload(self) -> "NotebookPage":
+        self.page.goto(f"{self.lab.url}/lab/tree/{self.path}", wait_until="domcontentloaded")
+        self.page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=60_000)
+        return self
+
+    def wait_idle(self) -> None:
+        self.page.wait_for_selector('.jp-Notebook-ExecutionIndicator[data-status="idle"]', timeout=60_000)
+
+    def cell(self, index: int) -> Any:
+        return self.page.locator(".jp-Notebook .jp-Cell").nth(index)
+
+    def output(self, index: int) -> Any:
+        return self.cell(index).locator(".jp-Cell-outputArea")
+
+    def run(self, index: int) -> None:
+        """Run a cell as a user does: click into it, Shift+Enter."""
+        self.cell(index).locator(".cm-content").click()
+        self.page.keyboard.press("Shift+Enter")
+
+    def wait_done(self, index: int) -> None:
+        """Wait until the cell has its execution count back."""
+        self.page.wait_for_function(
+            """index => /\\[\\d+\\]/.test(
+                document.querySelectorAll('.jp-Notebook .jp-Cell')[index].querySelector('.jp-InputPrompt').textContent)""",
+            arg=index,
+        )
+
+    def save(self) -> dict[str, Any]:
+        self.page.keyboard.press("Control+s")
+        self.page.wait_for_function("() => !document.querySelector('.jp-mod-current .jp-mod-dirty, .lm-mod-current.jp-mod-dirty')")
+        return self.on_disk()
+
+    def on_disk(self) -> dict[str, Any]:
+        return json.loads((self.lab.root / self.path).read_text("utf-8"))
+
+    def screenshot(self, name: str, target: Any = None) -> None:
+        IMAGES.mkdir(parents=True, exist_ok=True)
+        (target or self.page).screenshot(path=IMAGES / f"{name}.png")
+
+
+@pytest.fixture
+def notebook(page: Any, lab: Lab, request: pytest.FixtureRequest) -> Any:
+    """`notebook(*sources)`: a notebook of these code cells (in a folder of its own), open and with an idle kernel."""
+
+    def make(*sources: str, files: dict[str, str] | None = None) -> NotebookPage:
+        folder = lab.root / request.node.name.replace("[", "-").rstrip("]")
+        folder.mkdir()
+        for name, text in (files or {}).items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_text(text, "utf-8")
+        cells = [
+            {
+                "cell_type": "code",
+                "id": f"cell-{number}",
+                "metadata": {},
+                "execution_count": None,
+                "outputs": [],
+                "source": source.splitlines(keepends=True),
+            }
+            for number, source in enumerate(sources)
+        ]
+        kernelspec = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
+        content = {"cells": cells, "metadata": {"kernelspec": kernelspec}, "nbformat": 4, "nbformat_minor": 5}
+        path = folder / "notebook.ipynb"
+        path.write_text(json.dumps(content, indent=1), "utf-8")
+        return NotebookPage(page, lab, str(path.relative_to(lab.root))).open()
+
+    return make
