@@ -74,8 +74,8 @@ def canonical(model: str) -> str:
 def limits(model: str) -> ModelLimits:
     """What `model` takes, by the table; never fails.
 
-    A later version of a listed model (`claude-fable-5-2`) is like it, an unlisted Claude like the newest ones; any other
-    model (behind a gateway) gets no thinking field.
+    A later version of a listed model (`claude-fable-5-2`) is like it, an unlisted Claude like the newest ones. Any
+    other model (behind a gateway) gets no thinking field.
     """
     name = canonical(model)
     if not name.startswith("claude-"):

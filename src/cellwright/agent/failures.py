@@ -1,0 +1,218 @@
+"""What went wrong with a request, said once for people and once for programs: status codes, error events, network.
+
+Error types and codes are the Messages API's (https://platform.claude.com/docs/en/api/errors); Bedrock's and Google
+Cloud's own forms are understood where they differ.
+"""
+
+from __future__ import annotations
+
+import email.utils
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from cellwright.errors import ErrorCode
+
+LONGEST_QUOTE = 500
+"""Characters of the API's own words that a message quotes."""
+
+_TOO_LONG = re.compile(r"prompt is too long|context (limit|length|window)", re.IGNORECASE)
+_SPEND_CODES = {"contract_spend_limit_reached", "enforced_spend_limit_reached"}
+
+_STATUS_OF_TYPE = {
+    "invalid_request_error": 400,
+    "authentication_error": 401,
+    "billing_error": 402,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "conflict_error": 409,
+    "request_too_large": 413,
+    "rate_limit_error": 429,
+    "api_error": 500,
+    "timeout_error": 504,
+    "overloaded_error": 529,
+    "validationException": 400,
+    "throttlingException": 429,
+    "internalServerException": 500,
+    "modelStreamErrorException": 500,
+    "serviceUnavailableException": 503,
+    "modelTimeoutException": 504,
+}
+"""The status that stands for an error type of the API, or of Bedrock's event stream, when it comes in the stream."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One failed attempt. `retry_after` (seconds) is what the server asked for, None where it asked for nothing."""
+
+    code: ErrorCode
+    message: str
+    retryable: bool
+    retry_after: float | None = None
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+class RequestFailed(Exception):
+    """An attempt ended without a message; whoever catches it decides whether to try again."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+
+
+@dataclass(frozen=True, slots=True)
+class ApiSays:
+    """What an error body says, in whichever form it came."""
+
+    type: str = ""
+    message: str = ""
+    error_code: str = ""
+    request_id: str = ""
+
+
+def failure_of_response(status: int, headers: Mapping[str, str], body: bytes, *, model: str, now: float) -> Failure:
+    """The failure that an answer with an error `status` stands for. Header names are lower case, `now` is epoch time."""
+    says = _what_it_says(body)
+    retry_after = _retry_after(headers, now)
+    spent = status == 429 and _is_spend_limit(says, headers)
+    if 300 <= status < 400:
+        says = ApiSays(message=f"it redirects to {headers.get('location', 'nowhere')}")
+    code, what, advice = _explain(status, says, model, spent=spent)
+    request_id = headers.get("request-id") or headers.get("x-amzn-requestid") or says.request_id
+    return Failure(
+        code,
+        _sentence(what, advice, request_id),
+        _is_retryable(status, headers, spent=spent),
+        retry_after,
+        _details(status, says, request_id),
+    )
+
+
+def failure_of_event(data: bytes, *, model: str, request_id: str) -> Failure:
+    """The failure that an `error` event in a stream stands for. What is of a kind not known here is not tried again."""
+    says = _what_it_says(data)
+    status = _STATUS_OF_TYPE.get(says.type, _STATUS_OF_TYPE.get(says.type[:1].lower() + says.type[1:], 0))
+    spent = says.error_code in _SPEND_CODES
+    code, what, advice = _explain(status, says, model, spent=spent)
+    request_id = request_id or says.request_id
+    message = _sentence(what, advice, request_id)
+    return Failure(code, message, _is_retryable(status, {}, spent=spent), None, _details(200, says, request_id))
+
+
+def broken_stream(what: str, request_id: str) -> Failure:
+    """The failure of a stream that came to nothing: cut, ended early, or not what the API sends."""
+    return Failure(
+        ErrorCode.API_NETWORK_ERROR,
+        _sentence(what, "", request_id),
+        retryable=True,
+        details={"request_id": request_id} if request_id else {},
+    )
+
+
+def _explain(status: int, says: ApiSays, model: str, *, spent: bool) -> tuple[ErrorCode, str, str]:
+    """The code, what happened, and what to do."""
+    quoted = says.message or says.type or "no reason was given"
+    if status == 413 or (status == 400 and _TOO_LONG.search(says.message)):
+        what = f"The conversation is larger than {model} takes ({quoted})."
+        return ErrorCode.CONTEXT_TOO_LONG, what, "Start a new session, or take a model with a larger context window."
+    if spent or status == 402 or (status == 400 and "credit balance" in says.message):
+        what = f"The account's money or spend limit is used up ({quoted})."
+        return ErrorCode.API_RATE_LIMITED, what, "Look at its billing and limits in the Console."
+    if status == 429:
+        return ErrorCode.API_RATE_LIMITED, f"Too many requests or tokens in a short time ({quoted}).", ""
+    if status == 401:
+        what = f"The API does not accept the credential ({quoted})."
+        return ErrorCode.API_KEY_INVALID, what, "Check ANTHROPIC_API_KEY, or wherever else it comes from."
+    if status == 403:
+        what = f"The credential may not do this ({quoted})."
+        return ErrorCode.API_KEY_INVALID, what, "Check what the key, its workspace and its account may use."
+    if status in (503, 529):
+        return ErrorCode.API_OVERLOADED, f"The API is overloaded ({quoted}).", ""
+    if status in (408, 409) or status >= 500:
+        return ErrorCode.API_OVERLOADED, f"The API failed with status {status} ({quoted}).", ""
+    return ErrorCode.API_REQUEST_INVALID, *_explain_refusal(status, says, quoted, model)
+
+
+def _explain_refusal(status: int, says: ApiSays, quoted: str, model: str) -> tuple[str, str]:
+    if status == 404 and (model in says.message or "model" in says.message.lower()):
+        what = f"The API does not know the model {model!r}, or this key may not use it ({quoted})."
+        return what, "Check the model's name."
+    if status == 404 or 300 <= status < 400:
+        what = f"The address does not serve the Messages API (status {status}: {quoted})."
+        return what, "Check ANTHROPIC_BASE_URL."
+    kind = f"status {status}" if status else says.type or "an unknown error"
+    return f"The API refused the request with {kind} ({quoted}).", ""
+
+
+def _is_retryable(status: int, headers: Mapping[str, str], *, spent: bool) -> bool:
+    asked = headers.get("x-should-retry")
+    if asked in ("true", "false"):
+        return asked == "true"
+    return not spent and (status in (408, 409, 429) or status >= 500)
+
+
+def _is_spend_limit(says: ApiSays, headers: Mapping[str, str]) -> bool:
+    """Whether a 429 is no matter of seconds: the API's says so by having no `retry-after`.
+
+    Bedrock's and Google Cloud's never have the header.
+    """
+    if says.error_code in _SPEND_CODES:
+        return True
+    throttled_by_platform = "x-amzn-errortype" in headers or says.type == "RESOURCE_EXHAUSTED"
+    return not throttled_by_platform and "retry-after" not in headers and "retry-after-ms" not in headers
+
+
+def _retry_after(headers: Mapping[str, str], now: float) -> float | None:
+    """Seconds, from `retry-after-ms` (milliseconds) or `retry-after` (seconds or an HTTP date)."""
+    for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        try:
+            seconds = float(headers[name]) * unit
+        except (KeyError, ValueError):
+            continue
+        if math.isfinite(seconds):
+            return max(0.0, seconds)
+    date = email.utils.parsedate_tz(headers.get("retry-after"))
+    return None if date is None else max(0.0, email.utils.mktime_tz(date) - now)
+
+
+def _what_it_says(body: bytes) -> ApiSays:
+    try:
+        answer = json.loads(body)
+    except (ValueError, RecursionError):
+        return ApiSays(message=_plain(body))
+    if isinstance(answer, list) and answer:  # Google Cloud
+        answer = answer[0]
+    if not isinstance(answer, dict):
+        return ApiSays()
+    error = answer.get("error", answer)
+    if not isinstance(error, dict):
+        return ApiSays(message=_words(error))
+    details = error.get("details")
+    return ApiSays(
+        type=_words(error.get("type") if error is not answer else "") or _words(error.get("status")),
+        message=_words(error.get("message") or error.get("Message") or error.get("detail")),
+        error_code=_words(details.get("error_code")) if isinstance(details, dict) else "",
+        request_id=_words(answer.get("request_id")),
+    )
+
+
+def _words(value: Any) -> str:
+    return " ".join(value.split())[:LONGEST_QUOTE] if isinstance(value, str) else ""
+
+
+def _plain(body: bytes) -> str:
+    """A body that is no JSON; a page of HTML, as proxies send, says nothing."""
+    text = body.decode(errors="replace").strip()
+    return "" if text.startswith("<") else _words(text)
+
+
+def _details(status: int, says: ApiSays, request_id: str) -> dict[str, Any]:
+    known = {"status": status, "type": says.type, "error_code": says.error_code, "request_id": request_id}
+    return {key: value for key, value in known.items() if value}
+
+
+def _sentence(what: str, advice: str, request_id: str) -> str:
+    return " ".join(part for part in (what, advice, f"[request {request_id}]" if request_id else "") if part)
