@@ -154,7 +154,7 @@ class Asked(Logged):
 
 @dataclass(frozen=True, slots=True)
 class Answered(Logged):
-    """The question was answered, by whom, and how far the answer reaches."""
+    """The question was answered, by whom, and how far the answer reaches. `updated_input`: as the user edited it."""
 
     question_id: str
     tool_use_id: str
@@ -164,6 +164,7 @@ class Answered(Logged):
     reason: str = ""
     rule: str = ""
     edited: bool = False
+    updated_input: Json | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +173,7 @@ class TurnEnd(Logged):
 
     `usage` is the API's own block. `cost_usd` is None where the model's price is not known.
     `context_tokens` = what the conversation now holds: input + cached + output tokens of this message.
+    `replayed`: it came from a recording; no request was sent, `usage` is what it took when it was recorded.
     """
 
     message: dict[str, Any]
@@ -183,6 +185,7 @@ class TurnEnd(Logged):
     stop_details: Json | None = None
     cost_usd: float | None = None
     context_tokens: int = 0
+    replayed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
