@@ -74,12 +74,13 @@ class ApiSays:
 
 
 def failure_of_response(status: int, headers: Mapping[str, str], body: bytes, *, model: str, now: float) -> Failure:
-    """The failure that an answer with an error `status` stands for. Header names are lower case, `now` is epoch time."""
+    """The failure that an answer with an error `status` stands for. Header names are lower case; `now`: epoch time."""
     says = _what_it_says(body)
     retry_after = _retry_after(headers, now)
     spent = status == 429 and _is_spend_limit(says, headers)
-    if 300 <= status < 400:
-        says = ApiSays(message=f"it redirects to {headers.get('location', 'nowhere')}")
+    if status < 400:
+        redirect = f"it redirects to {headers['location']}" if "location" in headers else ""
+        says = ApiSays(message=redirect or says.message or headers.get("content-type", ""))
     code, what, advice = _explain(status, says, model, spent=spent)
     request_id = headers.get("request-id") or headers.get("x-amzn-requestid") or says.request_id
     return Failure(
@@ -140,11 +141,11 @@ def _explain_refusal(status: int, says: ApiSays, quoted: str, model: str) -> tup
     if status == 404 and (model in says.message or "model" in says.message.lower()):
         what = f"The API does not know the model {model!r}, or this key may not use it ({quoted})."
         return what, "Check the model's name."
-    if status == 404 or 300 <= status < 400:
+    if status == 404 or 200 <= status < 400:
         what = f"The address does not serve the Messages API (status {status}: {quoted})."
         return what, "Check ANTHROPIC_BASE_URL."
-    kind = f"status {status}" if status else says.type or "an unknown error"
-    return f"The API refused the request with {kind} ({quoted}).", ""
+    advice = "The session's history was changed: start a new session." if "different conversation" in quoted else ""
+    return f"The API refused the request with {says.type or f'status {status}'} ({quoted}).", advice
 
 
 def _is_retryable(status: int, headers: Mapping[str, str], *, spent: bool) -> bool:
