@@ -1,179 +1,263 @@
-"""What the server answers: routes, credentials, and the way from a request to a scripted turn."""
+"""What the server answers: the way from a request to a scripted turn, an estimate or an error."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from datetime import UTC, datetime, timedelta
+from typing import Any, NoReturn
 
 from cellwright.local_api.api_error import ApiRejection, error_json
-from cellwright.local_api.faults import comes_before_head, strike_before_head
+from cellwright.local_api.aws_event_stream import CONTENT_TYPE as AWS_CONTENT_TYPE
+from cellwright.local_api.aws_event_stream import aws_frame
+from cellwright.local_api.faults import answer_whole, comes_before_head, strike_before_head
 from cellwright.local_api.http_connection import Answer, HttpRequest
 from cellwright.local_api.invariants import check_request
+from cellwright.local_api.memory import Memory
 from cellwright.local_api.message_stream import DEFAULT_DELTA_CHARS, MessageStream, Reply
-from cellwright.local_api.models import MODELS, ServedModel, served_model
-from cellwright.local_api.playback import Playback
-from cellwright.local_api.prefix import Prefix, RecentPrefixes
+from cellwright.local_api.models import MODELS, ServedModel, model_info, model_list, served_model
+from cellwright.local_api.playback import Playback, sse_frame
+from cellwright.local_api.prefix import CHARS_PER_TOKEN, Prefix
 from cellwright.local_api.recorded import RecordedRequest, RequestLog, last_user_text
+from cellwright.local_api.routes import Route, betas_of, check_credentials, check_version, route
 from cellwright.local_api.script import Script, Turn
-from cellwright.local_api.thinking_binding import check_binding, signer
-from cellwright.local_api.usage import PromptCache
+from cellwright.local_api.thinking_binding import signer
+from cellwright.local_api.thinking_rules import thinking_display
+from cellwright.local_api.usage import input_usage
 
-_MESSAGES = re.compile(r"(?:/anthropic)?/v1/messages")
+SSE_CONTENT_TYPE = "text/event-stream; charset=utf-8"
+RATE_LIMITS = {"requests": 4000, "tokens": 2_400_000, "input-tokens": 2_000_000, "output-tokens": 400_000}
+ANY_MODEL = MODELS["claude-opus-5-5"]
+
+
+@dataclass(slots=True)
+class Exchanged:
+    """One request on its way to its answer."""
+
+    record: RecordedRequest
+    answer: Answer
+    headers: dict[str, str]
+    route: Route = field(default_factory=lambda: Route("messages"))
+
+    @property
+    def request_id(self) -> str:
+        return self.headers["request-id"]
 
 
 @dataclass(slots=True, kw_only=True)
 class Endpoints:
-    """The API of one server: its script, its memory of conversations, its cache."""
+    """The API of one server: its script, and what it remembers of conversations."""
 
     script: Script
     log: RequestLog
     api_key: str
-    validate: bool = True
+    validate: bool
     delta_chars: int = DEFAULT_DELTA_CHARS
     seconds_between_deltas: float = 0.0
-    prefixes: RecentPrefixes = field(default_factory=RecentPrefixes)
-    cache: PromptCache = field(default_factory=PromptCache)
+    memory: Memory = field(default_factory=Memory)
     in_flight: dict[int, RecordedRequest] = field(default_factory=dict)
     exhausted: bool = False
     served: int = 0
 
     async def answer(self, request: HttpRequest, answer: Answer) -> None:
-        record = self._record(request)
-        self.log.add(record)
-        self.in_flight[id(request)] = record
+        """Answer one HTTP request; what goes wrong by the API's rules becomes an API error."""
         self.served += 1
-        request_id = f"req_local{self.served:020d}"
-        headers = {"request-id": request_id, "content-type": "application/json", **self._rate_limits()}
+        record = RecordedRequest(
+            request.method,
+            request.path,
+            request.query,
+            {name.lower(): value for name, value in request.headers.items()},
+            request.body,
+            parsed(request.body),
+            request.arrived_at,
+        )
+        work = Exchanged(record, answer, self._headers())
+        self.in_flight[id(request)] = record
         try:
-            await self._route(record, request, answer, headers)
-            self.log.update(record, finished_at=time.monotonic())
+            await self._dispatch(work, request.too_large)
         except ApiRejection as rejection:
-            body = error_json(rejection.error_type, rejection.message, request_id)
-            self.log.update(record, status=rejection.status, error=rejection.message)
-            await _respond(answer, rejection.status, headers, body)
-            self.log.update(record, finished_at=time.monotonic())
+            await self._reject(work, rejection)
+        except ConnectionError:
+            self.log.update(record, disconnected=True)
+            raise
         finally:
             self.in_flight.pop(id(request), None)
+        self.log.update(record, finished_at=time.monotonic())
 
     def client_gone(self, request: HttpRequest) -> None:
         record = self.in_flight.get(id(request))
         if record is not None:
             self.log.update(record, disconnected=True)
 
-    def _record(self, request: HttpRequest) -> RecordedRequest:
-        try:
-            body = json.loads(request.body) if request.body else None
-        except ValueError:
-            body = None
-        headers = {name.lower(): value for name, value in request.headers.items()}
-        return RecordedRequest(
-            request.method, request.path, request.query, headers, request.body, body, request.arrived_at
-        )
-
-    def _rate_limits(self) -> dict[str, str]:
-        headers = {}
-        for name, limit in (
-            ("requests", 4000),
-            ("tokens", 2_400_000),
-            ("input-tokens", 2_000_000),
-            ("output-tokens", 400_000),
-        ):
+    def _headers(self) -> dict[str, str]:
+        reset = (datetime.now(UTC) + timedelta(seconds=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
+        headers = {
+            "request-id": f"req_011{self.served:021d}",
+            "anthropic-organization-id": "00000000-0000-4000-8000-000000000000",
+            "content-type": "application/json",
+        }
+        for name, limit in RATE_LIMITS.items():
             headers[f"anthropic-ratelimit-{name}-limit"] = str(limit)
             headers[f"anthropic-ratelimit-{name}-remaining"] = str(max(0, limit - self.served))
-            headers[f"anthropic-ratelimit-{name}-reset"] = "2030-01-01T00:00:00Z"
+            headers[f"anthropic-ratelimit-{name}-reset"] = reset
         return headers
 
-    async def _route(
-        self, record: RecordedRequest, request: HttpRequest, answer: Answer, headers: dict[str, str]
-    ) -> None:
-        self._check_credentials(record.headers)
-        if request.too_large:
+    async def _dispatch(self, work: Exchanged, too_large: bool) -> None:
+        record = work.record
+        try:
+            work.route = route(record.method, record.path)
+            record.action = work.route.action
+        finally:
+            self.log.add(record)
+        check_credentials(record.headers, self.api_key, work.route.platform)
+        if too_large:
             raise ApiRejection("Request exceeds the maximum allowed number of bytes.", status=413)
-        if _MESSAGES.fullmatch(record.path) and record.method == "POST":
-            return await self._messages(record, answer, headers)
-        raise ApiRejection("Not Found", status=404)
+        match work.route.action:
+            case "messages":
+                await self._messages(work)
+            case "count_tokens":
+                body, prefix, _ = self._checked(work, counting=True)
+                await self._respond(
+                    work, {"input_tokens": prefix.total_tokens or len(json.dumps(body)) // CHARS_PER_TOKEN}
+                )
+            case "models":
+                await self._respond(work, model_list(record.query))
+            case "model":
+                model = served_model(work.route.model)
+                await self._respond(work, model_info(model or _unknown_model(work.route.model)))
 
-    def _check_credentials(self, headers: Mapping[str, str]) -> None:
-        bearer = headers.get("authorization", "").removeprefix("Bearer ")
-        given = headers.get("x-api-key") or bearer
-        if not given:
-            raise ApiRejection("x-api-key header is required", status=401)
-        if given != self.api_key:
-            raise ApiRejection("invalid x-api-key", status=401)
-        if "anthropic-version" not in headers:
-            raise ApiRejection("anthropic-version: header is required")
+    async def _messages(self, work: Exchanged) -> None:
+        body, prefix, model = self._checked(work)
+        if body.get("max_tokens") == 0:
+            turn = Turn((), stop_reason="max_tokens", usage={"output_tokens": 0})
+        else:
+            turn = self._next_turn(body)
+        stream = MessageStream(turn, self._reply(work.record, body, turn, model, prefix))
+        if await self._play(work, turn, stream, bool(body.get("stream"))):
+            self.memory.keep_answer(prefix, stream.content, stream.stop_reason)
 
-    async def _messages(self, record: RecordedRequest, answer: Answer, headers: dict[str, str]) -> None:
-        body = record.body
-        if not isinstance(body, dict):
-            raise ApiRejection("The request body is not valid JSON.")
-        model = served_model(str(body.get("model", ""))) if self.validate else MODELS["claude-opus-5-5"]
+    def _checked(self, work: Exchanged, *, counting: bool = False) -> tuple[dict[str, Any], Prefix, ServedModel]:
+        """The body as the API itself would get it, its chain and its model, after every check."""
+        body, betas = self._normalised(work)
+        model = served_model(str(body.get("model", "")))
+        if not self.validate:
+            return body, Prefix(body), model or ANY_MODEL
         if model is None:
-            raise ApiRejection(f"model: {body.get('model')}", status=404)
-        prefix = self._checked_prefix(body, model)
-        turn = self.script.take(body, lambda: last_user_text(body))
+            raise ApiRejection("model: Field required") if "model" not in body else _unknown_model(body["model"])
+        return body, check_request(body, model, betas, self.memory, counting=counting), model
+
+    def _normalised(self, work: Exchanged) -> tuple[dict[str, Any], frozenset[str]]:
+        record = work.record
+        if not isinstance(record.body, dict):
+            raise ApiRejection(f"The request body is not valid JSON: {json_problem(record.raw)}")
+        body = dict(record.body)
+        in_body = None
+        if work.route.platform != "api":
+            check_version(body.pop("anthropic_version", None), work.route.platform)
+            in_body = body.pop("anthropic_beta", None)
+            if work.route.model:
+                body["model"] = work.route.model
+            if work.route.streams is not None:
+                body["stream"] = work.route.streams
+        else:
+            check_version(record.headers.get("anthropic-version"), "api")
+        return body, betas_of(record.headers.get("anthropic-beta", ""), in_body)
+
+    def _next_turn(self, body: dict[str, Any]) -> Turn:
+        try:
+            turn = self.script.take(body, lambda: last_user_text(body))
+        except Exception as error:  # a script is the test's own code: its failure is shown as the answer
+            raise ApiRejection(f"the script raised {error!r}", status=500) from error
         if turn is None:
             self.exhausted = True
             raise ApiRejection(f"script exhausted: no turn is left for {last_user_text(body)[:200]!r}")
-        await self._play(turn, record, answer, headers, self._reply(record, turn, model, prefix))
+        return turn
 
-    def _checked_prefix(self, body: dict[str, Any], model: ServedModel) -> Prefix:
-        if not self.validate:
-            return Prefix(body)
-        check_request(body, model)
-        prefix, known = self.prefixes.of(body)
-        check_binding(model, prefix, known)
-        self.prefixes.remember(prefix)
-        return prefix
-
-    def _reply(self, record: RecordedRequest, turn: Turn, model: ServedModel, prefix: Prefix) -> Reply:
-        digest = hashlib.sha256(record.raw + b"/%d" % self.served).hexdigest()
-        usage = self.cache.usage(record.body, model, prefix)
-        thinking = record.body.get("thinking") or {}
+    def _reply(
+        self, record: RecordedRequest, body: dict[str, Any], turn: Turn, model: ServedModel, prefix: Prefix
+    ) -> Reply:
+        # the same request to the same server gets the same ids; another conversation never does
+        digest = hashlib.sha256(b"%b/%d" % (record.raw, self.served)).hexdigest()
+        usage = (
+            self.memory.cache.usage(body, model, prefix)
+            if self.validate
+            else input_usage(len(record.raw) // CHARS_PER_TOKEN)
+        )
         return Reply(
-            model=record.body["model"],
+            model=str(body.get("model")),
             message_id=f"msg_01{digest[:22]}",
-            usage={**usage, **turn.usage},
+            usage={**usage, **turn.usage, "output_tokens": 1},
             sign=signer(model, prefix),
-            thinking=thinking.get("display", "omitted"),
+            thinking=thinking_display(body, model),
             delta_chars=turn.delta_chars or self.delta_chars,
         )
 
-    async def _play(
-        self, turn: Turn, record: RecordedRequest, answer: Answer, headers: dict[str, str], reply: Reply
-    ) -> None:
+    async def _play(self, work: Exchanged, turn: Turn, stream: MessageStream, streams: bool) -> bool:
+        """Send the answer; whether it was sent whole."""
         fault = turn.fault
         if fault is not None and comes_before_head(fault, first=turn.parts[0] is fault):
             if fault.kind == "status":
-                self.log.update(record, status=fault.status)
-            return await strike_before_head(fault, answer, headers, headers["request-id"])
-        self.log.update(record, status=200)
-        stream = MessageStream(turn, reply)
-        if not record.body.get("stream"):
-            return await _respond(answer, 200, headers, json.dumps(stream.message()).encode())
+                self.log.update(work.record, status=fault.status)
+            await strike_before_head(fault, work.answer, work.headers, work.request_id)
+            return False
+        self.log.update(work.record, status=200)
+        if not streams:
+            body = json.dumps(stream.message(), ensure_ascii=False).encode()
+            return await answer_whole(fault, work.answer, work.headers, work.request_id, body)
+        aws = work.route.platform == "bedrock"
         playback = Playback(
-            answer=answer,
+            answer=work.answer,
             turn=turn,
-            headers={**headers, "content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache"},
-            request_id=headers["request-id"],
+            headers={
+                **work.headers,
+                "content-type": AWS_CONTENT_TYPE if aws else SSE_CONTENT_TYPE,
+                "cache-control": "no-cache",
+            },
+            request_id=work.request_id,
             pause=self.seconds_between_deltas if turn.seconds_between_deltas is None else turn.seconds_between_deltas,
-            on_event=lambda name: self._count_event(record, name),
+            on_event=work.record.count_event,
+            frame=aws_frame if aws else sse_frame,
         )
-        await playback.run(stream.steps())
+        return await playback.run(stream.steps())
+
+    async def _respond(self, work: Exchanged, value: Mapping[str, Any]) -> None:
+        self.log.update(work.record, status=200)
+        await answer_whole(None, work.answer, work.headers, work.request_id, json.dumps(value).encode())
+
+    async def _reject(self, work: Exchanged, rejection: ApiRejection) -> None:
+        body = error_json(rejection.error_type, rejection.message, work.request_id)
+        headers = {**work.headers, "content-length": str(len(body))}
+        self.log.update(work.record, status=rejection.status, error=rejection.message)
+        await work.answer.start(rejection.status, headers)
+        await work.answer.write(body)
+        await work.answer.end()
+
+
+def _unknown_model(name: object) -> NoReturn:
+    raise ApiRejection(f"model: {name}", status=404)
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON")
+
+
+def parsed(raw: bytes) -> Any:
+    """The JSON in a body; None where it is none by the API's rules (NaN, lone surrogates)."""
+    try:
+        value = json.loads(raw, parse_constant=_no_constant)
+        if b"\\ud" in raw.lower():
+            json.dumps(value, ensure_ascii=False).encode()
+    except ValueError:
         return None
-
-    def _count_event(self, record: RecordedRequest, name: str) -> None:
-        record.events_sent += 1
-        if record.first_delta_at is None and name == "content_block_delta":
-            record.first_delta_at = time.monotonic()
+    return value
 
 
-async def _respond(answer: Answer, status: int, headers: Mapping[str, str], body: bytes) -> None:
-    await answer.start(status, {**headers, "content-length": str(len(body))})
-    await answer.write(body)
-    await answer.end()
+def json_problem(raw: bytes) -> str:
+    try:
+        json.loads(raw, parse_constant=_no_constant)
+    except ValueError as error:
+        return str(error)
+    return "no low surrogate in string, or not an object"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
+from functools import partial
 
 
 class Gate:
@@ -39,8 +40,13 @@ class Gate:
         opened = asyncio.Event()
         with self._lock:
             if not self._open:
-                self._wakers.append(lambda: loop.call_soon_threadsafe(opened.set))
+                self._wakers.append(partial(_wake, loop, opened))
             else:
                 opened.set()
         self._reached.set()
         await opened.wait()
+
+
+def _wake(loop: asyncio.AbstractEventLoop, opened: asyncio.Event) -> None:
+    if not loop.is_closed():
+        loop.call_soon_threadsafe(opened.set)

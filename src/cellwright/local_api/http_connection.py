@@ -36,6 +36,7 @@ class Answer(Protocol):
     async def write(self, data: bytes) -> None: ...
     async def end(self) -> None: ...
     def reset(self) -> None: ...
+    def close(self) -> None: ...
 
 
 Handler = Callable[[HttpRequest, Answer], Awaitable[None]]
@@ -119,9 +120,7 @@ class HttpConnection:
             for task in (handling, watching):
                 task.cancel()
             outcomes = await asyncio.gather(handling, watching, return_exceptions=True)
-        if isinstance(outcomes[0], ConnectionError):
-            self._on_gone(request)
-        elif isinstance(outcomes[0], Exception):
+        if isinstance(outcomes[0], Exception):
             raise outcomes[0]
 
     async def _client_leaves(self) -> None:
@@ -150,3 +149,7 @@ class HttpConnection:
         raw: socket.socket = self._writer.get_extra_info("socket")
         raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self._writer.transport.abort()
+
+    def close(self) -> None:
+        """Close the connection in the ordinary way (TCP FIN), whatever of the answer is missing."""
+        self._writer.close()

@@ -73,7 +73,7 @@ def estimated_tokens(text: str) -> int:
 
 @dataclass(slots=True)
 class MessageStream:
-    """Walks through a turn once: `steps` yields the events, and `content` and `usage` are complete when it has ended."""
+    """Walks through a turn once: `steps` yields the events; `content` is complete when it has ended."""
 
     turn: Turn
     reply: Reply

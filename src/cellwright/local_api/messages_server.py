@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from concurrent.futures import Future
 from types import TracebackType
 from typing import Self
 
@@ -97,13 +98,13 @@ class MessagesServer:
 
     def start(self) -> Self:
         """Start listening; returns when connections are accepted."""
-        ready = threading.Event()
+        started: Future[int] = Future()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(
-            target=self._run, args=(self._loop, ready), name="cellwright-messages-server", daemon=True
+            target=self._run, args=(self._loop, started), name="cellwright-messages-server", daemon=True
         )
         self._thread.start()
-        ready.wait()
+        self._port = started.result()
         return self
 
     def stop(self) -> None:
@@ -123,11 +124,14 @@ class MessagesServer:
     ) -> None:
         self.stop()
 
-    def _run(self, loop: asyncio.AbstractEventLoop, ready: threading.Event) -> None:
+    def _run(self, loop: asyncio.AbstractEventLoop, started: Future[int]) -> None:
         asyncio.set_event_loop(loop)
-        server = loop.run_until_complete(asyncio.start_server(self._connected, "127.0.0.1", 0))
-        self._port = server.sockets[0].getsockname()[1]
-        loop.call_soon(ready.set)
+        try:
+            server = loop.run_until_complete(asyncio.start_server(self._connected, "127.0.0.1", 0))
+        except OSError as error:
+            started.set_exception(error)
+            return
+        started.set_result(server.sockets[0].getsockname()[1])
         try:
             loop.run_forever()
         finally:
@@ -149,4 +153,4 @@ class MessagesServer:
 
 
 def _is_message_request(request: RecordedRequest) -> bool:
-    return request.method == "POST" and not request.path.endswith("count_tokens") and request.path != "/"
+    return request.action == "messages"

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from cellwright.local_api.faults import MALFORMED_DATA, error_event_data, silence
+from cellwright.local_api.faults import MALFORMED_DATA, break_off, error_event_data
 from cellwright.local_api.http_connection import Answer
 from cellwright.local_api.message_stream import Delta, Step, StreamEvent
 from cellwright.local_api.script import Fault, Hold, Slow, Turn
@@ -33,45 +33,53 @@ class Playback:
     pause: float
     on_event: Callable[[str], None]
     frame: Frame = sse_frame
-    pending: list[bytes] = field(default_factory=list)
+    pending: list[StreamEvent] = field(default_factory=list)
     sent: int = 0
     writes: int = 0
 
-    async def run(self, steps: Iterable[Step]) -> None:
+    async def run(self, steps: Iterable[Step]) -> bool:
+        """Send everything; whether it was sent whole."""
         await self.answer.start(200, self.headers)
-        late = self.turn.fault
-        strike_at = late.after if late is not None else None
         for step in steps:
-            if late is not None and strike_at is not None and self.sent >= strike_at:
-                return await self._strike(late)
-            if isinstance(step, Fault):
-                if step.after is None:
-                    return await self._strike(step)
-            elif isinstance(step, Hold):
-                await self._flush()
-                await step.gate.passage()
-            elif isinstance(step, Slow):
-                self.pause = step.seconds
-            else:
-                await self._event(step)
+            fault = self._due(step)
+            if fault is not None:
+                await self._strike(fault)
+                return False
+            match step:
+                case Hold(gate):
+                    await self._flush()
+                    await gate.passage()
+                case Slow(seconds):
+                    self.pause = seconds
+                case StreamEvent():
+                    await self._event(step)
         await self._flush()
         await self.answer.end()
-        return None
+        return True
+
+    def _due(self, step: Step) -> Fault | None:
+        """The fault that strikes now: at its place, or after its count of events."""
+        fault = self.turn.fault
+        if fault is None:
+            return None
+        now = step is fault if fault.after is None else self.sent >= fault.after
+        return fault if now else None
 
     async def _event(self, event: StreamEvent) -> None:
         if self.pause and isinstance(event, Delta):
             await self._flush()
             await asyncio.sleep(self.pause)
-        self.pending.append(self.frame(event))
+        self.pending.append(event)
         self.sent += 1
-        self.on_event(event.name)
         if len(self.pending) >= (self.turn.events_per_write or 1):
             await self._flush()
 
     async def _flush(self) -> None:
         if not self.pending:
             return
-        data = b"".join(self.pending)
+        data = b"".join([self.frame(event) for event in self.pending])
+        for event in self.pending:
+            self.on_event(event.name)
         self.pending.clear()
         size = self.turn.chunk_bytes or len(data)
         for start in range(0, len(data), size):
@@ -96,5 +104,4 @@ class Playback:
                 await self._write(self.frame(StreamEvent("error", data)))
                 await self.answer.end()
             case _:
-                await silence(fault)
-                self.answer.reset()
+                await break_off(fault, self.answer)

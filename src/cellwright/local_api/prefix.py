@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import Any
 
+from cellwright.local_api.images import TOKENS_UNMEASURED, Picture, check_document, measured
+
 REMEMBERED_REQUESTS = 16
-TOKENS_OF_MEDIA = 1500
 CHARS_PER_TOKEN = 4
 
 Block = Mapping[str, Any]
@@ -26,6 +27,15 @@ def blocks_of(content: Any) -> list[Block]:
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
     return list(content or ())
+
+
+def nested(block: Block, path: str) -> Iterator[tuple[Block, str]]:
+    """The block and, for a tool result, the blocks inside it, each with its path."""
+    yield block, path
+    content = block.get("content")
+    if block.get("type") == "tool_result" and isinstance(content, list):
+        for index, inner in enumerate(content):
+            yield inner, f"{path}.tool_result.content.{index}"
 
 
 def canonical(block: Block) -> str:
@@ -40,35 +50,39 @@ def canonical(block: Block) -> str:
     return json.dumps(plain)
 
 
-def block_tokens(block: Block, encoded: str) -> int:
-    """About what the API would count; media are not counted by their base64."""
-    media = [inner for inner in (block, *blocks_of(block.get("content"))) if inner.get("type") in ("image", "document")]
-    if not media:
-        return len(encoded) // CHARS_PER_TOKEN + 1
-    bytes_of_media = sum(len(str(item.get("source", {}).get("data", ""))) for item in media)
-    return (len(encoded) - bytes_of_media) // CHARS_PER_TOKEN + TOKENS_OF_MEDIA * len(media)
-
-
-def _ttl(block: Block) -> str | None:
+def time_to_live(block: Block) -> str | None:
+    """The TTL of the block's cache breakpoint, None where it has none."""
     control = block.get("cache_control")
     return control.get("ttl") or "5m" if isinstance(control, Mapping) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Breakpoint:
+    """A `cache_control`: the number of its block in the chain, its TTL, and the path of the field's owner."""
+
+    block: int
+    ttl: str
+    path: str
 
 
 @dataclass(slots=True)
 class Prefix:
     """The chain of one request. `states[i]` and `tokens[i]` cover everything up to and including block i.
 
-    `ends[m]` is the number of blocks up to the end of message m; `breakpoints` are (block, ttl) with `cache_control`.
+    `ends[m]` is the number of blocks up to the end of message m.
     """
 
     body: Mapping[str, Any]
+    betas: frozenset[str] = frozenset()
     tools_digest: str = ""
     system_digest: str = ""
     head_length: int = 0
     states: list[bytes] = field(default_factory=list)
     tokens: list[int] = field(default_factory=list)
     ends: list[int] = field(default_factory=list)
-    breakpoints: list[tuple[int, str]] = field(default_factory=list)
+    breakpoints: list[Breakpoint] = field(default_factory=list)
+    pictures: list[Picture] = field(default_factory=list)
+    pictures_of: list[int] = field(default_factory=list)
 
     @property
     def state(self) -> bytes:
@@ -85,22 +99,67 @@ class Prefix:
     def state_before(self, block: int) -> bytes:
         return self.states[block - 1] if block else b""
 
-    def add(self, role: str, block: Block) -> None:
+    def add(self, role: str, block: Block, path: str) -> None:
         encoded = canonical(block)
-        digest = blake2b(self.state, digest_size=16)
-        digest.update(role.encode())
-        digest.update(encoded.encode())
-        ttl = _ttl(block)
-        if ttl is not None:
-            self.breakpoints.append((len(self.states), ttl))
-        self.states.append(digest.digest())
-        self.tokens.append(self.total_tokens + block_tokens(block, encoded))
+        tokens = len(encoded) // CHARS_PER_TOKEN + 1
+        for inner, inner_path in nested(block, path):
+            ttl = time_to_live(inner)
+            if ttl is not None:
+                self.breakpoints.append(Breakpoint(len(self.states), ttl, inner_path))
+            if inner.get("type") in ("image", "document") and role != "tools":
+                tokens += self._media_tokens(inner, inner_path)
+        self.states.append(next_state(self.state, role, encoded))
+        self.tokens.append(self.total_tokens + tokens)
 
-    def add_messages(self, messages: Iterable[Mapping[str, Any]]) -> None:
-        for message in messages:
-            for block in blocks_of(message.get("content")):
-                self.add(str(message.get("role")), block)
+    def _media_tokens(self, block: Block, path: str) -> int:
+        """What a picture or document counts beyond its JSON, whose base64 counts nothing."""
+        uncounted = len(str(block["source"].get("data", ""))) // CHARS_PER_TOKEN
+        if block["type"] == "document":
+            check_document(block, path)
+            return TOKENS_UNMEASURED - uncounted if block["source"]["type"] == "base64" else 0
+        picture = measured(block, path)
+        self.pictures.append(picture)
+        return picture.tokens - uncounted
+
+    def add_head(self) -> None:
+        tools = blocks_of(self.body.get("tools"))
+        system = blocks_of(self.body.get("system"))
+        self.tools_digest = _digest(tools)
+        self.system_digest = _digest(system)
+        for index, tool in enumerate(tools):
+            self.add("tools", tool, f"tools.{index}")
+        for index, block in enumerate(system):
+            self.add("system", block, f"system.{index}")
+        self.head_length = len(self.states)
+
+    def add_messages(self, first: int) -> None:
+        messages = self.body["messages"]
+        for index in range(first, len(messages)):
+            for position, block in enumerate(blocks_of(messages[index]["content"])):
+                self.add(messages[index]["role"], block, f"messages.{index}.content.{position}")
             self.ends.append(len(self.states))
+            self.pictures_of.append(len(self.pictures))
+
+    def cut(self, body: Mapping[str, Any], messages: int) -> Prefix:
+        """The chain of another request that begins with the same head and so many of these messages."""
+        length = self.start_of(messages)
+        return replace(
+            self,
+            body=body,
+            states=self.states[:length],
+            tokens=self.tokens[:length],
+            ends=self.ends[:messages],
+            breakpoints=[entry for entry in self.breakpoints if entry.block < length],
+            pictures=self.pictures[: self.pictures_of[messages - 1]] if messages else [],
+            pictures_of=self.pictures_of[:messages],
+        )
+
+
+def next_state(state: bytes, role: str, encoded: str) -> bytes:
+    digest = blake2b(state, digest_size=16)
+    digest.update(role.encode())
+    digest.update(encoded.encode())
+    return digest.digest()
 
 
 def _digest(blocks: Iterable[Block]) -> str:
@@ -116,56 +175,34 @@ def _first_difference(old: list[Any], new: list[Any]) -> int:
 
 
 class RecentPrefixes:
-    """The chains of the latest requests, so that a long conversation is hashed once and not with every turn."""
+    """The chains of the latest valid requests: a long conversation is checked and hashed once, not with every turn."""
 
     def __init__(self) -> None:
         self._recent: deque[Prefix] = deque(maxlen=REMEMBERED_REQUESTS)
 
-    def of(self, body: Mapping[str, Any]) -> tuple[Prefix, int]:
-        """The request's chain, and how many of its messages are known from an earlier request (same head and model)."""
-        messages: list[Any] = body["messages"]
-        base, known = self._longest(body, messages)
-        prefix = self._start(body) if base is None else self._resume(base, body, known)
-        prefix.add_messages(messages[known:])
-        return prefix, known
-
-    def remember(self, prefix: Prefix) -> None:
-        """Keep the chain of a request that was found valid."""
-        self._recent.append(prefix)
-
-    def _longest(self, body: Mapping[str, Any], messages: list[Any]) -> tuple[Prefix | None, int]:
+    def recall(self, body: Mapping[str, Any], betas: frozenset[str]) -> tuple[Prefix | None, int]:
+        """The valid request that shares most with this one (model, betas and head in full), and how many messages."""
         best: Prefix | None = None
         longest = 0
         for candidate in reversed(self._recent):
-            if any(candidate.body.get(name) != body.get(name) for name in ("model", "tools", "system")):
+            same_head = all(candidate.body.get(name) == body.get(name) for name in ("model", "tools", "system"))
+            if not same_head or candidate.betas != betas:
                 continue
-            common = _first_difference(candidate.body["messages"], messages)
+            common = _first_difference(candidate.body["messages"], body["messages"])
             if best is None or common > longest:
                 best, longest = candidate, common
         return best, longest
 
-    @staticmethod
-    def _start(body: Mapping[str, Any]) -> Prefix:
-        tools = blocks_of(body.get("tools"))
-        system = blocks_of(body.get("system"))
-        prefix = Prefix(body, _digest(tools), _digest(system))
-        for tool in tools:
-            prefix.add("tools", tool)
-        for block in system:
-            prefix.add("system", block)
-        prefix.head_length = len(prefix.states)
-        return prefix
+    def remember(self, prefix: Prefix) -> None:
+        self._recent.append(prefix)
 
-    @staticmethod
-    def _resume(base: Prefix, body: Mapping[str, Any], known: int) -> Prefix:
-        length = base.start_of(known)
-        return Prefix(
-            body,
-            base.tools_digest,
-            base.system_digest,
-            base.head_length,
-            base.states[:length],
-            base.tokens[:length],
-            base.ends[:known],
-            [(block, ttl) for block, ttl in base.breakpoints if block < length],
-        )
+
+def chain(body: Mapping[str, Any], betas: frozenset[str], base: Prefix | None, known: int) -> Prefix:
+    """The request's chain, of which `known` messages are taken over from `base`."""
+    if base is None:
+        prefix = Prefix(body, betas)
+        prefix.add_head()
+    else:
+        prefix = base.cut(body, known)
+    prefix.add_messages(known)
+    return prefix

@@ -39,11 +39,12 @@ def last_user_text(body: Any) -> str:
 
 @dataclass(eq=False)
 class RecordedRequest:
-    """One HTTP request and what became of it. Times are `time.monotonic()`.
+    """One HTTP request and what became of it. Times are `time.monotonic()`, the same clock in every process.
 
-    `headers` have lower-case names. `body` is the parsed JSON, None where there is none. `status` is the answer's HTTP
-    status, None as long as (or where) there is no head. `error` is the message of an API error that was answered.
-    `disconnected`: the client went away before the answer was complete.
+    `action` is "messages", "count_tokens", "models" or "model", empty for a path that is not served. `headers` have
+    lower-case names. `body` is the parsed JSON, None where there is none. `status` is the answer's HTTP status, None as
+    long as (or where) there is no head. `error` is the message of an API error that was answered. `disconnected`: the
+    client went away before the answer was complete.
     """
 
     method: str
@@ -53,6 +54,7 @@ class RecordedRequest:
     raw: bytes
     body: Any
     arrived_at: float
+    action: str = ""
     received_at: float = field(default_factory=time.monotonic)
     status: int | None = None
     error: str = ""
@@ -60,6 +62,12 @@ class RecordedRequest:
     first_delta_at: float | None = None
     finished_at: float | None = None
     disconnected: bool = False
+
+    def count_event(self, name: str) -> None:
+        """Called by the server for each event that goes out."""
+        self.events_sent += 1
+        if self.first_delta_at is None and name == "content_block_delta":
+            self.first_delta_at = time.monotonic()
 
     @property
     def last_user_text(self) -> str:

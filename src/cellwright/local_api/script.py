@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from cellwright.local_api.gate import Gate
 
-FaultKind = Literal["status", "cut", "truncated", "malformed", "error_event", "stall"]
+FaultKind = Literal["status", "cut", "close", "truncated", "malformed", "error_event", "stall"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +104,8 @@ def say(text: str) -> Say:
 def think(text: str, *, redacted: bool = False) -> Think:
     """A (summarised) thinking block with a signature that is bound to the conversation before it.
 
-    As the API does, the server leaves it out when thinking is off in the request, and sends it without its text when the
-    request's `thinking.display` is "omitted". `redacted` makes it a `redacted_thinking` block.
+    As the API does, the server leaves it out when thinking is off in the request, and sends it without its text when
+    the request's `thinking.display` is "omitted". `redacted` makes it a `redacted_thinking` block.
     """
     return Think(text, redacted)
 
@@ -149,11 +149,12 @@ def fault(
     "status"       an error status instead of an answer: `status`, `error_type`, `message`, `retry_after` (seconds),
                    `retry_after_ms`, further `headers`; `body` replaces the JSON (proxies send HTML)
     "cut"          the connection is reset (TCP RST): before the response's head, or after `after` events
+    "close"        the connection is closed (TCP FIN) in the middle of the body, or before the head
     "truncated"    the body ends cleanly before `message_stop`
     "malformed"    an SSE event whose data is no JSON
     "error_event"  an `event: error` in the stream: `error_type`, `message`
-    "stall"        nothing is sent any more: for `seconds`, or until `gate` is opened, or until the client goes away; then the
-                   connection is closed. Before the response's head, or after `after` events
+    "stall"        nothing is sent any more, for `seconds`, or until `gate` is opened, or until the client goes away;
+                   then the connection is reset. Before the response's head, or after `after` events
 
     Among the parts of a turn it happens at its place; `after` counts events (message_start is the first) instead.
     """

@@ -30,19 +30,20 @@ def _seal(payload: bytes, text: str) -> str:
 
 def signer(model: ServedModel, prefix: Prefix) -> Callable[[str], str]:
     """Signs the thinking blocks of one answer to the request of `prefix`, in order."""
-    previous = [_last_signature(prefix.body["messages"])]
+    signed: list[str] = []
 
     def sign(text: str) -> str:
+        previous = signed[-1] if signed else _last_signature(prefix.body["messages"])
         bound = {
             "model": model.id,
             "tools": prefix.tools_digest,
             "system": prefix.system_digest,
             "state": prefix.state.hex(),
-            "after": previous[0][-16:],
+            "after": previous[-16:],
         }
         payload = json.dumps(bound).encode()
         signature = base64.b64encode(payload + _seal(payload, text).encode()).decode()
-        previous[0] = signature
+        signed.append(signature)
         return signature
 
     return sign
@@ -83,6 +84,9 @@ def check_binding(model: ServedModel, prefix: Prefix, first_message: int) -> Non
     A block of another model is not readable for this one and is passed over, as the API does.
     """
     messages = prefix.body["messages"]
+    binding = (prefix.body.get("thinking") or {}).get("block_binding") or {}
+    if binding.get("prefix_mismatch_behavior") == "drop_block":
+        return
     turn_start = 0
     for index, message in enumerate(messages):
         if message["role"] != "assistant":
