@@ -1,0 +1,187 @@
+"""What Write and Edit would make of a file: worked out from what is on disk now, nothing written."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from cellwright.agent.tool import ToolError
+from cellwright.errors import ErrorCode
+from cellwright.tools.changes import Change, Input, sha256
+from cellwright.tools.diffs import diff_texts
+from cellwright.tools.file_state import FileState, Seen, is_stale
+from cellwright.tools.notebook_json import NotANotebook, notebook_content
+from cellwright.tools.paths import not_found, real_path
+from cellwright.tools.replacement import replace_text
+from cellwright.tools.schemas import counted
+from cellwright.tools.text_files import (
+    UTF_8,
+    Encoding,
+    NotText,
+    decode,
+    encode,
+    main_line_end,
+    read_bytes,
+    with_line_ends,
+)
+
+EDITED_BYTES = 10 * 2**20
+TOO_LARGE = "Change it with Bash (sed) or Python."
+
+
+@dataclass(frozen=True, slots=True)
+class OnDisk:
+    """A text file as it is now, and what the model saw of it."""
+
+    data: bytes
+    status: os.stat_result
+    text: str
+    encoding: Encoding
+    seen: Seen
+    stale: bool
+
+
+def plan_write(path: Path, shown: str, tool_input: Input, state: FileState) -> Change:
+    """The whole file anew. An existing one must have been read to its end, and be as it was then."""
+    real, content = real_path(path), tool_input["content"]
+    if real.suffix.lower() == ".ipynb":
+        _check_notebook(content, shown)
+    old = _on_disk(real, shown, state)
+    if old is None:
+        return _creation(real, shown, content)
+    if not old.seen.whole:
+        raise ToolError(
+            f"Only a part of {shown} was read in this session. Read all of it before you overwrite it, "
+            "or change the part with Edit.",
+            code=ErrorCode.FILE_ACCESS_ERROR,
+        )
+    if old.stale:
+        raise _stale(shown)
+    if "\r\n" not in content:
+        content = with_line_ends(content, old.text, main_line_end(old.text))
+    return _update(real, shown, old, content, ("Overwrite", "Wrote"), whole=True)
+
+
+def plan_edit(path: Path, shown: str, tool_input: Input, state: FileState) -> Change:
+    """The file with `old_string` replaced.
+
+    It must have been read. Has it changed since, an `old_string` that is there exactly once is replaced all the same.
+    """
+    real = real_path(path)
+    old_string, new_string = tool_input["old_string"], tool_input["new_string"]
+    replace_all = bool(tool_input.get("replace_all", False))
+    if old_string == new_string:
+        raise ToolError("old_string and new_string are the same.", code=ErrorCode.INVALID_PARAMETERS)
+    old = _on_disk(real, shown, state)
+    if old is None:
+        if old_string:
+            raise not_found(path, shown)
+        return _creation(real, shown, new_string)
+    _check_editable(real, shown, old, old_string)
+    if old.stale and replace_all:
+        raise _stale(shown)
+    if not old.text and not old_string:
+        text, count = new_string, 1
+    else:
+        text, count = _replaced(old, old_string, new_string, replace_all, shown)
+    return _update(real, shown, old, text, ("Edit", "Edited"), whole=old.seen.whole and not old.stale, count=count)
+
+
+def _creation(real: Path, shown: str, content: str) -> Change:
+    after = encode(content, UTF_8, shown)
+    diff = diff_texts(None, content, shown)
+    return Change(
+        path=real,
+        shown=shown,
+        before=None,
+        replacing=None,
+        after=after,
+        diff=diff,
+        title=f"Create {shown}",
+        result=f"Created {shown} ({counted(diff.added, 'line')}, {len(after):,} bytes).",
+        whole=True,
+    )
+
+
+def _update(
+    real: Path, shown: str, old: OnDisk, text: str, verb: tuple[str, str], *, whole: bool, count: int = 1
+) -> Change:
+    after = encode(text, old.encoding, shown)
+    diff = diff_texts(old.text, text, shown)
+    places = f", {count} places" if count > 1 else ""
+    result = f"{verb[1]} {shown} ({diff.counts}{places}):\n{diff.excerpt}"
+    if after == old.data:
+        result = f"{shown} has exactly this content already; nothing was written."
+    elif old.stale:
+        result += "\n[It had changed on disk since it was read; only your text was replaced. Read it to see the rest.]"
+    return Change(
+        path=real,
+        shown=shown,
+        before=old.data,
+        replacing=old.status,
+        after=after,
+        diff=diff,
+        title=f"{verb[0]} {shown}",
+        result=result,
+        whole=whole,
+    )
+
+
+def _replaced(old: OnDisk, old_string: str, new_string: str, replace_all: bool, shown: str) -> tuple[str, int]:
+    try:
+        return replace_text(old.text, old_string, new_string, replace_all=replace_all, shown=shown)
+    except ToolError as error:
+        if old.stale:
+            # what is there now was not shown to the model, and is not told to it by the way
+            raise _stale(shown) from error
+        raise
+
+
+def _on_disk(real: Path, shown: str, state: FileState) -> OnDisk | None:
+    """The file as it is; None if there is none. It must have been read before."""
+    if not real.exists():
+        return None
+    if real.is_file():
+        state.require(real, shown)
+    data, status = read_bytes(real, shown, EDITED_BYTES, TOO_LARGE)
+    seen = state.require(real, shown)
+    try:
+        text, encoding = decode(data)
+    except NotText:
+        raise ToolError(f"{shown} is binary data, not text. {TOO_LARGE}", code=ErrorCode.FILE_ACCESS_ERROR) from None
+    stale = is_stale(seen, status, sha256(data))
+    return OnDisk(data, status, text, encoding, seen, stale)
+
+
+def _check_editable(real: Path, shown: str, old: OnDisk, old_string: str) -> None:
+    if not old_string and old.text:
+        raise ToolError(
+            f"old_string is empty, but {shown} exists and is not. Give the text to replace, or use Write.",
+            code=ErrorCode.INVALID_PARAMETERS,
+        )
+    if real.suffix.lower() == ".ipynb":
+        try:
+            notebook_content(old.text)
+        except NotANotebook:
+            return  # broken as a notebook: it can only be mended as text
+        raise ToolError(f"{shown} is a notebook. Change its cells with NotebookEdit.", code=ErrorCode.FILE_PATH_INVALID)
+
+
+def _check_notebook(content: str, shown: str) -> None:
+    try:
+        notebook_content(content)
+    except NotANotebook as error:
+        minimal = json.dumps({"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
+        raise ToolError(
+            f"{shown} would not be a notebook: {error}. The smallest one is {minimal}; add cells with NotebookEdit.",
+            code=ErrorCode.INVALID_PARAMETERS,
+        ) from error
+
+
+def _stale(shown: str) -> ToolError:
+    return ToolError(
+        f"{shown} has changed on disk since it was read. Read it again before you change it.",
+        code=ErrorCode.FILE_ACCESS_ERROR,
+    )

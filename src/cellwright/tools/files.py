@@ -1,0 +1,161 @@
+"""Read, Write and Edit: the tools for text files. What they may touch is decided before they are called."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from cellwright.agent.tool import Content, Tool, ToolContext, ToolLimits
+from cellwright.tools.changes import Change, in_thread, writing_call, writing_preview
+from cellwright.tools.editing import plan_edit, plan_write
+from cellwright.tools.file_state import FileState
+from cellwright.tools.paths import file_errors, not_found, resolve_path, shown_path
+from cellwright.tools.reading import read_file
+from cellwright.tools.schemas import object_schema
+
+INLINE_BYTES = 256 * 1024
+"""A smaller file is read on the event loop: it takes less time than the way to a thread and back."""
+
+READ_DESCRIPTION = """\
+Read a file. Text comes with line numbers (6 columns, a tab, then the line as it is in the file); images (PNG, JPEG, \
+GIF, WebP) come as images, notebooks (.ipynb) as cells with their ids, sources and outputs.
+- One result holds about 25,000 tokens. When there is more it ends with [PARTIAL: …], which says how to go on.
+- Read a file before you change it with Edit, Write or NotebookEdit. Write needs all of it to have been read.
+- For a directory use LS or Glob; to find something in many or large files use Grep. Read several files at once."""
+
+WRITE_DESCRIPTION = """\
+Write a whole file: create it (missing folders are made) or replace all its content.
+- An existing file must have been read to its end in this session, and not have changed since. To change a part of a \
+file use Edit, which costs less and shows the user a smaller diff.
+- Encoding, line ends and mode of an existing file are kept."""
+
+EDIT_DESCRIPTION = """\
+Replace text in a file, literally (no patterns).
+- Read the file first. old_string must be in the file exactly once, including indentation; leave out the line numbers \
+that Read shows. If it is there more often, give more of the surrounding lines, or set replace_all to change every one.
+- An empty old_string creates a file that does not exist yet.
+- Encoding, line ends and mode are kept; write line ends as \\n. For notebooks (.ipynb) use NotebookEdit."""
+
+FILE_PATH = {
+    "type": "string",
+    "minLength": 1,
+    "description": "The file: an absolute path, or one relative to the working directory.",
+}
+
+
+def file_tools(state: FileState, cwd: Path) -> list[Tool]:
+    """Read, Write and Edit. `state` is the session's memory of files; relative paths start at `cwd`."""
+    return [_read_tool(state, cwd), _write_tool(state, cwd), _edit_tool(state, cwd)]
+
+
+def _read_tool(state: FileState, cwd: Path) -> Tool:
+    async def read(tool_input: dict[str, Any], ctx: ToolContext) -> Content:
+        path = resolve_path(cwd, tool_input["file_path"])
+        shown = shown_path(cwd, path)
+        first = max(int(tool_input.get("offset", 1)), 1)
+        limit = int(tool_input["limit"]) if "limit" in tool_input else None
+        with file_errors(shown):
+            try:
+                size = path.stat().st_size
+            except FileNotFoundError:
+                raise not_found(path, shown) from None
+            if size <= INLINE_BYTES:
+                return read_file(path, shown, first, limit, state, lambda: False)
+            return await in_thread(lambda stopped: read_file(path, shown, first, limit, state, stopped))
+
+    def title(tool_input: Mapping[str, Any]) -> str:
+        return f"Read {_shown(cwd, tool_input)}{_range(tool_input)}"
+
+    return Tool(
+        name="Read",
+        description=READ_DESCRIPTION,
+        input_schema=object_schema(
+            {
+                "file_path": FILE_PATH,
+                "offset": {
+                    "type": "integer",
+                    "minimum": 0,
+                    "description": "The first line to read, counted from 1 (of a notebook: the first cell). "
+                    "Only for what is too large to read at once.",
+                },
+                "limit": {
+                    "type": "integer",
+                    "minimum": 1,
+                    "description": "How many lines (of a notebook: cells) to read. Leave it out to read all that fits.",
+                },
+            },
+            required=["file_path"],
+        ),
+        call=read,
+        read_only=True,
+        rule_key="file_path",
+        limits=ToolLimits(seconds=30, result_chars=100_000),
+        title=title,
+    )
+
+
+def _write_tool(state: FileState, cwd: Path) -> Tool:
+    def plan(path: Path, shown: str, tool_input: Mapping[str, Any]) -> Change:
+        return plan_write(path, shown, tool_input, state)
+
+    def title(tool_input: Mapping[str, Any]) -> str:
+        return f"Write {_shown(cwd, tool_input)}"
+
+    return Tool(
+        name="Write",
+        description=WRITE_DESCRIPTION,
+        input_schema=object_schema(
+            {
+                "file_path": FILE_PATH,
+                "content": {"type": "string", "description": "The whole new content of the file."},
+            },
+            required=["file_path", "content"],
+        ),
+        call=writing_call(plan, "file_path", state, cwd),
+        rule_key="file_path",
+        title=title,
+        preview=writing_preview(plan, "file_path", title, cwd),
+    )
+
+
+def _edit_tool(state: FileState, cwd: Path) -> Tool:
+    def plan(path: Path, shown: str, tool_input: Mapping[str, Any]) -> Change:
+        return plan_edit(path, shown, tool_input, state)
+
+    def title(tool_input: Mapping[str, Any]) -> str:
+        return f"Edit {_shown(cwd, tool_input)}"
+
+    return Tool(
+        name="Edit",
+        description=EDIT_DESCRIPTION,
+        input_schema=object_schema(
+            {
+                "file_path": FILE_PATH,
+                "old_string": {"type": "string", "description": "The text to replace, exactly as it is in the file."},
+                "new_string": {"type": "string", "description": "The text to put in its place; must differ from it."},
+                "replace_all": {
+                    "type": "boolean",
+                    "default": False,
+                    "description": "Replace every occurrence, for example to rename something in the file.",
+                },
+            },
+            required=["file_path", "old_string", "new_string"],
+        ),
+        call=writing_call(plan, "file_path", state, cwd),
+        rule_key="file_path",
+        title=title,
+        preview=writing_preview(plan, "file_path", title, cwd),
+    )
+
+
+def _shown(cwd: Path, tool_input: Mapping[str, Any]) -> str:
+    return shown_path(cwd, cwd / str(tool_input["file_path"]))
+
+
+def _range(tool_input: Mapping[str, Any]) -> str:
+    """`:first-last` as far as the input says."""
+    if "offset" not in tool_input and "limit" not in tool_input:
+        return ""
+    first = max(int(tool_input.get("offset", 1)), 1)
+    return f":{first}-{first + int(tool_input['limit']) - 1 if 'limit' in tool_input else ''}"

@@ -1,0 +1,84 @@
+"""Paths as the model gives them: resolved, shown, and explained when they lead nowhere."""
+
+from __future__ import annotations
+
+import difflib
+import errno
+import itertools
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from cellwright.agent.tool import ToolError
+from cellwright.errors import ErrorCode
+
+NAMES_LOOKED_AT = 5_000
+"""How many names of a folder are compared to find the one that was meant."""
+
+INVALID_PATH_ERRNOS = {errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG, errno.EINVAL, errno.ELOOP}
+
+
+def resolve_path(cwd: Path, given: str) -> Path:
+    """The path that `given` names, from `cwd` if relative. Nothing is expanded: the policy decided on this text."""
+    if not given or "\0" in given:
+        raise ToolError("The path is empty or holds a null byte.", code=ErrorCode.FILE_PATH_INVALID)
+    if given == "~" or given.startswith(("~/", "~\\")):
+        raise ToolError(f"`~` is not expanded in {given!r}. Give the absolute path.", code=ErrorCode.FILE_PATH_INVALID)
+    return cwd / given
+
+
+def real_path(path: Path) -> Path:
+    """The file that `path` leads to, all symbolic links followed; it need not exist."""
+    return Path(os.path.realpath(path))
+
+
+def shown_path(cwd: Path, path: Path) -> str:
+    """`path` for people and for the model: relative to `cwd` when inside, with `/`."""
+    plain = Path(os.path.normpath(path))
+    try:
+        return plain.relative_to(cwd).as_posix()
+    except ValueError:
+        return plain.as_posix()
+
+
+@contextmanager
+def file_errors(shown: str) -> Iterator[None]:
+    """Errors of the operating system, as something the model can act on. What is already a `ToolError` passes."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        code = ErrorCode.FILE_ACCESS_ERROR
+        if isinstance(error, FileNotFoundError):
+            code = ErrorCode.FILE_NOT_FOUND
+        elif error.errno in INVALID_PATH_ERRNOS:
+            code = ErrorCode.FILE_PATH_INVALID
+        raise ToolError(f"{shown}: {reason}.", code=code) from error
+
+
+def not_found(path: Path, shown: str) -> ToolError:
+    """The error for a path that does not exist, with the names in its folder that are nearest to it."""
+    folder = path.parent
+    if not folder.is_dir():
+        existing = next((parent for parent in folder.parents if parent.is_dir()), folder)
+        hint = f"Its folder does not exist either; the nearest folder that does is {existing.as_posix()}."
+    elif names := nearest_names(folder, path.name):
+        hint = f"Did you mean {' or '.join(names)} (same folder)?"
+    else:
+        hint = "No name in its folder is like it. Find it with Glob or LS."
+    return ToolError(f"{shown} does not exist. {hint}", code=ErrorCode.FILE_NOT_FOUND)
+
+
+def nearest_names(folder: Path, name: str) -> list[str]:
+    """At most three names in `folder` that `name` may have been meant for."""
+    try:
+        with os.scandir(folder) as entries:
+            names = [entry.name for entry in itertools.islice(entries, NAMES_LOOKED_AT)]
+    except OSError:
+        return []
+    by_lower_case = {candidate.lower(): candidate for candidate in names}
+    near = difflib.get_close_matches(name.lower(), by_lower_case, n=3, cutoff=0.6)
+    stem = Path(name).stem.lower()
+    same_stem = [candidate for candidate in sorted(names) if Path(candidate).stem.lower() == stem]
+    return list(dict.fromkeys([by_lower_case[key] for key in near] + same_stem))[:3]
