@@ -193,8 +193,9 @@ def as_failures(host: str, stall_seconds: float) -> Iterator[None]:
 
 
 def reply_of(response: httpx2.Response) -> Reply:
-    # without an encoding there is nothing to decode, and the raw chunks come with less in between
-    plain = "content-encoding" not in response.headers
+    # without an encoding there is nothing to decode, and the raw chunks come with less in between;
+    # the SDK has read an error's body already
+    plain = "content-encoding" not in response.headers and not response.is_stream_consumed
     chunks = response.aiter_raw() if plain else response.aiter_bytes()
     return Reply(response.status_code, dict(response.headers), chunks)
 

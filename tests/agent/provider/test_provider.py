@@ -1,0 +1,175 @@
+"""Messages as they stream, on every way to the API."""
+
+import asyncio
+import contextlib
+import json
+from typing import Any
+
+import pytest
+
+from cellwright.errors import ApiError, ErrorCode
+from cellwright.events import TextDelta, ThinkingDelta, ToolInputDelta, TurnEnd
+from cellwright.testing import Gate, fault, hold, say, think, turn, use, use_json
+
+
+def test_a_message_streams_and_arrives_whole(line):
+    script = [turn(think("Let me look."), say("Ich schaue nach: 🎉"), use("Read", file_path="a b.txt"), delta_chars=3)]
+    played = line(script).play()
+    assert played.error is None
+    assert "".join(delta.text for delta in played.of(ThinkingDelta)) == "Let me look."
+    assert "".join(delta.text for delta in played.of(TextDelta)) == "Ich schaue nach: 🎉"
+    inputs = played.of(ToolInputDelta)
+    assert inputs[0].partial_json == ""
+    assert json.loads("".join(delta.partial_json for delta in inputs)) == {"file_path": "a b.txt"}
+    [end] = played.of(TurnEnd)
+    thinking, text, call = end.message["content"]
+    assert (thinking["type"], thinking["thinking"]) == ("thinking", "Let me look.")
+    assert thinking["signature"]
+    assert text == {"type": "text", "text": "Ich schaue nach: 🎉"}
+    assert call["input"] == {"file_path": "a b.txt"}
+    assert {delta.tool_use_id for delta in inputs} == {call["id"]}
+    assert [delta.index for delta in (played.of(ThinkingDelta)[0], played.of(TextDelta)[0], inputs[0])] == [0, 1, 2]
+    assert (end.stop_reason, end.model, end.message["role"]) == ("tool_use", "claude-opus-5-5", "assistant")
+    assert played.events[-1] is end
+
+
+def test_the_end_says_what_it_cost_and_which_request_it_was(line):
+    figures = {"input_tokens": 1000, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 4000, "output_tokens": 50}
+    playing = line([turn(say("hi"), usage=figures)])
+    [end] = playing.play().of(TurnEnd)
+    assert end.usage["output_tokens"] == 50
+    assert end.usage["service_tier"] == "standard", "what only message_start says is kept"
+    # 1000 at $4, 4000 at $0.20, 50 at $20 a million
+    assert end.cost_usd == pytest.approx(0.004 + 0.0008 + 0.001)
+    assert end.context_tokens == 5050
+    assert end.message_id.startswith("msg_")
+    assert end.request_id.startswith("req_")
+
+
+def test_the_message_goes_back_as_it_came(line):
+    """The strict server refuses a changed thinking block, an unknown field, an empty text."""
+    playing = line([turn(think("hm", redacted=True), think("hm"), say(" "), use("Read")), say("done")])
+    go = {"role": "user", "content": [{"type": "text", "text": "go"}]}
+
+    async def two_turns() -> tuple[TurnEnd, TurnEnd]:
+        async with playing.provider() as provider:
+            [first] = [e async for e in provider.stream(playing.request(go)) if isinstance(e, TurnEnd)]
+            call = first.message["content"][-1]
+            result = {"type": "tool_result", "tool_use_id": call["id"], "content": "text of the file"}
+            answer = {"role": "user", "content": [result]}
+            request = playing.request(go, first.message, answer)
+            [second] = [e async for e in provider.stream(request) if isinstance(e, TurnEnd)]
+        return first, second
+
+    first, second = asyncio.run(two_turns())
+    assert [block["type"] for block in first.message["content"]] == ["redacted_thinking", "thinking", "tool_use"]
+    assert first.message["content"][-1]["input"] == {}
+    assert second.message["content"] == [{"type": "text", "text": "done"}]
+    assert playing.server.rejected == []
+
+
+def test_input_that_is_no_json_is_kept_for_the_answer(line):
+    played = line([turn(use_json("Read", '{"file_path": "a', '\\"'))]).play()
+    [end] = played.of(TurnEnd)
+    assert end.message["content"][0]["input"] == {"INVALID_JSON": '{"file_path": "a\\"'}
+
+
+def test_the_body_may_be_cut_anywhere(line):
+    text = "naïve — 🎉🎉 — 漢字"
+    played = line([turn(say(text), use("Read", file_path=text), chunk_bytes=1)]).play()
+    assert "".join(delta.text for delta in played.of(TextDelta)) == text
+    assert played.of(TurnEnd)[0].message["content"][1]["input"] == {"file_path": text}
+
+
+def test_a_refusal_carries_its_details(line):
+    details = {"type": "refusal", "category": "cyber", "explanation": "no"}
+    [end] = line([turn(say("I"), stop_reason="refusal", stop_details=details)]).play().of(TurnEnd)
+    assert (end.stop_reason, end.stop_details) == ("refusal", details)
+
+
+def test_leaving_the_stream_closes_the_connection(line):
+    gate = Gate()
+    playing = line([turn(say("begin"), hold(gate), say("never"))])
+
+    async def first_event() -> Any:
+        async with playing.provider() as provider, contextlib.aclosing(provider.stream(playing.request())) as events:
+            return await anext(events)
+
+    assert asyncio.run(first_event()) == TextDelta("begin")
+    assert len(playing.server.wait_for_disconnect()) == 1
+
+
+def test_cancelling_the_task_closes_the_connection(line):
+    gate = Gate()
+    playing = line([turn(say("begin"), hold(gate), say("never"))])
+
+    async def cancelled() -> None:
+        async with playing.provider() as provider:
+            seen = asyncio.Event()
+
+            async def read() -> None:
+                async for _ in provider.stream(playing.request()):
+                    seen.set()
+
+            task = asyncio.create_task(read())
+            await seen.wait()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            # before the provider is closed
+            await asyncio.to_thread(playing.server.wait_for_disconnect)
+
+    asyncio.run(cancelled())
+
+
+def test_cancelling_before_the_first_byte_closes_the_connection(line):
+    playing = line([fault("stall")])
+
+    async def cancelled() -> None:
+        async with playing.provider() as provider:
+            task = asyncio.create_task(anext(provider.stream(playing.request())))
+            await asyncio.to_thread(playing.server.wait_for_requests, 1)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            await asyncio.to_thread(playing.server.wait_for_disconnect)
+
+    asyncio.run(cancelled())
+
+
+def test_one_provider_serves_several_loops(line):
+    playing = line([say("one"), say("two")])
+    provider = playing.provider()
+
+    async def once() -> str:
+        async with provider:
+            return "".join([e.text async for e in provider.stream(playing.request()) if isinstance(e, TextDelta)])
+
+    assert [asyncio.run(once()), asyncio.run(once())] == ["one", "two"]
+
+
+def test_requests_can_run_side_by_side(line):
+    gate = Gate()
+    playing = line([turn(say("a"), hold(gate), say("b")), say("c")])
+
+    async def both() -> list[str]:
+        async def text(provider: Any) -> str:
+            return "".join([e.text async for e in provider.stream(playing.request()) if isinstance(e, TextDelta)])
+
+        async with playing.provider() as provider:
+            first = asyncio.create_task(text(provider))
+            await asyncio.to_thread(gate.wait_until_reached)
+            second = await text(provider)
+            gate.open()
+            return [await first, second]
+
+    assert asyncio.run(both()) == ["ab", "c"]
+
+
+def test_an_effort_that_the_model_does_not_take_is_said_before_anything_is_sent(key_line):
+    playing = key_line([])
+    played = playing.play(playing.request(model="claude-haiku-4-5", effort="high"))
+    assert isinstance(played.error, ApiError)
+    assert played.error.code == ErrorCode.API_REQUEST_INVALID
+    assert "does not take an effort" in played.error.message
+    assert playing.server.all_requests == []
