@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import threading
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -200,14 +201,29 @@ class Conversation:
         going on, or when the caller is code that the agent itself runs.
         """
         if agent_code_running.get():
-            message = "Code that Claude runs cannot ask Claude: the run would wait for itself. Ask from a cell of your own."
+            message = (
+                "Code that Claude runs cannot ask Claude: the run would wait for itself. Ask from a cell of your own."
+            )
             raise CellwrightError(ErrorCode.EXECUTION_ERROR, message)
         with self._lock:
             self._refuse_while_running()
-            session = session or self.session
             agent = self.agent(options, provider or self.provider, can_use_tool)
+            session = session or self._session_for(agent, options)
             self._running = self.thread.submit(agent.run(self._with_environment(prompt, session), session, emit))
             return self._running
+
+    def _session_for(self, agent: Agent, options: RunOptions) -> Session:
+        """The session, or a fork of it when the options change the tools: a session's tools stay what they were."""
+        session = self.session
+        tools = [tool.to_param() for tool in agent.tools]
+        changed = options.tools or not options.builtin_tools
+        if not changed or not session.encoded or _names(json.loads(session.tools)) == _names(tools):
+            return session
+        fork = session.fork(tools=tools)
+        fork.notices.append(f"Other tools than before: this goes on in a fork of the session, {fork.id}.")
+        session.close()
+        self._session = fork
+        return fork
 
     @property
     def provider(self) -> Provider:
@@ -237,6 +253,10 @@ class Conversation:
             return prompt
         blocks = [{"type": "text", "text": prompt}] if isinstance(prompt, str) else list(prompt)
         return [{"type": "text", "text": environment_text(self.cwd, self.face)}, *blocks]
+
+
+def _names(tools: Sequence[Mapping[str, Any]]) -> set[str]:
+    return {str(tool["name"]) for tool in tools}
 
 
 def builtin_tools(cwd: Path, settings: Settings) -> tuple[Tool, ...]:

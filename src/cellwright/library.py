@@ -17,11 +17,12 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, Final, TypedDict, TypeVar, Unpack
 
+from cellwright import place_maker
 from cellwright.agent.agent import Prompt
+from cellwright.agent.agent_thread import AgentTask
 from cellwright.agent.approval import CanUseTool
 from cellwright.agent.session import Session
 from cellwright.agent.tool import Tool
-from cellwright.agent.agent_thread import AgentTask
 from cellwright.conversation import Conversation, Result, RunOptions, result_of, stream_events
 from cellwright.events import Emit, Event, RunEnd
 
@@ -54,19 +55,14 @@ _place: Place | None = None
 
 
 def current_place() -> Place:
-    """The place of this process; a script's own, in the current folder, when nobody has set one."""
-    global _place  # noqa: PLW0603  one conversation a process, as there is one working folder a process
+    """The place of this process: the notebook's where the extension is loaded, else a script's own in the current folder."""
+    global _place
+    if place_maker.make is not None:
+        return place_maker.make()
     with _lock:
         if _place is None:
             _place = Place(Conversation(cwd=Path.cwd(), face="a Python program that imported cellwright"))
         return _place
-
-
-def set_place(place: Place | None) -> None:
-    """Make `place` this process's; the kernel's extension does so when it is loaded, and takes it back."""
-    global _place  # noqa: PLW0603
-    with _lock:
-        _place = place
 
 
 class AskOptions(TypedDict, total=False):

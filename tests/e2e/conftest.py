@@ -17,7 +17,9 @@ import pytest
 
 from cellwright.testing import MessagesServer
 
-CHROMIUM = next((path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), "")
+CHROMIUM = next(
+    (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), ""
+)
 REQUIRED = os.environ.get("CELLWRIGHT_REQUIRE_BROWSER") == "1"
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 
@@ -181,7 +183,9 @@ class NotebookPage:
 
     def save(self) -> dict[str, Any]:
         self.page.keyboard.press("Control+s")
-        self.page.wait_for_function("() => !document.querySelector('.jp-mod-current .jp-mod-dirty, .lm-mod-current.jp-mod-dirty')")
+        self.page.wait_for_function(
+            "() => !document.querySelector('.jp-mod-current .jp-mod-dirty, .lm-mod-current.jp-mod-dirty')"
+        )
         return self.on_disk()
 
     def on_disk(self) -> dict[str, Any]:

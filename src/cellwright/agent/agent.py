@@ -83,7 +83,7 @@ class Agent:
                     await run
 
 
-class _Stop(Exception):  # noqa: N818  it is no error: it carries how a run ends
+class _Stop(Exception):
     def __init__(self, stop_reason: str, error: CellwrightError | None = None) -> None:
         super().__init__(stop_reason)
         self.stop_reason = stop_reason

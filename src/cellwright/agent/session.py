@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from cellwright.agent import lease, transcript
+from cellwright.agent.cost import add_usage
 from cellwright.agent.state_folder import make_private_folder, state_folder
 from cellwright.agent.transcript import Header, Line, Transcript
 from cellwright.agent.transcript_file import TranscriptFile, create_file
@@ -160,12 +161,18 @@ class Session:
         session._begin_fork(content.header.id)
         return session
 
-    def fork(self) -> Self:
-        """A new session with the same header and messages; from here on each goes its own way."""
+    def fork(self, *, tools: list[dict[str, Any]] | None = None) -> Self:
+        """A new session with the same messages; from here on each goes its own way.
+
+        With other `tools` the fork leaves the thinking blocks out: each is bound to the tools that it was thought with.
+        """
         session = type(self)(self.cwd, self.path.parent if self.path else None)
         if self._header is not None:
-            content = Transcript(self._header, list(self._lines), self._epoch, 0)
-            session._take(content, id=session.id, path=session.path)
+            header, lines = self._header, list(self._lines)
+            if tools is not None:
+                header = replace(header, tools=transcript.encode_json(tools))
+                lines = [bare for line in lines if (bare := transcript.without_thinking(line)) is not None]
+            session._take(Transcript(header, lines, self._epoch, 0), id=session.id, path=session.path)
             session._begin_fork(self.id)
         session.granted = self.granted
         session.next_seq = self.next_seq
@@ -225,7 +232,7 @@ class Session:
         usage, cost, done = self._total.usage, self._total.cost_usd, self._total.lines
         for line in self._lines[done:]:
             if block := line.meta.get("usage"):
-                usage = _added(usage, block)
+                usage = add_usage(usage, block)
                 price = line.meta.get("cost_usd")
                 cost = None if price is None or cost is None else cost + price
         self._total = _Total(usage, cost, len(self._lines))
@@ -316,13 +323,3 @@ def _unwritable(path: Path, error: OSError) -> CellwrightError:
         "point CELLWRIGHT_HOME elsewhere, or go without a session on disk.",
         details={"path": str(path)},
     )
-
-
-def _added(total: Mapping[str, Any], usage: Mapping[str, Any]) -> dict[str, Any]:
-    result = dict(total)
-    for key, value in usage.items():
-        if isinstance(value, dict):
-            result[key] = _added(result.get(key) or {}, value)
-        elif isinstance(value, int | float):
-            result[key] = result.get(key, 0) + value
-    return result

@@ -179,7 +179,7 @@ class ToolCalls:
             preview = await _preview(tool, tool_use["input"])
             self.emit(Asked(question_id, tool_use, preview, decision.reason, decision.suggestions))
             if self.can_use_tool is None:
-                answer: Allow | Deny = Deny(_nobody_to_ask(decision), by="policy")
+                answer: Allow | Deny = Deny(nobody_to_ask(decision), by="policy")
             else:
                 use = ToolUse(tool_use["id"], tool.name, tool_use["input"], decision, preview, question_id)
                 answer = await self._answer(use, self.can_use_tool)
@@ -192,7 +192,7 @@ class ToolCalls:
         except asyncio.CancelledError:
             self.emit(Answered(use.question_id, use.id, "deny", "policy", reason="interrupted"))
             raise
-        except Exception as error:  # noqa: BLE001  the user's callback failed: nothing runs that was not allowed
+        except Exception as error:
             logger.warning("can_use_tool raised", exc_info=True)
             return Deny(f"can_use_tool raised {type(error).__name__}: {error}")
 
@@ -214,7 +214,7 @@ class ToolCalls:
         except ToolError as error:
             status: ToolStatus = "timeout" if error.code == ErrorCode.EXECUTION_TIMEOUT else "error"
             return _failure(error.message, status, error.code, error.details)
-        except Exception as error:  # noqa: BLE001  a foreign tool may raise anything; the log keeps the traceback
+        except Exception as error:
             if limit.expired():
                 return _timed_out(tool.name, min(limits))
             logger.warning("tool %s raised", tool.name, exc_info=True)
@@ -263,7 +263,8 @@ def _input_lines(tool_input: Mapping[str, Any]) -> str:
     return "\n".join(f"{key}: {value}" for key, value in tool_input.items())
 
 
-def _nobody_to_ask(decision: Decision) -> str:
+def nobody_to_ask(decision: Decision) -> str:
+    """Why a call that must be asked for is denied where nobody can be asked, and the rule that would allow it."""
     rules = [suggestion.rule for suggestion in decision.suggestions if suggestion.rule]
     way_out = f" The rule {rules[-1]} would allow it." if rules else ""
     return f"{decision.reason} There is nobody to ask here.{way_out}"
@@ -280,6 +281,7 @@ def _answered(question_id: str, tool_use_id: str, answer: Allow | Deny) -> Answe
         answer.scope,
         rule=answer.rule,
         edited=answer.updated_input is not None,
+        updated_input=answer.updated_input,
     )
 
 

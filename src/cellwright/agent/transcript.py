@@ -99,6 +99,17 @@ def encode_line(line: Line) -> bytes:
     return _checked(_BYTES + b"%d" % len(line.message), rest)
 
 
+def without_thinking(line: Line) -> Line | None:
+    """The line without the message's thinking blocks; None when there was nothing else in it."""
+    if b'thinking"' not in line.message:
+        return line
+    message = json.loads(line.message)
+    if message["role"] != "assistant":
+        return line
+    content = [block for block in message["content"] if block["type"] not in ("thinking", "redacted_thinking")]
+    return Line(line.meta, encode_json({**message, "content": content})) if content else None
+
+
 def _checked(first: bytes, rest: bytes) -> bytes:
     return b"%b,%b%d,%b\n" % (first, _CRC32, zlib.crc32(rest), rest)
 

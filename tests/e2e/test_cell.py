@@ -1,0 +1,216 @@
+"""A `%%claude` cell as its user meets it: streaming, questions, Stop, reload, and what is left in the notebook."""
+
+import json
+
+import pytest
+
+from cellwright.testing import Gate, hold, say, think, turn, use
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(180)]
+
+LOAD = "%load_ext cellwright"
+
+TIDES = """\
+def rolling_mean(values, window):
+    means = []
+    for start in range(len(values) - window):
+        means.append(sum(values[start : start + window]) / window)
+    return means
+"""
+
+EDIT = {
+    "old_string": "range(len(values) - window)",
+    "new_string": "range(len(values) - window + 1)",
+}
+
+ANSWER = """\
+`rolling_mean` made one window too few: *n* values have **n − window + 1** windows.
+
+| values | window | before | now |
+|---|--:|--:|--:|
+| 4 | 2 | 2 | 3 |
+| 36 | 3 | 33 | 34 |
+
+```python
+for start in range(len(values) - window + 1):
+    means.append(sum(values[start : start + window]) / window)
+```
+
+The last window, where high tide is, is looked at now.
+"""
+
+
+def fix_script():
+    return [
+        turn(
+            think("Read the file before changing it."),
+            say("I read the code first.\n"),
+            use("Read", file_path="tides.py"),
+        ),
+        turn(say("The loop stops one window too early.\n"), use("Edit", file_path="tides.py", **EDIT)),
+        turn(say(ANSWER)),
+    ]
+
+
+def loaded(notebook, *cells, files=None):
+    book = notebook(LOAD, *cells, files=files)
+    book.run(0)
+    book.wait_done(0)
+    return book
+
+
+def shadow_text(book, index):
+    return book.output(index).inner_text()
+
+
+def test_text_streams_into_the_cell_while_it_runs(notebook, model):
+    gate = Gate()
+    model.add(turn(think("What is asked?"), say("The **first** half, "), hold(gate), say("and the second.")))
+    book = loaded(notebook, "%%claude\nSay something in two halves")
+    book.run(1)
+    book.output(1).locator("text=first").wait_for()
+    assert "[*]" in book.cell(1).locator(".jp-InputPrompt").inner_text()
+    assert "second" not in book.output(1).inner_text()
+    gate.open()
+    book.wait_done(1)
+    book.output(1).locator("text=and the second.").wait_for()
+
+
+def test_an_edit_is_shown_as_a_diff_and_allowed_by_key(notebook, model):
+    gate = Gate()
+    script = fix_script()
+    script[2] = turn(say(ANSWER[:330]), hold(gate), say(ANSWER[330:]))
+    model.add(*script)
+    book = loaded(
+        notebook, "%%claude\nThe rolling mean misses high tide. Find out why and fix it.", files={"tides.py": TIDES}
+    )
+    book.run(1)
+    card = book.output(1).locator(".ask[data-ready]")
+    card.wait_for()
+    assert "tides.py" in card.locator(".ask-title").inner_text()
+    assert "window + 1" in card.inner_text()
+    book.screenshot("permission-card", book.cell(1))
+    assert (book.lab.root / book.path).parent.joinpath("tides.py").read_text() == TIDES
+    book.page.keyboard.press("1")
+    book.output(1).locator("text=before").first.wait_for()
+    book.screenshot("streaming-cell", book.cell(1))
+    gate.open()
+    book.wait_done(1)
+    book.output(1).locator("text=The last window").wait_for()
+    book.screenshot("finished-cell", book.cell(1))
+    assert "window + 1" in (book.lab.root / book.path).parent.joinpath("tides.py").read_text()
+
+
+def test_allowed_by_click(notebook, model):
+    model.add(turn(use("Bash", command="echo from-the-shell > made.txt")), say("Made it."))
+    book = loaded(notebook, "%%claude\nMake a file")
+    book.run(1)
+    card = book.output(1).locator(".ask[data-ready]")
+    card.wait_for()
+    assert "echo from-the-shell > made.txt" in card.inner_text()
+    card.get_by_role("button").filter(has_text="once").first.click()
+    book.wait_done(1)
+    made = (book.lab.root / book.path).parent / "made.txt"
+    assert made.read_text() == "from-the-shell\n"
+
+
+def test_denied_with_a_reason_that_claude_is_told(notebook, model):
+    model.add(turn(use("Bash", command="rm -r data")), say("Then I leave it."))
+    book = loaded(notebook, "%%claude\nClean up")
+    book.run(1)
+    card = book.output(1).locator(".ask[data-ready]")
+    card.wait_for()
+    card.locator("input[type=text]").fill("the data is needed")
+    card.get_by_role("button").filter(has_text="Deny").first.click()
+    book.wait_done(1)
+    (result,) = model.requests[-1].body["messages"][-1]["content"]
+    assert result["is_error"]
+    assert "the data is needed" in result["content"]
+    book.output(1).locator("text=Then I leave it.").wait_for()
+
+
+def test_stop_ends_the_run_and_the_next_cell_goes_on(notebook, model):
+    gate = Gate()
+    model.add(turn(say("This takes "), hold(gate), say("for ever")), say("Here I am again."))
+    book = loaded(notebook, "%%claude\nTake long", "%%claude\nAnd now?")
+    book.run(1)
+    book.output(1).locator("text=This takes").wait_for()
+    book.output(1).locator("button.stop").click()
+    book.wait_done(1)
+    gate.open()
+    assert "KeyboardInterrupt" in book.output(1).inner_text()
+    book.run(2)
+    book.wait_done(2)
+    book.output(2).locator("text=Here I am again.").wait_for()
+
+
+def test_jupyter_s_own_stop_button(notebook, model):
+    gate = Gate()
+    model.add(turn(say("This takes "), hold(gate), say("for ever")))
+    book = loaded(notebook, "%%claude\nTake long")
+    book.run(1)
+    book.output(1).locator("text=This takes").wait_for()
+    book.page.locator(
+        '.jp-NotebookPanel-toolbar [data-command="notebook:interrupt-kernel"], jp-button[data-command="notebook:interrupt-kernel"]'
+    ).first.click()
+    book.wait_done(1)
+    gate.open()
+    assert "KeyboardInterrupt" in book.output(1).inner_text()
+
+
+def test_a_question_survives_a_reload_of_the_page(notebook, model):
+    model.add(turn(say("I need a file.\n"), use("Bash", command="touch after-reload.txt")), say("There it is."))
+    book = loaded(notebook, "%%claude\nMake a file")
+    book.save()
+    book.run(1)
+    book.output(1).locator(".ask[data-ready]").wait_for()
+    book.save()
+    book.reload()
+    card = book.output(1).locator(".ask[data-ready]")
+    card.wait_for()
+    card.get_by_role("button").filter(has_text="once").first.click()
+    book.output(1).locator("text=There it is.").wait_for()
+    assert (book.lab.root / book.path).parent.joinpath("after-reload.txt").exists()
+
+
+def test_the_saved_notebook_reads_well_without_a_kernel(notebook, model, lab):
+    model.add(*fix_script())
+    book = loaded(
+        notebook,
+        "%%claude --mode acceptEdits\nThe rolling mean misses high tide. Find out why and fix it.",
+        files={"tides.py": TIDES},
+    )
+    book.run(1)
+    book.wait_done(1)
+    saved = book.save()
+    outputs = saved["cells"][1]["outputs"]
+    assert outputs
+    assert all("application/vnd.jupyter.widget-view+json" not in output.get("data", {}) for output in outputs)
+    text = "".join("".join(output["data"]["text/markdown"]) for output in outputs if "data" in output)
+    assert "windows" in text
+    assert "Edit" in text
+    assert "```diff" in text
+    for session in lab.api("GET", "sessions"):
+        lab.api("DELETE", f"sessions/{session['id']}")
+    book.open()
+    book.output(1).locator("text=The last window").wait_for()
+    assert "model not found" not in book.output(1).inner_text()
+    book.screenshot("saved-notebook", book.cell(1))
+
+
+def test_dark_theme(notebook, model, lab):
+    model.add(*fix_script())
+    theme = {"raw": json.dumps({"theme": "JupyterLab Dark"})}
+    settings = "../lab/api/settings/@jupyterlab/apputils-extension:themes"
+    lab.api("PUT", settings, theme)
+    try:
+        book = loaded(
+            notebook, "%%claude\nThe rolling mean misses high tide. Find out why and fix it.", files={"tides.py": TIDES}
+        )
+        book.run(1)
+        book.output(1).locator(".ask[data-ready]").wait_for()
+        book.screenshot("dark-theme", book.cell(1))
+        book.page.keyboard.press("1")
+        book.wait_done(1)
+    finally:
+        lab.api("PUT", settings, {"raw": "{}"})
