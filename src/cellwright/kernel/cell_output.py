@@ -1,0 +1,150 @@
+"""Where a run shows itself in a notebook: live while it works, and what the notebook keeps of it.
+
+The output that is saved never holds a widget: a widget in a saved notebook shows an error in the next kernel. So the
+widget is replaced, under the same display id, by static markdown when the run is over, however it ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import uuid
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+from cellwright.events import Event, ToolProgress
+from cellwright.kernel.comm import AckMessage, Answer, Ready, Restart, Stop, read_message
+from cellwright.kernel.interrupts import interrupt_main_thread
+from cellwright.kernel.op_log import OpLog
+from cellwright.kernel.questions import Questions
+from cellwright.kernel.saved_markdown import WORKING, SavedTranscript
+from cellwright.kernel.transcript_ops import TranscriptOps
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+    from cellwright.kernel.widgets.transcript import TranscriptWidget
+
+logger = logging.getLogger(__name__)
+
+WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
+
+STUCK = "The code does not react to the interrupt. Restarting the kernel ends it; variables are lost."
+
+
+class CellOutput(Protocol):
+    """The output of one run. `open` and `close` are called on the cell's thread, the rest on the agent's loop."""
+
+    def open(self) -> None: ...
+
+    def emit(self, event: Event) -> None: ...
+
+    def stuck(self, tool_use_id: str) -> None:
+        """The code of this call does not react to an interrupt."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class SavedOutput:
+    """One display that says that Claude is working, then what came of it. What nobody watches needs no more."""
+
+    def __init__(self, shell: InteractiveShell, *, quiet: bool) -> None:
+        self._shell = shell
+        self._saved = SavedTranscript(quiet=quiet)
+        self._images: list[dict[str, Any]] = []
+        self._display_id = f"claude-{uuid.uuid4().hex}"
+
+    def open(self) -> None:
+        self._publish({"text/markdown": WORKING, "text/plain": "Claude is working…"}, update=False)
+
+    def emit(self, event: Event) -> None:
+        self._saved.emit(event)
+        if isinstance(event, ToolProgress) and event.output is not None and (image := _image_of(event.output)):
+            self._images.append(image)
+
+    def stuck(self, tool_use_id: str) -> None:
+        logger.warning("%s: %s", tool_use_id, STUCK)
+
+    def close(self) -> None:
+        self._publish({"text/markdown": self._saved.markdown(), "text/plain": self._saved.plain()}, update=True)
+        for image in self._images:
+            self._shell.display_pub.publish(data=image, metadata={})
+
+    def _publish(self, data: dict[str, Any], *, update: bool) -> None:
+        transient = {"display_id": self._display_id}
+        self._shell.display_pub.publish(data=data, metadata={}, transient=transient, update=update)
+
+
+class WidgetOutput(SavedOutput):
+    """The transcript widget while the run lasts, and its answers to `questions`."""
+
+    def __init__(
+        self, shell: InteractiveShell, loop: asyncio.AbstractEventLoop, questions: Questions, *, quiet: bool
+    ) -> None:
+        super().__init__(shell, quiet=quiet)
+        self._loop = loop
+        self._questions = questions
+        self._log = OpLog()
+        self._ops = TranscriptOps(self._log.add, quiet=quiet)
+        self._widget: TranscriptWidget | None = None
+        self._restart_offered = False
+
+    def open(self) -> None:
+        from cellwright.kernel.widgets.transcript import (
+            open_transcript,
+        )  # ipywidgets: imported ahead, in the background
+
+        self._widget = open_transcript(self._take)
+        data = {"text/markdown": WORKING, "text/plain": "Claude is working…", WIDGET_VIEW: self._widget.view_data}
+        self._publish(data, update=False)
+        self._log.attach(self._widget.send)
+
+    def emit(self, event: Event) -> None:
+        self._ops.emit(event)
+        super().emit(event)
+
+    def stuck(self, tool_use_id: str) -> None:
+        self._restart_offered = True
+        self._ops.add({"op": "stuck", "id": tool_use_id, "text": STUCK})
+
+    def close(self) -> None:
+        self._log.close()
+        super().close()
+        if self._widget is not None:
+            self._widget.close()
+
+    def _take(self, content: object) -> None:
+        """A message from the browser, on the thread of the subshell that it was sent to."""
+        match read_message(content):
+            case Ready(have):
+                self._log.replay(have)
+                self._on_loop(self._questions.ready.set)
+            case Answer() as answer:
+                self._on_loop(lambda: self._questions.take(answer))
+                self._acknowledge(answer.question)
+            case Stop():
+                interrupt_main_thread()
+            case Restart() if self._restart_offered:
+                # the main thread is out of reach, so nothing that ends a process in good order can run
+                os._exit(1)
+            case _:
+                logger.warning("not a message of the transcript protocol: %.200r", content)
+
+    def _acknowledge(self, question: str) -> None:
+        message: AckMessage = {"type": "ack", "question": question}
+        if self._widget is not None:
+            self._widget.send(message)
+
+    def _on_loop(self, call: Callable[[], object]) -> None:
+        # the loop is closed when the extension was unloaded while a page still shows the widget
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(call)
+
+
+def _image_of(data: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The image of a display, as the notebook keeps it; None when it has none."""
+    images = {kind: value for kind, value in data.items() if kind.startswith("image/")}
+    return {**images, "text/plain": data.get("text/plain", "<image>")} if images else None

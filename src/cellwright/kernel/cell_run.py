@@ -1,0 +1,84 @@
+"""One run as a cell waits for it: the agent works on its thread, this thread works off jobs, an interrupt ends both."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError
+from dataclasses import dataclass
+from typing import Any
+
+from cellwright.agent.agent_thread import AgentTask
+from cellwright.conversation import Conversation
+from cellwright.events import RunEnd
+from cellwright.kernel.cell_output import CellOutput
+from cellwright.kernel.interrupts import Interrupts
+from cellwright.kernel.kernel_pump import needs_pump, pump
+
+
+@dataclass(frozen=True)
+class CellRun:
+    """`start` begins the run on the conversation's thread; `kernel` is the IPython kernel, None in a terminal."""
+
+    conversation: Conversation
+    start: Callable[[], AgentTask[RunEnd]]
+    output: CellOutput
+    kernel: Any
+
+    async def awaited(self) -> RunEnd:
+        """Wait for the end, leaving this thread's loop free. Raises `KeyboardInterrupt` when interrupted."""
+        with self._shown() as task, _pumping(self.kernel):
+            while not task.done:
+                try:
+                    await self.conversation.jobs.work_until_done_async(task)
+                except asyncio.CancelledError:
+                    # the kernel cancels its cell; the agent still answers its open calls
+                    task.cancel()
+        return _end_of(task)
+
+    def blocking(self) -> RunEnd:
+        """The same where a cell cannot be awaited."""
+        with self._shown() as task:
+            self.conversation.jobs.work_until_done(task)
+        return _end_of(task)
+
+    @contextlib.contextmanager
+    def _shown(self) -> Iterator[AgentTask[RunEnd]]:
+        running: list[AgentTask[RunEnd]] = []
+
+        def cancel() -> None:
+            for task in running:
+                task.cancel()
+
+        with Interrupts(self.conversation.thread.loop, cancel):
+            task = self.start()
+            running.append(task)
+            try:
+                # after the start: the request is on its way while the front end gets its widget
+                self.output.open()
+                yield task
+            finally:
+                if not task.done:
+                    task.cancel()
+                    self.conversation.jobs.work_until_done(task)
+                self.output.close()
+
+
+@contextlib.contextmanager
+def _pumping(kernel: Any) -> Iterator[None]:
+    if kernel is None or not needs_pump(kernel):
+        yield
+        return
+    pumping = asyncio.ensure_future(pump(kernel))
+    try:
+        yield
+    finally:
+        pumping.cancel()
+
+
+def _end_of(task: AgentTask[RunEnd]) -> RunEnd:
+    try:
+        return task.result()
+    except CancelledError:
+        raise KeyboardInterrupt("Interrupted. The conversation goes on in the next cell.") from None

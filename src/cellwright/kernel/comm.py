@@ -1,0 +1,89 @@
+"""The messages between kernel and browser, as `docs/protocol/transcript.md` has them; what comes in is checked here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypedDict, get_args
+
+PROTOCOL = 1
+
+Op = dict[str, Any]
+"""One transcript operation: `op` names it, the other fields are the page's."""
+
+Scope = Literal["once", "session", "always"]
+
+
+class OpsMessage(TypedDict):
+    """Operations `first`, `first + 1`, … of a cell's log; `now` is the kernel's time of sending."""
+
+    type: Literal["ops"]
+    first: int
+    now: float
+    ops: list[Op]
+
+
+class AckMessage(TypedDict):
+    """An answer was taken."""
+
+    type: Literal["ack"]
+    question: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """The transcript is open in a page that holds `have` operations."""
+
+    have: int
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The user answered a question; `input` is set when they edited the call."""
+
+    question: str
+    behavior: Literal["allow", "deny"]
+    scope: Scope
+    reason: str
+    input: Mapping[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """The user wants the run to end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """The user wants the kernel's process to end."""
+
+
+BrowserMessage = Ready | Answer | Stop | Restart
+
+
+def read_message(content: object) -> BrowserMessage | None:
+    """What the browser said; None for what is no message of the protocol."""
+    if not isinstance(content, Mapping):
+        return None
+    match content.get("type"):
+        case "ready":
+            have = content.get("have")
+            return Ready(have) if isinstance(have, int) and have >= 0 else None
+        case "answer":
+            return _read_answer(content)
+        case "stop":
+            return Stop()
+        case "restart":
+            return Restart()
+        case _:
+            return None
+
+
+def _read_answer(content: Mapping[str, Any]) -> Answer | None:
+    question, behavior = content.get("question"), content.get("behavior")
+    scope, reason, edited = content.get("scope", "once"), content.get("reason", ""), content.get("input")
+    if not isinstance(question, str) or behavior not in ("allow", "deny") or scope not in get_args(Scope):
+        return None
+    if not isinstance(reason, str) or not (edited is None or isinstance(edited, Mapping)):
+        return None
+    return Answer(question, behavior, scope, reason, edited)

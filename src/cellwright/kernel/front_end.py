@@ -1,0 +1,34 @@
+"""What the front end of the running cell can do: show widgets, answer `input()`, or nothing at all."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+
+@dataclass(frozen=True)
+class FrontEnd:
+    """The front end of one cell. `kernel` is None in a terminal."""
+
+    kernel: Any
+    allows_input: bool
+    cell_id: str | None
+
+    @property
+    def headless(self) -> bool:
+        """Whether nobody looks: nbclient and papermill allow no stdin and name no cell, a script has no terminal."""
+        return not self.allows_input and self.cell_id is None
+
+
+def front_end_of(shell: InteractiveShell) -> FrontEnd:
+    """The front end that sent the request that is running now."""
+    kernel = getattr(shell, "kernel", None)
+    if kernel is None:
+        return FrontEnd(None, sys.stdin is not None and sys.stdin.isatty(), None)
+    request = kernel.get_parent("shell")
+    content, metadata = request.get("content", {}), request.get("metadata", {})
+    return FrontEnd(kernel, bool(content.get("allow_stdin", False)), metadata.get("cellId"))

@@ -1,0 +1,81 @@
+"""The kernel's interrupt as the end of one run, noticed on the agent's thread at once.
+
+Python calls a signal handler only when the main thread comes back to it; the wakeup descriptor is written the moment
+the signal arrives. So the run is cancelled although the main thread may sit in `select`, in `input()` or in C.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Self
+
+SECONDS_FOR_CLEAN_UP = 1.0
+"""An interrupt that comes sooner after the first is the same one: what is being cleaned up must not be cut off."""
+
+
+def interrupt_main_thread() -> None:
+    """What the kernel's interrupt does, from any thread."""
+    if sys.platform == "win32":
+        signal.raise_signal(signal.SIGINT)
+    else:
+        # to the thread itself: a process-wide signal may go to another one, and a blocking call would not return
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+
+class Interrupts:
+    """While entered, a SIGINT calls `on_interrupt` on `loop` and raises nothing.
+
+    Code that runs as a job on the main thread installs a handler of its own for that time. Entered on another thread it
+    does nothing: signals belong to the main thread.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, on_interrupt: Callable[[], object]) -> None:
+        self.seen = False
+        self._loop = loop
+        self._on_interrupt = on_interrupt
+        self._last = float("-inf")
+        self._writer: socket.socket | None = None
+        self._before: tuple[Any, int] = (None, -1)
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            reader, self._writer = socket.socketpair()
+            reader.setblocking(False)
+            self._writer.setblocking(False)
+            handler = signal.signal(signal.SIGINT, self._handle)
+            self._before = (handler, signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False))
+            asyncio.run_coroutine_threadsafe(self._watch(reader), self._loop)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._writer is None:
+            return
+        handler, descriptor = self._before
+        signal.set_wakeup_fd(descriptor)
+        signal.signal(signal.SIGINT, handler if handler is not None else signal.default_int_handler)
+        self._writer.close()
+
+    def _handle(self, _signal: int, _frame: object) -> None:
+        self.seen = True
+
+    async def _watch(self, reader: socket.socket) -> None:
+        with reader:
+            while data := await self._loop.sock_recv(reader, 64):
+                if signal.SIGINT in data:
+                    self._interrupted()
+
+    def _interrupted(self) -> None:
+        self.seen = True
+        now = time.monotonic()
+        if now - self._last >= SECONDS_FOR_CLEAN_UP:
+            self._last = now
+            self._on_interrupt()

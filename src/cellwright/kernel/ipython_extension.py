@@ -1,0 +1,104 @@
+"""`%load_ext cellwright` and `%unload_ext cellwright`: what is put into the shell, and taken out again.
+
+Loading registers names and leaves the work to a thread in the background: it may cost next to nothing.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from typing import TYPE_CHECKING, Any, cast
+
+from cellwright import place_maker
+from cellwright.kernel.claude_config import Claude
+from cellwright.kernel.input_rewrite import Rewriting
+from cellwright.kernel.magics import ClaudeMagic
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+    from cellwright.kernel.notebook_conversation import NotebookConversation
+    from cellwright.library import Place
+
+MAGIC = "claude"
+
+
+class Extension:
+    """What the extension is in one shell, from `load` to `unload`."""
+
+    def __init__(self, shell: InteractiveShell) -> None:
+        self._shell = shell
+        self._config = Claude(parent=shell)
+        self._rewriting = Rewriting(shell)
+        self._magic = ClaudeMagic(self, self._config)
+        self._making = threading.Lock()
+        self._conversation: NotebookConversation | None = None
+        self._warming_up = threading.Thread(target=self._warm_up, name="cellwright-warm-up", daemon=True)
+        self._unloaded = False
+
+    @property
+    def _configurables(self) -> list[Any]:
+        """What `%config` knows; IPython's annotation is narrower than its use."""
+        return cast("list[Any]", self._shell.configurables)
+
+    def load(self) -> None:
+        self._rewriting.install()
+        self._configurables.append(self._config)
+        self._shell.magics_manager.register_function(self._magic.claude, "line_cell", MAGIC)
+        place_maker.make = self._place
+        self._warming_up.start()
+
+    def unload(self) -> None:
+        self._unloaded = True
+        self._rewriting.remove()
+        self._configurables.remove(self._config)
+        for kind in ("line", "cell"):
+            del self._shell.magics_manager.magics[kind][MAGIC]
+        place_maker.make = None
+        self._warming_up.join()
+        if self._conversation is not None:
+            self._conversation.close()
+
+    def conversation(self) -> NotebookConversation:
+        """This kernel's conversation; made when it is first needed. Raises `CellwrightError` for broken settings."""
+        with self._making:
+            if self._conversation is None:
+                # everything heavy hangs on it
+                from cellwright.kernel.notebook_conversation import NotebookConversation
+
+                self._conversation = NotebookConversation(self._shell)
+            return self._conversation
+
+    def _place(self) -> Place:
+        return self.conversation().place(self._config.options())
+
+    def _warm_up(self) -> None:
+        from cellwright.errors import CellwrightError
+
+        try:
+            conversation = self.conversation()
+        except CellwrightError:
+            return  # the first prompt says it, where the user can read it
+        if not self._unloaded:
+            conversation.warm_up()
+
+
+def load(shell: InteractiveShell) -> None:
+    """Put Cellwright into `shell`; a second time it does nothing."""
+    if _extension_of(shell) is None:
+        Extension(shell).load()
+
+
+def unload(shell: InteractiveShell) -> None:
+    """Take Cellwright out of `shell` and end what it started."""
+    if (extension := _extension_of(shell)) is not None:
+        extension.unload()
+        if "cellwright.kernel.widgets.transcript" in sys.modules:
+            from cellwright.kernel.widgets.transcript import close_code  # there only if a cell showed something
+
+            close_code()
+
+
+def _extension_of(shell: InteractiveShell) -> Extension | None:
+    magic = getattr(shell.find_cell_magic(MAGIC), "__self__", None)
+    return magic.extension if isinstance(magic, ClaudeMagic) else None

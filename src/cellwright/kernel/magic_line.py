@@ -1,0 +1,178 @@
+"""The line of a `%%claude` or `%claude` magic: options first, then the beginning of the prompt."""
+
+from __future__ import annotations
+
+import keyword
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Literal, cast
+
+from cellwright.errors import CellwrightError, ErrorCode
+
+Format = Literal["text", "json", "json-lines"]
+
+MODES = ("default", "plan", "acceptEdits", "dontAsk", "bypassPermissions")
+EFFORTS = ("low", "medium", "high", "xhigh", "max")
+FORMATS = ("text", "json", "json-lines")
+
+
+@dataclass(frozen=True, kw_only=True)
+class MagicOptions:
+    """What one `%%claude` was asked for. None: as `%config Claude` or the settings say."""
+
+    model: str | None = None
+    mode: str | None = None
+    new: bool = False
+    resume: str | None = None
+    max_turns: int | None = None
+    budget: float | None = None
+    effort: str | None = None
+    quiet: bool = False
+    format: Format = "text"
+    out: str | None = None
+    dry_run: bool = False
+    record: str | None = None
+    replay: str | None = None
+    no_tools: bool = False
+
+
+def _text(value: str) -> str:
+    if not value:
+        raise ValueError("is empty")
+    return value
+
+
+def _one_of(*names: str) -> Callable[[str], str]:
+    def check(value: str) -> str:
+        if value not in names:
+            raise ValueError(f"is not one of {', '.join(names)}")
+        return value
+
+    return check
+
+
+def _count(value: str) -> int:
+    if not value.isdecimal() or int(value) < 1:
+        raise ValueError("is not a whole number of at least 1")
+    return int(value)
+
+
+def _dollars(value: str) -> float:
+    try:
+        amount = float(value.removeprefix("$"))
+    except ValueError:
+        amount = 0.0
+    if not 0 < amount < 1e6:
+        raise ValueError("is not an amount of US dollars above 0")
+    return amount
+
+
+def _name(value: str) -> str:
+    if not value.isidentifier() or keyword.iskeyword(value):
+        raise ValueError("is not a name for a variable")
+    return value
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option of the magic: how its value is read (None: it takes none), and its line in the help."""
+
+    placeholder: str
+    read: Callable[[str], Any] | None
+    help: str
+
+
+OPTIONS: dict[str, Option] = {
+    "model": Option("M", _text, "the model, for example claude-sonnet-5-5"),
+    "mode": Option("MODE", _one_of(*MODES), f"permission mode: {', '.join(MODES)}"),
+    "new": Option("", None, "begin a new session instead of going on with this notebook's"),
+    "resume": Option("ID", _text, "go on with the session of this id (its beginning is enough)"),
+    "max-turns": Option("N", _count, "at most N requests to the model"),
+    "budget": Option("USD", _dollars, "stop before the run costs more than this"),
+    "effort": Option("E", _one_of(*EFFORTS), f"how hard the model thinks: {', '.join(EFFORTS)}"),
+    "quiet": Option("", None, "show the answer alone: no tools, no thinking, no cost"),
+    "format": Option("F", _one_of(*FORMATS), "text (the default), json or json-lines, for programs"),
+    "out": Option("NAME", _name, "put the result into the variable NAME; its text is NAME.text"),
+    "dry-run": Option("", None, "show what would be sent and how many tokens that is; send nothing"),
+    "record": Option("FILE", _text, "keep the turns of this run in FILE"),
+    "replay": Option("FILE", _text, "play the turns in FILE again, without a request"),
+    "no-tools": Option("", None, "let Claude answer without any tools"),
+}
+
+_OPTION = re.compile(r"--(?P<name>[A-Za-z][\w-]*)(?P<equals>=)?")
+_VALUE = re.compile(r"""\s*(?:"(?P<double>[^"]*)"|'(?P<single>[^']*)'|(?P<bare>\S+))(?=\s|$)""")
+
+
+def parse_line(line: str, defaults: MagicOptions) -> tuple[MagicOptions, str]:
+    """The options at the beginning of `line`, over `defaults`, and the text that follows them.
+
+    Raises `CellwrightError` INVALID_PARAMETERS for an option that is unknown, lacks its value or does not fit another.
+    """
+    given: dict[str, Any] = {}
+    rest = line.strip()
+    while match := _OPTION.match(rest):
+        rest = _take(match, rest[match.end() :], given).lstrip()
+    options = replace(defaults, **given)
+    _check_together(given)
+    return options, rest
+
+
+def _take(match: re.Match[str], rest: str, given: dict[str, Any]) -> str:
+    name = match["name"]
+    option = OPTIONS.get(name)
+    if option is None:
+        raise _usage(f"There is no option --{name}.{_similar(name)}")
+    attribute = name.replace("-", "_")
+    if attribute in given:
+        raise _usage(f"--{name} is given twice.")
+    if option.read is None:
+        if match["equals"] or (rest and not rest[0].isspace()):
+            raise _usage(f"--{name} takes no value.")
+        given[attribute] = True
+        return rest
+    value = _VALUE.match(rest) if match["equals"] or rest[:1].isspace() else None
+    if value is None or (value["bare"] or "").startswith("--"):
+        raise _usage(f"--{name} needs a value: --{name} {option.placeholder}.")
+    text = cast("str", next(group for group in value.group("double", "single", "bare") if group is not None))
+    try:
+        given[attribute] = option.read(text)
+    except ValueError as error:
+        raise _usage(f"--{name}: {text!r} {error}.") from None
+    return rest[value.end() :]
+
+
+def _check_together(given: dict[str, Any]) -> None:
+    for one, other in (("new", "resume"), ("record", "replay"), ("dry_run", "replay")):
+        if one in given and other in given:
+            names = f"--{one.replace('_', '-')} and --{other.replace('_', '-')}"
+            raise _usage(f"{names} do not go together.")
+
+
+def _similar(name: str) -> str:
+    import difflib  # only for the sake of a typing error
+
+    close = difflib.get_close_matches(name, OPTIONS, n=1)
+    known = ", ".join(f"--{option}" for option in OPTIONS)
+    return f" Did you mean --{close[0]}?" if close else f" The options are: {known}."
+
+
+def _usage(problem: str) -> CellwrightError:
+    return CellwrightError(ErrorCode.INVALID_PARAMETERS, f"{problem} `%claude?` shows them all. Nothing was sent.")
+
+
+def help_text() -> str:
+    """What `%claude?` and an empty `%%claude` show."""
+    width = max(len(name) + len(option.placeholder) for name, option in OPTIONS.items()) + 4
+    rows = [f"  {f'--{name} {option.placeholder}':<{width}} {option.help}" for name, option in OPTIONS.items()]
+    return "\n".join([_USAGE, "", "Options, before the prompt:", *rows])
+
+
+_USAGE = """\
+Claude at work in this kernel.
+
+  %%claude [options]       the rest of the cell is the prompt
+  %claude [options] TEXT   the same on one line
+
+Cells go on with one conversation. Claude asks in the cell before it changes anything; Stop (or Ctrl-C) interrupts it.
+`%config Claude` shows and sets the defaults of the options."""

@@ -1,0 +1,78 @@
+"""`%%claude` and `%claude`: the line is parsed, a run waited for, and an error shown as a user can use it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from cellwright.errors import CellwrightError
+from cellwright.kernel.claude_config import Claude
+from cellwright.kernel.magic_line import MagicOptions, help_text, parse_line
+
+if TYPE_CHECKING:
+    from cellwright.kernel.ipython_extension import Extension
+
+
+class CellError(CellwrightError):
+    """Why a cell failed, for the user: code and message, without the way through our code."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [f"\x1b[31m{self.code}\x1b[0m: {self.message}"]
+
+
+class CellInterrupt(KeyboardInterrupt):
+    """An interrupted cell."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [f"\x1b[31mKeyboardInterrupt\x1b[0m: {self}"]
+
+
+# front ends know an interrupt by its name
+CellInterrupt.__name__ = "KeyboardInterrupt"
+
+
+@contextlib.contextmanager
+def errors_for_the_user() -> Iterator[None]:
+    """What the user can act on is raised without our traceback; bugs of ours keep theirs."""
+    try:
+        yield
+    except CellwrightError as error:
+        shown = CellError(error.code, error.message, details=error.details, recoverable=error.recoverable)
+        raise shown from None
+    except KeyboardInterrupt as interrupt:
+        raise CellInterrupt(*interrupt.args) from None
+
+
+class ClaudeMagic:
+    """The magic as IPython registers it. `awaited_cell` and `awaited_line` are what rewritten cells await."""
+
+    def __init__(self, extension: Extension, config: Claude) -> None:
+        self.extension = extension
+        self._config = config
+
+    def claude(self, line: str, cell: str | None = None) -> None:
+        with errors_for_the_user():
+            if (request := self._request(line, cell or "")) is not None:
+                self.extension.conversation().run_blocking(*request)
+
+    # `$name` and `{name}` in a prompt are the user's text
+    claude._ipython_magic_no_var_expand = True  # type: ignore[attr-defined]
+    claude.__doc__ = help_text()
+
+    async def awaited_cell(self, line: str, cell: str) -> None:
+        with errors_for_the_user():
+            if (request := self._request(line, cell)) is not None:
+                await self.extension.conversation().run_awaited(*request)
+
+    async def awaited_line(self, line: str) -> None:
+        await self.awaited_cell(line, "")
+
+    def _request(self, line: str, cell: str) -> tuple[str, MagicOptions] | None:
+        """The prompt and the options; None when there is no prompt: then the help was shown."""
+        options, beginning = parse_line(line, self._config.options())
+        prompt = "\n".join(part for part in (beginning, cell.strip("\n")) if part.strip())
+        if not prompt.strip():
+            print(help_text())
+            return None
+        return prompt, options

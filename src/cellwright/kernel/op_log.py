@@ -1,0 +1,107 @@
+"""The operations of one cell's transcript, kept for views that come later and sent to the ones that are there.
+
+A kernel message costs some 80 µs and an envelope of half a kilobyte, so what comes in quick succession goes out
+together: the first at once, then at most 30 messages a second, only what is new.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+import time
+from collections.abc import Callable
+
+from cellwright.kernel.comm import Op, OpsMessage
+
+SECONDS_BETWEEN_MESSAGES = 1 / 30
+
+Send = Callable[[OpsMessage], None]
+
+
+class OpLog:
+    """Append-only. `add` is called on the agent's loop; the rest from any thread.
+
+    What is sent carries the context that the log was made in: its messages belong to that cell.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._context = contextvars.copy_context()
+        self._sent: list[Op] = []
+        self._pending: list[Op] = []
+        self._send: Send | None = None
+        self._last_sent = float("-inf")
+        self._timer: asyncio.TimerHandle | None = None
+
+    def add(self, op: Op) -> None:
+        """Append `op` and send it, now or with what follows within a thirtieth of a second."""
+        with self._lock:
+            if not (self._pending and _merge(self._pending[-1], op)):
+                self._pending.append(op)
+            wait = self._last_sent + SECONDS_BETWEEN_MESSAGES - time.monotonic()
+            if wait <= 0:
+                self._flush()
+            elif self._timer is None:
+                self._timer = asyncio.get_running_loop().call_later(wait, self._when_due)
+
+    def attach(self, send: Send) -> None:
+        """From now on operations go to `send`; the ones that there are already go out at once."""
+        with self._lock:
+            self._send = send
+            self._flush()
+
+    def replay(self, have: int) -> None:
+        """Send again what comes after the first `have` operations."""
+        with self._lock:
+            if self._send is None:
+                return
+            self._flush()
+            # a view that holds more than there is belongs to a kernel that is gone: it starts over
+            have = have if have <= len(self._sent) else 0
+            if have < len(self._sent):
+                self._deliver(have, self._sent[have:])
+
+    def close(self) -> None:
+        """Send what is pending, then nothing any more."""
+        with self._lock:
+            self._flush()
+            self._send = None
+
+    def _when_due(self) -> None:
+        with self._lock:
+            self._timer = None
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._send is None or not self._pending:
+            return
+        first, ops = len(self._sent), self._pending
+        self._pending = []
+        self._sent.extend(ops)
+        self._last_sent = time.monotonic()
+        self._deliver(first, ops)
+
+    def _deliver(self, first: int, ops: list[Op]) -> None:
+        assert self._send is not None
+        message: OpsMessage = {"type": "ops", "first": first, "now": time.time(), "ops": ops}
+        self._context.copy().run(self._send, message)
+
+
+def _merge(last: Op, op: Op) -> bool:
+    """Take `op` into `last` where both are parts of one thing; says whether it did."""
+    kind = op["op"]
+    if kind != last["op"]:
+        return False
+    if kind in ("text", "thinking"):
+        if op["block"] != last["block"]:
+            return False
+        last["text"] += op["text"]
+        return True
+    if kind in ("output", "tool_input") and op["id"] == last["id"]:
+        if kind == "output":
+            last["text"] += op["text"]
+        else:
+            last["chars"] = op["chars"]
+        return True
+    return False

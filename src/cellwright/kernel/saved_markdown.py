@@ -1,0 +1,219 @@
+"""What stays in the notebook when a run is over: markdown that reads well on GitHub, nbviewer and nbconvert.
+
+The answer as it was written, one line for each tool where it was called, diffs folded, errors, and a last line with
+model, time and cost; the same as plain text.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+
+from cellwright.events import (
+    Call,
+    Event,
+    Notice,
+    Retrying,
+    RunEnd,
+    TextDelta,
+    ToolEnd,
+    ToolStart,
+    ToolStatus,
+    TurnEnd,
+    UserPrompt,
+)
+from cellwright.kernel.safe_markdown import code_span, fenced, neutralised, visible_controls
+from cellwright.kernel.transcript_ops import DIFF_CHARS, cut
+
+TITLE_CHARS = 200
+REASON_CHARS = 300
+WORKING = "*Claude is working…*"
+
+
+@dataclass(eq=False)
+class _Text:
+    pieces: list[str] = field(default_factory=list)
+
+
+@dataclass(eq=False)
+class _ToolLine:
+    call: Call
+    status: ToolStatus = "interrupted"
+    duration_ms: float = 0.0
+    reason: str = ""
+    diff: str = ""
+
+    @property
+    def mark(self) -> str:
+        return "✓" if self.status == "success" else "✗"
+
+    @property
+    def title(self) -> str:
+        title = " ".join(cut(self.call.title, TITLE_CHARS).split())
+        return title if title.startswith(self.call.name) else f"{self.call.name}: {title}"
+
+    @property
+    def outcome(self) -> str:
+        if self.status == "success":
+            return _duration(self.duration_ms)
+        return f"{self.status}: {self.reason}" if self.reason else self.status
+
+
+@dataclass(eq=False)
+class _Remark:
+    text: str
+
+
+_Part = _Text | _ToolLine | _Remark
+
+
+class SavedTranscript:
+    """Takes a run's events as they come and says, at any time, what would be saved now."""
+
+    def __init__(self, *, quiet: bool = False) -> None:
+        self._quiet = quiet
+        self._parts: list[_Part] = []
+        self._streaming: dict[int, _Text] = {}
+        self._calls: dict[str, _ToolLine] = {}
+        self._model = ""
+        self._context_tokens = 0
+        self._end: RunEnd | None = None
+
+    def emit(self, event: Event) -> None:
+        match event:
+            case TextDelta():
+                self._text(event.index).pieces.append(event.text)
+            case UserPrompt():
+                self._model = event.model
+            case ToolStart() | ToolEnd():
+                self._tool(event)
+            case TurnEnd():
+                self._context_tokens = event.context_tokens
+                if event.stop_reason == "refusal":
+                    self._drop()
+                self._streaming.clear()
+            case Retrying():
+                self._drop()
+            case Notice(level="warning" | "error"):
+                self._parts.append(_Remark(event.message))
+            case RunEnd():
+                self._end = event
+            case _:
+                pass  # nothing that is kept
+
+    def markdown(self) -> str:
+        """Safe in every renderer: nothing of the model's or a tool's is active in it."""
+        blocks: list[str] = []
+        for kind, parts in groupby(self._shown(), type):
+            together = list(parts)
+            blocks += _tool_list(together) if kind is _ToolLine else map(_markdown_of, together)
+        if self._end is not None and self._end.error is not None:
+            message = neutralised(" ".join(str(self._end.error["message"]).split()))
+            blocks.append(f"**{self._end.error['code']}:** {message}")
+        if (summary := self._summary()) and not self._quiet:
+            blocks.append(f"*{neutralised(summary)}*")
+        return "\n\n".join(blocks) or "*No answer.*"
+
+    def plain(self) -> str:
+        """The same without markup of ours and without diffs."""
+        blocks = [_plain_of(part) for part in self._shown()]
+        if self._end is not None and self._end.error is not None:
+            blocks.append(f"{self._end.error['code']}: {self._end.error['message']}")
+        if (summary := self._summary()) and not self._quiet:
+            blocks.append(summary)
+        return visible_controls("\n\n".join(blocks)) or "No answer."
+
+    def _shown(self) -> Iterator[_Part]:
+        for part in self._parts:
+            if isinstance(part, _Text):
+                if "".join(part.pieces).strip():
+                    yield part
+            elif not self._quiet or isinstance(part, _Remark):
+                yield part
+
+    def _text(self, index: int) -> _Text:
+        text = self._streaming.get(index)
+        if text is None:
+            self._streaming[index] = text = _Text()
+            self._parts.append(text)
+        return text
+
+    def _tool(self, event: ToolStart | ToolEnd) -> None:
+        if isinstance(event, ToolEnd):
+            self._close_call(event)
+            return
+        for call in event.calls:
+            self._parts.append(line := _ToolLine(call))
+            self._calls[call.id] = line
+
+    def _close_call(self, event: ToolEnd) -> None:
+        line = self._calls.get(event.tool_use_id)
+        if line is None:
+            # refused without a start: the message it was in had been cut short
+            use = {"id": event.tool_use_id, "name": event.name, "input": {}}
+            self._parts.append(line := _ToolLine(Call(use, event.name)))
+        line.status, line.duration_ms = event.status, event.duration_ms
+        line.reason = " ".join(cut(str(event.error["message"]), REASON_CHARS).split()) if event.error else ""
+        diff = (event.display or {}).get("diff")
+        line.diff = diff if isinstance(diff, str) else ""
+
+    def _drop(self) -> None:
+        void = list(self._streaming.values())
+        self._parts = [part for part in self._parts if part not in void]
+        self._streaming.clear()
+
+    def _summary(self) -> str:
+        end = self._end
+        if end is None:
+            return ""
+        tools = end.tools_succeeded + end.tools_failed
+        facts = [self._model]
+        if tools:
+            facts.append(f"{tools} tool call{'s' if tools > 1 else ''}")
+        facts.append(_duration(end.duration_ms))
+        if end.cost_usd is not None:
+            session = "" if end.session_cost_usd is None else f" (session ${end.session_cost_usd:.4f})"
+            facts.append(f"${end.cost_usd:.4f}{session}")
+        if self._context_tokens:
+            facts.append(f"{self._context_tokens:,} tokens of context")
+        return " · ".join(facts)
+
+
+def _duration(milliseconds: float) -> str:
+    if milliseconds < 1000:
+        return f"{milliseconds:.0f} ms"
+    seconds = milliseconds / 1000
+    return f"{seconds:.1f} s" if seconds < 60 else f"{int(seconds // 60)} min {int(seconds % 60)} s"
+
+
+def _tool_list(lines: Sequence[_Part]) -> Iterator[str]:
+    tools = [line for line in lines if isinstance(line, _ToolLine)]
+    yield "\n".join(f"- {tool.mark} {code_span(tool.title)} · {_outcome_markdown(tool)}" for tool in tools)
+    for tool in tools:
+        if tool.diff:
+            summary = html.escape(f"Changes: {visible_controls(tool.title)}")
+            diff = fenced(visible_controls(cut(tool.diff, DIFF_CHARS)).rstrip("\n"), "diff")
+            yield f"<details><summary>{summary}</summary>\n\n{diff}\n\n</details>"
+
+
+def _outcome_markdown(tool: _ToolLine) -> str:
+    if tool.status == "success" or not tool.reason:
+        return tool.outcome
+    return f"{tool.status}: {code_span(tool.reason)}"
+
+
+def _markdown_of(part: _Part) -> str:
+    if isinstance(part, _Text):
+        return neutralised("".join(part.pieces).strip("\n"))
+    assert isinstance(part, _Remark)
+    return f"*{neutralised(' '.join(part.text.split()))}*"
+
+
+def _plain_of(part: _Part) -> str:
+    if isinstance(part, _Text):
+        return "".join(part.pieces).strip("\n")
+    if isinstance(part, _ToolLine):
+        return f"{part.mark} {part.title} · {part.outcome}"
+    return part.text
