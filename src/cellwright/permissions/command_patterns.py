@@ -1,0 +1,132 @@
+"""The pattern in `Bash(...)`: exact, or with `*` for anything; a trailing ` *` (or the older `:*`) ends at a word.
+
+`GrantedCommand` matches simple commands word by word, `RestrictedCommand` the text of anything a command might run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cellwright.permissions.rough_commands import SHELLS, WRAPPERS, RoughCommand, normal_text
+from cellwright.permissions.simple_commands import NotSimple, Word, read_words
+
+EXACT_ONLY = (WRAPPERS | {"eval", "source", "."}) - SHELLS - {"sudo", "doas"}
+"""Programs that run another: a wildcard behind them allows more than it says. Behind a shell or sudo it says it all."""
+_FIND_ACTIONS = ("-exec", "-ok", "-delete", "-fprint", "-fls")
+# between the words of a simple command; no word holds it, control characters are refused
+_GAP = "\0"
+
+
+@dataclass(frozen=True, slots=True)
+class GrantedCommand:
+    """A `Bash(...)` pattern that allows. `pieces`: the text between its wildcards. `problem`: why it allows nothing."""
+
+    pieces: tuple[str, ...]
+    whole_words: bool = False
+    problem: str = ""
+
+    @classmethod
+    def read(cls, specifier: str) -> GrantedCommand:
+        """Compile `specifier`; never fails."""
+        specifier = _without_colon(specifier)
+        try:
+            words = read_words(specifier)
+        except NotSimple as why:
+            return cls((), problem=f"rules allow single commands, and this pattern {why}")
+        program = words[0]
+        if any(program.text[place] == "*" for place in program.globs) and specifier.strip() != program.text:
+            return cls((), problem="its program is a wildcard, which would allow any program")
+        if program.text.startswith("*"):
+            return cls((), problem="it starts with a wildcard, which would allow any program")
+        pieces = _pieces(words)
+        return cls(pieces, whole_words=len(pieces) > 1 and pieces[-1] == "" and pieces[-2].endswith(_GAP))
+
+    @property
+    def is_exact(self) -> bool:
+        return len(self.pieces) == 1
+
+    def covers(self, words: Sequence[Word]) -> bool:
+        """Whether the simple command made of `words` falls under the pattern as a whole."""
+        if self.problem or any(word.may_become_flag for word in words):
+            return False
+        if not self.is_exact and _exact_only(words):
+            return False
+        text = _GAP.join(word.text for word in words)
+        return matches_pieces(self.pieces, text + _GAP if self.whole_words else text)
+
+
+@dataclass(frozen=True, slots=True)
+class RestrictedCommand:
+    """A `Bash(...)` pattern that denies or asks."""
+
+    pieces: tuple[str, ...]
+
+    @classmethod
+    def read(cls, specifier: str) -> RestrictedCommand:
+        """Compile `specifier`; never fails."""
+        specifier = _without_colon(specifier)
+        text = normal_text(specifier)
+        return cls(tuple(text.split("*")))
+
+    def touches(self, command: RoughCommand) -> bool:
+        """Whether anything that `command` might run falls under the pattern."""
+        if self._matches(command.text):
+            return True
+        return any(
+            self._matches(text) or (part.runs_another and self._matches_within(text))
+            for part in command.parts
+            for text in part.spellings
+        )
+
+    def _matches(self, text: str) -> bool:
+        whole_words = len(self.pieces) > 1 and self.pieces[-1] == "" and self.pieces[-2].endswith(" ")
+        return matches_pieces(self.pieces, f"{text} " if whole_words else text)
+
+    def _matches_within(self, text: str) -> bool:
+        # from any word on: in `sudo -u x rm y` the command is `rm y`; in `env /bin/rm y` too
+        first, *rest = self.pieces
+        ending = rest or [""]
+        first = first if rest else f"{first} "
+        return any(RestrictedCommand(("", f"{before}{first}", *ending))._matches(text) for before in (" ", "/"))
+
+
+def matches_pieces(pieces: Sequence[str], text: str) -> bool:
+    """Whether `text` is `pieces` in this order with anything between them."""
+    if len(pieces) == 1:
+        return text == pieces[0]
+    first, *middle, last = pieces
+    end = len(text) - len(last)
+    if len(first) > end or not (text.startswith(first) and text.endswith(last)):
+        return False
+    at = len(first)
+    for piece in middle:
+        found = text.find(piece, at, end)
+        if found < 0:
+            return False
+        at = found + len(piece)
+    return True
+
+
+def _without_colon(specifier: str) -> str:
+    return f"{specifier.removesuffix(':*')} *" if specifier.endswith(":*") else specifier
+
+
+def _pieces(words: Sequence[Word]) -> tuple[str, ...]:
+    pieces = [""]
+    for index, word in enumerate(words):
+        if index:
+            pieces[-1] += _GAP
+        for place, character in enumerate(word.text):
+            if character == "*" and place in word.globs:
+                pieces.append("")
+            else:
+                pieces[-1] += character
+    return tuple(pieces)
+
+
+def _exact_only(words: Sequence[Word]) -> bool:
+    program = words[0].text.rpartition("/")[2]
+    if program == "find":
+        return any(word.text.startswith(_FIND_ACTIONS) for word in words)
+    return program in EXACT_ONLY

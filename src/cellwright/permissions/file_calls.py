@@ -1,0 +1,128 @@
+"""Judging tools that read or edit files: Read, Grep, Glob, LS, NotebookRead; Edit, Write, MultiEdit, NotebookEdit."""
+# Paths are strings here: this runs for each call, and Path is several times slower.
+# ruff: noqa: PTH118, PTH119
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from cellwright.agent.approval import Decision
+from cellwright.permissions.paths import PathProblem, inside, places
+from cellwright.permissions.protected_paths import protected_part
+from cellwright.permissions.rule_book import BYPASSED, RuleBook, allowed_by, asked_by, denied_by, denied_by_plan
+from cellwright.permissions.rules import EDITORS, READERS, CompiledRule
+from cellwright.permissions.searched_folders import TooManyFiles, denied_file
+from cellwright.visible_text import unseen_characters, visible_line
+
+_PATH_FIELDS = {
+    **dict.fromkeys(("Read", "Edit", "Write", "MultiEdit"), "file_path"),
+    **dict.fromkeys(("NotebookEdit", "NotebookRead"), "notebook_path"),
+}
+_WILD = re.compile(r"[*?\[{]")
+_LEAVING = re.compile(r"(?:^|/)\.\.(?:/|$)|\{[^}]*[/.]")
+
+
+def path_of(tool_name: str, tool_input: Mapping[str, Any], cwd: str) -> str:
+    """The path a call is about, as it was given; the searched folder for searches; "" when there is none."""
+    if field := _PATH_FIELDS.get(tool_name):
+        return str(tool_input.get(field) or "")
+    folder = str(tool_input.get("path") or cwd)
+    return os.path.join(folder, _fixed_start(tool_input)) if tool_name == "Glob" else folder
+
+
+def _fixed_start(tool_input: Mapping[str, Any]) -> str:
+    parts = str(tool_input.get("pattern") or "").split("/")
+    wild = next((index for index, part in enumerate(parts) if _WILD.search(part)), len(parts))
+    return "/".join(parts[:wild]) or ("/" if wild and parts[0] == "" else "")
+
+
+def _leaves_folder(tool_name: str, tool_input: Mapping[str, Any]) -> bool:
+    # `*/../../x` and `{/etc,src}/*`: where the fixed start leads says nothing about the rest
+    if tool_name != "Glob":
+        return False
+    pattern = str(tool_input.get("pattern") or "")
+    wild = _WILD.search(pattern)
+    return wild is not None and _LEAVING.search(pattern, wild.start()) is not None
+
+
+def judge_file(book: RuleBook, tool_name: str, tool_input: Mapping[str, Any]) -> Decision:
+    """May this file tool run? In a mode that asks for nothing, deny and ask rules still hold."""
+    path = path_of(tool_name, tool_input, book.cwd)
+    shown = visible_line(path)
+    try:
+        found = places(path, book.cwd) if path else ()
+    except PathProblem as problem:
+        return Decision("deny", f"The path {shown} {problem}, so no file can be meant.")
+    if rule := _first_covering(book.deny, tool_name, found):
+        return denied_by(rule, f"{tool_name} of {shown}")
+    if tool_name == "Grep" and (searched := _judge_search(book, str(tool_input.get("glob") or ""), found)):
+        return searched
+    if book.mode == "plan" and tool_name in EDITORS:
+        return denied_by_plan(tool_name)
+    if rule := _first_covering(book.ask, tool_name, found):
+        return asked_by(rule, f"{tool_name} of {shown}")
+    if book.mode == "bypassPermissions":
+        return BYPASSED
+    return _judge_unruled(book, tool_name, tool_input, found)
+
+
+def _judge_search(book: RuleBook, glob: str, found: tuple[str, ...]) -> Decision | None:
+    """What the files below a searched folder say about the search."""
+    readers = [rule for rule in book.deny if rule.rule.tool in READERS]
+    try:
+        hidden = denied_file(found[-1], readers, glob) if found else None
+    except TooManyFiles:
+        rule = next(rule for rule in readers if rule.path)
+        return Decision("ask", f"The folder is too large to see whether it holds what the rule `{rule.rule}` denies.")
+    if hidden is None:
+        return None
+    file, rule = hidden
+    reason = (
+        f"The search would read {visible_line(file)}, which the rule `{rule.rule}` denies. Search a folder without it,"
+    )
+    return Decision("deny", f"{reason} or leave it out with the glob `!{os.path.basename(file)}`.", str(rule.rule))
+
+
+def _judge_unruled(book: RuleBook, tool_name: str, tool_input: Mapping[str, Any], found: tuple[str, ...]) -> Decision:
+    if not found:
+        return Decision("ask", f"{tool_name} does not say which file it is about.")
+    shown = visible_line(found[-1])
+    if any(unseen := unseen_characters(place) for place in found):
+        return Decision("ask", f"The path {shown} has a character that cannot be seen ({unseen[0]}).")
+    if tool_name in EDITORS and (part := protected_among(found)):
+        return Decision("ask", f"{shown} is protected (`{part}`): each change of it needs your consent.")
+    leaves = _leaves_folder(tool_name, tool_input)
+    rule = _first_covering(book.allow, tool_name, found)
+    if leaves or not all(inside(place, book.folders) for place in found):
+        if rule and rule.path and not leaves:
+            # only a rule that names the place reaches outside: a bare `Read` means the session's folders
+            return allowed_by(rule)
+        return Decision(
+            "ask", f"{shown} is outside the session's folders ({', '.join(map(visible_line, book.folders))})."
+        )
+    return _judge_inside(book, tool_name, rule, shown)
+
+
+def _judge_inside(book: RuleBook, tool_name: str, rule: CompiledRule | None, shown: str) -> Decision:
+    if tool_name in READERS:
+        return Decision("allow", "It only reads, inside the session's folders.")
+    if rule:
+        return allowed_by(rule)
+    if book.mode == "acceptEdits":
+        return Decision("allow", "Mode acceptEdits allows edits inside the session's folders.")
+    return Decision("ask", f"{tool_name} changes {shown}, and no rule allows it.")
+
+
+def protected_among(found: Sequence[str]) -> str | None:
+    """The protected part of any of a file's places."""
+    return next((part for place in found if (part := protected_part(place))), None)
+
+
+def _first_covering(rules: Sequence[CompiledRule], tool_name: str, found: tuple[str, ...]) -> CompiledRule | None:
+    for rule in rules:
+        if rule.names(tool_name) and (rule.every_use or (found and rule.covers_place(found))):
+            return rule
+    return None

@@ -1,0 +1,82 @@
+"""Permission modes: their names, which is stricter, and when the one that asks for nothing is refused."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, get_args
+
+from cellwright.errors import CellwrightError, ErrorCode
+
+Mode = Literal["plan", "dontAsk", "default", "acceptEdits", "bypassPermissions"]
+MODES: tuple[Mode, ...] = get_args(Mode)
+"""From the strictest to the loosest."""
+
+_CONTAINER_FILES = ("/.dockerenv", "/run/.containerenv")
+_CONTAINER_CGROUPS = ("docker", "kubepods", "containerd", "libpod", "lxc")
+
+
+def parse_mode(name: str) -> tuple[Mode, str]:
+    """The mode called `name`, and a notice for the user or "". Raises CellwrightError CONFIG_INVALID."""
+    if name == "auto":
+        return (
+            "default",
+            "Mode `auto` is not offered here: `default` is in force, which asks before anything is changed.",
+        )
+    if name == "manual":
+        return "default", ""
+    for mode in MODES:
+        if mode == name:
+            return mode, ""
+    raise CellwrightError(
+        ErrorCode.CONFIG_INVALID, f"There is no permission mode `{name}`. The modes are: {', '.join(MODES)}."
+    )
+
+
+def stricter(one: Mode, other: Mode) -> Mode:
+    """The stricter of two modes."""
+    return min(one, other, key=MODES.index)
+
+
+@dataclass(frozen=True, slots=True)
+class HostFacts:
+    """What decides whether a session may run without permission checks on this machine."""
+
+    is_root: bool
+    is_sandbox: bool = False
+    in_container: bool = False
+
+
+def check_bypass_allowed(facts: HostFacts) -> None:
+    """Raise CellwrightError PERMISSION_DENIED if `bypassPermissions` must be refused here."""
+    if facts.is_root and not (facts.is_sandbox or facts.in_container):
+        raise CellwrightError(
+            ErrorCode.PERMISSION_DENIED,
+            "Mode bypassPermissions is refused for root: Claude could change anything on this machine unasked. "
+            "Run as another user or in a container, or set IS_SANDBOX=1 if this machine may be lost.",
+        )
+
+
+def host_facts(environ: Mapping[str, str]) -> HostFacts:
+    """Look at this machine and process."""
+    geteuid = getattr(os, "geteuid", None)  # Windows has none
+    return HostFacts(
+        is_root=geteuid is not None and geteuid() == 0,
+        is_sandbox=environ.get("IS_SANDBOX", "") == "1",
+        in_container=in_container(environ),
+    )
+
+
+def in_container(environ: Mapping[str, str], root: Path = Path("/")) -> bool:
+    """Whether this process runs in a container that can be recognised."""
+    if environ.get("container") or environ.get("KUBERNETES_SERVICE_HOST"):
+        return True
+    if any((root / file.lstrip("/")).exists() for file in _CONTAINER_FILES):
+        return True
+    try:
+        cgroups = (root / "proc/1/cgroup").read_text("utf-8", errors="replace")
+    except OSError:  # no procfs, or not ours to read: nothing recognised
+        return False
+    return any(name in cgroups for name in _CONTAINER_CGROUPS)

@@ -1,0 +1,96 @@
+"""Where a path really leads: each symlink on the way, and whether that is inside a folder."""
+# Paths are strings here: this runs for each call, and Path is several times slower.
+# ruff: noqa: PTH111, PTH115, PTH118, PTH120, PTH206
+
+from __future__ import annotations
+
+import os
+import unicodedata
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+MAX_LINKS = 40
+"""As many links as Linux follows before it calls a path a loop."""
+
+
+class PathProblem(Exception):
+    """A path that names no place: what is wrong with it, as the end of a sentence."""
+
+
+def places(path: str, cwd: str | Path) -> tuple[str, ...]:
+    """Every place `path` names on its way, absolute and normalised: as written, then after each symlink in it.
+
+    The last one is where it really leads; parts that do not exist yet are kept as written. A path with `~` also names
+    the home folder's file, whether or not the tool that gets it expands it. Raises PathProblem.
+    """
+    if "\0" in path:
+        raise PathProblem("contains a NUL byte")
+    spellings = [os.path.join(cwd, path)]
+    if path.startswith("~"):
+        spellings.append(os.path.join(cwd, os.path.expanduser(path)))
+    found: dict[str, None] = {}
+    for spelling in spellings:
+        found.update(dict.fromkeys(_hops(spelling)))
+    return tuple(found)
+
+
+def _hops(path: str) -> Iterator[str]:
+    for _ in range(MAX_LINKS + 1):
+        yield normalised(path)
+        followed = _follow_first_link(path)
+        if followed is None:
+            return
+        path = followed
+    raise PathProblem("leads through too many symlinks")
+
+
+def _follow_first_link(path: str) -> str | None:
+    # component by component, because `link/..` is the parent of the link's target and not the folder of the link
+    parts = path.split(os.sep)
+    here = parts[0] + os.sep
+    for index, part in enumerate(parts[1:], start=1):
+        if part == os.pardir:
+            here = os.path.dirname(here)
+        elif part not in ("", os.curdir):
+            there = os.path.join(here, part)
+            target = _link_target(there)
+            if target is not None:
+                return os.path.join(here, target, *parts[index + 1 :])
+            here = there
+    return None
+
+
+def _link_target(path: str) -> str | None:
+    try:
+        return os.readlink(path)
+    except OSError:  # no link, not there, or not ours to see: nothing to follow
+        return None
+    except ValueError as error:
+        raise PathProblem("contains characters that no file name can have") from error
+
+
+def normalised(path: str) -> str:
+    """`path` without `.`, `..`, doubled and trailing separators."""
+    path = os.path.normpath(path)
+    return path[1:] if path.startswith("//") else path
+
+
+def inside(place: str, folders: Iterable[str]) -> bool:
+    """Whether the normalised `place` is one of `folders` or below one, by whole path components."""
+    return any(place == folder or place.startswith(os.path.join(folder, "")) for folder in folders)
+
+
+def folder_spellings(folders: Iterable[str | Path], cwd: str | Path) -> tuple[str, ...]:
+    """Each folder in every spelling that leads to it through its own symlinks."""
+    return tuple(dict.fromkeys(place for folder in folders for place in places(str(folder), cwd)))
+
+
+def folded(text: str) -> str:
+    """One spelling for all that some file system takes for the same name.
+
+    Case (macOS, Windows), Unicode composition (macOS), and characters that HFS+ ignores.
+    """
+    if text.isascii():
+        return text.lower()
+    kept = "".join(character for character in text if unicodedata.category(character) != "Cf")
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", kept).casefold())

@@ -1,0 +1,66 @@
+"""Files through which a write becomes code that runs later, or rights: writing them always takes a human.
+
+Claude Code's list, Jupyter's and Python's own start-up files, and what a home folder used as project holds.
+"""
+# Paths are strings here: this runs for each call, and Path is several times slower.
+# ruff: noqa: PTH206
+
+from __future__ import annotations
+
+import os
+import re
+from fnmatch import translate
+
+from cellwright.permissions.paths import folded
+
+PROTECTED_FOLDERS = (
+    *(".git", ".config/git", ".vscode", ".idea", ".husky", ".cargo", ".devcontainer", ".yarn", ".mvn", ".claude"),
+    *(".ipython", ".jupyter", ".local/share/jupyter", "library/jupyter", "site-packages", "dist-packages"),
+    *(".ssh", ".gnupg", ".aws", ".kube", ".docker", ".local/bin", ".local/share/cellwright"),
+    *(".config/autostart", ".config/systemd", ".config/fish", ".config/pip", "library/launchagents"),
+)
+ALLOWED_IN_PROTECTED = {".claude": "worktrees"}
+
+PROTECTED_FILES = (
+    *(".gitconfig", ".gitmodules", ".profile", ".bashrc", ".bash_*", ".zshrc", ".zshenv", ".zprofile", ".zlogin"),
+    *(".zlogout", ".envrc", ".npmrc", ".yarnrc", ".yarnrc.yml", ".pnp.cjs", ".pnp.loader.mjs", ".pnpmfile.cjs"),
+    *("bunfig.toml", ".bunfig.toml", ".bazelrc", ".bazelversion", ".bazeliskrc", ".pre-commit-config.yaml"),
+    *("lefthook*.yml", "lefthook*.yaml", ".lefthook*.yml", ".lefthook*.yaml", "gradle-wrapper.properties"),
+    *(
+        "maven-wrapper.properties",
+        ".devcontainer.json",
+        ".ripgreprc",
+        "pyrightconfig.json",
+        ".mcp.json",
+        ".claude.json",
+    ),
+    *("ipython_config.py", "ipython_*_config.py", "jupyter_config.py", "jupyter_config.json", "jupyter_*_config.py"),
+    *("jupyter_*_config.json", "sitecustomize.py", "usercustomize.py", "*.pth", "kernel.json", "overrides.json"),
+    *(".netrc", ".pypirc", ".condarc", ".inputrc", ".vimrc", ".tmux.conf", ".rprofile", ".pam_environment"),
+    *(".xprofile", ".xinitrc", ".xsessionrc"),
+)
+STARTUP_SCRIPT = re.compile(r"\.i?py\Z")
+
+_FOLDERS = tuple(tuple(folder.split("/")) for folder in PROTECTED_FOLDERS)
+_FILES = re.compile("|".join(translate(name) for name in PROTECTED_FILES))
+
+
+def protected_part(place: str) -> str | None:
+    """The part of the absolute path `place` that makes it protected, or None. Spelling variants count as the same."""
+    names = [_comparable(name) for name in place.split(os.sep)]
+    for start, name in enumerate(names):
+        for folder in _FOLDERS:
+            if name == folder[0] and tuple(names[start : start + len(folder)]) == folder:
+                below = names[start + len(folder) : start + len(folder) + 1]
+                if below != [ALLOWED_IN_PROTECTED.get("/".join(folder))]:
+                    return "/".join(folder)
+    if _FILES.match(names[-1]):
+        return names[-1]
+    if len(names) > 1 and names[-2] == "startup" and STARTUP_SCRIPT.search(names[-1]):
+        return f"startup/{names[-1]}"
+    return None
+
+
+def _comparable(name: str) -> str:
+    # NTFS: `.git::$INDEX_ALLOCATION` and `.git. ` are `.git`
+    return folded(name.partition(":")[0].rstrip(". ") or name)

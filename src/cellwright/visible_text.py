@@ -1,0 +1,53 @@
+"""Text made honest for a reader: what hides, reorders or pads it becomes visible.
+
+Used wherever people decide by what they read: permission cards, previews, lists of rules.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+LONG_BLANK = 40
+"""More spaces in a row than this push the rest of a line out of sight."""
+MANY_EMPTY_LINES = 4
+
+_UNSEEN_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"})
+# letters and marks by category, yet nothing is drawn: fillers, joiners, blank Braille, variation selectors
+_UNSEEN_LETTERS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u2800\u3164\uffa0") | frozenset(
+    chr(code) for code in (*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))
+)
+_BLANKS = re.compile(f" {{{LONG_BLANK + 1},}}")
+_EMPTY_LINES = re.compile(rf"(?:\n[ \t]*){{{MANY_EMPTY_LINES + 1},}}(?=\n)")
+
+
+def is_unseen(character: str) -> bool:
+    """Whether nothing is drawn for `character`, or it changes how others are drawn. Space, tab and newline are seen."""
+    if character in " \t\n" or "!" <= character <= "~":
+        return False
+    return unicodedata.category(character) in _UNSEEN_CATEGORIES or character in _UNSEEN_LETTERS
+
+
+def unseen_characters(text: str) -> list[str]:
+    """The characters of `text` that a reader would not see, each once, in order, as `U+202E`."""
+    if text.isascii() and text.isprintable():
+        return []
+    return list(dict.fromkeys(_code_point(character) for character in text if is_unseen(character)))
+
+
+def visible(text: str) -> str:
+    """`text` with every unseen character as ⟨U+202E⟩, and with long blanks and runs of empty lines as their count."""
+    if not (text.isascii() and text.isprintable()):
+        text = "".join(f"⟨{_code_point(character)}⟩" if is_unseen(character) else character for character in text)
+        text = _EMPTY_LINES.sub(lambda blank: f"\n⟨{blank[0].count(chr(10))} empty lines⟩", text)
+    return _BLANKS.sub(lambda blank: f" ⟨{len(blank[0])} spaces⟩ ", text)
+
+
+def visible_line(text: str, width: int = 120) -> str:
+    """`text` as one visible line of at most `width` characters; line ends show as ⏎."""
+    line = visible(text.strip()).replace("\n", " ⏎ ")
+    return line if len(line) <= width else line[: width - 1] + "…"
+
+
+def _code_point(character: str) -> str:
+    return f"U+{ord(character):04X}"
