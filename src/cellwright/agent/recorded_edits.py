@@ -1,0 +1,90 @@
+"""Edits of files in a recording: what a file held before and after, so that a replay makes each edit once.
+
+A tool that edits a file says so in its result's `display`: `path`, `before_sha256` (None: there was no file) and
+`after_sha256`. The recording keeps the new content beside it: to run the tool again would not do, since a new notebook
+cell gets a new id each time, and a tool refuses to change what was not read in this session.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import stat
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from cellwright.agent.whole_file import write_whole
+
+PATH, BEFORE, AFTER = "path", "before_sha256", "after_sha256"
+LARGEST_CONTENT = 5 * 2**20
+"""Bytes: of a larger file only the hashes are kept."""
+
+_NEW_FILE_MODE = 0o644
+
+Call = TypeVar("Call", bound=Hashable)
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """What a call did to a file. Hashes are SHA-256 of the whole content; `before` is None where there was no file."""
+
+    path: Path
+    before: str | None
+    after: str
+
+
+def edit_of(display: Mapping[str, Any] | None, project: Path) -> Edit | None:
+    """The edit that a result's `display` tells of, if it does."""
+    if display is None or not isinstance(display.get(PATH), str) or not isinstance(display.get(AFTER), str):
+        return None
+    return Edit((project / display[PATH]).resolve(), display.get(BEFORE), display[AFTER])
+
+
+def content_hash(path: Path) -> str | None:
+    """The hash of what the file holds, None where there is no file. OSError when it cannot be read."""
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except FileNotFoundError:
+        return None
+
+
+def kept_content(edit: Edit) -> str | None:
+    """What the file holds right after the edit, as the recording keeps it; None if it is too large or changed again."""
+    try:
+        if edit.path.stat().st_size > LARGEST_CONTENT:
+            return None
+        data = edit.path.read_bytes()
+    except OSError:
+        return None
+    if hashlib.sha256(data).hexdigest() != edit.after:
+        return None
+    try:
+        return "text:" + data.decode()
+    except UnicodeDecodeError:
+        return "base64:" + base64.b64encode(data).decode()
+
+
+def content_bytes(kept: str) -> bytes:
+    """The content that `kept_content` kept."""
+    kind, _, content = kept.partition(":")
+    return base64.b64decode(content) if kind == "base64" else content.encode()
+
+
+def apply_edit(edit: Edit, content: bytes) -> None:
+    """Give the file its recorded content; mode and missing folders as an editor would have them. OSError otherwise."""
+    edit.path.parent.mkdir(parents=True, exist_ok=True)
+    mode = stat.S_IMODE(edit.path.stat().st_mode) if edit.path.exists() else _NEW_FILE_MODE
+    write_whole(edit.path, content, mode)
+
+
+def later_states(edits: Iterable[tuple[Call, Edit | None]]) -> dict[Call, frozenset[str]]:
+    """For each call that edited a file, the hashes that the file has after later edits of the recording."""
+    later: dict[Call, frozenset[str]] = {}
+    states: dict[Path, frozenset[str]] = {}
+    for call_id, edit in reversed(list(edits)):
+        if edit is not None:
+            later[call_id] = states.get(edit.path, frozenset())
+            states[edit.path] = later[call_id] | {edit.after}
+    return later

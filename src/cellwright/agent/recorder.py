@@ -1,0 +1,195 @@
+"""Recorder: listens to runs and puts each whole turn into a recording, searched for secrets and signed."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cellwright.agent.recorded_edits import edit_of, kept_content
+from cellwright.agent.recording_trust import is_trusted, trust
+from cellwright.agent.recordings import (
+    RecordedCall,
+    RecordedMessage,
+    Turn,
+    encode_recording,
+    parse_recording,
+    prompt_key,
+    prompt_text,
+    read_recording,
+    turn_from_json,
+    without_project,
+)
+from cellwright.agent.secret_scan import SecretScan, require_detect_secrets
+from cellwright.agent.state_folder import PRIVATE_FILE
+from cellwright.agent.whole_file import write_whole
+from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.events import Answered, Emit, Event, RunEnd, ToolEnd, ToolProgress, TurnEnd
+
+
+@dataclass(slots=True)
+class _Listening:
+    """A turn that is going on."""
+
+    prompt: str
+    project: Path
+    messages: list[RecordedMessage] = field(default_factory=list)
+    calls: list[RecordedCall] = field(default_factory=list)
+    progress: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    edited: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    contents: dict[str, str] = field(default_factory=dict)
+    end: RunEnd | None = None
+
+    def take(self, event: Event) -> None:
+        match event:
+            case TurnEnd():
+                self.messages.append(_recorded_message(event))
+            case ToolProgress():
+                _add_progress(self.progress.setdefault(event.tool_use_id, []), event)
+            case Answered(updated_input=dict(edited)):
+                self.edited[event.tool_use_id] = edited
+            case ToolEnd():
+                self.calls.append(_recorded_call(event, self.progress.pop(event.tool_use_id, None)))
+                self._keep_content(event)
+            case RunEnd():
+                self.end = event
+            case _:
+                pass  # everything else comes again by itself when the turn is played
+
+    def _keep_content(self, event: ToolEnd) -> None:
+        # now: the next call may change the file again
+        edit = edit_of(event.display, self.project) if event.status == "success" else None
+        if edit is not None and (content := kept_content(edit)) is not None:
+            self.contents[edit.after] = content
+
+
+class Recorder:
+    """Records the turns of one process in the file at `path`; `project` is the folder that the runs work in.
+
+    Give a run `listen(prompt, emit)` to emit to, and call `save` when it has ended. A turn takes the place of the one
+    with the same prompt and ordinal, so that running a notebook again from the top records it anew.
+    CellwrightError at once when recording cannot work: nothing is spent on a turn that would be lost.
+    """
+
+    def __init__(self, path: Path, project: Path, environ: Mapping[str, str] = os.environ) -> None:
+        require_detect_secrets()
+        self.path = path.absolute()
+        self.project = project
+        self._environ = environ
+        self._listening: _Listening | None = None
+        self._ordinals: Counter[str] = Counter()
+        self._earlier_turns()
+        if not os.access(self.path.parent, os.W_OK):
+            raise _unwritable(self.path, OSError("there is no such folder, or it may not be written to"))
+
+    def listen(self, prompt: str | Sequence[Mapping[str, Any]], emit: Emit) -> Emit:
+        """Where a run on `prompt` is to emit: everything goes on to `emit`."""
+        listening = self._listening = _Listening(prompt_text(prompt), self.project)
+
+        def take(event: Event) -> None:
+            listening.take(event)
+            emit(event)
+
+        return take
+
+    def save(self) -> list[str]:
+        """Put the turn that has ended into the file; gives what the user should know. Takes a while: it searches."""
+        listening, self._listening = self._listening, None
+        if listening is None:
+            return []
+        if listening.end is None or not listening.end.ok:
+            return [f"The turn did not end by itself, so it was not recorded; {self.path.name} stays as it was."]
+        key = prompt_key(listening.prompt, self.project)
+        self._ordinals[key] += 1
+        scan = SecretScan(self._environ)
+        turn = self._cleaned(_turn(listening, key, self._ordinals[key]), scan)
+        turns = {(earlier.key, earlier.ordinal): earlier for earlier in self._earlier_turns()}
+        turns[turn.key, turn.ordinal] = turn
+        data = encode_recording(list(turns.values()))
+        try:
+            write_whole(self.path, data, PRIVATE_FILE)
+        except OSError as error:
+            raise _unwritable(self.path, error) from error
+        trust(data)
+        return _notices(self.path, scan.found)
+
+    def _earlier_turns(self) -> list[Turn]:
+        if not self.path.exists():
+            return []
+        data = read_recording(self.path)
+        turns = parse_recording(data, self.path)
+        if not is_trusted(data):
+            # signing the whole file would make foreign turns ours
+            message = f"The recording {self.path} was made by someone else, or changed since. Record into another file."
+            raise CellwrightError(ErrorCode.PERMISSION_DENIED, message)
+        return turns
+
+    def _cleaned(self, turn: Turn, scan: SecretScan) -> Turn:
+        fields = scan.clean(without_project(asdict(turn), self.project))
+        # a content is known by its hash: one that had secrets in it is of no use any more
+        contents = {name: text for name, text in turn.contents.items() if scan.clean_text(text) == text}
+        return turn_from_json({**fields, "key": turn.key, "contents": contents})
+
+
+def _recorded_message(event: TurnEnd) -> RecordedMessage:
+    blocks = []
+    for block in event.message["content"]:
+        if block["type"] == "thinking":
+            # a signature is bound to the conversation it came from: it is good for nothing in another
+            blocks.append({"type": "thinking", "thinking": block["thinking"]})
+        elif block["type"] != "redacted_thinking":
+            blocks.append(block)
+    message = {**event.message, "content": blocks}
+    return RecordedMessage(message, event.stop_reason, dict(event.usage), event.model, event.context_tokens)
+
+
+def _recorded_call(event: ToolEnd, progress: list[dict[str, Any]] | None) -> RecordedCall:
+    display = None if event.display is None else dict(event.display)
+    error = None if event.error is None else dict(event.error)
+    return RecordedCall(event.tool_use_id, event.name, event.status, event.content, display, error, progress)
+
+
+def _add_progress(progress: list[dict[str, Any]], event: ToolProgress) -> None:
+    if event.output is not None:
+        progress.append({"output": dict(event.output)})
+    if event.text and progress and "text" in progress[-1]:
+        progress[-1]["text"] += event.text
+    elif event.text:
+        progress.append({"text": event.text})
+
+
+def _turn(listening: _Listening, key: str, ordinal: int) -> Turn:
+    messages = [_with_edits(message, listening.edited) for message in listening.messages]
+    return Turn(listening.prompt, key, ordinal, messages, listening.calls, listening.contents)
+
+
+def _with_edits(recorded: RecordedMessage, edited: Mapping[str, Mapping[str, Any]]) -> RecordedMessage:
+    """What the user edited before it ran stands in the recording as it ran: that is what a policy must judge."""
+    content = [
+        {**block, "input": edited[block["id"]]} if block.get("id") in edited else block
+        for block in recorded.message["content"]
+    ]
+    return RecordedMessage(
+        {**recorded.message, "content": content},
+        recorded.stop_reason,
+        recorded.usage,
+        recorded.model,
+        recorded.context_tokens,
+    )
+
+
+def _unwritable(path: Path, error: OSError) -> CellwrightError:
+    message = f"The recording cannot be written to {path}: {error}. Choose another file."
+    return CellwrightError(ErrorCode.FILE_ACCESS_ERROR, message, details={"path": str(path)})
+
+
+def _notices(path: Path, found: Mapping[str, int]) -> list[str]:
+    if not found:
+        return []
+    kinds = ", ".join(f"{kind} ({count})" for kind, count in sorted(found.items()))
+    return [
+        f"Secrets were found and left out of {path.name}: {kinds}. Where code needs them, it will not play as it ran."
+    ]
