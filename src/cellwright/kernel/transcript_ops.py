@@ -77,12 +77,6 @@ class TranscriptOps:
         self._blocks: dict[int, None] = {}
         self._input_chars: dict[str, int] = {}
         self._output_chars: dict[str, int] = {}
-        self._open: dict[str, str] = {}
-
-    @property
-    def open_calls(self) -> Mapping[str, str]:
-        """Ids and tool names of the calls that have begun and not ended, in order."""
-        return self._open
 
     def emit(self, event: Event) -> None:
         match event:
@@ -101,7 +95,6 @@ class TranscriptOps:
                 for call in event.calls:
                     self._begin(call, event)
             case ToolEnd():
-                self._open.pop(event.tool_use_id, None)
                 self._put(_tool_end(event))
             case TurnEnd():
                 self._end_message(event)
@@ -125,7 +118,6 @@ class TranscriptOps:
         return block
 
     def _begin(self, call: Call, start: ToolStart) -> None:
-        self._open[call.id] = call.name
         self._put(
             {
                 "op": "tool",

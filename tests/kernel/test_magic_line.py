@@ -1,0 +1,85 @@
+"""The options of `%%claude`: what is taken, what is refused before anything is sent."""
+
+from __future__ import annotations
+
+import pytest
+from traitlets import TraitError
+
+from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.kernel.claude_config import Claude
+from cellwright.kernel.magic_line import OPTIONS, MagicOptions, help_text, parse_line
+
+NONE = MagicOptions()
+
+
+@pytest.mark.parametrize(
+    ("line", "options", "rest"),
+    [
+        ("", NONE, ""),
+        ("explain this error", NONE, "explain this error"),
+        ("--new", MagicOptions(new=True), ""),
+        ("--model claude-sonnet-5-5 --quiet why?", MagicOptions(model="claude-sonnet-5-5", quiet=True), "why?"),
+        ("--mode=plan --max-turns 3", MagicOptions(mode="plan", max_turns=3), ""),
+        ("--budget $1.50 do -- it --now", MagicOptions(budget=1.5), "do -- it --now"),
+        ("--record 'my file.jsonl' don't", MagicOptions(record="my file.jsonl"), "don't"),
+        ('--replay "a b.jsonl"', MagicOptions(replay="a b.jsonl"), ""),
+        ("--out answer --format json-lines", MagicOptions(out="answer", format="json-lines"), ""),
+        ("--resume 20261121 --effort low --no-tools", MagicOptions(resume="20261121", effort="low", no_tools=True), ""),
+        ("--dry-run what is sent", MagicOptions(dry_run=True), "what is sent"),
+    ],
+)
+def test_options_come_first_and_the_rest_is_the_prompt(line: str, options: MagicOptions, rest: str):
+    assert parse_line(line, NONE) == (options, rest)
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("--modell x", "Did you mean --model?"),
+        ("--zzz", "--max-turns"),
+        ("--model", "--model needs a value"),
+        ("--model --new", "--model needs a value"),
+        ("--model=", "--model needs a value"),
+        ("--mode yolo", "'yolo' is not one of default, plan"),
+        ("--max-turns 0", "'0' is not a whole number"),
+        ("--max-turns two", "'two' is not a whole number"),
+        ("--budget free", "'free' is not an amount"),
+        ("--budget -1", "'-1' is not an amount"),
+        ("--budget nan", "'nan' is not an amount"),
+        ("--out 1st", "'1st' is not a name"),
+        ("--out class", "'class' is not a name"),
+        ("--format xml", "'xml' is not one of"),
+        ("--new=yes", "--new takes no value"),
+        ("--new --new", "--new is given twice"),
+        ("--new --resume 2026", "--new and --resume do not go together"),
+        ("--record a --replay b", "--record and --replay do not go together"),
+    ],
+)
+def test_a_wrong_option_is_refused_with_what_to_do(line: str, says: str):
+    with pytest.raises(CellwrightError) as error:
+        parse_line(line, NONE)
+    assert error.value.code == ErrorCode.INVALID_PARAMETERS
+    assert says in error.value.message
+    assert "Nothing was sent" in error.value.message
+
+
+def test_defaults_hold_where_the_line_says_nothing():
+    defaults = MagicOptions(model="claude-haiku-5-5", max_turns=5)
+    assert parse_line("--max-turns 2 go", defaults) == (MagicOptions(model="claude-haiku-5-5", max_turns=2), "go")
+
+
+def test_the_help_names_every_option():
+    text = help_text()
+    assert all(f"--{name}" in text for name in OPTIONS)
+
+
+def test_config_reads_values_as_the_options_do():
+    config = Claude(model="claude-haiku-5-5", mode="plan", max_turns=3, budget=0.5, quiet=True)
+    assert config.options() == MagicOptions(model="claude-haiku-5-5", mode="plan", max_turns=3, budget=0.5, quiet=True)
+    for name, value in {"mode": "yolo", "max_turns": 0, "budget": -1.0, "format": "xml", "model": ""}.items():
+        with pytest.raises(TraitError):
+            setattr(config, name, value)
+
+
+def test_every_trait_is_an_option_under_its_name():
+    assert {name.replace("_", "-") for name in Claude.class_own_traits(config=True)} <= set(OPTIONS)

@@ -1,0 +1,139 @@
+"""What a run leaves in the notebook."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from markdown_it import MarkdownIt
+
+from cellwright.events import (
+    Call,
+    Event,
+    Notice,
+    Retrying,
+    RunEnd,
+    TextDelta,
+    ThinkingDelta,
+    ToolEnd,
+    ToolStart,
+    TurnEnd,
+    UserPrompt,
+)
+from cellwright.kernel.saved_markdown import SavedTranscript
+
+DIFF = "--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-x = 1\n+x = '```'\n"
+
+
+def call(id: str, name: str, title: str) -> Call:
+    return Call({"type": "tool_use", "id": id, "name": name, "input": {}}, title)
+
+
+def turn_end(stop_reason: str = "tool_use") -> TurnEnd:
+    return TurnEnd({"role": "assistant", "content": []}, stop_reason, {}, "claude-opus-5-5", context_tokens=5230)
+
+
+def run_end(stop_reason: str = "end_turn", error: dict[str, Any] | None = None) -> RunEnd:
+    return RunEnd(stop_reason, "", {}, 0.0123, 65_000.0, 2, 2, 1, session_cost_usd=0.5, error=error)
+
+
+def saved(*events: Event, quiet: bool = False) -> SavedTranscript:
+    transcript = SavedTranscript(quiet=quiet)
+    for event in events:
+        transcript.emit(event)
+    return transcript
+
+
+WHOLE_RUN: tuple[Event, ...] = (
+    UserPrompt("fix it", "claude-opus-5-5"),
+    ThinkingDelta("secret thoughts", 0),
+    TextDelta("I look ", 1),
+    TextDelta("at it.", 1),
+    turn_end(),
+    ToolStart((call("t1", "Read", "a.py"), call("t2", "Grep", "Grep `x`\nin all")), parallel=True),
+    ToolEnd("t1", "Read", "success", "x = 1", 12.0),
+    ToolEnd("t2", "Grep", "success", "a.py:1", 1500.0),
+    ToolStart((call("t3", "Edit", "a.py"),)),
+    ToolEnd("t3", "Edit", "success", "Edited.", 3.0, {"diff": DIFF}),
+    ToolStart((call("t4", "Bash", "rm -rf x"),)),
+    ToolEnd("t4", "Bash", "denied", "no", 0.0, None, {"code": "PERMISSION_DENIED", "message": "the user\nsaid no"}),
+    Notice("just so you know"),
+    Notice("the session was forked", "warning"),
+    TextDelta("**Done**: see `a.py`.", 0),
+    turn_end("end_turn"),
+    run_end(),
+)
+
+
+def test_the_answer_the_tools_the_diff_and_the_cost():
+    assert saved(*WHOLE_RUN).markdown() == (
+        "I look at it.\n\n"
+        "- ✓ `Read: a.py` · 12 ms\n"
+        "- ✓ ``Grep `x` in all`` · 1.5 s\n"
+        "- ✓ `Edit: a.py` · 3 ms\n"
+        "- ✗ `Bash: rm -rf x` · denied: `the user said no`\n\n"
+        "<details><summary>Changes: Edit: a.py</summary>\n\n"
+        "````diff\n--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-x = 1\n+x = '```'\n````\n\n"
+        "</details>\n\n"
+        "*the session was forked*\n\n"
+        "**Done**: see `a.py`.\n\n"
+        "*claude-opus-5-5 · 3 tool calls · 1 min 5 s · $0.0123 (session $0.5000) · 5,230 tokens of context*"
+    )
+
+
+def test_plain_text_says_the_same_without_markup_of_ours():
+    plain = saved(*WHOLE_RUN).plain()
+    assert "✓ Read: a.py · 12 ms" in plain
+    assert "✗ Bash: rm -rf x · denied: the user said no" in plain
+    assert "**Done**: see `a.py`." in plain
+    assert "details" not in plain
+    assert "secret thoughts" not in plain
+
+
+def test_a_quiet_cell_keeps_the_answer_alone():
+    assert saved(*WHOLE_RUN, quiet=True).markdown() == (
+        "I look at it.\n\n*the session was forked*\n\n**Done**: see `a.py`."
+    )
+
+
+def test_what_streamed_and_is_void_is_not_kept():
+    again = Retrying(1, 8, 1.0, "API_OVERLOADED", "busy")
+    markdown = saved(TextDelta("same", 0), turn_end(), TextDelta("same", 0), again, TextDelta("new", 0)).markdown()
+    assert markdown == "same\n\nnew"
+    refused = saved(TextDelta("half", 0), turn_end("refusal"), run_end("refusal", {"code": "REFUSED", "message": "no"}))
+    assert "half" not in refused.markdown()
+    assert "**REFUSED:** no" in refused.markdown()
+
+
+def test_an_interrupted_run_keeps_what_there_was():
+    error = {"code": "INTERRUPTED", "message": "Interrupted."}
+    markdown = saved(
+        TextDelta("half an ans", 0),
+        turn_end(),
+        ToolStart((call("t", "Bash", "sleep 9"),)),
+        run_end("interrupted", error),
+    ).markdown()
+    assert markdown.startswith("half an ans\n\n- ✗ `Bash: sleep 9` · interrupted\n\n**INTERRUPTED:** Interrupted.")
+
+
+def test_before_anything_happened_it_says_so():
+    assert saved().markdown() == "*No answer.*"
+    assert saved().plain() == "No answer."
+
+
+def test_nothing_of_the_models_or_a_tools_is_active():
+    evil = "<img src=https://evil.example> ![x](https://evil.example) </details>"
+    transcript = saved(
+        TextDelta(evil, 0),
+        ToolStart((call("t", "Edit", evil),)),
+        ToolEnd("t", "Edit", "error", "", 1.0, {"diff": f"```\n{evil}"}, {"code": "X", "message": f"`{evil}"}),
+        Notice(evil, "error"),
+        run_end("error", {"code": "API_NETWORK_ERROR", "message": evil}),
+    )
+    tokens = MarkdownIt("commonmark", {"html": True}).parse(transcript.markdown())
+    kinds = [child.type for token in tokens for child in (token, *(token.children or ()))]
+    html = [token.content.strip() for token in tokens if token.type == "html_block"]
+    assert "image" not in kinds
+    assert "html_inline" not in kinds
+    assert len(html) == 2
+    assert html[0].startswith("<details><summary>Changes: Edit: &lt;img")
+    assert html[1] == "</details>"

@@ -1,0 +1,184 @@
+"""Events become the operations of docs/protocol, in order, with bounded size."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cellwright.events import (
+    Answered,
+    Asked,
+    Call,
+    Event,
+    Notice,
+    Preview,
+    Retrying,
+    RunEnd,
+    Suggestion,
+    TextDelta,
+    ThinkingDelta,
+    ToolEnd,
+    ToolInputDelta,
+    ToolProgress,
+    ToolStart,
+    TurnEnd,
+    UserPrompt,
+)
+from cellwright.kernel.cell_output import STUCK
+from cellwright.kernel.comm import Answer, Ready, Restart, Stop, read_message
+from cellwright.kernel.transcript_ops import LIVE_OUTPUT_CHARS, RESULT_CHARS, TranscriptOps
+
+EXAMPLES = json.loads((Path(__file__).parents[2] / "docs/protocol/examples.json").read_text("utf-8"))
+
+EDIT = {"type": "tool_use", "id": "toolu_01", "name": "Edit", "input": {"file_path": "a.py", "new_string": "x"}}
+PYTHON = {"type": "tool_use", "id": "toolu_02", "name": "Python", "input": {"code": "plot()"}}
+USAGE = {"input_tokens": 18, "output_tokens": 212, "cache_read_input_tokens": 5000}
+QUESTION = Asked(
+    "q_01",
+    EDIT,
+    Preview("Edit a.py", "+x", "diff", "a.py", "careful"),
+    "Mode default asks.",
+    (Suggestion("Edit(./**)", "session", "for this session"), Suggestion("Edit(./a.py)", "always", "always")),
+)
+
+
+def turn_end(stop_reason: str = "end_turn") -> TurnEnd:
+    return TurnEnd({"role": "assistant", "content": []}, stop_reason, USAGE, "claude-opus-5-5", context_tokens=5230)
+
+
+def run_end(error: dict[str, Any] | None = None) -> RunEnd:
+    return RunEnd("end_turn", "done", USAGE, 0.02, 1200.0, 2, 1, 0, session_cost_usd=0.1, error=error)
+
+
+def ops_of(*events: Event, quiet: bool = False) -> list[dict[str, Any]]:
+    ops: list[dict[str, Any]] = []
+    transcript = TranscriptOps(ops.append, quiet=quiet)
+    for event in events:
+        transcript.emit(event)
+    return ops
+
+
+EVERY_EVENT: tuple[Event, ...] = (
+    UserPrompt("hi", "claude-opus-5-5", "default", "s1"),
+    Retrying(1, 8, 2.5, "API_OVERLOADED", "busy"),
+    ThinkingDelta("hm", 0),
+    TextDelta("I will", 1),
+    ToolInputDelta("toolu_01", "Edit", "", 2),
+    turn_end("tool_use"),
+    ToolStart((Call(EDIT, "Edit a.py"),)),
+    QUESTION,
+    Answered("q_01", "toolu_01", "allow", "widget"),
+    ToolEnd("toolu_01", "Edit", "success", "Edited.", 4.2, {"diff": "--- a\n+++ b\n"}),
+    ToolStart((Call(PYTHON, "plot()"),)),
+    ToolProgress("toolu_02", text="120 rows\n"),
+    ToolProgress("toolu_02", output={"image/png": "aGk=", "text/plain": "<Figure>"}),
+    ToolEnd("toolu_02", "Python", "error", "boom", 9.0, None, {"code": "EXECUTION_ERROR", "message": "boom"}),
+    TextDelta("void", 0),
+    Retrying(1, 8, 2.5, "API_OVERLOADED", "busy"),
+    Notice("forked"),
+    run_end(),
+)
+
+
+def test_every_operation_has_the_fields_of_the_protocol():
+    ours = ops_of(*EVERY_EVENT)
+    ours.append({"op": "stuck", "id": "toolu_02", "text": STUCK})
+    theirs = EXAMPLES["kernel_to_browser"][0]["ops"]
+    fields = {op["op"]: set(op) for op in theirs}
+    assert {op["op"]: set(op) for op in ours} == fields
+    (choice,) = {frozenset(choice) for op in ours if op["op"] == "ask" for choice in op["choices"]}
+    assert choice == set(next(op for op in theirs if op["op"] == "ask")["choices"][0])
+    json.dumps(ours)
+
+
+def test_blocks_rise_over_the_messages_of_a_run():
+    ops = ops_of(
+        ThinkingDelta("a", 0), TextDelta("b", 1), turn_end("tool_use"), TextDelta("c", 0), turn_end(), TextDelta("d", 0)
+    )
+    assert [(op["op"], op["block"]) for op in ops if "block" in op] == [
+        ("thinking", 0),
+        ("text", 1),
+        ("text", 2),
+        ("text", 3),
+    ]
+
+
+@pytest.mark.parametrize("end", [Retrying(1, 8, 1.0, "API_OVERLOADED", "busy"), turn_end("refusal")])
+def test_what_streamed_of_a_message_that_is_void_is_dropped(end: Event):
+    ops = ops_of(TextDelta("kept", 0), turn_end("tool_use"), TextDelta("void", 0), ToolInputDelta("t9", "Bash"), end)
+    assert {"op": "drop", "blocks": [1], "tools": ["t9"]} in ops
+    assert ops_of(end)[0]["op"] != "drop"
+
+
+def test_a_question_has_its_whole_detail_and_the_answers_that_a_rule_can_keep():
+    detail = "x" * 300_000
+    (ask,) = ops_of(Asked("q", EDIT, Preview("Edit", detail), "why", QUESTION.suggestions[:1]))
+    assert ask["detail"] == detail
+    assert [(choice["key"], choice["action"], choice["scope"], choice["rule"]) for choice in ask["choices"]] == [
+        ("1", "allow", "once", ""),
+        ("2", "allow", "session", "Edit(./**)"),
+        ("4", "deny", "once", ""),
+    ]
+    big = {**EDIT, "input": {"content": "y" * 200_000}}
+    assert ops_of(Asked("q", big, Preview("Edit"), "why"))[0]["input"] is None
+
+
+def test_long_inputs_and_results_are_cut_and_say_so():
+    big = {**EDIT, "input": {"content": "y" * 200_000, "edits": [{"new": "z" * 200_000}], "n": 3}}
+    tool, end = ops_of(
+        ToolStart((Call(big, "Edit"),)),
+        ToolEnd("toolu_01", "Edit", "success", "r" * 200_000, 1.0, {"diff": "d" * 10**6}),
+    )
+    assert "characters more]" in tool["input"]["content"]
+    assert "characters more]" in tool["input"]["edits"][0]["new"]
+    assert tool["input"]["n"] == 3
+    assert end["result"].startswith("r" * RESULT_CHARS)
+    assert end["result"].endswith(f"[… {200_000 - RESULT_CHARS:,} characters more]")
+    assert len(json.dumps([tool, end])) < 150_000
+
+
+def test_live_output_of_a_call_is_bounded():
+    events = [ToolProgress("t", text="o" * 1000) for _ in range(1000)]
+    ops = ops_of(*events, ToolProgress("u", text="other"))
+    shown = "".join(op["text"] for op in ops if op["id"] == "t")
+    assert shown.count("o" * 1000) == LIVE_OUTPUT_CHARS / 1000
+    assert shown.endswith("[… more output is not shown live]\n")
+    assert ops[-1]["text"] == "other"
+
+
+def test_a_quiet_cell_shows_the_answer_and_the_questions():
+    shown = [op["op"] for op in ops_of(*EVERY_EVENT, quiet=True)]
+    assert shown == ["run", "retry", "text", "ask", "answered", "text", "drop", "retry", "notice", "end"]
+
+
+def test_what_the_browser_says_is_read_as_the_protocol_has_it():
+    read = [read_message(message) for message in EXAMPLES["browser_to_kernel"]]
+    assert [type(message) for message in read] == [Ready, Answer, Answer, Answer, Stop, Restart]
+    assert read[0] == Ready(0)
+    assert read[1] == Answer("q_01", "allow", "session", "", None)
+    assert isinstance(read[2], Answer)
+    assert read[2].input is not None
+    assert read[3] == Answer("q_01", "deny", "once", "Keep the old name of the function.", None)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        None,
+        "stop",
+        {},
+        {"type": "unheard of"},
+        {"type": "ready"},
+        {"type": "ready", "have": -1},
+        {"type": "answer", "question": "q", "behavior": "perhaps"},
+        {"type": "answer", "question": 3, "behavior": "allow"},
+        {"type": "answer", "question": "q", "behavior": "allow", "scope": "forever"},
+        {"type": "answer", "question": "q", "behavior": "allow", "input": "rm -rf"},
+        {"type": "answer", "question": "q", "behavior": "deny", "reason": 7},
+    ],
+)
+def test_what_is_no_message_is_none(message: Any):
+    assert read_message(message) is None
