@@ -16,7 +16,7 @@ from cellwright.errors import CellwrightError, ErrorCode
 _SECRET_NAME = re.compile(r"key|token|secret|passw|credential", re.IGNORECASE)
 _SHORTEST_VALUE = 8
 
-_REST_OF_TOKEN = re.compile(r"(?<=\w)[\w+/=.-]*")
+_REST_OF_TOKEN = re.compile(r"(?<=[\w.])[\w+/=.-]*")
 
 _OWN_PATTERNS = {
     "Anthropic API Key": r"sk-ant-[\w-]{8,}",

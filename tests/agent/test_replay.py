@@ -1,0 +1,411 @@
+"""Turns recorded over real HTTP and played again with the server gone, with real files and a real namespace."""
+
+import asyncio
+import itertools
+import json
+import shutil
+from dataclasses import replace
+
+import pytest
+
+from cellwright.agent.approval import Allow, Deny
+from cellwright.agent.function_tool import tool
+from cellwright.agent.recorder import Recorder
+from cellwright.agent.replay import Replay, UntrustedRecording
+from cellwright.agent.session import Session
+from cellwright.agent.tool import Tool, ToolContext, ToolResult
+from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.events import TextDelta, ThinkingDelta, ToolEnd, ToolProgress, TurnEnd
+from cellwright.permissions.policy import PermissionPolicy
+from cellwright.testing import say, think, turn, use
+from cellwright.tools.file_state import FileState
+from cellwright.tools.files import file_tools
+from cellwright.tools.notebook_files import notebook_file_tools
+
+EVERYTHING = PermissionPolicy(
+    mode="default", allow=("Read", "Write", "Edit", "NotebookEdit", "Python", "Bash", "mcp__db__ask")
+)
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("CELLWRIGHT_HOME", str(tmp_path / "home"))
+
+
+class Workplace:
+    """A project folder, the namespace of a kernel, and tools that work in them and say what they ran."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        folder.mkdir(exist_ok=True)
+        self.namespace = {}
+        self.ran = []
+
+    @property
+    def tools(self):
+        state = FileState()
+
+        async def python(tool_input, ctx):
+            self.ran.append(tool_input["code"])
+            ctx.progress(text="running\n")
+            exec(tool_input["code"], self.namespace)
+            return "done"
+
+        async def bash(tool_input, ctx):
+            self.ran.append(tool_input["command"])
+            ctx.progress(text="one\n")
+            ctx.progress(text="two\n")
+            ctx.progress(output={"text/plain": "a plot"})
+            return ToolResult(f"ran in {self.folder}", {"exit_code": 3}, is_error="false" in tool_input["command"])
+
+        def named(name, call, field):
+            schema = {"type": "object", "properties": {field: {"type": "string"}}}
+            return Tool(name=name, description=name, input_schema=schema, call=call, rule_key=field)
+
+        return [
+            *file_tools(state, self.folder),
+            *notebook_file_tools(state, self.folder),
+            named("Python", python, "code"),
+            named("Bash", bash, "command"),
+        ]
+
+    def files(self):
+        return {path.name: path.read_text() for path in self.folder.iterdir() if path.is_file()}
+
+
+@pytest.fixture
+def workplace(tmp_path):
+    """`workplace(name)` makes a project folder with a kernel of its own."""
+    return lambda name: Workplace(tmp_path / name)
+
+
+@pytest.fixture
+def record(scene, tmp_path):
+    """`record(place, script, *prompts)` runs the prompts for real and records them in one file, which it gives."""
+
+    def record(place, script, *prompts, **options):
+        path = options.pop("path", tmp_path / "demo.jsonl")
+        recorder = Recorder(path, place.folder, {})
+        options = {"policy": replace(EVERYTHING, roots=(place.folder,), cwd=place.folder), **options}
+        played = scene(script, tools=options.pop("tools", place.tools), **options)
+        for prompt in prompts:
+            emit = recorder.listen(prompt, played.events.append)
+            asyncio.run(played.agent.run(prompt, played.session, emit))
+            assert recorder.save() == []
+        played.recording = path
+        return played
+
+    return record
+
+
+def play(replay, agent, prompt, session):
+    """Play the turn of `prompt` in `session`; its events and what did not go as recorded."""
+    recorded, events = replay.turn(prompt), []
+    asyncio.run(recorded.played_by(agent).run(prompt, session, events.append))
+    return events, recorded.notices
+
+
+def agent_in(place, recorded, **changes):
+    """The recorded scene's agent, at work in another place. Its server is gone."""
+    recorded.server.__exit__(None, None, None)
+    policy = replace(EVERYTHING, roots=(place.folder,), cwd=place.folder)
+    return replace(recorded.agent, **{"tools": place.tools, "policy": policy, **changes})
+
+
+def texts(events):
+    return "".join(event.text for event in events if isinstance(event, TextDelta))
+
+
+def ends(events):
+    return [(event.name, event.status, event.content) for event in events if isinstance(event, ToolEnd)]
+
+
+def kinds(events):
+    """What happened, in order; text that came in pieces counts once."""
+    return [kind for kind, _ in itertools.groupby(map(type, events))]
+
+
+def test_a_turn_is_played_without_a_request_and_python_runs_again(record, workplace, tmp_path):
+    here, there = workplace("here"), workplace("there")
+    script = [
+        turn(think("First x."), say("I set x."), use("Python", code="x = 6 * 7"), use("Bash", command="make")),
+        turn(use("Bash", command="false")),
+        say("x is 42."),
+    ]
+    recorded = record(here, script, "Set x")
+    assert here.ran == ["x = 6 * 7", "make", "false"]
+    requests = len(recorded.server.requests)
+
+    session = Session.create(there.folder, tmp_path / "sessions")
+    events, notices = play(Replay(recorded.recording, there.folder), agent_in(there, recorded), "Set x", session)
+
+    assert len(recorded.server.requests) == requests
+    assert there.ran == ["x = 6 * 7"]
+    assert there.namespace["x"] == 42
+    assert texts(events) == "I set x.x is 42."
+    assert "".join(event.text for event in events if isinstance(event, ThinkingDelta)) == "First x."
+    bash = f"ran in {there.folder}"
+    assert ends(events) == [("Python", "success", "done"), ("Bash", "success", bash), ("Bash", "error", bash)]
+    assert [event.display for event in events if isinstance(event, ToolEnd)][1:] == [{"exit_code": 3}] * 2
+    progress = [(e.text, e.output) for e in events if isinstance(e, ToolProgress)]
+    assert progress == [("running\n", None), *[("one\ntwo\n", None), ("", {"text/plain": "a plot"})] * 2]
+    assert notices == []
+    assert events[-1].ok
+    assert kinds(events) == kinds(recorded.events)
+
+
+def test_a_played_turn_costs_nothing_and_says_that_it_was_played(record, workplace):
+    place = workplace("here")
+    recorded = record(place, [say("Hello.")], "Hi")
+    session = Session.create(place.folder, None)
+    events, _ = play(
+        Replay(recorded.recording, place.folder), agent_in(place, recorded, budget_usd=1e-9), "Hi", session
+    )
+
+    (then,), (now,) = recorded.of(TurnEnd), [event for event in events if isinstance(event, TurnEnd)]
+    assert (then.replayed, now.replayed) == (False, True)
+    assert now.usage == then.usage
+    assert then.cost_usd > 0
+    assert (now.cost_usd, events[-1].cost_usd, session.cost_usd) == (0.0, 0.0, 0.0)
+
+
+def test_after_a_turn_was_played_twice_a_real_request_is_accepted(record, workplace, scene):
+    place = workplace("here")
+    script = [turn(think("Hm."), use("Python", code="n = 1")), turn(think("Hm."), say("One."))]
+    recorded = record(place, [*script, *script], "Count", "Count")
+    session = Session.create(place.folder, None)
+    replay = Replay(recorded.recording, place.folder)
+    agent = agent_in(place, recorded)
+    play(replay, agent, "Count", session)
+    play(replay, agent, "Count", session)
+
+    real = scene([turn(think("Now really."), say("Yes."))], tools=place.tools, session=session)
+    assert real.go_on("And now for real?").ok
+    assert real.end.text == "Yes."
+    assert len(session.messages) == 10
+
+
+@pytest.fixture
+def edited(record, workplace, tmp_path):
+    """A recording that makes one file, changes another twice and gives a notebook a cell; the place, before and after."""
+    here = workplace("here")
+    notebook = {"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    (here.folder / "old.py").write_text("a = 1\n")
+    (here.folder / "book.ipynb").write_text(json.dumps(notebook, indent=1))
+    before = shutil.copytree(here.folder, tmp_path / "before")
+    script = [
+        turn(use("Write", file_path="new.py", content="n = 1\n"), use("Read", file_path="old.py")),
+        turn(use("Edit", file_path=str(here.folder / "old.py"), old_string="1", new_string="2")),
+        turn(use("Read", file_path="book.ipynb")),
+        use("NotebookEdit", notebook_path="book.ipynb", new_source="new()", edit_mode="insert", cell_type="code"),
+        say("Edited."),
+        turn(use("Edit", file_path="old.py", old_string="2", new_string="3")),
+        say("Again."),
+    ]
+    recorded = record(here, script, "Edit", "Edit again")
+    assert here.files()["old.py"] == "a = 3\n"
+    return recorded, before, here
+
+
+def statuses(events):
+    return [event.status for event in events if isinstance(event, ToolEnd)]
+
+
+def test_edits_are_made_once(edited, workplace, tmp_path):
+    recorded, before, here = edited
+    there = Workplace(shutil.copytree(before, tmp_path / "there"))
+    agent = agent_in(there, recorded)
+    for _ in range(2):
+        replay = Replay(recorded.recording, there.folder)
+        session = Session.create(there.folder, None)
+        events, notices = play(replay, agent, "Edit", session)
+        assert (set(statuses(events)), notices) == ({"success"}, [])
+        if "done" not in there.namespace:
+            assert there.files() == {**here.files(), "old.py": "a = 2\n"}
+        there.namespace["done"] = True
+        events, notices = play(replay, agent, "Edit again", session)
+        assert (statuses(events), notices) == (["success"], [])
+        # the second time, the first turn finds the file as the second turn left it, and leaves it so
+        assert there.files() == here.files()
+
+
+def test_a_file_that_is_otherwise_is_left_untouched_and_that_is_said(edited, tmp_path):
+    recorded, before, _ = edited
+    there = Workplace(shutil.copytree(before, tmp_path / "there"))
+    (there.folder / "old.py").write_text("a = 1  # mine\n")
+    (there.folder / "new.py").write_text("mine too\n")
+    session = Session.create(there.folder, None)
+
+    events, notices = play(Replay(recorded.recording, there.folder), agent_in(there, recorded), "Edit", session)
+
+    assert there.files()["old.py"] == "a = 1  # mine\n"
+    assert there.files()["new.py"] == "mine too\n"
+    assert statuses(events) == ["error", "success", "error", "success", "success"]
+    assert len(notices) == 2
+    assert str(there.folder / "new.py") in notices[0]
+    assert "left untouched" in notices[0]
+    assert str(there.folder / "old.py") in notices[1]
+    assert notices[1] in ends(events)[2][2]
+
+
+def test_a_file_that_is_gone_is_not_made_anew(edited, tmp_path):
+    recorded, before, _ = edited
+    there = Workplace(shutil.copytree(before, tmp_path / "there"))
+    (there.folder / "old.py").unlink()
+    _, notices = play(
+        Replay(recorded.recording, there.folder), agent_in(there, recorded), "Edit", Session.create(there.folder, None)
+    )
+    assert "old.py" not in there.files()
+    assert "is not there any more" in notices[0]
+
+
+def test_an_edit_keeps_the_mode_of_the_file(edited, tmp_path):
+    recorded, before, _ = edited
+    there = Workplace(shutil.copytree(before, tmp_path / "there"))
+    (there.folder / "old.py").chmod(0o755)
+    replay = Replay(recorded.recording, there.folder)
+    play(replay, agent_in(there, recorded), "Edit", Session.create(there.folder, None))
+    assert (there.folder / "old.py").stat().st_mode & 0o777 == 0o755
+
+
+def test_deny_rules_hold_and_nothing_is_asked(edited, tmp_path):
+    recorded, before, _ = edited
+    there = Workplace(shutil.copytree(before, tmp_path / "there"))
+    policy = PermissionPolicy(mode="default", deny=("Write",), roots=(there.folder,), cwd=there.folder)
+
+    async def nobody(use):
+        raise AssertionError(f"asked for {use.name}")
+
+    agent = agent_in(there, recorded, policy=policy, can_use_tool=nobody)
+    events, _ = play(Replay(recorded.recording, there.folder), agent, "Edit", Session.create(there.folder, None))
+
+    assert statuses(events) == ["denied", "success", "success", "success", "success"]
+    assert "new.py" not in there.files()
+    assert there.files()["old.py"] == "a = 2\n"
+
+
+def test_what_was_denied_then_does_not_run_now(record, workplace):
+    place = workplace("here")
+
+    async def no(use):
+        return Deny("not on my machine")
+
+    policy = PermissionPolicy(mode="default", roots=(place.folder,), cwd=place.folder)
+    script = [use("Python", code="x = 1"), say("Well then.")]
+    recorded = record(place, script, "Set x", policy=policy, can_use_tool=no)
+    replay = Replay(recorded.recording, place.folder)
+    events, _ = play(replay, agent_in(place, recorded), "Set x", Session.create(place.folder, None))
+
+    assert place.ran == []
+    assert "not on my machine" in ends(events)[0][2]
+    assert statuses(events) == ["error"]
+
+
+def test_what_the_user_edited_runs_as_it_was_edited(record, workplace):
+    place = workplace("here")
+
+    async def other(use):
+        return Allow({"code": "x = 'edited'"})
+
+    policy = PermissionPolicy(mode="default", roots=(place.folder,), cwd=place.folder)
+    recorded = record(
+        place, [use("Python", code="x = 'asked'"), say("Set.")], "Set x", policy=policy, can_use_tool=other
+    )
+    there = workplace("there")
+    replay = Replay(recorded.recording, there.folder)
+    play(replay, agent_in(there, recorded), "Set x", Session.create(there.folder, None))
+    assert there.ran == ["x = 'edited'"]
+
+
+def test_a_tool_that_is_not_there_gives_what_it_gave(record, workplace):
+    place = workplace("here")
+
+    @tool(name="mcp__db__ask")
+    async def ask(ctx: ToolContext, sql: str) -> str:
+        """Ask the database."""
+        return "42 rows"
+
+    recorded = record(place, [use("mcp__db__ask", sql="select"), say("42.")], "How many?", tools=[*place.tools, ask])
+    replay = Replay(recorded.recording, place.folder)
+    events, _ = play(replay, agent_in(place, recorded), "How many?", Session.create(place.folder, None))
+    assert ends(events) == [("mcp__db__ask", "success", "42 rows")]
+
+
+def test_a_prompt_that_was_not_recorded_says_what_is_different(record, workplace):
+    place = workplace("here")
+    recorded = record(place, [say("A."), say("B.")], "Load bees.csv\nand plot it", "Now sum up")
+    replay = Replay(recorded.recording, place.folder)
+    with pytest.raises(CellwrightError) as caught:
+        replay.turn("Load wasps.csv\nand plot it")
+    assert caught.value.code == ErrorCode.INVALID_PARAMETERS
+    assert "-Load bees.csv\n+Load wasps.csv\n and plot it\n" in caught.value.message
+    assert "Now sum up" not in caught.value.message
+
+
+def test_equal_prompts_are_played_in_their_order(record, workplace):
+    place = workplace("here")
+    recorded = record(place, [say("One."), say("Two."), say("Other.")], "Next", "Next", "Else")
+    replay, agent = Replay(recorded.recording, place.folder), agent_in(place, recorded)
+    session = Session.create(place.folder, None)
+    played = [texts(play(replay, agent, prompt, session)[0]) for prompt in ("Next", "Else", "  Next\r\n")]
+    assert played == ["One.", "Other.", "Two."]
+    with pytest.raises(CellwrightError, match="recorded 2 time"):
+        replay.turn("Next")
+
+
+def test_a_foreign_or_altered_recording_plays_nothing_until_it_is_trusted(record, workplace, monkeypatch, tmp_path):
+    place = workplace("here")
+    recorded = record(place, [use("Python", code="x = 1"), say("Done.")], "Set x")
+    assert Replay(recorded.recording, place.folder).trusted
+
+    recorded.recording.write_bytes(recorded.recording.read_bytes().replace(b"x = 1", b"x = 2"))
+    altered = Replay(recorded.recording, place.folder)
+    assert not altered.trusted
+    with pytest.raises(UntrustedRecording, match="not made by you, or was changed since") as caught:
+        altered.turn("Set x")
+    assert caught.value.code == ErrorCode.PERMISSION_DENIED
+
+    altered.trust()
+    assert altered.turn("Set x").notices == []
+    assert Replay(recorded.recording, place.folder).trusted
+    monkeypatch.setenv("CELLWRIGHT_HOME", str(tmp_path / "somebody else"))
+    assert not Replay(recorded.recording, place.folder).trusted
+
+
+def test_what_is_played_is_what_was_checked(record, workplace):
+    place = workplace("here")
+    recorded = record(place, [use("Python", code="x = 1"), say("Done.")], "Set x")
+    replay = Replay(recorded.recording, place.folder)
+    recorded.recording.write_bytes(recorded.recording.read_bytes().replace(b"x = 1", b"x = 2"))
+    play(replay, agent_in(place, recorded), "Set x", Session.create(place.folder, None))
+    assert place.ran == ["x = 1", "x = 1"]
+
+
+def test_a_turn_that_needs_more_than_was_recorded_ends_with_an_error(record, workplace):
+    place = workplace("here")
+    recorded = record(place, [use("Python", code="x = 1"), say("Done.")], "Set x")
+    replay, agent = Replay(recorded.recording, place.folder), agent_in(place, recorded)
+    session = Session.create(place.folder, None)
+    turn_played = replay.turn("Set x")
+    events = []
+    asyncio.run(turn_played.played_by(agent).run("Set x", session, events.append))
+    asyncio.run(turn_played.played_by(agent).run("Set x", session, events.append))
+    assert events[-1].error["code"] == "EXECUTION_ERROR"
+    assert "ends here" in events[-1].error["message"]
+
+
+@pytest.mark.parametrize(
+    ("content", "code"),
+    [
+        (None, ErrorCode.FILE_NOT_FOUND),
+        (b"", ErrorCode.CONFIG_PARSE_ERROR),
+        (b'{"a": 1}\n', ErrorCode.CONFIG_PARSE_ERROR),
+    ],
+)
+def test_what_is_no_recording_is_named(tmp_path, content, code):
+    path = tmp_path / "notes.jsonl"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(CellwrightError, match=r"notes\.jsonl") as caught:
+        Replay(path, tmp_path)
+    assert caught.value.code == code
