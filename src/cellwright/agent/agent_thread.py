@@ -40,9 +40,7 @@ class AgentThread:
             if self._loop is None:
                 ready = threading.Event()
                 self._loop = asyncio.new_event_loop()
-                self._thread = threading.Thread(
-                    target=self._run, args=(self._loop, ready), name=self.name, daemon=True
-                )
+                self._thread = threading.Thread(target=self._run, args=(self._loop, ready), name=self.name, daemon=True)
                 self._thread.start()
                 ready.wait()
             return self._loop
@@ -124,9 +122,13 @@ class AgentTask(Generic[T]):
 
 
 class CallerJobs:
-    """Work that must run on the thread that waits for the agent, one after another, in order."""
+    """Work that must run on the thread that waits for the agent, one after another, in order.
+
+    `awaited`: whether the thread's own loop goes on meanwhile, so that a job may be a coroutine.
+    """
 
     def __init__(self) -> None:
+        self.awaited = False
         self._jobs: queue.SimpleQueue[tuple[Callable[[], Any], concurrent.futures.Future[Any]]] = queue.SimpleQueue()
 
     async def call(self, job: Callable[[], T | Awaitable[T]]) -> T:
@@ -147,19 +149,26 @@ class CallerJobs:
 
     async def work_until_done_async(self, task: AgentTask[Any]) -> None:
         """Run jobs until `task` is done, in an awaited cell: the loop of this thread goes on between them."""
-        while not task.done:
-            try:
-                job, done = self._jobs.get_nowait()
-            except queue.Empty:
-                await asyncio.sleep(TICK_SECONDS)
-                continue
-            if done.set_running_or_notify_cancel():
-                await _settle_async(done, job)
+        self.awaited = True
+        try:
+            while not task.done:
+                try:
+                    job, done = self._jobs.get_nowait()
+                except queue.Empty:
+                    await asyncio.sleep(TICK_SECONDS)
+                    continue
+                if done.set_running_or_notify_cancel():
+                    await _settle_async(done, job)
+        finally:
+            self.awaited = False
 
 
 def _settle(done: concurrent.futures.Future[Any], job: Callable[[], Any]) -> None:
     try:
         done.set_result(job())
+    except KeyboardInterrupt:
+        # raised again in the agent's task, it would end the agent's loop
+        done.set_exception(concurrent.futures.CancelledError())
     except BaseException as error:  # noqa: BLE001  crosses threads: raised again where it was asked for
         done.set_exception(error)
 
@@ -168,5 +177,7 @@ async def _settle_async(done: concurrent.futures.Future[Any], job: Callable[[], 
     try:
         value = job()
         done.set_result(await value if asyncio.iscoroutine(value) else value)
+    except KeyboardInterrupt:
+        done.set_exception(concurrent.futures.CancelledError())
     except BaseException as error:  # noqa: BLE001  crosses threads: raised again where it was asked for
         done.set_exception(error)

@@ -1,0 +1,165 @@
+"""The tool `Python`: Claude's code in the user's namespace, on the main thread, its output back to Claude.
+
+The code is no cell: `In`, `Out`, `_` and the execution count stay as they are. An interrupt is raised in the code, and
+the run that asked for the code ends with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from cellwright.agent.agent_thread import CallerJobs
+from cellwright.agent.tool import Tool, ToolContext, ToolError, ToolLimits, ToolResult
+from cellwright.errors import ErrorCode
+from cellwright.events import Preview
+from cellwright.kernel.captured_output import HEAD_CHARS, TAIL_CHARS, CapturedOutput
+from cellwright.kernel.code_run import CodeRun
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+STUCK_SECONDS = 1.0
+"""Code that still runs so long after an interrupt does not react to it."""
+
+TITLE_CHARS = 80
+
+DESCRIPTION = """\
+Run Python code in the user's live IPython namespace: their variables, data and imports are there under their \
+own names, and what your code defines or changes stays, for them and for your next call. Use it to look at data, \
+compute, plot, try things out and check your work on the real objects instead of loading them again.
+
+You get back, in order, what the code printed, what it displayed and the value of its last expression (as its \
+repr; end with `;` to leave it out), then a short traceback if it failed. Figures of matplotlib and other \
+pictures come back as images that you can see; `plt.show()` is not needed. Long output is cut in the middle, so \
+print what you need: shapes, heads, summaries.
+
+It is ordinary IPython: top-level `await`, `name?` and magics work. Your code is no cell of the notebook: the \
+user does not see it there, and `In`, `Out` and `_` stay theirs. `input()` has nobody to ask, and exiting the \
+kernel is refused. Shell commands belong into Bash and changes of files into Edit and Write, where the user can \
+judge them."""
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"code": {"type": "string", "description": "The Python code to run."}},
+    "required": ["code"],
+    "additionalProperties": False,
+}
+
+
+def python_tool(
+    shell: InteractiveShell,
+    jobs: CallerJobs,
+    *,
+    in_kernel: bool,
+    seconds: float | None = None,
+    on_stuck: Callable[[str], None] | None = None,
+) -> Tool:
+    """The tool for `shell`, whose code is run by the thread that works off `jobs`.
+
+    `in_kernel`: file descriptors 1 and 2 are nobody's screen, and what child processes write there is output of the
+    code. `seconds` bounds a call; None lets code run as long as it likes. `on_stuck(tool_use_id)` is called on the
+    agent's thread when code does not react to an interrupt; the call ends only when the code does.
+    """
+
+    async def call(tool_input: dict[str, Any], ctx: ToolContext) -> ToolResult:
+        output = CapturedOutput(asyncio.get_running_loop(), ctx.progress)
+        stuck = functools.partial(on_stuck, ctx.tool_use_id) if on_stuck is not None else None
+        limit = asyncio.timeout(seconds)
+        started = time.perf_counter()
+        try:
+            async with limit:
+                failed = await _run(shell, tool_input["code"], jobs, output, in_kernel, stuck)
+        except TimeoutError:
+            raise await _timed_out(output, seconds, time.perf_counter() - started) from None
+        # scaling pictures down takes a while
+        return ToolResult(await asyncio.to_thread(output.content), is_error=failed)
+
+    async def preview(tool_input: Mapping[str, Any]) -> Preview:
+        place = "this notebook's kernel" if in_kernel else "this IPython session"
+        return Preview(f"Run Python in {place}", str(tool_input["code"]), "code")
+
+    return Tool(
+        name="Python",
+        description=DESCRIPTION,
+        input_schema=SCHEMA,
+        call=call,
+        # the output is bounded already, piece by piece; here is room for the sentences about what was left out
+        limits=ToolLimits(seconds=None, result_chars=HEAD_CHARS + TAIL_CHARS + 1_000),
+        title=_title,
+        preview=preview,
+    )
+
+
+async def _run(
+    shell: InteractiveShell,
+    source: str,
+    jobs: CallerJobs,
+    output: CapturedOutput,
+    in_kernel: bool,
+    on_stuck: Callable[[], None] | None,
+) -> bool:
+    """Have the code run; whether it failed. Cancelled, it interrupts the code and waits for its end."""
+    with _stuck_watch(on_stuck) as wakeup_fd:
+        code = CodeRun(shell, source, output, with_children=in_kernel, wakeup_fd=wakeup_fd)
+        job = asyncio.ensure_future(jobs.call(functools.partial(code.run, jobs)))
+        cancelled = False
+        while not job.done():
+            try:
+                # the code runs on another thread whatever happens here, and nothing may run beside it
+                await asyncio.wait({job})
+            except asyncio.CancelledError:
+                cancelled = True
+                if not code.interrupt():
+                    job.cancel()
+    if cancelled or code.interrupted:
+        raise asyncio.CancelledError
+    return job.result()
+
+
+@contextlib.contextmanager
+def _stuck_watch(on_stuck: Callable[[], None] | None) -> Iterator[int]:
+    """A descriptor for `signal.set_wakeup_fd`; `on_stuck` is called when the block goes on for long after a SIGINT."""
+    loop = asyncio.get_running_loop()
+    timer: asyncio.TimerHandle | None = None
+    if on_stuck is None or sys.platform == "win32":  # its loop cannot wait for a socket that something else writes to
+        yield -1
+        return
+    reader, writer = socket.socketpair()
+
+    def signalled() -> None:
+        nonlocal timer
+        if signal.SIGINT in reader.recv(4096) and timer is None:
+            timer = loop.call_later(STUCK_SECONDS, on_stuck)
+
+    with reader, writer:
+        reader.setblocking(False)
+        writer.setblocking(False)
+        loop.add_reader(reader, signalled)
+        try:
+            yield writer.fileno()
+        finally:
+            loop.remove_reader(reader)
+            if timer is not None:
+                timer.cancel()
+
+
+async def _timed_out(output: CapturedOutput, seconds: float | None, ran: float) -> ToolError:
+    content = await asyncio.to_thread(output.content)
+    shown = content if isinstance(content, str) else "\n".join(block.get("text", "[picture]") for block in content)
+    message = f"{shown}\n[Interrupted after {seconds:g} s, the time limit of Python here. Do less at a time.]"
+    details = {"requested_timeout": seconds, "actual_execution_time": ran}
+    return ToolError(message.strip(), code=ErrorCode.EXECUTION_TIMEOUT, details=details)
+
+
+def _title(tool_input: Mapping[str, Any]) -> str:
+    lines = [line for line in str(tool_input["code"]).splitlines() if line.strip()]
+    first = lines[0].strip() if lines else ""
+    return first if len(first) <= TITLE_CHARS and len(lines) < 2 else f"{first[:TITLE_CHARS]} …"

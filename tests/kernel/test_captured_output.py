@@ -1,0 +1,121 @@
+"""How output is kept for the model: bounded, readable, pictures scaled."""
+
+from __future__ import annotations
+
+import base64
+import io
+import os
+import sys
+
+import pytest
+from PIL import Image
+
+from cellwright.kernel.captured_output import (
+    HEAD_CHARS,
+    MAX_IMAGES,
+    TAIL_CHARS,
+    BoundedPieces,
+    Display,
+    content_of,
+    display_of,
+)
+from cellwright.kernel.model_image import MAX_EDGE, MAX_PIXELS, image_block, png_size
+
+
+def kept(*pieces: str | Display) -> object:
+    bounded = BoundedPieces()
+    for piece in pieces:
+        bounded.add(piece)
+    return content_of(bounded.pieces())
+
+
+def picture(width: int, height: int, kind: str = "PNG", mode: str = "RGB") -> bytes:
+    out = io.BytesIO()
+    Image.new(mode, (width, height)).save(out, kind)
+    return out.getvalue()
+
+
+def shown(width: int, height: int) -> Display:
+    return display_of({"image/png": picture(width, height), "text/plain": "<Figure>"})
+
+
+@pytest.mark.parametrize(
+    ("pieces", "content"),
+    [
+        (("a", "b\n", "c"), "ab\nc"),
+        (("\x1b[31mred\x1b[0m \x1b]8;;http://x\x07link\x1b]8;;\x07\n",), "red link"),
+        (("10%\r", "20%\r", "100%\n", "done"), "100%\ndone"),
+        (("\r10%", "\r20%"), "20%"),
+        (("a\r\nb\r\n",), "a\nb"),
+        (("x", Display({"text/plain": "<IPython.core.display.HTML object>", "text/html": "<b>h</b>"})), "x<b>h</b>"),
+        (("x\n", Display({"text/plain": "plain", "text/markdown": "*marked*"}), "y"), "x\n*marked*\ny"),
+        ((Display({}),), ""),
+        ((), ""),
+    ],
+)
+def test_text(pieces: tuple[str | Display, ...], content: str) -> None:
+    assert kept(*pieces) == content
+
+
+@pytest.mark.parametrize("size", [7, 5_000, 300_000])
+def test_only_the_middle_is_left_out_and_counted(size: int) -> None:
+    text = "".join(f"{number:09}\n" for number in range(30_000))
+    content = kept(*(text[start : start + size] for start in range(0, len(text), size)))
+    assert isinstance(content, str)
+    head, _, tail = content.partition("\n[… ")
+    count, _, tail = tail.partition(" characters left out …]\n")
+    assert head == text[:HEAD_CHARS].rstrip("\n") or head == text[:HEAD_CHARS]
+    assert tail == text[-TAIL_CHARS:].rstrip("\n")
+    assert int(count.replace(",", "")) == len(text) - HEAD_CHARS - TAIL_CHARS
+
+
+def test_pictures_are_never_left_out_for_their_texts() -> None:
+    content = kept("x" * 150_000, shown(10, 10), "y" * 150_000)
+    assert isinstance(content, list)
+    assert [block["type"] for block in content].count("image") == 1
+
+
+def test_too_many_pictures_are_counted() -> None:
+    content = kept(*(shown(10, 10) for _ in range(MAX_IMAGES + 2)))
+    assert isinstance(content, list)
+    assert [block["type"] for block in content] == ["image"] * MAX_IMAGES + ["text"]
+    assert f"picture {MAX_IMAGES + 2} left out" in content[-1]["text"]
+
+
+@pytest.mark.parametrize("size", [(4000, 3000), (1, 9000), (8000, 100), (1400, 1400)])
+def test_a_large_picture_is_scaled_down_in_proportion(size: tuple[int, int]) -> None:
+    block = image_block("image/png", base64.b64encode(picture(*size)).decode())
+    assert isinstance(block, dict)
+    width, height = png_size(base64.b64decode(block["source"]["data"])) or (0, 0)
+    assert width * height <= MAX_PIXELS
+    assert max(width, height) <= MAX_EDGE
+    assert width / height == pytest.approx(size[0] / size[1], rel=0.1) or min(width, height) == 1
+
+
+def test_a_small_picture_is_sent_as_it_is() -> None:
+    for kind, raw in (("image/png", picture(300, 200)), ("image/jpeg", picture(300, 200, "JPEG"))):
+        data = base64.b64encode(raw).decode()
+        assert image_block(kind, data) == {
+            "type": "image",
+            "source": {"type": "base64", "media_type": kind, "data": data},
+        }
+
+
+def test_every_kind_of_pixel_can_be_scaled() -> None:
+    for mode in ("1", "L", "P", "RGBA", "I;16"):
+        assert isinstance(image_block("image/png", base64.b64encode(picture(2000, 2000, mode=mode)).decode()), dict)
+    assert isinstance(image_block("image/jpeg", base64.b64encode(picture(2000, 2000, "JPEG", "CMYK")).decode()), dict)
+
+
+def test_a_broken_picture_is_said_in_words() -> None:
+    assert "cannot be shown" in str(image_block("image/jpeg", base64.b64encode(b"no picture").decode()))
+
+
+def test_without_pillow_only_what_is_small_enough_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    small, large = (base64.b64encode(picture(*size)).decode() for size in ((1800, 1000), (4000, 3000)))
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    assert isinstance(image_block("image/png", small), dict)
+    said = image_block("image/png", large)
+    assert "4000×3000" in str(said)
+    assert "Pillow" in str(said)
+    assert "Pillow" in str(image_block("image/jpeg", base64.b64encode(os.urandom(50)).decode()))

@@ -1,0 +1,104 @@
+"""The tool `Python` in an IPython shell without a kernel: its descriptors are the user's screen, its figures windows."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+from traitlets.config import Config
+
+from cellwright.agent.agent_thread import AgentThread, CallerJobs
+from cellwright.agent.tool import ToolContext, ToolResult
+from cellwright.kernel.model_image import png_size
+from cellwright.kernel.python_tool import python_tool
+
+
+class Session:
+    """An IPython session whose prompt waits for the agent."""
+
+    def __init__(self) -> None:
+        self.shell = InteractiveShell.instance(config=Config({"HistoryManager": {"enabled": False}}))
+        self.thread = AgentThread()
+        self.jobs = CallerJobs()
+        self.tool = python_tool(self.shell, self.jobs, in_kernel=False)
+
+    def call(self, code: str) -> ToolResult:
+        context = ToolContext("toolu_1", lambda **_: None)
+        task = self.thread.submit(self._call(code, context))
+        self.jobs.work_until_done(task)
+        return task.result()
+
+    async def _call(self, code: str, context: ToolContext) -> Any:
+        return await self.tool.call({"code": code}, context)
+
+
+@pytest.fixture
+def session() -> Iterator[Session]:
+    opened = Session()
+    yield opened
+    opened.thread.stop()
+    InteractiveShell.clear_instance()
+
+
+def test_what_is_printed_comes_back_and_stays_off_the_screen(
+    session: Session, capsys: pytest.CaptureFixture[str]
+) -> None:
+    result = session.call("x = 20\nprint('printed')\nx + 1")
+    assert result.content == "printed\n21"
+    assert session.shell.user_ns["x"] == 20
+    assert session.shell.user_ns["Out"] == {}
+    assert session.shell.execution_count == 1
+    assert capsys.readouterr().out == ""
+
+
+def test_code_that_awaits_gets_a_loop_when_there_is_none(session: Session) -> None:
+    assert session.call("import asyncio\nawait asyncio.sleep(0.001)\n'awaited'").content == "'awaited'"
+
+
+def test_what_the_shell_replaced_is_itself_again(session: Session) -> None:
+    before = {name: getattr(session.shell, name) for name in ("showtraceback", "display_pub", "display_trap")}
+    streams = (sys.stdin, sys.stdout, sys.stderr, sys.displayhook)
+    session.call("1 / 0")
+    assert {name: getattr(session.shell, name) for name in before} == before
+    assert streams == (sys.stdin, sys.stdout, sys.stderr, sys.displayhook)
+    assert "write" not in vars(sys.stdout)
+    assert "showtraceback" not in vars(session.shell)
+
+
+def test_figures_come_back_as_pictures_and_stay_open(session: Session) -> None:
+    drawn = session.call(
+        "import matplotlib\nmatplotlib.use('agg')\n"
+        "import matplotlib.pyplot as plt\nfigure, axes = plt.subplots()\naxes.plot([1, 2]);"
+    )
+    [picture] = drawn.content
+    assert png_size(base64.b64decode(picture["source"]["data"])) is not None
+    assert session.call("'nothing new'").content == "'nothing new'"
+    changed = session.call("axes.set_title('now with a title');")
+    assert [block["type"] for block in changed.content] == ["image"]
+    session.call("plt.close('all')")
+
+
+def test_the_question_shows_the_code(session: Session) -> None:
+    assert session.tool.preview is not None
+    preview = asyncio.run(session.tool.preview({"code": "import os\nos.getcwd()"}))
+    assert preview.title == "Run Python in this IPython session"
+    assert preview.detail == "import os\nos.getcwd()"
+    assert preview.kind == "code"
+    assert session.tool.title is not None
+    assert session.tool.title({"code": "\nimport os\nos.getcwd()"}) == "import os …"
+    assert session.tool.title({"code": "1 + 1"}) == "1 + 1"
+
+
+def test_a_shell_without_matplotlib_does_not_get_it() -> None:
+    program = (
+        f"import runpy, sys\nSession = runpy.run_path({__file__!r})['Session']\n"
+        "Session().call('1 + 1')\nprint([name for name in ('matplotlib', 'PIL') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
