@@ -11,7 +11,6 @@ import contextlib
 import functools
 import os
 import re
-import urllib.request
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
@@ -166,6 +165,8 @@ class KeyTransport:
         )
 
     def _needs_tls(self) -> bool:
+        import urllib.request  # 17 ms; httpx2 needs it too
+
         return self._url.startswith("https://") or any(
             proxy.startswith("https://") for proxy in urllib.request.getproxies().values()
         )

@@ -15,6 +15,7 @@ from cellwright.agent.anthropic_provider import AnthropicProvider
 from cellwright.agent.credentials import choose_transport
 from cellwright.agent.provider import Request
 from cellwright.agent.retry import Clock, RetryPolicy
+from cellwright.errors import CellwrightError
 from cellwright.events import Event
 from cellwright.testing import MessagesServer
 
@@ -85,7 +86,7 @@ class Played:
     """What a provider gave for a request: events, and the error that ended it, if one did."""
 
     events: list[Event] = field(default_factory=list)
-    error: Exception | None = None
+    error: CellwrightError | None = None
 
     def of(self, kind: type) -> list[Any]:
         return [event for event in self.events if isinstance(event, kind)]
@@ -127,7 +128,7 @@ class Line:
                 for request in requests:
                     async for event in provider.stream(request):
                         played.events.append(event)
-            except Exception as error:
+            except CellwrightError as error:
                 played.error = error
         return played
 

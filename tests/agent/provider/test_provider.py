@@ -34,7 +34,12 @@ def test_a_message_streams_and_arrives_whole(line):
 
 
 def test_the_end_says_what_it_cost_and_which_request_it_was(line):
-    figures = {"input_tokens": 1000, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 4000, "output_tokens": 50}
+    figures = {
+        "input_tokens": 1000,
+        "cache_creation_input_tokens": 0,
+        "cache_read_input_tokens": 4000,
+        "output_tokens": 50,
+    }
     playing = line([turn(say("hi"), usage=figures)])
     [end] = playing.play().of(TurnEnd)
     assert end.usage["output_tokens"] == 50
