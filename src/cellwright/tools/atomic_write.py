@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import stat
@@ -36,7 +37,10 @@ def write_atomically(path: Path, data: bytes, *, replacing: os.stat_result | Non
 
 def _make_folders(folder: Path) -> list[Path]:
     missing = [parent for parent in (folder, *folder.parents) if not parent.exists()]
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR)) from None
     return missing[::-1]
 
 

@@ -110,7 +110,8 @@ def plan_notebook_edit(path: Path, shown: str, tool_input: Input, state: FileSta
         before=data,
         replacing=status,
         after=encode(edit.text, encoding, shown),
-        diff=diff_texts(edit.before, edit.after or "", f"{shown}#{edit.cell_id}"),
+        # a source rarely ends with a line end, and no view should make a point of it
+        diff=diff_texts(_ended(edit.before), _ended(edit.after) or "", f"{shown}#{edit.cell_id}"),
         title=edit.title,
         result=edit.result + note,
         whole=whole,
@@ -199,6 +200,10 @@ def _replace(notebook: Notebook, position: int, tool_input: Input, shown: str) -
     else:
         text, result = notebook.text, f"The source of {where} is exactly this already; nothing was written."
     return CellEdit(text, name, cell.source, source, f"Edit {kind} cell {name} in {shown}", result)
+
+
+def _ended(source: str | None) -> str | None:
+    return None if source is None else f"{source}\n"
 
 
 def _problem(text: str) -> str:

@@ -5,9 +5,9 @@ Format: nbformat 4 (https://nbformat.readthedocs.io/en/latest/format_description
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
-import secrets
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -116,7 +116,7 @@ class Notebook:
         if kind == "code":
             value |= {"execution_count": None, "outputs": []}
         if self.minor >= 5:
-            value["id"] = _new_id(self.ids())
+            value["id"] = self._new_id(source)
         value = dict(sorted(value.items()))
         name = cell_name(value, position)
         if not self.cells:
@@ -138,6 +138,13 @@ class Notebook:
         else:
             start, stop = self.cells[position - 1].stop, self.cells[position].stop
         return self.text[:start] + self.text[stop:]
+
+    def _new_id(self, source: str) -> str:
+        """An id that no cell has; the same for the same call, so that previews and replays agree with it."""
+        seed, taken = f"{source}\0{self.text}", self.ids()
+        while (new := hashlib.sha256(seed.encode("utf-8", "replace")).hexdigest()[:8]) in taken:
+            seed = new
+        return new
 
     def _between_cells(self) -> str:
         if len(self.cells) > 1:
@@ -199,12 +206,6 @@ def joined(text: Any) -> str:
 def _source_like(source: str, like: Any) -> str | list[str]:
     """`source` as a list of lines or as one string, as `like` is. Lines as nbformat's own writer splits them."""
     return source if isinstance(like, str) else source.splitlines(keepends=True)
-
-
-def _new_id(taken: list[str]) -> str:
-    while (new := secrets.token_hex(4)) in taken:
-        pass
-    return new
 
 
 def _style(text: str) -> Style:

@@ -1,0 +1,63 @@
+"""The tools of a session in a folder, called as the loop calls them: input checked against the schema, then run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cellwright.agent.input_schema import check_input
+from cellwright.agent.tool import ToolContext, ToolError, ToolResult
+from cellwright.events import Preview
+from cellwright.tools.file_state import FileState
+from cellwright.tools.files import file_tools
+from cellwright.tools.notebook_files import notebook_file_tools
+from cellwright.tools.search import search_tools
+
+CONTEXT = ToolContext("toolu_test", lambda **_: None)
+
+
+class Toolbox:
+    """All file, search and notebook tools of one session."""
+
+    def __init__(self, cwd: Path) -> None:
+        self.cwd = cwd
+        self.state = FileState()
+        tools = [*file_tools(self.state, cwd), *search_tools(cwd), *notebook_file_tools(self.state, cwd)]
+        self.tools = {tool.name: tool for tool in tools}
+
+    async def run(self, name: str, tool_input: Mapping[str, Any]) -> ToolResult:
+        check_input(self.tools[name], tool_input)
+        result = await self.tools[name].call(dict(tool_input), CONTEXT)
+        return result if isinstance(result, ToolResult) else ToolResult(result)
+
+    def result(self, name: str, **tool_input: Any) -> ToolResult:
+        return asyncio.run(self.run(name, tool_input))
+
+    def text(self, name: str, **tool_input: Any) -> str:
+        content = self.result(name, **tool_input).content
+        assert isinstance(content, str)
+        return content
+
+    def error(self, name: str, **tool_input: Any) -> ToolError:
+        with pytest.raises(ToolError) as caught:
+            self.result(name, **tool_input)
+        return caught.value
+
+    def preview(self, name: str, **tool_input: Any) -> Preview:
+        make = self.tools[name].preview
+        assert make is not None
+        return asyncio.run(make(tool_input))  # type: ignore[arg-type]
+
+    def title(self, name: str, **tool_input: Any) -> str:
+        make = self.tools[name].title
+        assert make is not None
+        return make(tool_input)
+
+
+@pytest.fixture
+def tools(tmp_path: Path) -> Toolbox:
+    return Toolbox(tmp_path)

@@ -1,0 +1,291 @@
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import os
+import struct
+import threading
+import tracemalloc
+import zlib
+from pathlib import Path
+
+import pytest
+
+from cellwright.errors import ErrorCode
+
+
+def png(width: int, height: int) -> bytes:
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    header = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0))
+    return (
+        b"\x89PNG\r\n\x1a\n" + header + chunk(b"IDAT", zlib.compress(bytes((width + 1) * height))) + chunk(b"IEND", b"")
+    )
+
+
+def test_lines_are_numbered_six_wide(tools):
+    (tools.cwd / "a.py").write_text("import os\n\n\tx = 1\n")
+    assert tools.text("Read", file_path="a.py") == "     1\timport os\n     2\t\n     3\t\tx = 1"
+
+
+def test_an_absolute_path_is_the_same_file(tools):
+    (tools.cwd / "a.py").write_text("x")
+    assert tools.text("Read", file_path=str(tools.cwd / "a.py")) == "     1\tx"
+
+
+@pytest.mark.parametrize(
+    ("data", "shown"),
+    [
+        ("é\n".encode(), "     1\té"),
+        (b"\xef\xbb\xbf" + "é\n".encode(), "     1\té"),
+        ("é€\n".encode("utf-16"), "     1\té€"),
+        (b"\xfe\xff" + "é€\n".encode("utf-16-be"), "     1\té€"),
+        (b"\xff\xfe\x00\x00" + "é\n".encode("utf-32-le"), "     1\té"),
+        (b"a\r\nb\r\n", "     1\ta\n     2\tb"),
+        (b"a\rb\n", "     1\ta\rb"),
+        ("a\u2028b\x0cc\n".encode(), "     1\ta\u2028b\x0cc"),
+        (b"no end", "     1\tno end"),
+        (b"\n", "     1\t"),
+    ],
+)
+def test_encodings_and_line_ends(tools, data, shown):
+    (tools.cwd / "a.txt").write_bytes(data)
+    assert tools.text("Read", file_path="a.txt") == shown
+
+
+def test_latin_1_is_the_last_resort_and_is_said(tools):
+    (tools.cwd / "a.txt").write_bytes("caf\xe9\n".encode("latin-1"))
+    lines = tools.text("Read", file_path="a.txt").split("\n")
+    assert lines[0] == "     1\tcafé"
+    assert "Latin-1" in lines[1]
+
+
+def test_offset_and_limit_and_how_to_go_on(tools):
+    (tools.cwd / "a.txt").write_text("".join(f"line {n}\n" for n in range(1, 11)))
+    text = tools.text("Read", file_path="a.txt", offset=3, limit=2)
+    assert text == "     3\tline 3\n     4\tline 4\n[PARTIAL: lines 3-4 of 10. Go on with offset=5.]"
+    assert "PARTIAL" not in tools.text("Read", file_path="a.txt", offset=9)
+    assert "PARTIAL" not in tools.text("Read", file_path="a.txt", offset=9, limit=2)
+
+
+def test_what_is_too_long_ends_with_how_to_go_on_and_the_pages_join(tools):
+    lines = [f"{n} {'x' * 90}" for n in range(1, 3001)]
+    (tools.cwd / "a.txt").write_text("\n".join(lines) + "\n")
+    seen: list[str] = []
+    while len(seen) < 3000:
+        *page, last = tools.text("Read", file_path="a.txt", offset=len(seen) + 1).split("\n")
+        assert len("\n".join(page)) <= 100_000
+        if not last.startswith("[PARTIAL"):
+            page.append(last)
+        seen += [line[7:] for line in page]
+        assert last.endswith(f"offset={len(seen) + 1}.]") or len(seen) == 3000
+    assert seen == lines
+
+
+def test_a_line_longer_than_a_page_is_cut_and_said(tools):
+    (tools.cwd / "a.txt").write_text("y" * 200_000 + "\nb\n")
+    text = tools.text("Read", file_path="a.txt")
+    assert len(text) < 100_000
+    assert "line 1 is longer" in text
+
+
+def test_empty_file_and_offset_past_the_end(tools):
+    (tools.cwd / "empty").write_bytes(b"")
+    (tools.cwd / "short").write_text("a\nb\n")
+    assert tools.text("Read", file_path="empty") == "[empty is empty.]"
+    assert tools.text("Read", file_path="short", offset=9) == "[offset=9 is past the end: short has 2 lines.]"
+
+
+def test_a_missing_file_is_answered_with_the_nearest_names(tools):
+    (tools.cwd / "settings.py").write_text("")
+    (tools.cwd / "README.md").write_text("")
+    error = tools.error("Read", file_path="setings.py")
+    assert error.code == ErrorCode.FILE_NOT_FOUND
+    assert "settings.py" in error.message
+    assert "README.md" in tools.error("Read", file_path="readme.txt").message
+    assert str(tools.cwd) in tools.error("Read", file_path="no/such/x.py").message
+
+
+@pytest.mark.parametrize("path", ["~/x", "~", "a\0b"])
+def test_paths_that_are_not_understood_are_refused(tools, path):
+    assert tools.error("Read", file_path=path).code == ErrorCode.FILE_PATH_INVALID
+
+
+def test_directories_pipes_and_devices_are_refused(tools):
+    (tools.cwd / "folder").mkdir()
+    os.mkfifo(tools.cwd / "pipe")
+    error = tools.error("Read", file_path="folder")
+    assert error.code == ErrorCode.FILE_PATH_INVALID
+    assert "LS" in error.message
+    assert tools.error("Read", file_path="pipe").code == ErrorCode.FILE_PATH_INVALID
+    assert tools.error("Read", file_path="/dev/zero").code == ErrorCode.FILE_PATH_INVALID
+
+
+@pytest.mark.parametrize(
+    ("data", "hint"),
+    [(b"ab\0cd", "xxd"), (b"%PDF-1.7\n\0", "pdftotext"), (b"PAR1\0\0", "read_parquet"), (b"PK\x03\x04\0", "unzip")],
+)
+def test_binary_files_are_refused_with_what_to_use(tools, data, hint):
+    (tools.cwd / "a.bin").write_bytes(data)
+    error = tools.error("Read", file_path="a.bin")
+    assert error.code == ErrorCode.FILE_ACCESS_ERROR
+    assert hint in error.message
+
+
+def test_broken_utf_16_is_no_text_for_edit(tools):
+    (tools.cwd / "a.txt").write_bytes(b"\xff\xfea\x00\x00\xd8")
+    tools.result("Read", file_path="a.txt")
+    assert "binary" in tools.error("Edit", file_path="a.txt", old_string="a", new_string="b").message
+
+
+@pytest.mark.parametrize(
+    ("data", "kind", "size"),
+    [
+        (png(3, 2), "image/png", "3 × 2"),
+        (b"GIF89a" + struct.pack("<HH", 5, 4) + b"\0;", "image/gif", "5 × 4"),
+        (
+            b"\xff\xd8\xff\xe0\x00\x04ab\xff\xc0\x00\x11\x08\x00\x07\x00\x09\x03" + bytes(9) + b"\xff\xd9",
+            "image/jpeg",
+            "9 × 7",
+        ),
+        (b"RIFF\0\0\0\0WEBPVP8X\x0a\0\0\0\0\0\0\0" + b"\x0b\0\0\x0c\0\0", "image/webp", "12 × 13"),
+        (b"RIFF\0\0\0\0WEBPVP8L\x0a\0\0\0\x2f" + struct.pack("<I", 11 | 12 << 14), "image/webp", "12 × 13"),
+        (b"RIFF\0\0\0\0WEBPVP8 \x0a\0\0\0\0\0\0\x9d\x01\x2a" + struct.pack("<HH", 12, 13), "image/webp", "12 × 13"),
+    ],
+)
+def test_images_are_told_by_their_bytes(tools, data, kind, size):
+    (tools.cwd / "picture.dat").write_bytes(data)
+    words, block = tools.result("Read", file_path="picture.dat").content
+    assert block["type"] == "image"
+    assert block["source"]["media_type"] == kind
+    assert f"{size} pixels" in words["text"]
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (png(8001, 1), "8001 × 1"),
+        (png(10, 10) + bytes(7_500_000), "larger than 7 MB"),
+        (png(10, 10)[:20], "damaged"),
+        (b"\xff\xd8\xff\xe0\x00\x04ab", "damaged"),
+        (png(0, 0), "0 × 0"),
+    ],
+)
+def test_images_that_the_api_would_refuse_never_get_into_the_session(tools, data, why):
+    (tools.cwd / "picture.png").write_bytes(data)
+    error = tools.error("Read", file_path="picture.png")
+    assert error.code == ErrorCode.FILE_ACCESS_ERROR
+    assert why in error.message
+
+
+def test_a_huge_file_is_read_in_bounded_memory(tools):
+    path = tools.cwd / "huge.log"
+    with path.open("wb") as file:
+        file.write(b"first\n")
+        file.seek(300 * 2**20)
+        file.write(b"\nlast\n")
+    # one line of 300 MB of zero bytes would be binary; make it text where it is looked at
+    with path.open("r+b") as file:
+        file.seek(6)
+        file.write(b"x" * 2**21)
+    tracemalloc.start()
+    text = tools.text("Read", file_path="huge.log", limit=1)
+    peak = tracemalloc.get_traced_memory()[1]
+    last = tools.text("Read", file_path="huge.log", offset=3)
+    peak_of_last = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert text == "     1\tfirst\n[PARTIAL: lines 1-1. Go on with offset=2.]"
+    assert last == "     3\tlast"
+    assert max(peak, peak_of_last) < 20 * 2**20
+
+
+def test_a_cancelled_read_of_a_huge_file_ends_its_thread(tools):
+
+    path = tools.cwd / "huge.log"
+    with path.open("wb") as file:
+        file.write(b"x" * 2**20)
+        file.truncate(50 * 2**30)
+
+    async def scene() -> None:
+        task = asyncio.create_task(tools.run("Read", {"file_path": "huge.log", "offset": 10}))
+        while not any("asyncio" in thread.name for thread in threading.enumerate()):
+            await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    # asyncio.run waits for its threads: it would take a minute to read 50 GB
+    asyncio.run(asyncio.wait_for(scene(), 20))
+
+
+def notebook(cells: list[dict[str, object]], minor: int = 5) -> str:
+    return json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": minor}, indent=1)
+
+
+def code_cell(source: str, outputs: list[dict[str, object]], **more: object) -> dict[str, object]:
+    cell = {"cell_type": "code", "metadata": {}, "source": source.splitlines(keepends=True), "outputs": outputs}
+    return {**cell, "execution_count": 7, **more}
+
+
+def test_a_notebook_is_shown_as_cells_with_ids_and_outputs(tools):
+    picture = base64.b64encode(png(3, 2)).decode()
+    outputs = [
+        {"output_type": "stream", "name": "stdout", "text": ["hello\n", "world\n"]},
+        {"output_type": "display_data", "metadata": {}, "data": {"image/png": picture, "text/plain": ["<Figure>"]}},
+        {"output_type": "error", "ename": "E", "evalue": "v", "traceback": ["\x1b[31mE\x1b[0m: v"]},
+        {"output_type": "execute_result", "data": {"text/html": "<b>1</b>", "text/plain": "1"}, "metadata": {}},
+    ]
+    markdown = {"cell_type": "markdown", "id": "intro", "metadata": {}, "source": "# Title"}
+    (tools.cwd / "n.ipynb").write_text(notebook([markdown, code_cell("x = 1\nx", outputs)]))
+    before, image, after = tools.result("Read", file_path="n.ipynb").content
+    assert before["text"] == (
+        '<cell id="intro" number="1" type="markdown">\n# Title\n</cell>\n'
+        '<cell id="cell-1" number="2" type="code" execution_count="7">\nx = 1\nx\n</cell>\n'
+        '<output type="stream" name="stdout">\nhello\nworld\n</output>\n<output type="display_data">\n'
+    )
+    assert image["source"]["data"] == picture
+    assert after["text"] == (
+        '<Figure>\n</output>\n<output type="error">\nE: v\n</output>\n'
+        '<output type="execute_result">\n1\n[also there: text/html (8 characters)]\n</output>\n'
+    )
+
+
+def test_long_outputs_of_a_notebook_are_cut_in_the_middle(tools):
+    output = {"output_type": "stream", "name": "stdout", "text": "a" * 5000 + "b" * 5000}
+    (tools.cwd / "n.ipynb").write_text(notebook([code_cell("x", [output])]))
+    text = tools.result("Read", file_path="n.ipynb").content[0]["text"]
+    assert "[… 7,000 characters left out …]" in text
+    assert "a" * 2000 + "\n[" in text
+    assert "]\n" + "b" * 1000 in text
+
+
+def test_a_large_notebook_is_read_by_cells(tools):
+    cells = [code_cell("y" * 30_000, []) for _ in range(8)]
+    (tools.cwd / "n.ipynb").write_text(notebook(cells))
+    text = tools.result("Read", file_path="n.ipynb").content[0]["text"]
+    assert text.endswith("[PARTIAL: cells 1-3 of 8. Go on with offset=4 (a cell number).]")
+    rest = tools.result("Read", file_path="n.ipynb", offset=7).content[0]["text"]
+    assert rest.startswith('<cell id="cell-6" number="7"')
+    assert "PARTIAL" not in rest
+    assert "PARTIAL: cells 2-2 of 8" in tools.result("Read", file_path="n.ipynb", offset=2, limit=1).content[0]["text"]
+    assert tools.text("Read", file_path="n.ipynb", offset=9) == "[offset=9 is past the end: n.ipynb has 8 cells.]"
+
+
+def test_a_broken_notebook_is_shown_and_mended_as_text(tools):
+    path = tools.cwd / "n.ipynb"
+    path.write_text('<<<<<<< HEAD\n{"cells": []}\n')
+    text = tools.text("Read", file_path="n.ipynb")
+    assert text.startswith("[Shown as text, because as a notebook its JSON is broken")
+    tools.result("Edit", file_path="n.ipynb", old_string="<<<<<<< HEAD\n", new_string="")
+    assert path.read_text() == '{"cells": []}\n'
+
+
+def test_titles(tools):
+    inside = str(tools.cwd / "src" / "a.py")
+    assert tools.title("Read", file_path=inside) == "Read src/a.py"
+    assert tools.title("Read", file_path="src/a.py", offset=1, limit=50) == "Read src/a.py:1-50"
+    assert tools.title("Read", file_path="src/a.py", offset=5) == "Read src/a.py:5-"
+    assert tools.title("Read", file_path="/etc/hosts", limit=3) == "Read /etc/hosts:1-3"
+    assert tools.title("Read", file_path="../x") == f"Read {Path(tools.cwd).parent.as_posix()}/x"
