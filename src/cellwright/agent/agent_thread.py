@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextlib
 import contextvars
 import queue
 import threading
@@ -129,16 +130,20 @@ class CallerJobs:
 
     def __init__(self) -> None:
         self.awaited = False
+        self._wake: Callable[[], None] = _nothing
         self._jobs: queue.SimpleQueue[tuple[Callable[[], Any], concurrent.futures.Future[Any]]] = queue.SimpleQueue()
 
     async def call(self, job: Callable[[], T | Awaitable[T]]) -> T:
         """From the agent's loop: run `job` on the waiting thread and give back what it returns or raises."""
         done: concurrent.futures.Future[T] = concurrent.futures.Future()
         self._jobs.put((job, done))
+        self._wake()
         return await asyncio.wrap_future(done)
 
     def work_until_done(self, task: AgentTask[Any]) -> None:
         """Run jobs until `task` is done, blocking this thread; wakes every tick so that signals get through."""
+        # an empty job, so that the end is not waited for until the next tick
+        task.future.add_done_callback(lambda _: self._jobs.put((_nothing, concurrent.futures.Future())))
         while not task.done:
             try:
                 job, done = self._jobs.get(timeout=TICK_SECONDS)
@@ -149,18 +154,31 @@ class CallerJobs:
 
     async def work_until_done_async(self, task: AgentTask[Any]) -> None:
         """Run jobs until `task` is done, in an awaited cell: the loop of this thread goes on between them."""
-        self.awaited = True
+        loop, news = asyncio.get_running_loop(), asyncio.Event()
+        self.awaited, self._wake = True, lambda: _set_from_anywhere(loop, news)
+        task.future.add_done_callback(lambda _: _set_from_anywhere(loop, news))
         try:
             while not task.done:
+                news.clear()
                 try:
                     job, done = self._jobs.get_nowait()
                 except queue.Empty:
-                    await asyncio.sleep(TICK_SECONDS)
+                    with contextlib.suppress(TimeoutError):
+                        await asyncio.wait_for(news.wait(), TICK_SECONDS)
                     continue
                 if done.set_running_or_notify_cancel():
                     await _settle_async(done, job)
         finally:
-            self.awaited = False
+            self.awaited, self._wake = False, _nothing
+
+
+def _nothing() -> None:
+    """A job that is none."""
+
+
+def _set_from_anywhere(loop: asyncio.AbstractEventLoop, event: asyncio.Event) -> None:
+    with contextlib.suppress(RuntimeError):  # the loop ended with what waited in it
+        loop.call_soon_threadsafe(event.set)
 
 
 def _settle(done: concurrent.futures.Future[Any], job: Callable[[], Any]) -> None:
