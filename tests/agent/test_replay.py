@@ -13,7 +13,7 @@ from cellwright.agent.function_tool import tool
 from cellwright.agent.recorder import Recorder
 from cellwright.agent.replay import Replay, UntrustedRecording
 from cellwright.agent.session import Session
-from cellwright.agent.tool import Tool, ToolContext, ToolResult
+from cellwright.agent.tool import Tool, ToolContext, ToolError, ToolResult
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import TextDelta, ThinkingDelta, ToolEnd, ToolProgress, TurnEnd
 from cellwright.permissions.policy import PermissionPolicy
@@ -266,6 +266,78 @@ def test_an_edit_keeps_the_mode_of_the_file(edited, tmp_path):
     replay = Replay(recorded.recording, there.folder)
     play(replay, agent_in(there, recorded), "Edit", Session.create(there.folder, None))
     assert (there.folder / "old.py").stat().st_mode & 0o777 == 0o755
+
+
+def test_binary_content_comes_back_as_it_was(record, workplace):
+    here, there = workplace("here"), workplace("there")
+    for place in (here, there):
+        (place.folder / "latin.txt").write_bytes(b"caf\xe9 = 1\n")
+    script = [
+        use("Read", file_path="latin.txt"),
+        use("Edit", file_path="latin.txt", old_string="1", new_string="2"),
+        say("ok"),
+    ]
+    recorded = record(here, script, "Edit")
+    replay = Replay(recorded.recording, there.folder)
+    play(replay, agent_in(there, recorded), "Edit", Session.create(there.folder, None))
+    assert (there.folder / "latin.txt").read_bytes() == b"caf\xe9 = 2\n"
+
+
+def test_a_content_that_had_a_secret_in_it_is_not_written_without(scene, workplace, tmp_path):
+    here, there = workplace("here"), workplace("there")
+    recorder = Recorder(tmp_path / "demo.jsonl", here.folder, {})
+    policy = replace(EVERYTHING, roots=(here.folder,), cwd=here.folder)
+    script = [use("Write", file_path="config.py", content='password = "s3cr3t-w0rd"\n'), say("ok")]
+    recorded = scene(script, tools=here.tools, policy=policy)
+    asyncio.run(recorded.agent.run("Configure", recorded.session, recorder.listen("Configure", recorded.events.append)))
+    assert "left out" in recorder.save()[0]
+
+    replay = Replay(recorder.path, there.folder)
+    _, notices = play(replay, agent_in(there, recorded), "Configure", Session.create(there.folder, None))
+    assert "does not hold the new content" in notices[0]
+    assert there.files() == {}
+    # where the file is as it was recorded, nothing is missing
+    replay = Replay(recorder.path, here.folder)
+    _, notices = play(replay, agent_in(here, recorded), "Configure", Session.create(here.folder, None))
+    assert notices == []
+
+
+def test_an_edit_of_another_file_than_the_input_names_is_not_made(record, workplace):
+    here, there = workplace("here"), workplace("there")
+    recorded = record(here, [use("Write", file_path="a.txt", content="x"), say("ok")], "Write")
+    data = recorded.recording.read_bytes()
+    recorded.recording.write_bytes(
+        data.replace(b'"path":"\xe2\x9f\xa6project\xe2\x9f\xa7/a.txt"', b'"path":"/etc/b.txt"')
+    )
+    replay = Replay(recorded.recording, there.folder)
+    replay.trust()
+    _, notices = play(replay, agent_in(there, recorded), "Write", Session.create(there.folder, None))
+    assert "does not say which file" in notices[0]
+    assert there.files() == {}
+
+
+def test_a_call_that_took_too_long_then_does_not_run_now(record, workplace):
+    place = workplace("here")
+
+    @tool(name="Python")
+    async def python(ctx: ToolContext, code: str) -> str:
+        """Run code."""
+        place.ran.append(code)
+        raise ToolError("stopped after 1 s", code=ErrorCode.EXECUTION_TIMEOUT)
+
+    recorded = record(place, [use("Python", code="forever()"), say("ok")], "Wait", tools=[python])
+    replay = Replay(recorded.recording, place.folder)
+    events, _ = play(replay, agent_in(place, recorded, tools=[python]), "Wait", Session.create(place.folder, None))
+    assert (place.ran, statuses(events)) == (["forever()"], ["timeout"])
+
+
+def test_a_tool_that_must_run_again_and_is_not_there_says_so(record, workplace):
+    place = workplace("here")
+    recorded = record(place, [use("Python", code="x = 1"), say("ok")], "Set x")
+    replay = Replay(recorded.recording, place.folder)
+    events, _ = play(replay, agent_in(place, recorded, tools=[]), "Set x", Session.create(place.folder, None))
+    assert statuses(events) == ["error"]
+    assert "not available here" in ends(events)[0][2]
 
 
 def test_deny_rules_hold_and_nothing_is_asked(edited, tmp_path):

@@ -366,11 +366,20 @@ def test_sessions_of_a_project_are_found_newest_first(tmp_path, monkeypatch):
         os.utime(session.path, (number, number))
         paths.append(session.path)
     os.utime(paths[0], (9, 9))
+    (sessions_folder(project) / "empty.jsonl").touch()
 
     assert find_sessions(project) == [paths[0], paths[2], paths[1]]
     assert find_sessions(tmp_path / "link") == find_sessions(project)
     assert find_sessions(tmp_path) == []
     assert sessions_folder(project).is_relative_to(tmp_path / "home")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="where Linux keeps such things")
+def test_without_a_home_of_its_own_the_state_is_where_the_platform_keeps_data(tmp_path, monkeypatch):
+    monkeypatch.delenv("CELLWRIGHT_HOME", raising=False)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    assert sessions_folder(tmp_path).is_relative_to(tmp_path / "data" / "cellwright" / "sessions")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_resuming_costs_less_than_decoding_the_file(tmp_path, capsys):

@@ -37,9 +37,11 @@ def find_sessions(cwd: Path) -> list[Path]:
     written: list[tuple[int, Path]] = []
     for path in sessions_folder(cwd).glob("*.jsonl"):
         try:
-            written.append((path.stat().st_mtime_ns, path))
+            status = path.stat()
         except FileNotFoundError:
             continue  # deleted while we look
+        if status.st_size:  # what a power cut may leave of a new one
+            written.append((status.st_mtime_ns, path))
     return [path for _, path in sorted(written, reverse=True)]
 
 
