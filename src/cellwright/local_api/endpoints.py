@@ -205,6 +205,8 @@ class Endpoints:
             return False
         self.log.update(work.record, status=200)
         if not streams:
+            for gate in turn.gates:
+                await gate.passage()
             body = json.dumps(stream.message(), ensure_ascii=False).encode()
             return await answer_whole(fault, work.answer, work.headers, work.request_id, body)
         aws = work.route.platform == "bedrock"

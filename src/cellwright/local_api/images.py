@@ -103,8 +103,8 @@ def measured(block: Mapping[str, Any], path: str) -> Picture:
         raise ApiRejection(f"{field}.data: Could not process image")
     if found != source["media_type"]:
         raise ApiRejection(
-            f"{field}: The image was specified using the {source['media_type']} media type, but the image appears to be "
-            f"a {found} image"
+            f"{field}: The image was specified using the {source['media_type']} media type, but the image appears to "
+            f"be a {found} image"
         )
     return Picture(path, *_size(found, data))
 

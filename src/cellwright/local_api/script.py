@@ -88,6 +88,10 @@ class Turn:
     def fault(self) -> Fault | None:
         return next((part for part in self.parts if isinstance(part, Fault)), None)
 
+    @property
+    def gates(self) -> list[Gate]:
+        return [part.gate for part in self.parts if isinstance(part, Hold)]
+
     def matches(self, last_user_text: str) -> bool:
         if self.when is None:
             return True

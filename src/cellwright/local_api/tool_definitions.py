@@ -65,8 +65,7 @@ def _check_custom(tool: Mapping[str, Any], path: str) -> None:
 @lru_cache(maxsize=1024)
 def _is_valid_schema(encoded: str) -> bool:
     # jsonschema takes 60 ms to import, and a server without tools never needs it
-    from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
-    from jsonschema.exceptions import SchemaError
+    from jsonschema import Draft202012Validator, SchemaError  # type: ignore[import-untyped]
 
     try:
         Draft202012Validator.check_schema(json.loads(encoded))
