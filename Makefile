@@ -51,7 +51,39 @@ fix: $(VENV)/.test  ## what the linters can mend
 bench: $(VENV)/.test build  ## speed against a floor and the bare SDK, as ratios; writes docs/performance.md
 	$(BIN)/python -m benchmarks
 
-build: src/cellwright/kernel/widgets/static/.built  ## the widget's bundle and the JupyterLab extension
+# ---- what the targets above stand on ----
+
+WIDGET = src/cellwright/kernel/widgets/static/transcript.js
+EXTENSION = src/cellwright/labextension/package.json
+
+build: $(WIDGET) $(EXTENSION)  ## the widget's bundle and the JupyterLab extension
+
+$(VENV)/bin/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install -q --upgrade pip
+
+labextension/node_modules/.installed: labextension/package.json labextension/package-lock.json
+	$(NPM) ci --no-audit --no-fund --loglevel=error
+	@touch $@
+
+$(WIDGET): labextension/node_modules/.installed $(LAB_SOURCES)
+	$(NPM) run --silent build:widget
+
+$(EXTENSION): $(WIDGET)
+	$(NPM) run --silent build:labextension
+	@touch $@
+
+# editable, so that what you change is what runs; the extension is linked into the environment
+$(VENV)/.run: $(VENV)/bin/python pyproject.toml $(WIDGET) $(EXTENSION)
+	$(BIN)/pip install -q -e ".[lab]"
+	mkdir -p $(VENV)/share/jupyter/labextensions
+	ln -sfn "$(CURDIR)/src/cellwright/labextension" $(VENV)/share/jupyter/labextensions/cellwright
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.run
+	$(BIN)/pip install -q -e ".[test]"
+	@touch $@
 
 clean:  ## everything that was made
 	rm -rf $(VENV) labextension/node_modules labextension/lib src/cellwright/labextension src/cellwright/kernel/widgets/static

@@ -1,0 +1,125 @@
+"""What holds for the whole house: what is public, what imports cost, how big rooms may grow, that documents are true."""
+
+import ast
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import cellwright
+
+ROOT = Path(__file__).parents[1]
+SOURCES = sorted((ROOT / "src" / "cellwright").rglob("*.py"))
+BROWSER_SOURCES = sorted((ROOT / "labextension" / "src").rglob("*.ts"))
+
+
+def python(code: str) -> str:
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    return run.stdout.strip()
+
+
+def test_the_public_names_are_these():
+    assert cellwright.__all__ == [
+        "Agent",
+        "Allow",
+        "CellwrightError",
+        "Decision",
+        "Deny",
+        "ErrorCode",
+        "PermissionPolicy",
+        "Result",
+        "RunError",
+        "Session",
+        "Tool",
+        "ToolContext",
+        "ToolError",
+        "ToolLimits",
+        "ToolResult",
+        "ToolUse",
+        "__version__",
+        "ask",
+        "connect",
+        "stream",
+        "tool",
+    ]
+    for name in cellwright.__all__:
+        assert getattr(cellwright, name) is not None
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="nonsense"):
+        _ = cellwright.nonsense
+
+
+def test_importing_it_imports_nothing_heavy():
+    heavy = ["anthropic", "httpx2", "mcp", "IPython", "nbformat", "ipywidgets", "pydantic", "jsonschema", "rich"]
+    loaded = python(f"import cellwright, sys; print([name for name in {heavy} if name in sys.modules])")
+    assert loaded == "[]"
+
+
+def test_asking_needs_no_sdk():
+    assert python("import cellwright, sys; cellwright.ask; cellwright.connect; print('anthropic' in sys.modules)") == "False"
+
+
+def lines_of(path: Path) -> int:
+    return len(path.read_text("utf-8").splitlines())
+
+
+@pytest.mark.parametrize("path", [*SOURCES, *BROWSER_SOURCES], ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_module_fits_in_the_head(path):
+    assert lines_of(path) <= 400
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_names_say_what_things_are(path):
+    vague = re.compile(r"(Manager|Service|Helper|Handler|Utils?|Processor)$")
+    names = [node.name for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.ClassDef)]
+    assert [name for name in names if vague.search(name)] == []
+    assert path.stem not in ("utils", "helpers", "common", "misc")
+
+
+def test_the_inits_of_rooms_are_empty():
+    rooms = [path for path in SOURCES if path.name == "__init__.py" and path.parent != ROOT / "src" / "cellwright"]
+    assert [str(path) for path in rooms if path.read_text("utf-8").strip()] == []
+
+
+def test_the_repository_speaks_of_the_product_alone():
+    tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False).stdout.split("\n")
+    if not any(tracked):
+        pytest.skip("not a git checkout")
+    machine = re.compile("|".join([r"/" + "work/", "registry" + r"\.npm", "files" + r"\.pythonhosted", "/" + "tmp/team"]))
+    found = []
+    for name in filter(None, tracked):
+        path = ROOT / name
+        if path.suffix in (".png", ".gz") or not path.is_file():
+            continue
+        if machine.search(path.read_text("utf-8", "replace")):
+            found.append(name)
+    assert found == []
+
+
+def test_every_option_named_in_the_readme_exists():
+    from cellwright.cli import parser
+    from cellwright.kernel.magic_line import OPTIONS
+
+    known = {option for action in parser()._actions for option in action.option_strings} | {f"--{name}" for name in OPTIONS}
+    named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", (ROOT / "README.md").read_text("utf-8")))
+    assert named - known - {"--lab"} == set()
+
+
+def test_python_in_the_readme_compiles():
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
+    assert blocks
+    for block in blocks:
+        compile(block, "README.md", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+
+
+def test_the_version_is_said_once():
+    package = json.loads((ROOT / "labextension" / "package.json").read_text("utf-8"))
+    pyproject = (ROOT / "pyproject.toml").read_text("utf-8")
+    assert package["version"] == cellwright.__version__
+    assert f'version = "{cellwright.__version__}"' in pyproject
