@@ -201,10 +201,9 @@ def test_headers_and_addresses_that_make_no_sense_are_said_at_once():
         KeyTransport(token="k", base_url="api.anthropic.com")
 
 
-def test_a_refused_profile_token_is_read_anew(line, way, own_place):
+@pytest.mark.parametrize("way", ["profile"], indirect=True)
+def test_a_refused_profile_token_is_read_anew(line, own_place):
     """Signed in again while the kernel runs: the SDK holds the old token until it is refused."""
-    if way != "profile":
-        pytest.skip("the other ways have no token that is renewed")
     playing = line([say("a"), say("b")])
     file = own_place / ".config" / "anthropic" / "credentials" / "default.json"
     good = file.read_text()

@@ -1,0 +1,184 @@
+"""The API's events become one message, as the API wants it back."""
+
+import json
+from typing import Any
+
+import pytest
+
+from cellwright.agent.message_builder import MessageBuilder
+from cellwright.events import TextDelta, ToolInputDelta, TurnEnd
+
+
+def start(index: int, block: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "content_block_start", "index": index, "content_block": block}
+
+
+def delta(index: int, **delta: Any) -> dict[str, Any]:
+    return {"type": "content_block_delta", "index": index, "delta": delta}
+
+
+def message_start(**message: Any) -> dict[str, Any]:
+    return {"type": "message_start", "message": {"id": "msg_1", "model": "claude-opus-5-5", **message}}
+
+
+def message_end(stop_reason: str | None = "end_turn", **usage: Any) -> list[dict[str, Any]]:
+    return [
+        {"type": "message_delta", "delta": {"stop_reason": stop_reason}, "usage": usage},
+        {"type": "message_stop"},
+    ]
+
+
+def built(*events: dict[str, Any]) -> tuple[TurnEnd, list[Any]]:
+    builder = MessageBuilder("claude-opus-5-5")
+    shown = [builder.add(json.dumps(event).encode()) for event in [message_start(), *events, *message_end()]]
+    assert builder.is_complete
+    return builder.turn_end("req_1"), [event for event in shown if event is not None]
+
+
+def content(*events: dict[str, Any]) -> list[dict[str, Any]]:
+    return built(*events)[0].message["content"]
+
+
+def test_text_with_citations():
+    citations = [{"type": "char_location", "cited_text": text} for text in "ab"]
+    assert content(
+        start(0, {"type": "text", "text": "", "citations": None}),
+        delta(0, type="text_delta", text="one "),
+        delta(0, type="citations_delta", citation=citations[0]),
+        delta(0, type="text_delta", text="two"),
+        delta(0, type="citations_delta", citation=citations[1]),
+    ) == [{"type": "text", "text": "one two", "citations": citations}]
+
+
+def test_thinking_and_its_signature():
+    assert content(
+        start(0, {"type": "thinking", "thinking": "", "signature": ""}),
+        delta(0, type="thinking_delta", thinking="a"),
+        delta(0, type="thinking_delta", thinking="b"),
+        delta(0, type="signature_delta", signature="sig"),
+        start(1, {"type": "redacted_thinking", "data": "xyz"}),
+        start(2, {"type": "thinking", "thinking": "", "signature": "omitted"}),
+    ) == [
+        {"type": "thinking", "thinking": "ab", "signature": "sig"},
+        {"type": "redacted_thinking", "data": "xyz"},
+        {"type": "thinking", "thinking": "", "signature": "omitted"},
+    ]
+
+
+def test_blocks_of_the_server_s_own_tools():
+    result = {"type": "web_search_tool_result", "tool_use_id": "srv", "content": [{"type": "web_search_result"}]}
+    end, shown = built(
+        start(0, {"type": "server_tool_use", "id": "srv", "name": "web_search", "input": {}}),
+        delta(0, type="input_json_delta", partial_json='{"query":'),
+        delta(0, type="input_json_delta", partial_json=' "x"}'),
+        start(1, result),
+    )
+    call = {"type": "server_tool_use", "id": "srv", "name": "web_search", "input": {"query": "x"}}
+    assert end.message["content"] == [call, result]
+    assert shown == [], "no card for a call that is not ours to run"
+
+
+def test_what_is_not_known_is_kept():
+    assert content(
+        start(0, {"type": "compaction", "content": None}),
+        delta(0, type="compaction_delta", content="summary", encrypted_content="e"),
+        start(1, {"type": "hologram", "beams": [1]}),
+    ) == [
+        {"type": "compaction", "content": "summary", "encrypted_content": "e"},
+        {"type": "hologram", "beams": [1]},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("pieces", "expected"),
+    [
+        ([], {}),
+        ([""], {}),
+        (["{}"], {}),
+        (['{"a": ', "[1, 2.5, null]}"], {"a": [1, 2.5, None]}),
+        (['{"a": 1'], {"INVALID_JSON": '{"a": 1'}),
+        (["[1]"], {"INVALID_JSON": "[1]"}),
+        (['"text"'], {"INVALID_JSON": '"text"'}),
+        (['{"a": NaN}'], {"INVALID_JSON": '{"a": NaN}'}),
+        (['{"a": 1e999}'], {"INVALID_JSON": '{"a": 1e999}'}),
+        (['{"a": "\\ud83c\\udf89 \\ud83c"}'], {"a": "🎉 \ufffd"}),
+        (["[" * 100_000], {"INVALID_JSON": "[" * 100_000}),
+    ],
+)
+def test_tool_input(pieces, expected):
+    block = {"type": "tool_use", "id": "t", "name": "Read", "input": {}}
+    [call] = content(start(0, block), *(delta(0, type="input_json_delta", partial_json=piece) for piece in pieces))
+    assert call == {**block, "input": expected}
+    json.dumps(call, ensure_ascii=False).encode()
+
+
+def test_the_first_delta_of_a_call_names_it():
+    _, shown = built(
+        start(0, {"type": "tool_use", "id": "t", "name": "Read", "input": {}}),
+        delta(0, type="input_json_delta", partial_json=""),
+        delta(0, type="input_json_delta", partial_json="{}"),
+    )
+    assert shown == [ToolInputDelta("t", "Read", "", 0), ToolInputDelta("t", "Read", "{}", 0)]
+
+
+@pytest.mark.parametrize("text", ["", " \n"])
+def test_text_without_words_is_not_sent_back(text):
+    assert content(start(0, {"type": "text", "text": text})) == []
+
+
+def test_half_a_character_is_whole_in_the_message():
+    """The two halves of an emoji can be escaped and come in two deltas; neither may reach a view as it is."""
+    end, shown = built(
+        start(0, {"type": "text", "text": ""}),
+        delta(0, type="text_delta", text="\ud83c"),
+        delta(0, type="text_delta", text="\udf89"),
+    )
+    assert end.message["content"] == [{"type": "text", "text": "🎉"}]
+    assert shown == [TextDelta("\ufffd"), TextDelta("\ufffd")]
+
+
+def test_text_that_stands_in_the_start_of_its_block_is_shown():
+    end, shown = built(start(0, {"type": "text", "text": "a"}), delta(0, type="text_delta", text="b"))
+    assert shown == [TextDelta("a"), TextDelta("b")]
+    assert end.message["content"] == [{"type": "text", "text": "ab"}]
+
+
+def test_usage_is_the_start_s_and_then_the_newest():
+    builder = MessageBuilder("claude-opus-5-5")
+    begin = {"input_tokens": 10, "output_tokens": 1, "cache_creation": {"ephemeral_1h_input_tokens": 4}}
+    for event in [message_start(usage=begin), *message_end(output_tokens=9, input_tokens=None)]:
+        builder.add(json.dumps(event).encode())
+    assert builder.turn_end("").usage == {**begin, "output_tokens": 9}
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"{",
+        b"\xff\xfe",
+        b"[]",
+        b'"text"',
+        b"{}",
+        b'{"type":"content_block_delta","index":7,"delta":{"type":"text_delta","text":"x"}}',
+        b'{"type":"content_block_start","index":0}',
+    ],
+)
+def test_what_the_api_never_sends_is_an_error(data):
+    with pytest.raises((ValueError, KeyError, TypeError, AttributeError)):
+        MessageBuilder("m").add(data)
+
+
+def test_without_a_stop_reason_a_message_is_not_complete():
+    builder = MessageBuilder("m")
+    for event in [message_start(), *message_end(stop_reason=None)]:
+        builder.add(json.dumps(event).encode())
+    assert not builder.is_complete
+
+
+def test_the_model_that_answered_is_the_one_that_is_paid_for():
+    builder = MessageBuilder("some-alias")
+    usage = {"input_tokens": 1_000_000, "output_tokens": 0}
+    for event in [message_start(model="claude-haiku-4-5-20251001", usage=usage), *message_end()]:
+        builder.add(json.dumps(event).encode())
+    end = builder.turn_end("req")
+    assert (end.model, end.cost_usd, end.request_id) == ("claude-haiku-4-5-20251001", 1.0, "req")
