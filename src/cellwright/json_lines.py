@@ -1,0 +1,196 @@
+"""A run as JSON lines: `{"type", "timestamp", "data"}`, one for each thing that happened, for programs to read.
+
+Six types carry most of it (`tool_execution_start`, `tool_progress`, `tool_completion`, `claude_response_chunk`,
+`session_complete`, `error`); further ones carry what these cannot (`thinking_chunk`, `permission_request`,
+`permission_decision`, `retry`, `notice`). A reader ignores types and fields that it does not know.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, assert_never
+
+from cellwright.events import (
+    Answered,
+    Asked,
+    Event,
+    Notice,
+    Retrying,
+    RunEnd,
+    TextDelta,
+    ThinkingDelta,
+    ToolEnd,
+    ToolInputDelta,
+    ToolProgress,
+    ToolStart,
+    TurnEnd,
+    UserPrompt,
+)
+
+Line = dict[str, Any]
+
+TOKEN_COUNTS = ("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+
+
+class JsonLines:
+    """Turns the events of one run into lines. It holds what counts over the run: the chunks of the answer."""
+
+    def __init__(self) -> None:
+        self._next_chunk = 0
+        self._first_chunk_of_message: int | None = None
+
+    def lines(self, event: Event) -> list[Line]:
+        """The lines that `event` comes to: mostly one, sometimes none."""
+        at = datetime.datetime.fromtimestamp(event.at, datetime.UTC)
+        timestamp = at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        return [{"type": kind, "timestamp": timestamp, "data": data} for kind, data in self._data(event)]
+
+    def _data(self, event: Event) -> Iterator[tuple[str, Line]]:  # noqa: C901  one arm for each event
+        match event:
+            case UserPrompt() | ToolInputDelta():
+                pass  # the reader wrote the one, and gets the other whole with `tool_execution_start`
+            case TextDelta():
+                yield "claude_response_chunk", self._chunk(event.text)
+            case ThinkingDelta():
+                yield "thinking_chunk", {"chunk": event.text}
+            case ToolStart():
+                yield "tool_execution_start", _tool_start(event)
+            case ToolProgress():
+                yield "tool_progress", _tool_progress(event)
+            case ToolEnd():
+                yield "tool_completion", _tool_end(event)
+            case Asked():
+                yield "permission_request", _asked(event)
+            case Answered():
+                yield "permission_decision", _answered(event)
+            case TurnEnd():
+                if self._first_chunk_of_message is not None:
+                    # its own chunk: to mark the last one with text, each would have to wait for the next
+                    yield "claude_response_chunk", self._chunk("", is_final=True)
+                    self._first_chunk_of_message = None
+            case Retrying():
+                yield "retry", self._retry(event)
+            case Notice():
+                yield "notice", {"level": event.level, "message": event.message}
+            case RunEnd():
+                if event.error is not None:
+                    yield "error", _error(event.error)
+                yield "session_complete", _run_end(event)
+            case _:
+                assert_never(event)
+
+    def _chunk(self, text: str, *, is_final: bool = False) -> Line:
+        index = self._next_chunk
+        self._next_chunk += 1
+        if self._first_chunk_of_message is None:
+            self._first_chunk_of_message = index
+        return {"chunk": text, "chunk_index": index, "is_final": is_final}
+
+    def _retry(self, event: Retrying) -> Line:
+        void_from = self._first_chunk_of_message
+        self._first_chunk_of_message = None
+        return {
+            "attempt": event.attempt,
+            "max_attempts": event.max_attempts,
+            "wait_seconds": event.wait_seconds,
+            "error_code": event.code,
+            "error_message": event.message,
+            "void_from_chunk_index": void_from,
+        }
+
+
+def whole_run(lines: Sequence[Line]) -> Line:
+    """The lines of a run that ended as one object, for the format `json`."""
+    end = lines[-1]["data"]
+    return {"events": list(lines), "final_response": end["final_response"], "metadata": end["metadata"]}
+
+
+def _tool_start(event: ToolStart) -> Line:
+    return {
+        "tool_calls": [
+            {"id": call.id, "tool_name": call.name, "parameters": call.tool_use["input"]} for call in event.calls
+        ],
+        "parallel_execution": event.parallel,
+        "estimated_duration_seconds": None,
+    }
+
+
+def _tool_progress(event: ToolProgress) -> Line:
+    kinds = ", ".join(event.output or ())
+    data = {
+        "tool_call_id": event.tool_use_id,
+        "status": "running",
+        "message": event.message or event.text or (kinds and f"displayed {kinds}"),
+    }
+    return data if event.fraction is None else {**data, "progress_percentage": round(event.fraction * 100, 1)}
+
+
+def _tool_end(event: ToolEnd) -> Line:
+    data = {
+        "tool_call_id": event.tool_use_id,
+        "status": event.status,
+        "execution_time_ms": round(event.duration_ms, 1),
+        "result": event.content,
+    }
+    return data if event.error is None else {**data, "error": dict(event.error)}
+
+
+def _asked(event: Asked) -> Line:
+    return {
+        "question_id": event.question_id,
+        "tool_call_id": event.tool_use["id"],
+        "tool_name": event.tool_use["name"],
+        "parameters": event.tool_use["input"],
+        "title": event.preview.title,
+        "detail": event.preview.detail,
+        "warning": event.preview.warning,
+        "reason": event.reason,
+        "suggestions": [
+            {"rule": suggestion.rule, "scope": suggestion.scope, "label": suggestion.label}
+            for suggestion in event.suggestions
+        ],
+    }
+
+
+def _answered(event: Answered) -> Line:
+    data = {
+        "question_id": event.question_id,
+        "tool_call_id": event.tool_use_id,
+        "behavior": event.behavior,
+        "by": event.by,
+        "scope": event.scope,
+        "reason": event.reason,
+        "rule": event.rule,
+        "edited": event.edited,
+    }
+    return data if event.updated_input is None else {**data, "updated_parameters": dict(event.updated_input)}
+
+
+def _error(error: Mapping[str, Any]) -> Line:
+    data = {
+        "error_code": error["code"],
+        "error_message": error["message"],
+        "error_details": error["details"],
+        "recoverable": error["recoverable"],
+    }
+    tool_call_id = error["details"].get("tool_use_id")
+    return data if tool_call_id is None else {**data, "tool_call_id": tool_call_id}
+
+
+def _run_end(event: RunEnd) -> Line:
+    return {
+        "final_response": event.text,
+        "metadata": {
+            "session_id": event.session_id,
+            "stop_reason": event.stop_reason,
+            "total_execution_time_ms": round(event.duration_ms, 1),
+            "tools_executed": event.tools_succeeded + event.tools_failed,
+            "tools_successful": event.tools_succeeded,
+            "tools_failed": event.tools_failed,
+            "total_api_calls": event.requests,
+            "total_tokens_used": sum(event.usage.get(name) or 0 for name in TOKEN_COUNTS),
+            "cost_usd": event.cost_usd,
+            "parallel_batches": event.parallel_batches,
+        },
+    }
