@@ -60,7 +60,7 @@ def _glob_tool(cwd: Path) -> Tool:
             lines.append(f"[Stopped early: there may be more than these {len(found):,} files. Narrow the search.]")
         elif len(found) > len(paths):
             lines.append(f"[The {len(paths)} newest of {len(found):,} files. Narrow the pattern or path for others.]")
-        return "\n".join(lines) or f"No file matches {tool_input['pattern']} in {shown_path(cwd, place.folder)}."
+        return "\n".join(lines) or f"No file matches {tool_input['pattern']}{_in(cwd, tool_input)}."
 
     return Tool(
         name="Glob",

