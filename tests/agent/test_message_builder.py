@@ -159,6 +159,7 @@ def test_usage_is_the_start_s_and_then_the_newest():
         b"[]",
         b'"text"',
         b"{}",
+        b'{"type":"ping"} {}',
         b'{"type":"content_block_delta","index":7,"delta":{"type":"text_delta","text":"x"}}',
         b'{"type":"content_block_start","index":0}',
     ],

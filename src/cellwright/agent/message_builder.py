@@ -17,7 +17,7 @@ from cellwright.events import TextDelta, ThinkingDelta, ToolInputDelta, TurnEnd
 
 Delta = TextDelta | ThinkingDelta | ToolInputDelta
 
-_loads = json.JSONDecoder().decode
+_decode = json.JSONDecoder().raw_decode
 
 
 class MessageBuilder:
@@ -36,16 +36,19 @@ class MessageBuilder:
 
         Raises ValueError, KeyError, TypeError or AttributeError when the data is not what the API sends.
         """
-        event = _loads(data.decode())
+        text = data.decode().strip()
+        event, end = _decode(text)
+        if end != len(text):
+            raise ValueError(f"{text[end:]!r} after the JSON")
         kind = event["type"]
         if kind == "content_block_delta":
             index, delta = event["index"], event["delta"]
             block = self._blocks[index]
             if delta["type"] == "text_delta":
-                text = delta["text"]
-                block.text.append(text)
+                more = delta["text"]
+                block.text.append(more)
                 # a character outside the BMP can be escaped as two halves, and those come in two deltas
-                return TextDelta(text if b"\\u" not in data else _without_halves(text), index)
+                return TextDelta(more if b"\\u" not in data else _without_halves(more), index)
             return block.add(delta, index)
         if kind == "content_block_start":
             block = self._blocks[event["index"]] = _Block(event["content_block"])
