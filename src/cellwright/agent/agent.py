@@ -216,11 +216,12 @@ class _Run:
         if not self.session.context_tokens:
             input_tokens += len(self.session.tools) // 3
         fixed = worst_case_usd(self.agent.model, input_tokens, 0)
-        per_token = worst_case_usd(self.agent.model, 0, 1)
-        if fixed is None or per_token is None or self.cost_usd is None:
+        with_a_token = worst_case_usd(self.agent.model, input_tokens, 1)
+        if fixed is None or with_a_token is None or self.cost_usd is None:
             message = f"The price of {self.agent.model} is not known, so a budget cannot be kept. Leave the budget out."
             raise CellwrightError(ErrorCode.CONFIG_INVALID, message)
-        tokens = int((budget - self.cost_usd - fixed) / per_token)
+        # not the price of a token alone: a long prompt can make the output dearer too
+        tokens = int((budget - self.cost_usd - fixed) / (with_a_token - fixed))
         if tokens < SMALLEST_ANSWER:
             raise _Stop("budget", _budget_spent(budget, self.cost_usd))
         return min(tokens, self.max_tokens)

@@ -155,8 +155,11 @@ class KeyTransport:
             yield reply
 
     def _build_client(self) -> httpx2.AsyncClient:
+        import anyio
         import httpx2  # 60 ms
 
+        # anyio imports its asyncio part at first use: 25 ms that the loop would stand still for
+        asyncio.run(anyio.sleep(0))
         return httpx2.AsyncClient(
             headers=self._headers,
             verify=_tls_context() if self._needs_tls() else False,
