@@ -241,3 +241,10 @@ def test_the_sdk_gets_over_faults_by_its_own_retries(client):
     with anthropic.Anthropic(base_url=api.server.url, api_key=api.server.api_key, max_retries=3) as sdk:
         assert sdk.messages.create(**api.body()).content[0].text == "fine"
     assert len(api.server.requests) == 4
+
+
+def test_a_fault_after_more_events_than_there_are_happens_at_the_end(client):
+    seen: list[str] = []
+    with pytest.raises(httpx2.NetworkError):
+        stream_lines(client([turn(say("x"), fault("cut", after=99))]), seen)
+    assert event_names(seen)[-1] == "message_stop"

@@ -86,7 +86,7 @@ def test_a_refused_request_uses_no_turn(client):
 def test_requests_are_recorded(client):
     api = client([say("one")])
     api.post(api.body(system="Be brief"), **{"X-Extra": "Yes"})
-    (request,) = api.server.requests
+    (request,) = api.server.wait_for_finished(1)
     assert (request.method, request.path, request.action, request.status) == ("POST", "/v1/messages", "messages", 200)
     assert request.body["system"] == "Be brief"
     assert b'"system": "Be brief"' in request.raw

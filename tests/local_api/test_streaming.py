@@ -81,6 +81,11 @@ def test_tool_input_can_be_scripted_piece_by_piece(client):
     assert events[-2]["delta"]["stop_reason"] == "max_tokens"
 
 
+def test_scripted_pieces_that_are_json_are_the_input_of_a_whole_answer(client):
+    api = client([use_json("Write", '{"a"', ": 1}"), use_json("Write", '{"a"')])
+    assert [api.post().json()["content"][0]["input"] for _ in range(2)] == [{"a": 1}, {}]
+
+
 def test_text_is_cut_every_delta_chars(client):
     api = client([turn(say("abcdefgh"), delta_chars=3), say("abcdefgh")], delta_chars=5)
     assert pieces(api.events(), "text_delta", "text") == ["abc", "def", "gh"]
@@ -244,7 +249,7 @@ def test_a_gate_outlives_its_server(messages_server):
 def test_a_slow_turn_takes_its_time(client, script):
     api = client([script], delta_chars=1)
     assert pieces(api.events(), "text_delta", "text") == ["a", "b", "c"]
-    request = api.server.requests[0]
+    (request,) = api.server.wait_for_finished(1)
     assert request.finished_at - request.received_at >= 0.06
 
 

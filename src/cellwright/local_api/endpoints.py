@@ -17,13 +17,13 @@ from cellwright.local_api.faults import answer_whole, comes_before_head, strike_
 from cellwright.local_api.http_connection import Answer, HttpRequest
 from cellwright.local_api.invariants import check_request
 from cellwright.local_api.memory import Memory
-from cellwright.local_api.message_stream import DEFAULT_DELTA_CHARS, MessageStream, Reply
+from cellwright.local_api.message_stream import MessageStream, Reply
 from cellwright.local_api.models import MODELS, ServedModel, model_info, model_list, served_model
 from cellwright.local_api.playback import Playback, sse_frame
 from cellwright.local_api.prefix import CHARS_PER_TOKEN, Prefix
 from cellwright.local_api.recorded import RecordedRequest, RequestLog, last_user_text
 from cellwright.local_api.routes import Route, betas_of, check_credentials, check_version, route
-from cellwright.local_api.script import Script, Turn
+from cellwright.local_api.script import DEFAULT_DELTA_CHARS, Script, Turn
 from cellwright.local_api.thinking_binding import signer
 from cellwright.local_api.thinking_rules import thinking_display
 from cellwright.local_api.usage import input_usage
@@ -59,7 +59,6 @@ class Endpoints:
     seconds_between_deltas: float = 0.0
     memory: Memory = field(default_factory=Memory)
     in_flight: dict[int, RecordedRequest] = field(default_factory=dict)
-    exhausted: bool = False
     served: int = 0
 
     async def answer(self, request: HttpRequest, answer: Answer) -> None:
@@ -172,7 +171,6 @@ class Endpoints:
         except Exception as error:  # a script is the test's own code: its failure is shown as the answer
             raise ApiRejection(f"the script raised {error!r}", status=500) from error
         if turn is None:
-            self.exhausted = True
             raise ApiRejection(f"script exhausted: no turn is left for {last_user_text(body)[:200]!r}")
         return turn
 
@@ -250,7 +248,7 @@ def parsed(raw: bytes) -> Any:
     """The JSON in a body; None where it is none by the API's rules (NaN, lone surrogates)."""
     try:
         value = json.loads(raw, parse_constant=_no_constant)
-        if b"\\ud" in raw.lower():
+        if b"\\ud" in raw or b"\\uD" in raw:
             json.dumps(value, ensure_ascii=False).encode()
     except ValueError:
         return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import socket
 import struct
 import time
@@ -147,7 +148,8 @@ class HttpConnection:
     def reset(self) -> None:
         """Break the connection with a TCP RST, as a machine that dies does."""
         raw: socket.socket = self._writer.get_extra_info("socket")
-        raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        linger = struct.pack("hh" if os.name == "nt" else "ii", 1, 0)
+        raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
         self._writer.transport.abort()
 
     def close(self) -> None:

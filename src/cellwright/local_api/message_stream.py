@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from cellwright.local_api.script import Fault, Hold, Say, Slow, Think, Turn, Use
+from cellwright.local_api.script import DEFAULT_DELTA_CHARS, Fault, Hold, Say, Slow, Think, Turn, Use
 
-DEFAULT_DELTA_CHARS = 20
 BROKEN_OFF = Say("This answer breaks off")
 
 
@@ -64,6 +63,15 @@ def pieces_of_json(source: str, size: int) -> Iterator[str]:
             end = backslash + 1
         yield source[start:end]
         start = end
+
+
+def parsed_input(source: str) -> dict[str, Any]:
+    """The input that a call's JSON amounts to; none while it is no whole object."""
+    try:
+        value = json.loads(source)
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
 
 
 def estimated_tokens(text: str) -> int:
@@ -172,7 +180,7 @@ class MessageStream:
         # a call without input is streamed as the one empty delta
         for piece in pieces if source != "{}" else ():
             yield self._delta({"type": "input_json_delta", "partial_json": piece})
-        self.content[-1]["input"] = dict(part.input)
+        self.content[-1]["input"] = parsed_input(source)
         self.output_tokens += estimated_tokens(part.name + source)
 
     def _tool_use_id(self) -> str:

@@ -6,13 +6,13 @@ import asyncio
 import threading
 from concurrent.futures import Future
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
-from cellwright.local_api.endpoints import Endpoints
-from cellwright.local_api.http_connection import HttpConnection
-from cellwright.local_api.message_stream import DEFAULT_DELTA_CHARS
 from cellwright.local_api.recorded import RecordedRequest, RequestLog
-from cellwright.local_api.script import Part, Script, ScriptSource, Turn
+from cellwright.local_api.script import DEFAULT_DELTA_CHARS, Part, Script, ScriptSource, Turn
+
+if TYPE_CHECKING:
+    from cellwright.local_api.endpoints import Endpoints
 
 DEFAULT_API_KEY = "sk-ant-local-0000"
 WAIT_SECONDS = 10.0
@@ -35,16 +35,11 @@ class MessagesServer:
         seconds_between_deltas: float = 0.0,
     ) -> None:
         self.api_key = api_key
+        self.validate = validate
+        self.delta_chars = delta_chars
+        self.seconds_between_deltas = seconds_between_deltas
         self._log = RequestLog()
         self._script = Script(script)
-        self._endpoints = Endpoints(
-            script=self._script,
-            log=self._log,
-            api_key=api_key,
-            validate=validate,
-            delta_chars=delta_chars,
-            seconds_between_deltas=seconds_between_deltas,
-        )
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._connections: set[asyncio.Task[None]] = set()
@@ -53,6 +48,8 @@ class MessagesServer:
     @property
     def url(self) -> str:
         """The base URL, as `ANTHROPIC_BASE_URL` and the SDK's `base_url` take it."""
+        if not self._port:
+            raise RuntimeError("the server has no address before it is started: use `with MessagesServer(...)`")
         return f"http://127.0.0.1:{self._port}"
 
     @property
@@ -73,7 +70,7 @@ class MessagesServer:
     @property
     def exhausted(self) -> bool:
         """Whether a request came for which no turn was left."""
-        return self._endpoints.exhausted
+        return self._script.exhausted
 
     @property
     def remaining_turns(self) -> int:
@@ -98,10 +95,21 @@ class MessagesServer:
 
     def start(self) -> Self:
         """Start listening; returns when connections are accepted."""
+        # the API's rules are imported when a server runs, so that `import cellwright.testing` stays light
+        from cellwright.local_api.endpoints import Endpoints
+
+        endpoints = Endpoints(
+            script=self._script,
+            log=self._log,
+            api_key=self.api_key,
+            validate=self.validate,
+            delta_chars=self.delta_chars,
+            seconds_between_deltas=self.seconds_between_deltas,
+        )
         started: Future[int] = Future()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(
-            target=self._run, args=(self._loop, started), name="cellwright-messages-server", daemon=True
+            target=self._run, args=(self._loop, endpoints, started), name="cellwright-messages-server", daemon=True
         )
         self._thread.start()
         self._port = started.result()
@@ -124,10 +132,19 @@ class MessagesServer:
     ) -> None:
         self.stop()
 
-    def _run(self, loop: asyncio.AbstractEventLoop, started: Future[int]) -> None:
+    def _run(self, loop: asyncio.AbstractEventLoop, endpoints: Endpoints, started: Future[int]) -> None:
         asyncio.set_event_loop(loop)
+
+        from cellwright.local_api.http_connection import HttpConnection  # lazy as in `start`
+
+        def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            connection = HttpConnection(reader, writer, endpoints.answer, endpoints.client_gone)
+            task = loop.create_task(connection.serve())
+            self._connections.add(task)
+            task.add_done_callback(self._connections.discard)
+
         try:
-            server = loop.run_until_complete(asyncio.start_server(self._connected, "127.0.0.1", 0))
+            server = loop.run_until_complete(asyncio.start_server(connected, "127.0.0.1", 0))
         except OSError as error:
             started.set_exception(error)
             return
@@ -138,12 +155,6 @@ class MessagesServer:
             server.close()
             loop.run_until_complete(loop.shutdown_asyncgens())
             loop.close()
-
-    def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        connection = HttpConnection(reader, writer, self._endpoints.answer, self._endpoints.client_gone)
-        task = asyncio.get_running_loop().create_task(connection.serve())
-        self._connections.add(task)
-        task.add_done_callback(self._connections.discard)
 
     async def _disconnect_all(self) -> None:
         tasks = list(self._connections)

@@ -53,6 +53,9 @@ class Playback:
                     self.pause = seconds
                 case StreamEvent():
                     await self._event(step)
+        if self.turn.fault is not None:
+            await self._strike(self.turn.fault)
+            return False
         await self._flush()
         await self.answer.end()
         return True

@@ -191,6 +191,8 @@ class RecentPrefixes:
             common = _first_difference(candidate.body["messages"], body["messages"])
             if best is None or common > longest:
                 best, longest = candidate, common
+            if common == len(candidate.body["messages"]):
+                break  # the conversation only grew: no other can share much more
         return best, longest
 
     def remember(self, prefix: Prefix) -> None:

@@ -10,6 +10,8 @@ from typing import Any, Literal
 
 from cellwright.local_api.gate import Gate
 
+DEFAULT_DELTA_CHARS = 20
+
 FaultKind = Literal["status", "cut", "close", "truncated", "malformed", "error_event", "stall"]
 
 
@@ -160,7 +162,8 @@ def fault(
     "stall"        nothing is sent any more, for `seconds`, or until `gate` is opened, or until the client goes away;
                    then the connection is reset. Before the response's head, or after `after` events
 
-    Among the parts of a turn it happens at its place; `after` counts events (message_start is the first) instead.
+    Among the parts of a turn it happens at its place; `after` counts events (message_start is the first) instead, and
+    when there are fewer it happens at the end.
     """
     extra = dict(headers or {})
     if retry_after is not None:
@@ -216,12 +219,16 @@ def as_turn(item: Turn | Part) -> Turn:
 
 
 class Script:
-    """The turns that are left. Taken from by the server's thread, looked at from any."""
+    """The turns that are left. Taken from by the server's thread, looked at from any.
+
+    `exhausted`: a request came for which no turn was left.
+    """
 
     def __init__(self, source: ScriptSource) -> None:
         self._lock = threading.Lock()
         self._answer = source if callable(source) else None
         self._turns = [] if callable(source) else [as_turn(item) for item in source]
+        self.exhausted = False
 
     def take(self, body: dict[str, Any], last_user_text: Callable[[], str]) -> Turn | None:
         """The first turn left that fits the request, which is then used up; None when there is none."""
@@ -231,6 +238,7 @@ class Script:
             for position, candidate in enumerate(self._turns):
                 if candidate.when is None or candidate.matches(last_user_text()):
                     return self._turns.pop(position)
+        self.exhausted = True
         return None
 
     def add(self, *items: Turn | Part) -> None:
