@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from cellwright.permissions.rough_commands import SHELLS, WRAPPERS, RoughCommand, normal_text
 from cellwright.permissions.simple_commands import NotSimple, Word, read_words
 
-EXACT_ONLY = (WRAPPERS | {"eval", "source", "."}) - SHELLS - {"sudo", "doas"}
+EXACT_ONLY = (WRAPPERS | {"source", "."}) - SHELLS - {"sudo", "doas"}
 """Programs that run another: a wildcard behind them allows more than it says. Behind a shell or sudo it says it all."""
 _FIND_ACTIONS = ("-exec", "-ok", "-delete", "-fprint", "-fls")
 # between the words of a simple command; no word holds it, control characters are refused

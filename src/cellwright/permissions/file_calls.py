@@ -28,13 +28,19 @@ _LEAVING = re.compile(r"(?:^|/)\.\.(?:/|$)|\{[^}]*[/.]")
 def path_of(tool_name: str, tool_input: Mapping[str, Any], cwd: str) -> str:
     """The path a call is about, as it was given; the searched folder for searches; "" when there is none."""
     if field := _PATH_FIELDS.get(tool_name):
-        return str(tool_input.get(field) or "")
-    folder = str(tool_input.get("path") or cwd)
+        return text_field(tool_input, field)
+    folder = text_field(tool_input, "path") or cwd
     return os.path.join(folder, _fixed_start(tool_input)) if tool_name == "Glob" else folder
 
 
+def text_field(tool_input: Mapping[str, Any], field: str) -> str:
+    """The text in `field`; "" where there is none or something else: input may be judged before it is validated."""
+    value = tool_input.get(field)
+    return value if isinstance(value, str) else ""
+
+
 def _fixed_start(tool_input: Mapping[str, Any]) -> str:
-    parts = str(tool_input.get("pattern") or "").split("/")
+    parts = text_field(tool_input, "pattern").split("/")
     wild = next((index for index, part in enumerate(parts) if _WILD.search(part)), len(parts))
     return "/".join(parts[:wild]) or ("/" if wild and parts[0] == "" else "")
 
@@ -43,7 +49,7 @@ def _leaves_folder(tool_name: str, tool_input: Mapping[str, Any]) -> bool:
     # `*/../../x` and `{/etc,src}/*`: where the fixed start leads says nothing about the rest
     if tool_name != "Glob":
         return False
-    pattern = str(tool_input.get("pattern") or "")
+    pattern = text_field(tool_input, "pattern")
     wild = _WILD.search(pattern)
     return wild is not None and _LEAVING.search(pattern, wild.start()) is not None
 
@@ -58,7 +64,7 @@ def judge_file(book: RuleBook, tool_name: str, tool_input: Mapping[str, Any]) ->
         return Decision("deny", f"The path {shown} {problem}, so no file can be meant.")
     if rule := _first_covering(book.deny, tool_name, found):
         return denied_by(rule, f"{tool_name} of {shown}")
-    if tool_name == "Grep" and (searched := _judge_search(book, str(tool_input.get("glob") or ""), found)):
+    if tool_name == "Grep" and (searched := _judge_search(book, text_field(tool_input, "glob"), found)):
         return searched
     if book.mode == "plan" and tool_name in EDITORS:
         return denied_by_plan(tool_name)

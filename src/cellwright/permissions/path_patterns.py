@@ -81,6 +81,8 @@ def compile_pattern(pattern: str, *, source_root: str, cwd: str, restricts: bool
 
 
 def _refuse_foreign_syntax(pattern: str) -> None:
+    if "\0" in pattern:
+        raise PatternProblem("has a NUL byte")
     if pattern.startswith("!"):
         raise PatternProblem("starts with `!`; a rule cannot take back another")
     if re.search(r"\{[^/]*,[^/]*\}", pattern):

@@ -13,7 +13,7 @@ from typing import Any
 
 from cellwright.agent.approval import Decision
 from cellwright.permissions.command_calls import judge_command
-from cellwright.permissions.file_calls import judge_file
+from cellwright.permissions.file_calls import judge_file, text_field
 from cellwright.permissions.modes import Mode, parse_mode
 from cellwright.permissions.paths import folder_spellings
 from cellwright.permissions.rule_book import (
@@ -100,7 +100,7 @@ def _compiled(rules: Rules, behavior: Behavior, cwd: str) -> tuple[CompiledRule,
 
 def _judge(book: RuleBook, tool_name: str, tool_input: Mapping[str, Any], read_only: bool) -> Decision:
     if tool_name == "Bash":
-        return judge_command(book, str(tool_input.get("command") or ""))
+        return judge_command(book, text_field(tool_input, "command"))
     if tool_name in READERS | EDITORS:
         return judge_file(book, tool_name, tool_input)
     return _judge_other(book, tool_name, read_only and tool_name != "Python")
@@ -108,17 +108,17 @@ def _judge(book: RuleBook, tool_name: str, tool_input: Mapping[str, Any], read_o
 
 def _judge_other(book: RuleBook, tool_name: str, read_only: bool) -> Decision:
     if rule := first_of_every_use(book.deny, tool_name):
-        return denied_by(rule, tool_name)
+        return denied_by(rule, f"The tool {tool_name}")
     if book.mode == "plan" and not read_only:
         return denied_by_plan(tool_name)
     if rule := first_of_every_use(book.ask, tool_name):
-        return asked_by(rule, tool_name)
+        return asked_by(rule, f"The tool {tool_name}")
     if book.mode == "bypassPermissions":
         return BYPASSED
     if rule := first_of_every_use(book.allow, tool_name):
         return allowed_by(rule)
     if read_only:
-        return Decision("allow", f"{tool_name} only reads.")
+        return Decision("allow", f"The tool {tool_name} only reads.")
     if tool_name == "Python":
         return Decision("ask", "Python code in the kernel can do anything you can.")
-    return Decision("ask", f"{tool_name} may change something, and no rule allows it.")
+    return Decision("ask", f"The tool {tool_name} may change something, and no rule allows it.")

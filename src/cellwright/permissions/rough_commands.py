@@ -14,7 +14,21 @@ from cellwright.permissions.simple_commands import RESERVED_WORDS
 
 SHELLS = frozenset({"ash", "bash", "csh", "dash", "fish", "ksh", "sh", "zsh"})
 WRAPPERS = SHELLS | {
-    *("builtin", "busybox", "chroot", "chrt", "command", "coproc", "doas", "env", "exec", "flock", "gosu", "ionice"),
+    *(
+        "builtin",
+        "busybox",
+        "chroot",
+        "chrt",
+        "command",
+        "coproc",
+        "doas",
+        "env",
+        "eval",
+        "exec",
+        "flock",
+        "gosu",
+        "ionice",
+    ),
     *("nice", "nohup", "nsenter", "parallel", "proot", "runuser", "script", "setsid", "sg", "stdbuf", "strace", "su"),
     *("sudo", "systemd-run", "taskset", "time", "timeout", "unshare", "watch", "xargs"),
 }

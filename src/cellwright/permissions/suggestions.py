@@ -10,7 +10,7 @@ from typing import Any
 
 from cellwright.errors import CellwrightError
 from cellwright.events import Suggestion
-from cellwright.permissions.file_calls import path_of
+from cellwright.permissions.file_calls import path_of, text_field
 from cellwright.permissions.path_patterns import escaped
 from cellwright.permissions.paths import PathProblem, inside, places
 from cellwright.permissions.rules import EDITORS, READERS, parse_rule
@@ -32,7 +32,7 @@ def suggestions_for(
 ) -> list[Suggestion]:
     """Rules that might allow the call, "session" before "always". Whether they do is for the policy to check."""
     if tool_name == "Bash":
-        return _for_command(str(tool_input.get("command") or "").strip())
+        return _for_command(text_field(tool_input, "command").strip())
     if tool_name in READERS | EDITORS:
         return _for_file(tool_name, path_of(tool_name, tool_input, cwd), folders, cwd)
     if tool_name == "Python":

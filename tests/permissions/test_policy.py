@@ -1,0 +1,241 @@
+"""The policy as a whole: other tools, modes, rules as they are written, and what a decision says."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.permissions.policy import PermissionPolicy
+from cellwright.permissions.rules import grant_problem, parse_rule
+
+
+@pytest.mark.parametrize(
+    ("mode", "python", "reading", "changing"),
+    [
+        ("default", "ask", "allow", "ask"),
+        ("acceptEdits", "ask", "allow", "ask"),
+        ("plan", "deny", "allow", "deny"),
+        ("dontAsk", "deny", "allow", "deny"),
+        ("bypassPermissions", "allow", "allow", "allow"),
+    ],
+)
+def test_tools_without_rules_of_their_own(place, mode, python, reading, changing):
+    policy = place.policy(mode)
+    assert policy.decide("Python", {"code": "1"}).behavior == python
+    assert policy.decide("Python", {"code": "1"}, read_only=True).behavior == python
+    assert policy.decide("my_lookup", {"key": "x"}, read_only=True).behavior == reading
+    assert policy.decide("my_deploy", {"to": "x"}).behavior == changing
+    assert policy.decide("mcp__git__push", {}).behavior == changing
+
+
+@pytest.mark.parametrize(
+    ("rule", "tool", "expected"),
+    [
+        ("Python", "Python", "allow"),
+        ("Python(*)", "Python", "allow"),
+        ("python", "Python", "allow"),
+        ("Python(import os)", "Python", "ask"),
+        ("my_deploy", "my_deploy", "allow"),
+        ("my_deploy", "My_Deploy", "ask"),
+        ("my_*", "my_deploy", "ask"),
+        ("*", "my_deploy", "ask"),
+        ("mcp__git__push", "mcp__git__push", "allow"),
+        ("mcp__git__push", "mcp__git__pull", "ask"),
+        ("mcp__git", "mcp__git__push", "allow"),
+        ("mcp__git", "mcp__github__push", "ask"),
+        ("mcp__git__*", "mcp__git__push", "allow"),
+        ("mcp__git__pu*", "mcp__git__push", "allow"),
+        ("mcp__git__pu*", "mcp__git__clone", "ask"),
+        ("mcp__*", "mcp__git__push", "ask"),
+        ("mcp__*__push", "mcp__git__push", "ask"),
+        ("WebFetch(domain:x.org)", "WebFetch", "ask"),
+        ("WebFetch", "WebFetch", "allow"),
+    ],
+)
+def test_allowing_by_name(place, rule, tool, expected):
+    assert place.policy(allow=[rule]).decide(tool, {}).behavior == expected
+
+
+@pytest.mark.parametrize(
+    ("rule", "tool", "expected"),
+    [
+        ("Python", "Python", "deny"),
+        ("Python(import os)", "Python", "deny"),
+        ("my_*", "my_deploy", "deny"),
+        ("MY_DEPLOY", "my_deploy", "deny"),
+        ("mcp__*", "mcp__git__push", "deny"),
+        ("mcp__git", "mcp__git__push", "deny"),
+        ("mcp__git__*", "mcp__git__push", "deny"),
+        ("*__push", "mcp__git__push", "deny"),
+        ("*", "anything", "deny"),
+        ("*(x)", "anything", "deny"),
+        # a specifier that is not understood here restricts every use
+        ("WebFetch(domain:x.org)", "WebFetch", "deny"),
+        ("Agent(Explore)", "Agent", "deny"),
+        ("mcp__git", "mcp__github__push", "allow"),
+        ("Bash(rm *)", "my_deploy", "allow"),
+        ("Read(.env)", "my_deploy", "allow"),
+    ],
+)
+def test_denying_by_name(place, rule, tool, expected):
+    policy = place.policy("bypassPermissions", deny=[rule], allow=["Python", "my_deploy", "WebFetch"])
+    assert policy.decide(tool, {}).behavior == expected
+
+
+MALFORMED = [
+    *(
+        "",
+        " ",
+        "()",
+        "(x)",
+        "Bash(",
+        "Bash)",
+        "Bash(ls",
+        "Bash()",
+        "Bash( )",
+        "Bash ls",
+        "Bash(ls) x",
+        "1x",
+        "Edit(!x)",
+    ),
+    *("Edit(*.{py,md})", "Read(**/../x)", "Bash(" + "x" * 5_000 + ")", "Read(a\0b)"),
+]
+
+
+@pytest.mark.parametrize("rule", MALFORMED)
+@pytest.mark.parametrize("behavior", ["deny", "ask", "allow"])
+def test_a_malformed_rule_is_an_error_that_names_it(place, rule, behavior):
+    with pytest.raises(CellwrightError) as caught:
+        place.policy(**{behavior: [rule]})
+    assert caught.value.code == ErrorCode.CONFIG_INVALID
+    assert rule.strip()[:40] in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("rule", "why"),
+    [
+        ("*", "by name"),
+        ("mcp__*", "by name"),
+        ("Bash(* --version)", "any program"),
+        ("Bash(a && b)", "joins commands"),
+        ("Bash(echo $X *)", "expansion"),
+        ("Write(/src/**)", "Edit(/src/**)"),
+        ("Glob(/src/**)", "Read(/src/**)"),
+        ("WebFetch(domain:x)", "`WebFetch` without"),
+        ("Bash(ls *)", None),
+        ("Edit(/src/**)", None),
+        ("Read", None),
+        ("mcp__git__*", None),
+    ],
+)
+def test_an_allow_rule_that_grants_nothing_says_why(rule, why):
+    problem = grant_problem(parse_rule(rule))
+    assert (problem is None) if why is None else (why in (problem or "") and rule in (problem or ""))
+
+
+def test_deny_goes_before_ask_and_ask_before_allow(place):
+    tool_input = {"command": "make"}
+    rules = {"deny": ["Bash(make)"], "ask": ["Bash(make *)"], "allow": ["Bash"]}
+    assert place.policy(**rules).decide("Bash", tool_input).rule == "Bash(make)"
+    assert place.policy(ask=rules["ask"], allow=rules["allow"]).decide("Bash", tool_input).rule == "Bash(make *)"
+    assert place.policy(allow=rules["allow"]).decide("Bash", tool_input).rule == "Bash"
+
+
+@pytest.mark.parametrize(
+    ("tool", "tool_input", "session", "label", "always"),
+    [
+        ("Python", {"code": "1"}, "Python", "all Python of this session", None),
+        ("my_deploy", {}, "my_deploy", "my_deploy", "my_deploy"),
+        ("Edit", {"file_path": "src/a.py"}, "Edit(/{project}/**)", "all edits in {project} of this session", None),
+        ("Write", {"file_path": "../outside/x"}, "Edit(/{home}/outside/x)", "{home}/outside/x", None),
+        ("Edit", {"file_path": ".git/config"}, None, "", None),
+        ("Edit", {"file_path": "link-file"}, None, "", None),
+        (
+            "Read",
+            {"file_path": "../outside/x"},
+            "Read(/{home}/outside/**)",
+            "{home}/outside",
+            "Read(/{home}/outside/x)",
+        ),
+        ("Grep", {"path": "../outside"}, "Read(/{home}/**)", "{home}", "Read(/{home}/outside)"),
+        ("Read", {"file_path": "link-file"}, None, "", None),
+        ("Write", {"file_path": "../outside/[x]*"}, "Edit(/{home}/outside/[[]x][*])", "", None),
+    ],
+)
+def test_what_is_offered(place, tool, tool_input, session, label, always):
+    decision = place.policy().decide(tool, tool_input)
+    assert decision.behavior == "ask"
+    offered = {suggestion.scope: suggestion for suggestion in decision.suggestions}
+    assert ("session" in offered, "always" in offered) == (session is not None, always is not None)
+    if session is not None:
+        assert offered["session"].rule == place.fill(session)
+        assert place.fill(label) in offered["session"].label
+    if always is not None:
+        assert offered["always"].rule == place.fill(always)
+    for suggestion in decision.suggestions:
+        assert place.policy().allowing([suggestion.rule]).decide(tool, tool_input).behavior == "allow"
+
+
+def test_what_a_session_allowed_covers_no_more_than_it_said(place):
+    decision = place.policy().decide("Edit", {"file_path": "src/a.py"})
+    policy = place.policy().allowing([decision.suggestions[0].rule])
+    assert policy.decide("Write", {"file_path": "notes.txt"}).behavior == "allow"
+    assert policy.decide("Write", {"file_path": ".mcp.json"}).behavior == "ask"
+    assert policy.decide("Write", {"file_path": "../proj-evil/x"}).behavior == "ask"
+    assert policy.decide("Bash", {"command": "touch x"}).behavior == "ask"
+
+
+@pytest.mark.parametrize(
+    ("tool", "tool_input"),
+    [
+        ("Bash", {"command": "make"}),
+        ("Edit", {"file_path": "x"}),
+        ("Python", {"code": "1"}),
+        ("deploy", {}),
+        ("Read", {"file_path": "/x"}),
+    ],
+)
+@pytest.mark.parametrize("mode", ["default", "plan", "acceptEdits", "dontAsk", "bypassPermissions"])
+@pytest.mark.parametrize("rules", [{}, {"deny": ["*"]}, {"ask": ["*"]}, {"allow": ["Bash", "Edit", "Python"]}])
+def test_every_decision_gives_its_reason_as_a_sentence(place, tool, tool_input, mode, rules):
+    decision = place.policy(mode, **rules).decide(tool, tool_input)
+    assert decision.reason[0].isupper() or decision.reason[0] in "`/"
+    assert decision.reason.endswith(".")
+    if rules == {"deny": ["*"]}:
+        assert decision.behavior == "deny"
+        assert decision.rule == "*"
+
+
+def test_it_cannot_be_changed(place):
+    policy = place.policy(allow=["Bash(make)"])
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        policy.mode = "bypassPermissions"  # type: ignore[misc]
+    more = policy.allowing(["Python"])
+    assert policy.decide("Python", {}).behavior == "ask"
+    assert more.decide("Python", {}).behavior == "allow"
+    assert more.decide("Bash", {"command": "make"}).behavior == "allow"
+    assert policy.allowing([]) is policy
+
+
+def test_its_defaults_are_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    policy = PermissionPolicy()
+    assert policy.mode == "default"
+    assert policy.decide("Read", {"file_path": "x"}).behavior == "allow"
+    assert policy.decide("Read", {"file_path": str(tmp_path.parent / "x")}).behavior == "ask"
+
+
+def test_a_single_string_is_one_rule_and_not_its_letters():
+    assert PermissionPolicy(allow="Bash(make)").decide("Bash", {"command": "make"}).behavior == "allow"
+    assert PermissionPolicy(deny="Python").decide("Python", {}).behavior == "deny"
+
+
+@pytest.mark.parametrize("value", [None, 1, ["a"], {"a": 1}, ""])
+@pytest.mark.parametrize("tool", ["Bash", "Read", "Edit", "Glob", "Grep", "NotebookEdit", "LS"])
+def test_input_of_a_wrong_type_is_never_allowed_to_change_anything(place, tool, value):
+    tool_input = dict.fromkeys(("command", "file_path", "notebook_path", "pattern"), value)
+    decision = place.policy("acceptEdits").decide(tool, tool_input)
+    assert decision.behavior in ("ask", "deny") or tool in ("Glob", "Grep", "LS", "Read")
