@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -36,4 +36,4 @@ class Provider(Protocol):
     What cannot be retried is raised as `ApiError`. Closing the iterator or cancelling the task closes the connection.
     """
 
-    def stream(self, request: Request) -> AsyncIterator[ProviderEvent]: ...
+    def stream(self, request: Request) -> AsyncGenerator[ProviderEvent, None]: ...

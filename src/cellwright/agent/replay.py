@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
@@ -133,7 +133,7 @@ class ReplayedTurn:
         """`tools` as they behave while this turn is played, and a stand-in for each recorded tool that is not there."""
         return replayed_tools(tools, self._calls, self.notices.append)
 
-    async def stream(self, request: Request) -> AsyncIterator[ProviderEvent]:
+    async def stream(self, request: Request) -> AsyncGenerator[ProviderEvent, None]:
         """The turn's next message. Its call ids are made unique in the session, which may play a turn twice."""
         recorded = next(self._messages, None)
         if recorded is None:
