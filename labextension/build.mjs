@@ -1,0 +1,66 @@
+/**
+ * Builds, with esbuild alone:
+ *   static/transcript.js   the renderer, one ES module with its style sheet inside
+ *   static/loader.js       the small `_esm` of each cell's widget
+ *   lib/                   the plugins, for the JupyterLab builder to wrap
+ * The loader and the plugins know the renderer by the hash of its built file.
+ */
+
+import { createHash } from "node:crypto";
+import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
+import { fileURLToPath } from "node:url";
+import { gzipSync } from "node:zlib";
+import { build, transform } from "esbuild";
+
+const here = new URL("./", import.meta.url);
+const path = (name) => fileURLToPath(new URL(name, here));
+const STATIC = path("../src/cellwright/kernel/widgets/static/");
+
+const minifiedCss = {
+  name: "minified css",
+  setup({ onLoad }) {
+    onLoad({ filter: /\.css$/ }, async (args) => {
+      const { code } = await transform(await readFile(args.path, "utf8"), { loader: "css", minify: true, target: "es2022" });
+      return { contents: code, loader: "text" };
+    });
+  },
+};
+
+const common = {
+  bundle: true,
+  format: "esm",
+  target: "es2022",
+  minify: true,
+  charset: "utf8",
+  legalComments: "none",
+  plugins: [minifiedCss],
+  logLevel: "warning",
+};
+
+/** Licences of what is bundled travel with it. */
+async function banner() {
+  const { version } = JSON.parse(await readFile(path("node_modules/marked/package.json"), "utf8"));
+  return `/* Cellwright, BSD-3-Clause. Contains marked ${version}, (c) MarkedJS and Christopher Jeffrey, MIT licence. */`;
+}
+
+async function bundle(entry, define = {}, js = "") {
+  const result = await build({ ...common, entryPoints: [path(entry)], define, banner: { js }, write: false });
+  return result.outputFiles[0].contents;
+}
+
+function report(name, contents) {
+  console.log(`${name}: ${contents.length} bytes, ${gzipSync(contents).length} gzip`);
+}
+
+const transcript = await bundle("src/transcript/transcript.ts", {}, await banner());
+const define = { BUILD: JSON.stringify(createHash("sha256").update(transcript).digest("hex").slice(0, 12)) };
+const loader = await bundle("src/loader.ts", define);
+
+await mkdir(STATIC, { recursive: true });
+await writeFile(`${STATIC}transcript.js`, transcript);
+await writeFile(`${STATIC}loader.js`, loader);
+report("transcript.js", transcript);
+report("loader.js", loader);
+
+await rm(path("lib"), { recursive: true, force: true });
+await build({ ...common, entryPoints: [path("src/index.ts")], define, splitting: true, outdir: path("lib"), banner: { js: await banner() } });

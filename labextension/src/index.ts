@@ -1,0 +1,5 @@
+/** The plugins of the JupyterLab extension. */
+
+import { transcriptPlugin } from "./transcript_plugin";
+
+export default [transcriptPlugin];

@@ -1,0 +1,93 @@
+/** The line below a transcript: how the run goes, with what, what it costs; Stop while it runs. */
+
+import { button, element, setText } from "./dom";
+import { count, dollars, duration, wholeSeconds } from "./format";
+import type { ItemView, Place } from "./item_view";
+import type { EndOp } from "./protocol";
+import type { TranscriptStore } from "./store";
+
+/** A stop that the kernel did not follow may be tried again. */
+const STOP_AGAIN_MS = 5000;
+
+const ENDS: Record<string, string> = {
+  end_turn: "Done",
+  stop_sequence: "Done",
+  interrupted: "Interrupted",
+  max_turns: "Stopped: most turns reached",
+  budget: "Stopped: budget reached",
+  max_tokens: "Stopped: answer too long",
+  refusal: "Refused",
+};
+
+export type RunState = "starting" | "running" | "asking" | "retrying" | "done" | "interrupted" | "failed";
+
+export function runState(store: TranscriptStore): RunState {
+  const { end, run } = store;
+  if (end) return end.stop_reason === "interrupted" ? "interrupted" : end.error ? "failed" : "done";
+  if (store.pending().length > 0) return "asking";
+  if (store.retry) return "retrying";
+  return run ? "running" : "starting";
+}
+
+/** How the run ended, in a few words. */
+export function endText(end: EndOp): string {
+  return ENDS[end.stop_reason] ?? (end.error ? "Failed" : "Done");
+}
+
+export function footer(place: Place): ItemView {
+  const { store } = place;
+  const state = element("span", { class: "state" });
+  const facts = element("span", { class: "facts" });
+  const stop = button("Stop", () => {
+    place.send({ type: "stop" });
+    stop.disabled = true;
+    setText(stop, "Stopping…");
+    setTimeout(() => {
+      stop.disabled = false;
+      setText(stop, "Stop");
+    }, STOP_AGAIN_MS);
+  }, { class: "stop" });
+  const node = element("footer", {}, element("span", { class: "dot", "aria-hidden": "true" }), state, facts, stop);
+
+  const tick = (): void => {
+    setText(state, stateText(store));
+  };
+  return {
+    node,
+    tick,
+    update() {
+      const now = runState(store);
+      node.dataset.state = now;
+      stop.hidden = store.end !== null || now === "starting";
+      facts.replaceChildren(...factTexts(store).map((fact) => element("span", {}, fact)));
+      tick();
+    },
+  };
+}
+
+function stateText(store: TranscriptStore): string {
+  const { run, end, retry } = store;
+  if (end) return `${endText(end)} · ${duration(end.ms / 1000)}`;
+  if (store.pending().length > 0) return "Claude asks";
+  if (retry) return `Trying again in ${wholeSeconds(retry.at + retry.wait - store.now())}`;
+  return run ? `Working… ${wholeSeconds(store.now() - run.started)}` : "Starting…";
+}
+
+function factTexts(store: TranscriptStore): string[] {
+  const { run, totals } = store;
+  const facts: string[] = [];
+  if (run) facts.push(run.model);
+  if (run && run.mode !== "default") facts.push(`${run.mode} mode`);
+  // before the first message there is nothing to count
+  if (totals.output === 0) return facts;
+  facts.push(...costText(store), `${count(totals.input)} in, ${count(totals.output)} out`);
+  if (totals.window) facts.push(`context ${Math.max(1, Math.round((100 * totals.context) / totals.window))} %`);
+  return facts;
+}
+
+function costText({ end, totals }: TranscriptStore): string[] {
+  const cost = end ? end.cost_usd : totals.cost;
+  if (cost === null) return [];
+  const session = end?.session_cost_usd ?? 0;
+  return [session > cost ? `${dollars(cost)} (session ${dollars(session)})` : dollars(cost)];
+}

@@ -1,0 +1,74 @@
+/** Editing a call's input before it is allowed: the command or code itself where there is one, else the JSON. */
+
+import { button, element, freshId, setText } from "./dom";
+import type { AskOp, JsonObject } from "./protocol";
+
+const MOST_ROWS = 20;
+
+export type Parsed = { input: JsonObject } | { problem: string };
+export type InputForm = { label: string; text: string; parse: (text: string) => Parsed };
+
+/** How the input of `ask` is edited. */
+export function inputForm(ask: AskOp, input: JsonObject): InputForm {
+  const key = Object.keys(input).find((name) => input[name] === ask.detail && ask.detail !== "");
+  if (key !== undefined) {
+    return { label: `Edit the ${key}`, text: ask.detail, parse: (text) => ({ input: { ...input, [key]: text } }) };
+  }
+  return { label: "Edit the input (JSON)", text: JSON.stringify(input, null, 2), parse: parseObject };
+}
+
+function parseObject(text: string): Parsed {
+  try {
+    const value = JSON.parse(text) as unknown;
+    if (typeof value === "object" && value !== null && !Array.isArray(value)) return { input: value as JsonObject };
+    return { problem: "The input must be a JSON object: { … }" };
+  } catch (error) {
+    return { problem: `This is no JSON: ${error instanceof Error ? error.message : String(error)}` };
+  }
+}
+
+/** The form; `allow` gets the edited input, `cancel` is called when nothing is to change. */
+export function inputEditor(form: InputForm, allow: (input: JsonObject) => void, cancel: () => void): HTMLElement {
+  const id = freshId();
+  const area = element("textarea", {
+    id,
+    spellcheck: "false",
+    autocomplete: "off",
+    rows: `${Math.min(MOST_ROWS, form.text.split("\n").length + 1)}`,
+    "aria-describedby": `${id}-problem`,
+  });
+  area.value = form.text;
+  const problem = element("p", { class: "problem", id: `${id}-problem`, role: "alert" });
+  const submit = (): void => {
+    const parsed = form.parse(area.value);
+    if ("input" in parsed) {
+      allow(parsed.input);
+      return;
+    }
+    setText(problem, parsed.problem);
+    area.setAttribute("aria-invalid", "true");
+    area.focus();
+  };
+  const node = element(
+    "div",
+    { class: "editor" },
+    element("label", { for: id }, form.label),
+    area,
+    problem,
+    element(
+      "div",
+      { class: "choices" },
+      button("Allow once with this input", submit, { class: "primary", "aria-keyshortcuts": "Control+Enter" }),
+      button("Cancel", cancel, { "aria-keyshortcuts": "Escape" }),
+    ),
+  );
+  node.addEventListener("keydown", (event) => {
+    // what is typed here is text: neither the card nor the notebook may take it for a key of theirs
+    event.stopPropagation();
+    if (event.key === "Escape") cancel();
+    else if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) submit();
+    else return;
+    event.preventDefault();
+  });
+  return node;
+}

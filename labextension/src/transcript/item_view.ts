@@ -1,0 +1,20 @@
+/** What the view of one part offers, and what it is given. */
+
+import type { BrowserMessage } from "./protocol";
+import type { TranscriptStore } from "./store";
+
+export type ItemView = {
+  readonly node: HTMLElement;
+  /** The item has changed. */
+  update(): void;
+  /** A second has passed: clocks go on. */
+  tick?(): void;
+  dispose?(): void;
+};
+
+/** Where a transcript is shown: `host` is the element in the page that holds it. */
+export type Place = {
+  readonly store: TranscriptStore;
+  readonly host: HTMLElement;
+  send(message: BrowserMessage): void;
+};

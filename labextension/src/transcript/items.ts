@@ -1,0 +1,70 @@
+/** What the store holds: the parts of a transcript in the order in which they appeared. */
+
+import type { AnsweredOp, AskOp, ErrorInfo, Json, Level, ToolStatus } from "./protocol";
+
+/** `revision` rises with every change, so that a view can tell in one comparison whether to draw again. */
+type Revised = { revision: number };
+
+/** `open`: more of it may come. */
+export type TextItem = Revised & { kind: "text"; block: number; text: string; open: boolean };
+/** `from` and `to` are the times of the first and the latest piece. */
+export type ThinkingItem = Revised & {
+  kind: "thinking";
+  block: number;
+  text: string;
+  from: number;
+  to: number;
+  open: boolean;
+};
+/** `taken`: the kernel has the answer that was given here. */
+export type Question = { ask: AskOp; answer: AnsweredOp | null; taken: boolean };
+/** "writing": the model writes the input; "waiting": the call is complete and has not begun. */
+export type CallStatus = "writing" | "waiting" | "running" | ToolStatus;
+export type ToolItem = Revised & {
+  kind: "tool";
+  id: string;
+  name: string;
+  title: string;
+  input: Json;
+  chars: number;
+  status: CallStatus;
+  parallel: boolean;
+  at: number;
+  ms: number;
+  output: string;
+  displays: Record<string, string>[];
+  result: string;
+  diff: string | null;
+  error: ErrorInfo | null;
+  stuck: string;
+  questions: Question[];
+};
+export type NoticeItem = Revised & { kind: "notice"; level: Level; text: string };
+export type Item = TextItem | ThinkingItem | ToolItem | NoticeItem;
+
+export function newTool(id: string, name: string): ToolItem {
+  return {
+    kind: "tool",
+    id,
+    name,
+    title: "",
+    input: null,
+    chars: 0,
+    status: "writing",
+    parallel: false,
+    at: 0,
+    ms: 0,
+    output: "",
+    displays: [],
+    result: "",
+    diff: null,
+    error: null,
+    stuck: "",
+    questions: [],
+    revision: 0,
+  };
+}
+
+export function isOver(status: CallStatus): status is ToolStatus {
+  return status !== "writing" && status !== "waiting" && status !== "running";
+}

@@ -1,0 +1,134 @@
+/** The messages of docs/protocol/transcript.md, as types. */
+
+export const PROTOCOL = 1;
+
+export type Json = null | boolean | number | string | Json[] | JsonObject;
+export type JsonObject = { [key: string]: Json };
+export type ToolStatus = "success" | "error" | "timeout" | "denied" | "interrupted";
+export type Scope = "once" | "session" | "always";
+export type DetailKind = "text" | "command" | "code" | "diff";
+export type Level = "info" | "warning" | "error";
+export type ErrorInfo = { code: string; message: string };
+export type Choice = { key: string; action: "allow" | "deny"; scope: Scope; label: string; rule: string };
+
+export type RunOp = { op: "run"; model: string; mode: string; session: string; started: number };
+export type TextOp = { op: "text"; block: number; text: string };
+export type ThinkingOp = { op: "thinking"; block: number; text: string; at: number };
+export type DropOp = { op: "drop"; blocks: number[]; tools: string[] };
+export type ToolInputOp = { op: "tool_input"; id: string; name: string; chars: number };
+export type ToolOp = {
+  op: "tool";
+  id: string;
+  name: string;
+  title: string;
+  input: Json;
+  parallel: boolean;
+  at: number;
+};
+export type OutputOp = { op: "output"; id: string; text: string };
+export type DisplayOp = { op: "display"; id: string; data: Record<string, string> };
+export type ToolEndOp = {
+  op: "tool_end";
+  id: string;
+  status: ToolStatus;
+  ms: number;
+  result: string;
+  diff: string | null;
+  error: ErrorInfo | null;
+};
+export type AskOp = {
+  op: "ask";
+  question: string;
+  tool: string;
+  name: string;
+  input: JsonObject | null;
+  kind: "permission";
+  title: string;
+  detail: string;
+  detail_kind: DetailKind;
+  path: string;
+  warning: string;
+  reason: string;
+  choices: Choice[];
+  at: number;
+};
+export type AnsweredOp = {
+  op: "answered";
+  question: string;
+  tool: string;
+  behavior: "allow" | "deny";
+  scope: Scope;
+  by: string;
+  reason: string;
+  rule: string;
+  edited: boolean;
+};
+export type TurnOp = {
+  op: "turn";
+  cost_usd: number | null;
+  context_tokens: number;
+  context_window: number | null;
+  input_tokens: number;
+  output_tokens: number;
+  cache_read_tokens: number;
+};
+export type RetryOp = {
+  op: "retry";
+  attempt: number;
+  of: number;
+  wait: number;
+  code: string;
+  message: string;
+  at: number;
+};
+export type NoticeOp = { op: "notice"; level: Level; text: string };
+export type StuckOp = { op: "stuck"; id: string; text: string };
+export type EndOp = {
+  op: "end";
+  stop_reason: string;
+  cost_usd: number | null;
+  session_cost_usd: number | null;
+  ms: number;
+  error: ErrorInfo | null;
+};
+
+export type Op =
+  | RunOp
+  | TextOp
+  | ThinkingOp
+  | DropOp
+  | ToolInputOp
+  | ToolOp
+  | OutputOp
+  | DisplayOp
+  | ToolEndOp
+  | AskOp
+  | AnsweredOp
+  | TurnOp
+  | RetryOp
+  | NoticeOp
+  | StuckOp
+  | EndOp;
+
+export type OpsMessage = { type: "ops"; first: number; now: number; ops: Op[] };
+export type AckMessage = { type: "ack"; question: string };
+export type KernelMessage = OpsMessage | AckMessage;
+
+export type ReadyMessage = { type: "ready"; have: number; protocol: number };
+export type AnswerMessage = {
+  type: "answer";
+  question: string;
+  behavior: "allow" | "deny";
+  scope: Scope;
+  reason: string;
+  input: JsonObject | null;
+};
+export type StopMessage = { type: "stop" };
+export type RestartMessage = { type: "restart" };
+export type BrowserMessage = ReadyMessage | AnswerMessage | StopMessage | RestartMessage;
+
+/** A message of the kernel, or null for one that this version does not know. */
+export function kernelMessage(content: unknown): KernelMessage | null {
+  if (typeof content !== "object" || content === null || !("type" in content)) return null;
+  return content.type === "ops" || content.type === "ack" ? (content as KernelMessage) : null;
+}

@@ -1,0 +1,238 @@
+/** The transcript's state: operations in, items out. It draws nothing and knows no channel. */
+
+import type { Item, Question, TextItem, ThinkingItem, ToolItem } from "./items";
+import { isOver, newTool } from "./items";
+import type { EndOp, Op, OpsMessage, RetryOp, RunOp, ToolEndOp, TurnOp } from "./protocol";
+
+/** Live output is for looking at; the whole of it is the kernel's. */
+const OUTPUT_CHARS = 64_000;
+
+export type Totals = { cost: number | null; input: number; output: number; context: number; window: number | null };
+
+export class TranscriptStore {
+  /** How many operations of the kernel's log are in here. */
+  have = 0;
+  run: RunOp | null = null;
+  retry: RetryOp | null = null;
+  end: EndOp | null = null;
+  readonly items: Item[] = [];
+  readonly totals: Totals = { cost: 0, input: 0, output: 0, context: 0, window: null };
+
+  private readonly blocks = new Map<number, TextItem | ThinkingItem>();
+  private readonly tools = new Map<string, ToolItem>();
+  private readonly questions = new Map<string, Question>();
+  private readonly listeners = new Set<() => void>();
+  private skew = 0;
+
+  /** `clock`: seconds since the epoch, in the browser. */
+  constructor(private readonly clock: () => number = () => Date.now() / 1000) {}
+
+  /** The time by the kernel's clock, which all times in operations are of. */
+  now(): number {
+    return this.clock() + this.skew;
+  }
+
+  /** Takes what is new in `message`; false when operations before it are missing (then nothing is taken). */
+  receive(message: OpsMessage): boolean {
+    this.skew = message.now - this.clock();
+    if (message.first > this.have) return false;
+    const fresh = message.ops.slice(this.have - message.first);
+    for (const op of fresh) this.apply(op);
+    this.have += fresh.length;
+    if (fresh.length > 0) this.changed();
+    return true;
+  }
+
+  /** The kernel has taken the answer to `question`. */
+  acknowledge(question: string): void {
+    const known = this.questions.get(question);
+    if (!known || known.taken) return;
+    known.taken = true;
+    this.touchTool(known.ask.tool);
+    this.changed();
+  }
+
+  /** The questions that wait for an answer, oldest first. */
+  pending(): Question[] {
+    return this.end ? [] : [...this.questions.values()].filter((question) => question.answer === null);
+  }
+
+  /** Calls `listener` after each change; returns how to stop that. */
+  subscribe(listener: () => void): () => void {
+    this.listeners.add(listener);
+    return () => this.listeners.delete(listener);
+  }
+
+  private changed(): void {
+    for (const listener of this.listeners) listener();
+  }
+
+  private apply(op: Op): void {
+    switch (op.op) {
+      case "run":
+        this.run = op;
+        return;
+      case "text":
+      case "thinking":
+        this.retry = null;
+        this.appendText(op.op, op.block, op.text, op.op === "thinking" ? op.at : 0);
+        return;
+      case "drop":
+        this.drop(op.blocks, op.tools);
+        return;
+      case "retry":
+        this.retry = op;
+        return;
+      case "turn":
+        this.endTurn(op);
+        return;
+      case "notice":
+        this.push({ kind: "notice", level: op.level, text: op.text, revision: 0 });
+        return;
+      case "end":
+        this.endRun(op);
+        return;
+      default:
+        this.applyToCall(op);
+    }
+  }
+
+  private applyToCall(
+    op: Extract<Op, { op: "tool_input" | "tool" | "output" | "display" | "tool_end" | "ask" | "answered" | "stuck" }>,
+  ): void {
+    switch (op.op) {
+      case "tool_input":
+        this.retry = null;
+        this.tool(op.id, op.name).chars = op.chars;
+        return;
+      case "tool":
+        Object.assign(this.tool(op.id, op.name), {
+          title: op.title,
+          input: op.input,
+          parallel: op.parallel,
+          at: op.at,
+          status: "running",
+        });
+        return;
+      case "output": {
+        const tool = this.tool(op.id);
+        tool.output = (tool.output + op.text).slice(-OUTPUT_CHARS);
+        return;
+      }
+      case "display":
+        this.tool(op.id).displays.push(op.data);
+        return;
+      case "tool_end":
+        this.endTool(op);
+        return;
+      case "ask": {
+        const question: Question = { ask: op, answer: null, taken: false };
+        this.questions.set(op.question, question);
+        const tool = this.tool(op.tool, op.name);
+        tool.title ||= op.title;
+        tool.questions.push(question);
+        return;
+      }
+      case "answered": {
+        const question = this.questions.get(op.question);
+        if (question) question.answer = op;
+        this.touchTool(op.tool);
+        return;
+      }
+      case "stuck":
+        this.tool(op.id).stuck = op.text;
+        return;
+      default: {
+        // an operation of a later protocol: counted, not drawn
+        op satisfies never;
+      }
+    }
+  }
+
+  private appendText(kind: "text" | "thinking", block: number, text: string, at: number): void {
+    let item = this.blocks.get(block);
+    if (!item) {
+      item =
+        kind === "text"
+          ? { kind, block, text: "", open: true, revision: 0 }
+          : { kind, block, text: "", from: at, to: at, open: true, revision: 0 };
+      this.blocks.set(block, item);
+      this.push(item);
+    }
+    item.text += text;
+    if (item.kind === "thinking") item.to = at;
+    item.revision++;
+  }
+
+  /** The card of the call `id`, made where there is none; its revision rises. */
+  private tool(id: string, name = ""): ToolItem {
+    let tool = this.tools.get(id);
+    if (!tool) {
+      tool = newTool(id, name);
+      this.tools.set(id, tool);
+      this.push(tool);
+    }
+    tool.revision++;
+    return tool;
+  }
+
+  private touchTool(id: string): void {
+    const tool = this.tools.get(id);
+    if (tool) tool.revision++;
+  }
+
+  private push(item: Item): void {
+    this.closeLast();
+    this.items.push(item);
+  }
+
+  private closeLast(): void {
+    const last = this.items.at(-1);
+    if (last && (last.kind === "text" || last.kind === "thinking") && last.open) {
+      last.open = false;
+      last.revision++;
+    }
+  }
+
+  private endTool(op: ToolEndOp): void {
+    const { status, ms, result, diff, error } = op;
+    Object.assign(this.tool(op.id), { status, ms, result, diff, error, stuck: "" });
+  }
+
+  private drop(blocks: number[], tools: string[]): void {
+    const void_ = new Set<Item | undefined>([
+      ...blocks.map((block) => this.blocks.get(block)),
+      ...tools.map((id) => this.tools.get(id)),
+    ]);
+    for (const block of blocks) this.blocks.delete(block);
+    for (const id of tools) this.tools.delete(id);
+    this.items.splice(0, this.items.length, ...this.items.filter((item) => !void_.has(item)));
+  }
+
+  private endTurn(op: TurnOp): void {
+    const { totals } = this;
+    this.retry = null;
+    this.closeLast();
+    totals.cost = totals.cost === null || op.cost_usd === null ? null : totals.cost + op.cost_usd;
+    totals.input += op.input_tokens;
+    totals.output += op.output_tokens;
+    totals.context = op.context_tokens;
+    totals.window = op.context_window;
+    this.setStatus((tool) => tool.status === "writing", "waiting");
+  }
+
+  private endRun(op: EndOp): void {
+    this.end = op;
+    this.retry = null;
+    this.closeLast();
+    this.setStatus((tool) => !isOver(tool.status), "interrupted");
+  }
+
+  private setStatus(which: (tool: ToolItem) => boolean, status: ToolItem["status"]): void {
+    for (const tool of this.tools.values()) {
+      if (!which(tool)) continue;
+      tool.status = status;
+      tool.revision++;
+    }
+  }
+}

@@ -1,0 +1,75 @@
+/**
+ * The renderer's entry, free of Jupyter: a channel to the kernel goes in, views come out.
+ *
+ * One transcript may have several views; they share its store.
+ */
+
+import type { BrowserMessage } from "./protocol";
+import { kernelMessage, PROTOCOL } from "./protocol";
+import { TranscriptStore } from "./store";
+import { view } from "./view";
+
+export { PROTOCOL };
+
+/** `onMessage` calls its listener with each message of the kernel and returns how to end that. */
+export type Channel = {
+  send(message: BrowserMessage): void;
+  onMessage(listener: (content: unknown) => void): () => void;
+};
+
+export type Transcript = {
+  /** Shows the transcript in `host`, too; returns how to take that view away. */
+  mount(host: HTMLElement): () => void;
+  close(): void;
+};
+
+/** What the kernel did not send within this time is asked for again. */
+const ASK_AGAIN_MS = 2000;
+
+/** Opens the transcript at the other end of `channel` and tells the kernel that somebody listens. */
+export function open(channel: Channel): Transcript {
+  const store = new TranscriptStore();
+  let askedFor = -1;
+  let askedAt = 0;
+  const ready = (): void => {
+    // messages go on arriving at 30 a second until the kernel has answered: one `ready` for each gap
+    if (askedFor === store.have && Date.now() - askedAt < ASK_AGAIN_MS) return;
+    askedFor = store.have;
+    askedAt = Date.now();
+    channel.send({ type: "ready", have: store.have, protocol: PROTOCOL });
+  };
+  const unsubscribe = channel.onMessage((content) => {
+    const message = kernelMessage(content);
+    if (!message) return;
+    switch (message.type) {
+      case "ops":
+        if (!store.receive(message)) ready();
+        return;
+      case "ack":
+        store.acknowledge(message.question);
+        return;
+      default:
+        message satisfies never;
+    }
+  });
+  ready();
+  return {
+    mount(host) {
+      const unmount = view(host, store, (message) => { channel.send(message); });
+      // a message lost with a connection would otherwise be missed only at the next one, and there may be none
+      if (!store.end) ready();
+      return unmount;
+    },
+    close: unsubscribe,
+  };
+}
+
+/** One transcript with one view. */
+export function mount(host: HTMLElement, channel: Channel): () => void {
+  const transcript = open(channel);
+  const unmount = transcript.mount(host);
+  return () => {
+    unmount();
+    transcript.close();
+  };
+}

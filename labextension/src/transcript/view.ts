@@ -1,0 +1,147 @@
+/** One place in a page that shows a transcript: draws from the store, at most once a frame. */
+
+import { element, setText } from "./dom";
+import { keepKeys } from "./focus";
+import { endText, footer } from "./footer";
+import type { ItemView, Place } from "./item_view";
+import type { Item } from "./items";
+import { notice } from "./notice";
+import type { BrowserMessage } from "./protocol";
+import type { TranscriptStore } from "./store";
+import { adoptStyle } from "./style";
+import { textBlock } from "./text_block";
+import { thinkingBlock } from "./thinking";
+import { toolCard } from "./tool_card";
+import { revealed } from "./visible_text";
+
+/** Drawing may take this part of the main thread; the notebook needs the rest. */
+const SHARE = 0.25;
+
+function itemView(item: Item, place: Place): ItemView {
+  switch (item.kind) {
+    case "text":
+      return textBlock(item);
+    case "thinking":
+      return thinkingBlock(item, place);
+    case "tool":
+      return toolCard(item, place);
+    case "notice":
+      return notice(item);
+    default:
+      return item satisfies never;
+  }
+}
+
+/** Shows `store` in `host`; returns how to take it away. */
+export function view(host: HTMLElement, store: TranscriptStore, send: (message: BrowserMessage) => void): () => void {
+  const place: Place = { store, host, send };
+  // a root of its own: no style of the page or of a notebook's HTML reaches in, the theme's variables do
+  const root = host.shadowRoot ?? host.attachShadow({ mode: "open" });
+  const items = element("div", { class: "items" });
+  const waiting = element("p", { class: "notice info", role: "status", hidden: "" });
+  const failure = element("div", { class: "failure", role: "alert", hidden: "" });
+  const foot = footer(place);
+  const announcer = element("p", { class: "unseen", role: "status", "aria-live": "polite" });
+  const body = element("section", { class: "transcript", "aria-label": "Claude" }, items, waiting, failure, foot.node, announcer);
+  body.addEventListener("keydown", keepKeys);
+  root.replaceChildren(body);
+  adoptStyle(root);
+
+  const views = new Map<Item, { view: ItemView; revision: number }>();
+  let announced: string | null = null;
+
+  const draw = (): void => {
+    const asking = new Set(store.pending().map((question) => question.ask.tool));
+    for (const item of store.items) {
+      let known = views.get(item);
+      if (!known) {
+        known = { view: itemView(item, place), revision: -1 };
+        views.set(item, known);
+        items.append(known.view.node);
+      }
+      // a question's turn depends on the others
+      if (known.revision === item.revision && !(item.kind === "tool" && asking.has(item.id))) continue;
+      known.revision = item.revision;
+      known.view.update();
+    }
+    if (views.size > store.items.length) removeDropped(views, store.items);
+    drawEnding(store, waiting, failure);
+    body.setAttribute("aria-busy", `${store.run !== null && store.end === null}`);
+    foot.update();
+    // how far the page is, for whoever waits for it
+    body.dataset.drawn = `${store.have}`;
+    const news = newsOf(store);
+    // what had happened before this view was there is no news
+    if (announced !== null && news !== announced) setText(announcer, news);
+    announced = news;
+  };
+
+  const stopDrawing = drawOnChange(store, draw);
+  const clock = setInterval(() => {
+    if (store.end) return;
+    foot.tick?.();
+    for (const known of views.values()) known.view.tick?.();
+  }, 1000);
+  draw();
+  return () => {
+    stopDrawing();
+    clearInterval(clock);
+    for (const known of views.values()) known.view.dispose?.();
+    root.replaceChildren();
+  };
+}
+
+/** Calls `draw` in a frame after a change, less often where drawing is slow; returns how to stop. */
+function drawOnChange(store: TranscriptStore, draw: () => void): () => void {
+  let frame = 0;
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  let notBefore = 0;
+  const inFrame = (): void => {
+    frame = 0;
+    const from = performance.now();
+    draw();
+    const to = performance.now();
+    notBefore = to + (to - from) * (1 / SHARE - 1);
+  };
+  const request = (): void => {
+    if (frame || timer !== undefined) return;
+    const wait = notBefore - performance.now();
+    if (wait <= 16) frame = requestAnimationFrame(inFrame);
+    else timer = setTimeout(() => { timer = undefined; request(); }, wait);
+  };
+  const unsubscribe = store.subscribe(request);
+  return () => {
+    unsubscribe();
+    cancelAnimationFrame(frame);
+    clearTimeout(timer);
+  };
+}
+
+function removeDropped(views: Map<Item, { view: ItemView }>, items: Item[]): void {
+  const kept = new Set(items);
+  for (const [item, { view }] of views) {
+    if (kept.has(item)) continue;
+    view.dispose?.();
+    view.node.remove();
+    views.delete(item);
+  }
+}
+
+function drawEnding(store: TranscriptStore, waiting: HTMLElement, failure: HTMLElement): void {
+  const { retry, end } = store;
+  waiting.hidden = retry === null;
+  if (retry) setText(waiting, `${retry.message} The request is sent again (${retry.attempt} of ${retry.of}).`);
+  const error = end?.stop_reason === "interrupted" ? null : end?.error;
+  if (!error || !failure.hidden) return;
+  failure.hidden = false;
+  failure.append(element("b", {}, error.code), element("p", {}, error.message));
+}
+
+/** What a screen reader says when it changes; never the streaming text. */
+function newsOf(store: TranscriptStore): string {
+  const [first] = store.pending();
+  if (first) return `Claude asks: ${revealed(first.ask.title)}`;
+  if (store.end) return `Claude: ${endText(store.end)}`;
+  if (store.retry) return "The request failed and is sent again";
+  return store.run ? "Claude is working" : "";
+}

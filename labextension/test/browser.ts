@@ -1,0 +1,3 @@
+/** What a browser has and jsdom does not. */
+
+Element.prototype.scrollIntoView = () => undefined;

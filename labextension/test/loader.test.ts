@@ -1,0 +1,91 @@
+import { afterEach, describe, expect, it, vi } from "vitest";
+
+import plugins from "../src";
+import makeWidget from "../src/loader";
+import type { Renderer } from "../src/page_registry";
+import { build, registry } from "../src/page_registry";
+import type { OpsMessage } from "../src/transcript/protocol";
+import { Kernel, RUN, shadowOf, text } from "./scene";
+
+type Props = Parameters<ReturnType<typeof makeWidget>["initialize"]>[0];
+
+/** A widget's model as anywidget gives it, in a page to which the kernel's hidden widget never comes. */
+function modelOf(kernel: Kernel): { props: Props; lookups: () => number } {
+  const lookup = vi.fn(() => Promise.reject(new Error("widget model not found")));
+  const props: Props = {
+    model: {
+      get: (name) => `model id of ${name}`,
+      on: (_, listener) => { kernel.channel.onMessage(listener); },
+      send: (content) => { kernel.channel.send(content); },
+      widget_manager: { get_model: lookup },
+    },
+  };
+  return { props, lookups: () => lookup.mock.calls.length };
+}
+
+const EARLY: OpsMessage = { type: "ops", first: 0, now: 0, ops: [RUN, { op: "text", block: 0, text: "early" }] };
+
+afterEach(() => {
+  vi.useRealTimers();
+  registry()[build] = undefined;
+});
+
+describe("the renderer comes from the page when the extension has put it there", () => {
+  it("loses nothing that came before it was loaded, and goes with its view", async () => {
+    for (const plugin of plugins) void plugin.activate(undefined);
+    const kernel = new Kernel();
+    const widget = makeWidget();
+    const { props, lookups } = modelOf(kernel);
+    widget.initialize(props);
+    kernel.tell(EARLY);
+    expect(kernel.received).toEqual([]);
+    const el = document.createElement("div");
+    document.body.replaceChildren(el);
+    const dispose = await widget.render({ el });
+    const root = shadowOf(el);
+    expect(text(root, ".prose")).toBe("early");
+    expect(kernel.received[0]).toEqual({ type: "ready", have: 2, protocol: 1 });
+    expect(lookups()).toBe(0);
+    dispose?.();
+    expect(root.childElementCount).toBe(0);
+  });
+
+  it("is asked for at once, though no view is there", async () => {
+    for (const plugin of plugins) void plugin.activate(undefined);
+    const kernel = new Kernel();
+    makeWidget().initialize(modelOf(kernel).props);
+    await vi.waitFor(() => { expect(kernel.received).toEqual([{ type: "ready", have: 0, protocol: 1 }]); });
+  });
+});
+
+describe("without the extension the kernel's hidden widget is asked", () => {
+  it("for a while, and then the cell says what is missing", async () => {
+    vi.useFakeTimers();
+    const widget = makeWidget();
+    const { props, lookups } = modelOf(new Kernel());
+    widget.initialize(props);
+    const el = document.createElement("div");
+    const rendered = widget.render({ el });
+    await vi.advanceTimersByTimeAsync(6000);
+    await rendered;
+    expect(lookups()).toBe(51);
+    expect(el.textContent).toBe("Cellwright cannot show this transcript: Error: widget model not found");
+  });
+
+  it("also when what the extension promised cannot be loaded", async () => {
+    vi.useFakeTimers();
+    registry()[build] = () => Promise.reject<Renderer>(new Error("the file is gone"));
+    const { props, lookups } = modelOf(new Kernel());
+    const widget = makeWidget();
+    widget.initialize(props);
+    const rendered = widget.render({ el: document.createElement("div") });
+    await vi.advanceTimersByTimeAsync(0);
+    expect(lookups()).toBe(1);
+    await vi.advanceTimersByTimeAsync(6000);
+    await rendered;
+  });
+});
+
+it("the plugins have their ids and start by themselves", () => {
+  expect(plugins.map(({ id, autoStart }) => [id, autoStart])).toEqual([["cellwright:transcript", true]]);
+});

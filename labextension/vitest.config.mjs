@@ -1,0 +1,32 @@
+import { readFile } from "node:fs/promises";
+import { defineConfig } from "vitest/config";
+
+/** A style sheet is a string, as in the build. */
+const cssAsText = {
+  name: "css as text",
+  enforce: "pre",
+  async load(id) {
+    return id.endsWith(".css") ? `export default ${JSON.stringify(await readFile(id, "utf8"))}` : undefined;
+  },
+};
+
+export default defineConfig({
+  plugins: [cssAsText],
+  define: { BUILD: JSON.stringify("test-build") },
+  // the protocol's examples and the Python package's version are read from outside this folder
+  server: { fs: { allow: [".."] } },
+  test: {
+    environment: "jsdom",
+    // requestAnimationFrame as in a visible page
+    environmentOptions: { jsdom: { pretendToBeVisual: true } },
+    include: ["test/**/*.test.ts"],
+    setupFiles: ["test/browser.ts"],
+    coverage: {
+      provider: "v8",
+      include: ["src/**/*.ts"],
+      exclude: ["src/**/*.d.ts"],
+      reporter: ["text", "json-summary"],
+      thresholds: { statements: 80, branches: 80, functions: 80, lines: 80 },
+    },
+  },
+});
