@@ -121,7 +121,9 @@ def _rule(merged: _Merged, path: Path, name: str, text: str, root: Path) -> list
     except CellwrightError as error:
         if name != "allow":
             # a rule that was meant to forbid must not silently permit
-            raise CellwrightError(ErrorCode.CONFIG_INVALID, f"{path}: {error.message}", details=error.details) from error
+            raise CellwrightError(
+                ErrorCode.CONFIG_INVALID, f"{path}: {error.message}", details=error.details
+            ) from error
         merged.notices.append(f"{path}: {error.message}")
         return []
     if name == "allow" and (problem := grant_problem(rule)):
@@ -196,7 +198,9 @@ def save_allow_rule(project: Path, rule: str) -> Path:
             return path
         allow.append(rule)
     except (json.JSONDecodeError, AttributeError) as error:
-        message = f"{path} is not a settings file that a rule can be added to ({error}). Repair it; nothing was changed."
+        message = (
+            f"{path} is not a settings file that a rule can be added to ({error}). Repair it; nothing was changed."
+        )
         raise CellwrightError(ErrorCode.CONFIG_INVALID, message) from error
     new = json.dumps(data, indent=_indent(text), ensure_ascii=False) + "\n"
     write_atomically(path, new.encode(), replacing=before)
