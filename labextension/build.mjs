@@ -48,8 +48,13 @@ async function bundle(entry, define = {}, js = "") {
   return result.outputFiles[0].contents;
 }
 
-function report(name, contents) {
-  console.log(`${name}: ${contents.length} bytes, ${gzipSync(contents).length} gzip`);
+/** What each page, and each cell, has to carry; a bundle that grows past it must be worth a decision. */
+const BUDGETS = { "transcript.js": [90 * 1024, 32 * 1024], "loader.js": [1200, 1200] };
+
+function checkSize(name, contents) {
+  const sizes = [contents.length, gzipSync(contents).length];
+  console.log(`${name}: ${sizes[0]} bytes, ${sizes[1]} gzip`);
+  if (sizes.some((size, index) => size > BUDGETS[name][index])) throw new Error(`${name} is over its budget ${BUDGETS[name]}`);
 }
 
 const transcript = await bundle("src/transcript/transcript.ts", {}, await banner());
@@ -59,8 +64,8 @@ const loader = await bundle("src/loader.ts", define);
 await mkdir(STATIC, { recursive: true });
 await writeFile(`${STATIC}transcript.js`, transcript);
 await writeFile(`${STATIC}loader.js`, loader);
-report("transcript.js", transcript);
-report("loader.js", loader);
+checkSize("transcript.js", transcript);
+checkSize("loader.js", loader);
 
 await rm(path("lib"), { recursive: true, force: true });
 await build({ ...common, entryPoints: [path("src/index.ts")], define, splitting: true, outdir: path("lib"), banner: { js: await banner() } });
