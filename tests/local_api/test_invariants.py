@@ -666,3 +666,44 @@ def test_a_conversation_that_grows_is_checked_at_its_new_end(client):
     changed = [user(text("Hello", extra=1)), assistant(text("a")), HELLO]
     assert api.error(api.body(messages=changed)).startswith("messages.0.content.0.text.extra: Extra")
     assert api.post(api.body(messages=[HELLO, assistant(text("a")), HELLO])).status_code == 200
+
+
+HISTORY = [
+    HELLO,
+    *(
+        message
+        for n in range(4)
+        for message in (
+            assistant(text("So:"), {"type": "tool_use", "id": f"h{n}", "name": "Read", "input": {}}),
+            user(result(f"h{n}", content="x")),
+        )
+    ),
+    assistant(text("Done.")),
+]
+LATER = {
+    "id of long ago": (
+        HELLO,
+        assistant({"type": "tool_use", "id": "h0", "name": "Read", "input": {}}),
+        user(result("h0")),
+    ),
+    "result of long ago": (user(result("h0")),),
+    "result of the last call": (user(result("h3")),),
+    "call not answered": (HELLO, ASK, HELLO),
+    "result too late": (HELLO, ASK, HELLO, RESULT),
+    "system first": (system_message(), HELLO),
+    "all is well": (HELLO, ASK, RESULT, assistant(text()), HELLO),
+}
+
+
+@pytest.mark.parametrize("later", LATER.values(), ids=LATER.keys())
+@pytest.mark.parametrize("known", range(len(HISTORY) + 1))
+def test_what_is_known_changes_no_verdict(client, known, later):
+    """A server that has seen the beginning of a conversation says of the whole what a fresh one says."""
+    script = [say("x")] * 3
+    fresh, knowing = client(script), client(script)
+    beginning = HISTORY[:known]
+    knowing.post(knowing.body(messages=beginning if known % 2 else [*beginning, HELLO]))
+    whole = [*HISTORY, *later]
+    answers = [api.post(api.body(messages=whole)).json().get("error") for api in (fresh, knowing)]
+    assert answers[0] == answers[1]
+    assert (answers[0] is None) == (later == LATER["all is well"])

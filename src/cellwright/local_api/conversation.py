@@ -14,6 +14,7 @@ from cellwright.local_api.prefix import Block, blocks_of, nested
 
 ID_PATTERN = "^[a-zA-Z0-9_-]+$"
 MAX_MESSAGES = 100_000
+CONTEXT_TURNS = 3
 
 Message = Mapping[str, Any]
 
@@ -44,15 +45,27 @@ class Exchange:
     blocks: list[Placed]
 
 
-def exchanges(messages: Sequence[Message]) -> list[Exchange]:
+def exchanges(messages: Sequence[Message], first: int = 0) -> list[Exchange]:
+    """The turns from message `first` on."""
     merged: list[Exchange] = []
-    for index, message in enumerate(messages):
+    for index in range(first, len(messages)):
+        message = messages[index]
         placed = [Placed(block, index, at) for at, block in enumerate(blocks_of(message["content"]))]
         if merged and merged[-1].role == message["role"] != "system":
             merged[-1].blocks.extend(placed)
         else:
             merged.append(Exchange(message["role"], index, placed))
     return merged
+
+
+def tail_start(messages: Sequence[Message], known: int) -> int:
+    """Where to look from when the first `known` messages were right: at the last turns of them, for context."""
+    start = known
+    for _ in range(CONTEXT_TURNS):
+        role = messages[start - 1]["role"] if start else ""
+        while start and messages[start - 1]["role"] == role:
+            start -= 1
+    return start
 
 
 def check_content(messages: Sequence[Message], first: int) -> None:
@@ -101,14 +114,20 @@ def check_text(block: Block, path: str) -> None:
 
 
 def check_conversation(messages: Sequence[Message], turns: Sequence[Exchange], model: ServedModel) -> None:
-    """Who begins, where system messages may stand, and the pairing of tool calls and results."""
+    """Who begins, where system messages may stand, and the pairing of tool calls and results.
+
+    `turns` may be the tail of the conversation; then the first of them is there for the second only.
+    """
     if len(messages) > MAX_MESSAGES:
         raise ApiRejection(f"messages: List should have at most {MAX_MESSAGES} items after validation")
+    start = turns[0].message
     begins_compacted = bool(turns[0].blocks) and turns[0].blocks[0].type == "compaction"
-    if turns[0].role != "user" and not begins_compacted:
+    if start == 0 and turns[0].role != "user" and not begins_compacted:
         raise ApiRejection('messages.0.role: first message must use the "user" role')
-    _check_tool_use_ids(turns)
+    _check_tool_use_ids(messages[:start], turns)
     for index, turn in enumerate(turns):
+        if index == 0 and start:
+            continue
         previous = turns[index - 1] if index else None
         following = turns[index + 1] if index + 1 < len(turns) else None
         if turn.role == "assistant":
@@ -132,8 +151,14 @@ def _check_system_place(
         raise ApiRejection(f"{path}: role 'system' must precede an 'assistant' message or end the array")
 
 
-def _check_tool_use_ids(turns: Sequence[Exchange]) -> None:
-    seen: set[str] = set()
+def _check_tool_use_ids(earlier: Sequence[Message], turns: Sequence[Exchange]) -> None:
+    seen = {
+        block["id"]
+        for message in earlier
+        if message["role"] == "assistant"
+        for block in blocks_of(message["content"])
+        if block["type"] == "tool_use"
+    }
     for turn in turns:
         if turn.role != "assistant":
             continue

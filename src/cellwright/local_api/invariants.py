@@ -12,6 +12,7 @@ from cellwright.local_api.conversation import (
     check_last,
     check_system_text,
     exchanges,
+    tail_start,
 )
 from cellwright.local_api.images import check_pictures
 from cellwright.local_api.memory import Memory
@@ -46,11 +47,11 @@ def check_request(
     if not body["messages"]:
         raise ApiRejection("messages: at least one message is required")
     check_content(body["messages"], max(0, known - 1))
-    turns = exchanges(body["messages"])
+    turns = exchanges(body["messages"], tail_start(body["messages"], known))
     check_conversation(body["messages"], turns, model)
     prefix = chain(body, betas, base, known)
     check_last(turns, model, paused=prefix.state in memory.paused)
-    check_manual_thinking(body, turns)
+    check_manual_thinking(body)
     check_pictures(prefix.pictures, model)
     check_breakpoints(body, prefix)
     check_binding(model, prefix, known)

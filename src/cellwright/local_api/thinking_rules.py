@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cellwright.local_api.api_error import ApiRejection
-from cellwright.local_api.conversation import Exchange
+from cellwright.local_api.conversation import Exchange, exchanges
 from cellwright.local_api.models import ServedModel
 from cellwright.local_api.thinking_binding import is_thinking
 
@@ -67,11 +67,12 @@ def _check_effort(effort: str | None, kind: str | None, model: ServedModel) -> N
         )
 
 
-def check_manual_thinking(body: Mapping[str, Any], turns: Sequence[Exchange]) -> None:
+def check_manual_thinking(body: Mapping[str, Any]) -> None:
     """With `thinking.type` "enabled", the assistant turn whose tool results are sent must begin with its thinking."""
-    spoken = [turn for turn in turns if turn.role != "system"]
-    in_tool_loop = any(placed.type == "tool_result" for placed in spoken[-1].blocks)
-    if (body.get("thinking") or {}).get("type") != "enabled" or not in_tool_loop:
+    if (body.get("thinking") or {}).get("type") != "enabled":
+        return
+    spoken = [turn for turn in exchanges(body["messages"]) if turn.role != "system"]
+    if not any(placed.type == "tool_result" for placed in spoken[-1].blocks):
         return
     start = _loop_start(spoken)
     first = start.blocks[0]
