@@ -252,6 +252,24 @@ def test_a_notebook_is_shown_as_cells_with_ids_and_outputs(tools):
     )
 
 
+def test_images_of_a_notebook_that_the_api_would_refuse_are_named_instead(tools):
+    data = [base64.b64encode(png(2001, 1)).decode(), "not base64!", base64.b64encode(b"no image").decode()]
+    outputs = [{"output_type": "display_data", "metadata": {}, "data": {"image/png": picture}} for picture in data]
+    (tools.cwd / "n.ipynb").write_text(notebook([code_cell("x", outputs)]))
+    (block,) = tools.result("Read", file_path="n.ipynb").content
+    assert "[image/png not shown: it has 2001 × 1 pixels; 2000 a side are possible]" in block["text"]
+    assert block["text"].count("not shown") == 3
+
+
+def test_a_read_shows_a_bounded_number_of_images(tools):
+    picture = {"image/png": base64.b64encode(png(3, 2)).decode()}
+    outputs = [{"output_type": "display_data", "metadata": {}, "data": picture} for _ in range(25)]
+    (tools.cwd / "n.ipynb").write_text(notebook([code_cell("x", outputs)]))
+    content = tools.result("Read", file_path="n.ipynb").content
+    assert [block["type"] for block in content].count("image") == 20
+    assert content[-1]["text"].count("only 20 images") == 5
+
+
 def test_long_outputs_of_a_notebook_are_cut_in_the_middle(tools):
     output = {"output_type": "stream", "name": "stdout", "text": "a" * 5000 + "b" * 5000}
     (tools.cwd / "n.ipynb").write_text(notebook([code_cell("x", [output])]))

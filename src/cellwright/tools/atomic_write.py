@@ -80,10 +80,11 @@ def _copy_attributes(path: Path, descriptor: int, status: os.stat_result) -> Non
     if hasattr(os, "fchmod"):
         os.fchmod(descriptor, stat.S_IMODE(status.st_mode))
     if hasattr(os, "listxattr"):
-        # access lists of shared folders live here; file systems that know none refuse
+        # access lists of shared folders live here; file systems may know none, and some only root may set
         with suppress(OSError):
             for name in os.listxattr(path):
-                os.setxattr(descriptor, name, os.getxattr(path, name))
+                with suppress(OSError):
+                    os.setxattr(descriptor, name, os.getxattr(path, name))
 
 
 def _check_unchanged(path: Path, replacing: os.stat_result | None) -> None:

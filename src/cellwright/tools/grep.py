@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -36,7 +38,8 @@ class Place:
 
     def shown(self, path: bytes) -> str:
         """A path as rg printed it, for the model."""
-        return self.prefix + path.decode("utf-8", "replace").replace("\\", "/").removeprefix("./")
+        text = path.decode("utf-8", "replace")
+        return self.prefix + (text.replace("\\", "/") if os.name == "nt" else text).removeprefix("./")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +58,18 @@ async def grep(place: Place, tool_input: Mapping[str, Any], seconds: float) -> s
     offset = int(tool_input.get("offset", 0))
     arguments = [*_common_arguments(tool_input), *_mode_arguments(tool_input)]
     filters, listed = _glob_arguments(tool_input)
-    keep = await _listed_only(place, tool_input, seconds) if listed else None
+    deadline = time.monotonic() + seconds
+    keep = await _listed_only(place, seconds) if listed else None
 
     async def run(*more: str, separator: bytes = b"\n", max_records: int | None = None) -> Output:
         command = [*arguments, *filters, *more, "--", tool_input["pattern"], place.target]
         output = await run_ripgrep(
-            command, cwd=place.folder, separator=separator, seconds=seconds, max_records=max_records, keep=keep
+            command,
+            cwd=place.folder,
+            separator=separator,
+            seconds=deadline - time.monotonic(),
+            max_records=max_records,
+            keep=keep,
         )
         return checked(output, seconds)
 
@@ -129,11 +138,13 @@ def _glob_arguments(tool_input: Mapping[str, Any]) -> tuple[list[str], bool]:
     return [f"--glob={glob}"], True
 
 
-async def _listed_only(place: Place, tool_input: Mapping[str, Any], seconds: float) -> Callable[[bytes], bool]:
+async def _listed_only(place: Place, seconds: float) -> Callable[[bytes], bool]:
     """Whether a record is about a file that is not ignored."""
     arguments = ["--files", "--hidden", "--null", *NO_VERSION_CONTROL, "--", place.target]
     output = await run_ripgrep(arguments, cwd=place.folder, separator=b"\0", seconds=seconds)
     listed = set(checked(output, seconds).records)
+    if not output.whole:
+        return lambda record: True  # better too much than matches that are silently missing
     return lambda record: record == SEPARATOR or record.split(b"\0", 1)[0] in listed
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
+from collections.abc import Iterator
 from itertools import islice
 
 from cellwright.agent.tool import ToolError
@@ -21,33 +22,40 @@ def replace_text(text: str, old: str, new: str, *, replace_all: bool, shown: str
     LF in `old` matches CRLF in the text; what is put in gets the line ends of what it stands for. Everything else stays
     as it is. Raises `ToolError` unless `old` is there exactly once, or `replace_all`.
     """
-    carriage_returns = [found.start() for found in re.finditer("\r\n", text)]
-    flat = text.replace("\r\n", "\n") if carriage_returns else text
-    needle = old.replace("\r\n", "\n") if carriage_returns else old
-    starts = _places(flat, needle, overlapping=not replace_all)
-    if not starts:
+    flat = text.replace("\r\n", "\n")
+    needle = old.replace("\r\n", "\n") if flat != text else old
+    first = flat.find(needle)
+    if first < 0:
         raise _not_there(flat, needle, shown)
-    if len(starts) > 1 and not replace_all:
-        raise _ambiguous(flat, starts, shown)
+    # also one that overlaps the first: it is not clear which one is meant
+    if not replace_all and flat.find(needle, first + 1) >= 0:
+        raise _ambiguous(flat, needle, shown)
+    if flat == text:
+        return text.replace(needle, new), text.count(needle)
+    return _replace_in_crlf(text, flat, needle, new)
+
+
+def _replace_in_crlf(text: str, flat: str, needle: str, new: str) -> tuple[str, int]:
+    """The same where `text` has CRLF: `needle` is looked for in `flat`, its copy with LF alone."""
+    carriage_returns = (found.start() for found in re.finditer("\r\n", text))
     line_feeds = [position - number for number, position in enumerate(carriage_returns)]
     parts: list[str] = []
-    done = 0
-    for start in starts:
-        begin = start + bisect_left(line_feeds, start)
-        end = start + len(needle) + bisect_left(line_feeds, start + len(needle))
-        parts += text[done:begin], _fitting(new, text, begin, end) if carriage_returns else new
+    done = count = 0
+    for start in _places(flat, needle, step=len(needle)):
+        stop = start + len(needle)
+        begin, end = start + bisect_left(line_feeds, start), stop + bisect_left(line_feeds, stop)
+        parts += text[done:begin], _fitting(new, text, begin, end)
         done = end
-    return "".join(parts) + text[done:], len(starts)
+        count += 1
+    return "".join(parts) + text[done:], count
 
 
-def _places(text: str, needle: str, *, overlapping: bool) -> list[int]:
-    """Where `needle` begins. Places that overlap count as several only if `overlapping`."""
-    places: list[int] = []
+def _places(text: str, needle: str, step: int) -> Iterator[int]:
+    """Where `needle` begins; the search for the next one goes on `step` characters later."""
     at = text.find(needle)
     while at >= 0:
-        places.append(at)
-        at = text.find(needle, at + (1 if overlapping else len(needle)))
-    return places
+        yield at
+        at = text.find(needle, at + step)
 
 
 def _fitting(new: str, text: str, begin: int, end: int) -> str:
@@ -59,14 +67,15 @@ def _fitting(new: str, text: str, begin: int, end: int) -> str:
     return with_line_ends(new, text[begin:end], here if line_feed >= 0 else main_line_end(text))
 
 
-def _ambiguous(text: str, starts: list[int], shown: str) -> ToolError:
-    lines = [text.count("\n", 0, start) + 1 for start in islice(starts, PLACES_NAMED)]
-    more = f" and {len(starts) - PLACES_NAMED} more" if len(starts) > PLACES_NAMED else ""
+def _ambiguous(text: str, needle: str, shown: str) -> ToolError:
+    count = sum(1 for _ in _places(text, needle, step=1))
+    lines = [text.count("\n", 0, start) + 1 for start in islice(_places(text, needle, step=1), PLACES_NAMED)]
+    more = f" and {count - PLACES_NAMED} more" if count > PLACES_NAMED else ""
     return ToolError(
-        f"old_string is in {shown} {len(starts)} times, at lines {', '.join(map(str, lines))}{more}. "
+        f"old_string is in {shown} {count} times, at lines {', '.join(map(str, lines))}{more}. "
         "Give more of the lines around the one you mean, or set replace_all.",
         code=ErrorCode.INVALID_PARAMETERS,
-        details={"matches": len(starts), "lines": lines},
+        details={"matches": count, "lines": lines},
     )
 
 

