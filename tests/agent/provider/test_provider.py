@@ -143,14 +143,17 @@ def test_cancelling_before_the_first_byte_closes_the_connection(line):
 
 
 def test_one_provider_serves_several_loops(line):
-    playing = line([say("one"), say("two")])
+    """A connection of one loop is of no use in another; the first goes on where it was."""
+    playing = line([say("one"), say("two"), say("three")])
     provider = playing.provider()
 
     async def once() -> str:
-        async with provider:
-            return "".join([e.text async for e in provider.stream(playing.request()) if isinstance(e, TextDelta)])
+        return "".join([e.text async for e in provider.stream(playing.request()) if isinstance(e, TextDelta)])
 
-    assert [asyncio.run(once()), asyncio.run(once())] == ["one", "two"]
+    with asyncio.Runner() as first, asyncio.Runner() as second:
+        assert [first.run(once()), second.run(once()), first.run(once())] == ["one", "two", "three"]
+        first.run(provider.aclose())
+        second.run(provider.aclose())
 
 
 def test_requests_can_run_side_by_side(line):

@@ -52,7 +52,6 @@ FOR_GOOD = [
     pytest.param(fault("status", status=413, body="<html>413</html>"), "CONTEXT_TOO_LONG", "larger"),
     pytest.param(fault("status", status=429), "API_RATE_LIMITED", "spend limit"),
     pytest.param(fault("status", status=529, headers={"x-should-retry": "false"}), "API_OVERLOADED", "overloaded"),
-    pytest.param(fault("status", status=307, headers={"location": "https://b/"}), "API_REQUEST_INVALID", "https://b/"),
     pytest.param(fault("status", status=200, body="<html>Sign in</html>"), "API_REQUEST_INVALID", "ANTHROPIC_BASE_URL"),
     pytest.param(fault("error_event", error_type="invalid_request_error"), "API_REQUEST_INVALID", "refused"),
     pytest.param(fault("error_event", error_type="a_new_error"), "API_REQUEST_INVALID", "a_new_error"),
@@ -70,6 +69,16 @@ def test_what_stays_is_not_tried_again(key_line, trouble, code, words):
     assert played.of(Retrying) == []
     assert len(playing.server.requests) == 1
     assert playing.waits == []
+
+
+def test_a_redirect_is_not_followed(line):
+    """The conversation goes nowhere but to the address that the user named."""
+    playing = line([fault("status", status=307, headers={"location": "/v1/messages?elsewhere"}), say("never")])
+    played = playing.play()
+    assert isinstance(played.error, ApiError)
+    assert played.error.code == ErrorCode.API_REQUEST_INVALID
+    assert "redirects to /v1/messages?elsewhere. Check" in played.error.message.replace(")", "")
+    assert len(playing.server.all_requests) == 1
 
 
 def test_an_unknown_model_is_named(line):
@@ -131,6 +140,8 @@ def test_a_silent_server_is_left_after_the_stall_time(line):
     assert retrying.code == "API_NETWORK_ERROR"
     assert "for 0.2 s" in retrying.message
     playing.server.wait_for_disconnect()
+    first, second = playing.server.requests
+    assert 0.2 <= second.arrived_at - first.arrived_at < 4
 
 
 def test_a_server_that_never_answers_is_left_too(line):
