@@ -116,6 +116,7 @@ async def _run(folder: _Folder, command: str, seconds: float, ctx: ToolContext) 
         message = "There is no bash on this machine (on Windows, install Git Bash). Use Python instead."
         raise ToolError(message, code=ErrorCode.EXECUTION_ERROR)
     reader, writer = os.pipe()
+    output_reader, output_writer = os.pipe()
     pipe = watchdog.pipe()
     # signing on is the shell's first act, so that there is no moment in which it could be orphaned
     script = f"echo \"+ $$\" >&{pipe}; exec {pipe}>&-; trap 'pwd -P >&{writer}' EXIT\n{command}"
@@ -129,22 +130,25 @@ async def _run(folder: _Folder, command: str, seconds: float, ctx: ToolContext) 
             cwd=folder.now,
             env=child_environment(os.environ),
             stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
+            # a pipe of ours: asyncio would wait for what the shell left in the background to close its own
+            stdout=output_writer,
+            stderr=output_writer,
             pass_fds=(pipe, writer),
             start_new_session=True,
         )
     except OSError as error:
         os.close(reader)
+        os.close(output_reader)
         raise ToolError(f"The command could not be started: {error}") from error
     finally:
         os.close(writer)
+        os.close(output_writer)
     watchdog.began(process.pid)
     output = CommandOutput()
     started = time.monotonic()
     try:
         async with asyncio.timeout(seconds):
-            await _read(process, output, ctx)
+            await _read(process, output_reader, output, ctx)
     except TimeoutError:
         await _end(process)
         raise _timed_out(seconds, time.monotonic() - started, output.close()) from None
@@ -157,13 +161,17 @@ async def _run(folder: _Folder, command: str, seconds: float, ctx: ToolContext) 
     return _result(command, process.returncode or 0, output.close(), folder.moved(moved_to))
 
 
-async def _read(process: asyncio.subprocess.Process, output: CommandOutput, ctx: ToolContext) -> None:
+async def _read(
+    process: asyncio.subprocess.Process, descriptor: int, output: CommandOutput, ctx: ToolContext
+) -> None:
     """Take output until the shell ends; what it left in the background may hold the pipe open, and is not waited for."""
-    assert process.stdout is not None
-    stdout = process.stdout
+    reader = asyncio.StreamReader()
+    transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(descriptor, "rb", 0)
+    )
 
     async def take() -> None:
-        while data := await stdout.read(65536):
+        while data := await reader.read(65536):
             ctx.progress(text=output.add(data))
             if output.bytes > MOST_BYTES:
                 raise ToolError(f"The command was stopped: it wrote more than {MOST_BYTES:,} bytes.")
@@ -172,14 +180,15 @@ async def _read(process: asyncio.subprocess.Process, output: CommandOutput, ctx:
     ended = asyncio.ensure_future(process.wait())
     try:
         await asyncio.wait({taking, ended}, return_when=asyncio.FIRST_COMPLETED)
-        if not ended.done():
-            await taking
+        if taking.done():
+            taking.result()
             await ended
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(taking, GRACE_SECONDS)
     finally:
         taking.cancel()
         ended.cancel()
+        transport.close()
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
