@@ -10,6 +10,7 @@ import pytest
 from cellwright.agent.lease import Holder, acquire, lease_path, read_holder
 from cellwright.agent.session import Session
 from cellwright.agent.transcript import read_messages, read_transcript
+from cellwright.errors import CellwrightError
 
 HOLD = """
 import sys
@@ -128,10 +129,11 @@ def test_a_session_that_nobody_holds_any_more_is_free(path):
 def test_a_damaged_session_is_let_go(path):
     whole = path.read_bytes()
     path.write_bytes(whole[:20])
-    with pytest.raises(Exception, match="SESSION_CORRUPTED"):
+    with pytest.raises(CellwrightError, match="SESSION_CORRUPTED") as caught:
         Session.load(path)
     path.write_bytes(whole)
     assert Session.load(path, wait_seconds=0).path == path
+    assert caught.value.__traceback__ is not None, "what failed is still referred to"
 
 
 def test_the_lease_file_says_who_has_it_and_may_be_lost(path):
