@@ -78,6 +78,15 @@ def image(data=None, media_type="image/png", **source):
     return {"type": "image", "source": {"type": "base64", "media_type": media_type, "data": encoded, **source}}
 
 
+def lossy_webp(width=1, height=1):
+    return b"RIFF\x16\x00\x00\x00WEBPVP8 \x0a\x00\x00\x00\x00\x00\x00\x9d\x01\x2a" + struct.pack("<HH", width, height)
+
+
+def lossless_webp(width=1, height=1):
+    bits = (width - 1) | (height - 1) << 14
+    return b"RIFF\x16\x00\x00\x00WEBPVP8L\x0a\x00\x00\x00\x2f" + struct.pack("<I", bits)
+
+
 def pdf(data=b"%PDF-1.7"):
     source = {"type": "base64", "media_type": "application/pdf", "data": base64.b64encode(data).decode()}
     return {"type": "document", "source": source}
@@ -144,6 +153,13 @@ REFUSED = {
     "messages no list": ({"messages": "hi"}, "messages: Input should be a valid list"),
     "max_tokens no integer": ({"max_tokens": "9"}, "max_tokens: Input should be a valid integer"),
     "max_tokens negative": ({"max_tokens": -1}, "max_tokens: Input should be greater than or equal to 0"),
+    "stream no boolean": ({"stream": "yes"}, "stream: Input should be a valid boolean"),
+    "text no string": (conversation(user(text(5))), "messages.0.content.0.text.text: Input should be a valid string"),
+    "content no list": (
+        conversation({"role": "user", "content": 5}),
+        "messages.0.content: Input should be a valid list",
+    ),
+    "message no object": (conversation("Hello"), "messages.0: Input should be a valid dictionary"),
     "unknown block type": (
         conversation(user({"type": "sound"})),
         "messages.0.content.0: Input tag 'sound' found using 'type' does not match any of the expected tags",
@@ -470,6 +486,11 @@ REFUSED = {
     "jpeg over 8000 pixels": (conversation(user(image(jpeg(1, 8001), "image/jpeg"))), "size: 8000 pixels"),
     "gif over 8000 pixels": (conversation(user(image(gif(8001), "image/gif"))), "size: 8000 pixels"),
     "webp over 8000 pixels": (conversation(user(image(webp(8001), "image/webp"))), "size: 8000 pixels"),
+    "lossy webp over 8000 pixels": (conversation(user(image(lossy_webp(1, 8001), "image/webp"))), "size: 8000 pixels"),
+    "lossless webp over 8000 pixels": (
+        conversation(user(image(lossless_webp(1, 8001), "image/webp"))),
+        "size: 8000 pixels",
+    ),
     "large image in a tool_result": (
         conversation(HELLO, ASK, user(result(content=[text(), image(png(1, 8001))]))),
         "messages.2.content.0.tool_result.content.1.image.source.base64.data: At least one of the image dimensions",
@@ -505,6 +526,13 @@ REFUSED = {
         {"output_config": {"format": {"type": "json_schema", "schema": {"type": "object"}}}},
         "output_config.format.schema: For 'object' type, 'additionalProperties'",
     ),
+    "citations with structured output": (
+        {
+            "output_config": {"format": {"type": "json_schema", "schema": {"type": "object", **CLOSED}}},
+            **conversation(user({**pdf(), "citations": {"enabled": True}}, text())),
+        },
+        "messages.0.content.0.document.citations: incompatible with output_config.format",
+    ),
     # system messages in the conversation
     "system message on sonnet 5": (
         {"model": "claude-sonnet-5", **conversation(HELLO, system_message())},
@@ -535,7 +563,17 @@ REFUSED = {
 TAKEN = {
     "string content": {},
     "blocks": conversation(user(text(), image(), image(jpeg(), "image/jpeg"), image(gif(), "image/gif"))),
-    "webp": conversation(user(image(webp(), "image/webp"))),
+    "webp": conversation(
+        user(
+            *(
+                image(data, "image/webp")
+                for data in (webp(8000, 8000), lossy_webp(8000, 8000), lossless_webp(8000, 8000))
+            )
+        )
+    ),
+    "jpeg and gif of 8000 pixels": conversation(
+        user(image(jpeg(8000, 8000), "image/jpeg"), image(gif(8000, 8000), "image/gif"))
+    ),
     "image by url": conversation(
         user({"type": "image", "source": {"type": "url", "url": "https://example.org/x.png"}})
     ),
@@ -628,6 +666,14 @@ def test_a_request_within_the_rules_is_answered(client, changes):
         ("mid-conversation-system-clear-at-2026-08-21", conversation(HELLO, {**system_message(), "clear_at": "never"})),
         ("thinking-display-updates-2026-08-18", {"thinking": {"type": "adaptive", "display": "updates"}}),
         ("compact-2026-09-04", conversation(assistant({"type": "compaction", "content": "so far"}), HELLO)),
+        (
+            "mid-conversation-tool-changes-2026-07-01",
+            conversation(HELLO, system_message([{"type": "tool_removal", "tool": {"name": "Read"}}])),
+        ),
+        (
+            "mid-conversation-output-config-2026-07-01",
+            conversation(HELLO, {**system_message(), "output_config": {"effort": "low"}}),
+        ),
         ("task-budgets-2026-03-13", {"output_config": {"task_budget": {"type": "tokens", "total": 1}}}),
     ],
 )

@@ -126,7 +126,10 @@ def test_ids_differ_between_turns_and_servers(client):
 
 
 def test_a_server_can_be_started_and_stopped_without_with():
-    server = MessagesServer([say("one")], api_key="mine").start()
+    server = MessagesServer([say("one")], api_key="mine")
+    with pytest.raises(RuntimeError, match="before it is started"):
+        _ = server.url
+    server.start()
     assert server.url.startswith("http://127.0.0.1:")
     server.stop()
     server.stop()

@@ -17,7 +17,7 @@ from cellwright.local_api.conversation import (
 from cellwright.local_api.images import check_pictures
 from cellwright.local_api.memory import Memory
 from cellwright.local_api.models import ServedModel
-from cellwright.local_api.prefix import Prefix, chain
+from cellwright.local_api.prefix import Prefix, blocks_of, chain, nested
 from cellwright.local_api.request_shape import check_shape
 from cellwright.local_api.thinking_binding import check_binding
 from cellwright.local_api.thinking_rules import check_manual_thinking, check_thinking, thinking_display
@@ -47,6 +47,7 @@ def check_request(
     if not body["messages"]:
         raise ApiRejection("messages: at least one message is required")
     check_content(body["messages"], max(0, known - 1))
+    _check_citations(body)
     turns = exchanges(body["messages"], tail_start(body["messages"], known))
     check_conversation(body["messages"], turns, model)
     prefix = chain(body, betas, base, known)
@@ -78,6 +79,17 @@ def _check_options(body: Mapping[str, Any], model: ServedModel) -> None:
             raise ApiRejection(f"stop_sequences.{index}: each stop sequence must contain non-whitespace")
     if output_format:
         check_strict(output_format["schema"], "output_config.format.schema")
+
+
+def _check_citations(body: Mapping[str, Any]) -> None:
+    """Structured output cannot carry citations."""
+    if not (body.get("output_config") or {}).get("format"):
+        return
+    for index, message in enumerate(body["messages"]):
+        for position, block in enumerate(blocks_of(message["content"])):
+            for inner, path in nested(block, f"messages.{index}.content.{position}"):
+                if isinstance(inner.get("citations"), dict) and inner["citations"].get("enabled"):
+                    raise ApiRejection(f"{path}.{inner['type']}.citations: incompatible with output_config.format")
 
 
 def _check_warming(body: Mapping[str, Any], output_format: Any) -> None:
