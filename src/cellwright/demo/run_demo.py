@@ -117,7 +117,7 @@ def _execute(project: Path, environ: Mapping[str, str], console: Any) -> None:
     notebook = nbformat.read(project / NOTEBOOK, as_version=4)
     manager = AsyncKernelManager()
     # this very interpreter: the kernelspec named python3 may be another environment's
-    manager.kernel_spec.argv[:] = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+    manager.kernel_spec.argv[:] = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}", "--log-level=ERROR"]
     client = NotebookClient(
         notebook,
         km=manager,
