@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -151,6 +152,7 @@ def _build_client(platform: str) -> Any:
         import anthropic  # 1.2 s
         import httpx2
 
+        logging.getLogger("anthropic._base_client").addFilter(_without_credentials)
         if platform == "bedrock":
             import botocore.eventstream  # noqa: F401  missed here and not at the first answer
         http_client = anthropic.DefaultAsyncHttpxClient(
@@ -165,6 +167,13 @@ def _build_client(platform: str) -> Any:
     except (anthropic.AnthropicError, ValueError) as error:
         message = f"The {platform} client of the anthropic SDK cannot be set up: {error}"
         raise CellwrightError(ErrorCode.API_KEY_MISSING, message) from None
+
+
+def _without_credentials(record: logging.LogRecord) -> bool:
+    """A log filter: at DEBUG the SDK logs a request's headers, and Foundry's key is one of them."""
+    if isinstance(record.args, Mapping) and isinstance(headers := record.args.get("headers"), Mapping):
+        record.args = {**record.args, "headers": dict.fromkeys(headers, "[secret]")}
+    return True
 
 
 def _no_credential(platform: str, error: Exception) -> Failure:

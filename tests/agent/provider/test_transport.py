@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 import os
+import shutil
 import ssl
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import textwrap
 import threading
 import traceback
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -302,3 +304,75 @@ def test_a_request_that_cannot_be_sent_is_not_quoted():
     failure = network_failure(httpx2.LocalProtocolError("Illegal header value b'sk-ant-1'"), "host", 90)
     assert not failure.retryable
     assert "sk-ant-1" not in failure.message
+
+
+def test_no_way_logs_its_credential(line, caplog):
+    caplog.set_level(logging.DEBUG)
+    playing = line([fault("status", status=400)])
+    assert playing.play().error is not None
+    assert "httpx2" in caplog.text
+    assert playing.server.api_key not in caplog.text
+
+
+BROKEN = {
+    "CLAUDE_CODE_USE_VERTEX": "CLOUD_ML_REGION",
+    "CLAUDE_CODE_USE_FOUNDRY": "ANTHROPIC_FOUNDRY_API_KEY",
+    "CLAUDE_CODE_USE_ANTHROPIC_AWS": "region",
+    "ANTHROPIC_PROFILE": "not found",
+}
+
+
+@pytest.mark.parametrize(("variable", "words"), BROKEN.items())
+def test_a_platform_without_its_settings_says_what_is_missing(key_line, monkeypatch, variable, words):
+    request = key_line([]).request()
+    monkeypatch.delenv("ANTHROPIC_API_KEY")
+    monkeypatch.setenv(variable, "1")
+
+    async def ask() -> None:
+        async with connect() as provider:
+            await anext(provider.stream(request))
+
+    with pytest.raises(CellwrightError) as caught:
+        asyncio.run(ask())
+    assert caught.value.code == ErrorCode.API_KEY_MISSING
+    assert words in caught.value.message
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A self-signed certificate for 127.0.0.1 and its key."""
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("NO OPENSSL: it makes the certificate of the test's server")
+    folder = tmp_path_factory.mktemp("tls")
+    paths = folder / "certificate.pem", folder / "key.pem"
+    name = ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"]
+    command = [openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", *name]
+    subprocess.run([*command, "-out", paths[0], "-keyout", paths[1]], check=True, capture_output=True)
+    return paths
+
+
+def test_tls_is_verified_against_the_user_s_certificates(certificate, key_line, monkeypatch):
+    request = key_line([]).request()
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(*certificate)
+
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 401 No\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}")
+        writer.close()
+
+    async def failure() -> ApiError:
+        async with await asyncio.start_server(refuse, "127.0.0.1", 0, ssl=context) as server:
+            port = server.sockets[0].getsockname()[1]
+            environ = {"ANTHROPIC_API_KEY": "k", "ANTHROPIC_BASE_URL": f"https://127.0.0.1:{port}"}
+            async with connect(environ) as provider:
+                with pytest.raises(ApiError) as caught:
+                    await anext(provider.stream(request))
+        return caught.value
+
+    refused = asyncio.run(failure())
+    assert (refused.code, refused.details["attempts"]) == (ErrorCode.API_NETWORK_ERROR, 1)
+    assert "SSL_CERT_FILE" in refused.message
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate[0]))
+    assert asyncio.run(failure()).code == ErrorCode.API_KEY_INVALID
