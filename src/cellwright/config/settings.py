@@ -1,214 +1,224 @@
-"""Permissions from the users' settings files, in Claude Code's format and places.
+"""What users settled in Claude Code's files, as far as permissions go: `load_settings`.
 
-A repository must not give itself rights: what it commits can deny and ask, and make the mode stricter. Allow rules, further
-folders and looser modes count from the user's own file, and from `settings.local.json` while that is the user's own too.
+    ~/.claude/settings.json  ($CLAUDE_CONFIG_DIR)     the user's own: believed
+    <project>/.claude/settings.local.json             the user's own for this project: believed unless it came with it
+    <project>/.claude/settings.json                   the project's: it may forbid and make stricter, never allow
+
+Lists are joined. What cannot be understood and might have forbidden something forbids or asks.
 """
 
 from __future__ import annotations
 
-import json
+import functools
 import os
-import subprocess
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+from cellwright.agent.tool import ToolError
+from cellwright.config.repository import is_tracked, project_folder
+from cellwright.config.settings_edit import add_allow_rule
+from cellwright.config.settings_file import SettingsProblem, read_settings_file
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.permissions.modes import Mode, parse_mode, stricter
 from cellwright.permissions.rules import Rule, grant_problem, parse_rule
-from cellwright.tools.atomic_write import write_atomically
 
-LOCAL = Path(".claude") / "settings.local.json"
-PROJECT = Path(".claude") / "settings.json"
+_TOOL_NAME = re.compile(r"[A-Za-z_][\w-]*")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What the settings files say about permissions, merged. `notices` name what could not be used, file by file."""
+    """What the settings files say together. `notices` are for the user: what is broken, and what was not believed."""
 
     project: Path
+    default_mode: Mode = "default"
     deny: tuple[Rule, ...] = ()
     ask: tuple[Rule, ...] = ()
     allow: tuple[Rule, ...] = ()
-    default_mode: Mode = "default"
     additional_directories: tuple[Path, ...] = ()
     notices: tuple[str, ...] = ()
 
 
-@dataclass(slots=True)
-class _Merged:
-    notices: list[str] = field(default_factory=list)
-    deny: list[Rule] = field(default_factory=list)
-    ask: list[Rule] = field(default_factory=list)
-    allow: list[Rule] = field(default_factory=list)
-    folders: list[Path] = field(default_factory=list)
-    own_mode: Mode | None = None
-    strictest: Mode | None = None
+def local_settings_file(project: Path) -> Path:
+    """The user's own settings file of a project, shared with Claude Code."""
+    return project / ".claude" / "settings.local.json"
 
 
-def project_root(cwd: Path) -> Path:
-    """The folder whose `.claude/` counts for `cwd`: the git working tree's top, else `cwd` itself."""
-    cwd = cwd.absolute()
-    return next((folder for folder in (cwd, *cwd.parents) if (folder / ".git").exists()), cwd)
-
-
-def user_folder(environ: Mapping[str, str]) -> Path:
-    """The user's own `.claude` folder."""
-    given = environ.get("CLAUDE_CONFIG_DIR")
-    return Path(given).expanduser() if given else Path(environ.get("HOME") or Path.home()) / ".claude"
+def came_with_project(project: Path, file: Path, environ: Mapping[str, str]) -> bool:
+    """Whether `file` may have been put there by the project itself: tracked by git, or behind a symlink."""
+    return file.is_symlink() or file.parent.is_symlink() or is_tracked(project, file, environ)
 
 
 def load_settings(cwd: Path, environ: Mapping[str, str]) -> Settings:
-    """Read the user's, the project's and the project's local settings file.
-
-    A file that is not strict JSON is left out, and an entry that is not understood too; `notices` says which, and where.
-    """
-    project = project_root(cwd)
-    user = user_folder(environ)
-    merged = _Merged()
-    _take(merged, user / "settings.json", root=user, own=True)
-    _take(merged, project / PROJECT, root=project, own=False)
-    _take(merged, project / LOCAL, root=project, own=_is_own(project, merged))
-    mode = merged.own_mode or "default"
+    """Read the files for a session that starts in `cwd`. Never raises: problems are in `notices`."""
+    cwd = cwd.absolute()
+    project = project_folder(cwd)
+    home = Path(environ["HOME"]) if environ.get("HOME") else Path.home()
+    users = Path(environ["CLAUDE_CONFIG_DIR"]) if environ.get("CLAUDE_CONFIG_DIR") else home / ".claude"
+    local, shared = local_settings_file(project), project / ".claude" / "settings.json"
+    found = _Found()
+    found.read(_Source(users / "settings.json", root=users, folder=home, believed=lambda: True))
+    if not _same_file(shared, users / "settings.json"):
+        found.read(_Source(shared, root=project, folder=project, believed=lambda: False))
+    own = functools.cache(lambda: not came_with_project(project, local, environ))
+    found.read(_Source(local, root=cwd, folder=project, believed=own))
     return Settings(
         project=project,
-        deny=tuple(merged.deny),
-        ask=tuple(merged.ask),
-        allow=tuple(merged.allow),
-        default_mode=stricter(mode, merged.strictest) if merged.strictest else mode,
-        additional_directories=tuple(dict.fromkeys(merged.folders)),
-        notices=tuple(merged.notices),
+        default_mode=stricter(found.mode, "default") if found.broken else found.mode,
+        deny=tuple(found.deny),
+        ask=tuple(found.ask),
+        allow=tuple(found.allow),
+        additional_directories=tuple(dict.fromkeys(found.directories)),
+        notices=tuple(found.notices),
     )
 
 
-def _take(merged: _Merged, path: Path, *, root: Path, own: bool) -> None:
-    permissions = _permissions(merged, path)
-    for name, rules in (("deny", merged.deny), ("ask", merged.ask), ("allow", merged.allow)):
-        entries = _strings(merged, path, permissions, name)
-        if name == "allow" and entries and not own:
-            merged.notices.append(f"{path}: `allow` is not used: a repository cannot give itself rights.")
-            continue
-        for entry in entries:
-            rules += _rule(merged, path, name, entry, root)
-    folders = _strings(merged, path, permissions, "additionalDirectories")
-    if folders and not own:
-        merged.notices.append(f"{path}: `additionalDirectories` is not used: a repository cannot give itself rights.")
-    elif folders:
-        merged.folders += [(root / Path(folder).expanduser()).absolute() for folder in folders]
-    _take_mode(merged, path, permissions.get("defaultMode"), own)
+def save_allow_rule(project: Path, rule: str, environ: Mapping[str, str] = os.environ) -> Path:
+    """Add the allow rule `rule` to the project's settings.local.json, unless it is there; gives the file.
 
-
-def _take_mode(merged: _Merged, path: Path, name: Any, own: bool) -> None:
-    if name is None:
-        return
-    try:
-        mode, notice = parse_mode(str(name))
-    except CellwrightError as error:
-        merged.notices.append(f"{path}: {error.message}")
-        return
-    if notice:
-        merged.notices.append(f"{path}: {notice}")
-    if own:
-        merged.own_mode = mode
-    else:
-        merged.strictest = mode
-
-
-def _rule(merged: _Merged, path: Path, name: str, text: str, root: Path) -> list[Rule]:
-    try:
-        rule = parse_rule(text, source_root=str(root))
-    except CellwrightError as error:
-        if name != "allow":
-            # a rule that was meant to forbid must not silently permit
-            raise CellwrightError(
-                ErrorCode.CONFIG_INVALID, f"{path}: {error.message}", details=error.details
-            ) from error
-        merged.notices.append(f"{path}: {error.message}")
-        return []
-    if name == "allow" and (problem := grant_problem(rule)):
-        merged.notices.append(f"{path}: {problem}")
-    return [rule]
-
-
-def _permissions(merged: _Merged, path: Path) -> Mapping[str, Any]:
-    try:
-        data = json.loads(path.read_text("utf-8-sig"))
-    except FileNotFoundError:
-        return {}
-    except json.JSONDecodeError as error:
-        merged.notices.append(f"{path}, line {error.lineno}, column {error.colno}: {error.msg}. The file is not used.")
-        return {}
-    except (OSError, UnicodeDecodeError) as error:
-        merged.notices.append(f"{path}: {error}. The file is not used.")
-        return {}
-    permissions = data.get("permissions", {}) if isinstance(data, dict) else None
-    if not isinstance(permissions, dict):
-        merged.notices.append(f"{path}: `permissions` is no object. The file is not used.")
-        return {}
-    return permissions
-
-
-def _strings(merged: _Merged, path: Path, permissions: Mapping[str, Any], name: str) -> list[str]:
-    value = permissions.get(name, [])
-    if isinstance(value, list) and all(isinstance(entry, str) for entry in value):
-        return value
-    merged.notices.append(f"{path}: `permissions.{name}` is no list of strings. It is not used.")
-    return []
-
-
-def _is_own(project: Path, merged: _Merged) -> bool:
-    """Whether the project's local settings are the user's own: no link leads elsewhere, and git does not track them."""
-    path = project / LOCAL
-    if not path.exists():
-        return True
-    if path.is_symlink() or path.parent.is_symlink():
-        return False
-    return not _tracked(project, path)
-
-
-def _tracked(project: Path, path: Path) -> bool:
-    if not (project / ".git").exists():
-        return False
-    environ = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
-    command = ["git", "-c", "core.fsmonitor=false", "ls-files", "--error-unmatch", "--", str(path.relative_to(project))]
-    try:
-        run = subprocess.run(command, cwd=project, env=environ, capture_output=True, timeout=10, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return True  # what cannot be checked is not trusted
-    return run.returncode == 0
-
-
-def save_allow_rule(project: Path, rule: str) -> Path:
-    """Add an allow rule to the project's local settings and give the file's path; what else stands there is kept.
-
-    Raises CellwrightError CONFIG_INVALID when the file is not strict JSON or not the user's own, or the rule is malformed.
+    Raises CellwrightError, and leaves the file as it was: CONFIG_INVALID for a rule that allows nothing and a file that
+    is not the user's own, CONFIG_PARSE_ERROR for one that is not valid, FILE_ACCESS_ERROR.
     """
-    parse_rule(rule)
-    path = project / LOCAL
-    if not _is_own(project, _Merged()):
-        message = f"{path} belongs to the repository (git tracks it, or it is a link), so no rule is saved there."
-        raise CellwrightError(ErrorCode.CONFIG_INVALID, message)
-    before = path.stat() if path.exists() else None
-    text = path.read_text("utf-8-sig") if before else "{}"
-    try:
-        data = json.loads(text)
-        allow = data.setdefault("permissions", {}).setdefault("allow", [])
-        if rule in allow:
-            return path
-        allow.append(rule)
-    except (json.JSONDecodeError, AttributeError) as error:
+    if useless := grant_problem(parse_rule(rule)):
+        raise CellwrightError(ErrorCode.CONFIG_INVALID, useless)
+    file = local_settings_file(project)
+    if came_with_project(project, file, environ):
         message = (
-            f"{path} is not a settings file that a rule can be added to ({error}). Repair it; nothing was changed."
+            f"{file} is tracked by git or behind a symlink, so the rule `{rule}` is not saved there: it would be "
+            "everybody's. Untrack the file (git rm --cached), or add the rule to ~/.claude/settings.json."
         )
-        raise CellwrightError(ErrorCode.CONFIG_INVALID, message) from error
-    new = json.dumps(data, indent=_indent(text), ensure_ascii=False) + "\n"
-    write_atomically(path, new.encode(), replacing=before)
-    return path
+        raise CellwrightError(ErrorCode.CONFIG_INVALID, message)
+    try:
+        add_allow_rule(file, rule)
+    except SettingsProblem as problem:
+        message = f"{problem}. The rule `{rule}` is not saved; mend the file and allow it again."
+        raise CellwrightError(ErrorCode.CONFIG_PARSE_ERROR, message) from problem
+    except (OSError, ToolError) as error:
+        message = f"The rule `{rule}` could not be saved in {file}: {error}"
+        raise CellwrightError(ErrorCode.FILE_ACCESS_ERROR, message) from error
+    return file
 
 
-def _indent(text: str) -> int | str:
-    for line in text.splitlines()[1:]:
-        if line.strip():
-            return line[: len(line) - len(line.lstrip())] or 2
-    return 2
+def _same_file(one: Path, other: Path) -> bool:
+    try:
+        return one.samefile(other)
+    except OSError:  # one of them is not there
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """A file to read. `root`: what `/x` in its rules starts from; `folder`: what its relative directories start from."""
+
+    file: Path
+    root: Path
+    folder: Path
+    believed: Callable[[], bool]
+
+
+@dataclass(slots=True)
+class _Found:
+    """What was read so far."""
+
+    mode: Mode = "default"
+    deny: list[Rule] = field(default_factory=list)
+    ask: list[Rule] = field(default_factory=list)
+    allow: list[Rule] = field(default_factory=list)
+    directories: list[Path] = field(default_factory=list)
+    notices: list[str] = field(default_factory=list)
+    broken: bool = False
+
+    def read(self, source: _Source) -> None:
+        try:
+            permissions = (read_settings_file(source.file) or {}).get("permissions", {})
+            if not isinstance(permissions, dict):
+                raise SettingsProblem(f"{source.file}: `permissions` is not an object")
+        except SettingsProblem as problem:
+            self.broken = True
+            self.notices.append(
+                f"{problem}. The file is left out until it is mended; no edit is allowed unasked meanwhile."
+            )
+            return
+        self._restrictions(source, permissions, "deny")
+        self._restrictions(source, permissions, "ask")
+        self._grants(source, permissions)
+        self._directories(source, permissions)
+        self._mode(source, permissions)
+
+    def _listed(self, source: _Source, permissions: Mapping[str, Any], key: str) -> list[Any]:
+        value = permissions.get(key, [])
+        if isinstance(value, list):
+            return value
+        self.notices.append(f"{source.file}: `permissions.{key}` is not a list.")
+        return [value]
+
+    def _restrictions(self, source: _Source, permissions: Mapping[str, Any], key: Literal["deny", "ask"]) -> None:
+        for entry in self._listed(source, permissions, key):
+            try:
+                rule, kept = parse_rule(_text(entry), str(source.root)), key
+            except (CellwrightError, TypeError) as error:
+                # something was to be restricted: the whole tool is, or everything asks
+                name = _TOOL_NAME.match(entry) if isinstance(entry, str) else None
+                rule, kept = parse_rule(name[0] if name else "*"), key if name else "ask"
+                what = "denied" if kept == "deny" else "asked for"
+                self.notices.append(f"{source.file}: {_message(error)} Until it is mended, `{rule}` is {what}.")
+            (self.deny if kept == "deny" else self.ask).append(rule)
+
+    def _grants(self, source: _Source, permissions: Mapping[str, Any]) -> None:
+        entries = self._listed(source, permissions, "allow")
+        if entries and not source.believed():
+            self._not_believed(source, "allow rules")
+            return
+        for entry in entries:
+            try:
+                rule = parse_rule(_text(entry), str(source.root))
+            except (CellwrightError, TypeError) as error:
+                self.notices.append(f"{source.file}: {_message(error)} It allows nothing.")
+                continue
+            if problem := grant_problem(rule):
+                self.notices.append(f"{source.file}: {problem}")
+            self.allow.append(rule)
+
+    def _directories(self, source: _Source, permissions: Mapping[str, Any]) -> None:
+        entries = self._listed(source, permissions, "additionalDirectories")
+        if entries and not source.believed():
+            self._not_believed(source, "additional directories")
+            return
+        for entry in entries:
+            if isinstance(entry, str) and entry and "\0" not in entry:
+                self.directories.append(source.folder / Path(entry).expanduser())
+            else:
+                self.notices.append(f"{source.file}: the additional directory {entry!r} is not a path.")
+
+    def _mode(self, source: _Source, permissions: Mapping[str, Any]) -> None:
+        if "defaultMode" not in permissions:
+            return
+        try:
+            mode, notice = parse_mode(_text(permissions["defaultMode"]))
+        except (CellwrightError, TypeError) as error:
+            self.notices.append(f"{source.file}: {_message(error)}")
+            return
+        if notice:
+            self.notices.append(f"{source.file}: {notice}")
+        if stricter(mode, self.mode) == mode or source.believed():
+            self.mode = mode
+        else:
+            self._not_believed(source, f"mode `{mode}`, which is looser than `{self.mode}`,")
+
+    def _not_believed(self, source: _Source, what: str) -> None:
+        self.notices.append(
+            f"{source.file}: its {what} count for nothing: a project cannot give itself rights. "
+            "Put them into ~/.claude/settings.json, or into .claude/settings.local.json without committing it."
+        )
+
+
+def _text(entry: Any) -> str:
+    if not isinstance(entry, str):
+        raise TypeError(f"{entry!r} is not a text.")
+    return entry
+
+
+def _message(error: CellwrightError | TypeError) -> str:
+    return error.message if isinstance(error, CellwrightError) else str(error)

@@ -1,0 +1,51 @@
+"""What a folder says about itself without being believed: where its project starts, and whether git tracks a file."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+GIT_SECONDS = 5.0
+_PASSED_ON = ("HOME", "PATH", "XDG_CONFIG_HOME", "SYSTEMROOT", "USERPROFILE", "TMPDIR")
+
+
+def project_folder(cwd: Path) -> Path:
+    """The root of the git work tree that `cwd` is in, or `cwd` itself. Runs nothing."""
+    cwd = cwd.absolute()
+    return next((folder for folder in (cwd, *cwd.parents) if (folder / ".git").exists()), cwd)
+
+
+def is_tracked(project: Path, file: Path, environ: Mapping[str, str]) -> bool:
+    """Whether git tracks `file` of `project`, in any spelling of its name. True where that cannot be found out.
+
+    Git is asked so that nothing the repository configures can run: no file system monitor, no hook, no fetch.
+    """
+    if not os.path.lexists(project / ".git"):
+        return False
+    git = shutil.which("git", path=_absolute_only(environ.get("PATH", os.defpath)))
+    if git is None:
+        return True
+    pathspec = f":(top,icase){file.relative_to(project).as_posix()}"
+    command = [git, "-c", "core.fsmonitor=false", "-c", f"core.hooksPath={os.devnull}", "--no-optional-locks"]
+    try:
+        done = subprocess.run(
+            [*command, "ls-files", "--cached", "-z", "--", pathspec],
+            cwd=project,
+            env={name: environ[name] for name in _PASSED_ON if name in environ}
+            | {"LC_ALL": "C", "GIT_ALLOW_PROTOCOL": "none", "GIT_NO_LAZY_FETCH": "1"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=GIT_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return True
+    return done.returncode != 0 or bool(done.stdout)
+
+
+def _absolute_only(search_path: str) -> str:
+    # an empty or relative entry would find a `git` that the folder brings along
+    return os.pathsep.join(entry for entry in search_path.split(os.pathsep) if os.path.isabs(entry))  # noqa: PTH117
