@@ -291,8 +291,8 @@ LAYOUTS = [
         '{\n\t"model": "x",\n\t"permissions": {\n\t\t"allow": [\n\t\t\t"a",\n\t\t\t"N"\n\t\t],\n\t\t"deny": []\n\t}\n}\n',
     ),
     (
-        '{\r\n  "e": {"a": "}]\\"{["},\r\n  "permissions": {\r\n    "allow": [\r\n      "a"\r\n    ]\r\n  }\r\n}',
-        '{\r\n  "e": {"a": "}]\\"{["},\r\n  "permissions": {\r\n    "allow": [\r\n      "a",\r\n      "N"\r\n    ]\r\n  }\r\n}',
+        '{\r\n  "e": "}]\\"{[",\r\n  "permissions": {\r\n    "allow": [\r\n      "a"\r\n    ]\r\n  }\r\n}',
+        '{\r\n  "e": "}]\\"{[",\r\n  "permissions": {\r\n    "allow": [\r\n      "a",\r\n      "N"\r\n    ]\r\n  }\r\n}',
     ),
     (
         '{\n  "permissions": {\n    "allow": []\n  }\n}\n',
