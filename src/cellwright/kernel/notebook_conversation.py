@@ -91,7 +91,7 @@ class NotebookConversation:
             self._face.output.stuck(tool_use_id)
 
     def _save_rule(self, rule: str) -> None:
-        save_allow_rule(rule, self.conversation.cwd)
+        save_allow_rule(self.conversation.settings.project, rule)
 
     def _new_face(self, options: MagicOptions) -> CellFace:
         return cell_face(self._shell, front_end_of(self._shell), self.conversation, options, self._save_rule)
