@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
 
 from cellwright.testing import MessagesServer
+
+sys.path.insert(0, str(Path(__file__).parent))  # importlib mode leaves a test's own folder out
 
 VERSION = "2026-10-21"
 HELLO = {"role": "user", "content": "Hello"}

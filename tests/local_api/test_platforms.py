@@ -39,6 +39,13 @@ def test_foundry(client):
     assert api.server.requests[0].path == "/anthropic/v1/messages"
 
 
+@pytest.mark.parametrize("prefix", ["/anthropic", "/v1/projects/p/locations/global"])
+def test_gateways_put_the_api_under_a_prefix(client, prefix):
+    api = client([say("x")])
+    assert api.post(path=f"{prefix}/v1/messages").status_code == 200
+    assert api.get(f"{prefix}/v1/models/claude-opus-5-5").json()["id"] == "claude-opus-5-5"
+
+
 def test_vertex(client):
     api = client(SCRIPT)
     with anthropic.AnthropicVertex(
