@@ -26,6 +26,7 @@ from cellwright.agent.tool import Tool
 from cellwright.config.settings import Settings, load_settings
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Emit, Event, RunEnd
+from cellwright.permissions.modes import check_bypass_allowed, host_facts
 from cellwright.permissions.policy import PermissionPolicy
 
 DEFAULT_MODEL = "claude-opus-5-5"
@@ -157,10 +158,16 @@ class Conversation:
         return (*self._tools, *options.tools)
 
     def policy(self, options: RunOptions) -> PermissionPolicy:
-        """The policy of a run: the settings', and the rules and the mode of the options."""
+        """The policy of a run: the settings', and the rules and the mode of the options.
+
+        Raises `CellwrightError` for a mode that is refused here, and for a malformed rule.
+        """
         settings = self.settings
+        mode = options.mode or settings.default_mode
+        if mode == "bypassPermissions":
+            check_bypass_allowed(host_facts(self.environ))
         return PermissionPolicy(
-            mode=options.mode or settings.default_mode,
+            mode=mode,
             deny=(*settings.deny, *options.deny),
             ask=settings.ask,
             allow=(*settings.allow, *options.allow),
@@ -194,11 +201,13 @@ class Conversation:
         can_use_tool: CanUseTool | None = None,
         session: Session | None = None,
         provider: Provider | None = None,
+        as_played: Callable[[Agent], Agent] | None = None,
     ) -> AgentTask[RunEnd]:
         """Start a run on the agent's thread; `emit` and `can_use_tool` are called there.
 
-        `session` and `provider` stand in for the conversation's own for this run. Raises `CellwrightError` when a run is
-        going on, or when the caller is code that the agent itself runs.
+        `session` and `provider` stand in for the conversation's own for this run; `as_played` makes of the agent the one
+        that plays a recording. Raises `CellwrightError` when a run is going on, or when the caller is code that the agent
+        itself runs.
         """
         if agent_code_running.get():
             message = (
@@ -208,6 +217,8 @@ class Conversation:
         with self._lock:
             self._refuse_while_running()
             agent = self.agent(options, provider or self.provider, can_use_tool)
+            if as_played is not None:
+                agent = as_played(agent)
             session = session or self._session_for(agent, options)
             self._running = self.thread.submit(agent.run(self._with_environment(prompt, session), session, emit))
             return self._running

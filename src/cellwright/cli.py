@@ -1,0 +1,97 @@
+"""The command `cellwright`: one prompt, or an interactive session, in a terminal or a pipe.
+
+The composition root of its process: reads the command line and builds the conversation.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.terminal.arguments import parse
+from cellwright.terminal.exit_codes import ExitCode, exit_code_of
+
+if TYPE_CHECKING:
+    import argparse
+
+    from cellwright.terminal.faces import Streams
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command with these arguments (default: the process's); gives the exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # what a terminal cannot show must not end the run
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        if arguments[:1] == ["demo"]:
+            from cellwright.demo.run_demo import main as demo  # nothing else needs it
+
+            return demo(arguments[1:])
+        return _command(parse(arguments))
+    except CellwrightError as error:
+        print(error, file=sys.stderr)
+        return exit_code_of(error.code)
+    except KeyboardInterrupt:
+        print(f"{ErrorCode.INTERRUPTED}: Interrupted.", file=sys.stderr)
+        return ExitCode.INTERRUPTED
+    except BrokenPipeError:
+        # at exit Python would flush what nobody reads any more, and complain
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return ExitCode.BROKEN_PIPE
+
+
+def _command(options: argparse.Namespace) -> int:
+    from cellwright.terminal.faces import Streams  # from here on things cost time; --help and errors need none of it
+
+    if options.verbose:
+        from cellwright.terminal.logs import log_to_stderr
+
+        log_to_stderr(os.environ)
+    streams = Streams(stdin=sys.stdin, stdout=sys.stdout, stderr=sys.stderr, environ=os.environ)
+    try:
+        return _conversation(options, streams)
+    except CellwrightError as error:
+        if options.output_format != "text":
+            _tell_program(error, options, streams)
+        raise
+
+
+def _conversation(options: argparse.Namespace, streams: Streams) -> int:
+    from cellwright.conversation import Conversation
+    from cellwright.terminal.command import Command
+    from cellwright.terminal.interactive import interact
+    from cellwright.terminal.prompt import is_piped, read_prompt
+
+    one_prompt = options.prompt or options.print or options.dry_run or options.output_format != "text"
+    interactive = not one_prompt and sys.stdin.isatty() and sys.stdout.isatty()
+    words = "" if interactive or is_piped(streams.stdin) else read_prompt(options.prompt, streams.stdin)
+    conversation = Conversation(cwd=Path.cwd(), face="a terminal")
+    try:
+        command = Command(options, conversation, streams)
+        command.open()
+        if interactive:
+            return interact(command.run, command.title, streams.stderr)
+        return command.run(words or read_prompt(options.prompt, streams.stdin))
+    finally:
+        with contextlib.suppress(TimeoutError):  # a tool that cannot be stopped does not keep the process
+            conversation.close()
+
+
+def _tell_program(error: CellwrightError, options: argparse.Namespace, streams: Streams) -> None:
+    """What kept the run from starting, in the format that the program reads."""
+    from cellwright.events import RunEnd
+    from cellwright.terminal.faces import make_view
+
+    end = RunEnd("error", "", {}, 0.0, 0.0, 0, 0, 0, error=error.to_json(), at=time.time())
+    make_view(streams, options.output_format, quiet=True).emit(end)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

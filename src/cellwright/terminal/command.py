@@ -1,0 +1,179 @@
+"""The command's conversation: each prompt is run, shown and, if asked for, recorded; what comes of it is an exit code."""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import cellwright
+from cellwright.agent.agent import Agent
+from cellwright.agent.agent_thread import AgentTask
+from cellwright.agent.approval import CanUseTool
+from cellwright.agent.provider import Provider
+from cellwright.agent.session import Session
+from cellwright.config.settings import save_allow_rule
+from cellwright.conversation import Conversation, RunOptions
+from cellwright.events import Emit, RunEnd
+from cellwright.terminal.exit_codes import ExitCode, exit_code_of
+from cellwright.terminal.faces import Streams, asker_maker, confirmed, make_view
+from cellwright.terminal.plain_view import Unseen
+from cellwright.terminal.run import TerminalRun
+
+if TYPE_CHECKING:
+    from cellwright.agent.recorder import Recorder
+    from cellwright.agent.replay import Replay
+
+
+def _as_it_is(emit: Emit) -> Emit:
+    return emit
+
+
+def _nothing_to_say() -> list[str]:
+    return []
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Way:
+    """How a run goes: by the model, recorded, or played from a recording. `finish` gives what the user should know."""
+
+    provider: Provider | None = None
+    as_played: Callable[[Agent], Agent] | None = None
+    listen: Callable[[Emit], Emit] = _as_it_is
+    finish: Callable[[], list[str]] = _nothing_to_say
+
+
+@dataclass(eq=False)
+class Command:
+    """One conversation in the terminal, as the options of the command line want it."""
+
+    options: argparse.Namespace
+    conversation: Conversation
+    streams: Streams
+    _unsaved: Session | None = field(default=None, init=False)
+
+    def open(self) -> None:
+        """Find the session to go on with, and get ready to ask the model. Raises `CellwrightError`."""
+        options, conversation = self.options, self.conversation
+        if options.no_session:
+            self._unsaved = Session.create(conversation.cwd, None)
+        elif options.resume is not None:
+            conversation.resume(options.resume)
+        elif options.resume_newest and not conversation.resume_newest():
+            conversation.session.notices.append("There is no session of this folder to go on with: this is a new one.")
+        # what is broken in the settings or not believed of them: shown with the first run
+        self._session.notices += conversation.settings.notices
+        if not options.dry_run and options.replay is None:
+            self._connect()
+
+    @property
+    def _session(self) -> Session:
+        return self._unsaved or self.conversation.session
+
+    @property
+    def title(self) -> str:
+        """What an interactive session says of itself at first."""
+        return f"Cellwright {cellwright.__version__} in {self.conversation.cwd}"
+
+    def _connect(self) -> None:
+        from cellwright.agent.anthropic_provider import AnthropicProvider  # brings httpx2 with it
+
+        provider = self.conversation.provider
+        if isinstance(provider, AnthropicProvider):
+            # setting up TLS takes as long as everything else until the first request
+            self.conversation.thread.submit(provider.prepare())
+
+    def run(self, prompt: str) -> int:
+        """Run `prompt` and show it; gives the exit code. Raises what kept it from starting."""
+        if self.options.dry_run:
+            return self._dry_run(prompt)
+        output_format, quiet = self.options.output_format, self.options.quiet
+        way = self._way(prompt)
+        run = TerminalRun(
+            functools.partial(make_view, self.streams, output_format, quiet=quiet),
+            asker_maker(self.streams, output_format, quiet=quiet),
+            functools.partial(save_allow_rule, self.conversation.settings.project),
+        )
+        end = run.run(functools.partial(self._start, prompt, way))
+        for notice in way.finish():
+            print(f"warning: {notice}", file=self.streams.stderr)
+        return self._exit_code(end, run.signal_number)
+
+    def _start(self, prompt: str, way: _Way, emit: Emit, can_use_tool: CanUseTool | None) -> AgentTask[RunEnd]:
+        return self.conversation.start(
+            prompt,
+            run_options(self.options),
+            emit=way.listen(emit),
+            can_use_tool=can_use_tool,
+            session=self._unsaved,
+            provider=way.provider,
+            as_played=way.as_played,
+        )
+
+    def _exit_code(self, end: RunEnd, signal_number: int) -> int:
+        if end.error is None:
+            return ExitCode.OK
+        print(f"{end.error['code']}: {end.error['message']}", file=self.streams.stderr)
+        code = exit_code_of(end.error["code"])
+        return 128 + signal_number if code == ExitCode.INTERRUPTED and signal_number else code
+
+    def _way(self, prompt: str) -> _Way:
+        if self.options.record is not None:
+            recorder = self._recorder
+            return _Way(listen=functools.partial(recorder.listen, prompt), finish=recorder.save)
+        if self.options.replay is not None:
+            from cellwright.agent.replay import UntrustedRecording
+
+            try:
+                turn = self._replay.turn(prompt)
+            except UntrustedRecording as error:
+                if not confirmed(self.streams, f"{error.message}\nPlay it?"):
+                    raise
+                self._replay.trust()
+                turn = self._replay.turn(prompt)
+            return _Way(provider=turn, as_played=turn.played_by, finish=lambda: turn.notices)
+        return _Way()
+
+    @functools.cached_property
+    def _recorder(self) -> Recorder:
+        from cellwright.agent.recorder import Recorder  # few runs are recorded
+
+        return Recorder(self.options.record, self.conversation.cwd)
+
+    @functools.cached_property
+    def _replay(self) -> Replay:
+        from cellwright.agent.replay import Replay  # or played
+
+        return Replay(self.options.replay, self.conversation.cwd)
+
+    def _dry_run(self, prompt: str) -> int:
+        from cellwright.dry_run import DryRun, shown, unsaved_copy
+
+        dry_run = DryRun()
+        self._unsaved = self._unsaved or unsaved_copy(self.conversation.session)
+        run = TerminalRun(Unseen, None, str)
+        end = run.run(functools.partial(self._start, prompt, _Way(provider=dry_run)))
+        if end.error is None:
+            summary = dry_run.summary()
+            text = shown(summary) if self.options.output_format == "text" else json.dumps(summary)
+            print(text, file=self.streams.stdout)
+        return self._exit_code(end, run.signal_number)
+
+
+def run_options(options: argparse.Namespace) -> RunOptions:
+    """The command line's options as the conversation takes them."""
+    return RunOptions(
+        model=options.model,
+        mode=options.permission_mode,
+        max_turns=options.max_turns,
+        budget_usd=options.budget,
+        effort=options.effort,
+        max_tokens=options.max_tokens,
+        max_parallel_tools=options.max_parallel_tools,
+        tool_timeout=options.tool_timeout,
+        allow=options.allowed_tools,
+        deny=options.disallowed_tools,
+    )

@@ -1,0 +1,64 @@
+"""Exit codes of the command `cellwright`: 0 when the run ended by itself, else what kept it from that."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from cellwright.errors import ErrorCode
+
+
+class ExitCode(IntEnum):
+    """Programs branch on these; a number is never given a second meaning."""
+
+    OK = 0
+    FAILED = 1
+    USAGE = 2
+    CREDENTIAL = 3
+    API = 4
+    REFUSED = 5
+    MAX_TURNS = 6
+    BUDGET = 7
+    SESSION = 8
+    CONFIG = 9
+    INTERRUPTED = 130
+    BROKEN_PIPE = 141
+
+
+MEANINGS = {
+    ExitCode.OK: "the run ended by itself (also when a tool was denied or failed)",
+    ExitCode.FAILED: "anything that has no code of its own",
+    ExitCode.USAGE: "wrong arguments",
+    ExitCode.CREDENTIAL: "no credential for the API, or one that is not accepted",
+    ExitCode.API: "the API could not be reached, was too busy, or refused the request",
+    ExitCode.REFUSED: "the model declined to answer",
+    ExitCode.MAX_TURNS: "--max-turns was reached",
+    ExitCode.BUDGET: "--budget was spent",
+    ExitCode.SESSION: "the session to go on with is not there, or damaged",
+    ExitCode.CONFIG: "the settings, a rule or a mode cannot be used",
+    ExitCode.INTERRUPTED: "interrupted (Ctrl-C); 128 + N for another signal N",
+    ExitCode.BROKEN_PIPE: "whoever read the output went away",
+}
+
+_BY_ERROR = {
+    ErrorCode.INVALID_PARAMETERS: ExitCode.USAGE,
+    ErrorCode.API_KEY_MISSING: ExitCode.CREDENTIAL,
+    ErrorCode.API_KEY_INVALID: ExitCode.CREDENTIAL,
+    ErrorCode.API_RATE_LIMITED: ExitCode.API,
+    ErrorCode.API_OVERLOADED: ExitCode.API,
+    ErrorCode.API_NETWORK_ERROR: ExitCode.API,
+    ErrorCode.API_REQUEST_INVALID: ExitCode.API,
+    ErrorCode.CONTEXT_TOO_LONG: ExitCode.API,
+    ErrorCode.REFUSED: ExitCode.REFUSED,
+    ErrorCode.MAX_TURNS_REACHED: ExitCode.MAX_TURNS,
+    ErrorCode.BUDGET_EXCEEDED: ExitCode.BUDGET,
+    ErrorCode.SESSION_NOT_FOUND: ExitCode.SESSION,
+    ErrorCode.SESSION_CORRUPTED: ExitCode.SESSION,
+    ErrorCode.CONFIG_INVALID: ExitCode.CONFIG,
+    ErrorCode.CONFIG_PARSE_ERROR: ExitCode.CONFIG,
+    ErrorCode.INTERRUPTED: ExitCode.INTERRUPTED,
+}
+
+
+def exit_code_of(error_code: str) -> ExitCode:
+    """The exit code of a run that ended with this error."""
+    return _BY_ERROR.get(ErrorCode(error_code), ExitCode.FAILED)

@@ -1,0 +1,243 @@
+"""A run on a terminal that can be drawn on: markdown as it is written, running calls with their clocks, diffs in colour.
+
+What is finished is printed once and scrolls away. Below it a few lines are drawn again and again: the block that is being
+written, the calls that run, what is waited for.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TextIO
+
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.live import Live
+from rich.markdown import Markdown
+from rich.segment import Segment
+from rich.text import Text
+
+from cellwright.events import (
+    Call,
+    Event,
+    Notice,
+    Retrying,
+    RunEnd,
+    TextDelta,
+    ThinkingDelta,
+    ToolEnd,
+    ToolInputDelta,
+    ToolProgress,
+    ToolStart,
+    TurnEnd,
+    UserPrompt,
+)
+from cellwright.terminal import words
+from cellwright.terminal.markdown_blocks import MarkdownBlocks
+from cellwright.terminal.screen import Style, harmless, style_of_diff_line
+from cellwright.visible_text import visible_line
+
+STYLES: dict[Style, str] = {
+    "": "",
+    "title": "bold",
+    "dim": "dim",
+    "warning": "yellow",
+    "error": "red",
+    "good": "green",
+    "added": "green",
+    "removed": "red",
+    "hunk": "cyan",
+}
+
+DRAW_SECONDS = 0.08
+"""Drawn more often, nobody would see the difference."""
+
+OUTPUT_LINES = 3
+OUTPUT_CHARS = 4_000
+MARKS = {"success": "✓", "error": "✗", "timeout": "✗", "denied": "⊘", "interrupted": "■"}
+
+
+@dataclass
+class _Running:
+    """A call that runs: since when, and the end of what it has printed."""
+
+    call: Call
+    since: float
+    output: str = ""
+
+
+@dataclass(frozen=True)
+class _Tail:
+    """The last lines of something that may be taller than the screen."""
+
+    content: RenderableType
+    height: int
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        lines = console.render_lines(self.content, options.update(height=None), pad=False)
+        for line in lines[-self.height :]:
+            yield from line
+            yield Segment.line()
+
+
+@dataclass
+class LiveView:
+    """Draws on `console`. Called on the main thread only."""
+
+    console: Console
+    _model: str = ""
+    _blocks: MarkdownBlocks = field(default_factory=MarkdownBlocks)
+    _running: dict[str, _Running] = field(default_factory=dict)
+    _doing: str = "waiting for the answer"
+    _since: float = field(default_factory=time.monotonic)
+    _printed_text: bool = False
+    _over: bool = False
+    _live: Live | None = None
+    _drawn_at: float = 0.0
+
+    def emit(self, event: Event) -> None:  # noqa: C901  one arm for each event
+        match event:
+            case UserPrompt():
+                self._model = event.model
+                self._now("waiting for the answer")
+            case TextDelta():
+                self._doing = ""
+                if finished := self._blocks.add(harmless(event.text)):
+                    self._print_markdown(finished)
+            case ThinkingDelta():
+                self._now("thinking")
+            case ToolInputDelta():
+                self._end_text()
+                self._now(f"writing a call of {visible_line(event.name)}")
+            case ToolStart() | ToolProgress() | ToolEnd():
+                self._tool(event)
+            case TurnEnd():
+                self._end_text()
+                self._printed_text = False
+                self._now("waiting for the answer")
+            case Retrying():
+                self._retry(event)
+            case Notice():
+                self._print(visible_line(event.message, 1_000), "dim" if event.level == "info" else event.level)
+            case RunEnd():
+                self._run_end(event)
+            case _:
+                pass  # a question has the screen for itself, its answer shows in what happens
+        self._draw()
+
+    def tick(self) -> None:
+        """Let the clocks go on."""
+        if not self._over:
+            self._draw()
+
+    def pause(self) -> None:
+        """Take away what is drawn; it comes back with the next event."""
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+    def close(self) -> None:
+        self.pause()
+
+    def _now(self, doing: str) -> None:
+        if doing != self._doing:
+            self._doing = doing
+            self._since = time.monotonic()
+
+    def _tool(self, event: ToolStart | ToolProgress | ToolEnd) -> None:
+        self._doing = ""
+        match event:
+            case ToolStart():
+                now = time.monotonic()
+                self._running |= {call.id: _Running(call, now) for call in event.calls}
+            case ToolProgress():
+                if (running := self._running.get(event.tool_use_id)) is not None:
+                    running.output = (running.output + harmless(event.text or event.message))[-OUTPUT_CHARS:]
+            case ToolEnd():
+                self._call_ended(event)
+
+    def _call_ended(self, event: ToolEnd) -> None:
+        running = self._running.pop(event.tool_use_id, None)
+        _, style = words.STATUS[event.status]
+        line = Text(f"{MARKS[event.status]} ", STYLES[style])
+        line.append(words.call_title(running.call) if running else event.name, "bold")
+        line.append(f" · {words.outcome(event)}", "dim" if event.status == "success" else STYLES[style])
+        self.console.print(line)
+        if what := words.complaint(event):
+            self._print(f"  {what}", style)
+        for diff_line in words.diff_lines(event):
+            self._print(f"  {diff_line}", style_of_diff_line(diff_line))
+        if not self._running:
+            self._now("waiting for the answer")
+
+    def _retry(self, event: Retrying) -> None:
+        self._blocks.rest()
+        self._print(words.retry(event), "warning")
+        if self._printed_text:
+            self._print("The answer starts again.", "dim")
+        self._printed_text = False
+        self._now("waiting for the answer")
+
+    def _run_end(self, event: RunEnd) -> None:
+        self._end_text()
+        self._over = True
+        self.pause()
+        self._print(words.footer(event, self._model), "dim")
+
+    def _end_text(self) -> None:
+        if rest := self._blocks.rest().strip("\n"):
+            self._print_markdown(rest)
+
+    def _print_markdown(self, text: str) -> None:
+        self.console.print(_markdown(text))
+        self._printed_text = True
+
+    def _print(self, line: str, style: Style) -> None:
+        self.console.print(Text(line, STYLES[style]))
+
+    def _draw(self) -> None:
+        now = time.monotonic()
+        if self._over or now - self._drawn_at < DRAW_SECONDS:
+            return
+        self._drawn_at = now
+        if self._live is None:
+            self._live = Live(console=self.console, auto_refresh=False, transient=True, vertical_overflow="crop")
+            self._live.start()
+        self._live.update(self._moving(now), refresh=True)
+
+    def _moving(self, now: float) -> RenderableType:
+        """What is drawn below the finished part."""
+        status = [line for running in self._running.values() for line in _running_lines(running, now)]
+        if self._doing:
+            status.append(Text(f"… {self._doing} {now - self._since:.0f} s", "dim"))
+        for line in status:
+            line.truncate(self.console.width, overflow="ellipsis")
+        height = max(3, self.console.height - len(status) - 2)
+        parts: list[RenderableType] = [_Tail(_markdown(self._blocks.tail), height)] if self._blocks.tail.strip() else []
+        return Group(*parts, *status)
+
+
+def _markdown(text: str) -> Markdown:
+    # links as text with their address: what is behind a word must be seen
+    return Markdown(text, hyperlinks=False)
+
+
+def _running_lines(running: _Running, now: float) -> list[Text]:
+    lines = [Text(f"● {words.call_title(running.call)} {words.seconds(now - running.since)}", "bold")]
+    shown = [line for line in running.output.splitlines() if line.strip()][-OUTPUT_LINES:]
+    return [*lines, *(Text(f"  {line}", "dim") for line in shown)]
+
+
+def live_view(out: TextIO, columns: int) -> LiveView:
+    """A view that draws on the terminal `out`."""
+    return LiveView(Console(file=out, width=columns, highlight=False, legacy_windows=False))
+
+
+def styled_writer(out: TextIO, columns: int) -> Callable[[str, Style], None]:
+    """Writes lines on the terminal `out` in their styles."""
+    console = Console(file=out, width=columns, highlight=False, legacy_windows=False)
+
+    def write(line: str, style: Style) -> None:
+        console.print(Text(line, STYLES[style]))
+
+    return write

@@ -1,0 +1,170 @@
+"""A run as plain lines: for terminals that cannot be drawn on, for pipes and for programs.
+
+Where stdout is read by a person the answer comes as it is written; else stdout carries the answer alone, whole, at the
+end, and what happens on the way goes to stderr.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Protocol, TextIO
+
+from cellwright.events import (
+    Call,
+    Event,
+    Notice,
+    Retrying,
+    RunEnd,
+    TextDelta,
+    ThinkingDelta,
+    ToolEnd,
+    ToolStart,
+    TurnEnd,
+    UserPrompt,
+)
+from cellwright.json_lines import JsonLines, Line, whole_run
+from cellwright.terminal import words
+from cellwright.terminal.screen import harmless
+from cellwright.visible_text import visible_line
+
+
+class View(Protocol):
+    """Where a run shows itself in the terminal. All of it is called on the main thread."""
+
+    def emit(self, event: Event) -> None: ...
+
+    def tick(self) -> None:
+        """Some time passed."""
+        ...
+
+    def pause(self) -> None:
+        """Leave the screen to a question, until the next event."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Unseen:
+    """A view that shows nothing; the base of those that only write: they have nothing to draw, move or clear."""
+
+    def emit(self, event: Event) -> None:
+        pass
+
+    def tick(self) -> None:
+        pass
+
+    def pause(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+class AnswerView(Unseen):
+    """The answer alone, when it is whole; `log` is what happened on the way, one line each, unless it is None."""
+
+    def __init__(self, out: TextIO, log: TextIO | None) -> None:
+        self._out = out
+        self._log = CallLines(log) if log is not None else None
+
+    def emit(self, event: Event) -> None:
+        if isinstance(event, RunEnd) and event.text:
+            print(harmless(event.text) if self._out.isatty() else event.text, file=self._out, flush=True)
+        if self._log is not None:
+            self._log.emit(event)
+
+
+class PlainView(Unseen):
+    """The answer as it is written, and a line for each call, on one stream without colours or cursor movements."""
+
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
+        self._lines = CallLines(out)
+        self._open_line = False
+        self._shown = False
+
+    def emit(self, event: Event) -> None:
+        match event:
+            case TextDelta():
+                text = harmless(event.text)
+                self._out.write(text)
+                self._out.flush()
+                self._open_line = not text.endswith("\n") if text else self._open_line
+                self._shown = True
+            case ThinkingDelta():
+                pass
+            case _:
+                if not isinstance(event, UserPrompt):
+                    self._end_line()
+                if isinstance(event, Retrying) and self._shown:
+                    print("[the answer starts again]", file=self._out)
+                self._shown = self._shown and not isinstance(event, TurnEnd | Retrying)
+                self._lines.emit(event)
+
+    def _end_line(self) -> None:
+        if self._open_line:
+            print(file=self._out, flush=True)
+            self._open_line = False
+
+
+class CallLines:
+    """A line for each call that ended, each retry, each notice, and the end."""
+
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
+        self._calls: dict[str, Call] = {}
+        self._model = ""
+
+    def emit(self, event: Event) -> None:
+        match event:
+            case UserPrompt():
+                self._model = event.model
+            case ToolStart():
+                self._calls |= {call.id: call for call in event.calls}
+            case ToolEnd():
+                self._call_ended(event)
+            case Retrying():
+                self._print(words.retry(event))
+            case Notice():
+                self._print(f"{event.level}: {visible_line(event.message, 1_000)}")
+            case RunEnd():
+                self._print(words.footer(event, self._model))
+            case _:
+                pass  # no news for somebody who reads a log
+
+    def _call_ended(self, event: ToolEnd) -> None:
+        call = self._calls.pop(event.tool_use_id, None)
+        self._print(f"* {words.call_title(call) if call else event.name}: {words.outcome(event)}")
+        if what := words.complaint(event):
+            self._print(f"  {what}")
+        for line in words.diff_lines(event):
+            self._print(f"  {line}")
+
+    def _print(self, line: str) -> None:
+        print(line, file=self._out, flush=True)
+
+
+class JsonLinesView(Unseen):
+    """JSON lines as things happen."""
+
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
+        self._projection = JsonLines()
+
+    def emit(self, event: Event) -> None:
+        for line in self._projection.lines(event):
+            print(json.dumps(line), file=self._out, flush=True)
+
+
+class JsonView(Unseen):
+    """One JSON object when the run is over."""
+
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
+        self._projection = JsonLines()
+        self._lines: list[Line] = []
+
+    def emit(self, event: Event) -> None:
+        self._lines += self._projection.lines(event)
+        if isinstance(event, RunEnd):
+            print(json.dumps(whole_run(self._lines)), file=self._out, flush=True)

@@ -1,0 +1,140 @@
+"""One run seen from the terminal: events to the view, questions to the user, signals to the run; all on the main thread."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextlib
+import queue
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from cellwright.agent.agent_thread import AgentTask
+from cellwright.agent.approval import Allow, CanUseTool, Deny, ToolUse
+from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.events import Emit, Event, RunEnd
+from cellwright.terminal.plain_view import View
+
+if TYPE_CHECKING:
+    from cellwright.terminal.question import Asker
+
+TICK_SECONDS = 0.1
+
+SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+
+Start = Callable[[Emit, CanUseTool | None], AgentTask[RunEnd]]
+
+
+@dataclass(frozen=True, eq=False)
+class _Question:
+    use: ToolUse
+    answer: concurrent.futures.Future[Allow | Deny]
+
+
+@dataclass(eq=False)
+class TerminalRun:
+    """`view` shows the run; `asker` answers its questions (None: the policy alone does); `save_rule` keeps an "always".
+
+    `signal_number` is the signal that interrupted the run, or 0.
+    """
+
+    make_view: Callable[[], View]
+    asker: Callable[[], Asker] | None
+    save_rule: Callable[[str], object]
+    signal_number: int = 0
+    _inbox: queue.SimpleQueue[Event | _Question | None] = field(default_factory=queue.SimpleQueue)
+    _task: AgentTask[RunEnd] | None = None
+    _asking: bool = False
+    _end: RunEnd | None = None
+
+    def run(self, start: Start) -> RunEnd:
+        """Start the run and stay until it is over. Raises what kept it from starting; `BrokenPipeError` ends it."""
+        with self._signals():
+            self._task = task = start(self._inbox.put, self._can_use_tool if self.asker is not None else None)
+            task.future.add_done_callback(lambda _: self._inbox.put(None))
+            view = self.make_view()  # after the start: the request is on its way while what draws is imported
+            try:
+                self._work(view, task)
+            finally:
+                view.close()
+        if self._end is not None:
+            return self._end
+        with contextlib.suppress(CancelledError):
+            task.result()  # a bug of ours: with its traceback
+        raise CellwrightError(ErrorCode.INTERRUPTED, "Interrupted before the run began.")
+
+    def _work(self, view: View, task: AgentTask[RunEnd]) -> None:
+        try:
+            for item in self._items(view):
+                if isinstance(item, _Question):
+                    view.pause()
+                    self._put_question(item)
+                    continue
+                if isinstance(item, RunEnd):
+                    self._end = item
+                view.emit(item)
+        except OSError:  # whoever reads our output went away
+            task.cancel()
+            while self._inbox.get() is not None:
+                pass
+            raise
+
+    def _items(self, view: View) -> Iterator[Event | _Question]:
+        while True:
+            try:
+                item = self._inbox.get(timeout=TICK_SECONDS)
+            except queue.Empty:
+                view.tick()
+                continue
+            if item is None:
+                return
+            yield item
+
+    async def _can_use_tool(self, use: ToolUse) -> Allow | Deny:
+        answer: concurrent.futures.Future[Allow | Deny] = concurrent.futures.Future()
+        self._inbox.put(_Question(use, answer))
+        given = await asyncio.wrap_future(answer)
+        if isinstance(given, Allow) and given.scope == "always":
+            await asyncio.to_thread(self.save_rule, given.rule)
+        return given
+
+    def _put_question(self, question: _Question) -> None:
+        assert self.asker is not None
+        if not question.answer.set_running_or_notify_cancel():
+            return  # the run was interrupted meanwhile
+        self._asking = True
+        try:
+            question.answer.set_result(self.asker().ask(question.use))
+        except KeyboardInterrupt:
+            self._cancel()
+            question.answer.set_result(Deny("interrupted", by="terminal"))
+        finally:
+            self._asking = False
+
+    @contextlib.contextmanager
+    def _signals(self) -> Iterator[None]:
+        """Ctrl-C and its like cancel the run, which then comes to its end in good order; a second one leaves at once."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {number: signal.signal(number, self._on_signal) for number in SIGNALS}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _on_signal(self, number: int, _: FrameType | None) -> None:
+        again, self.signal_number = self.signal_number, number
+        if self._asking or again or self._task is None:
+            raise KeyboardInterrupt
+        self._cancel()
+
+    def _cancel(self) -> None:
+        if self._task is not None:
+            self._task.cancel()

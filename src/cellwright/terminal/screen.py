@@ -1,0 +1,57 @@
+"""Text on its way to a terminal: nothing in it may move the cursor, retitle the window or hide what was said."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Mapping
+from typing import Literal, TextIO
+
+Style = Literal["", "title", "dim", "warning", "error", "good", "added", "removed", "hunk"]
+
+NARROW = 50
+"""Columns; under this width lines are left as they come."""
+
+_SEQUENCE = re.compile(r"\x1b(?:\[[0-9;:?<=>]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-~])")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_OVERWRITTEN = re.compile(r"[^\n]*\r(?=[^\r\n])")
+
+
+def harmless(text: str) -> str:
+    """`text` without escape sequences and control characters; of lines that were overwritten, the last state."""
+    if "\r" in text:
+        text = _OVERWRITTEN.sub("", text)
+    return _CONTROL.sub("", _SEQUENCE.sub("", text))
+
+
+def style_of_diff_line(line: str) -> Style:
+    """How a line of a unified diff is coloured."""
+    if line.startswith(("+++", "---")):
+        return "title"
+    if line.startswith("@@"):
+        return "hunk"
+    return {"+": "added", "-": "removed"}.get(line[:1], "dim")  # type: ignore[return-value]
+
+
+def draws(stream: TextIO, environ: Mapping[str, str], columns: int) -> bool:
+    """Whether `stream` is a terminal that can be drawn on: one that moves its cursor, wide enough, colour not declined."""
+    plain = environ.get("TERM", "") in ("dumb", "unknown") or bool(environ.get("NO_COLOR"))
+    return stream.isatty() and not plain and columns >= NARROW
+
+
+def columns_of(stream: TextIO, environ: Mapping[str, str]) -> int:
+    """The width of the terminal behind `stream`; COLUMNS counts before what the terminal says."""
+    if environ.get("COLUMNS", "").isdigit() and int(environ["COLUMNS"]) > 0:
+        return int(environ["COLUMNS"])
+    try:
+        return os.get_terminal_size(stream.fileno()).columns
+    except (OSError, ValueError):
+        return 80
+
+
+def can_ask(stdin: TextIO, *screens: TextIO) -> TextIO | None:
+    """The stream to put a question on: the first terminal of `screens`, if the answer can be typed; else None."""
+    if sys.stdin is None or not stdin.isatty():
+        return None
+    return next((screen for screen in screens if screen.isatty()), None)

@@ -1,0 +1,76 @@
+"""What the terminal says about a run: one line for a call, a retry, the end. The same words, drawn or plain."""
+
+from __future__ import annotations
+
+from cellwright.events import Call, Retrying, RunEnd, ToolEnd, ToolStatus
+from cellwright.terminal.screen import Style
+from cellwright.visible_text import visible_line
+
+STATUS: dict[ToolStatus, tuple[str, Style]] = {
+    "success": ("done", "good"),
+    "error": ("failed", "error"),
+    "timeout": ("timed out", "error"),
+    "denied": ("denied", "warning"),
+    "interrupted": ("interrupted", "warning"),
+}
+
+MAX_DIFF_LINES = 60
+
+
+def seconds(duration: float) -> str:
+    """A duration in seconds, for people."""
+    if duration < 60:
+        return f"{duration:.1f} s"
+    minutes, rest = divmod(round(duration), 60)
+    return f"{minutes} min {rest:02} s"
+
+
+def call_title(call: Call) -> str:
+    """The tool's name and what the call does, in one line."""
+    title = visible_line(call.title)
+    return title if title.startswith(call.name) else f"{call.name}: {title}"
+
+
+def outcome(end: ToolEnd) -> str:
+    """How a call ended and how long it took."""
+    word, _ = STATUS[end.status]
+    return word if end.status == "denied" else f"{word}, {seconds(end.duration_ms / 1000)}"
+
+
+def complaint(end: ToolEnd) -> str:
+    """The first line of what went wrong, or nothing."""
+    if end.error is None:
+        return ""
+    lines = [line for line in str(end.error["message"]).splitlines() if line.strip()]
+    # a failed command or a traceback says at its end what happened
+    shown = lines[-1:] if end.status == "error" else lines[:1]
+    return visible_line(shown[0], 200) if shown else ""
+
+
+def diff_lines(end: ToolEnd) -> list[str]:
+    """The lines of the change that the call made, at most `MAX_DIFF_LINES`, and how many more there are."""
+    diff = str((end.display or {}).get("diff") or "")
+    lines = [visible_line(line, 1_000) if line.strip() else line for line in diff.splitlines()]
+    if len(lines) > MAX_DIFF_LINES:
+        lines = [*lines[:MAX_DIFF_LINES], f"… {len(lines) - MAX_DIFF_LINES} more lines"]
+    return lines
+
+
+def retry(event: Retrying) -> str:
+    """That a request is sent again, and when."""
+    wait = f"in {event.wait_seconds:.1f} s" if event.wait_seconds >= 0.05 else "now"
+    return f"{event.code}: {visible_line(event.message, 200)} Trying again {wait} ({event.attempt} of {event.max_attempts})."
+
+
+def footer(end: RunEnd, model: str) -> str:
+    """Model, requests, tokens, cost and time of a run."""
+    tokens = sum(
+        end.usage.get(name) or 0
+        for name in ("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+    )
+    cost = "cost unknown" if end.cost_usd is None else f"${end.cost_usd:.4f}"
+    if end.cost_usd is not None and end.session_cost_usd is not None and end.session_cost_usd - end.cost_usd > 0.00005:
+        cost += f" (session ${end.session_cost_usd:.4f})"
+    requests = "1 request" if end.requests == 1 else f"{end.requests} requests"
+    parts = [model, requests, f"{tokens:,} tokens", cost, seconds(end.duration_ms / 1000)]
+    return " · ".join(part for part in parts if part)
