@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import os
 import shutil
-import signal
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,25 +16,29 @@ from cellwright.agent.tool import Tool, ToolContext, ToolError, ToolLimits, Tool
 from cellwright.errors import ErrorCode
 from cellwright.events import Preview
 from cellwright.tools.child_environment import child_environment
-from cellwright.tools.child_processes import end_group, is_alive, watchdog
-from cellwright.tools.command_output import MOST_BYTES, CommandOutput
-from cellwright.visible_text import unseen_characters, visible
+from cellwright.tools.child_processes import Child, ChildProcesses, child_processes
+from cellwright.tools.command_exit import answer, exit_code, meaning
+from cellwright.tools.command_output import MOST_BYTES, CommandOutput, LiveText
+from cellwright.visible_text import unseen_characters, visible, visible_line
 
 DEFAULT_TIMEOUT_MS = 120_000
 MOST_TIMEOUT_MS = 600_000
-GRACE_SECONDS = 0.1
-"""Between asking a group to end and ending it."""
+
+DRAIN_SECONDS = 0.05
+"""How long output is still awaited from what a command left in the background."""
+CHUNK_BYTES = 65_536
 
 DESCRIPTION = """\
 Run a shell command in the project folder and get its output (stdout and stderr together) and exit code.
 
-- Each call is a new `bash` without the user's rc files. The folder that a command changes to with `cd` is kept for the next call while it \
-is inside the project; variables, functions and aliases are not kept.
+- Each call is a new `bash` without the user's rc files. The folder that a command changes to with `cd` is kept for the \
+next call while it is inside the project; variables, functions and aliases are not kept.
 - Use Read, Grep, Glob, LS, Edit and Write for files rather than cat, grep, find, sed or echo.
 - Standard input is closed: give flags that make a program non-interactive.
-- Quote paths with spaces. Join commands that depend on each other with `&&`.
+- Quote paths with spaces. Join commands that depend on each other with `&&`. A simple command (no `&&`, `|`, `$`, \
+redirection) is more likely to be allowed without asking the user.
 - Long output is cut in the middle; the whole is then in a file that Read can open.
-- The environment has no API keys or other secrets. Do not start servers or watchers that never end."""
+- The environment has no API keys or other secrets. What is left in the background ends with the kernel."""
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -53,17 +56,9 @@ SCHEMA: dict[str, Any] = {
     "additionalProperties": False,
 }
 
-# exit code 1 that is an answer and no failure
-_ANSWERS = {
-    **dict.fromkeys(("grep", "egrep", "fgrep", "rg", "git grep"), "no lines matched"),
-    **dict.fromkeys(("diff", "git diff", "cmp"), "the files differ"),
-    **dict.fromkeys(("test", "["), "the condition is false"),
-    "find": "some folders could not be searched",
-}
-
 
 @dataclass(slots=True)
-class _Folder:
+class ShellFolder:
     """Where the next command runs: what `cd` leaves behind, as long as it is inside the roots."""
 
     start: Path
@@ -71,32 +66,47 @@ class _Folder:
     now: Path
 
     def moved(self, to: str) -> str:
-        """Take over the folder a command ended in; a note when it may not."""
+        """Take over the folder a command ended in; a note for the model when it may not be kept."""
         if not to or to == str(self.now):
             return ""
-        target = Path(to)
-        if any(target.is_relative_to(root) for root in self.roots):
-            self.now = target
+        if any(Path(to).is_relative_to(root) for root in self.roots):
+            self.now = Path(to)
             return ""
         self.now = self.start
-        return f"[The folder {to} is outside the project; the next command runs in {self.start} again.]"
+        return f"[{to} is outside the project; the next command runs in {self.start}.]"
+
+    def checked(self) -> Path:
+        """The folder to run in: where it was removed, or leads out of the roots by now, the one to start from."""
+        if not (self.now.is_dir() and any(self.now.resolve().is_relative_to(root) for root in self.roots)):
+            self.now = self.start
+        return self.now
 
 
-def bash_tool(cwd: Path, roots: Sequence[Path]) -> Tool:
-    """The tool `Bash` of one session, starting in `cwd`; `cd` is kept inside `roots` (and `cwd`)."""
+def bash_tool(
+    cwd: Path,
+    roots: Sequence[Path] = (),
+    *,
+    environ: Mapping[str, str] = os.environ,
+    children: ChildProcesses | None = None,
+) -> Tool:
+    """The tool `Bash` of one session, starting in `cwd`; `cd` is kept inside `roots` and `cwd`.
+
+    `environ` is what commands inherit, less its secrets; it is read at each call.
+    """
     start = cwd.resolve()
-    folder = _Folder(start, tuple(dict.fromkeys([start, *(Path(root).resolve() for root in roots)])), start)
+    folder = ShellFolder(start, tuple(dict.fromkeys([start, *(Path(root).resolve() for root in roots)])), start)
 
     async def call(tool_input: dict[str, Any], ctx: ToolContext) -> ToolResult:
-        if not folder.now.is_dir():
-            folder.now = folder.start
-        return await _run(folder, tool_input["command"], tool_input.get("timeout", DEFAULT_TIMEOUT_MS) / 1000, ctx)
+        seconds = tool_input.get("timeout", DEFAULT_TIMEOUT_MS) / 1000
+        environment = child_environment(environ)
+        return await _run(folder, tool_input["command"], seconds, environment, children or child_processes(), ctx)
 
     async def preview(tool_input: Mapping[str, Any]) -> Preview:
         command = str(tool_input["command"])
-        hidden = unseen_characters(command)
-        warning = f"It holds characters that cannot be seen: {', '.join(hidden)}." if hidden else ""
-        return Preview(f"Run a shell command in {folder.now}", visible(command), "command", str(folder.now), warning)
+        unseen = ", ".join(unseen_characters(command))
+        warning = f"The command has characters that cannot be seen: {unseen}." if unseen else ""
+        title = f"Run a shell command in {visible_line(str(folder.now))}"
+        return Preview(title, visible(command), kind="command", warning=warning)
 
     return Tool(
         name="Bash",
@@ -105,145 +115,145 @@ def bash_tool(cwd: Path, roots: Sequence[Path]) -> Tool:
         call=call,
         rule_key="command",
         limits=ToolLimits(seconds=None),
-        title=lambda tool_input: visible(str(tool_input["command"]).strip().split("\n")[0])[:200],
+        title=lambda tool_input: visible_line(str(tool_input["command"])),
         preview=preview,
     )
 
 
-async def _run(folder: _Folder, command: str, seconds: float, ctx: ToolContext) -> ToolResult:
-    bash = shutil.which("bash")
+async def _run(
+    folder: ShellFolder,
+    command: str,
+    seconds: float,
+    environ: Mapping[str, str],
+    children: ChildProcesses,
+    ctx: ToolContext,
+) -> ToolResult:
+    output, live = CommandOutput(), LiveText(ctx.progress)
+    with contextlib.closing(Pipe()) as written, contextlib.closing(Pipe()) as told:
+        child = _start(command, folder.checked(), environ, children, written, told)
+        started = time.monotonic()
+        try:
+            async with asyncio.timeout(seconds):
+                await _collect(child, written.reader, output, live)
+        except TimeoutError:
+            await _ended(child)
+            raise _timed_out(seconds, time.monotonic() - started, output) from None
+        except BaseException:
+            await _ended(child)
+            raise
+        finally:
+            live.close()
+            output.close()
+            children.sweep()
+        notes = [folder.moved(_last_line(told.reader))]
+    if child.left_behind:
+        notes.append("[Something of this command runs on in the background; it ends with the kernel at the latest.]")
+    return _result(command, exit_code(child.exited.result()), output.text(), notes)
+
+
+class Pipe:
+    """A pipe whose reading end does not block."""
+
+    def __init__(self) -> None:
+        self.reader, self.writer = os.pipe()
+        os.set_blocking(self.reader, False)
+        self._open = {self.reader, self.writer}
+
+    def close_writer(self) -> None:
+        """Leave the writing end to the children."""
+        self._open.discard(self.writer)
+        os.close(self.writer)
+
+    def close(self) -> None:
+        """Close what is open."""
+        while self._open:
+            os.close(self._open.pop())
+
+
+def _start(
+    command: str, cwd: Path, environ: Mapping[str, str], children: ChildProcesses, written: Pipe, told: Pipe
+) -> Child:
+    bash = shutil.which("bash", path=environ["PATH"]) if os.name == "posix" else None
     if bash is None:
-        message = "There is no bash on this machine (on Windows, install Git Bash). Use Python instead."
-        raise ToolError(message, code=ErrorCode.EXECUTION_ERROR)
-    reader, writer = os.pipe()
-    output_reader, output_writer = os.pipe()
-    pipe = watchdog.pipe()
-    # signing on is the shell's first act, so that there is no moment in which it could be orphaned
-    script = f"echo \"+ $$\" >&{pipe}; exec {pipe}>&-; trap 'pwd -P >&{writer}' EXIT\n{command}"
+        raise ToolError("There is no bash here: the Bash tool needs Linux or macOS with bash. Use Python instead.")
+    # the shell tells the folder it ended in, however the command ended it
+    script = f"trap 'pwd -P >&{told.writer}' EXIT; {command}"
+    arguments = [bash, "--noprofile", "--norc", "-c", script]
     try:
-        process = await asyncio.create_subprocess_exec(
-            bash,
-            "--noprofile",
-            "--norc",
-            "-c",
-            script,
-            cwd=folder.now,
-            env=child_environment(os.environ),
-            stdin=asyncio.subprocess.DEVNULL,
-            # a pipe of ours: asyncio would wait for what the shell left in the background to close its own
-            stdout=output_writer,
-            stderr=output_writer,
-            pass_fds=(pipe, writer),
-            start_new_session=True,
-        )
-    except OSError as error:
-        os.close(reader)
-        os.close(output_reader)
-        raise ToolError(f"The command could not be started: {error}") from error
+        child = children.start(arguments, cwd=cwd, environ=environ, output=written.writer, keep=told.writer)
+    except (OSError, ValueError) as error:  # too long, or a NUL byte in it
+        raise ToolError(f"The command could not be started: {error}.") from error
+    written.close_writer()
+    told.close_writer()
+    return child
+
+
+async def _collect(child: Child, reader: int, output: CommandOutput, live: LiveText) -> None:
+    """Take output until the shell has ended; what it left in the background may hold the pipe, and is not waited for."""
+    loop = asyncio.get_running_loop()
+    at_end: asyncio.Future[None] = loop.create_future()
+    too_much: asyncio.Future[None] = loop.create_future()
+
+    def take() -> None:
+        try:
+            data = os.read(reader, CHUNK_BYTES)
+        except BlockingIOError:
+            return
+        if data:
+            live.add(output.add(data))
+            if output.bytes > MOST_BYTES and not too_much.done():
+                too_much.set_result(None)
+        else:
+            loop.remove_reader(reader)
+            at_end.set_result(None)
+
+    loop.add_reader(reader, take)
+    try:
+        either: set[asyncio.Future[Any]] = {child.exited, too_much}
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        if too_much.done():
+            raise ToolError(f"The command was stopped: it wrote more than {MOST_BYTES:,} bytes.\n{output.text()}")
+        await asyncio.wait({at_end}, timeout=DRAIN_SECONDS)
     finally:
-        os.close(writer)
-        os.close(output_writer)
-    watchdog.began(process.pid)
-    output = CommandOutput()
-    started = time.monotonic()
+        loop.remove_reader(reader)
+
+
+_ending: set[asyncio.Task[None]] = set()
+# asyncio keeps no task alive; these go on when their caller is cancelled once more
+
+
+async def _ended(child: Child) -> None:
+    task = asyncio.get_running_loop().create_task(child.end())
+    _ending.add(task)
+    task.add_done_callback(_ending.discard)
+    await asyncio.shield(task)
+
+
+def _last_line(reader: int) -> str:
+    """What the shell told last, if it got to its end."""
     try:
-        async with asyncio.timeout(seconds):
-            await _read(process, output_reader, output, ctx)
-    except TimeoutError:
-        await _end(process)
-        raise _timed_out(seconds, time.monotonic() - started, output.close()) from None
-    except BaseException:
-        await _end(process)
-        raise
-    finally:
-        moved_to = _read_now(reader)
-        watchdog.ended(process.pid)
-    return _result(command, process.returncode or 0, output.close(), folder.moved(moved_to))
-
-
-async def _read(
-    process: asyncio.subprocess.Process, descriptor: int, output: CommandOutput, ctx: ToolContext
-) -> None:
-    """Take output until the shell ends; what it left in the background may hold the pipe open, and is not waited for."""
-    reader = asyncio.StreamReader()
-    transport, _ = await asyncio.get_running_loop().connect_read_pipe(
-        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(descriptor, "rb", 0)
-    )
-
-    async def take() -> None:
-        while data := await reader.read(65536):
-            ctx.progress(text=output.add(data))
-            if output.bytes > MOST_BYTES:
-                raise ToolError(f"The command was stopped: it wrote more than {MOST_BYTES:,} bytes.")
-
-    taking = asyncio.ensure_future(take())
-    ended = asyncio.ensure_future(process.wait())
-    try:
-        await asyncio.wait({taking, ended}, return_when=asyncio.FIRST_COMPLETED)
-        if taking.done():
-            taking.result()
-            await ended
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(taking, GRACE_SECONDS)
-    finally:
-        taking.cancel()
-        ended.cancel()
-        transport.close()
-
-
-async def _end(process: asyncio.subprocess.Process) -> None:
-    """End the whole group: ask first, then insist; reap the shell."""
-    end_group(process.pid, signal.SIGTERM)
-    with contextlib.suppress(TimeoutError):
-        await asyncio.wait_for(process.wait(), GRACE_SECONDS)
-    if is_alive(process.pid):
-        end_group(process.pid, signal.SIGKILL)
-    await process.wait()
-
-
-def _read_now(reader: int) -> str:
-    """The folder that the shell wrote at its end, if it got there."""
-    try:
-        os.set_blocking(reader, False)
-        return os.read(reader, 65536).decode("utf-8", "replace").strip()
-    except BlockingIOError:
+        return os.fsdecode(os.read(reader, CHUNK_BYTES)).rstrip("\n").rpartition("\n")[2]
+    except BlockingIOError:  # something in the background has the other end
         return ""
-    finally:
-        os.close(reader)
 
 
-def _timed_out(seconds: float, elapsed: float, output: str) -> ToolError:
-    so_far = f"\nIts output so far:\n{output}" if output.strip() else ""
+def _timed_out(seconds: float, elapsed: float, output: CommandOutput) -> ToolError:
+    so_far = output.text().strip()
     return ToolError(
-        f"The command was stopped after {seconds:g} s, its timeout. Give a longer `timeout` if it needs it.{so_far}",
+        f"The command was stopped after {seconds:g} s, its timeout; give a longer `timeout` if it needs it (at most "
+        f"{MOST_TIMEOUT_MS} ms). " + (f"Its output so far:\n{so_far}" if so_far else "It had written nothing."),
         code=ErrorCode.EXECUTION_TIMEOUT,
         details={"requested_timeout": seconds, "actual_execution_time": round(elapsed, 3)},
     )
 
 
-def _result(command: str, code: int, output: str, note: str) -> ToolResult:
-    meaning = _meaning(command, code)
-    parts = [output.rstrip("\n")] if output.strip() else []
-    if meaning:
-        parts.append(f"[Exit code {code}: {meaning}.]")
+def _result(command: str, code: int, output: str, notes: Sequence[str]) -> ToolResult:
+    answered = answer(command, code)
+    first = ""
+    if answered:
+        first = f"[Exit code 1: {answered}.]"
     elif code:
-        parts.append(f"[Exit code {code}{_signal_name(code)}.]")
-    if note:
-        parts.append(note)
-    content = "\n".join(parts) or "(no output)"
-    return ToolResult(content, {"exit_code": code, "command": command}, is_error=code != 0 and not meaning)
-
-
-def _meaning(command: str, code: int) -> str:
-    """What exit code 1 says, where it is an answer: of a simple command only."""
-    if code != 1 or any(character in command for character in ";|&\n"):
-        return ""
-    words = command.split()
-    return _ANSWERS.get(" ".join(words[:2]), "") or _ANSWERS.get(words[0] if words else "", "")
-
-
-def _signal_name(code: int) -> str:
-    number = -code if code < 0 else code - 128
-    with contextlib.suppress(ValueError):
-        return f", ended by {signal.Signals(number).name}" if number > 0 else ""
-    return ""
+        first = f"Exit code {code}" + (f" ({meaning(code)})" if meaning(code) else "")
+    parts = [first, output.rstrip("\n"), *notes]
+    content = "\n".join(part for part in parts if part) or "(no output)"
+    return ToolResult(content, {"exit_code": code, "command": command}, is_error=code != 0 and not answered)

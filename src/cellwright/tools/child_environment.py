@@ -8,33 +8,67 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-_SECRET = re.compile(
+_SECRET_NAME = re.compile(
     r"""
-    ^ANTHROPIC_ | ^AWS_(ACCESS_KEY_ID|SECRET_ACCESS_KEY|SESSION_TOKEN|BEARER_TOKEN) | ^JPY_ | ^JUPYTER(HUB|LAB|_SERVER)?_\w*TOKEN
-    | ^GOOGLE_APPLICATION_CREDENTIALS$ | ^CELLWRIGHT_ | ^(GITHUB|GH|GITLAB|HF|NPM|PYPI|SLACK)_(PAT|AUTH)$
-    | (^|_)(API_?KEYS?|TOKENS?|SECRETS?|SECRET_?KEY|PASSWORDS?|PASSWD|PWD_HASH|PASSPHRASE|CREDENTIALS?|PRIVATE_?KEY|ACCESS_?KEY)(_|$)
-    | (^|_)AUTH(ORIZATION)?(_|$) | _DSN$ | ^DATABASE_URL$ | _CONNECTION_STRING$
+    ^ANTHROPIC_ | ^JPY_ | ^CELLWRIGHT_ | ^AWS_(ACCESS_KEY|SECRET|SESSION_TOKEN|SECURITY_TOKEN|BEARER)
+    | SECRET | PASSWORD | PASSWD | PASSPHRASE | CREDENTIAL | APIKEY | API_KEY
+    | (^|_)(TOKENS?|KEYS?|PAT|PWD|PASS|AUTH|AUTHORIZATION|COOKIE|DSN|CONNECTION_STRING)(_|$)
     """,
     re.VERBOSE | re.IGNORECASE,
 )
-_NO_SECRET = frozenset({"SSH_AUTH_SOCK"})
-"""A socket's path; what is behind it decides for itself."""
+_NO_SECRET = frozenset({"PWD", "OLDPWD", "SSH_AUTH_SOCK"})
+"""Folders, and a socket that decides for itself whom it lets in."""
+
+_SECRET_VALUE = re.compile(
+    r"""
+    ^(sk-|pk-lf-|ghp_|gho_|ghu_|ghs_|github_pat_|glpat-|xox[abeprs]-|hf_|npm_|pypi-|AKIA|ASIA|AIza)[\w-]{8}
+    | ^ey[\w-]+\.ey[\w-]+\. | -----BEGIN\ [A-Z ]*PRIVATE\ KEY
+    """,
+    re.VERBOSE,
+)
+_PASSWORD_IN_URL = re.compile(r"^\w[\w+.-]*://[^/\s@]*:[^/\s@]+@")
 
 _INJECTION = re.compile(
-    r"^(BASH_ENV|ENV|LD_PRELOAD|LD_AUDIT|DYLD_INSERT_LIBRARIES|PROMPT_COMMAND|SHELLOPTS|BASHOPTS|BASH_FUNC_.*)$"
+    r"""
+    (BASH_FUNC_.* | BASH_ENV | ENV | SHELLOPTS | BASHOPTS | BASH_XTRACEFD | PS4 | PROMPT_COMMAND | CDPATH | GLOBIGNORE
+    | EXECIGNORE | LD_PRELOAD | LD_AUDIT | DYLD_INSERT_LIBRARIES | PYTHONSTARTUP | PYTHONINSPECT | PERL5OPT | PERL5DB
+    | RUBYOPT | LESSOPEN | LESSCLOSE | GIT_EXTERNAL_DIFF | GIT_ASKPASS | SSH_ASKPASS)
+    """,
+    re.VERBOSE,
 )
+_KERNEL_ONLY = re.compile(r"FORCE_COLOR|CLICOLOR|CLICOLOR_FORCE")
+"""What ipykernel sets for its own output: colours would only cost tokens."""
 
 _FIXED = {"CLAUDECODE": "1", "PAGER": "cat", "GIT_PAGER": "cat", "TERM": "dumb", "GIT_TERMINAL_PROMPT": "0"}
 
 
-def is_secret(name: str) -> bool:
-    """Whether an environment variable of this name is withheld from children."""
-    return name not in _NO_SECRET and _SECRET.search(name) is not None
+def is_secret(name: str, value: str = "") -> bool:
+    """Whether a variable is withheld from children: by its name, or because its value looks like a key or a password.
+
+    A proxy's address keeps its password: without it children have no network.
+    """
+    if name not in _NO_SECRET and _SECRET_NAME.search(name):
+        return True
+    if _PASSWORD_IN_URL.match(value):
+        return not name.lower().endswith("_proxy")
+    return _SECRET_VALUE.search(value) is not None
 
 
-def child_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment of a command: no secrets, nothing that runs code at start, this interpreter's programs first."""
-    kept = {name: value for name, value in environ.items() if not is_secret(name) and not _INJECTION.match(name)}
-    programs = str(Path(sys.executable).parent)
-    path = [part for part in kept.get("PATH", os.defpath).split(os.pathsep) if part != programs]
-    return {**kept, **_FIXED, "PATH": os.pathsep.join([programs, *path])}
+def child_environment(environ: Mapping[str, str], programs: Path | None = None) -> dict[str, str]:
+    """The environment of a command: no secrets, nothing that runs code at its start, this interpreter's programs first.
+
+    `programs` is the folder that goes first on PATH (default: this interpreter's); what is relative on PATH goes.
+    """
+    kept = {
+        name: value
+        for name, value in environ.items()
+        if not (is_secret(name, value) or _INJECTION.fullmatch(name) or _KERNEL_ONLY.fullmatch(name))
+    }
+    if kept.get("MPLBACKEND", "").startswith("module://"):
+        del kept["MPLBACKEND"]  # the notebook's: a script has no front end to draw to
+    first = str(Path(sys.executable).parent if programs is None else programs)
+    # an empty or relative entry finds programs that the folder brings along
+    rest = [
+        part for part in kept.get("PATH", os.defpath).split(os.pathsep) if Path(part).is_absolute() and part != first
+    ]
+    return {**kept, **_FIXED, "PATH": os.pathsep.join([first, *rest])}

@@ -1,18 +1,34 @@
-"""Children end with us, also when we are killed: a watchdog holds the other end of a pipe.
+"""Children end with us, also when we are killed: groups, marks, and a watchdog that outlives this process by a moment.
 
-Each shell first writes its process group into the pipe, then runs its command. When nobody holds the pipe any more (this
-process ended, however), the watchdog ends every group that was not signed off. It covers what stays in the group: a program that
-makes a session of its own (`setsid`, a daemon) leaves it, and lives on as it would after any shell.
+Each child leads a session of its own and carries a mark in its environment. The watchdog, one tiny process, reads from a
+pipe which groups there are; when the pipe ends, because this process has, however it did, it ends them. Covered are:
+
+    the child and all that stays in its group         everywhere
+    what left the group (`setsid`, a daemon)          on Linux, by the mark, unless it cleared its environment (`env -i`)
+
+Not covered: what somebody else starts for the child (systemd-run, a container engine, at, another machine).
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import functools
 import os
+import secrets
 import signal
 import subprocess
 import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
+GRACE_SECONDS = 0.08
+"""Between asking a group to end and ending it."""
+
+MARK_NAME = "CELLWRIGHT_CHILD"
+_POLL_SECONDS = 0.005
+
+# $1 is the mark; groups come as lines `+ GROUP` and `- GROUP`
 _WATCHDOG = """
 trap '' INT TERM HUP QUIT
 groups=' '
@@ -22,89 +38,164 @@ while read -r sign group; do
     -) groups="${groups%% $group *} ${groups#* $group }" ;;
   esac
 done
-for group in $groups; do kill -s TERM -- "-$group" 2>/dev/null; done
-[ "$groups" = ' ' ] || sleep 0.3
-for group in $groups; do kill -s KILL -- "-$group" 2>/dev/null; done
+end() {
+  for group in $groups; do kill -s "$1" -- "-$group" 2>/dev/null; done
+  for file in $(grep -laF "$2" /proc/[0-9]*/environ 2>/dev/null); do
+    pid=${file#/proc/}
+    kill -s "$1" "${pid%/environ}" 2>/dev/null && left=1
+  done
+}
+end TERM "$1"
+[ "$groups$left" = ' ' ] || sleep 0.2
+end KILL "$1"
 """
 
 
-class Watchdog:
-    """The process that outlives this one by a moment. Started at the first child, one for each process."""
+class Child:
+    """One running child, the leader of its group. Made by `ChildProcesses.start`, on a running loop."""
+
+    def __init__(self, process: subprocess.Popen[bytes], mark: str) -> None:
+        self.group = process.pid
+        self.mark = mark
+        self._process = process
+        loop = asyncio.get_running_loop()
+        self.exited: asyncio.Future[int] = loop.create_future()
+        # a thread of its own: asyncio's watchers differ between versions, and some need the main thread
+        threading.Thread(target=self._wait, args=(loop,), name="cellwright-child", daemon=True).start()
+
+    def _wait(self, loop: asyncio.AbstractEventLoop) -> None:
+        code = self._process.wait()
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(self.exited.set_result, code)
+
+    @property
+    def left_behind(self) -> bool:
+        """Whether something of the group runs on although its leader has ended."""
+        return self.exited.done() and is_alive(self.group)
+
+    async def end(self) -> None:
+        """End the group and what left it: ask, wait a moment, insist. Takes 0.12 s at most, whatever the children do."""
+        self._signal(signal.SIGTERM)
+        await self._gone(GRACE_SECONDS)
+        self._signal(signal.SIGKILL)
+        # what hangs in the operating system dies when that lets go of it; its thread reaps it then
+        await self._gone(GRACE_SECONDS / 2)
+
+    def _signal(self, sign: signal.Signals) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.group, sign)
+        for pid in _marked(f"{MARK_NAME}={self.mark}\0".encode()):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, sign)
+
+    async def _gone(self, seconds: float) -> None:
+        deadline = asyncio.get_running_loop().time() + seconds
+        while not self.exited.done() or is_alive(self.group):
+            if asyncio.get_running_loop().time() > deadline:
+                return
+            await asyncio.sleep(_POLL_SECONDS)
+
+
+class ChildProcesses:
+    """The children of this process and their watchdog, which is started with the first of them."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._pipe: int | None = None
-        self._process: subprocess.Popen[bytes] | None = None
+        self._lock = threading.RLock()
+        self._mark = secrets.token_hex(12)
+        self._count = 0
         self._groups: set[int] = set()
-        self._pid = os.getpid()
+        self._pipe: int | None = None
+        self._watchdog: subprocess.Popen[bytes] | None = None
+        if hasattr(os, "register_at_fork"):
+            # a forked worker that held the pipe would keep the watchdog from seeing our end
+            os.register_at_fork(after_in_child=self._forget)
 
-    def pipe(self) -> int:
-        """The descriptor into which a child writes `+ GROUP` first; it must close it before it runs anything."""
-        with self._lock:
-            if self._pid != os.getpid():
-                self._forget()
-            if self._process is None or self._process.poll() is not None:
-                self._start()
-            assert self._pipe is not None
-            return self._pipe
+    def start(
+        self, arguments: Sequence[str], *, cwd: Path, environ: Mapping[str, str], output: int, keep: int
+    ) -> Child:
+        """Run a program with both its outputs in the descriptor `output` and without input; it inherits `keep`.
 
-    def began(self, group: int) -> None:
-        """A child signed itself on; groups that have ended since are signed off."""
+        Raises OSError.
+        """
         with self._lock:
-            self._groups.add(group)
-            for other in [other for other in self._groups if other != group and not is_alive(other)]:
-                self._sign_off(other)
-
-    def ended(self, group: int) -> None:
-        """Sign a group off, unless something in it still runs."""
-        with self._lock:
-            if group in self._groups and not is_alive(group):
-                self._sign_off(group)
+            self._count += 1
+            mark = f"{self._mark}.{self._count}"
+        self._watch()
+        process = subprocess.Popen(
+            arguments,
+            cwd=cwd,
+            env={**environ, MARK_NAME: mark},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            pass_fds=(keep,),
+            start_new_session=True,
+        )
+        self._tell(process.pid)
+        return Child(process, mark)
 
     def stop(self) -> None:
         """End what is left of the children, and the watchdog."""
         with self._lock:
+            watchdog, self._watchdog = self._watchdog, None
+            pipe, self._pipe = self._pipe, None
+            self._groups.clear()
+        if pipe is not None:
+            os.close(pipe)
+        if watchdog is not None:
+            watchdog.wait()
+
+    def _watch(self) -> None:
+        with self._lock:
+            if self._watchdog is not None and self._watchdog.poll() is None:
+                return
             if self._pipe is not None:
                 os.close(self._pipe)
-            process, self._process, self._pipe = self._process, None, None
-            self._groups.clear()
-        if process is not None:
-            process.wait(5)
+            reader, self._pipe = os.pipe()
+            try:
+                self._watchdog = subprocess.Popen(
+                    ["/bin/sh", "-c", _WATCHDOG, "cellwright-watchdog", f"{MARK_NAME}={self._mark}."],
+                    stdin=reader,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    env={"PATH": os.defpath, "LC_ALL": "C"},
+                    cwd="/",
+                    start_new_session=True,  # Jupyter kills the kernel's whole group
+                )
+            finally:
+                os.close(reader)
+            for group in self._groups:
+                self._write(f"+ {group}\n")
 
-    def _start(self) -> None:
-        if self._pipe is not None:
-            os.close(self._pipe)
-        reader, self._pipe = os.pipe()
-        self._process = subprocess.Popen(
-            ["/bin/sh", "-c", _WATCHDOG, "cellwright-watchdog"],
-            stdin=reader,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            env={"PATH": os.defpath},
-            cwd="/",
-            start_new_session=True,  # the kernel's group is killed as one
-        )
-        os.close(reader)
-        for group in self._groups:
-            os.write(self._pipe, b"+ %d\n" % group)
+    def _tell(self, group: int) -> None:
+        with self._lock:
+            self._groups.add(group)
+            self._write(f"+ {group}\n")
 
-    def _sign_off(self, group: int) -> None:
-        self._groups.discard(group)
+    def sweep(self) -> None:
+        """Have the watchdog forget the groups that have ended: their numbers may be given to others."""
+        with self._lock:
+            for group in [group for group in self._groups if not is_alive(group)]:
+                self._groups.discard(group)
+                self._write(f"- {group}\n")
+
+    def _write(self, line: str) -> None:
         if self._pipe is not None:
-            with contextlib.suppress(BrokenPipeError):
-                os.write(self._pipe, b"- %d\n" % group)
+            with contextlib.suppress(BrokenPipeError):  # it was killed: the next child starts another
+                os.write(self._pipe, line.encode())
 
     def _forget(self) -> None:
-        """In a forked child: the watchdog is the parent's, and must not wait for us."""
-        if self._pipe is not None:
-            os.close(self._pipe)
-        self._pid, self._pipe, self._process = os.getpid(), None, None
-        self._groups = set()
+        """In a forked process: watchdog and children are the parent's."""
+        pipe, self._pipe, self._watchdog = self._pipe, None, None
+        self._lock, self._groups, self._mark = threading.RLock(), set(), secrets.token_hex(12)
+        if pipe is not None:
+            os.close(pipe)
 
 
-watchdog = Watchdog()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=watchdog._forget)
+@functools.cache
+def child_processes() -> ChildProcesses:
+    """The children of this process: one watchdog serves every session in it."""
+    return ChildProcesses()
 
 
 def is_alive(group: int) -> bool:
@@ -113,12 +204,17 @@ def is_alive(group: int) -> bool:
         os.killpg(group, 0)
     except ProcessLookupError:
         return False
-    except PermissionError:
+    except PermissionError:  # somebody is, under another user
         return True
     return True
 
 
-def end_group(group: int, sign: signal.Signals) -> None:
-    """Send a signal to every process of the group; nothing happens when there is none left."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(group, sign)
+def _marked(mark: bytes) -> list[int]:
+    """The processes whose environment holds `mark`; none where the system does not tell."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        # gone meanwhile, or somebody else's
+        with contextlib.suppress(OSError):
+            if mark in (folder / "environ").read_bytes():
+                found.append(int(folder.name))
+    return found

@@ -1,10 +1,18 @@
-"""The output of a command: its head and tail for the model, the whole in a file when it is long."""
+"""The output of a command: live for the views, head and tail for the model, the whole in a file when it is long."""
 
 from __future__ import annotations
 
+import asyncio
+import atexit
 import codecs
+import contextlib
+import functools
 import os
+import re
+import secrets
+import shutil
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 SHOWN_CHARS = 30_000
@@ -12,6 +20,27 @@ SHOWN_CHARS = 30_000
 
 MOST_BYTES = 1_000_000_000
 """More than this is not written; the command is stopped."""
+
+LIVE_CHARS = 8_000
+"""What a view gets at once of output that comes faster than anybody reads."""
+LIVE_SECONDS = 0.033
+"""Between two pieces of live output."""
+
+_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+
+
+@functools.cache
+def output_folder() -> Path:
+    """Where this process keeps long outputs. It is made with the first of them, and gone when the process ends by itself."""
+    return Path(os.path.realpath(tempfile.gettempdir())) / f"cellwright-output-{secrets.token_hex(8)}"
+
+
+def _made_output_folder() -> Path:
+    folder = output_folder()
+    if not folder.exists():
+        folder.mkdir(mode=0o700)
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 class CommandOutput:
@@ -21,19 +50,18 @@ class CommandOutput:
         self.bytes = 0
         self.path: Path | None = None
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._start = bytearray()
         self._head = ""
         self._tail = ""
         self._cut = False
         self._file: int | None = None
+        self._problem = ""
 
     def add(self, data: bytes) -> str:
-        """The text of `data`, which is kept."""
+        """Keep `data`; gives its text (a character cut in two comes with its second half)."""
         self.bytes += len(data)
+        self._keep(data)
         text = self._decoder.decode(data)
-        if self._file is None and len(self._head) + len(self._tail) + len(text) > SHOWN_CHARS:
-            self._spill()
-        if self._file is not None:
-            os.write(self._file, text.encode())
         room = max(SHOWN_CHARS // 2 - len(self._head), 0)
         self._head += text[:room]
         tail = self._tail + text[room:]
@@ -41,17 +69,81 @@ class CommandOutput:
         self._tail = tail[-(SHOWN_CHARS // 2) :]
         return text
 
-    def _spill(self) -> None:
-        self._file, name = tempfile.mkstemp(prefix="cellwright-output-", suffix=".txt")
-        self.path = Path(name)
-        os.write(self._file, (self._head + self._tail).encode())
+    def _keep(self, data: bytes) -> None:
+        if self._file is None and not self._problem:
+            self._start += data
+            if len(self._start) > SHOWN_CHARS:
+                self._open()
+        elif self._file is not None:
+            self._write(data)
 
-    def close(self) -> str:
-        """What the model gets; the file is complete."""
+    def _open(self) -> None:
+        try:
+            self._file, name = tempfile.mkstemp(dir=_made_output_folder(), suffix=".txt")
+        except OSError as error:
+            self._problem = f"it could not be kept: {error.strerror}"
+        else:
+            self.path = Path(name)
+            self._write(bytes(self._start))
+        self._start.clear()
+
+    def _write(self, data: bytes) -> None:
+        assert self._file is not None
+        try:
+            while data:
+                data = data[os.write(self._file, data) :]
+        except OSError as error:
+            # a full disk must not end the command
+            self._problem = f"its beginning is in {self.path}: {error.strerror}"
+            self.close()
+
+    def close(self) -> None:
+        """The file, if there is one, is complete."""
         if self._file is not None:
-            os.close(self._file)
+            with contextlib.suppress(OSError):
+                os.close(self._file)
             self._file = None
+
+    def text(self) -> str:
+        """What the model gets: all of it, or head and tail and where the whole is."""
         if not self._cut:
-            return self._head + self._tail
-        note = f"[… {self.bytes:,} bytes in all; the whole output is in {self.path} …]"
-        return f"{self._head}\n{note}\n{self._tail}"
+            return plain(self._head + self._tail)
+        where = self._problem or f"the whole output is in {self.path}"
+        note = f"[… {self.bytes:,} bytes in all, the middle is left out; {where} …]"
+        return f"{plain(self._head)}\n{note}\n{plain(self._tail)}"
+
+
+class LiveText:
+    """Hands text on to `progress` at a pace that views keep up with: the first at once, then what came meanwhile."""
+
+    def __init__(self, progress: Callable[..., None]) -> None:
+        self._progress = progress
+        self._waiting = ""
+        self._timer: asyncio.TimerHandle | None = None
+
+    def add(self, text: str) -> None:
+        """Hand `text` on now or with what comes next; of more than anybody can read only the end."""
+        self._waiting += text
+        if len(self._waiting) > 4 * LIVE_CHARS:
+            self._waiting = f"[…]\n{self._waiting[-LIVE_CHARS:]}"
+        if self._timer is None:
+            self._hand_on()
+
+    def close(self) -> None:
+        """Hand on what is left."""
+        self._hand_on()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _hand_on(self) -> None:
+        self._timer = None
+        if self._waiting:
+            text, self._waiting = self._waiting, ""
+            self._progress(text=text)
+            self._timer = asyncio.get_running_loop().call_later(LIVE_SECONDS, self._hand_on)
+
+
+def plain(text: str) -> str:
+    """`text` as it would stand on a screen in the end: no escape sequences, and overwritten lines as they were last."""
+    lines = _ESCAPES.sub("", text).split("\n")
+    return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in lines)
