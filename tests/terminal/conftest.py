@@ -1,0 +1,82 @@
+"""The command in a process of its own, in a folder of its own, against a local Messages API."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pexpect
+import pytest
+
+from cellwright.testing import MessagesServer
+
+SOURCES = Path(__file__).parents[2] / "src"
+ARGV = [sys.executable, "-m", "cellwright.cli"]
+SECONDS = 60
+
+
+@dataclass(frozen=True)
+class Cellwright:
+    """Runs the command in `folder`."""
+
+    folder: Path
+    environ: Mapping[str, str]
+    argv = tuple(ARGV)
+
+    def run(self, *arguments: str, piped: str | bytes = b"", **environ: str) -> subprocess.CompletedProcess[str]:
+        """One command without a terminal, with `piped` on its stdin."""
+        data = piped.encode() if isinstance(piped, str) else piped
+        done = subprocess.run(
+            [*ARGV, *arguments],
+            cwd=self.folder,
+            env={**self.environ, **environ},
+            input=data,
+            capture_output=True,
+            timeout=SECONDS,
+            check=False,
+        )
+        return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    def start(self, *arguments: str, **environ: str) -> subprocess.Popen[str]:
+        """One command without a terminal that goes on beside the test."""
+        return subprocess.Popen(
+            [*ARGV, *arguments],
+            cwd=self.folder,
+            env={**self.environ, **environ},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def terminal(self, *arguments: str, columns: int = 100, **environ: str) -> pexpect.spawn:
+        """One command on a terminal."""
+        return pexpect.spawn(
+            ARGV[0],
+            [*ARGV[1:], *arguments],
+            cwd=str(self.folder),
+            env={**self.environ, **environ},  # type: ignore[arg-type]
+            dimensions=(40, columns),
+            encoding="utf-8",
+            timeout=SECONDS,
+        )
+
+
+@pytest.fixture
+def command_for(tmp_path: Path) -> Callable[[MessagesServer], Cellwright]:
+    """The command, set up for a server."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+
+    def for_server(server: MessagesServer | None) -> Cellwright:
+        environ = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES", "NO_COLOR")}
+        environ |= {"PYTHONPATH": str(SOURCES), "TERM": "xterm-256color", "CELLWRIGHT_MAX_RETRIES": "1"}
+        if server is not None:
+            environ |= {"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key}
+        return Cellwright(folder, environ)
+
+    return for_server
