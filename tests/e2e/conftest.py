@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -44,6 +45,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason="NO BROWSER: install Chromium to run the browser tests"))
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+    """Show what the screen looked like when a browser test failed."""
+    report = yield
+    page = getattr(item, "funcargs", {}).get("page")
+    if call.when == "call" and report.failed and page is not None:
+        picture = Path(os.environ.get("CELLWRIGHT_E2E_PICTURES", tempfile.gettempdir())) / f"{item.name}.png"
+        page.screenshot(path=picture, full_page=True)
+        report.sections.append(("Screen", str(picture)))
+    return report
+
+
 @dataclass
 class Lab:
     """A running JupyterLab."""
@@ -54,7 +67,7 @@ class Lab:
 
     def api(self, method: str, path: str, body: Any = None) -> Any:
         data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(f"{self.url}/api/{path}", data, method=method)
+        request = urllib.request.Request(f"{self.url}/{path}", data, method=method)
         with urllib.request.urlopen(request, timeout=30) as reply:
             text = reply.read()
         return json.loads(text) if text else None
@@ -83,6 +96,9 @@ def lab(tmp_path_factory: pytest.TempPathFactory, model: MessagesServer) -> Iter
         "JUPYTERLAB_SETTINGS_DIR": str(home / "settings"),
     }
     environ.pop("JUPYTER_DATA_DIR", None)
+    notifications = home / "settings" / "@jupyterlab" / "apputils-extension" / "notification.jupyterlab-settings"
+    notifications.parent.mkdir(parents=True)
+    notifications.write_text('{"fetchNews": "false", "checkForUpdates": false}')  # their toasts cover what is clicked
     log = (home / "lab.log").open("wb")
     command = [
         sys.executable,
@@ -130,14 +146,15 @@ def browser() -> Iterator[Any]:
 
 
 @pytest.fixture
-def page(browser: Any, lab: Lab) -> Iterator[Any]:
+def page(browser: Any, lab: Lab, model: MessagesServer) -> Iterator[Any]:
+    model.clear()
     context = browser.new_context(viewport={"width": 1180, "height": 900}, device_scale_factor=1.5)
     page = context.new_page()
     page.set_default_timeout(20_000)
     yield page
     context.close()
-    for session in lab.api("GET", "sessions"):
-        lab.api("DELETE", f"sessions/{session['id']}")
+    for session in lab.api("GET", "api/sessions"):
+        lab.api("DELETE", f"api/sessions/{session['id']}")
 
 
 class NotebookPage:
@@ -160,7 +177,8 @@ class NotebookPage:
         return self
 
     def wait_idle(self) -> None:
-        self.page.wait_for_selector('.jp-Notebook-ExecutionIndicator[data-status="idle"]', timeout=60_000)
+        # the indicator in the toolbar says "idle" before there is a kernel; the status bar does not
+        self.page.locator("#jp-bottom-panel, #jp-main-statusbar").get_by_text("| Idle").first.wait_for(timeout=60_000)
 
     def cell(self, index: int) -> Any:
         return self.page.locator(".jp-Notebook .jp-Cell").nth(index)

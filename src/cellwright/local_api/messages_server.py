@@ -81,6 +81,10 @@ class MessagesServer:
         """Append turns to the script."""
         self._script.add(*items)
 
+    def clear(self) -> None:
+        """Drop the turns of the script that nobody asked for."""
+        self._script.clear()
+
     def wait_for_requests(self, n: int, timeout: float = WAIT_SECONDS) -> list[RecordedRequest]:
         """Block until `n` requests for a message have arrived; TimeoutError after `timeout` seconds."""
         return self._log.wait_for(_is_message_request, n, timeout, "requests")

@@ -245,6 +245,10 @@ class Script:
         with self._lock:
             self._turns.extend(as_turn(item) for item in items)
 
+    def clear(self) -> None:
+        with self._lock:
+            self._turns.clear()
+
     @property
     def remaining(self) -> int:
         """How many turns were not asked for; 0 for a callable script."""
