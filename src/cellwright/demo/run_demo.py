@@ -11,8 +11,10 @@ import contextlib
 import json
 import os
 import shutil
+import site
 import subprocess
 import sys
+import sysconfig
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -55,9 +57,10 @@ def _project(*, keep: bool) -> Iterator[Path]:
 
 
 def notebook_path() -> Path:
-    """The demo's notebook: in the package when it was installed, in `notebooks/` of a source checkout."""
-    packaged = HERE / NOTEBOOK
-    return packaged if packaged.exists() else HERE.parents[2] / "notebooks" / NOTEBOOK
+    """The demo's notebook: in `notebooks/` of a source checkout, in the environment's shared data when installed."""
+    folders = [HERE.parents[2] / "notebooks"]
+    folders += [Path(base) / "share" / "cellwright" for base in (sysconfig.get_path("data"), site.getuserbase())]
+    return next(path for folder in folders if (path := folder / NOTEBOOK).exists())
 
 
 def _allow(project: Path, rules: Sequence[str]) -> None:
