@@ -40,7 +40,7 @@ const common = {
 /** Licences of what is bundled travel with it. */
 async function banner() {
   const { version } = JSON.parse(await readFile(path("node_modules/marked/package.json"), "utf8"));
-  return `/* Cellwright, BSD-3-Clause. Contains marked ${version}, (c) MarkedJS and Christopher Jeffrey, MIT licence. */`;
+  return `/*! Cellwright, BSD-3-Clause. Contains marked ${version}, (c) MarkedJS and Christopher Jeffrey, MIT licence. */`;
 }
 
 async function bundle(entry, define = {}, js = "") {
@@ -68,4 +68,5 @@ checkSize("transcript.js", transcript);
 checkSize("loader.js", loader);
 
 await rm(path("lib"), { recursive: true, force: true });
-await build({ ...common, entryPoints: [path("src/index.ts")], define, splitting: true, outdir: path("lib"), banner: { js: await banner() } });
+// the JupyterLab builder bundles what is external here, and lists its licence
+await build({ ...common, entryPoints: [path("src/index.ts")], define, splitting: true, outdir: path("lib"), external: ["marked"] });

@@ -51,6 +51,29 @@ describe("what was streamed is what would have been drawn at once", () => {
   });
 });
 
+describe("whatever comes, in whatever pieces", () => {
+  const PARTS = [
+    "word ", "**", "*", "`", "```", "\n", "\n\n", "- ", "1. ", "> ", "    ", "| a | b |\n|---|---|\n", "| x | y |\n", "# H", "---", "<div>",
+    "<!--", "-->", "[a](http://b.c)", "![i](", ")", "[", "]: u", "\\", "&amp;", "$", "~~", "~~~", "\t", "<pre>", "\r\n", "\n- x\n", "\n\npara\n",
+  ];
+
+  it("ends as if it had been drawn at once", () => {
+    let seed = 7;
+    const below = (limit: number): number => {
+      seed = (seed * 1_103_515_245 + 12_345) % 2 ** 31;
+      return Math.floor((seed / 2 ** 31) * limit);
+    };
+    for (let round = 0; round < 200; round++) {
+      const source = Array.from({ length: 5 + below(40) }, () => PARTS[below(PARTS.length)]).join("");
+      const node = document.createElement("div");
+      const markdown = new Markdown(node);
+      for (let end = 1; end < source.length; end += 1 + below(6)) markdown.update(source.slice(0, end), true);
+      markdown.update(source, false);
+      expect(node.innerHTML, JSON.stringify(source)).toBe(whole(source));
+    }
+  });
+});
+
 describe("what is settled stays", () => {
   it("keeps finished blocks, growing code and the items of a growing list", () => {
     const node = document.createElement("div");

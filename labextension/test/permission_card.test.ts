@@ -118,6 +118,15 @@ describe("editing the input first", () => {
     expect(kernel.answers).toEqual([{ ...allow, input: { file_path: "b" } }]);
   });
 
+  it("shows in the editor, too, what would deceive, and keeps what was left of it", async () => {
+    const { card, kernel } = await asked({ detail: "rm \u202Ea\u200B b", input: { command: "rm \u202Ea\u200B b" } });
+    press(card, "e");
+    expect(area(card).value).toBe("rm ⟦U+202E⟧a⟦U+200B⟧ b");
+    area(card).value = "rm a⟦U+200B⟧ ⟦U+2060⟧";
+    press(area(card), "Enter", { metaKey: true });
+    expect(kernel.answers[0]?.input).toEqual({ command: "rm a\u200B ⟦U+2060⟧" });
+  });
+
   it("can be left, and then the keys are the card's again", async () => {
     const { card, kernel } = await asked();
     find(card, '[aria-keyshortcuts="e"]').click();

@@ -1,7 +1,8 @@
 /** The keyboard's place: taking it without taking it away from someone, and giving it back. */
 
 const TRIES = 30;
-const CELL = ".jp-Cell, .cell, .jp-OutputArea";
+/** A notebook's cell; the classic notebook's has the second name. */
+const CELL = ".jp-Cell, .cell";
 const EDITABLE = "input, textarea, select, [contenteditable], .cm-content";
 
 /** The focused element, also inside shadow roots. */
@@ -45,7 +46,7 @@ export function focusWhenFree(target: HTMLElement, host: HTMLElement): () => voi
 /** Moves focus out of `leaving`, which is about to go: to where it was before, else to the notebook's cell. */
 export function returnFocus(leaving: HTMLElement, before: Element | null, host: HTMLElement): void {
   if (!leaving.contains(focused())) return;
-  const cell = host.closest<HTMLElement>(".jp-Cell, .cell");
+  const cell = host.closest<HTMLElement>(CELL);
   for (const target of [before, cell]) {
     if (!(target instanceof HTMLElement) || !target.isConnected || leaving.contains(target)) continue;
     target.focus({ preventScroll: true });

@@ -2,19 +2,25 @@
 
 import { button, element, freshId, setText } from "./dom";
 import type { AskOp, JsonObject } from "./protocol";
+import { concealed, revealed } from "./visible_text";
 
 const MOST_ROWS = 20;
 
 export type Parsed = { input: JsonObject } | { problem: string };
 export type InputForm = { label: string; text: string; parse: (text: string) => Parsed };
 
-/** How the input of `ask` is edited. */
+/** How the input of `ask` is edited. An editor hides what would deceive as well as any other text: it is written out here, too. */
 export function inputForm(ask: AskOp, input: JsonObject): InputForm {
   const key = Object.keys(input).find((name) => input[name] === ask.detail && ask.detail !== "");
-  if (key !== undefined) {
-    return { label: `Edit the ${key}`, text: ask.detail, parse: (text) => ({ input: { ...input, [key]: text } }) };
-  }
-  return { label: "Edit the input (JSON)", text: JSON.stringify(input, null, 2), parse: parseObject };
+  const text = key === undefined ? JSON.stringify(input, null, 2) : ask.detail;
+  return {
+    label: key === undefined ? "Edit the input (JSON)" : `Edit the ${key}`,
+    text: revealed(text),
+    parse(edited) {
+      const meant = concealed(edited, text);
+      return key === undefined ? parseObject(meant) : { input: { ...input, [key]: meant } };
+    },
+  };
 }
 
 function parseObject(text: string): Parsed {

@@ -95,19 +95,24 @@ export function view(host: HTMLElement, store: TranscriptStore, send: (message: 
 function drawOnChange(store: TranscriptStore, draw: () => void): () => void {
   let frame = 0;
   let timer: ReturnType<typeof setTimeout> | undefined;
-  let notBefore = 0;
+  let due = false;
+  const request = (): void => {
+    due = true;
+    if (!frame && timer === undefined) frame = requestAnimationFrame(inFrame);
+  };
   const inFrame = (): void => {
     frame = 0;
+    due = false;
     const from = performance.now();
     draw();
-    const to = performance.now();
-    notBefore = to + (to - from) * (1 / SHARE - 1);
+    // after the frame: layout and painting are most of what it cost
+    timer = setTimeout(() => {
+      timer = setTimeout(rested, (performance.now() - from) * (1 / SHARE - 1));
+    });
   };
-  const request = (): void => {
-    if (frame || timer !== undefined) return;
-    const wait = notBefore - performance.now();
-    if (wait <= 16) frame = requestAnimationFrame(inFrame);
-    else timer = setTimeout(() => { timer = undefined; request(); }, wait);
+  const rested = (): void => {
+    timer = undefined;
+    if (due) request();
   };
   const unsubscribe = store.subscribe(request);
   return () => {

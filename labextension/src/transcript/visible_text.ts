@@ -13,9 +13,15 @@ function codePoint(character: string): string {
   return `⟦U+${(character.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0")}⟧`;
 }
 
-/** `text` with every deceptive character written out, as plain text (for titles and labels). */
+/** `text` with every deceptive character written out, as plain text (for titles, labels and editors). */
 export function revealed(text: string): string {
   return text.replace(DECEPTIVE, codePoint);
+}
+
+/** The way back from `revealed(original)`, edited by then: what was written out there is its character again. */
+export function concealed(text: string, original: string): string {
+  const characters = new Map(Array.from(original.matchAll(DECEPTIVE), ([one]) => [codePoint(one), one]));
+  return text.replace(/⟦U\+[\dA-F]{4,6}⟧/g, (written) => characters.get(written) ?? written);
 }
 
 /** The same as nodes, the written-out characters marked. */
