@@ -13,6 +13,7 @@ import pytest
 
 from cellwright.agent.agent_thread import CallerJobs
 from cellwright.agent.approval import Allow, Decision, Deny, ToolUse
+from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Preview, Suggestion
 from cellwright.kernel.choices import choices
 from cellwright.kernel.comm import Answer
@@ -79,6 +80,17 @@ def test_always_keeps_the_rule():
     allowed = run(asked(questions(widget=True, saved=saved), answer("allow", "always")))
     assert allowed == Allow(scope="always", rule="Bash(make test)", by="widget")
     assert saved == ["Bash(make test)"]
+
+
+def test_a_rule_that_cannot_be_kept_holds_for_the_session_and_the_user_is_told():
+    def save(rule: str) -> None:
+        raise CellwrightError(ErrorCode.CONFIG_INVALID, f"{rule} is not saved")
+
+    told: list[str] = []
+    given = Questions(CallerJobs(), False, True, save, told.append)
+    allowed = run(asked(given, answer("allow", "always")))
+    assert allowed == Allow(scope="session", rule="Bash(make test)", by="widget")
+    assert told == ["Bash(make test) is not saved"]
 
 
 def test_where_no_rule_can_say_it_only_once_is_offered():

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cellwright.agent.approval import CanUseTool
 from cellwright.conversation import Conversation
+from cellwright.events import Notice
 from cellwright.kernel.cell_output import CellOutput, SavedOutput, WidgetOutput
 from cellwright.kernel.front_end import FrontEnd
-from cellwright.kernel.lines_output import LinesOutput
 from cellwright.kernel.magic_line import MagicOptions
-from cellwright.kernel.printed_output import PrintedOutput
 from cellwright.kernel.questions import Questions
+from cellwright.kernel.view_output import ViewOutput
 from cellwright.kernel.widgets.bundle import is_built
+from cellwright.terminal.plain_view import AnswerView, JsonLinesView, JsonView, PlainView, View
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -40,22 +42,30 @@ def cell_face(
     save_rule: Callable[[str], object],
 ) -> CellFace:
     """The face of the cell that is running: a widget where one can be shown, else text, else only what is saved."""
-    quiet = options.quiet
-    widget = options.format == "text" and front_end.kernel is not None and not front_end.headless
+    quiet, for_people = options.quiet, options.format == "text"
+    widget = for_people and front_end.kernel is not None and not front_end.headless
     notice = ""
     if widget and not is_built():
         widget, notice = False, _once(NOT_BUILT)
-    questions = Questions(conversation.jobs, front_end.allows_input, widget, save_rule)
+    # a question on stdout would end up among the JSON
+    questions = Questions(conversation.jobs, front_end.allows_input and for_people, widget, save_rule)
     output: CellOutput
-    if options.format != "text":
-        output = LinesOutput(options.format)
-    elif widget:
+    if widget:
         output = WidgetOutput(shell, conversation.thread.loop, questions, quiet=quiet)
-    elif front_end.kernel is not None and front_end.headless:
+    elif for_people and front_end.kernel is not None and front_end.headless:
         output = SavedOutput(shell, quiet=quiet)
     else:
-        output = PrintedOutput(quiet=quiet, notice=notice)
+        output = ViewOutput(_view(options), notice)
+    questions.tell = lambda text: output.emit(Notice(text, "warning"))
     return CellFace(output, questions.can_use_tool)
+
+
+def _view(options: MagicOptions) -> View:
+    if options.format == "json-lines":
+        return JsonLinesView(sys.stdout)
+    if options.format == "json":
+        return JsonView(sys.stdout)
+    return AnswerView(sys.stdout, None) if options.quiet else PlainView(sys.stdout)
 
 
 _said: set[str] = set()

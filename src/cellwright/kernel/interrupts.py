@@ -7,12 +7,13 @@ the signal arrives. So the run is cancelled although the main thread may sit in 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
 import socket
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any, Self
 
@@ -27,6 +28,19 @@ def interrupt_main_thread() -> None:
     else:
         # to the thread itself: a process-wide signal may go to another one, and a blocking call would not return
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+
+@contextlib.contextmanager
+def interruptible() -> Iterator[None]:
+    """While this waits for a person, a SIGINT ends the wait: raised as `KeyboardInterrupt`, on the main thread only."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before if before is not None else signal.default_int_handler)
 
 
 class Interrupts:

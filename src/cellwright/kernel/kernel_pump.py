@@ -26,11 +26,13 @@ async def pump(kernel: Any) -> None:
         await asyncio.sleep(TICK_SECONDS)
         for dispatch, args in _take_comm_messages(kernel):
             ident, parent = kernel._parent_ident["shell"], kernel.get_parent("shell")
+            handler = kernel.saved_sigint_handler
             try:
                 await dispatch(*args)
             finally:
-                # dispatching made the message the parent of all output
+                # dispatching made the message the parent of all output, and took our handler for the kernel's own
                 kernel.set_parent(ident, parent, channel="shell")
+                kernel.saved_sigint_handler = handler
 
 
 def _take_comm_messages(kernel: Any) -> list[tuple[Any, Any]]:

@@ -5,28 +5,40 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cellwright.agent.agent_thread import agent_code_running
 from cellwright.agent.anthropic_provider import AnthropicProvider
 from cellwright.agent.tool import Tool
-from cellwright.config.settings import Settings, save_allow_rule
+from cellwright.config.settings import Settings, load_settings, save_allow_rule
 from cellwright.conversation import Conversation, RunOptions, result_of
+from cellwright.dry_run import DryRun, shown, unsaved_copy
 from cellwright.errors import CellwrightError
-from cellwright.events import Event, RunEnd
+from cellwright.events import Emit, Event, RunEnd
 from cellwright.kernel.cell_face import CellFace, cell_face
 from cellwright.kernel.cell_run import CellRun
 from cellwright.kernel.front_end import front_end_of
 from cellwright.kernel.magic_line import MagicOptions
 from cellwright.kernel.python_tool import python_tool
+from cellwright.kernel.recorded_runs import RecordedRun, RecordedRuns
+from cellwright.kernel.view_output import ViewOutput
 from cellwright.kernel.widgets.bundle import is_built
 from cellwright.library import Face, Place
+from cellwright.terminal.plain_view import Unseen
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    """A run that can be waited for, and what is done with its end; `finish` raises what the cell should show."""
+
+    cell: CellRun
+    finish: Callable[[RunEnd], None]
 
 
 class NotebookConversation:
@@ -34,22 +46,22 @@ class NotebookConversation:
 
     def __init__(self, shell: InteractiveShell) -> None:
         self._shell = shell
-        self._in_kernel = getattr(shell, "kernel", None) is not None
+        self._kernel: Any = getattr(shell, "kernel", None)
+        self._in_kernel = self._kernel is not None
         face = "a cell of a Jupyter notebook" if self._in_kernel else "an IPython session in a terminal"
         self.conversation = Conversation(cwd=Path.cwd(), face=face, more_tools=self._kernel_tools)
+        self._recordings = RecordedRuns(self.conversation.cwd)
         self._face: CellFace | None = None
 
     async def run_awaited(self, prompt: str, options: MagicOptions) -> None:
         """Run `prompt` in a cell that is awaited. Raises what the cell should show."""
-        events: list[Event] = []
-        run = self._prepare(prompt, options, events)
-        self._finish(await run.awaited(), options, events)
+        run = self._prepare(prompt, options)
+        run.finish(await run.cell.awaited())
 
     def run_blocking(self, prompt: str, options: MagicOptions) -> None:
         """The same in a cell that blocks."""
-        events: list[Event] = []
-        run = self._prepare(prompt, options, events)
-        self._finish(run.blocking(), options, events)
+        run = self._prepare(prompt, options)
+        run.finish(run.cell.blocking())
 
     def place(self, options: MagicOptions) -> Place:
         """This conversation for `cellwright.ask`, which shows its run in the cell that asks."""
@@ -91,37 +103,77 @@ class NotebookConversation:
             self._face.output.stuck(tool_use_id)
 
     def _save_rule(self, rule: str) -> None:
-        save_allow_rule(self.conversation.settings.project, rule)
+        """Keep `rule` for this project, and for the sessions that begin in this kernel."""
+        conversation = self.conversation
+        save_allow_rule(conversation.settings.project, rule, conversation.environ)
+        conversation.settings = load_settings(conversation.cwd, conversation.environ)
 
     def _new_face(self, options: MagicOptions) -> CellFace:
         return cell_face(self._shell, front_end_of(self._shell), self.conversation, options, self._save_rule)
 
-    def _prepare(self, prompt: str, options: MagicOptions, events: list[Event]) -> CellRun:
+    def _prepare(self, prompt: str, options: MagicOptions) -> _Prepared:
         conversation = self.conversation
         if options.new:
             conversation.new_session()
         if options.resume is not None:
             conversation.resume(options.resume)
+        if options.dry_run:
+            return self._dry_run(prompt, options)
         self._face = face = self._new_face(options)
-
-        def emit(event: Event) -> None:
-            events.append(event)
-            face.output.emit(event)
-
+        events: list[Event] = []
+        # a result keeps its events; without one they would only take memory
+        recorded = self._recorded(prompt, options, face.output.emit if options.out is None else _both(events, face))
         start = functools.partial(
             conversation.start,
             prompt,
             run_options(options),
-            # a result keeps its events; without one they would only take memory
-            emit=emit if options.out is not None else face.output.emit,
+            emit=recorded.emit,
             can_use_tool=face.can_use_tool,
+            provider=recorded.provider,
+            as_played=recorded.as_played,
         )
-        return CellRun(conversation, start, face.output, getattr(self._shell, "kernel", None))
 
-    def _finish(self, end: RunEnd, options: MagicOptions, events: Sequence[Event]) -> None:
-        result = result_of(end, events)
-        if options.out is not None:
-            self._shell.user_ns[options.out] = result
+        def finish(end: RunEnd) -> None:
+            for notice in recorded.finish():
+                print(notice)
+            result = result_of(end, events)
+            if options.out is not None:
+                self._shell.user_ns[options.out] = result
+
+        return _Prepared(CellRun(conversation, start, face.output, self._kernel), finish)
+
+    def _recorded(self, prompt: str, options: MagicOptions, emit: Emit) -> RecordedRun:
+        if options.record is not None:
+            return self._recordings.recorded(options.record, prompt, emit)
+        if options.replay is not None:
+            return self._recordings.replayed(options.replay, prompt, emit, self._confirmed)
+        return RecordedRun(emit)
+
+    def _confirmed(self, question: str) -> bool:
+        if not front_end_of(self._shell).allows_input:
+            return False
+        return input(f"{question} [y/n] ").strip().lower() in ("y", "yes")
+
+    def _dry_run(self, prompt: str, options: MagicOptions) -> _Prepared:
+        conversation, dry_run = self.conversation, DryRun()
+        start = functools.partial(
+            conversation.start,
+            prompt,
+            run_options(options),
+            emit=lambda _: None,
+            provider=dry_run,
+            session=unsaved_copy(conversation.session),
+        )
+        run = CellRun(conversation, start, ViewOutput(Unseen()), self._kernel)
+        return _Prepared(run, lambda _: print(shown(dry_run.summary())))
+
+
+def _both(events: list[Event], face: CellFace) -> Emit:
+    def emit(event: Event) -> None:
+        events.append(event)
+        face.output.emit(event)
+
+    return emit
 
 
 def run_options(options: MagicOptions) -> RunOptions:

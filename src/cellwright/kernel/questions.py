@@ -10,20 +10,26 @@ import asyncio
 import functools
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from cellwright.agent.agent_thread import CallerJobs
 from cellwright.agent.approval import Allow, Deny, ToolUse
 from cellwright.agent.tool_calls import nobody_to_ask
+from cellwright.errors import CellwrightError
 from cellwright.events import AnsweredBy
 from cellwright.kernel.choices import Choice, allowed, answer_of, choices
 from cellwright.kernel.comm import Answer
+from cellwright.kernel.interrupts import interruptible
 from cellwright.visible_text import visible, visible_line
 
 SECONDS_TO_GET_READY = 2.0
 """How long a widget that was displayed may take to say that it is there."""
 
 _REPLY = re.compile(r"\s*(?P<key>[1-4]|y(?:es)?|no?)(?:[\s,:.]+(?P<reason>.*))?\s*", re.IGNORECASE | re.DOTALL)
+
+
+def _no_one(_text: str) -> None:
+    """Who is told before there is an output."""
 
 
 Answering = asyncio.Future[Allow | Deny]
@@ -33,13 +39,15 @@ Answering = asyncio.Future[Allow | Deny]
 class Questions:
     """The questions of one cell. All of it runs on the agent's loop, but for what `jobs` takes to the waiting thread.
 
-    `widget`: whether one was displayed; `ready` is set when it has answered. `save_rule` keeps a rule for ever.
+    `widget`: whether one was displayed; `ready` is set when it has answered. `save_rule` keeps a rule for ever; where it
+    cannot, the user is told by `tell`.
     """
 
     jobs: CallerJobs
     allows_input: bool
     widget: bool
     save_rule: Callable[[str], object]
+    tell: Callable[[str], object] = _no_one
     ready: asyncio.Event = field(default_factory=asyncio.Event)
     _open: dict[str, tuple[ToolUse, Answering]] = field(default_factory=dict)
 
@@ -52,7 +60,12 @@ class Questions:
         finally:
             del self._open[use.question_id]
         if isinstance(given, Allow) and given.scope == "always":
-            await asyncio.to_thread(self.save_rule, given.rule)
+            try:
+                await asyncio.to_thread(self.save_rule, given.rule)
+            except CellwrightError as error:
+                # the user allowed it all the same: for this session the rule holds
+                self.tell(error.message)
+                return replace(given, scope="session")
         return given
 
     def take(self, answer: Answer) -> None:
@@ -68,7 +81,7 @@ class Questions:
             return await answer
         if not self.allows_input:
             return Deny(nobody_to_ask(use.decision), "policy")
-        typed: Answering = asyncio.ensure_future(self.jobs.call(functools.partial(ask_by_input, use)))
+        typed: Answering = asyncio.ensure_future(self.jobs.call(functools.partial(_ask_here, use)))
         try:
             await asyncio.wait({typed, answer}, return_when=asyncio.FIRST_COMPLETED)
             return answer.result() if answer.done() else typed.result()
@@ -83,6 +96,11 @@ class Questions:
             self.widget = False
             return False
         return True
+
+
+def _ask_here(use: ToolUse) -> Allow | Deny:
+    with interruptible():
+        return ask_by_input(use)
 
 
 def ask_by_input(use: ToolUse, by: AnsweredBy = "input") -> Allow | Deny:

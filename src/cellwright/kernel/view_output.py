@@ -1,0 +1,28 @@
+"""A run on stdout, by the terminal's views: in terminal IPython, for programs, and where the widget was not built."""
+
+from __future__ import annotations
+
+from cellwright.events import Event
+from cellwright.kernel.cell_output import STUCK
+from cellwright.terminal.plain_view import View
+
+
+class ViewOutput:
+    """What `view` makes of the events; `notice` is said first."""
+
+    def __init__(self, view: View, notice: str = "") -> None:
+        self._view = view
+        self._notice = notice
+
+    def open(self) -> None:
+        if self._notice:
+            print(self._notice)
+
+    def emit(self, event: Event) -> None:
+        self._view.emit(event)
+
+    def stuck(self, tool_use_id: str) -> None:
+        print(STUCK)
+
+    def close(self) -> None:
+        self._view.close()

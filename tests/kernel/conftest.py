@@ -1,0 +1,54 @@
+"""One kernel with Cellwright loaded for all tests of a module, and the scripted model behind it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))  # importlib mode leaves a test's own folder out
+
+from notebook_kernel import NotebookKernel, Page, model_of, running_kernel
+
+from cellwright.testing import MessagesServer
+
+
+@pytest.fixture(scope="module")
+def model() -> Iterator[MessagesServer]:
+    """What the module's kernel talks to; a test adds the turns that it needs."""
+    with MessagesServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that the module's kernel works in."""
+    return tmp_path_factory.mktemp("project")
+
+
+@pytest.fixture(scope="module")
+def loaded(model: MessagesServer, project: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[NotebookKernel]:
+    home = tmp_path_factory.mktemp("home")
+    places = {"HOME": str(home), "CELLWRIGHT_HOME": str(home / "cellwright"), "IPYTHONDIR": str(home / "ipython")}
+    with running_kernel(project, {**model_of(model), **places}) as kernel:
+        assert kernel.run("%load_ext cellwright").status == "ok"
+        yield kernel
+
+
+@pytest.fixture
+def kernel(loaded: NotebookKernel, model: MessagesServer) -> Iterator[NotebookKernel]:
+    """The module's kernel. Afterwards the model was asked exactly what its script has, and nothing that the API refuses."""
+    yield loaded
+    assert [request.error for request in model.rejected] == []
+    assert not model.exhausted
+    assert model.remaining_turns == 0
+
+
+@pytest.fixture
+def page(kernel: NotebookKernel) -> Iterator[Page]:
+    """JupyterLab's page with the notebook open."""
+    page = Page(kernel)
+    yield page
+    page.close()

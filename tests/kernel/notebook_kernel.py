@@ -1,0 +1,279 @@
+"""A real kernel with Cellwright loaded, and front ends that talk to it: JupyterLab's ways, nbclient's, a console's."""
+
+from __future__ import annotations
+
+import os
+import queue
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from jupyter_client.blocking.client import BlockingKernelClient
+from jupyter_client.manager import KernelManager
+
+from cellwright.testing import MessagesServer
+
+SECONDS = 30.0
+SOURCES = Path(__file__).parents[2] / "src"
+WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
+
+Message = dict[str, Any]
+
+
+@dataclass
+class Cell:
+    """What one execute request came to. `messages` are all that were published for it, in order."""
+
+    id: str
+    reply: dict[str, Any] = field(default_factory=dict)
+    messages: list[Message] = field(default_factory=list)
+    seconds: float = 0.0
+
+    @property
+    def status(self) -> str:
+        return str(self.reply["status"])
+
+    @property
+    def error(self) -> str:
+        return f"{self.reply.get('ename')}: {self.reply.get('evalue')}"
+
+    @property
+    def stdout(self) -> str:
+        return "".join(m["content"]["text"] for m in self.messages if m["msg_type"] == "stream")
+
+    def is_ended_by(self, message: Message) -> bool:
+        """Whether `message` is the last one that is published for this cell."""
+        of_cell = message["parent_header"].get("msg_id") == self.id
+        return of_cell and message["msg_type"] == "status" and message["content"]["execution_state"] == "idle"
+
+    def of_type(self, kind: str) -> list[dict[str, Any]]:
+        return [message["content"] for message in self.messages if message["msg_type"] == kind]
+
+    @property
+    def outputs(self) -> list[dict[str, Any]]:
+        """The mimebundles as a notebook would hold them now: updates put in the place of what they update."""
+        shown: list[dict[str, Any]] = []
+        places: dict[str, int] = {}
+        for message in self.messages:
+            content = message["content"]
+            display_id = content.get("transient", {}).get("display_id", "")
+            if message["msg_type"] == "display_data":
+                if display_id:
+                    places[display_id] = len(shown)
+                shown.append(content["data"])
+            elif message["msg_type"] == "update_display_data" and display_id in places:
+                shown[places[display_id]] = content["data"]
+        return shown
+
+
+class NotebookKernel:
+    """One kernel, its client, and what came from it."""
+
+    def __init__(self, manager: KernelManager, client: BlockingKernelClient) -> None:
+        self.manager = manager
+        self.client = client
+        self.published: list[Message] = []
+        self.listeners: list[Callable[[Message], None]] = []
+
+    @property
+    def has_subshells(self) -> bool:
+        return "kernel subshells" in self.info.get("supported_features", [])
+
+    def begin(self, code: str, *, allow_stdin: bool = False, cell_id: str | None = "cell-1", **content: Any) -> Cell:
+        """Send a cell, as JupyterLab does; `cell_id` None: as nbclient does."""
+        request = {
+            "code": code,
+            "silent": False,
+            "store_history": True,
+            "user_expressions": {},
+            "allow_stdin": allow_stdin,
+            "stop_on_error": False,
+            **content,
+        }
+        message = self.client.session.msg("execute_request", request)
+        message["metadata"] = {} if cell_id is None else {"cellId": cell_id}
+        self.client.shell_channel.send(message)
+        return Cell(message["header"]["msg_id"])
+
+    def next_message(self, seconds: float = SECONDS) -> Message:
+        """The next message that the kernel publishes; what front ends do with it is done."""
+        message: Message = self.client.get_iopub_msg(timeout=seconds)
+        self.published.append(message)
+        for listener in list(self.listeners):
+            listener(message)
+        return message
+
+    def wait_for(self, found: Callable[[Message], Any], cell: Cell | None = None, seconds: float = SECONDS) -> Message:
+        """Read messages until one is what is waited for; the ones of `cell` are kept in it."""
+        deadline = time.monotonic() + seconds
+        while True:
+            left = deadline - time.monotonic()
+            try:
+                message = self.next_message(max(left, 0.01))
+            except queue.Empty:
+                raise TimeoutError("what was waited for did not come") from None
+            if cell is not None and message["parent_header"].get("msg_id") == cell.id:
+                cell.messages.append(message)
+            if found(message):
+                return message
+            if cell is not None and cell.is_ended_by(message):
+                raise AssertionError(f"the cell ended before: {[error['evalue'] for error in cell.of_type('error')]}")
+
+    def finish(self, cell: Cell, seconds: float = SECONDS) -> Cell:
+        """Wait for the end of `cell`."""
+        started = time.monotonic()
+
+        self.wait_for(cell.is_ended_by, cell, seconds)
+        cell.reply = self._reply(cell, seconds)
+        cell.seconds = time.monotonic() - started
+        return cell
+
+    def _reply(self, cell: Cell, seconds: float) -> dict[str, Any]:
+        while True:
+            reply = self.client.get_shell_msg(timeout=seconds)
+            if reply["parent_header"].get("msg_id") == cell.id:
+                return dict(reply["content"])
+
+    def run(self, code: str, **options: Any) -> Cell:
+        return self.finish(self.begin(code, **options))
+
+    def value(self, expression: str) -> str:
+        """The repr of an expression in the kernel."""
+        cell = self.run("", user_expressions={"it": expression}, cell_id=None)
+        shown = cell.reply["user_expressions"]["it"]
+        assert shown["status"] == "ok", shown
+        return str(shown["data"]["text/plain"])
+
+    def answer_input(self, *answers: str, seconds: float = SECONDS) -> list[str]:
+        """Answer the kernel's `input()` requests, one after another; gives their prompts."""
+        prompts = []
+        for answer in answers:
+            prompts.append(self.client.get_stdin_msg(timeout=seconds)["content"]["prompt"])
+            self.client.input(answer)
+        return prompts
+
+    def interrupt(self) -> float:
+        """What Stop does; gives the time."""
+        self.manager.interrupt_kernel()
+        return time.monotonic()
+
+    def control(self, kind: str) -> dict[str, Any]:
+        """Send a request on the control channel and give its reply."""
+        message = self.client.session.msg(kind, {})
+        self.client.control_channel.send(message)
+        while True:
+            reply = self.client.get_control_msg(timeout=SECONDS)
+            if reply["parent_header"].get("msg_id") == message["header"]["msg_id"]:
+                return dict(reply["content"])
+
+    @property
+    def info(self) -> dict[str, Any]:
+        if not hasattr(self, "_info"):
+            self._info = self.client.kernel_info(reply=True, timeout=SECONDS)["content"]
+        return self._info
+
+
+class Page:
+    """A page of JupyterLab: it opens the transcripts that are displayed, and sends on a subshell of its own."""
+
+    def __init__(self, kernel: NotebookKernel, *, says_ready: bool = True) -> None:
+        self.kernel = kernel
+        self.says_ready = says_ready
+        self.transcripts: dict[str, list[dict[str, Any]]] = {}
+        self.acks: list[str] = []
+        self.code: list[bytes] = []
+        self.opened: list[dict[str, Any]] = []
+        self.subshell = kernel.control("create_subshell_request")["subshell_id"] if kernel.has_subshells else None
+        kernel.listeners.append(self._listen)
+
+    def close(self) -> None:
+        self.kernel.listeners.remove(self._listen)
+
+    @property
+    def ops(self) -> list[dict[str, Any]]:
+        """The operations of the newest transcript."""
+        return next(reversed(self.transcripts.values()))
+
+    @property
+    def newest(self) -> str:
+        return next(reversed(self.transcripts))
+
+    def text(self) -> str:
+        return "".join(op["text"] for op in self.ops if op["op"] == "text")
+
+    def send(self, content: dict[str, Any], comm_id: str = "") -> None:
+        data = {"method": "custom", "content": content}
+        message = self.kernel.client.session.msg("comm_msg", {"comm_id": comm_id or self.newest, "data": data})
+        if self.subshell is not None:
+            message["header"]["subshell_id"] = self.subshell
+        self.kernel.client.shell_channel.send(message)
+
+    def wait_for_op(self, kind: str, cell: Cell | None = None, seconds: float = SECONDS) -> dict[str, Any]:
+        """The newest operation of this kind, when there is one."""
+        if not (self.transcripts and any(op["op"] == kind for op in self.ops)):
+            self.kernel.wait_for(lambda _: self.transcripts and any(op["op"] == kind for op in self.ops), cell, seconds)
+        return [op for op in self.ops if op["op"] == kind][-1]
+
+    def answer(self, question: str, behavior: str, **more: Any) -> None:
+        self.send(
+            {
+                "type": "answer",
+                "question": question,
+                "behavior": behavior,
+                "scope": "once",
+                "reason": "",
+                "input": None,
+                **more,
+            }
+        )
+
+    def _listen(self, message: Message) -> None:
+        content = message["content"]
+        if message["msg_type"] == "comm_open" and content.get("target_name") == "jupyter.widget":
+            self._open(content, message.get("buffers", []))
+        elif message["msg_type"] == "comm_msg" and content["comm_id"] in self.transcripts:
+            self._take(content["comm_id"], content["data"].get("content", {}))
+
+    def _open(self, content: dict[str, Any], buffers: list[Any]) -> None:
+        state = content["data"]["state"]
+        self.opened.append(state)
+        if "code_model" in state:
+            self.transcripts[content["comm_id"]] = []
+            if self.says_ready:
+                self.send({"type": "ready", "have": 0, "protocol": 1}, content["comm_id"])
+        elif state.get("_model_name") == "WidgetModel":
+            self.code.append(bytes(buffers[0]))
+
+    def _take(self, comm_id: str, content: dict[str, Any]) -> None:
+        if content.get("type") == "ack":
+            self.acks.append(content["question"])
+        elif content.get("type") == "ops":
+            ops = self.transcripts[comm_id]
+            assert content["first"] <= len(ops), "operations were lost"
+            ops += content["ops"][len(ops) - content["first"] :]
+
+
+@contextmanager
+def running_kernel(folder: Path, environ: dict[str, str]) -> Iterator[NotebookKernel]:
+    """A kernel in `folder`."""
+    manager = KernelManager(kernel_name="python3")
+    # PYTEST_CURRENT_TEST would turn off what ipykernel does with file descriptors
+    inherited = {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}
+    path = os.pathsep.join(filter(None, [str(SOURCES), inherited.get("PYTHONPATH", "")]))
+    manager.start_kernel(env={**inherited, **environ, "PYTHONPATH": path}, cwd=str(folder))
+    client = manager.client()
+    client.start_channels()
+    try:
+        client.wait_for_ready(timeout=60)
+        yield NotebookKernel(manager, client)
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)
+
+
+def model_of(server: MessagesServer) -> dict[str, str]:
+    """The environment that makes `server` the model."""
+    return {"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key}

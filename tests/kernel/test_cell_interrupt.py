@@ -1,0 +1,159 @@
+"""Stop ends a run at once, wherever it is; the conversation is whole and goes on."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+import pytest
+from notebook_kernel import Cell, NotebookKernel, Page
+
+from cellwright.testing import Gate, MessagesServer, hold, say, turn, use
+
+pytestmark = pytest.mark.kernel
+
+ALLOWED_SECONDS = 1.0
+"""Meant are 0.3 s; machines that run tests are slow at times."""
+
+
+def stopped(kernel: NotebookKernel, cell: Cell) -> float:
+    """Interrupt the kernel and wait for the cell; gives how long it took. The cell must show an interrupt, without us."""
+    at = kernel.interrupt()
+    kernel.finish(cell)
+    seconds = time.monotonic() - at
+    assert cell.status == "error"
+    assert cell.reply["ename"] == "KeyboardInterrupt"
+    (error,) = cell.of_type("error")
+    assert len(error["traceback"]) == 1
+    return seconds
+
+
+def goes_on(kernel: NotebookKernel, model: MessagesServer) -> list[dict[str, Any]]:
+    """The next cell works, in the same conversation; gives what the model was sent."""
+    model.add(say("Still here."))
+    cell = kernel.run("%%claude\nand now?")
+    assert cell.status == "ok"
+    assert "Still here." in cell.outputs[0]["text/markdown"]
+    return list(model.requests[-1].body["messages"])
+
+
+def test_while_the_answer_streams(kernel: NotebookKernel, page: Page, model: MessagesServer):
+    gate = Gate()
+    model.add(turn(say("I will now"), hold(gate), say("never say this")))
+    cell = kernel.begin("%%claude --new\ngo")
+    kernel.wait_for(lambda _: page.transcripts and page.text() == "I will now", cell)
+    assert stopped(kernel, cell) < ALLOWED_SECONDS
+    model.wait_for_disconnect()
+    (output,) = cell.outputs
+    assert output["text/markdown"].startswith("I will now\n\n**INTERRUPTED:**")
+    assert page.wait_for_op("end")["stop_reason"] == "interrupted"
+    gate.open()
+    goes_on(kernel, model)
+
+
+def test_while_a_question_waits(kernel: NotebookKernel, page: Page, model: MessagesServer):
+    model.add(turn(use("Python", code="asked = 1")))
+    cell = kernel.begin("%%claude --new\ngo")
+    page.wait_for_op("ask", cell)
+    assert stopped(kernel, cell) < ALLOWED_SECONDS
+    sent = goes_on(kernel, model)
+    assert any(block.get("is_error") for block in sent[-2]["content"] + sent[-1]["content"])
+    assert kernel.value("'asked' in dir()") == "False"
+
+
+def test_while_input_waits(kernel: NotebookKernel, model: MessagesServer):
+    silent = Page(kernel, says_ready=False)
+    model.add(turn(use("Python", code="asked = 1")))
+    cell = kernel.begin("%%claude --new\ngo", allow_stdin=True)
+    kernel.client.get_stdin_msg(timeout=30)
+    assert stopped(kernel, cell) < ALLOWED_SECONDS
+    silent.close()
+    goes_on(kernel, model)
+
+
+def test_inside_bash(kernel: NotebookKernel, page: Page, model: MessagesServer):
+    model.add(turn(use("Bash", command="echo begun; sleep 60")))
+    cell = kernel.begin("%%claude --new\ngo")
+    ask = page.wait_for_op("ask", cell)
+    page.answer(ask["question"], "allow")
+    page.wait_for_op("answered", cell)
+    assert stopped(kernel, cell) < ALLOWED_SECONDS
+    goes_on(kernel, model)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "print('begun')\nwhile True: pass",
+        "import time\nprint('begun')\ntime.sleep(60)",
+        "import asyncio\nprint('begun')\nawait asyncio.sleep(60)",
+        "import asyncio\nprint('begun')\nawait asyncio.sleep(0)\nwhile True: pass",
+    ],
+    ids=["busy", "asleep", "awaiting", "busy-after-await"],
+)
+def test_inside_python(kernel: NotebookKernel, page: Page, model: MessagesServer, code: str):
+    model.add(turn(use("Python", code=f"kept = 5\n{code}")))
+    cell = kernel.begin("%%claude --new\ngo")
+    ask = page.wait_for_op("ask", cell)
+    page.answer(ask["question"], "allow")
+    page.wait_for_op("output", cell)
+    assert stopped(kernel, cell) < ALLOWED_SECONDS
+    assert page.wait_for_op("tool_end")["status"] == "interrupted"
+    assert kernel.value("kept") == "5"
+    goes_on(kernel, model)
+
+
+def test_the_widgets_stop_is_the_kernels_interrupt(kernel: NotebookKernel, page: Page, model: MessagesServer):
+    if not kernel.has_subshells:
+        pytest.skip("without subshells nothing from the page arrives while code holds the main thread")
+    model.add(turn(use("Python", code="print('begun')\nwhile True: pass")))
+    cell = kernel.begin("%%claude --new\ngo")
+    ask = page.wait_for_op("ask", cell)
+    page.answer(ask["question"], "allow")
+    page.wait_for_op("output", cell)
+    page.send({"type": "stop"})
+    kernel.finish(cell)
+    assert cell.reply["ename"] == "KeyboardInterrupt"
+    goes_on(kernel, model)
+
+
+def test_the_widgets_stop_while_the_answer_streams(kernel: NotebookKernel, page: Page, model: MessagesServer):
+    gate = Gate()
+    model.add(turn(say("I will now"), hold(gate), say("never say this")))
+    cell = kernel.begin("%%claude --new\ngo")
+    kernel.wait_for(lambda _: page.transcripts and page.text() == "I will now", cell)
+    at = time.monotonic()
+    page.send({"type": "stop"})
+    kernel.finish(cell)
+    assert time.monotonic() - at < ALLOWED_SECONDS
+    assert cell.reply["ename"] == "KeyboardInterrupt"
+    gate.open()
+    goes_on(kernel, model)
+
+
+def test_stop_pressed_again_and_again_is_one_interrupt(kernel: NotebookKernel, page: Page, model: MessagesServer):
+    gate = Gate()
+    model.add(turn(say("I will now"), hold(gate), say("never say this")))
+    cell = kernel.begin("%%claude --new\ngo")
+    kernel.wait_for(lambda _: page.transcripts and page.text() == "I will now", cell)
+    pressing = threading.Thread(target=lambda: [kernel.manager.interrupt_kernel() for _ in range(20)])
+    pressing.start()
+    kernel.finish(cell)
+    pressing.join()
+    assert cell.reply["ename"] == "KeyboardInterrupt"
+    gate.open()
+    goes_on(kernel, model)
+
+
+def test_a_cell_stopped_in_one_run_is_not_stopped_in_the_next(
+    kernel: NotebookKernel, page: Page, model: MessagesServer
+):
+    """And the kernel's own interrupt works as before."""
+    cell = kernel.begin("print('begun')\nwhile True: pass", cell_id=None)
+    kernel.wait_for(lambda message: message["content"].get("text") == "begun\n", cell)
+    kernel.interrupt()
+    kernel.finish(cell)
+    assert cell.reply["ename"] == "KeyboardInterrupt"
+    model.add(say("Hello."))
+    assert kernel.run("%%claude --new\nhi").status == "ok"
