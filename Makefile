@@ -30,6 +30,26 @@ test-py: $(VENV)/.test build
 test-ts: labextension/node_modules/.installed
 	$(NPM) test
 
+# another version of one package, laid before the environment's own
+OTHER = $(VENV)/other
+
+$(OTHER)/%: $(VENV)/.test
+	rm -rf $@
+	$(BIN)/pip install -q --no-deps --target $@ "$(subst -,==,$*).*"
+
+KERNELS = 6.31 7.1
+
+test-kernels: $(VENV)/.test build $(KERNELS:%=$(OTHER)/ipykernel-%)  ## the kernel tests on older ipykernels
+	@for version in $(KERNELS); do \
+	  echo "--- ipykernel $$version"; \
+	  PYTHONPATH=$(CURDIR)/$(OTHER)/ipykernel-$$version CELLWRIGHT_EXPECT_IPYKERNEL=$$version \
+	    $(PYTEST) tests/kernel -m kernel -q || exit 1; \
+	done
+
+test-lab44: $(VENV)/.test build $(OTHER)/jupyterlab-4.4  ## the browser tests on JupyterLab 4.4
+	PYTHONPATH=$(CURDIR)/$(OTHER)/jupyterlab-4.4 JUPYTERLAB_DIR=$(CURDIR)/$(OTHER)/jupyterlab-4.4/share/jupyter/lab \
+	  CELLWRIGHT_EXPECT_LAB=4.4 $(PYTEST) tests/e2e -m browser -q
+
 test-slow: $(VENV)/.test build  ## soak and other slow tests
 	$(PYTEST) -m slow
 
