@@ -177,7 +177,7 @@ def _start(
     if bash is None:
         raise ToolError("There is no bash here: the Bash tool needs Linux or macOS with bash. Use Python instead.")
     # the shell tells the folder it ended in, however the command ended it
-    script = f"trap 'pwd -P >&{told.writer}' EXIT; {command}"
+    script = f"trap 'pwd -P >&{told.writer} 2>/dev/null' EXIT; {command}"
     arguments = [bash, "--noprofile", "--norc", "-c", script]
     try:
         child = children.start(arguments, cwd=cwd, environ=environ, output=written.writer, keep=told.writer)

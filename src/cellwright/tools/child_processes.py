@@ -25,6 +25,9 @@ from pathlib import Path
 GRACE_SECONDS = 0.08
 """Between asking a group to end and ending it."""
 
+STOP_SECONDS = 2.0
+"""How long the watchdog may take to end what is left."""
+
 MARK_NAME = "CELLWRIGHT_CHILD"
 _POLL_SECONDS = 0.005
 
@@ -143,7 +146,11 @@ class ChildProcesses:
         if pipe is not None:
             os.close(pipe)
         if watchdog is not None:
-            watchdog.wait()
+            try:
+                watchdog.wait(STOP_SECONDS)
+            except subprocess.TimeoutExpired:  # foreign code forked and holds the pipe
+                watchdog.kill()
+                watchdog.wait()
 
     def _watch(self) -> None:
         with self._lock:

@@ -1,0 +1,401 @@
+"""The Bash tool with real shells: results, folders, time, output, and that nothing is left over."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cellwright.agent.input_schema import check_input
+from cellwright.agent.tool import ToolContext, ToolError, ToolResult
+from cellwright.errors import ErrorCode
+from cellwright.tools.bash import bash_tool
+from cellwright.tools.command_output import SHOWN_CHARS, output_folder, plain
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs bash")
+
+
+class Shell:
+    """One session's Bash tool; `live` is what the views got."""
+
+    def __init__(self, cwd: Path, *roots: Path, environ: dict[str, str] | None = None) -> None:
+        self.tool = bash_tool(cwd, roots, environ=os.environ if environ is None else environ)
+        self.live: list[str] = []
+        self.times: list[float] = []
+
+    def _progress(self, text: str = "", **_: Any) -> None:
+        self.live.append(text)
+        self.times.append(time.monotonic())
+
+    async def call(self, command: str, **options: Any) -> ToolResult:
+        tool_input = {"command": command, **options}
+        check_input(self.tool, tool_input)
+        result = await self.tool.call(tool_input, ToolContext("toolu_1", self._progress))
+        assert isinstance(result, ToolResult)
+        return result
+
+    def run(self, command: str, **options: Any) -> ToolResult:
+        return asyncio.run(self.call(command, **options))
+
+    def text(self, command: str, **options: Any) -> str:
+        content = self.run(command, **options).content
+        assert isinstance(content, str)
+        return content
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Shell:
+    return Shell(tmp_path)
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 5.0) -> bool:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if condition():
+            return True
+        os.sched_yield()
+    return condition()
+
+
+def names(folder: str) -> set[str]:
+    return {path.name for path in Path(folder).iterdir()}
+
+
+def running(marker: str) -> list[int]:
+    """The processes that have `marker` in their command line, without this one."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            line = (folder / "cmdline").read_bytes()
+        except OSError:
+            continue
+        if marker.encode() in line and int(folder.name) != os.getpid():
+            found.append(int(folder.name))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("command", "content", "is_error", "code"),
+    [
+        ("echo hello", "hello", False, 0),
+        ("true", "(no output)", False, 0),
+        ("printf 'a\\nb\\n'", "a\nb", False, 0),
+        ("echo out; echo err >&2; echo out again", "out\nerr\nout again", False, 0),
+        ("exit 3", "Exit code 3", True, 3),
+        ("echo x; false", "Exit code 1\nx", True, 1),
+        ("nosuchprogram_", "Exit code 127 (command not found)", True, 127),
+        ("./notexecutable", "Exit code 126 (not executable)", True, 126),
+        ("kill -9 $$", "Exit code 137 (ended by SIGKILL)", True, 137),
+        ("bash -c 'kill -TERM $$'", "Exit code 143 (ended by SIGTERM)", True, 143),
+        ("exec echo x", "x", False, 0),
+        ("cat", "(no output)", False, 0),
+        ('read x; echo "[$x]"', "[]", False, 0),
+        ("echo 'a  b' \"$((1 + 1))\"", "a  b 2", False, 0),
+        ("cat <<EOF\nline 1\nline 2\nEOF", "line 1\nline 2", False, 0),
+        ("# a comment\necho x # another", "x", False, 0),
+        ("echo $#", "0", False, 0),
+        ("set -e; false; echo no", "Exit code 1", True, 1),
+        ("trap 'echo mine' EXIT; echo x", "x\nmine", False, 0),
+        ("printf 'caf\\303\\251 \\377'", "café �", False, 0),
+        ("printf 'a\\tb'", "a\tb", False, 0),
+        # 1 is an answer of these
+        ("grep nothing notexecutable", "[Exit code 1: no lines matched.]", False, 1),
+        ("cat notexecutable | grep nothing", "[Exit code 1: no lines matched.]", False, 1),
+        ("true; grep -q nothing notexecutable", "[Exit code 1: no lines matched.]", False, 1),
+        ("grep nothing nosuchfile_", "Exit code 2", True, 2),
+        ("test -d nosuchfile_", "[Exit code 1: the condition is false.]", False, 1),
+        ("[ 1 = 2 ]", "[Exit code 1: the condition is false.]", False, 1),
+        ("cmp -s notexecutable /dev/null", "[Exit code 1: they differ.]", False, 1),
+        # whose code it is, is not known
+        ("false && grep x notexecutable", "Exit code 1", True, 1),
+        ("echo grep; false", "Exit code 1\ngrep", True, 1),
+        ("grep x notexecutable\nfalse", "Exit code 1", True, 1),
+    ],
+)
+def test_results(shell, tmp_path, command, content, is_error, code):
+    (tmp_path / "notexecutable").write_text("#!/bin/sh\n", "utf-8")
+    result = shell.run(command)
+    assert result.content == content or (is_error and str(result.content).startswith(f"{content}\n"))
+    assert result.is_error is is_error
+    assert result.display == {"exit_code": code, "command": command}
+
+
+def test_a_syntax_error_is_a_failure_and_says_so(shell):
+    result = shell.run("echo 'unbalanced")
+    assert result.is_error
+    assert "unexpected EOF" in result.content
+
+
+@pytest.mark.parametrize("command", ["echo a\0b", "echo " + "x" * 3_000_000])
+def test_a_command_that_cannot_be_started_is_an_error_of_the_tool(shell, command):
+    before = len(names("/proc/self/fd"))
+    with pytest.raises(ToolError, match="could not be started"):
+        shell.run(command)
+    assert len(names("/proc/self/fd")) == before
+
+
+def test_the_folder_is_kept_and_variables_are_not(shell, tmp_path):
+    (tmp_path / "a b").mkdir()
+    assert shell.text("pwd") == str(tmp_path)
+    assert shell.text("cd 'a b'; X=1; export Y=2") == "(no output)"
+    assert shell.text('pwd; echo "[$X$Y]"') == f"{tmp_path}/a b\n[]"
+    assert shell.text("cd ..; exit 7").startswith("Exit code 7")
+    assert shell.text("pwd") == str(tmp_path)
+    assert shell.text("(cd 'a b')") == "(no output)"
+    assert shell.text("pwd") == str(tmp_path)
+
+
+def test_the_folder_does_not_leave_the_roots(tmp_path):
+    project, other, elsewhere = tmp_path / "proj", tmp_path / "other", tmp_path / "proj-evil"
+    for folder in (project, other, elsewhere, project / "sub"):
+        folder.mkdir()
+    (project / "link").symlink_to(elsewhere)
+    shell = Shell(project, other)
+    assert shell.text(f"cd {other}") == "(no output)"
+    assert shell.text("pwd") == str(other)
+    for target in (elsewhere, "/", project / "link", tmp_path):
+        note = shell.text(f"cd {target}")
+        assert "is outside the project" in note
+        assert str(project) in note
+        assert shell.text("pwd") == str(project)
+
+
+def test_a_folder_that_is_gone_or_was_replaced_is_left(shell, tmp_path):
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub2").mkdir()
+    shell.run("cd sub")
+    assert shell.text("rmdir ../sub; true") == "(no output)"
+    assert shell.text("pwd") == str(tmp_path)
+    shell.run("cd sub2")
+    (tmp_path / "sub2").rmdir()
+    (tmp_path / "sub2").symlink_to("/")
+    assert shell.text("pwd") == str(tmp_path)
+
+
+def test_what_a_command_says_about_its_folder_is_checked(shell, tmp_path):
+    shell.run("for fd in /proc/self/fd/*; do echo /etc >&${fd##*/}; done 2>/dev/null; true")
+    assert shell.text("pwd") == str(tmp_path)
+
+
+def test_a_timeout_ends_everything_and_tells_what_there_was(shell):
+    marker = f"31{os.getpid()}.5"
+    with pytest.raises(ToolError) as caught:
+        shell.run(f"echo started; sleep {marker} & sleep {marker} | sleep {marker}", timeout=300)
+    assert caught.value.code == ErrorCode.EXECUTION_TIMEOUT
+    assert "started" in caught.value.message
+    assert caught.value.details["requested_timeout"] == 0.3
+    assert 0.3 <= caught.value.details["actual_execution_time"] < 3
+    assert wait_for(lambda: not running(marker))
+
+
+async def cancelled_after_output(shell: Shell, command: str) -> float:
+    """Run `command`, cancel it once it has written something, and give the seconds that took."""
+    task = asyncio.create_task(shell.call(command))
+    while not shell.live:
+        await asyncio.sleep(0)
+    began = time.monotonic()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    return time.monotonic() - began
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "echo x; sleep {0}",
+        "echo x; sleep {0} & sleep {0}",
+        "echo x; sleep {0} | sleep {0} | sleep {0}",
+        "trap '' TERM INT HUP; echo x; sleep {0} & sleep {0}; sleep {0}",
+        "trap 'sleep {0}' TERM; echo x; sleep {0}",
+        "echo x; bash -c 'sleep {0} & sleep {0}'",
+        "echo x; (trap '' TERM; sleep {0}) & exec sleep {0}",
+        "echo x; setsid sleep {0}; sleep {0}",
+        "setsid nohup sleep {0} >/dev/null 2>&1 & echo x; sleep {0}",
+        "echo x; yes {0}",
+    ],
+)
+def test_cancelling_ends_everything_at_once(shell, command):
+    marker = f"32{os.getpid()}.5"
+    seconds = asyncio.run(cancelled_after_output(shell, command.format(marker)))
+    assert seconds < 0.2 * machine_slowness()
+    assert wait_for(lambda: not running(marker))
+
+
+def machine_slowness() -> float:
+    """How much longer than on an idle machine things may take: 1 when they take no longer."""
+    began = time.monotonic()
+    for _ in range(20):
+        os.waitpid(os.posix_spawn("/bin/true", ["true"], os.environ), 0)
+    return max(1.0, (time.monotonic() - began) / 20 / 0.002)
+
+
+def test_cancelling_twice_still_ends_it(shell):
+    marker = f"33{os.getpid()}.5"
+
+    async def scene() -> None:
+        task = asyncio.create_task(shell.call(f"trap '' TERM; echo x; sleep {marker}; sleep {marker}"))
+        while not shell.live:
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        while running(marker):
+            await asyncio.sleep(0)
+
+    asyncio.run(asyncio.wait_for(scene(), 10))
+
+
+def test_no_zombies_no_descriptors_and_no_threads_are_left(shell):
+    shell.run("true")
+    before = names("/proc/self/fd"), names("/proc/self/task")
+
+    async def many() -> None:
+        await asyncio.gather(*(shell.call(f"echo {number} | cat") for number in range(20)))
+        with pytest.raises(ToolError):
+            await shell.call("sleep 100", timeout=50)
+
+    asyncio.run(many())
+    assert len(names("/proc/self/fd")) == len(before[0])
+    assert wait_for(lambda: names("/proc/self/task") <= before[1])
+    children = Path(f"/proc/self/task/{os.getpid()}/children").read_text("utf-8").split()
+    states = [Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()[0] for pid in children]
+    assert "Z" not in states
+
+
+def test_what_runs_on_in_the_background_is_not_waited_for(shell):
+    marker = f"34{os.getpid()}.5"
+    began = time.monotonic()
+    content = shell.text(f"sleep {marker} & echo started")
+    assert time.monotonic() - began < 10
+    assert content.startswith("started\n[Something of this command runs on in the background")
+    pids = running(marker)
+    assert pids
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+
+
+def test_calls_at_the_same_time_do_not_mix(shell):
+    async def both() -> list[ToolResult]:
+        return await asyncio.gather(*(shell.call(f"for i in 1 2 3; do echo {name}; done") for name in "abcdef"))
+
+    assert [result.content for result in asyncio.run(both())] == [f"{name}\n{name}\n{name}" for name in "abcdef"]
+
+
+def test_output_is_live_and_paced(shell):
+    shell.run("for i in $(seq 300); do echo $i; sleep 0.002; done")
+    assert "".join(shell.live).split() == [str(number) for number in range(1, 301)]
+    seconds = shell.times[-1] - shell.times[0]
+    assert 3 < len(shell.live) <= seconds / 0.033 + 3
+
+
+def test_a_view_does_not_get_more_than_it_can_show(shell):
+    shell.run("head -c 5000000 /dev/zero | tr '\\0' x")
+    assert sum(map(len, shell.live)) < 1_000_000
+    assert shell.live[-1].endswith("x")
+
+
+def test_long_output_is_cut_in_the_middle_and_kept_whole(shell):
+    content = shell.text("seq 1 100000")
+    assert content.startswith("1\n2\n3\n")
+    assert content.endswith("99999\n100000")
+    assert len(content) < SHOWN_CHARS + 300
+    found = re.search(r"the whole output is in (\S+) …", content)
+    assert found
+    file = Path(found[1])
+    assert file.read_text("utf-8") == "".join(f"{number}\n" for number in range(1, 100_001))
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert file.parent == output_folder()
+    assert file.parent.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("count", [SHOWN_CHARS - 1, SHOWN_CHARS, SHOWN_CHARS + 1])
+def test_the_limit_is_exact(shell, count):
+    content = shell.text(f"head -c {count} /dev/zero | tr '\\0' x")
+    assert (content == "x" * count) is (count <= SHOWN_CHARS)
+
+
+def test_a_failure_with_long_output_tells_its_code_first(shell):
+    content = shell.text("seq 1 100000; exit 4")
+    assert content.startswith("Exit code 4\n1\n2\n")
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        ("\x1b[31mred\x1b[0m", "red"),
+        ("10%\r50%\r100%\n", "100%\n"),
+        ("a\r\nb\r\n", "a\nb\n"),
+        ("\x1b]0;title\x07x", "x"),
+        ("plain", "plain"),
+        ("x" * 100_000, "x" * 100_000),
+    ],
+)
+def test_output_as_a_screen_would_show_it(written, shown):
+    assert plain(written) == shown
+
+
+def test_a_character_in_two_pieces_is_one(shell):
+    assert shell.text("printf '\\303'; sleep 0.05; printf '\\251'") == "é"
+
+
+def test_the_preview_shows_what_is_run_and_where(shell, tmp_path):
+    preview = asyncio.run(shell.tool.preview({"command": "ls \u202e#\x1b[2K", "description": "List files"}))
+    assert preview.title == f"Run a shell command in {tmp_path}"
+    assert preview.detail == "ls ⟨U+202E⟩#⟨U+001B⟩[2K"
+    assert preview.kind == "command"
+    assert "U+202E, U+001B" in preview.warning
+    long = "echo " + "x" * 20_000
+    assert asyncio.run(shell.tool.preview({"command": long})).detail == long
+    assert shell.tool.title({"command": "a\nb"}) == "a ⏎ b"
+
+
+def test_the_environment_of_a_command(tmp_path):
+    environ = {
+        "PATH": "/usr/bin:/bin",
+        "HOME": "/x",
+        "ANTHROPIC_API_KEY": "sk-ant-1",
+        "GREETING": "hi",
+        "BASH_ENV": "evil",
+    }
+    shell = Shell(tmp_path, environ=environ)
+    lines = dict(line.split("=", 1) for line in shell.text("env").split("\n"))
+    assert lines["GREETING"] == "hi"
+    assert lines["CLAUDECODE"] == "1"
+    assert lines["TERM"] == "dumb"
+    assert not {"ANTHROPIC_API_KEY", "BASH_ENV"} & lines.keys()
+
+
+def test_users_rc_files_are_not_read(tmp_path, monkeypatch):
+    home = tmp_path / "home"
+    home.mkdir()
+    for name in (".bashrc", ".bash_profile", ".profile"):
+        (home / name).write_text("echo from rc\n", "utf-8")
+    monkeypatch.setenv("HOME", str(home))
+    assert Shell(tmp_path).text("echo x") == "x"
+
+
+def test_its_schema(shell):
+    assert shell.tool.name == "Bash"
+    assert not shell.tool.read_only
+    assert shell.tool.rule_key == "command"
+    assert shell.tool.limits.seconds is None
+    assert set(shell.tool.input_schema["properties"]) == {"command", "timeout", "description"}
+    for tool_input in (
+        {},
+        {"command": ""},
+        {"command": "x", "timeout": 600_001},
+        {"command": "x", "run_in_background": True},
+    ):
+        with pytest.raises(ToolError):
+            check_input(shell.tool, tool_input)

@@ -1,0 +1,341 @@
+"""Children end with the process that started them, however that ends. Real processes, counted in /proc."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="processes are counted in /proc")
+
+PARENT = """
+import asyncio, os, signal, sys
+from pathlib import Path
+from cellwright.agent.tool import ToolContext
+from cellwright.tools.bash import bash_tool
+from cellwright.tools.child_processes import child_processes
+
+tool = bash_tool(Path.cwd())
+
+async def bash(command, **options):
+    return await tool.call({"command": command, **options}, ToolContext("x", lambda **_: None))
+
+def tell(text):
+    print(text, flush=True)
+"""
+
+
+def marked(marker: str) -> dict[int, str]:
+    """Processes with `marker` in their environment or command line: pid to command line."""
+    found = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            line = (folder / "cmdline").read_bytes()
+            if marker.encode() in line or marker.encode() in (folder / "environ").read_bytes():
+                found[int(folder.name)] = line.replace(b"\0", b" ").decode("utf-8", "replace")
+        except OSError:
+            continue
+    return found
+
+
+def wait_for(condition: Callable[[], bool], seconds: float) -> bool:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        os.sched_yield()
+    return True
+
+
+class Parent:
+    """A Python process that runs `script`; all it starts carries `marker`, and so does it."""
+
+    def __init__(self, script: str, tmp_path: Path) -> None:
+        self.marker = f"CELLWRIGHT-TEST-{os.getpid()}-{time.monotonic_ns()}"
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", PARENT + textwrap.dedent(script)],
+            env={**os.environ, "MARKER": self.marker},
+            cwd=tmp_path,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    def line(self) -> str:
+        assert self.process.stdout is not None
+        return self.process.stdout.readline().strip()
+
+    def go_on(self) -> None:
+        """Let a script go on that waits for a line."""
+        assert self.process.stdin is not None
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+
+    def sleepers(self) -> list[str]:
+        return [line for line in self.others().values() if line.startswith("sleep")]
+
+    def others(self) -> dict[int, str]:
+        return {pid: line for pid, line in marked(self.marker).items() if pid != self.process.pid}
+
+    def watchdogs(self) -> list[int]:
+        """The watchdogs whose parent is this process."""
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text("utf-8").split()
+        return [int(pid) for pid in children if "watchdog" in Path(f"/proc/{pid}/cmdline").read_text("utf-8")]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Callable[[str], Parent]]:
+    parents: list[Parent] = []
+
+    def start(script: str) -> Parent:
+        parents.append(Parent(script, tmp_path))
+        return parents[-1]
+
+    yield start
+    for parent in parents:
+        with ended(parent):
+            pass
+
+
+@contextmanager
+def ended(parent: Parent) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        for pid in [*parent.others(), parent.process.pid]:
+            if parent.process.poll() is None or pid != parent.process.pid:
+                os.kill(pid, signal.SIGKILL)
+        parent.process.wait()
+        for stream in (parent.process.stdin, parent.process.stdout):
+            assert stream is not None
+            stream.close()
+
+
+ENDINGS: dict[str, Callable[[Parent], None]] = {
+    "SIGKILL": lambda parent: parent.process.kill(),
+    "SIGTERM": lambda parent: parent.process.terminate(),
+    "SIGKILL to its group": lambda parent: os.killpg(parent.process.pid, signal.SIGKILL),
+}
+
+COMMANDS = {
+    "background and foreground": "sleep 1000 & sleep 1000",
+    "a pipeline": "sleep 1000 | sleep 1000 | cat",
+    "deaf to signals": "trap '' TERM INT HUP; sleep 1000 & sleep 1000; sleep 1000",
+    "shells in shells": "bash -c 'bash -c \"sleep 1000 & sleep 1000\"'",
+    "a session of its own": "setsid sleep 1000 & sleep 1000",
+    "a daemon": "(setsid nohup sleep 1000 >/dev/null 2>&1 &) ; sleep 1000",
+    "no environment, same group": "env -i sleep 1000 & sleep 1000",
+}
+
+
+SCENES = [(command, "SIGKILL") for command in COMMANDS] + [
+    (command, ending)
+    for command in ("background and foreground", "a daemon")
+    for ending in ENDINGS
+    if ending != "SIGKILL"
+]
+
+
+@pytest.mark.parametrize(("command", "ending"), SCENES)
+def test_nothing_runs_on_when_the_parent_is_killed(start, command, ending):
+    parent = start(f"asyncio.run(bash({COMMANDS[command]!r}))")
+    assert wait_for(lambda: len(parent.watchdogs()) == 1, 20)
+    assert wait_for(lambda: bool(running(parent)), 20)
+    watchdog = parent.watchdogs()[0]
+    groups = [pid for pid, line in parent.others().items() if "bash --no" in line]
+    assert groups
+    ENDINGS[ending](parent)
+    parent.process.wait()
+    assert wait_for(lambda: not parent.others(), 1.0 + slowness()), parent.others()
+    assert wait_for(lambda: not Path(f"/proc/{watchdog}").exists(), 2.0 + slowness())
+    assert wait_for(lambda: not any(members(group) for group in groups), 1.0 + slowness())
+
+
+def running(parent: Parent) -> list[str]:
+    """What sleeps for `parent`, in its shells' groups (where it may have no environment) or by its mark."""
+    shells = [pid for pid, line in parent.others().items() if "bash --no" in line]
+    return [*parent.sleepers(), *(name for shell in shells for name in members(shell) if "sleep" in name)]
+
+
+def members(group: int) -> list[str]:
+    """The processes of a group, without those that ended and wait to be reaped by whoever inherited them."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            name, _, rest = (folder / "stat").read_text("utf-8").rpartition(")")
+        except OSError:
+            continue
+        state, _, of = rest.split()[:3]
+        if int(of) == group and state != "Z":
+            found.append(name)
+    return found
+
+
+def slowness() -> float:
+    """Seconds that a machine under load may take beyond what an idle one does."""
+    began = time.monotonic()
+    for _ in range(10):
+        subprocess.run(["/bin/true"], check=True)
+    return (time.monotonic() - began) * 5
+
+
+def test_what_a_command_left_in_the_background_ends_with_the_parent(start):
+    parent = start("asyncio.run(bash('sleep 1000 & echo x')); tell('returned'); signal.pause()")
+    assert parent.line() == "returned"
+    assert parent.sleepers() == ["sleep 1000 "]
+    parent.process.kill()
+    parent.process.wait()
+    assert wait_for(lambda: not parent.others(), 1.0 + slowness())
+
+
+def test_an_orderly_end_leaves_nothing(start):
+    parent = start("asyncio.run(bash('sleep 1000 & echo x')); tell('returned')")
+    assert parent.line() == "returned"
+    assert parent.process.wait(20) == 0
+    assert wait_for(lambda: not parent.others(), 1.0 + slowness())
+
+
+def test_stop_ends_the_children_and_the_watchdog(start):
+    parent = start(
+        """
+        asyncio.run(bash('sleep 1000 & setsid sleep 1000 & echo x'))
+        child_processes().stop()
+        tell('stopped')
+        sys.stdin.readline()
+        asyncio.run(bash('echo again'))
+        tell('again')
+        signal.pause()
+        """
+    )
+    assert parent.line() == "stopped"
+    assert wait_for(lambda: not parent.sleepers(), 1.0 + slowness())
+    parent.go_on()
+    assert parent.line() == "again"
+    assert len(parent.watchdogs()) == 1
+
+
+def test_there_is_one_watchdog_and_it_starts_with_the_first_child(start):
+    parent = start(
+        """
+        tell('imported')
+        tell(len(Path(f'/proc/self/task/{os.getpid()}/children').read_text().split()))
+        for _ in range(3):
+            asyncio.run(bash('true'))
+        tell('ran')
+        signal.pause()
+        """
+    )
+    assert parent.line() == "imported"
+    assert parent.line() == "0"
+    assert parent.line() == "ran"
+    assert len(parent.watchdogs()) == 1
+
+
+def test_children_do_not_hold_the_watchdogs_pipe(start):
+    parent = start("asyncio.run(bash('sleep 1000 & sleep 1000'))")
+    assert wait_for(lambda: sum("sleep 1000" in line for line in parent.others().values()) >= 2, 20)
+    watchdog = parent.watchdogs()[0]
+    pipe = Path(f"/proc/{watchdog}/fd/0").readlink()
+    for pid in parent.others():
+        assert pipe not in {link.readlink() for link in Path(f"/proc/{pid}/fd").iterdir()}
+    held = [link.readlink() for link in Path(f"/proc/{parent.process.pid}/fd").iterdir()].count(pipe)
+    assert held == 1
+
+
+def test_a_forked_worker_does_not_keep_the_children_alive(start):
+    parent = start(
+        """
+        asyncio.run(bash('sleep 1000 & echo x'))
+        if os.fork() == 0:
+            tell('forked')
+            signal.pause()
+        signal.pause()
+        """
+    )
+    assert parent.line() == "forked"
+    parent.process.kill()
+    parent.process.wait()
+    # the worker itself is the user's, and goes on
+    assert wait_for(lambda: not parent.sleepers(), 1.0 + slowness())
+    assert len(parent.others()) == 1
+
+
+def test_a_forked_worker_that_ends_ends_nothing_of_its_parent(start):
+    parent = start(
+        """
+        asyncio.run(bash('sleep 1000 & echo x'))
+        pid = os.fork()
+        if pid == 0:
+            asyncio.run(bash('sleep 2000 & echo y'))
+            child_processes().stop()
+            os._exit(0)
+        os.waitpid(pid, 0)
+        tell('waited')
+        signal.pause()
+        """
+    )
+    assert parent.line() == "waited"
+    assert parent.sleepers() == ["sleep 1000 "]
+
+
+def test_a_watchdog_that_was_killed_is_replaced(start):
+    parent = start(
+        """
+        asyncio.run(bash('sleep 1000 & echo x'))
+        tell('first')
+        sys.stdin.readline()
+        asyncio.run(bash('sleep 1001 & echo x'))
+        tell('second')
+        signal.pause()
+        """
+    )
+    assert parent.line() == "first"
+    (watchdog,) = parent.watchdogs()
+    os.kill(watchdog, signal.SIGKILL)
+    assert wait_for(lambda: Path(f"/proc/{watchdog}/stat").read_text("utf-8").rpartition(")")[2].split()[0] == "Z", 5)
+    parent.go_on()
+    assert parent.line() == "second"
+    assert len(parent.watchdogs()) == 1
+    assert parent.watchdogs() != [watchdog]
+    parent.process.kill()
+    parent.process.wait()
+    assert wait_for(lambda: not parent.others(), 1.0 + slowness()), parent.others()
+
+
+def test_an_interrupt_of_the_group_does_not_reach_the_children_or_the_watchdog(start):
+    parent = start(
+        """
+        signal.signal(signal.SIGINT, lambda *_: tell('interrupted'))
+        asyncio.run(bash('sleep 1000 & echo x'))
+        tell('returned')
+        while True:
+            signal.pause()
+        """
+    )
+    assert parent.line() == "returned"
+    os.killpg(parent.process.pid, signal.SIGINT)
+    assert parent.line() == "interrupted"
+    assert len(parent.watchdogs()) == 1
+    assert parent.sleepers() == ["sleep 1000 "]
+
+
+def test_groups_that_ended_are_forgotten(start):
+    parent = start(
+        """
+        for _ in range(5):
+            asyncio.run(bash('true'))
+        asyncio.run(bash('sleep 1000 & echo x'))
+        tell(len(child_processes()._groups))
+        signal.pause()
+        """
+    )
+    assert parent.line() == "1"
