@@ -107,6 +107,14 @@ describe("calls", () => {
     expect((store.items[0] as ToolItem).status).toBe("interrupted");
   });
 
+  it("of which only the question was told, as in a quiet cell, end without a word on how", () => {
+    const store = filled(ask("a"), answered("a"));
+    const tool = store.items[0] as ToolItem;
+    expect(tool.status).toBe("waiting");
+    store.receive(message(2, [END]));
+    expect(tool.status).toBe("untold");
+  });
+
   it("carry the notice that they are stuck until they end", () => {
     const store = filled(begun("t"), { op: "stuck", id: "t", text: "no reaction" });
     const tool = store.items[0] as ToolItem;

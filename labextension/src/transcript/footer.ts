@@ -78,16 +78,16 @@ function factTexts(store: TranscriptStore): string[] {
   const facts: string[] = [];
   if (run) facts.push(run.model);
   if (run && run.mode !== "default") facts.push(`${run.mode} mode`);
-  // before the first message there is nothing to count
-  if (totals.output === 0) return facts;
-  facts.push(...costText(store), `${count(totals.input)} in, ${count(totals.output)} out`);
+  facts.push(...costText(store));
+  if (totals.output > 0) facts.push(`${count(totals.input)} in, ${count(totals.output)} out`);
   if (totals.window) facts.push(`context ${Math.max(1, Math.round((100 * totals.context) / totals.window))} %`);
   return facts;
 }
 
 function costText({ end, totals }: TranscriptStore): string[] {
   const cost = end ? end.cost_usd : totals.cost;
-  if (cost === null) return [];
+  // nothing yet, or nobody knows
+  if (!cost) return [];
   const session = end?.session_cost_usd ?? 0;
   return [session > cost ? `${dollars(cost)} (session ${dollars(session)})` : dollars(cost)];
 }

@@ -18,8 +18,11 @@ export type ThinkingItem = Revised & {
 };
 /** `taken`: the kernel has the answer that was given here. */
 export type Question = { ask: AskOp; answer: AnsweredOp | null; taken: boolean };
-/** "writing": the model writes the input; "waiting": the call is complete and has not begun. */
-export type CallStatus = "writing" | "waiting" | "running" | ToolStatus;
+/**
+ * "writing": the model writes the input; "waiting": the call is complete and has not begun; "untold": the run ended and
+ * nothing was told of a call but its question, as in a quiet cell.
+ */
+export type CallStatus = "writing" | "waiting" | "running" | "untold" | ToolStatus;
 export type ToolItem = Revised & {
   kind: "tool";
   id: string;
@@ -65,6 +68,6 @@ export function newTool(id: string, name: string): ToolItem {
   };
 }
 
-export function isOver(status: CallStatus): status is ToolStatus {
+export function isOver(status: CallStatus): status is ToolStatus | "untold" {
   return status !== "writing" && status !== "waiting" && status !== "running";
 }

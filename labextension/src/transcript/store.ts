@@ -130,6 +130,8 @@ export class TranscriptStore {
         this.questions.set(op.question, question);
         const tool = this.tool(op.tool, op.name);
         tool.title ||= op.title;
+        // what is asked about is complete
+        if (tool.status === "writing") tool.status = "waiting";
         tool.questions.push(question);
         return;
       }
@@ -225,7 +227,8 @@ export class TranscriptStore {
     this.end = op;
     this.retry = null;
     this.closeLast();
-    this.setStatus((tool) => !isOver(tool.status), "interrupted");
+    this.setStatus((tool) => tool.status === "running", "interrupted");
+    this.setStatus((tool) => !isOver(tool.status), "untold");
   }
 
   private setStatus(which: (tool: ToolItem) => boolean, status: ToolItem["status"]): void {

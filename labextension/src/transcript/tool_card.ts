@@ -26,6 +26,7 @@ const WORDS: Record<CallStatus, string> = {
   timeout: "timed out",
   denied: "denied",
   interrupted: "interrupted",
+  untold: "",
 };
 
 export function toolCard(item: ToolItem, place: Place): ItemView {
