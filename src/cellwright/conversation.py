@@ -31,6 +31,9 @@ from cellwright.permissions.policy import PermissionPolicy
 
 DEFAULT_MODEL = "claude-opus-5-5"
 
+CREDENTIAL_NAMES = ("ANTHROPIC_", "CLAUDE_", "AWS_", "GOOGLE_", "CLOUD_ML_", "VERTEX_", "AZURE_", "CELLWRIGHT_")
+"""How the names of environment variables start that say where the model is and who asks."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
@@ -100,7 +103,9 @@ class Conversation:
         self.settings = load_settings(cwd, self.environ)
         self._more_tools = more_tools
         self._tools: tuple[Tool, ...] | None = None
-        self._provider = provider
+        self._given_provider = provider
+        self._provider: Provider | None = None
+        self._credentials: dict[str, str] = {}
         self._session: Session | None = None
         self._running: AgentTask[RunEnd] | None = None
         self._lock = threading.Lock()
@@ -238,11 +243,17 @@ class Conversation:
 
     @property
     def provider(self) -> Provider:
-        """The way to the model; connected at first use. Raises `CellwrightError` API_KEY_MISSING."""
-        if self._provider is None:
+        """The way to the model; connected at first use, and again when the environment's credentials have changed.
+
+        Raises `CellwrightError` API_KEY_MISSING.
+        """
+        if self._given_provider is not None:
+            return self._given_provider
+        credentials = {name: value for name, value in self.environ.items() if name.startswith(CREDENTIAL_NAMES)}
+        if self._provider is None or self._credentials != credentials:
             from cellwright.agent.anthropic_provider import connect  # httpx2 is not needed before there is a prompt
 
-            self._provider = connect(self.environ)
+            self._provider, self._credentials = connect(self.environ), credentials
         return self._provider
 
     def close(self) -> None:

@@ -28,6 +28,7 @@ from cellwright.kernel.view_output import ViewOutput
 from cellwright.kernel.widgets.bundle import is_built
 from cellwright.library import Face, Place
 from cellwright.terminal.plain_view import Unseen
+from cellwright.tools.child_processes import child_processes
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -79,7 +80,9 @@ class NotebookConversation:
                 self.conversation.thread.submit(provider.prepare())
 
     def close(self) -> None:
+        """End the session, the agent's thread and what commands have left running."""
         self.conversation.close()
+        child_processes().stop()
 
     @contextlib.contextmanager
     def _shown(self, options: MagicOptions) -> Iterator[Face]:
