@@ -40,7 +40,7 @@ def make_view(streams: Streams, output_format: str, *, quiet: bool) -> View:
         return PlainView(streams.stdout)
     from cellwright.terminal.live_view import live_view  # rich: imported while the first request is on its way
 
-    return live_view(streams.stdout, columns_of(streams.stdout, streams.environ))
+    return live_view(streams.stdout)
 
 
 def asker_maker(streams: Streams, output_format: str, *, quiet: bool) -> Callable[[], Asker] | None:
@@ -61,7 +61,7 @@ def _writer(streams: Streams, screen: TextIO) -> Write:
     if streams.draws_on(screen):
         from cellwright.terminal.live_view import styled_writer
 
-        return styled_writer(screen, columns_of(screen, streams.environ))
+        return styled_writer(screen)
 
     def write(line: str, style: Style) -> None:
         print(line, file=screen, flush=True)

@@ -67,17 +67,30 @@ class _Running:
 
 
 @dataclass(frozen=True)
-class _Tail:
-    """The last lines of something that may be taller than the screen."""
+class _Block:
+    """A piece of markdown: one empty line before it unless it is the first, at most its last `height` lines."""
 
-    content: RenderableType
-    height: int
+    text: str
+    is_first: bool
+    height: int | None = None
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        lines = console.render_lines(self.content, options.update(height=None), pad=False)
-        for line in lines[-self.height :]:
+        # links as text with their address: what is behind a word must be seen
+        markdown = Markdown(self.text, hyperlinks=False)
+        lines = console.render_lines(markdown, options.update(height=None), pad=False)
+        while lines and _is_empty(lines[0]):
+            del lines[0]
+        while lines and _is_empty(lines[-1]):
+            del lines[-1]
+        if not self.is_first:
+            lines.insert(0, [])
+        for line in lines[-self.height :] if self.height is not None else lines:
             yield from line
             yield Segment.line()
+
+
+def _is_empty(line: list[Segment]) -> bool:
+    return not any(segment.text.strip() or (segment.style and segment.style.bgcolor) for segment in line)
 
 
 @dataclass
@@ -94,6 +107,7 @@ class LiveView:
     _over: bool = False
     _live: Live | None = None
     _drawn_at: float = 0.0
+    _drawn: str = ""
 
     def emit(self, event: Event) -> None:  # noqa: C901  one arm for each event
         match event:
@@ -162,13 +176,14 @@ class LiveView:
         line = Text(f"{MARKS[event.status]} ", STYLES[style])
         line.append(words.call_title(running.call) if running else event.name, "bold")
         line.append(f" · {words.outcome(event)}", "dim" if event.status == "success" else STYLES[style])
-        self.console.print(line)
+        lines = [line]
         if what := words.complaint(event):
-            self._print(f"  {what}", style)
+            lines.append(Text(f"  {what}", STYLES[style]))
         for diff_line in words.diff_lines(event):
-            self._print(f"  {diff_line}", style_of_diff_line(diff_line))
+            lines.append(Text(f"  {diff_line}", STYLES[style_of_diff_line(diff_line)]))
         if not self._running:
             self._now("waiting for the answer")
+        self._print_above(Group(*lines))
 
     def _retry(self, event: Retrying) -> None:
         self._blocks.rest()
@@ -189,11 +204,20 @@ class LiveView:
             self._print_markdown(rest)
 
     def _print_markdown(self, text: str) -> None:
-        self.console.print(_markdown(text))
-        self._printed_text = True
+        is_first, self._printed_text = not self._printed_text, True
+        self._print_above(_Block(text, is_first))
 
     def _print(self, line: str, style: Style) -> None:
-        self.console.print(Text(line, STYLES[style]))
+        self._print_above(Text(line, STYLES[style]))
+
+    def _print_above(self, finished: RenderableType) -> None:
+        """Print what stays, and what moves again below it: in one write, so that nothing is seen to jump."""
+        with self.console:
+            if self._live is not None:
+                self._live.update(Group(), refresh=True)
+            self.console.print(finished)
+            if self._live is not None:
+                self._live.update(self._moving(), refresh=True)
 
     def _draw(self) -> None:
         now = time.monotonic()
@@ -203,39 +227,44 @@ class LiveView:
         if self._live is None:
             self._live = Live(console=self.console, auto_refresh=False, transient=True, vertical_overflow="crop")
             self._live.start()
-        self._live.update(self._moving(now), refresh=True)
+            self._drawn = ""
+        looks = self._blocks.tail + "\n".join(line.plain for line in self._status())
+        if looks != self._drawn:
+            self._drawn = looks
+            self._live.update(self._moving(), refresh=True)
 
-    def _moving(self, now: float) -> RenderableType:
+    def _moving(self) -> RenderableType:
         """What is drawn below the finished part."""
-        status = [line for running in self._running.values() for line in _running_lines(running, now)]
-        if self._doing:
-            status.append(Text(f"… {self._doing} {now - self._since:.0f} s", "dim"))
-        for line in status:
-            line.truncate(self.console.width, overflow="ellipsis")
+        status = self._status()
+        if not self._blocks.tail.strip():
+            return Group(*status)
         height = max(3, self.console.height - len(status) - 2)
-        parts: list[RenderableType] = [_Tail(_markdown(self._blocks.tail), height)] if self._blocks.tail.strip() else []
-        return Group(*parts, *status)
+        return Group(_Block(self._blocks.tail, not self._printed_text, height), *status)
 
-
-def _markdown(text: str) -> Markdown:
-    # links as text with their address: what is behind a word must be seen
-    return Markdown(text, hyperlinks=False)
+    def _status(self) -> list[Text]:
+        now = time.monotonic()
+        lines = [line for running in self._running.values() for line in _running_lines(running, now)]
+        if self._doing:
+            lines.append(Text(f"… {self._doing} {now - self._since:.0f} s", "dim"))
+        for line in lines:
+            line.truncate(self.console.width, overflow="ellipsis")
+        return lines
 
 
 def _running_lines(running: _Running, now: float) -> list[Text]:
-    lines = [Text(f"● {words.call_title(running.call)} {words.seconds(now - running.since)}", "bold")]
+    lines = [Text(f"● {words.call_title(running.call)} {now - running.since:.0f} s", "bold")]
     shown = [line for line in running.output.splitlines() if line.strip()][-OUTPUT_LINES:]
     return [*lines, *(Text(f"  {line}", "dim") for line in shown)]
 
 
-def live_view(out: TextIO, columns: int) -> LiveView:
+def live_view(out: TextIO) -> LiveView:
     """A view that draws on the terminal `out`."""
-    return LiveView(Console(file=out, width=columns, highlight=False, legacy_windows=False))
+    return LiveView(Console(file=out, highlight=False))
 
 
-def styled_writer(out: TextIO, columns: int) -> Callable[[str, Style], None]:
+def styled_writer(out: TextIO) -> Callable[[str, Style], None]:
     """Writes lines on the terminal `out` in their styles."""
-    console = Console(file=out, width=columns, highlight=False, legacy_windows=False)
+    console = Console(file=out, highlight=False)
 
     def write(line: str, style: Style) -> None:
         console.print(Text(line, STYLES[style]))

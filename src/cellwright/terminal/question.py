@@ -60,7 +60,7 @@ class Asker:
         self._detail(preview.detail, is_diff=preview.kind == "diff")
 
     def _detail(self, text: str, *, is_diff: bool) -> None:
-        for line in visible(text).split("\n") if text else []:
+        for line in visible(text.rstrip("\n")).split("\n") if text else []:
             self.write(f"  │ {line}", style_of_diff_line(line) if is_diff else "")
 
     def _reply(self, offered: Mapping[str, Suggestion]) -> tuple[str, str] | None:

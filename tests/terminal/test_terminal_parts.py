@@ -1,0 +1,159 @@
+"""The parts of the terminal's view: markdown cut in blocks, text made harmless, rules taken apart, lines in words."""
+
+from __future__ import annotations
+
+import io
+import logging
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cellwright.errors import ErrorCode
+from cellwright.events import Call, RunEnd, TextDelta, ToolEnd, ToolProgress, ToolStart, UserPrompt
+from cellwright.terminal import words
+from cellwright.terminal.arguments import split_rules
+from cellwright.terminal.exit_codes import MEANINGS, ExitCode, exit_code_of
+from cellwright.terminal.logs import Redacting
+from cellwright.terminal.markdown_blocks import MarkdownBlocks
+from cellwright.terminal.plain_view import PlainView
+from cellwright.terminal.screen import harmless
+
+
+def blocks_of(text: str, size: int) -> list[str]:
+    blocks = MarkdownBlocks()
+    found = [blocks.add(text[start : start + size]) for start in range(0, len(text), size)]
+    return [block for block in [*found, blocks.rest()] if block]
+
+
+@pytest.mark.parametrize("size", [1, 3, 1000])
+@pytest.mark.parametrize(
+    ("text", "blocks"),
+    [
+        ("one\n\ntwo\n\nthree", ["one\n\n", "two\n\nthree"]),
+        ("one\n\ntwo\n", ["one\n\n", "two\n"]),
+        ("- a\n\n  still a\n- b\n\nafter\n", ["- a\n\n  still a\n- b\n\n", "after\n"]),
+        ("```\na\n\nb\n```\n\nafter\n", ["```\na\n\nb\n```\n\n", "after\n"]),
+        ("~~~~\n```\n\n~~~\n\nx\n~~~~\n\nafter\n", ["~~~~\n```\n\n~~~\n\nx\n~~~~\n\n", "after\n"]),
+        ("```\nnever closed\n\nx\n\ny\n", ["```\nnever closed\n\nx\n\ny\n"]),
+        ("", []),
+    ],
+)
+def test_markdown_is_cut_where_nothing_before_can_change(text: str, blocks: list[str], size: int) -> None:
+    # with all the text at once several blocks come together
+    assert "".join(blocks_of(text, size)) == text
+    if size == 1:
+        assert blocks_of(text, size) == blocks
+
+
+@settings(derandomize=True, deadline=None)
+@given(st.text(alphabet="a`~- \n\t1.", max_size=200), st.integers(1, 50))
+def test_no_markdown_is_lost(text: str, size: int) -> None:
+    assert "".join(blocks_of(text, size)) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("plain text\twith tab\nand line", "plain text\twith tab\nand line"),
+        ("\x1b[31mred\x1b[0m", "red"),
+        ("\x1b]0;title\x07x\x1b]8;;http://a\x1b\\link", "xlink"),
+        ("\x1bcreset \x1b(B \x1b[?1049h", "reset  "),
+        ("\x9b31m\x85\x00\x08\x7f.", "31m."),
+        ("10%\r20%\r30%", "30%"),
+        ("dos\r\nline", "dos\nline"),
+        ("naïve 🙂 日本", "naïve 🙂 日本"),
+    ],
+)
+def test_nothing_that_controls_a_terminal_is_left(text: str, left: str) -> None:
+    assert harmless(text) == left
+
+
+@settings(derandomize=True, deadline=None)
+@given(st.text())
+def test_harmless_text_has_no_control_characters(text: str) -> None:
+    left = harmless(text)
+    assert not any(ord(character) < 32 and character not in "\t\n" for character in left)
+    assert not any(127 <= ord(character) < 160 for character in left)
+
+
+@pytest.mark.parametrize(
+    ("values", "rules"),
+    [
+        ([], ()),
+        (["Read"], ("Read",)),
+        (["Read,Edit", "Bash(git log *)"], ("Read", "Edit", "Bash(git log *)")),
+        (["Bash(a,b), Edit(x)"], ("Bash(a,b)", "Edit(x)")),
+        (["Bash(f(a,b),c),Read"], ("Bash(f(a,b),c)", "Read")),
+        ([" , Read ,, "], ("Read",)),
+        (["Bash(((", "Read),Edit"], ("Bash(((", "Read)", "Edit")),
+    ],
+)
+def test_rules_are_separated_by_commas_outside_of_parentheses(values: list[str], rules: tuple[str, ...]) -> None:
+    assert split_rules(values) == rules
+
+
+def test_every_error_has_an_exit_code_that_is_not_zero() -> None:
+    assert all(exit_code_of(code) != ExitCode.OK for code in ErrorCode)
+    assert set(MEANINGS) == set(ExitCode)
+
+
+@pytest.mark.parametrize(
+    ("duration", "text"), [(0.04, "0.0 s"), (59.9, "59.9 s"), (60, "1 min 00 s"), (3725, "62 min 05 s")]
+)
+def test_durations(duration: float, text: str) -> None:
+    assert words.seconds(duration) == text
+
+
+def run_end(**more: Any) -> RunEnd:
+    return RunEnd("end_turn", "x", {"input_tokens": 1000, "output_tokens": 234}, 0.0123, 4500.0, 2, 1, 0, **more)
+
+
+def test_the_footer() -> None:
+    assert words.footer(run_end(), "m") == "m · 2 requests · 1,234 tokens · $0.0123 · 4.5 s"
+    assert "$0.0123 (session $1.5000)" in words.footer(run_end(session_cost_usd=1.5), "m")
+    unknown = RunEnd("end_turn", "x", {}, None, 0.0, 1, 0, 0)
+    assert words.footer(unknown, "m") == "m · 1 request · 0 tokens · cost unknown · 0.0 s"
+
+
+def end(**more: Any) -> ToolEnd:
+    return ToolEnd("t", "Bash", "error", "…", 100.0, **more)
+
+
+def test_a_complaint_is_the_line_that_says_most() -> None:
+    failed = end(error={"code": "EXECUTION_ERROR", "message": "line 1\nTraceback\nValueError: no\n", "details": {}})
+    assert words.complaint(failed) == "ValueError: no"
+    assert words.complaint(end()) == ""
+
+
+def test_a_long_diff_is_cut_and_counted() -> None:
+    lines = words.diff_lines(end(display={"diff": "\n".join(f"+{number}" for number in range(100))}))
+    assert lines[-1] == "… 40 more lines"
+    assert len(lines) == words.MAX_DIFF_LINES + 1
+
+
+def test_a_plain_view_never_breaks_a_line_of_the_answer() -> None:
+    out = io.StringIO()
+    view = PlainView(out)
+    tool_use = {"type": "tool_use", "id": "t", "name": "Bash", "input": {"command": "ls"}}
+    for event in (
+        UserPrompt("go", "m"),
+        TextDelta("I look"),
+        TextDelta(" first."),
+        ToolStart((Call(tool_use, "ls"),)),
+        ToolProgress("t", text="output"),
+        ToolEnd("t", "Bash", "success", "output", 50.0),
+        TextDelta("Done.\n"),
+        run_end(),
+    ):
+        view.emit(event)
+    assert out.getvalue().splitlines()[:3] == ["I look first.", "* Bash: ls: done, 0.1 s", "Done."]
+
+
+def test_logs_hold_no_secrets() -> None:
+    environ = {"MY_API_KEY": "abcdefgh-secret", "HOME": "/home/ada", "SHORT_TOKEN": "abc"}
+    message = "key abcdefgh-secret, sk-ant-api03-XyZ, Authorization: Bearer abc.def/ghi=, home /home/ada, abc"
+    record = logging.LogRecord("x", logging.INFO, "", 0, message, (), None)
+    shown = Redacting(environ).format(record)
+    assert shown.endswith("key [redacted], [redacted], Authorization: Bearer [redacted] home /home/ada, abc")
