@@ -224,17 +224,13 @@ async def cancelled_after_output(shell: Shell, command: str) -> float:
 )
 def test_cancelling_ends_everything_at_once(shell, command):
     marker = f"32{os.getpid()}.5"
-    seconds = asyncio.run(cancelled_after_output(shell, command.format(marker)))
-    assert seconds < 0.2 * machine_slowness()
-    assert wait_for(lambda: not running(marker))
-
-
-def machine_slowness() -> float:
-    """How much longer than on an idle machine things may take: 1 when they take no longer."""
-    began = time.monotonic()
-    for _ in range(20):
-        os.waitpid(os.posix_spawn("/bin/true", ["true"], os.environ), 0)
-    return max(1.0, (time.monotonic() - began) / 20 / 0.002)
+    took = []
+    # on a busy machine the best of a few says what it takes
+    while not took or (min(took) > 0.2 and len(took) < 5):
+        shell.live.clear()
+        took.append(asyncio.run(cancelled_after_output(shell, command.format(marker))))
+        assert wait_for(lambda: not running(marker))
+    assert min(took) < 0.2
 
 
 def test_cancelling_twice_still_ends_it(shell):

@@ -16,6 +16,9 @@ import pytest
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="processes are counted in /proc")
 
+SOON = 4.0
+"""It takes a quarter of a second; the rest is for machines that are busy with other things."""
+
 PARENT = """
 import asyncio, os, signal, sys
 from pathlib import Path
@@ -155,9 +158,9 @@ def test_nothing_runs_on_when_the_parent_is_killed(start, command, ending):
     assert groups
     ENDINGS[ending](parent)
     parent.process.wait()
-    assert wait_for(lambda: not parent.others(), 1.0 + slowness()), parent.others()
-    assert wait_for(lambda: not Path(f"/proc/{watchdog}").exists(), 2.0 + slowness())
-    assert wait_for(lambda: not any(members(group) for group in groups), 1.0 + slowness())
+    assert wait_for(lambda: not parent.others(), SOON), parent.others()
+    assert wait_for(lambda: not Path(f"/proc/{watchdog}").exists(), SOON)
+    assert wait_for(lambda: not any(members(group) for group in groups), SOON)
 
 
 def running(parent: Parent) -> list[str]:
@@ -180,28 +183,20 @@ def members(group: int) -> list[str]:
     return found
 
 
-def slowness() -> float:
-    """Seconds that a machine under load may take beyond what an idle one does."""
-    began = time.monotonic()
-    for _ in range(10):
-        subprocess.run(["/bin/true"], check=True)
-    return (time.monotonic() - began) * 5
-
-
 def test_what_a_command_left_in_the_background_ends_with_the_parent(start):
     parent = start("asyncio.run(bash('sleep 1000 & echo x')); tell('returned'); signal.pause()")
     assert parent.line() == "returned"
     assert parent.sleepers() == ["sleep 1000 "]
     parent.process.kill()
     parent.process.wait()
-    assert wait_for(lambda: not parent.others(), 1.0 + slowness())
+    assert wait_for(lambda: not parent.others(), SOON)
 
 
 def test_an_orderly_end_leaves_nothing(start):
     parent = start("asyncio.run(bash('sleep 1000 & echo x')); tell('returned')")
     assert parent.line() == "returned"
     assert parent.process.wait(20) == 0
-    assert wait_for(lambda: not parent.others(), 1.0 + slowness())
+    assert wait_for(lambda: not parent.others(), SOON)
 
 
 def test_stop_ends_the_children_and_the_watchdog(start):
@@ -217,7 +212,7 @@ def test_stop_ends_the_children_and_the_watchdog(start):
         """
     )
     assert parent.line() == "stopped"
-    assert wait_for(lambda: not parent.sleepers(), 1.0 + slowness())
+    assert wait_for(lambda: not parent.sleepers(), SOON)
     parent.go_on()
     assert parent.line() == "again"
     assert len(parent.watchdogs()) == 1
@@ -265,7 +260,7 @@ def test_a_forked_worker_does_not_keep_the_children_alive(start):
     parent.process.kill()
     parent.process.wait()
     # the worker itself is the user's, and goes on
-    assert wait_for(lambda: not parent.sleepers(), 1.0 + slowness())
+    assert wait_for(lambda: not parent.sleepers(), SOON)
     assert len(parent.others()) == 1
 
 
@@ -308,7 +303,7 @@ def test_a_watchdog_that_was_killed_is_replaced(start):
     assert parent.watchdogs() != [watchdog]
     parent.process.kill()
     parent.process.wait()
-    assert wait_for(lambda: not parent.others(), 1.0 + slowness()), parent.others()
+    assert wait_for(lambda: not parent.others(), SOON), parent.others()
 
 
 def test_an_interrupt_of_the_group_does_not_reach_the_children_or_the_watchdog(start):
