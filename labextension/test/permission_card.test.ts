@@ -161,7 +161,7 @@ describe("what is asked", () => {
     const shown = "a⟦U+202E⟧b";
     const { card } = await asked({
       title: bidi, detail: bidi, path: `/${bidi}`, warning: bidi, reason: bidi,
-      choices: [{ key: "1", action: "allow", scope: "once", label: bidi, rule: bidi }],
+      choices: [{ key: "3", action: "allow", scope: "always", label: bidi, rule: bidi }],
     });
     expect(card.textContent).not.toContain("\u202E");
     for (const part of [".ask-title", ".detail", ".path", ".warning", ".reason", "button span", "button code"]) {
@@ -174,6 +174,17 @@ describe("what is asked", () => {
     const { card } = await asked({ detail: `--- a\n+++ b\n@@ -0,0 +1,200 @@\n${lines}\n`, detail_kind: "diff" });
     expect(card.querySelectorAll(".line.added")).toHaveLength(200);
     expect(card.querySelector(".more")).toBeNull();
+  });
+
+  it("says what each answer covers, and which rule would be kept", async () => {
+    const { card } = await asked({
+      choices: [
+        { key: "2", action: "allow", scope: "session", label: "all edits in src", rule: "Edit(/src/**)" },
+        { key: "3", action: "allow", scope: "always", label: "always allow Edit", rule: "Edit" },
+      ],
+    });
+    const labels = [...card.querySelectorAll("button")].map((one) => one.textContent);
+    expect(labels.slice(0, 2)).toEqual(["2Allow all edits in src", "3Always allow EditEdit"]);
   });
 
   it("is a labelled group with keys that a screen reader can tell", async () => {

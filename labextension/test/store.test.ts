@@ -125,7 +125,7 @@ describe("calls", () => {
 
   it("add up what messages cost; one unknown price makes the sum unknown", () => {
     const store = filled(turn, turn);
-    expect(store.totals).toEqual({ cost: 1, input: 6, output: 8, context: 10, window: 100 });
+    expect(store.totals).toEqual({ cost: 1, input: 8, output: 8, context: 10, window: 100 });
     store.receive(message(2, [{ ...turn, cost_usd: null }, turn]));
     expect(store.totals.cost).toBeNull();
   });

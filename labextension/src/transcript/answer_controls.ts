@@ -67,9 +67,16 @@ function keyButton(key: string, label: Child[], onClick: () => void, kind: strin
   return node;
 }
 
-function choiceLabel({ label, rule }: Choice): Child[] {
-  const text = element("span", {}, revealed(label));
-  return rule ? [text, element("code", {}, revealed(rule))] : [text];
+/** What the choice covers; for the one that is kept for ever the rule as well. */
+function choiceLabel(choice: Choice): Child[] {
+  const text = element("span", {}, revealed(sentence(choice)));
+  return choice.scope === "always" ? [text, element("code", {}, revealed(choice.rule))] : [text];
+}
+
+/** "all edits in src" is offered as "Allow all edits in src". */
+function sentence({ label, action }: Choice): string {
+  const text = action === "deny" || /^(?:always )?allow/i.test(label) ? label : `Allow ${label}`;
+  return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
 function choiceClass({ action, scope }: Choice): string | false {

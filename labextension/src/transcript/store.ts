@@ -216,7 +216,7 @@ export class TranscriptStore {
     this.retry = null;
     this.closeLast();
     totals.cost = totals.cost === null || op.cost_usd === null ? null : totals.cost + op.cost_usd;
-    totals.input += op.input_tokens;
+    totals.input += op.input_tokens + op.cache_read_tokens;
     totals.output += op.output_tokens;
     totals.context = op.context_tokens;
     totals.window = op.context_window;
