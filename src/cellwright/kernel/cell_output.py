@@ -93,11 +93,10 @@ class WidgetOutput(SavedOutput):
         self._restart_offered = False
 
     def open(self) -> None:
-        from cellwright.kernel.widgets.transcript import (
-            open_transcript,
-        )  # ipywidgets: imported ahead, in the background
+        # ipywidgets: imported ahead, in the background
+        from cellwright.kernel.widgets.transcript import TranscriptWidget
 
-        self._widget = open_transcript(self._take)
+        self._widget = TranscriptWidget(self._take)
         data = {"text/markdown": WORKING, "text/plain": "Claude is working…", WIDGET_VIEW: self._widget.view_data}
         self._publish(data, update=False)
         self._log.attach(self._widget.send)

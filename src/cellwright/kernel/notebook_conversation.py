@@ -53,6 +53,7 @@ class NotebookConversation:
         self.conversation = Conversation(cwd=Path.cwd(), face=face, more_tools=self._kernel_tools)
         self._recordings = RecordedRuns(self.conversation.cwd)
         self._face: CellFace | None = None
+        self._settings_told = False
 
     async def run_awaited(self, prompt: str, options: MagicOptions) -> None:
         """Run `prompt` in a cell that is awaited. Raises what the cell should show."""
@@ -122,6 +123,10 @@ class NotebookConversation:
             conversation.resume(options.resume)
         if options.dry_run:
             return self._dry_run(prompt, options)
+        if not self._settings_told:
+            # what is broken in the settings or not believed of them: shown with the first run
+            conversation.session.notices += conversation.settings.notices
+            self._settings_told = True
         self._face = face = self._new_face(options)
         events: list[Event] = []
         # a result keeps its events; without one they would only take memory

@@ -12,6 +12,7 @@ from functools import cache
 from typing import Any
 
 import anywidget
+import comm
 import ipywidgets  # type: ignore[import-untyped]
 import traitlets
 
@@ -34,10 +35,30 @@ class TranscriptCode(ipywidgets.Widget):
 
 
 class TranscriptWidget(anywidget.AnyWidget):
-    """One cell's transcript. What it shows comes by custom messages; its state is where to find the renderer."""
+    """One cell's transcript. What it shows comes by custom messages; its state is where to find the renderer.
+
+    `on_message` gets each message from the browser, on the thread that it arrives on.
+    """
 
     _esm = LOADER.read_text("utf-8") if is_built() else ""
+    comm: Any
     code_model = traitlets.Unicode().tag(sync=True)
+
+    def __init__(self, on_message: Callable[[object], None]) -> None:
+        self._on_message = on_message
+        super().__init__(code_model=_code_model())
+
+    def open(self) -> None:
+        """Open the comm; a widget of ipywidgets would lose a message that comes back before it is wholly made."""
+        if self.comm is None:
+            channel = comm.create_comm(target_name="jupyter.widget", primary=False)
+            self.comm = channel
+            keep_own_shell(channel)
+            state = {"state": self.get_state(), "buffer_paths": []}
+            channel.open(data=state, metadata={"version": ipywidgets.__protocol_version__})
+
+    def _handle_custom_msg(self, content: object, _buffers: object) -> None:
+        self._on_message(content)
 
     @property
     def view_data(self) -> dict[str, Any]:
@@ -52,14 +73,6 @@ class TranscriptWidget(anywidget.AnyWidget):
 
 
 _code: TranscriptCode | None = None
-
-
-def open_transcript(on_message: Callable[[object], None]) -> TranscriptWidget:
-    """A new transcript; `on_message` gets each message from the browser, on the thread that it arrives on."""
-    widget = TranscriptWidget(code_model=_code_model())
-    widget.on_msg(lambda _widget, content, _buffers: on_message(content))
-    keep_own_shell(widget.comm)
-    return widget
 
 
 def close_code() -> None:
