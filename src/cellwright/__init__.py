@@ -15,10 +15,10 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from cellwright.version import VERSION as __version__
+
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
-
-__version__ = "0.1.0"
 
 _HOME = {
     "Agent": "cellwright.agent.agent",

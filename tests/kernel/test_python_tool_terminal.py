@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import concurrent.futures
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
-from cellwright.agent.agent_thread import AgentThread, CallerJobs
+from cellwright.agent.agent_thread import AgentTask, AgentThread, CallerJobs
 from cellwright.agent.tool import ToolContext, ToolResult
 from cellwright.kernel.model_image import png_size
 from cellwright.kernel.python_tool import python_tool
@@ -29,13 +30,15 @@ class Session:
         self.tool = python_tool(self.shell, self.jobs, in_kernel=False)
 
     def call(self, code: str) -> ToolResult:
-        context = ToolContext("toolu_1", lambda **_: None)
-        task = self.thread.submit(self._call(code, context))
+        task = self.start(code)
         self.jobs.work_until_done(task)
         return task.result()
 
-    async def _call(self, code: str, context: ToolContext) -> Any:
-        return await self.tool.call({"code": code}, context)
+    def start(self, code: str) -> AgentTask[Any]:
+        async def call() -> Any:
+            return await self.tool.call({"code": code}, ToolContext("toolu_1", lambda **_: None))
+
+        return self.thread.submit(call())
 
 
 @pytest.fixture
@@ -69,6 +72,14 @@ def test_what_the_shell_replaced_is_itself_again(session: Session) -> None:
     assert streams == (sys.stdin, sys.stdout, sys.stderr, sys.displayhook)
     assert "write" not in vars(sys.stdout)
     assert "showtraceback" not in vars(session.shell)
+
+
+def test_a_call_that_was_cancelled_before_its_turn_never_runs(session: Session) -> None:
+    task = session.start("never = True")
+    task.cancel()
+    concurrent.futures.wait([task.future], timeout=30)
+    assert task.future.cancelled()
+    assert session.call("'never' in globals()").content == "False"
 
 
 def test_figures_come_back_as_pictures_and_stay_open(session: Session) -> None:

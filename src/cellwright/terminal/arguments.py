@@ -6,8 +6,8 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-import cellwright
 from cellwright.terminal.exit_codes import MEANINGS
+from cellwright.version import VERSION
 
 FORMATS = ("text", "json", "json-lines")
 MODES = ("default", "plan", "acceptEdits", "dontAsk", "bypassPermissions")
@@ -37,7 +37,7 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("prompt", nargs="*", metavar="PROMPT", help="what Claude is to do; else it is read from stdin")
     made.add_argument("-p", "--print", action="store_true", help="answer this one prompt, never start a session")
-    made.add_argument("--version", action="version", version=f"cellwright {cellwright.__version__}")
+    made.add_argument("--version", action="version", version=f"cellwright {VERSION}")
     _add_run_options(made.add_argument_group("the run"))
     _add_permission_options(made.add_argument_group("permissions"))
     _add_session_options(made.add_argument_group("session"))

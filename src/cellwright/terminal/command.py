@@ -9,7 +9,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-import cellwright
 from cellwright.agent.agent import Agent
 from cellwright.agent.agent_thread import AgentTask
 from cellwright.agent.approval import CanUseTool
@@ -22,6 +21,7 @@ from cellwright.terminal.exit_codes import ExitCode, exit_code_of
 from cellwright.terminal.faces import Streams, asker_maker, confirmed, make_view
 from cellwright.terminal.plain_view import Unseen
 from cellwright.terminal.run import TerminalRun
+from cellwright.version import VERSION
 
 if TYPE_CHECKING:
     from cellwright.agent.recorder import Recorder
@@ -76,7 +76,7 @@ class Command:
     @property
     def title(self) -> str:
         """What an interactive session says of itself at first."""
-        return f"Cellwright {cellwright.__version__} in {self.conversation.cwd}"
+        return f"Cellwright {VERSION} in {self.conversation.cwd}"
 
     def _connect(self) -> None:
         from cellwright.agent.anthropic_provider import AnthropicProvider  # brings httpx2 with it
