@@ -171,11 +171,14 @@ class Conversation:
         mode = options.mode or settings.default_mode
         if mode == "bypassPermissions":
             check_bypass_allowed(host_facts(self.environ))
+        from cellwright.tools.command_output import output_folder  # tempfile is not needed to load the extension
+
         return PermissionPolicy(
             mode=mode,
             deny=(*settings.deny, *options.deny),
             ask=settings.ask,
-            allow=(*settings.allow, *options.allow),
+            # long outputs of commands are read from where Bash keeps them
+            allow=(*settings.allow, *options.allow, f"Read(/{output_folder()}/**)"),
             roots=(self.cwd, *settings.additional_directories),
             cwd=self.cwd,
         )

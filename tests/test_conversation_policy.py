@@ -1,0 +1,55 @@
+"""What a conversation makes of the settings and the options: the policy of its runs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cellwright.conversation import Conversation, RunOptions
+from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.permissions.modes import host_facts
+from cellwright.tools.command_output import output_folder
+
+
+@pytest.fixture
+def conversation(tmp_path: Path, own_place: Path) -> Conversation:
+    (own_place / ".claude").mkdir()
+    (own_place / ".claude" / "settings.json").write_text(
+        json.dumps({"permissions": {"deny": ["Bash(rm *)"], "allow": ["Bash(make *)"]}}), "utf-8"
+    )
+    return Conversation(cwd=tmp_path, face="a test", environ={"HOME": str(own_place)})
+
+
+def test_rules_of_settings_and_options_hold_together(conversation):
+    policy = conversation.policy(RunOptions(allow=("Bash(ls *)", "Bash(rm *)"), deny=("Bash(make clean)",)))
+    decided = {
+        command: policy.decide("Bash", {"command": command}).behavior
+        for command in ("make all", "make clean", "rm x", "ls src", "touch x")
+    }
+    assert decided == {"make all": "allow", "make clean": "deny", "rm x": "deny", "ls src": "allow", "touch x": "ask"}
+
+
+def test_claude_may_read_the_long_outputs_it_is_referred_to(conversation):
+    policy = conversation.policy(RunOptions(mode="dontAsk"))
+    inside, beside = output_folder() / "x.txt", output_folder().parent / "x.txt"
+    assert policy.decide("Read", {"file_path": str(inside)}).behavior == "allow"
+    assert policy.decide("Read", {"file_path": str(beside)}).behavior == "deny"
+    assert policy.decide("Write", {"file_path": str(inside)}).behavior == "deny"
+
+
+def test_bypassing_as_root_is_refused_where_the_machine_may_not_be_lost(conversation):
+    facts = host_facts(conversation.environ)
+    if facts.is_root and not facts.in_container:
+        with pytest.raises(CellwrightError) as caught:
+            conversation.policy(RunOptions(mode="bypassPermissions"))
+        assert caught.value.code == ErrorCode.PERMISSION_DENIED
+    else:
+        assert conversation.policy(RunOptions(mode="bypassPermissions")).mode == "bypassPermissions"
+
+
+def test_a_malformed_rule_of_the_options_is_an_error(conversation):
+    with pytest.raises(CellwrightError) as caught:
+        conversation.policy(RunOptions(allow=("Bash(",)))
+    assert caught.value.code == ErrorCode.CONFIG_INVALID
