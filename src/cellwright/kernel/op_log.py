@@ -39,11 +39,8 @@ class OpLog:
         with self._lock:
             if not (self._pending and _merge(self._pending[-1], op)):
                 self._pending.append(op)
-            wait = self._last_sent + SECONDS_BETWEEN_MESSAGES - time.monotonic()
-            if wait <= 0:
-                self._flush()
-            elif self._timer is None:
-                self._timer = asyncio.get_running_loop().call_later(wait, self._when_due)
+            if self._timer is None:
+                self._send_when_due()
 
     def attach(self, send: Send) -> None:
         """From now on operations go to `send`; the ones that there are already go out at once."""
@@ -68,10 +65,19 @@ class OpLog:
             self._flush()
             self._send = None
 
+    def _send_when_due(self) -> None:
+        wait = self._last_sent + SECONDS_BETWEEN_MESSAGES - time.monotonic()
+        if wait <= 0:
+            self._flush()
+        else:
+            self._timer = asyncio.get_running_loop().call_later(wait, self._when_due)
+
     def _when_due(self) -> None:
         with self._lock:
             self._timer = None
-            self._flush()
+            if self._pending:
+                # something may have been sent meanwhile: a view that came late, the end of a question
+                self._send_when_due()
 
     def _flush(self) -> None:
         if self._send is None or not self._pending:
