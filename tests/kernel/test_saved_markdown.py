@@ -76,7 +76,7 @@ def test_the_answer_the_tools_the_diff_and_the_cost():
         "</details>\n\n"
         "*the session was forked*\n\n"
         "**Done**: see `a.py`.\n\n"
-        "*claude-opus-5-5 · 3 tool calls · 1 min 5 s · $0.0123 (session $0.5000) · 5,230 tokens of context*"
+        "*claude-opus-5-5 · 3 tool calls · 1 min 5 s · 0.0123 USD (session 0.5000) · 5,230 tokens of context*"
     )
 
 

@@ -174,8 +174,9 @@ class SavedTranscript:
             facts.append(f"{tools} tool call{'s' if tools > 1 else ''}")
         facts.append(_duration(end.duration_ms))
         if end.cost_usd is not None:
-            session = "" if end.session_cost_usd is None else f" (session ${end.session_cost_usd:.4f})"
-            facts.append(f"${end.cost_usd:.4f}{session}")
+            # no dollar sign: between two of them Markdown has mathematics
+            session = "" if end.session_cost_usd is None else f" (session {end.session_cost_usd:.4f})"
+            facts.append(f"{end.cost_usd:.4f} USD{session}")
         if self._context_tokens:
             facts.append(f"{self._context_tokens:,} tokens of context")
         return " · ".join(facts)
