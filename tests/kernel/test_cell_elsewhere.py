@@ -86,7 +86,9 @@ def test_code_that_claude_runs_cannot_ask_claude(kernel: NotebookKernel, page: P
     model.add(turn(use("Python", code=code)), say("I see."))
     cell = allow_python(kernel, page, "%%claude --new\ngo", allow_stdin=True)
     assert cell.status == "ok"
-    (result,) = [block for block in model.requests[-1].body["messages"][-1]["content"] if block["type"] == "tool_result"]
+    (result,) = [
+        block for block in model.requests[-1].body["messages"][-1]["content"] if block["type"] == "tool_result"
+    ]
     told = result["content"] if isinstance(result["content"], str) else result["content"][0]["text"]
     assert "cannot ask Claude" in told or "still at work" in told
     assert len(cell.outputs) == 1
@@ -129,13 +131,14 @@ def test_a_recording_is_played_without_a_request(
     assert "-What is it?" in cell.reply["evalue"]
 
 
-def test_code_that_swallows_interrupts_is_ended_by_a_restart(
-    kernel: NotebookKernel, page: Page, model: MessagesServer
-):
+def test_code_that_swallows_interrupts_is_ended_by_a_restart(kernel: NotebookKernel, page: Page, model: MessagesServer):
     """The last test of this module: the kernel ends."""
     if not kernel.has_subshells:
         pytest.skip("without subshells nothing from the page arrives while code holds the main thread")
-    stubborn = "print('begun')\nwhile True:\n    try:\n        while True: sum(range(99))\n    except KeyboardInterrupt:\n        pass\n"
+    stubborn = (
+        "print('begun')\nwhile True:\n    try:\n        while True: sum(range(99))\n"
+        "    except KeyboardInterrupt:\n        pass\n"
+    )
     model.add(turn(use("Python", code=stubborn)))
     cell = kernel.begin("%%claude --new\ngo")
     page.answer(page.wait_for_op("ask", cell)["question"], "allow")
