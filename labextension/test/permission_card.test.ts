@@ -225,6 +225,23 @@ describe("the keyboard's place", () => {
     }
   });
 
+  it("is taken once when the user comes to the cell", async () => {
+    const opened = scene();
+    const elsewhere = document.createElement("button");
+    document.body.append(elsewhere);
+    elsewhere.focus();
+    opened.kernel.say(RUN, ask("q"));
+    const card = await readyCard(opened.root);
+    expect(document.activeElement).toBe(elsewhere);
+    const cell = find(document, ".jp-Cell");
+    cell.focus();
+    await vi.waitFor(() => { expect(focused()).toBe(card); });
+    for (let frame = 0; frame < 4; frame++) await new Promise((resolve) => requestAnimationFrame(resolve));
+    cell.focus();
+    for (let frame = 0; frame < 4; frame++) await new Promise((resolve) => requestAnimationFrame(resolve));
+    expect(focused()).toBe(cell);
+  });
+
   it("is left alone when the user has moved on before the answer came", async () => {
     const { kernel } = await asked();
     const other = document.createElement("input");
