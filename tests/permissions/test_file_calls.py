@@ -305,6 +305,8 @@ def test_allowing_edits(place, rule, path, expected):
         ("Read(~/outside/**)", "two-hops/data.csv", "deny", "deny"),
         ("Read(./link-out/**)", "two-hops/data.csv", "deny", "deny"),
         ("Read(~/outside/**)", "~/outside/data.csv", "deny", "deny"),
+        ("Read(./loop/x)", "notes.txt", "allow", "allow"),
+        ("Read(~/outside)", "~/outside/data.csv", "deny", "deny"),
         ("Read(/caf\u00e9.txt)", "cafe\u0301.txt", "deny", "deny"),
         ("Read", "src/a.py", "deny", "deny"),
         ("*", "src/a.py", "deny", "deny"),
@@ -354,6 +356,31 @@ def test_ask_rules_hold_in_every_mode(place, mode, expected):
 )
 def test_a_search_reads_the_files_below_its_folder(place, tool_input, expected):
     assert place.policy(deny=["Read(.env)"]).decide("Grep", tool_input, read_only=True).behavior == expected
+
+
+def test_a_search_passes_folders_that_rules_name_too(place):
+    (place.project / "node_modules").mkdir()
+    policy = place.policy(deny=["Read(./node_modules/**)"])
+    assert policy.decide("Grep", {"pattern": "x"}, read_only=True).behavior == "deny"
+    assert policy.decide("Grep", {"pattern": "x", "glob": "*.py"}, read_only=True).behavior == "deny"
+    assert policy.decide("Grep", {"pattern": "x", "glob": "!node_modules"}, read_only=True).behavior == "allow"
+
+
+def test_how_the_folder_itself_is_called_is_the_users_business(place):
+    from cellwright.permissions.policy import PermissionPolicy
+
+    odd = place.home / "π {a,b} (x)\u200d [y] \\z"
+    odd.mkdir()
+    policy = PermissionPolicy(roots=[odd], cwd=odd)
+    assert policy.decide("Read", {"file_path": str(odd / "a")}).behavior == "allow"
+    decision = policy.decide("Edit", {"file_path": "a"})
+    assert decision.behavior == "ask"
+    assert decision.suggestions == ()  # braces are not part of rules
+    odd = place.home / "π (x)\u200d [y] \\z"
+    odd.mkdir()
+    policy = PermissionPolicy(roots=[odd], cwd=odd)
+    (suggestion,) = policy.decide("Edit", {"file_path": "a"}).suggestions
+    assert policy.allowing([suggestion.rule]).decide("Write", {"file_path": str(odd / "b")}).behavior == "allow"
 
 
 def test_a_folder_too_large_to_look_through_is_asked_for(place):

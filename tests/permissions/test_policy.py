@@ -101,7 +101,7 @@ MALFORMED = [
         "1x",
         "Edit(!x)",
     ),
-    *("Edit(*.{py,md})", "Read(**/../x)", "Bash(" + "x" * 5_000 + ")", "Read(a\0b)"),
+    *("Edit(*.{py,md})", "Read(**/../x)", "Bash(" + "x" * 5_000 + ")", "Read(a\0b)", "Read(~root/x)", "Read(\ud800)"),
 ]
 
 

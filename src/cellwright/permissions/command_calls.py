@@ -134,11 +134,11 @@ def _file_rules(
 def _named(book: RuleBook, name: str) -> tuple[str, ...] | None:
     """The places that a word of a command may name, wildcards expanded; None where that may be anything."""
     spellings = [name]
-    if _WILD.search(name):
-        if sum(1 for part in name.split("/") if _WILD.search(part)) > MAX_WILD_PARTS:
-            return None
-        spellings += islice(glob.iglob(name, root_dir=book.cwd, include_hidden=True), MAX_EXPANDED)
+    if sum(1 for part in name.split("/") if _WILD.search(part)) > MAX_WILD_PARTS:
+        return None
     try:
+        if _WILD.search(name):
+            spellings += islice(glob.iglob(name, root_dir=book.cwd, include_hidden=True), MAX_EXPANDED)
         return tuple(place for spelling in spellings for place in places(spelling, book.cwd))
-    except PathProblem:
+    except (PathProblem, ValueError):  # no file can have such a name
         return ()

@@ -96,7 +96,7 @@ def _judge_unruled(book: RuleBook, tool_name: str, tool_input: Mapping[str, Any]
     if not found:
         return Decision("ask", f"{tool_name} does not say which file it is about.")
     shown = visible_line(found[-1])
-    if any(unseen := unseen_characters(place) for place in found):
+    if unseen := unseen_characters(_beyond_folders(path_of(tool_name, tool_input, book.cwd), book.folders)):
         return Decision("ask", f"The path {shown} has a character that cannot be seen ({unseen[0]}).")
     if tool_name in EDITORS and (part := protected_among(found)):
         return Decision("ask", f"{shown} is protected (`{part}`): each change of it needs your consent.")
@@ -110,6 +110,11 @@ def _judge_unruled(book: RuleBook, tool_name: str, tool_input: Mapping[str, Any]
             "ask", f"{shown} is outside the session's folders ({', '.join(map(visible_line, book.folders))})."
         )
     return _judge_inside(book, tool_name, rule, shown)
+
+
+def _beyond_folders(path: str, folders: Sequence[str]) -> str:
+    """What of `path` is the call's own: how the session's folders are called is the user's business."""
+    return next((path.removeprefix(folder) for folder in folders if path.startswith(folder)), path)
 
 
 def _judge_inside(book: RuleBook, tool_name: str, rule: CompiledRule | None, shown: str) -> Decision:

@@ -67,24 +67,32 @@ def compile_pattern(pattern: str, *, source_root: str, cwd: str, restricts: bool
         literal.append(parts.pop(0))
     if ".." in parts:
         raise PatternProblem("has `..` after a wildcard")
+    if restricts:
+        # the link that the pattern goes through and what it leads to are both restricted
+        bases = _spellings(os.path.join(anchor, *literal), cwd)
+        return PathPattern(tuple(folded(base) for base in bases), _covering(parts), restricts=True)
+    bases = tuple(normalised(os.path.join(base, *literal)) for base in _spellings(anchor, cwd))
+    return PathPattern(bases, tuple(parts), restricts=False)
+
+
+def _spellings(folder: str, cwd: str) -> tuple[str, ...]:
     try:
-        if restricts:
-            # the link that the pattern goes through and what it leads to are both restricted
-            bases = folder_spellings([os.path.join(anchor, *literal)], cwd)
-            return PathPattern(tuple(folded(base) for base in bases), _covering(parts), restricts=True)
-        spellings = folder_spellings([anchor], cwd)
-    except PathProblem as problem:
-        raise PatternProblem(str(problem)) from problem
-    return PathPattern(
-        tuple(normalised(os.path.join(base, *literal)) for base in spellings), tuple(parts), restricts=False
-    )
+        return folder_spellings([folder], cwd)
+    except PathProblem:  # links in a circle lead nowhere: what is written counts
+        return (normalised(os.path.join(cwd, folder)),)
 
 
 def _refuse_foreign_syntax(pattern: str) -> None:
     if "\0" in pattern:
         raise PatternProblem("has a NUL byte")
+    try:
+        os.fsencode(pattern)
+    except UnicodeEncodeError as error:
+        raise PatternProblem("has half a character") from error
     if pattern.startswith("!"):
         raise PatternProblem("starts with `!`; a rule cannot take back another")
+    if pattern.startswith("~") and pattern != "~" and not pattern.startswith("~/"):
+        raise PatternProblem("starts with `~`; only `~/` is understood (`./~x` is a file of that name)")
     if re.search(r"\{[^/]*,[^/]*\}", pattern):
         raise PatternProblem("has braces; write one rule for each alternative")
 
@@ -138,4 +146,4 @@ def _component(part: str) -> re.Pattern[str]:
 
 def escaped(path: str) -> str:
     """`path` with its wildcard characters taken literally, for a rule made from it."""
-    return re.sub(r"([*?\[])", r"[\1]", path)
+    return re.sub(r"([*?\[\\])", r"[\1]", path)

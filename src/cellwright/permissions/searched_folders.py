@@ -21,31 +21,33 @@ class TooManyFiles(Exception):
 
 
 def denied_file(folder: str, rules: Sequence[CompiledRule], glob: str) -> tuple[str, CompiledRule] | None:
-    """A file below `folder` that passes the search's `glob` and that one of `rules` denies, with the rule.
+    """A file or folder below `folder` that passes the search's `glob` and that one of `rules` denies, with the rule.
 
     Raises TooManyFiles.
     """
     concerned = [rule for rule in rules if rule.path is not None and rule.path.may_match_below(folder)]
     if not concerned:
         return None
-    for count, file in enumerate(_files(folder)):
+    for count, (path, is_folder) in enumerate(_entries(folder)):
         if count > MAX_ENTRIES:
             raise TooManyFiles
         for rule in concerned:
-            if rule.covers_place((file,)) and _passes(os.path.basename(file), glob):
-                return file, rule
+            if rule.covers_place((path,)) and _passes(os.path.basename(path), is_folder, glob):
+                return path, rule
     return None
 
 
-def _files(folder: str) -> Iterator[str]:
+def _entries(folder: str) -> Iterator[tuple[str, bool]]:
     for here, folders, files in os.walk(folder):
+        yield from ((os.path.join(here, name), True) for name in folders)
         folders[:] = [name for name in folders if name not in NOT_SEARCHED]
-        yield from (os.path.join(here, name) for name in files)
+        yield from ((os.path.join(here, name), False) for name in files)
 
 
-def _passes(name: str, glob: str) -> bool:
+def _passes(name: str, is_folder: bool, glob: str) -> bool:
     if not glob or "/" in glob or "{" in glob:
         return True  # not understood: it may pass
     if glob.startswith("!"):
         return not fnmatchcase(name, glob[1:])
-    return fnmatchcase(name, glob)
+    # what is wanted may be inside a folder of any name
+    return is_folder or fnmatchcase(name, glob)

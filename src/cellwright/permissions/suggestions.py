@@ -32,11 +32,17 @@ def suggestions_for(
 ) -> list[Suggestion]:
     """Rules that might allow the call, "session" before "always". Whether they do is for the policy to check."""
     if tool_name == "Bash":
-        return _for_command(text_field(tool_input, "command").strip())
-    if tool_name in READERS | EDITORS:
-        return _for_file(tool_name, path_of(tool_name, tool_input, cwd), folders, cwd)
-    if tool_name == "Python":
-        return [Suggestion("Python", "session", "all Python of this session")]
+        offered = _for_command(text_field(tool_input, "command").strip())
+    elif tool_name in READERS | EDITORS:
+        offered = _for_file(tool_name, path_of(tool_name, tool_input, cwd), folders, cwd)
+    elif tool_name == "Python":
+        offered = [Suggestion("Python", "session", "all Python of this session")]
+    else:
+        offered = _for_tool(tool_name)
+    return [suggestion for suggestion in offered if _is_rule(suggestion.rule)]
+
+
+def _for_tool(tool_name: str) -> list[Suggestion]:
     return [
         Suggestion(tool_name, "session", f"all calls of {tool_name} in this session"),
         Suggestion(tool_name, "always", f"always allow {tool_name} in this project"),
@@ -60,8 +66,7 @@ def _for_command(command: str) -> list[Suggestion]:
             break
     else:
         session = Suggestion(exact, "session", "this exact command, for this session")
-    offered = [session, Suggestion(exact, "always", f"always allow exactly `{visible_line(command)}` in this project")]
-    return [suggestion for suggestion in offered if _is_rule(suggestion.rule)]
+    return [session, Suggestion(exact, "always", f"always allow exactly `{visible_line(command)}` in this project")]
 
 
 def _is_rule(text: str) -> bool:
