@@ -44,7 +44,7 @@ function isFree(host: HTMLElement): boolean {
 export function focusWhenFree(target: HTMLElement, host: HTMLElement): () => void {
   let stayed = 0;
   let frame = 0;
-  const until = performance.now() + TRY_MS;
+  let until = 0;
   const attempt = (): void => {
     frame = 0;
     if (target.contains(focused())) stayed++;
@@ -54,10 +54,10 @@ export function focusWhenFree(target: HTMLElement, host: HTMLElement): () => voi
       target.scrollIntoView({ block: "nearest" });
     }
     if (stayed >= 2) stop();
-    else if (--left > 0) frame = requestAnimationFrame(attempt);
+    else if (performance.now() < until) frame = requestAnimationFrame(attempt);
   };
   const again = (): void => {
-    left = TRIES;
+    until = performance.now() + TRY_MS;
     if (!frame) frame = requestAnimationFrame(attempt);
   };
   const stop = (): void => {
