@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from cellwright.agent.approval import CanUseTool
 from cellwright.conversation import Conversation
@@ -16,18 +15,18 @@ from cellwright.kernel.magic_line import MagicOptions
 from cellwright.kernel.questions import Questions
 from cellwright.kernel.view_output import ViewOutput
 from cellwright.kernel.widgets.bundle import is_built
-from cellwright.terminal.plain_view import AnswerView, JsonLinesView, JsonView, PlainView, View
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
+
+    from cellwright.terminal.plain_view import View
 
 NOT_BUILT = (
     "[Cellwright's widget was not built: run `make build` in the source checkout. Answers appear as plain text.]"
 )
 
 
-@dataclass(frozen=True)
-class CellFace:
+class CellFace(NamedTuple):
     """A run's output and the coroutine that puts its questions to the user."""
 
     output: CellOutput
@@ -61,6 +60,9 @@ def cell_face(
 
 
 def _view(options: MagicOptions) -> View:
+    # most cells show a widget
+    from cellwright.terminal.plain_view import AnswerView, JsonLinesView, JsonView, PlainView
+
     if options.format == "json-lines":
         return JsonLinesView(sys.stdout)
     if options.format == "json":

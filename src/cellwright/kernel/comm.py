@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Literal, TypedDict, get_args
+from typing import Any, Literal, NamedTuple, TypedDict, get_args
 
 PROTOCOL = 1
 
@@ -30,15 +29,13 @@ class AckMessage(TypedDict):
     question: str
 
 
-@dataclass(frozen=True, slots=True)
-class Ready:
+class Ready(NamedTuple):
     """The transcript is open in a page that holds `have` operations."""
 
     have: int
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """The user answered a question; `input` is set when they edited the call."""
 
     question: str
@@ -48,12 +45,10 @@ class Answer:
     input: Mapping[str, Any] | None
 
 
-@dataclass(frozen=True, slots=True)
 class Stop:
     """The user wants the run to end."""
 
 
-@dataclass(frozen=True, slots=True)
 class Restart:
     """The user wants the kernel's process to end."""
 

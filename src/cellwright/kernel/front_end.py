@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
 
-@dataclass(frozen=True)
-class FrontEnd:
+class FrontEnd(NamedTuple):
     """The front end of one cell. `kernel` is None in a terminal."""
 
     kernel: Any

@@ -6,7 +6,7 @@ import keyword
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Literal, cast
+from typing import Any, Literal, NamedTuple, cast
 
 from cellwright.errors import CellwrightError, ErrorCode
 
@@ -74,8 +74,7 @@ def _name(value: str) -> str:
     return value
 
 
-@dataclass(frozen=True)
-class Option:
+class Option(NamedTuple):
     """One option of the magic: how its value is read (None: it takes none), and its line in the help."""
 
     placeholder: str

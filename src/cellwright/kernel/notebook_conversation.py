@@ -5,17 +5,17 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib
+import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cellwright.agent.agent_thread import agent_code_running
 from cellwright.agent.anthropic_provider import AnthropicProvider
 from cellwright.agent.tool import Tool
 from cellwright.config.settings import Settings, load_settings, save_allow_rule
 from cellwright.conversation import Conversation, RunOptions, result_of
-from cellwright.dry_run import DryRun, shown, unsaved_copy
 from cellwright.errors import CellwrightError
 from cellwright.events import Emit, Event, RunEnd
 from cellwright.kernel.cell_face import CellFace, cell_face
@@ -27,15 +27,13 @@ from cellwright.kernel.recorded_runs import RecordedRun, RecordedRuns
 from cellwright.kernel.view_output import ViewOutput
 from cellwright.kernel.widgets.bundle import is_built
 from cellwright.library import Face, Place
-from cellwright.terminal.plain_view import Unseen
 from cellwright.tools.child_processes import child_processes
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
 
-@dataclass(frozen=True)
-class _Prepared:
+class _Prepared(NamedTuple):
     """A run that can be waited for, and what is done with its end; `finish` raises what the cell should show."""
 
     cell: CellRun
@@ -53,6 +51,7 @@ class NotebookConversation:
         self.conversation = Conversation(cwd=Path.cwd(), face=face, more_tools=self._kernel_tools)
         self._recordings = RecordedRuns(self.conversation.cwd)
         self._face: CellFace | None = None
+        self._making_tools = threading.Lock()
         self._settings_told = False
 
     async def run_awaited(self, prompt: str, options: MagicOptions) -> None:
@@ -72,13 +71,14 @@ class NotebookConversation:
     def warm_up(self) -> None:
         """Do ahead what the first prompt would wait for."""
         # what fails here fails again, with its message, when it is needed
-        if self._in_kernel and is_built():
-            importlib.import_module("cellwright.kernel.widgets.transcript")
         with contextlib.suppress(CellwrightError):
-            self.conversation.tools(RunOptions())
             provider = self.conversation.provider
             if isinstance(provider, AnthropicProvider):
                 self.conversation.thread.submit(provider.prepare())
+            self._make_tools()
+        # a run that has begun already imports it itself, when its request is on the way
+        if self._in_kernel and is_built() and self._face is None:
+            importlib.import_module("cellwright.kernel.widgets.transcript")
 
     def close(self) -> None:
         """End the session, the agent's thread and what commands have left running."""
@@ -97,6 +97,10 @@ class NotebookConversation:
             yield Face(face.output.emit, face.can_use_tool)
         finally:
             face.output.close()
+
+    def _make_tools(self) -> None:
+        with self._making_tools:  # made twice, they would not share what was read
+            self.conversation.tools(RunOptions())
 
     def _kernel_tools(self, _cwd: Path, _settings: Settings) -> Sequence[Tool]:
         jobs = self.conversation.jobs
@@ -128,6 +132,7 @@ class NotebookConversation:
             conversation.session.notices += conversation.settings.notices
             self._settings_told = True
         self._face = face = self._new_face(options)
+        self._make_tools()
         events: list[Event] = []
         # a result keeps its events; without one they would only take memory
         recorded = self._recorded(prompt, options, face.output.emit if options.out is None else _both(events, face))
@@ -163,6 +168,10 @@ class NotebookConversation:
         return input(f"{question} [y/n] ").strip().lower() in ("y", "yes")
 
     def _dry_run(self, prompt: str, options: MagicOptions) -> _Prepared:
+        # not what most runs need
+        from cellwright.dry_run import DryRun, shown, unsaved_copy
+        from cellwright.terminal.plain_view import Unseen
+
         conversation, dry_run = self.conversation, DryRun()
         start = functools.partial(
             conversation.start,

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 from cellwright.agent.agent import Agent
 from cellwright.agent.provider import Provider
-from cellwright.agent.recorder import Recorder
-from cellwright.agent.replay import Replay
 from cellwright.events import Emit
 
+if TYPE_CHECKING:
+    from cellwright.agent.recorder import Recorder
+    from cellwright.agent.replay import Replay
 
-@dataclass(frozen=True)
-class RecordedRun:
+
+class RecordedRun(NamedTuple):
     """How a run is started: where it emits to, who stands in for the model; `finish` gives what the user should know."""
 
     emit: Emit
@@ -35,6 +36,8 @@ class RecordedRuns:
         """A run that is kept in `file`. Raises `CellwrightError` when that cannot work."""
         path = self._project / file
         if path not in self._recorders:
+            from cellwright.agent.recorder import Recorder  # most runs are not recorded
+
             self._recorders[path] = Recorder(path, self._project)
         recorder = self._recorders[path]
         return RecordedRun(recorder.listen(prompt, emit), finish=recorder.save)
@@ -46,6 +49,8 @@ class RecordedRuns:
         """
         path = self._project / file
         if path not in self._replays:
+            from cellwright.agent.replay import Replay  # nor played
+
             self._replays[path] = Replay(path, self._project)
         replay = self._replays[path]
         if not replay.trusted and confirm(

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from cellwright.events import Event
 from cellwright.kernel.cell_output import STUCK
-from cellwright.terminal.plain_view import View
+
+if TYPE_CHECKING:
+    from cellwright.terminal.plain_view import View
 
 
 class ViewOutput:
