@@ -295,6 +295,22 @@ def test_a_signal_ends_the_run_in_good_order(messages_server: Server, command_fo
     assert server.rejected == []
 
 
+def test_a_run_under_nohup_survives_the_terminal(messages_server: Server, command_for: For) -> None:
+    gate = Gate()
+    command = command_for(messages_server([turn(say("I begin"), hold(gate), say(" and end."))]))
+    running = subprocess.Popen(
+        ["/bin/sh", "-c", 'trap "" HUP; exec "$@"', "sh", *command.argv, "--output-format", "json-lines", "go"],
+        cwd=command.folder, env=command.environ, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert running.stdout is not None
+    running.stdout.readline()
+    running.send_signal(signal.SIGHUP)
+    gate.open()
+    out, _ = running.communicate(timeout=30)
+    assert running.returncode == 0
+    assert lines_of(out)[-1]["data"]["final_response"] == "I begin and end."
+
+
 def test_an_interrupt_ends_a_command_that_runs(messages_server: Server, command_for: For) -> None:
     server = messages_server([use("Bash", command="echo started; sleep 300"), say("Here again.")])
     command = command_for(server)

@@ -122,7 +122,9 @@ class TerminalRun:
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        before = {number: signal.signal(number, self._on_signal) for number in SIGNALS}
+        # what is ignored stays so: `nohup` and the shell's `&` mean it
+        listened_to = [number for number in SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
+        before = {number: signal.signal(number, self._on_signal) for number in listened_to}
         try:
             yield
         finally:
