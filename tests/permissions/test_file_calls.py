@@ -58,6 +58,7 @@ def behavior(place, tool, path, mode="default", **rules):
         ("loop", "deny"),
         ("src/\0a.py", "deny"),
         ("src/\ud800.py", "deny"),
+        ("~\ud800", "deny"),
         ("src/a\u202egnp.py", "ask"),
         ("src/a\u200b.py", "ask"),
         ("/proc/self/environ", "ask"),

@@ -25,6 +25,10 @@ def places(path: str, cwd: str | Path) -> tuple[str, ...]:
     """
     if "\0" in path:
         raise PathProblem("contains a NUL byte")
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError as error:
+        raise PathProblem("contains half a character") from error
     spellings = [os.path.join(cwd, path)]
     if path.startswith("~"):
         spellings.append(os.path.join(cwd, os.path.expanduser(path)))
@@ -65,8 +69,6 @@ def _link_target(path: str) -> str | None:
         return os.readlink(path)
     except OSError:  # no link, not there, or not ours to see: nothing to follow
         return None
-    except ValueError as error:
-        raise PathProblem("contains characters that no file name can have") from error
 
 
 def normalised(path: str) -> str:
