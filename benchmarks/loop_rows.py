@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import statistics
 import subprocess
@@ -43,7 +44,7 @@ def nothing(subject: str) -> Mapping[str, float]:
 
 def _gaps_ms(requests: Sequence[RecordedRequest]) -> list[float]:
     """From the end of one answer to the arrival of the next request."""
-    pairs = zip(requests, requests[1:], strict=False)
+    pairs = itertools.pairwise(requests)
     return [(after.arrived_at - before.finished_at) * 1000 for before, after in pairs if before.finished_at]
 
 

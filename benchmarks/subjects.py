@@ -12,7 +12,7 @@ import os
 import resource
 import sys
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,29 +50,8 @@ def floor(url: str, folder: Path, tools: bool) -> Ask:
         body = {"model": MODEL, "max_tokens": 32000, "stream": True, "messages": messages}
         if tools:
             body["tools"] = [READ_TOOL, WAIT_TOOL]
-        blocks: dict[int, dict[str, Any]] = {}
-        partial: dict[int, str] = {}
-        stop = ""
         async with client.stream("POST", "/v1/messages", json=body, headers=headers) as reply:
-            async for line in reply.aiter_lines():
-                if not line.startswith("data:"):
-                    continue
-                event = json.loads(line[5:])
-                kind = event["type"]
-                if kind == "content_block_start":
-                    blocks[event["index"]] = event["content_block"]
-                    partial[event["index"]] = ""
-                elif kind == "content_block_delta":
-                    delta = event["delta"]
-                    partial[event["index"]] += delta.get("text") or delta.get("partial_json") or ""
-                elif kind == "message_delta":
-                    stop = event["delta"]["stop_reason"]
-        for index, block in blocks.items():
-            if block["type"] == "text":
-                block["text"] = partial[index]
-            elif block["type"] == "tool_use":
-                block["input"] = json.loads(partial[index] or "{}")
-        return {"stop_reason": stop, "content": list(blocks.values())}
+            return await _message(reply.aiter_lines())
 
     async def ask(prompt: str) -> None:
         messages.append({"role": "user", "content": prompt})
@@ -86,6 +65,31 @@ def floor(url: str, folder: Path, tools: bool) -> Ask:
             messages.append({"role": "user", "content": _results(calls, results)})
 
     return ask
+
+
+async def _message(lines: AsyncIterator[str]) -> dict[str, Any]:
+    blocks: dict[int, dict[str, Any]] = {}
+    partial: dict[int, str] = {}
+    stop = ""
+    async for line in lines:
+        if not line.startswith("data:"):
+            continue
+        event = json.loads(line[5:])
+        kind = event["type"]
+        if kind == "content_block_start":
+            blocks[event["index"]] = event["content_block"]
+            partial[event["index"]] = ""
+        elif kind == "content_block_delta":
+            delta = event["delta"]
+            partial[event["index"]] += delta.get("text") or delta.get("partial_json") or ""
+        elif kind == "message_delta":
+            stop = event["delta"]["stop_reason"]
+    for index, block in blocks.items():
+        if block["type"] == "text":
+            block["text"] = partial[index]
+        elif block["type"] == "tool_use":
+            block["input"] = json.loads(partial[index] or "{}")
+    return {"stop_reason": stop, "content": list(blocks.values())}
 
 
 def _results(calls: Sequence[Any], results: Sequence[str]) -> list[dict[str, Any]]:
@@ -128,16 +132,16 @@ def cellwright(url: str, folder: Path, tools: bool) -> Ask:
     from cellwright.tools.file_state import FileState
     from cellwright.tools.files import file_tools
 
-    @cellwright.tool(read_only=True)
-    async def wait() -> str:
-        """Wait."""
-        return await _tool("wait", {})
+    async def wait(tool_input: dict[str, Any], ctx: cellwright.ToolContext) -> str:
+        return await _tool("wait", tool_input)
 
     agent = cellwright.Agent(
         provider=cellwright.connect({"ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": "sk-ant-local-0000"}),
         model=MODEL,
         system=system_blocks(),
-        tools=[*file_tools(FileState(), folder), wait] if tools else [],
+        tools=[*file_tools(FileState(), folder), cellwright.Tool(call=wait, read_only=True, **WAIT_TOOL)]
+        if tools
+        else [],
         policy=cellwright.PermissionPolicy(roots=(folder,), cwd=folder),
     )
     session = Session.create(folder, folder / "sessions")

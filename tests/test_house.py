@@ -62,7 +62,10 @@ def test_importing_it_imports_nothing_heavy():
 
 
 def test_asking_needs_no_sdk():
-    assert python("import cellwright, sys; cellwright.ask; cellwright.connect; print('anthropic' in sys.modules)") == "False"
+    assert (
+        python("import cellwright, sys; cellwright.ask; cellwright.connect; print('anthropic' in sys.modules)")
+        == "False"
+    )
 
 
 def lines_of(path: Path) -> int:
@@ -88,10 +91,14 @@ def test_the_inits_of_rooms_are_empty():
 
 
 def test_the_repository_speaks_of_the_product_alone():
-    tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False).stdout.split("\n")
+    tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False).stdout.split(
+        "\n"
+    )
     if not any(tracked):
         pytest.skip("not a git checkout")
-    machine = re.compile("|".join([r"/" + "work/", "registry" + r"\.npm", "files" + r"\.pythonhosted", "/" + "tmp/team"]))
+    machine = re.compile(
+        "|".join([r"/" + "work/", "registry" + r"\.npm", "files" + r"\.pythonhosted", "/" + "tmp/team"])
+    )
     found = []
     for name in filter(None, tracked):
         path = ROOT / name
@@ -106,7 +113,9 @@ def test_every_option_named_in_the_readme_exists():
     from cellwright.kernel.magic_line import OPTIONS
     from cellwright.terminal.arguments import parser
 
-    known = {option for action in parser()._actions for option in action.option_strings} | {f"--{name}" for name in OPTIONS}
+    known = {option for action in parser()._actions for option in action.option_strings} | {
+        f"--{name}" for name in OPTIONS
+    }
     named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", (ROOT / "README.md").read_text("utf-8")))
     assert named - known - {"--lab"} == set()
 

@@ -11,7 +11,7 @@ import contextlib
 import json
 import os
 import threading
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -324,14 +324,20 @@ def result_of(end: RunEnd, events: Sequence[Event]) -> Result:
     return result
 
 
-async def stream_events(conversation: Conversation, start: Callable[[Emit], AgentTask[RunEnd]]) -> AsyncIterator[Event]:
+async def stream_events(
+    conversation: Conversation, start: Callable[[Emit], AgentTask[RunEnd]]
+) -> AsyncGenerator[Event]:
     """The events of the run that `start(emit)` starts, on the caller's loop; leaving the iteration cancels the run.
 
     Work that the run's tools have for this thread is done between the events.
     """
     loop = asyncio.get_running_loop()
     events: asyncio.Queue[Event | None] = asyncio.Queue()
-    task = start(lambda event: loop.call_soon_threadsafe(events.put_nowait, event))
+
+    def emit(event: Event) -> None:
+        loop.call_soon_threadsafe(events.put_nowait, event)
+
+    task = start(emit)
     task.future.add_done_callback(lambda _: loop.call_soon_threadsafe(events.put_nowait, None))
     jobs = asyncio.create_task(conversation.jobs.work_until_done_async(task))
     try:

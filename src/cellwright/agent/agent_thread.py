@@ -57,7 +57,7 @@ class AgentThread:
         return self._thread is threading.current_thread()
 
     def submit(self, work: Coroutine[Any, Any, T]) -> AgentTask[T]:
-        """Start `work` as a task on the loop, in a copy of the caller's context (so that it prints into the caller's cell)."""
+        """Start `work` as a task on the loop, in a copy of the caller's context: it prints into the caller's cell."""
         return AgentTask(self.loop, work, contextvars.copy_context())
 
     def stop(self) -> None:

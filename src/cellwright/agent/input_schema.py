@@ -31,7 +31,7 @@ def check_input(tool: Tool, tool_input: Mapping[str, Any]) -> None:
         _validator(json.dumps(tool.input_schema, sort_keys=True))(dict(tool_input))
     except fastjsonschema.JsonSchemaValueException as error:
         field = ".".join(str(part) for part in error.path[1:]) or "input"
-        expected = error.message.removeprefix(error.name).strip()
+        expected = error.message.removeprefix(error.name or "").strip()
         raise ToolError(
             f"Invalid input for {tool.name}: {field} {expected}. Nothing was run.",
             code=ErrorCode.INVALID_PARAMETERS,

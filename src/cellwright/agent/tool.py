@@ -43,7 +43,7 @@ class ToolResult:
 
 @dataclass(frozen=True, slots=True)
 class ToolLimits:
-    """How long a call may take (seconds; None where the tool keeps its own time) and how much of its result the model gets (characters)."""
+    """`seconds`: how long a call may take, None where the tool keeps its own time. `result_chars`: what the model gets."""
 
     seconds: float | None = 30.0
     result_chars: int = 100_000

@@ -285,9 +285,7 @@ def _answered(question_id: str, tool_use_id: str, answer: Allow | Deny) -> Answe
     )
 
 
-def _failure(
-    message: str, status: ToolStatus, code: ErrorCode, details: Mapping[str, Any] | None = None
-) -> Outcome:
+def _failure(message: str, status: ToolStatus, code: ErrorCode, details: Mapping[str, Any] | None = None) -> Outcome:
     return Outcome(message, status, {"code": str(code), "message": message, "details": dict(details or {})})
 
 

@@ -30,7 +30,9 @@ def main(argv: Sequence[str]) -> int:
     """Run the demo with these arguments; 0 when the sample project's tests went from red to green."""
     parser = argparse.ArgumentParser(prog="cellwright demo", description=__doc__, add_help=True)
     parser.add_argument("--lab", action="store_true", help="open the notebook in JupyterLab instead of running it here")
-    parser.add_argument("--keep", action="store_true", help="keep the temporary folder with the project and the notebook")
+    parser.add_argument(
+        "--keep", action="store_true", help="keep the temporary folder with the project and the notebook"
+    )
     options = parser.parse_args(argv)
     with _project(keep=options.keep) as project, _model(project) as model_environ:
         environ = {**os.environ, **model_environ, "CELLWRIGHT_HOME": str(project.parent / "state")}
@@ -99,7 +101,8 @@ def _run_here(project: Path, environ: Mapping[str, str]) -> int:
     if red or not green:
         console.print("[bold red]The tests did not go from red to green.[/]")
         return 1
-    console.print("[bold green]From red to green.[/] Next: `cellwright demo --lab`, or `%load_ext cellwright` in a notebook.")
+    console.print("[bold green]From red to green.[/]")
+    console.print("Next: `cellwright demo --lab`, or `%load_ext cellwright` in a notebook of yours.")
     return 0
 
 
@@ -117,10 +120,12 @@ def _execute(project: Path, environ: Mapping[str, str], console: Any) -> None:
     from jupyter_client.manager import AsyncKernelManager
     from nbclient import NotebookClient
 
-    notebook = nbformat.read(project / NOTEBOOK, as_version=4)
+    notebook: Any = nbformat.read(project / NOTEBOOK, as_version=4)  # type: ignore[no-untyped-call]
     manager = AsyncKernelManager()
     # this very interpreter: the kernelspec named python3 may be another environment's
-    manager.kernel_spec.argv[:] = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}", "--log-level=ERROR"]
+    command = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}", "--log-level=ERROR"]
+    assert manager.kernel_spec is not None, "ipykernel brings the kernelspec python3"
+    manager.kernel_spec.argv[:] = command
     client = NotebookClient(
         notebook,
         km=manager,
@@ -130,7 +135,7 @@ def _execute(project: Path, environ: Mapping[str, str], console: Any) -> None:
         on_cell_executed=lambda cell, cell_index, execute_reply: _show_outputs(console, cell),
     )
     client.execute(env=dict(environ))
-    nbformat.write(notebook, project / NOTEBOOK)
+    nbformat.write(notebook, project / NOTEBOOK)  # type: ignore[no-untyped-call]
 
 
 def _show_source(console: Any, cell: Any) -> None:

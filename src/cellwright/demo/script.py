@@ -19,7 +19,8 @@ from tides import read_levels, rolling_mean
 
 levels = read_levels("data/levels.csv")
 smooth = rolling_mean(levels, 3)
-print(f"{len(levels)} levels, {len(smooth)} windows of three; highest {max(smooth):.2f} m in window {smooth.index(max(smooth))}")
+print(f"{len(levels)} levels, {len(smooth)} windows of three")
+print(f"highest: {max(smooth):.2f} m in window {smooth.index(max(smooth))}")
 """
 
 
