@@ -130,7 +130,7 @@ def test_a_project_gives_itself_no_rights(place):
     settings = place.load()
     assert (settings.allow, settings.additional_directories, settings.default_mode) == ((), (), "default")
     assert len(settings.notices) == 3
-    assert all("cannot give itself rights" in notice for notice in settings.notices)
+    assert all("came with the project" in notice for notice in settings.notices)
 
 
 @pytest.mark.parametrize(

@@ -86,7 +86,7 @@ def save_allow_rule(project: Path, rule: str, environ: Mapping[str, str] = os.en
     file = local_settings_file(project)
     if came_with_project(project, file, environ):
         message = (
-            f"{file} is tracked by git or behind a symlink, so the rule `{rule}` is not saved there: it would be "
+            f"{file} is tracked by git (or git cannot tell) or behind a symlink, so the rule `{rule}` is not saved there: it would be "
             "everybody's. Untrack the file (git rm --cached), or add the rule to ~/.claude/settings.json."
         )
         raise CellwrightError(ErrorCode.CONFIG_INVALID, message)
@@ -209,7 +209,7 @@ class _Found:
 
     def _not_believed(self, source: _Source, what: str) -> None:
         self.notices.append(
-            f"{source.file}: its {what} count for nothing: a project cannot give itself rights. "
+            f"{source.file}: its {what} count for nothing: the file came with the project, or git cannot tell. "
             "Put them into ~/.claude/settings.json, or into .claude/settings.local.json without committing it."
         )
 
