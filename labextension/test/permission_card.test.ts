@@ -225,6 +225,53 @@ describe("the keyboard's place", () => {
     }
   });
 
+  /** A second cell of the notebook, selected as running the first one does. */
+  function nextCell(tag: "div" | "textarea" = "div"): HTMLElement {
+    const cell = document.createElement(tag);
+    cell.tabIndex = -1;
+    find(document, ".jp-Notebook").append(cell);
+    cell.focus();
+    return cell;
+  }
+
+  it("is taken from the next cell, where running has left it, and given back there", async () => {
+    const opened = scene();
+    const next = nextCell();
+    opened.kernel.say(RUN, ask("q"));
+    const card = await readyCard(opened.root);
+    await vi.waitFor(() => { expect(focused()).toBe(card); });
+    press(card, "1");
+    opened.kernel.say(answered("q"), ask("r"));
+    await drawn();
+    // answering is no moving on: the next question has the keyboard again
+    const second = await readyCard(opened.root);
+    await vi.waitFor(() => { expect(focused()).toBe(second); });
+    press(second, "1");
+    opened.kernel.say(answered("r"));
+    await drawn();
+    expect(focused()).toBe(next);
+  });
+
+  it.each([
+    ["pressed a key", (next: HTMLElement) => { press(next, "ArrowDown"); }],
+    ["clicked", (next: HTMLElement) => { next.dispatchEvent(new Event("pointerdown", { bubbles: true })); }],
+  ])("is not taken from the next cell when the user has %s there", async (_, use) => {
+    const opened = scene();
+    const next = nextCell();
+    use(next);
+    opened.kernel.say(RUN, ask("q"));
+    await readyCard(opened.root);
+    expect(focused()).toBe(next);
+  });
+
+  it("is not taken from an editor in the notebook", async () => {
+    const opened = scene();
+    const next = nextCell("textarea");
+    opened.kernel.say(RUN, ask("q"));
+    await readyCard(opened.root);
+    expect(focused()).toBe(next);
+  });
+
   it("is taken once when the user comes to the cell", async () => {
     const opened = scene();
     const elsewhere = document.createElement("button");

@@ -60,7 +60,10 @@ export function scene(): Scene {
   cell.tabIndex = -1;
   const host = document.createElement("div");
   cell.append(host);
-  document.body.replaceChildren(cell);
+  const notebook = document.createElement("div");
+  notebook.className = "jp-Notebook";
+  notebook.append(cell);
+  document.body.replaceChildren(notebook);
   const transcript = open(kernel.channel);
   transcript.mount(host);
   current = { kernel, transcript, host, root: shadowOf(host) };

@@ -2,8 +2,6 @@
 
 /** How long a card that came up tries to get the keyboard. */
 const TRY_MS = 3000;
-/** Whoever has pressed no key for so long is not in the middle of something. */
-const QUIET_MS = 500;
 /** A notebook's cell; the classic notebook's has the second name. */
 const CELL = ".jp-Cell, .cell";
 const NOTEBOOK = ".jp-Notebook";
@@ -16,39 +14,58 @@ export function focused(): Element | null {
   return active;
 }
 
-let lastKey = -Infinity;
-document.addEventListener("keydown", () => { lastKey = performance.now(); }, { capture: true, passive: true });
+export type Attention = {
+  /** Whether a key or the mouse was pressed outside the cell of the transcript since it appeared. */
+  hasMovedOn(): boolean;
+  stop(): void;
+};
 
-function isEditable(target: Element | null): boolean {
-  return target?.matches(EDITABLE) ?? false;
+/** Watches whether the user goes on with something else than the cell of `host`. */
+export function watchAttention(host: HTMLElement): Attention {
+  let moved = false;
+  const notice = (event: Event): void => {
+    moved ||= !event.composedPath().includes(host.closest(CELL) ?? host);
+  };
+  const kinds = ["keydown", "pointerdown"];
+  for (const kind of kinds) document.addEventListener(kind, notice, { capture: true, passive: true });
+  return {
+    hasMovedOn: () => moved,
+    stop() {
+      for (const kind of kinds) document.removeEventListener(kind, notice, { capture: true });
+    },
+  };
 }
 
-/**
- * Whether focus is nowhere, or in the cell that `host` stands in, or where running that cell has left it (on the next cell, or in
- * the empty one that was made below), and nobody is typing.
- */
+/** Whether focus is nowhere, or in the cell that `host` stands in, and nobody is typing there. */
 function isFree(host: HTMLElement): boolean {
   const active = document.activeElement;
   if (!active || active === document.body) return true;
-  const own = host.closest(CELL) ?? host;
-  if (own.contains(active)) return !isEditable(focused());
-  const sameNotebook = host.closest(NOTEBOOK)?.contains(active) ?? false;
-  const nothingTyped = !isEditable(active) || (active.matches(".cm-content") && active.textContent === "");
-  return sameNotebook && nothingTyped && performance.now() - lastKey > QUIET_MS;
+  return (host.closest(CELL) ?? host).contains(active) && !(focused()?.matches(EDITABLE) ?? false);
+}
+
+/** Whether focus is where running a cell leaves it: on the notebook or another of its cells, or in an empty new one. */
+function isOnNotebook(host: HTMLElement): boolean {
+  const active = document.activeElement;
+  if (!active || !host.closest(NOTEBOOK)?.contains(active)) return false;
+  return !active.matches(EDITABLE) || (active.matches(".cm-content") && active.textContent === "");
 }
 
 /**
- * Focuses `target` once, when that takes the keyboard from nobody: now, or when the user comes to the cell. The notebook moves focus
- * itself while a cell starts, so one call of `focus` is lost: frame by frame, until it has stayed for two. Returns how to give up.
+ * Focuses `target` once, when that takes the keyboard from nobody: when focus is free, now or once the user comes to the cell; or
+ * now, where running the cell has left it and the user has not moved on. The notebook moves focus itself while a cell starts, so
+ * one call of `focus` is lost: frame by frame, until it has stayed for two. Returns how to give up.
  */
-export function focusWhenFree(target: HTMLElement, host: HTMLElement): () => void {
+export function focusWhenFree(target: HTMLElement, host: HTMLElement, attention: Attention): () => void {
+  const cameUp = performance.now();
+  let until = 0;
   let stayed = 0;
   let frame = 0;
-  let until = 0;
+  const mayFocus = (): boolean =>
+    isFree(host) || (performance.now() < cameUp + TRY_MS && !attention.hasMovedOn() && isOnNotebook(host));
   const attempt = (): void => {
     frame = 0;
     if (target.contains(focused())) stayed++;
-    else if (isFree(host)) {
+    else if (mayFocus()) {
       stayed = 0;
       target.focus({ preventScroll: true });
       target.scrollIntoView({ block: "nearest" });

@@ -1,5 +1,6 @@
 /** What the view of one part offers, and what it is given. */
 
+import type { Attention } from "./focus";
 import type { BrowserMessage } from "./protocol";
 import type { TranscriptStore } from "./store";
 
@@ -12,9 +13,10 @@ export type ItemView = {
   dispose?(): void;
 };
 
-/** Where a transcript is shown: `host` is the element in the page that holds it. */
+/** Where a transcript is shown: `host` is the element in the page that holds it, `attention` whether the user is still there. */
 export type Place = {
   readonly store: TranscriptStore;
   readonly host: HTMLElement;
+  readonly attention: Attention;
   send(message: BrowserMessage): void;
 };

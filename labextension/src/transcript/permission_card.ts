@@ -100,7 +100,7 @@ export function permissionCard(question: Question, place: Place): PermissionCard
       shown = true;
       setText(status, "");
       timers.push(setTimeout(setReady, READY_AFTER_MS, true));
-      stopFocusing = focusWhenFree(node, place.host);
+      stopFocusing = focusWhenFree(node, place.host, place.attention);
     },
     dispose() {
       stopFocusing();

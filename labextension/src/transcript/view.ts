@@ -1,7 +1,7 @@
 /** One place in a page that shows a transcript: draws from the store, at most once a frame. */
 
 import { element, setText } from "./dom";
-import { keepKeys } from "./focus";
+import { keepKeys, watchAttention } from "./focus";
 import { endText, footer } from "./footer";
 import type { ItemView, Place } from "./item_view";
 import type { Item } from "./items";
@@ -34,7 +34,8 @@ function itemView(item: Item, place: Place): ItemView {
 
 /** Shows `store` in `host`; returns how to take it away. */
 export function view(host: HTMLElement, store: TranscriptStore, send: (message: BrowserMessage) => void): () => void {
-  const place: Place = { store, host, send };
+  const attention = watchAttention(host);
+  const place: Place = { store, host, attention, send };
   // a root of its own: no style of the page or of a notebook's HTML reaches in, the theme's variables do
   const root = host.shadowRoot ?? host.attachShadow({ mode: "open" });
   const items = element("div", { class: "items" });
@@ -85,6 +86,7 @@ export function view(host: HTMLElement, store: TranscriptStore, send: (message: 
   draw();
   return () => {
     stopDrawing();
+    attention.stop();
     clearInterval(clock);
     for (const known of views.values()) known.view.dispose?.();
     root.replaceChildren();
