@@ -86,8 +86,8 @@ def save_allow_rule(project: Path, rule: str, environ: Mapping[str, str] = os.en
     file = local_settings_file(project)
     if came_with_project(project, file, environ):
         message = (
-            f"{file} is tracked by git (or git cannot tell) or behind a symlink, so the rule `{rule}` is not saved there: it would be "
-            "everybody's. Untrack the file (git rm --cached), or add the rule to ~/.claude/settings.json."
+            f"{file} is tracked by git (or git cannot tell) or behind a symlink, so the rule `{rule}` is not saved there: "
+            "it would be everybody's. Untrack the file (git rm --cached), or add the rule to ~/.claude/settings.json."
         )
         raise CellwrightError(ErrorCode.CONFIG_INVALID, message)
     try:
