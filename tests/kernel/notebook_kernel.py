@@ -82,7 +82,15 @@ class NotebookKernel:
     def has_subshells(self) -> bool:
         return "kernel subshells" in self.info.get("supported_features", [])
 
-    def begin(self, code: str, *, allow_stdin: bool = False, cell_id: str | None = "cell-1", **content: Any) -> Cell:
+    def begin(
+        self,
+        code: str,
+        *,
+        allow_stdin: bool = False,
+        cell_id: str | None = "cell-1",
+        subshell: str | None = None,
+        **content: Any,
+    ) -> Cell:
         """Send a cell, as JupyterLab does; `cell_id` None: as nbclient does."""
         request = {
             "code": code,
@@ -95,6 +103,8 @@ class NotebookKernel:
         }
         message = self.client.session.msg("execute_request", request)
         message["metadata"] = {} if cell_id is None else {"cellId": cell_id}
+        if subshell is not None:
+            message["header"]["subshell_id"] = subshell
         self.client.shell_channel.send(message)
         return Cell(message["header"]["msg_id"])
 
@@ -257,13 +267,12 @@ class Page:
 
 
 @contextmanager
-def running_kernel(folder: Path, environ: dict[str, str]) -> Iterator[NotebookKernel]:
-    """A kernel in `folder`."""
+def running_kernel(folder: Path, environ: dict[str, str], *, sources: Path = SOURCES) -> Iterator[NotebookKernel]:
+    """A kernel in `folder` that finds Cellwright in `sources`."""
     manager = KernelManager(kernel_name="python3")
     # PYTEST_CURRENT_TEST would turn off what ipykernel does with file descriptors
     inherited = {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}
-    path = os.pathsep.join(filter(None, [str(SOURCES), inherited.get("PYTHONPATH", "")]))
-    manager.start_kernel(env={**inherited, **environ, "PYTHONPATH": path}, cwd=str(folder))
+    manager.start_kernel(env={**inherited, **environ, "PYTHONPATH": str(sources)}, cwd=str(folder))
     client = manager.client()
     client.start_channels()
     try:

@@ -5,9 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import nbformat
 import pytest
-from nbclient import NotebookClient
 from notebook_kernel import NotebookKernel, Page
 
 from cellwright.testing import MessagesServer, say, turn, use
@@ -169,21 +167,10 @@ def test_a_program_that_reads_lines_is_not_asked(kernel: NotebookKernel, model: 
     assert '"behavior": "deny"' in cell.stdout or '"deny"' in cell.stdout
 
 
-def test_a_whole_notebook_runs_headless(kernel: NotebookKernel, model: MessagesServer, project: Path):
-    """With nbclient itself, in the kernel that runs."""
-    model.add(python("whole = 1"), say("**Fine.**"))
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("%%claude --new\ngo")])
-    client = NotebookClient(notebook, timeout=60, resources={"metadata": {"path": str(project)}})
-    client.km = kernel.manager
-    client.kc = kernel.manager.client()
-    client.kc.start_channels()
-    client.kc.allow_stdin = False
-    try:
-        client.reset_execution_trackers()
-        client.execute_cell(notebook.cells[0], 0)
-    finally:
-        client.kc.stop_channels()
-    (output,) = notebook.cells[0].outputs
-    assert output.output_type == "display_data"
-    assert "**Fine.**" in output.data["text/markdown"]
-    nbformat.validate(notebook)
+def test_a_console_that_shows_text_alone_gets_the_answer(kernel: NotebookKernel, model: MessagesServer):
+    model.add(python("console = 1"), say("**Done.**"))
+    cell = kernel.begin("%%claude --new\ngo", allow_stdin=True, cell_id=None)
+    kernel.answer_input("y")
+    kernel.finish(cell)
+    assert "**Done.**" in cell.stdout
+    assert "**Done.**" in cell.outputs[0]["text/markdown"]

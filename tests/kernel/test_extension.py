@@ -28,7 +28,7 @@ print(len(_new), _milliseconds, _heavy)
 """
 
 STATE = """
-import builtins, json, os, signal, sys, threading
+import builtins, json, os, re, signal, sys, threading
 _shell, _manager = get_ipython(), get_ipython().input_transformer_manager
 print(json.dumps({
     "transforms": [repr(t) for t in _manager.cleanup_transforms + _manager.token_transformers],
@@ -39,7 +39,7 @@ print(json.dumps({
     "threads": sorted(t.name for t in threading.enumerate() if "ellwright" in t.name),
     "children": [p for p in os.listdir("/proc") if p.isdigit() and _parent(p) == os.getpid()],
     "sigint": repr(signal.getsignal(signal.SIGINT)),
-    "names": sorted(n for n in _shell.user_ns if not n.startswith("_")),
+    "names": sorted(n for n in _shell.user_ns if not re.fullmatch(r"_+|_i*[0-9]*|_\\w|_oh|_dh|_ih|_exit_code", n)),
     "hooks": {name: [repr(f) for f in found] for name, found in _shell.events.callbacks.items()},
     "input": repr(builtins.input),
 }))

@@ -60,6 +60,7 @@ def run(scene: Coroutine[Any, Any, Allow | Deny]) -> Allow | Deny:
         (answer("allow"), Allow(by="widget")),
         (answer("allow", "session"), Allow(scope="session", rule="Bash(make *)", by="widget")),
         (answer("allow", "once", "", {"command": "make"}), Allow({"command": "make"}, by="widget")),
+        (answer("allow", "session", "", {"command": "make"}), Allow({"command": "make"}, by="widget")),
         (answer("deny", reason="not now"), Deny("not now", "widget")),
         (answer("deny", "always"), Deny("", "widget")),
     ],

@@ -106,6 +106,11 @@ def test_ordinary_answers_stay_as_they_are():
     assert neutralised(markdown) == markdown
 
 
+def test_tabs_in_code_stay_tabs():
+    markdown = "```make\nall:\n\techo <b>\n```\n"
+    assert neutralised(markdown) == markdown
+
+
 def test_images_become_links_and_html_becomes_text():
     rendered = MarkdownIt().render(neutralised("![plot](a.png) <b>bold</b> <https://example.org>"))
     assert '<a href="a.png">plot</a>' in rendered

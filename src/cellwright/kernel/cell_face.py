@@ -50,7 +50,9 @@ def cell_face(
     questions = Questions(conversation.jobs, front_end.allows_input and for_people, widget, save_rule)
     output: CellOutput
     if widget:
-        output = WidgetOutput(shell, conversation.thread.loop, questions, quiet=quiet)
+        output = WidgetOutput(
+            shell, conversation.thread.loop, questions, quiet=quiet, console=front_end.cell_id is None
+        )
     elif for_people and front_end.kernel is not None and front_end.headless:
         output = SavedOutput(shell, quiet=quiet)
     else:

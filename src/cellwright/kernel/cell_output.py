@@ -79,12 +79,22 @@ class SavedOutput:
 
 
 class WidgetOutput(SavedOutput):
-    """The transcript widget while the run lasts, and its answers to `questions`."""
+    """The transcript widget while the run lasts, and its answers to `questions`.
+
+    `console`: the front end may be one that shows text alone, and no updates of it.
+    """
 
     def __init__(
-        self, shell: InteractiveShell, loop: asyncio.AbstractEventLoop, questions: Questions, *, quiet: bool
+        self,
+        shell: InteractiveShell,
+        loop: asyncio.AbstractEventLoop,
+        questions: Questions,
+        *,
+        quiet: bool,
+        console: bool,
     ) -> None:
         super().__init__(shell, quiet=quiet)
+        self._console = console
         self._loop = loop
         self._questions = questions
         self._log = OpLog()
@@ -112,6 +122,8 @@ class WidgetOutput(SavedOutput):
     def close(self) -> None:
         self._log.close()
         super().close()
+        if self._console and not self._questions.ready.is_set():
+            print(self._saved.plain())
         if self._widget is not None:
             self._widget.close()
 

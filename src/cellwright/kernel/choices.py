@@ -42,8 +42,12 @@ def choices(suggestions: Sequence[Suggestion]) -> list[Choice]:
 
 
 def allowed(scope: Scope, suggestions: Sequence[Suggestion], by: AnsweredBy, edited: Json | None = None) -> Allow:
-    """The answer "yes", as far as a rule of ours reaches: the scope decides, never a rule that came with the answer."""
-    rule = next((choice["rule"] for choice in choices(suggestions) if choice["scope"] == scope), "")
+    """The answer "yes", as far as a rule of ours reaches: the scope decides, never a rule that came with the answer.
+
+    An edited input is allowed once: the rules were made for another one.
+    """
+    found = (choice["rule"] for choice in choices(suggestions) if choice["scope"] == scope)
+    rule = next(found, "") if edited is None else ""
     return Allow(edited, scope if rule else "once", rule, by)
 
 

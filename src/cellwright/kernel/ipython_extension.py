@@ -49,6 +49,8 @@ class Extension:
         self._warming_up.start()
 
     def unload(self) -> None:
+        if self._conversation is not None:
+            self._conversation.refuse_agent_code()
         self._unloaded = True
         self._rewriting.remove()
         self._configurables.remove(self._config)

@@ -16,7 +16,7 @@ from cellwright.agent.anthropic_provider import AnthropicProvider
 from cellwright.agent.tool import Tool
 from cellwright.config.settings import Settings, load_settings, save_allow_rule
 from cellwright.conversation import Conversation, RunOptions, result_of
-from cellwright.errors import CellwrightError
+from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Emit, Event, RunEnd
 from cellwright.kernel.cell_face import CellFace, cell_face
 from cellwright.kernel.cell_run import CellRun
@@ -79,6 +79,12 @@ class NotebookConversation:
         # a run that has begun already imports it itself, when its request is on the way
         if self._in_kernel and is_built() and self._face is None:
             importlib.import_module("cellwright.kernel.widgets.transcript")
+
+    def refuse_agent_code(self) -> None:
+        """Raises `CellwrightError` where the code that calls is Claude's own: its run cannot end before it does."""
+        if agent_code_running.get():
+            message = "Code that Claude runs cannot unload Cellwright. Unload it from a cell of your own."
+            raise CellwrightError(ErrorCode.EXECUTION_ERROR, message)
 
     def close(self) -> None:
         """End the session, the agent's thread and what commands have left running."""

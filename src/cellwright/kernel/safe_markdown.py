@@ -83,14 +83,19 @@ class _Fence:
 
 
 def _dedent(line: str, width: int) -> str:
-    return line[min(width, len(line) - len(line.lstrip())) :]
+    """`line` without its first `width` columns of white space; a tab counts four."""
+    for position, character in enumerate(line):
+        if width <= 0 or character not in " \t":
+            return line[position:]
+        width -= 4 if character == "\t" else 1
+    return ""
 
 
 def neutralised(markdown: str) -> str:
     """`markdown` without raw HTML and with images as links; code stays as it is."""
     out: list[str] = []
     fence: _Fence | None = None
-    for line in visible_controls(markdown).expandtabs(4).split("\n"):
+    for line in visible_controls(markdown).split("\n"):
         if fence is not None:
             bare = re.sub(r"^[ \t>]*", "", line) if fence.quoted else line
             closes = fence.closing.match(bare) is not None
@@ -114,7 +119,7 @@ def _opened(line: str) -> _Fence | None:
         return None
     character, length = re.escape(match["fence"][0]), len(match["fence"])
     language = re.sub(r"[^\w+#.-].*", "", match["info"].strip())
-    return _Fence(match["prefix"], re.compile(rf"^\s*{character}{{{length},}}\s*$"), language, [])
+    return _Fence(match["prefix"].expandtabs(4), re.compile(rf"^\s*{character}{{{length},}}\s*$"), language, [])
 
 
 def _text_line(line: str) -> str:

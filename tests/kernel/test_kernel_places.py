@@ -1,0 +1,92 @@
+"""Sessions that outlive their kernel, a checkout without the widget, a shell beside the main one."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError
+from notebook_kernel import SOURCES, NotebookKernel, Page, model_of, running_kernel
+
+from cellwright.testing import MessagesServer, say, turn, use
+
+pytestmark = pytest.mark.kernel
+
+
+def test_a_session_goes_on_in_a_new_kernel(model: MessagesServer, tmp_path: Path):
+    model.add(say("Before."), say("After."))
+    with running_kernel(tmp_path, model_of(model)) as kernel:
+        kernel.run("%load_ext cellwright")
+        page = Page(kernel)
+        kernel.run("%%claude\nremember this")
+        session = page.wait_for_op("run")["session"]
+    with running_kernel(tmp_path, model_of(model)) as kernel:
+        kernel.run("%load_ext cellwright")
+        assert kernel.run(f"%%claude --resume {session}\nwhat was it?").status == "ok"
+        messages = model.requests[-1].body["messages"]
+        assert [message["role"] for message in messages] == ["user", "assistant", "user"]
+        assert "remember this" in messages[0]["content"][-1]["text"]
+        missing = kernel.run("%%claude --resume nonsense\nwhat was it?")
+        assert missing.reply["evalue"].startswith("SESSION_NOT_FOUND: ")
+        assert session in missing.reply["evalue"]
+
+
+def test_a_checkout_without_the_built_widget_works_with_text(model: MessagesServer, tmp_path: Path):
+    sources = tmp_path / "sources"
+    shutil.copytree(SOURCES, sources, ignore=shutil.ignore_patterns("static", "__pycache__", "labextension"))
+    model.add(say("One."), turn(use("Python", code="unbuilt = 1")), say("Two."))
+    with running_kernel(tmp_path, model_of(model), sources=sources) as kernel:
+        kernel.run("%load_ext cellwright")
+        first = kernel.run("%%claude\nhi")
+        assert "One." in first.stdout
+        assert "make build" in first.stdout
+        second = kernel.begin("%%claude\ngo", allow_stdin=True)
+        kernel.answer_input("y")
+        kernel.finish(second)
+        assert "Two." in second.stdout
+        assert "make build" not in second.stdout
+        assert kernel.value("unbuilt") == "1"
+        assert second.of_type("comm_open") == []
+
+
+def test_a_cell_on_a_subshell_works_and_two_at_once_do_not(kernel: NotebookKernel, page: Page, model: MessagesServer):
+    if not kernel.has_subshells:
+        pytest.skip("this kernel has no subshells")
+    model.add(say("On the side."))
+    assert page.subshell is not None
+    aside = kernel.finish(kernel.begin("%%claude --new\nhi", subshell=page.subshell))
+    assert aside.status == "ok"
+    assert "On the side." in aside.outputs[0]["text/markdown"]
+    model.add(turn(use("Python", code="main = 1")), say("Done."))
+    cell = kernel.begin("%%claude --new\ngo")
+    ask = page.wait_for_op("ask", cell)
+    second = kernel.begin("%%claude\nme too", subshell=page.subshell)
+    kernel.wait_for(second.is_ended_by, second)
+    (error,) = second.of_type("error")
+    assert "still at work" in error["evalue"]
+    page.answer(ask["question"], "allow")
+    assert kernel.finish(cell).status == "ok"
+
+
+def test_a_notebook_runs_headless_and_fails_where_claude_does(model: MessagesServer, tmp_path: Path):
+    model.add(turn(use("Python", code="headless = 1")), say("**Fine.**"), turn(say("no"), stop_reason="refusal"))
+    sources = ("%load_ext cellwright", "%%claude\ngo", "%%claude\nand on", "print('never')")
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in sources])
+    client = NotebookClient(notebook, timeout=60, resources={"metadata": {"path": str(tmp_path)}})
+    with pytest.raises(CellExecutionError, match="REFUSED"):
+        client.execute(env={**os.environ, **model_of(model), "PYTHONPATH": str(SOURCES)})
+    nbformat.validate(notebook)
+    (answer,) = notebook.cells[1].outputs
+    assert answer.output_type == "display_data"
+    assert set(answer.data) == {"text/markdown", "text/plain"}
+    assert "**Fine.**" in answer.data["text/markdown"]
+    assert "denied" in answer.data["text/markdown"]
+    refused, error = notebook.cells[2].outputs
+    assert "**REFUSED:**" in refused.data["text/markdown"]
+    assert error.output_type == "error"
+    assert len(error.traceback) == 1
+    assert notebook.cells[3].outputs == []
