@@ -7,6 +7,7 @@ model, time and cost; the same as plain text.
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -110,10 +111,10 @@ class SavedTranscript:
             together = list(parts)
             blocks += _tool_list(together) if kind is _ToolLine else map(_markdown_of, together)
         if self._end is not None and self._end.error is not None:
-            message = neutralised(" ".join(str(self._end.error["message"]).split()))
+            message = _own_words(str(self._end.error["message"]))
             blocks.append(f"**{self._end.error['code']}:** {message}")
         if (summary := self._summary()) and not self._quiet:
-            blocks.append(f"*{neutralised(summary)}*")
+            blocks.append(f"*{_own_words(summary)}*")
         return "\n\n".join(blocks) or "*No answer.*"
 
     def plain(self) -> str:
@@ -209,7 +210,12 @@ def _markdown_of(part: _Part) -> str:
     if isinstance(part, _Text):
         return neutralised("".join(part.pieces).strip("\n"))
     assert isinstance(part, _Remark)
-    return f"*{neutralised(' '.join(part.text.split()))}*"
+    return f"*{_own_words(part.text)}*"
+
+
+def _own_words(text: str) -> str:
+    """A sentence of ours in one line; two amounts in dollars would be taken for a formula between dollar signs."""
+    return neutralised(re.sub(r"\$(\d[\d.,]*\d|\d)", r"\1 USD", " ".join(text.split())))
 
 
 def _plain_of(part: _Part) -> str:
