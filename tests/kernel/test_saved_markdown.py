@@ -115,6 +115,14 @@ def test_an_interrupted_run_keeps_what_there_was():
     assert markdown.startswith("half an ans\n\n- ✗ `Bash: sleep 9` · interrupted\n\n**INTERRUPTED:** Interrupted.")
 
 
+def test_amounts_in_dollars_are_no_formula():
+    error = {"code": "BUDGET_EXCEEDED", "message": "Stopped before $0.50 is passed: $0.4900 is spent, $1,000.00."}
+    markdown = saved(Notice("$1 and $2", "warning"), run_end("budget", error)).markdown()
+    assert "$" not in markdown
+    assert "*1 USD and 2 USD*" in markdown
+    assert "Stopped before 0.50 USD is passed: 0.4900 USD is spent, 1,000.00 USD." in markdown
+
+
 def test_before_anything_happened_it_says_so():
     assert saved().markdown() == "*No answer.*"
     assert saved().plain() == "No answer."
