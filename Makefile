@@ -69,7 +69,7 @@ fix: $(VENV)/.test  ## what the linters can mend
 	$(BIN)/ruff format .
 
 bench: $(VENV)/.test build  ## speed against a floor and the bare SDK, as ratios; writes docs/performance.md
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks --write
 
 # ---- what the targets above stand on ----
 

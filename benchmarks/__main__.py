@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import platform
 import statistics
 import sys
@@ -29,6 +30,8 @@ def main() -> int:
     parser.add_argument("--rows", default="", help="only rows whose name contains this")
     parser.add_argument("--write", action="store_true", help="write docs/performance.{json,md}")
     options = parser.parse_args()
+    # users' Python keeps its bytecode; compiling at each start is not what is measured
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     rows = [row for row in (*LOOP_ROWS, *KERNEL_ROWS) if options.rows in row.name]
     figures = measure(rows, options.runs)
     print_table(rows, figures)

@@ -23,7 +23,7 @@ class FrontEnd:
         self.manager = KernelManager()
         spec = self.manager.kernel_spec
         assert spec is not None
-        spec.argv[:] = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+        spec.argv[:] = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}", "--log-level=ERROR"]
         self.manager.start_kernel(env={**os.environ, **environ})
         self.client: BlockingKernelClient = self.manager.client()
         self.client.start_channels()

@@ -130,7 +130,7 @@ KERNEL_ROWS = [
         subjects=OURS,
         max_value=2.1,
     ),
-    Row("j messages", "messages to the front end", "1/s", nothing, subjects=OURS, max_value=31),
+    Row("j messages", "messages to the front end", "1/s", nothing, subjects=OURS, max_value=33),
     Row(
         "k terminal",
         "start of the command → first request",
