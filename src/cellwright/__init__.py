@@ -93,6 +93,11 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
+def _jupyter_labextension_paths() -> list[dict[str, str]]:
+    """Where JupyterLab's tools for developers find the prebuilt extension."""
+    return [{"src": "labextension", "dest": "cellwright"}]
+
+
 def load_ipython_extension(shell: InteractiveShell) -> None:
     """`%load_ext cellwright`."""
     from cellwright.kernel.ipython_extension import load  # `import cellwright` stays free of IPython

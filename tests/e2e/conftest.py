@@ -219,8 +219,9 @@ def notebook(page: Any, lab: Lab, request: pytest.FixtureRequest) -> Any:
     """`notebook(*sources)`: a notebook of these code cells (in a folder of its own), open and with an idle kernel."""
 
     def make(*sources: str, files: dict[str, str] | None = None) -> NotebookPage:
-        folder = lab.root / request.node.name.replace("[", "-").rstrip("]")
-        folder.mkdir()
+        # the name is seen in the pictures
+        folder = lab.root / request.node.name.replace("[", "-").rstrip("]") / "tides"
+        folder.mkdir(parents=True)
         for name, text in (files or {}).items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_text(text, "utf-8")

@@ -149,7 +149,7 @@ def test_deny_goes_before_ask_and_ask_before_allow(place):
     [
         ("Python", {"code": "1"}, "Python", "all Python of this session", None),
         ("my_deploy", {}, "my_deploy", "my_deploy", "my_deploy"),
-        ("Edit", {"file_path": "src/a.py"}, "Edit(/{project}/**)", "all edits in {project} of this session", None),
+        ("Edit", {"file_path": "src/a.py"}, "Edit(/{project}/**)", "all edits in this folder", None),
         ("Write", {"file_path": "../outside/x"}, "Edit(/{home}/outside/x)", "{home}/outside/x", None),
         ("Edit", {"file_path": ".git/config"}, None, "", None),
         ("Edit", {"file_path": "link-file"}, None, "", None),

@@ -124,7 +124,9 @@ def _judge_inside(book: RuleBook, tool_name: str, rule: CompiledRule | None, sho
         return allowed_by(rule)
     if book.mode == "acceptEdits":
         return Decision("allow", "Mode acceptEdits allows edits inside the session's folders.")
-    return Decision("ask", f"{tool_name} changes {shown}, and no rule allows it.")
+    # inside the folder the name in it says enough, and the long path would hide it
+    name = shown.removeprefix(f"{visible_line(book.cwd)}/")
+    return Decision("ask", f"{tool_name} changes {name}, and no rule allows it.")
 
 
 def protected_among(found: Sequence[str]) -> str | None:

@@ -88,7 +88,8 @@ def _for_file(tool_name: str, path: str, folders: Sequence[str], cwd: str) -> li
     for folder in folders:
         if not reads and all(inside(place, folders) for place in found) and inside(found[0], [folder]):
             rule = f"Edit(/{escaped(folder)}/**)"
-            return [Suggestion(rule, "session", f"all edits in {visible_line(folder)} of this session")]
+            named = f"this folder ({visible_line(os.path.basename(folder))})" if folder == cwd else visible_line(folder)
+            return [Suggestion(rule, "session", f"all edits in {named} for this session")]
     exact = f"{rule_tool}(/{escaped(found[0])})"
     if reads:
         parent = os.path.dirname(found[0])
