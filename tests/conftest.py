@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
+import importlib.metadata
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,6 +13,33 @@ from typing import Any
 import pytest
 
 from cellwright.testing import MessagesServer
+
+VERSIONS = ("ipykernel", "ipython", "jupyterlab", "jupyter-client", "ipywidgets", "anthropic")
+EXPECTED = {"CELLWRIGHT_EXPECT_IPYKERNEL": "ipykernel", "CELLWRIGHT_EXPECT_LAB": "jupyterlab"}
+
+
+def pytest_report_header() -> str:
+    return "with: " + ", ".join(f"{name} {_installed(name)}" for name in VERSIONS)
+
+
+def _installed(name: str) -> str:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return "none"
+
+
+def pytest_configure() -> None:
+    """A leg that means an older version of a package must not pass on another one."""
+    for variable, name in EXPECTED.items():
+        if not (expected := os.environ.get(variable)):
+            continue
+        module = importlib.import_module(name)
+        if not f"{module.__version__}.".startswith(f"{expected}."):
+            raise pytest.UsageError(
+                f"{variable} is {expected}, but {name} {module.__version__} is imported, from {module.__file__}. "
+                f"Put the folder with {name} {expected} first on PYTHONPATH."
+            )
 
 
 @pytest.fixture(autouse=True)

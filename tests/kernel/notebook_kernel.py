@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import queue
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -193,6 +193,7 @@ class Page:
         self.kernel = kernel
         self.says_ready = says_ready
         self.transcripts: dict[str, list[dict[str, Any]]] = {}
+        self.opened_by: dict[str, str] = {}
         self.acks: list[str] = []
         self.code: list[bytes] = []
         self.opened: list[dict[str, Any]] = []
@@ -222,10 +223,15 @@ class Page:
         self.kernel.client.shell_channel.send(message)
 
     def wait_for_op(self, kind: str, cell: Cell | None = None, seconds: float = SECONDS) -> dict[str, Any]:
-        """The newest operation of this kind, when there is one."""
-        if not (self.transcripts and any(op["op"] == kind for op in self.ops)):
-            self.kernel.wait_for(lambda _: self.transcripts and any(op["op"] == kind for op in self.ops), cell, seconds)
-        return [op for op in self.ops if op["op"] == kind][-1]
+        """The newest operation of this kind in the transcript of `cell` (or in the newest), when there is one."""
+
+        def found() -> list[dict[str, Any]]:
+            comm_id = next(reversed(self.transcripts), "") if cell is None else self.opened_by.get(cell.id, "")
+            return [op for op in self.transcripts.get(comm_id, []) if op["op"] == kind]
+
+        if not found():
+            self.kernel.wait_for(lambda _: found(), cell, seconds)
+        return found()[-1]
 
     def answer(self, question: str, behavior: str, **more: Any) -> None:
         self.send(
@@ -243,6 +249,7 @@ class Page:
     def _listen(self, message: Message) -> None:
         content = message["content"]
         if message["msg_type"] == "comm_open" and content.get("target_name") == "jupyter.widget":
+            self.opened_by[message["parent_header"]["msg_id"]] = content["comm_id"]
             self._open(content, message.get("buffers", []))
         elif message["msg_type"] == "comm_msg" and content["comm_id"] in self.transcripts:
             self._take(content["comm_id"], content["data"].get("content", {}))
@@ -266,13 +273,20 @@ class Page:
             ops += content["ops"][len(ops) - content["first"] :]
 
 
+def python_path(*folders: Path) -> str:
+    """What a kernel's PYTHONPATH is: `folders`, then the tests' own, where another ipykernel may lie."""
+    return os.pathsep.join([*map(str, folders), *filter(None, [os.environ.get("PYTHONPATH")])])
+
+
 @contextmanager
-def running_kernel(folder: Path, environ: dict[str, str], *, sources: Path = SOURCES) -> Iterator[NotebookKernel]:
+def running_kernel(
+    folder: Path, environ: dict[str, str], *, sources: Sequence[Path] = (SOURCES,)
+) -> Iterator[NotebookKernel]:
     """A kernel in `folder` that finds Cellwright in `sources`."""
     manager = KernelManager(kernel_name="python3")
     # PYTEST_CURRENT_TEST would turn off what ipykernel does with file descriptors
     inherited = {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}
-    manager.start_kernel(env={**inherited, **environ, "PYTHONPATH": str(sources)}, cwd=str(folder))
+    manager.start_kernel(env={**inherited, **environ, "PYTHONPATH": python_path(*sources)}, cwd=str(folder))
     client = manager.client()
     client.start_channels()
     try:

@@ -37,6 +37,17 @@ def test_a_blocking_cell_is_answered_in_the_widget(kernel: NotebookKernel, page:
     assert kernel.value("blocking") == "1"
 
 
+def test_a_blocking_cell_asks_by_input_where_no_widget_answers(kernel: NotebookKernel, model: MessagesServer):
+    silent = Page(kernel, says_ready=False)
+    model.add(turn(use("Python", code="typed = 1")), say("Done."))
+    cell = kernel.begin("if True:\n    %claude --new go\n", allow_stdin=True)
+    kernel.answer_input("y")
+    kernel.finish(cell)
+    silent.close()
+    assert cell.status == "ok"
+    assert kernel.value("typed") == "1"
+
+
 def test_a_blocking_cell_is_interrupted(kernel: NotebookKernel, page: Page, model: MessagesServer):
     model.add(turn(say("I will now"), fault("stall")))
     cell = kernel.begin("if True:\n    %claude --new go\n")

@@ -6,15 +6,20 @@ import os
 import shutil
 from pathlib import Path
 
+import ipykernel
 import nbformat
 import pytest
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
-from notebook_kernel import SOURCES, NotebookKernel, Page, model_of, running_kernel
+from notebook_kernel import SOURCES, NotebookKernel, Page, model_of, python_path, running_kernel
 
 from cellwright.testing import MessagesServer, say, turn, use
 
 pytestmark = pytest.mark.kernel
+
+
+def test_the_kernel_is_of_the_version_that_is_tested(kernel: NotebookKernel):
+    assert kernel.value("__import__('ipykernel').__version__") == repr(ipykernel.__version__)
 
 
 def test_a_session_goes_on_in_a_new_kernel(model: MessagesServer, tmp_path: Path):
@@ -39,7 +44,7 @@ def test_a_checkout_without_the_built_widget_works_with_text(model: MessagesServ
     sources = tmp_path / "sources"
     shutil.copytree(SOURCES, sources, ignore=shutil.ignore_patterns("static", "__pycache__", "labextension"))
     model.add(say("One."), turn(use("Python", code="unbuilt = 1")), say("Two."))
-    with running_kernel(tmp_path, model_of(model), sources=sources) as kernel:
+    with running_kernel(tmp_path, model_of(model), sources=[sources]) as kernel:
         kernel.run("%load_ext cellwright")
         first = kernel.run("%%claude\nhi")
         assert "One." in first.stdout
@@ -78,7 +83,7 @@ def test_a_notebook_runs_headless_and_fails_where_claude_does(model: MessagesSer
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in sources])
     client = NotebookClient(notebook, timeout=60, resources={"metadata": {"path": str(tmp_path)}})
     with pytest.raises(CellExecutionError, match="REFUSED"):
-        client.execute(env={**os.environ, **model_of(model), "PYTHONPATH": str(SOURCES)})
+        client.execute(env={**os.environ, **model_of(model), "PYTHONPATH": python_path(SOURCES)})
     nbformat.validate(notebook)
     (answer,) = notebook.cells[1].outputs
     assert answer.output_type == "display_data"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import base64
 import json
-import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -15,12 +14,12 @@ from typing import Any
 import pytest
 from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.manager import KernelManager
+from notebook_kernel import SOURCES, running_kernel
 
 from cellwright.kernel.model_image import png_size
 
 pytestmark = pytest.mark.kernel
 
-SOURCES = [str(Path(__file__).parents[2] / "src"), str(Path(__file__).parent)]
 SECONDS = 60
 
 
@@ -81,19 +80,13 @@ class Kernel:
 
 
 @pytest.fixture(scope="module")
-def kernel() -> Iterator[Kernel]:
-    manager = KernelManager(kernel_name="python3")
-    # PYTEST_CURRENT_TEST would turn off what ipykernel does with file descriptors
-    environment = {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}
-    manager.start_kernel(env={**environment, "PYTHONPATH": ":".join(SOURCES)})
-    client = manager.client()
-    client.start_channels()
-    client.wait_for_ready(timeout=SECONDS)
-    running = Kernel(manager, client)
-    assert running.cell("import python_tool_cell as cell").status == "ok"
-    yield running
-    client.stop_channels()
-    manager.shutdown_kernel(now=True)
+def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
+    home = tmp_path_factory.mktemp("home")
+    places = {"HOME": str(home), "IPYTHONDIR": str(home / "ipython")}
+    with running_kernel(home, places, sources=[SOURCES, Path(__file__).parent]) as started:
+        running = Kernel(started.manager, started.client)
+        assert running.cell("import python_tool_cell as cell").status == "ok"
+        yield running
 
 
 def text_of(told: dict[str, Any]) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pexpect
 import pytest
-from notebook_kernel import SOURCES, model_of
+from notebook_kernel import SOURCES, model_of, python_path
 
 from cellwright.testing import Gate, MessagesServer, hold, say, turn, use
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.kernel
 @pytest.fixture
 def ipython(model: MessagesServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """IPython with the extension loaded, at its prompt."""
-    for name, value in {**model_of(model), "PYTHONPATH": str(SOURCES), "TERM": "dumb"}.items():
+    for name, value in {**model_of(model), "PYTHONPATH": python_path(SOURCES), "TERM": "dumb"}.items():
         monkeypatch.setenv(name, value)
     command = [sys.executable, "-m", "IPython", "--simple-prompt", "--no-banner", "--colors=NoColor"]
     child = pexpect.spawn(command[0], command[1:], cwd=str(tmp_path), encoding="utf-8", timeout=60)
