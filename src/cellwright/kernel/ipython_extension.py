@@ -5,8 +5,11 @@ Loading registers names and leaves the work to a thread in the background: it ma
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import sys
 import threading
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, cast
 
 from cellwright import place_maker
@@ -77,12 +80,26 @@ class Extension:
     def _warm_up(self) -> None:
         from cellwright.errors import CellwrightError
 
-        try:
-            conversation = self.conversation()
-        except CellwrightError:
-            return  # the first prompt says it, where the user can read it
-        if not self._unloaded:
-            conversation.warm_up()
+        with _no_collections():
+            try:
+                conversation = self.conversation()
+            except CellwrightError:
+                return  # the first prompt says it, where the user can read it
+            if not self._unloaded:
+                conversation.warm_up()
+
+
+@contextlib.contextmanager
+def _no_collections() -> Iterator[None]:
+    """Imports set off full garbage collections, and one takes 35 ms where libraries are loaded: none for a moment."""
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def load(shell: InteractiveShell) -> None:
