@@ -25,7 +25,10 @@ lab: $(VENV)/.run build  ## JupyterLab with the extension; the demo's notebook i
 test: test-ts test-py  ## all tests, with coverage
 
 test-py: $(VENV)/.test build
-	$(PYTEST) -m "not slow and not live" --cov --cov-report=term --cov-fail-under=80
+	$(PYTEST) -m "not browser and not slow and not live" -n 2 --dist loadfile --cov --cov-report=
+	# apart: the browser's driver keeps an event loop running in its thread
+	$(PYTEST) -m browser --cov --cov-append --cov-report=
+	$(BIN)/coverage report --fail-under=80
 
 test-ts: labextension/node_modules/.installed
 	$(NPM) test
