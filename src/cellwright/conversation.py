@@ -28,6 +28,7 @@ from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Emit, Event, RunEnd
 from cellwright.permissions.modes import check_bypass_allowed, host_facts
 from cellwright.permissions.policy import PermissionPolicy
+from cellwright.permissions.rules import grant_problem, parse_rule
 
 DEFAULT_MODEL = "claude-opus-5-5"
 
@@ -107,6 +108,8 @@ class Conversation:
         self._provider: Provider | None = None
         self._credentials: dict[str, str] = {}
         self._session: Session | None = None
+        self._own_tools: Session | None = None
+        self._told: set[str] = set()
         self._running: AgentTask[RunEnd] | None = None
         self._lock = threading.Lock()
 
@@ -150,7 +153,8 @@ class Conversation:
         if not found:
             self.new_session()
             return False
-        self.use_session(Session.load(found[0]))
+        if self._session is None or self._session.path != found[0]:
+            self.use_session(Session.load(found[0]))
         return True
 
     def tools(self, options: RunOptions) -> tuple[Tool, ...]:
@@ -214,9 +218,10 @@ class Conversation:
         """Start a run on the agent's thread; `emit` and `can_use_tool` are called there.
 
         `session` and `provider` stand in for the conversation's own for this run; `as_played` makes of the agent the one
-        that plays a recording. Raises `CellwrightError` when a run is going on, or when the caller is code that the agent
-        itself runs.
+        that plays a recording. Raises `CellwrightError` when a run is going on, when the caller is code that the agent
+        itself runs, or when the prompt is empty.
         """
+        prompt = _checked(prompt)
         if agent_code_running.get():
             message = (
                 "Code that Claude runs cannot ask Claude: the run would wait for itself. Ask from a cell of your own."
@@ -227,22 +232,35 @@ class Conversation:
             agent = self.agent(options, provider or self.provider, can_use_tool)
             if as_played is not None:
                 agent = as_played(agent)
-            session = session or self._session_for(agent, options)
+            session = self._session_for(agent, options, session)
+            self._tell_useless_rules(options, session)
             self._running = self.thread.submit(agent.run(self._with_environment(prompt, session), session, emit))
             return self._running
 
-    def _session_for(self, agent: Agent, options: RunOptions) -> Session:
-        """The session, or a fork of it when the options change the tools: a session's tools stay what they were."""
-        session = self.session
+    def _session_for(self, agent: Agent, options: RunOptions, given: Session | None) -> Session:
+        """The session, or a fork of it when the options change the tools: a session's tools stay what they were.
+
+        When a run without such options follows, the usual tools are back, in a fork again.
+        """
+        session = given or self.session
         tools = [tool.to_param() for tool in agent.tools]
-        changed = options.tools or not options.builtin_tools
-        if not changed or not session.encoded or _names(json.loads(session.tools)) == _names(tools):
-            return session
-        fork = session.fork(tools=tools)
-        fork.notices.append(f"Other tools than before: this goes on in a fork of the session, {fork.id}.")
-        session.close()
-        self._session = fork
-        return fork
+        changed = bool(options.tools) or not options.builtin_tools
+        as_before = not session.encoded or _names(json.loads(session.tools)) == _names(tools)
+        if not as_before and (changed or self._own_tools is session):
+            fork = session.fork(tools=tools)
+            fork.notices.append(f"Other tools than before: this goes on in a fork of the session, {fork.id}.")
+            if given is None:
+                session.close()
+                self._session = fork
+            session = fork
+        if given is None:
+            self._own_tools = session if changed else None
+        return session
+
+    def _tell_useless_rules(self, options: RunOptions, session: Session) -> None:
+        problems = [problem for rule in options.allow if (problem := grant_problem(parse_rule(rule)))]
+        session.notices += [problem for problem in problems if problem not in self._told]
+        self._told.update(problems)
 
     @property
     def provider(self) -> Provider:
@@ -259,17 +277,26 @@ class Conversation:
             self._provider, self._credentials = connect(self.environ), credentials
         return self._provider
 
-    def close(self) -> None:
-        """End a run that is going on, close the session, stop the thread."""
+    @property
+    def is_running(self) -> bool:
+        """Whether a run is going on."""
+        return self._running is not None and not self._running.done
+
+    def cancel(self) -> None:
+        """Interrupt the run that is going on, if one is. From any thread."""
         if self._running is not None and not self._running.done:
             self._running.cancel()
+
+    def close(self) -> None:
+        """End a run that is going on, close the session, stop the thread."""
+        self.cancel()
         self.thread.stop()
         if self._session is not None:
             self._session.close()
             self._session = None
 
     def _refuse_while_running(self) -> None:
-        if self._running is not None and not self._running.done:
+        if self.is_running:
             message = "Claude is still at work in this conversation. Wait for the answer, or interrupt it first."
             raise CellwrightError(ErrorCode.EXECUTION_ERROR, message, recoverable=True)
 
@@ -278,6 +305,15 @@ class Conversation:
             return prompt
         blocks = [{"type": "text", "text": prompt}] if isinstance(prompt, str) else list(prompt)
         return [{"type": "text", "text": environment_text(self.cwd, self.face)}, *blocks]
+
+
+def _checked(prompt: Prompt) -> Prompt:
+    """The prompt without empty texts: the API refuses them, and would refuse each later request of the session for them."""
+    blocks = [{"type": "text", "text": prompt}] if isinstance(prompt, str) else prompt
+    kept = [block for block in blocks if block.get("type") != "text" or str(block.get("text", "")).strip()]
+    if not kept:
+        raise CellwrightError(ErrorCode.INVALID_PARAMETERS, "The prompt is empty. Nothing was sent.")
+    return prompt if len(kept) == len(blocks) else kept
 
 
 def _names(tools: Sequence[Mapping[str, Any]]) -> set[str]:

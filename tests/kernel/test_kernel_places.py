@@ -13,7 +13,7 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 from notebook_kernel import SOURCES, NotebookKernel, Page, model_of, python_path, running_kernel
 
-from cellwright.testing import MessagesServer, say, turn, use
+from cellwright.testing import Gate, MessagesServer, hold, say, turn, use
 
 pytestmark = pytest.mark.kernel
 
@@ -58,21 +58,38 @@ def test_a_checkout_without_the_built_widget_works_with_text(model: MessagesServ
         assert second.of_type("comm_open") == []
 
 
-def test_a_cell_on_a_subshell_works_and_two_at_once_do_not(kernel: NotebookKernel, page: Page, model: MessagesServer):
+def test_a_cell_on_a_subshell_works_and_stops(kernel: NotebookKernel, page: Page, model: MessagesServer):
     if not kernel.has_subshells:
         pytest.skip("this kernel has no subshells")
-    model.add(say("On the side."))
-    assert page.subshell is not None
-    aside = kernel.finish(kernel.begin("%%claude --new\nhi", subshell=page.subshell))
-    assert aside.status == "ok"
-    assert "On the side." in aside.outputs[0]["text/markdown"]
+    subshell = kernel.control("create_subshell_request")["subshell_id"]
+    model.add(turn(use("Python", code="aside = 1")), say("On the side."))
+    cell = kernel.begin("%%claude --new\nhi", subshell=subshell)
+    page.answer(page.wait_for_op("ask", cell)["question"], "allow")
+    kernel.finish(cell)
+    assert cell.status == "ok"
+    assert "On the side." in cell.outputs[0]["text/markdown"]
+    assert kernel.value("aside") == "1"
+    gate = Gate()
+    model.add(turn(say("I will now"), hold(gate), say("never say")))
+    cell = kernel.begin("%%claude --new\ngo", subshell=subshell)
+    page.wait_for_op("text", cell)
+    page.send({"type": "stop"})
+    kernel.finish(cell)
+    assert cell.reply["ename"] == "KeyboardInterrupt"
+    gate.open()
+
+
+def test_two_at_once_in_one_kernel_do_not_go(kernel: NotebookKernel, page: Page, model: MessagesServer):
+    if not kernel.has_subshells:
+        pytest.skip("this kernel has no subshells")
+    subshell = kernel.control("create_subshell_request")["subshell_id"]
     model.add(turn(use("Python", code="main = 1")), say("Done."))
     cell = kernel.begin("%%claude --new\ngo")
     ask = page.wait_for_op("ask", cell)
-    second = kernel.begin("%%claude\nme too", subshell=page.subshell)
-    kernel.wait_for(second.is_ended_by, second)
-    (error,) = second.of_type("error")
-    assert "still at work" in error["evalue"]
+    for code in ("%%claude\nme too", "import cellwright; cellwright.ask('me too')"):
+        second = kernel.finish(kernel.begin(code, subshell=subshell))
+        assert "still at work" in second.reply["evalue"]
+        assert second.outputs == []
     page.answer(ask["question"], "allow")
     assert kernel.finish(cell).status == "ok"
 

@@ -51,7 +51,12 @@ def cell_face(
     output: CellOutput
     if widget:
         output = WidgetOutput(
-            shell, conversation.thread.loop, questions, quiet=quiet, console=front_end.cell_id is None
+            shell,
+            conversation.thread.loop,
+            questions,
+            quiet=quiet,
+            console=front_end.cell_id is None,
+            cancel=conversation.cancel,
         )
     elif for_people and front_end.kernel is not None and front_end.headless:
         output = SavedOutput(shell, quiet=quiet)

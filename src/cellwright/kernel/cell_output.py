@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import threading
 import uuid
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
@@ -81,7 +82,8 @@ class SavedOutput:
 class WidgetOutput(SavedOutput):
     """The transcript widget while the run lasts, and its answers to `questions`.
 
-    `console`: the front end may be one that shows text alone, and no updates of it.
+    `console`: the front end may be one that shows text alone, and no updates of it. `cancel` ends a run that a subshell
+    waits for; where the main thread does, the kernel's interrupt reaches it in `input()` as well.
     """
 
     def __init__(
@@ -92,9 +94,11 @@ class WidgetOutput(SavedOutput):
         *,
         quiet: bool,
         console: bool,
+        cancel: Callable[[], object],
     ) -> None:
         super().__init__(shell, quiet=quiet)
         self._console = console
+        self._stop = interrupt_main_thread if threading.current_thread() is threading.main_thread() else cancel
         self._loop = loop
         self._questions = questions
         self._log = OpLog()
@@ -137,7 +141,7 @@ class WidgetOutput(SavedOutput):
                 self._on_loop(lambda: self._questions.take(answer))
                 self._acknowledge(answer.question)
             case Stop():
-                interrupt_main_thread()
+                self._stop()
             case Restart() if self._restart_offered:
                 # the main thread is out of reach, so nothing that ends a process in good order can run
                 os._exit(1)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple, TypedDict, get_args
 
-PROTOCOL = 1
-
 Op = dict[str, Any]
 """One transcript operation: `op` names it, the other fields are the page's."""
 
@@ -27,6 +25,16 @@ class AckMessage(TypedDict):
 
     type: Literal["ack"]
     question: str
+
+
+class SavedMessage(TypedDict):
+    """The run is over: what the notebook keeps of it, for pages that an update of the output does not reach."""
+
+    type: Literal["saved"]
+    model: str
+    cell: str | None
+    data: dict[str, str]
+    images: list[dict[str, Any]]
 
 
 class Ready(NamedTuple):
@@ -53,7 +61,11 @@ class Restart:
     """The user wants the kernel's process to end."""
 
 
-BrowserMessage = Ready | Answer | Stop | Restart
+class Kept:
+    """The page has put what was saved into the widget's place."""
+
+
+BrowserMessage = Ready | Answer | Stop | Restart | Kept
 
 
 def read_message(content: object) -> BrowserMessage | None:
@@ -70,6 +82,8 @@ def read_message(content: object) -> BrowserMessage | None:
             return Stop()
         case "restart":
             return Restart()
+        case "kept":
+            return Kept()
         case _:
             return None
 

@@ -10,11 +10,12 @@ if TYPE_CHECKING:
 
 
 class FrontEnd(NamedTuple):
-    """The front end of one cell. `kernel` is None in a terminal."""
+    """The front end of one cell. `kernel` is None in a terminal; `page` names the client that sent the cell."""
 
     kernel: Any
     allows_input: bool
     cell_id: str | None
+    page: str
 
     @property
     def headless(self) -> bool:
@@ -26,7 +27,8 @@ def front_end_of(shell: InteractiveShell) -> FrontEnd:
     """The front end that sent the request that is running now."""
     kernel = getattr(shell, "kernel", None)
     if kernel is None:
-        return FrontEnd(None, sys.stdin is not None and sys.stdin.isatty(), None)
+        return FrontEnd(None, sys.stdin is not None and sys.stdin.isatty(), None, "")
     request = kernel.get_parent("shell")
     content, metadata = request.get("content", {}), request.get("metadata", {})
-    return FrontEnd(kernel, bool(content.get("allow_stdin", False)), metadata.get("cellId"))
+    page = request.get("header", {}).get("session", "")
+    return FrontEnd(kernel, bool(content.get("allow_stdin", False)), metadata.get("cellId"), page)

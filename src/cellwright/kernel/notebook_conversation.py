@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cellwright.agent.agent_thread import agent_code_running
+from cellwright.agent.agent_thread import AgentTask, agent_code_running
 from cellwright.agent.anthropic_provider import AnthropicProvider
 from cellwright.agent.tool import Tool
 from cellwright.config.settings import Settings, load_settings, save_allow_rule
@@ -52,6 +52,7 @@ class NotebookConversation:
         self._recordings = RecordedRuns(self.conversation.cwd)
         self._face: CellFace | None = None
         self._making_tools = threading.Lock()
+        self._asked = False
         self._settings_told = False
 
     async def run_awaited(self, prompt: str, options: MagicOptions) -> None:
@@ -76,8 +77,8 @@ class NotebookConversation:
             if isinstance(provider, AnthropicProvider):
                 self.conversation.thread.submit(provider.prepare())
             self._make_tools()
-        # a run that has begun already imports it itself, when its request is on the way
-        if self._in_kernel and is_built() and self._face is None:
+        # a run that begins already imports it itself, when its request is on the way
+        if self._in_kernel and is_built() and not self._asked:
             importlib.import_module("cellwright.kernel.widgets.transcript")
 
     def refuse_agent_code(self) -> None:
@@ -94,7 +95,7 @@ class NotebookConversation:
     @contextlib.contextmanager
     def _shown(self, options: MagicOptions) -> Iterator[Face]:
         """The face of a run that somebody else starts and waits for."""
-        if agent_code_running.get():
+        if agent_code_running.get() or self.conversation.is_running:
             yield Face(lambda _: None, None)  # it will not be started
             return
         self._face = face = self._new_face(options)
@@ -126,6 +127,7 @@ class NotebookConversation:
         return cell_face(self._shell, front_end_of(self._shell), self.conversation, options, self._save_rule)
 
     def _prepare(self, prompt: str, options: MagicOptions) -> _Prepared:
+        self._asked = True
         conversation = self.conversation
         if options.new:
             conversation.new_session()
@@ -137,20 +139,23 @@ class NotebookConversation:
             # what is broken in the settings or not believed of them: shown with the first run
             conversation.session.notices += conversation.settings.notices
             self._settings_told = True
-        self._face = face = self._new_face(options)
+        face = self._new_face(options)
         self._make_tools()
         events: list[Event] = []
         # a result keeps its events; without one they would only take memory
         recorded = self._recorded(prompt, options, face.output.emit if options.out is None else _both(events, face))
-        start = functools.partial(
-            conversation.start,
-            prompt,
-            run_options(options),
-            emit=recorded.emit,
-            can_use_tool=face.can_use_tool,
-            provider=recorded.provider,
-            as_played=recorded.as_played,
-        )
+
+        def start() -> AgentTask[RunEnd]:
+            task = conversation.start(
+                prompt,
+                run_options(options),
+                emit=recorded.emit,
+                can_use_tool=face.can_use_tool,
+                provider=recorded.provider,
+                as_played=recorded.as_played,
+            )
+            self._face = face
+            return task
 
         def finish(end: RunEnd) -> None:
             for notice in recorded.finish():

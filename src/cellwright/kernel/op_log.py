@@ -33,6 +33,7 @@ class OpLog:
         self._send: Send | None = None
         self._last_sent = float("-inf")
         self._timer: asyncio.TimerHandle | None = None
+        self._closed = False
 
     def add(self, op: Op) -> None:
         """Append `op` and send it, now or with what follows within a thirtieth of a second."""
@@ -60,10 +61,10 @@ class OpLog:
                 self._deliver(have, self._sent[have:])
 
     def close(self) -> None:
-        """Send what is pending, then nothing any more."""
+        """Send what is pending; nothing is added any more, but views that come later still get what there is."""
         with self._lock:
             self._flush()
-            self._send = None
+            self._closed = True
 
     def _send_when_due(self) -> None:
         wait = self._last_sent + SECONDS_BETWEEN_MESSAGES - time.monotonic()
@@ -80,7 +81,7 @@ class OpLog:
                 self._send_when_due()
 
     def _flush(self) -> None:
-        if self._send is None or not self._pending:
+        if self._send is None or self._closed or not self._pending:
             return
         first, ops = len(self._sent), self._pending
         self._pending = []
