@@ -54,8 +54,8 @@ def cell_face(
             shell,
             conversation.thread.loop,
             questions,
+            front_end,
             quiet=quiet,
-            console=front_end.cell_id is None,
             cancel=conversation.cancel,
         )
     elif for_people and front_end.kernel is not None and front_end.headless:

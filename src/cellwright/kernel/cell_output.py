@@ -1,7 +1,8 @@
 """Where a run shows itself in a notebook: live while it works, and what the notebook keeps of it.
 
 The output that is saved never holds a widget: a widget in a saved notebook shows an error in the next kernel. So the
-widget is replaced, under the same display id, by static markdown when the run is over, however it ended.
+widget is replaced, under the same display id, by static markdown when the run is over, however it ended. Pages that
+such an update does not reach get it by `later_pages.py`.
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from cellwright.events import Event, ToolProgress
-from cellwright.kernel.comm import AckMessage, Answer, Ready, Restart, Stop, read_message
+from cellwright.kernel.comm import AckMessage, Answer, Kept, Ready, Restart, SavedMessage, Stop, read_message
+from cellwright.kernel.front_end import FrontEnd
 from cellwright.kernel.interrupts import interrupt_main_thread
+from cellwright.kernel.later_pages import LaterPages
 from cellwright.kernel.op_log import OpLog
 from cellwright.kernel.questions import Questions
 from cellwright.kernel.saved_markdown import WORKING, SavedTranscript
@@ -70,9 +73,12 @@ class SavedOutput:
         logger.warning("%s: %s", tool_use_id, STUCK)
 
     def close(self) -> None:
-        self._publish({"text/markdown": self._saved.markdown(), "text/plain": self._saved.plain()}, update=True)
+        self._publish(self._kept(), update=True)
         for image in self._images:
             self._shell.display_pub.publish(data=image, metadata={})
+
+    def _kept(self) -> dict[str, str]:
+        return {"text/markdown": self._saved.markdown(), "text/plain": self._saved.plain()}
 
     def _publish(self, data: dict[str, Any], *, update: bool) -> None:
         transient = {"display_id": self._display_id}
@@ -82,8 +88,8 @@ class SavedOutput:
 class WidgetOutput(SavedOutput):
     """The transcript widget while the run lasts, and its answers to `questions`.
 
-    `console`: the front end may be one that shows text alone, and no updates of it. `cancel` ends a run that a subshell
-    waits for; where the main thread does, the kernel's interrupt reaches it in `input()` as well.
+    `cancel` ends a run that a subshell waits for; where the main thread does, the kernel's interrupt reaches it in
+    `input()` as well.
     """
 
     def __init__(
@@ -91,20 +97,22 @@ class WidgetOutput(SavedOutput):
         shell: InteractiveShell,
         loop: asyncio.AbstractEventLoop,
         questions: Questions,
+        front_end: FrontEnd,
         *,
         quiet: bool,
-        console: bool,
         cancel: Callable[[], object],
     ) -> None:
         super().__init__(shell, quiet=quiet)
-        self._console = console
+        self._cell_id = front_end.cell_id
         self._stop = interrupt_main_thread if threading.current_thread() is threading.main_thread() else cancel
         self._loop = loop
         self._questions = questions
         self._log = OpLog()
+        self._later_pages = LaterPages(front_end.page, self._log)
         self._ops = TranscriptOps(self._log.add, quiet=quiet)
         self._widget: TranscriptWidget | None = None
         self._restart_offered = False
+        self._over = False
 
     def open(self) -> None:
         # ipywidgets: imported ahead, in the background
@@ -124,19 +132,30 @@ class WidgetOutput(SavedOutput):
         self._ops.add({"op": "stuck", "id": tool_use_id, "text": STUCK})
 
     def close(self) -> None:
+        self._over = True
         self._log.close()
         super().close()
-        if self._console and not self._questions.ready.is_set():
+        # a front end that names no cell may be one that shows text alone, and no updates of it
+        if self._cell_id is None and not self._questions.ready.is_set():
             print(self._saved.plain())
         if self._widget is not None:
-            self._widget.close()
+            self._later_pages.end(self._widget, self._saved_message(self._widget.model_id))
+            self._widget.keep_for_later_pages()
 
-    def _take(self, content: object) -> None:
+    def _saved_message(self, model: str) -> SavedMessage:
+        return {"type": "saved", "model": model, "cell": self._cell_id, "data": self._kept(), "images": self._images}
+
+    def _take(self, content: object, page: str) -> None:
         """A message from the browser, on the thread of the subshell that it was sent to."""
-        match read_message(content):
-            case Ready(have):
-                self._log.replay(have)
+        widget, message = self._widget, read_message(content)
+        match message:
+            case Ready(have) if widget is not None:
+                self._later_pages.ready(widget, page, have)
                 self._on_loop(self._questions.ready.set)
+            case Kept() if widget is not None:
+                self._later_pages.kept(widget, page)
+            case Answer() | Stop() | Restart() if self._over:
+                pass  # it crossed the end; what runs now is another cell
             case Answer() as answer:
                 self._on_loop(lambda: self._questions.take(answer))
                 self._acknowledge(answer.question)

@@ -113,9 +113,9 @@ def unload(shell: InteractiveShell) -> None:
     if (extension := _extension_of(shell)) is not None:
         extension.unload()
         if "cellwright.kernel.widgets.transcript" in sys.modules:
-            from cellwright.kernel.widgets.transcript import close_code  # there only if a cell showed something
+            from cellwright.kernel.widgets.transcript import close_all  # there only if a cell showed something
 
-            close_code()
+            close_all()
 
 
 def _extension_of(shell: InteractiveShell) -> Extension | None:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import gzip
 import threading
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
@@ -19,7 +20,11 @@ import traitlets
 from cellwright.kernel.comm_routes import keep_own_shell
 from cellwright.kernel.widgets.bundle import LOADER, RENDERER, is_built
 
+ENDED_WIDGETS = 8
+"""How many runs that are over can be found by a page that was saved while they went on and comes back."""
+
 _creating_code = threading.Lock()
+_ended: deque[TranscriptWidget] = deque()
 
 
 @cache
@@ -37,15 +42,16 @@ class TranscriptCode(ipywidgets.Widget):
 class TranscriptWidget(anywidget.AnyWidget):
     """One cell's transcript. What it shows comes by custom messages; its state is where to find the renderer.
 
-    `on_message` gets each message from the browser, on the thread that it arrives on.
+    `on_message` gets each message from the browser and the name of its page, on the thread that it arrives on.
     """
 
     _esm = LOADER.read_text("utf-8") if is_built() else ""
     comm: Any
     code_model = traitlets.Unicode().tag(sync=True)
 
-    def __init__(self, on_message: Callable[[object], None]) -> None:
+    def __init__(self, on_message: Callable[[object, str], None]) -> None:
         self._on_message = on_message
+        self._in_pages = True
         super().__init__(code_model=_code_model())
 
     def open(self) -> None:
@@ -57,27 +63,57 @@ class TranscriptWidget(anywidget.AnyWidget):
             state = {"state": self.get_state(), "buffer_paths": []}
             channel.open(data=state, metadata={"version": ipywidgets.__protocol_version__})
 
-    def _handle_custom_msg(self, content: object, _buffers: object) -> None:
-        self._on_message(content)
+    def _handle_msg(self, msg: Mapping[str, Any]) -> None:
+        data = msg["content"]["data"]
+        if data["method"] == "custom":
+            self._on_message(data.get("content"), msg["header"].get("session", ""))
+        else:
+            super()._handle_msg(msg)
+
+    def send(self, content: object, buffers: object = None) -> None:
+        self._in_pages = True
+        super().send(content, buffers)
 
     @property
     def view_data(self) -> dict[str, Any]:
         """The mimebundle entry that shows this widget."""
         return {"version_major": 2, "version_minor": 0, "model_id": self.model_id}
 
+    def leave_pages(self) -> None:
+        """Take the widget out of the pages, its layout's model with it; a page that comes later still finds it."""
+        if self.comm is None or not self._in_pages:
+            return
+        self._in_pages = False
+        for channel in (self.layout.comm, self.comm):
+            channel.publish_msg("comm_close", data={})
+
+    def keep_for_later_pages(self) -> None:
+        """Let the widget be found until the extension is unloaded or enough others have ended."""
+        _ended.append(self)
+        while len(_ended) > ENDED_WIDGETS:
+            _ended.popleft().close()
+
     def close(self) -> None:
-        """Take the widget out of the page, its layout's model with it."""
-        if self.comm is not None:
-            self.layout.close()
+        """End the widget, and its layout's model with it."""
+        if self.comm is None:
+            return
+        self.leave_pages()
+        for channel in (self.layout.comm, self.comm):
+            # closed for the pages already: a comm that closes says so again, also when it is collected
+            channel._closed = True
+            comm.get_comm_manager().unregister_comm(channel)
+        self.layout.close()
         super().close()
 
 
 _code: TranscriptCode | None = None
 
 
-def close_code() -> None:
-    """Take the renderer's code back from the kernel's widgets."""
+def close_all() -> None:
+    """Take what runs have left, and the renderer's code, back from the kernel's widgets."""
     global _code
+    while _ended:
+        _ended.popleft().close()
     with _creating_code:
         if _code is not None:
             _code.close()
