@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.terminal.arguments import parse
-from cellwright.terminal.exit_codes import ExitCode, exit_code_of
+from cellwright.terminal.exit_codes import ExitCode, OutputLost, exit_code_of
 
 if TYPE_CHECKING:
     import argparse
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command with these arguments (default: the process's); gives the exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    _open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # what a terminal cannot show must not end the run
             stream.reconfigure(errors="backslashreplace")
@@ -42,9 +43,24 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"{ErrorCode.INTERRUPTED}: Interrupted.", file=sys.stderr)
         return ExitCode.INTERRUPTED
     except BrokenPipeError:
-        # at exit Python would flush what nobody reads any more, and complain
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _forget_stdout()
         return ExitCode.BROKEN_PIPE
+    except OutputLost as lost:
+        _forget_stdout()
+        print(f"{ErrorCode.FILE_ACCESS_ERROR}: {lost}", file=sys.stderr)
+        return exit_code_of(ErrorCode.FILE_ACCESS_ERROR)
+
+
+def _open_closed_streams() -> None:
+    """A stream that the caller closed (`>&-`) is None; from here on it is one that holds nothing."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115  open to the end
+
+
+def _forget_stdout() -> None:
+    # at exit Python would flush what cannot be written, and complain
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _command(options: argparse.Namespace) -> int:

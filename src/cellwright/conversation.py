@@ -137,13 +137,13 @@ class Conversation:
 
         Raises `CellwrightError` SESSION_NOT_FOUND, SESSION_CORRUPTED.
         """
-        if self._session is not None and self._session.id.startswith(session_id):
+        if session_id and self._session is not None and self._session.id.startswith(session_id):
             return
-        found = [path for path in find_sessions(self.cwd) if path.stem.startswith(session_id)]
+        found = [path for path in find_sessions(self.cwd) if session_id and path.stem.startswith(session_id)]
         if len(found) != 1:
             what = "matches more than one session" if found else "is no session"
             known = ", ".join(path.stem for path in (found or find_sessions(self.cwd))[:5]) or "none"
-            message = f"{session_id} {what} of {self.cwd}. The newest here: {known}."
+            message = f"{session_id!r} {what} of {self.cwd}. The newest here: {known}."
             raise CellwrightError(ErrorCode.SESSION_NOT_FOUND, message)
         self.use_session(Session.load(found[0]))
 

@@ -1,6 +1,7 @@
 """The loop: what is asked, what is run, what goes back, and how each stop_reason ends."""
 
 import asyncio
+import signal
 
 import pytest
 
@@ -444,6 +445,13 @@ class TestStopReasons:
         assert played.end.stop_reason == "something_new"
         assert "something_new" in played.of(Notice)[0].message
 
+    def test_after_a_refusal_the_conversation_goes_on(self, scene):
+        played = scene([turn(say("I"), stop_reason="refusal"), say("fine")])
+        refused = played.go_on("do harm")
+        assert played.go_on("do good").text == "fine"
+        assert played.server.rejected == []
+        assert played.end.session_cost_usd == pytest.approx(refused.cost_usd + played.end.cost_usd)
+
     def test_an_empty_answer_is_not_sent_back(self, scene):
         played = scene([turn(use("look", name="x")), turn(stop_reason="end_turn"), say("hello")], tools=[look])
         assert played.go_on("a").ok
@@ -474,6 +482,31 @@ class TestLimits:
         played = play([say("x")], budget_usd=0.0001)
         assert played.bodies == []
         assert played.end.error["code"] == "BUDGET_EXCEEDED"
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGXFSZ"), reason="needs a limit on the size of files")
+def test_a_disk_that_fills_up_under_a_call_leaves_a_session_that_goes_on(scene):
+    import resource  # not on Windows
+
+    _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    @tool
+    async def fill(name: str) -> str:
+        """Fill the disk."""
+        resource.setrlimit(resource.RLIMIT_FSIZE, (played.session.path.stat().st_size, hard))
+        return name
+
+    played = scene([turn(use("fill", name="x")), say("on")], tools=[fill])
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    try:
+        assert played.go_on("a").error["code"] == "FILE_ACCESS_ERROR"
+        assert played.go_on("still full").error["code"] == "FILE_ACCESS_ERROR"
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+        signal.signal(signal.SIGXFSZ, before)
+    assert played.go_on("b").text == "on"
+    assert played.server.rejected == []
+    assert [result["is_error"] for result in played.results()] == [True]
 
 
 def test_stream_gives_the_events_and_leaving_it_stops_the_run(scene):

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from cellwright.agent.message_builder import MessageBuilder
+from cellwright.agent.provider import MessageStart
 from cellwright.events import TextDelta, ToolInputDelta, TurnEnd
 
 
@@ -30,7 +31,8 @@ def message_end(stop_reason: str | None = "end_turn", **usage: Any) -> list[dict
 
 def built(*events: dict[str, Any]) -> tuple[TurnEnd, list[Any]]:
     builder = MessageBuilder("claude-opus-5-5")
-    shown = [builder.add(json.dumps(event).encode()) for event in [message_start(), *events, *message_end()]]
+    assert isinstance(builder.add(json.dumps(message_start()).encode()), MessageStart)
+    shown = [builder.add(json.dumps(event).encode()) for event in [*events, *message_end()]]
     assert builder.is_complete
     return builder.turn_end("req_1"), [event for event in shown if event is not None]
 

@@ -224,6 +224,22 @@ def test_a_conversation_goes_on(messages_server: Server, command_for: For) -> No
     assert server.rejected == []
 
 
+@pytest.mark.parametrize("session_id", ["", "elsewhere"])
+def test_a_session_that_is_not_there_is_not_guessed(messages_server: Server, command_for: For, session_id: str) -> None:
+    server = messages_server([say("One.")])
+    command = command_for(server)
+    command.run("first")
+    done = command.run("--resume", session_id, "second")
+    assert (done.returncode, len(server.requests)) == (8, 1)
+    assert done.stderr.startswith("SESSION_NOT_FOUND: ")
+
+
+def test_a_rule_that_allows_nothing_is_told(messages_server: Server, command_for: For) -> None:
+    done = command_for(messages_server([say("Hello.")])).run("--allowed-tools", "Bash(make; ls),Python(x)", "hi")
+    assert "warning: The allow rule `Bash(make; ls)` is not used: " in done.stderr
+    assert "warning: The allow rule `Python(x)` is not used: " in done.stderr
+
+
 def test_no_session_keeps_nothing(messages_server: Server, command_for: For, own_place: Path) -> None:
     command = command_for(messages_server([use("LS", path="."), say("Hello.")]))
     assert command.run("--no-session", "hi").returncode == 0
@@ -337,6 +353,37 @@ def test_a_reader_that_goes_away_ends_the_run_quietly(messages_server: Server, c
     gate.open()
     assert running.wait(timeout=30) == 141
     assert running.stderr.read() == ""
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+@pytest.mark.parametrize("output_format", ["text", "json", "json-lines"])
+def test_an_output_that_cannot_be_written_is_said(
+    messages_server: Server, command_for: For, output_format: str
+) -> None:
+    command = command_for(messages_server([say("Hello.")]))
+    argv = [*command.argv, "--output-format", output_format, "hi"]
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            argv, cwd=command.folder, env=command.environ, stdin=subprocess.DEVNULL, stdout=full,
+            stderr=subprocess.PIPE, text=True, check=False,
+        )  # fmt: skip
+    assert done.returncode == 1
+    assert "FILE_ACCESS_ERROR: The output could not be written" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs a shell that closes streams")
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-"])
+def test_a_closed_stream_is_no_error(messages_server: Server, command_for: For, closed: str) -> None:
+    server = messages_server([say("Hello.")])
+    command = command_for(server)
+    done = subprocess.run(
+        ["/bin/sh", "-c", f'exec "$@" {closed}', "sh", *command.argv, "hi"], cwd=command.folder, env=command.environ,
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0
+    assert "Traceback" not in done.stderr
+    assert len(server.requests) == 1
 
 
 def test_verbose_logs_without_the_key(messages_server: Server, command_for: For) -> None:

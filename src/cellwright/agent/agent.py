@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any
 from cellwright.agent.approval import CanUseTool, Policy
 from cellwright.agent.cost import add_usage, worst_case_usd
 from cellwright.agent.models import limits
-from cellwright.agent.provider import Provider, Request
+from cellwright.agent.open_answer import OpenAnswer
+from cellwright.agent.provider import MessageStart, Provider, Request
 from cellwright.agent.tool import Tool
 from cellwright.agent.tool_calls import ToolCalls
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.events import Emit, Event, EventLog, Notice, RunEnd, TurnEnd, UserPrompt
+from cellwright.events import Emit, Event, EventLog, Notice, Retrying, RunEnd, TurnEnd, UserPrompt
 
 if TYPE_CHECKING:
     from cellwright.agent.session import Session
@@ -143,6 +144,8 @@ class _Run:
         blocks = [{"type": "text", "text": prompt}] if isinstance(prompt, str) else [dict(block) for block in prompt]
         shown = "\n".join(str(block["text"]) for block in blocks if block["type"] == "text")
         self.emit(UserPrompt(shown, agent.model, agent.policy.mode, self.session.id))
+        # a full disk may have kept results from being written when their calls had run
+        self.session.answer_open_calls()
         for notice in self.session.notices:
             self.emit(Notice(notice, "warning"))
         self.session.notices.clear()
@@ -171,6 +174,7 @@ class _Run:
                 raise _Stop("error", _context_full())
             case "refusal":
                 # what streamed is void and must not go back; the prompt stays, so that it can be put differently
+                self.session.spend(turn.usage, turn.cost_usd)
                 raise _Stop("refusal", _refused(turn))
             case _:
                 self._append(turn)
@@ -182,36 +186,65 @@ class _Run:
         agent = self.agent
         if agent.max_turns is not None and self.requests >= agent.max_turns:
             raise _Stop("max_turns", _too_many_turns(agent.max_turns))
-        request = Request(
-            model=agent.model,
-            system=self.session.system,
-            tools=self.session.tools,
-            messages=self.session.encoded,
-            max_tokens=self._affordable_tokens(),
-            effort=agent.effort,
-        )
         self.requests += 1
-        async with contextlib.aclosing(agent.provider.stream(request)) as events:
-            async for event in events:
-                self.emit(event)
-                if isinstance(event, TurnEnd):
-                    self._count(event)
-                    return event
+        while True:
+            request = Request(
+                model=agent.model,
+                system=self.session.system,
+                tools=self.session.tools,
+                messages=self.session.encoded,
+                max_tokens=self._affordable_tokens(),
+                effort=agent.effort,
+            )
+            if (turn := await self._answer(request)) is not None:
+                return turn
+
+    async def _answer(self, request: Request) -> TurnEnd | None:
+        """The answer; None when attempts that failed have spent so much that the request may not be sent again as it is."""
+        answer = OpenAnswer()
+        try:
+            async with contextlib.aclosing(self.agent.provider.stream(request)) as events:
+                async for event in events:
+                    if isinstance(event, MessageStart):
+                        answer.begin(event)
+                        continue
+                    self.emit(event)
+                    if isinstance(event, TurnEnd):
+                        answer.end()
+                        self._count(event)
+                        return event
+                    if not isinstance(event, Retrying):
+                        answer.add(event)
+                        continue
+                    self._count_lost(answer)
+                    if self._affordable_tokens() < request.max_tokens:
+                        await asyncio.sleep(event.wait_seconds)
+                        return None
+        finally:
+            self._count_lost(answer)
         raise AssertionError("the provider ended without a TurnEnd")
 
     def _count(self, turn: TurnEnd) -> None:
-        self.usage = add_usage(self.usage, turn.usage)
-        both = self.cost_usd is not None and turn.cost_usd is not None
-        self.cost_usd = self.cost_usd + turn.cost_usd if both else None  # type: ignore[operator]
+        self._spend(turn.usage, turn.cost_usd)
         self.text = "".join(block["text"] for block in turn.message["content"] if block["type"] == "text")
+
+    def _count_lost(self, answer: OpenAnswer) -> None:
+        if (lost := answer.lost()) is not None:
+            self._spend(*lost)
+            self.session.spend(*lost)
+
+    def _spend(self, usage: Mapping[str, Any], cost_usd: float | None) -> None:
+        self.usage = add_usage(self.usage, usage)
+        both = self.cost_usd is not None and cost_usd is not None
+        self.cost_usd = self.cost_usd + cost_usd if both else None  # type: ignore[operator]
 
     def _affordable_tokens(self) -> int:
         """`max_tokens`, or as much less as the budget still pays for in the worst case."""
         budget = self.agent.budget_usd
         if budget is None:
             return self.max_tokens
-        new_bytes = sum(len(message) for message in self.session.encoded[-2:])
         # three bytes a token is more than any text costs; the prefix was counted by the API already
+        new_bytes = self.session.uncounted_bytes
         input_tokens = self.session.context_tokens + (new_bytes + len(self.session.system)) // 3
         if not self.session.context_tokens:
             input_tokens += len(self.session.tools) // 3
@@ -235,6 +268,8 @@ class _Run:
                 cost_usd=turn.cost_usd,
                 context_tokens=turn.context_tokens,
             )
+        else:
+            self.session.spend(turn.usage, turn.cost_usd)
 
     def _refuse(self, calls: Sequence[dict[str, Any]], reason: str) -> None:
         if calls:
@@ -256,13 +291,19 @@ class _Run:
                 self.calls.refuse(calls, "the message was cut off at the output limit. Send it again in smaller parts.")
             else:
                 self.session.append({"role": "user", "content": [{"type": "text", "text": GO_ON}]})
+        else:
+            self.session.spend(turn.usage, turn.cost_usd)
         if self.continuations > MAX_CONTINUATIONS:
             raise _Stop("max_tokens", _cut_too_often(self.max_tokens))
         self.max_tokens = min(self.max_tokens * 2, limits(self.agent.model).max_output)
         self.emit(Notice("The answer was cut off at the output limit; Claude goes on.", "warning"))
 
     def _end(self, stop_reason: str, error: CellwrightError | None) -> RunEnd:
-        self.session.flush()
+        try:
+            self.session.flush()
+        except CellwrightError as unflushed:
+            # every run has its end, also on a broken disk
+            stop_reason, error = ("error", unflushed) if error is None else (stop_reason, error)
         end = RunEnd(
             stop_reason,
             self.text,

@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 
 from cellwright.agent.cost import context_tokens, cost_usd
 from cellwright.agent.input_schema import INVALID_JSON
+from cellwright.agent.provider import MessageStart
 from cellwright.events import TextDelta, ThinkingDelta, ToolInputDelta, TurnEnd
 
 Delta = TextDelta | ThinkingDelta | ToolInputDelta
@@ -31,8 +32,8 @@ class MessageBuilder:
         self._usage: dict[str, Any] = {}
         self._blocks: dict[int, _Block] = {}
 
-    def add(self, data: bytes) -> Delta | None:
-        """Take the data of one event; what is to be shown of it, if anything.
+    def add(self, data: bytes) -> MessageStart | Delta | None:
+        """Take the data of one event; what the loop needs of it at once, if anything.
 
         Raises ValueError, KeyError, TypeError or AttributeError when the data is not what the API sends.
         """
@@ -56,7 +57,8 @@ class MessageBuilder:
         if kind == "message_start":
             self._start = event["message"]
             self._usage = dict(self._start.get("usage") or {})
-        elif kind == "message_delta":
+            return MessageStart(self._usage, self._start.get("model") or self._model)
+        if kind == "message_delta":
             self._end.update(event["delta"])
             # counts are cumulative; what is left out keeps its value from message_start
             self._usage.update((key, value) for key, value in (event.get("usage") or {}).items() if value is not None)

@@ -8,7 +8,19 @@ from typing import Any, Protocol
 
 from cellwright.events import Retrying, TextDelta, ThinkingDelta, ToolInputDelta, TurnEnd
 
-ProviderEvent = TextDelta | ThinkingDelta | ToolInputDelta | Retrying | TurnEnd
+
+@dataclass(frozen=True, slots=True)
+class MessageStart:
+    """An answer begins: from here on it is paid for, whether or not it arrives.
+
+    `usage` is the API's, and grows as the API tells more of it.
+    """
+
+    usage: Mapping[str, Any]
+    model: str
+
+
+ProviderEvent = MessageStart | TextDelta | ThinkingDelta | ToolInputDelta | Retrying | TurnEnd
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +44,8 @@ class Request:
 class Provider(Protocol):
     """Anything that turns a request into events.
 
-    Deltas as they come, `Retrying` when the turn starts over (what streamed before is void), then exactly one `TurnEnd`.
+    `MessageStart` and deltas as they come, `Retrying` when the turn starts over (what streamed before is void), then exactly
+    one `TurnEnd`. Where nothing is paid for, there is no `MessageStart`.
     What cannot be retried is raised as `ApiError`. Closing the iterator or cancelling the task closes the connection.
     """
 

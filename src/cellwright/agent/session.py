@@ -19,6 +19,9 @@ from cellwright.agent.transcript import Header, Line, Transcript
 from cellwright.agent.transcript_file import TranscriptFile, create_file
 from cellwright.errors import CellwrightError, ErrorCode
 
+EVENTS_NOT_WRITTEN = 1_000_000
+"""How far the numbering of events jumps on resume: a transcript does not know how many came after its last message."""
+
 WAIT_SECONDS = 2.0
 """How long a second writer waits for the first to let go, before it forks."""
 
@@ -52,11 +55,17 @@ def new_session_id() -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Total:
-    """Usage and cost of the first `lines` lines."""
+    """Usage and cost of answers; None where the price of one is not known."""
 
-    usage: dict[str, Any]
+    usage: Mapping[str, Any]
     cost_usd: float | None
-    lines: int
+
+    def plus(self, usage: Mapping[str, Any], cost_usd: float | None) -> _Total:
+        both = self.cost_usd is not None and cost_usd is not None
+        return _Total(add_usage(self.usage, usage), self.cost_usd + cost_usd if both else None)  # type: ignore[operator]
+
+
+_NOTHING = _Total({}, 0.0)
 
 
 class Session:
@@ -75,11 +84,13 @@ class Session:
         self.granted: tuple[str, ...] = ()
         self.next_seq = 1
         self.context_tokens = 0
+        self.uncounted_bytes = 0
         self._header: Header | None = None
         self._epoch = 1
         self._lines: list[Line] = []
         self._decoded: list[dict[str, Any]] = []
-        self._total = _Total({}, 0.0, 0)
+        self._kept, self._summed_lines = _NOTHING, 0
+        self._not_kept = _NOTHING
         self._file: TranscriptFile | None = None
 
     @classmethod
@@ -127,11 +138,12 @@ class Session:
             raise _unwritable(path, error) from error
         session = cls(content.header.cwd, path.parent)
         session._take(content, id=content.header.id, path=path)
+        session.next_seq += EVENTS_NOT_WRITTEN
         session._epoch = owned.epoch
         session._file = file
         if file.has_rest:
             session.notices.append("The last line of the session had not been written completely; it was dropped.")
-        session._answer_open_calls()
+        session.answer_open_calls()
         return session
 
     @classmethod
@@ -178,6 +190,7 @@ class Session:
             session._begin_fork(self.id)
         session.granted = self.granted
         session.next_seq = self.next_seq
+        session._not_kept = self._not_kept
         return session
 
     def _take(self, content: Transcript, *, id: str, path: Path | None) -> None:
@@ -191,9 +204,10 @@ class Session:
         self._header = replace(self._header, id=self.id, created=_now(), epoch=1, forked_from=forked_from)
         self._lines = [Line({**line.meta, "epoch": 1}, line.message) for line in self._lines]
         self._create_file()
-        self._answer_open_calls()
+        self.answer_open_calls()
 
-    def _answer_open_calls(self) -> None:
+    def answer_open_calls(self) -> None:
+        """Answer the calls of the last message, if it has any, as interrupted: the API refuses a call without a result."""
         if self.encoded and (results := transcript.interrupted_results(self.encoded[-1], because=_PROCESS_ENDED)):
             self.append(results)
             self.notices.append(f"{len(results['content'])} tool call(s) had not ended; Claude is told so.")
@@ -221,24 +235,26 @@ class Session:
 
     @property
     def usage(self) -> dict[str, Any]:
-        """The API's usage blocks of all answers, summed field by field."""
-        return self._summed().usage
+        """The API's usage blocks of all answers, also of those that were not kept, summed field by field."""
+        return dict(self._spent().usage)
 
     @property
     def cost_usd(self) -> float | None:
         """What the session's answers cost; None when the price of one of them is not known."""
-        return self._summed().cost_usd
+        return self._spent().cost_usd
 
-    def _summed(self) -> _Total:
+    def _spent(self) -> _Total:
         # on demand: a resume need not wait for it
-        usage, cost, done = self._total.usage, self._total.cost_usd, self._total.lines
-        for line in self._lines[done:]:
-            if block := line.meta.get("usage"):
-                usage = add_usage(usage, block)
-                price = line.meta.get("cost_usd")
-                cost = None if price is None or cost is None else cost + price
-        self._total = _Total(usage, cost, len(self._lines))
-        return self._total
+        for line in self._lines[self._summed_lines :]:
+            for paid in (line.meta, line.meta.get("not_kept", {})):
+                if block := paid.get("usage"):
+                    self._kept = self._kept.plus(block, paid.get("cost_usd"))
+        self._summed_lines = len(self._lines)
+        return self._kept.plus(self._not_kept.usage, self._not_kept.cost_usd)
+
+    def spend(self, usage: Mapping[str, Any], cost_usd: float | None) -> None:
+        """Count an answer that was paid for and is no message of the session; it is written with the next one."""
+        self._not_kept = self._not_kept.plus(usage, cost_usd)
 
     def begin(self, *, model: str, system: list[dict[str, Any]], tools: list[dict[str, Any]]) -> None:
         """Set what the session has once, and make its transcript; does nothing in a session that has begun."""
@@ -286,6 +302,8 @@ class Session:
         if self._header is None:
             raise RuntimeError("begin the session before its first message: the header comes first")
         facts: dict[str, Any] = {"usage": usage, "model": model, "cost_usd": cost_usd, "context_tokens": context_tokens}
+        if self._not_kept.usage:
+            facts["not_kept"] = {"usage": self._not_kept.usage, "cost_usd": self._not_kept.cost_usd}
         known = {key: value for key, value in facts.items() if value is not None}
         meta = {"seq": self.next_seq, "at": _now(), "epoch": self._epoch, **known}
         line = Line(meta, transcript.encode_json(message))
@@ -294,6 +312,7 @@ class Session:
         elif self.path is not None:
             raise _unwritable(self.path, OSError("the session is closed"))
         self._remember(line)
+        self._not_kept = _NOTHING
 
     def _remember(self, line: Line) -> None:
         meta = line.meta
@@ -301,6 +320,7 @@ class Session:
         self.encoded.append(line.message)
         self.next_seq = max(self.next_seq, meta["seq"])
         self.context_tokens = meta.get("context_tokens", self.context_tokens)
+        self.uncounted_bytes = 0 if "context_tokens" in meta else self.uncounted_bytes + len(line.message)
 
     def flush(self) -> None:
         """Have everything that was appended on the disk itself (fsync)."""

@@ -24,6 +24,10 @@ class ExitCode(IntEnum):
     BROKEN_PIPE = 141
 
 
+class OutputLost(Exception):
+    """The output cannot be written any more, so the run was ended."""
+
+
 MEANINGS = {
     ExitCode.OK: "the run ended by itself (also when a tool was denied or failed)",
     ExitCode.FAILED: "anything that has no code of its own",

@@ -18,6 +18,7 @@ from cellwright.agent.agent_thread import AgentTask
 from cellwright.agent.approval import Allow, CanUseTool, Deny, ToolUse
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Emit, Event, RunEnd
+from cellwright.terminal.exit_codes import OutputLost
 from cellwright.terminal.plain_view import View
 
 if TYPE_CHECKING:
@@ -53,7 +54,10 @@ class TerminalRun:
     _end: RunEnd | None = None
 
     def run(self, start: Start) -> RunEnd:
-        """Start the run and stay until it is over. Raises what kept it from starting; `BrokenPipeError` ends it."""
+        """Start the run and stay until it is over.
+
+        Raises what kept it from starting; `BrokenPipeError` when the reader went away, `OutputLost` when there is no room.
+        """
         with self._signals():
             self._task = task = start(self._inbox.put, self._can_use_tool if self.asker is not None else None)
             task.future.add_done_callback(lambda _: self._inbox.put(None))
@@ -78,11 +82,13 @@ class TerminalRun:
                 if isinstance(item, RunEnd):
                     self._end = item
                 view.emit(item)
-        except OSError:  # whoever reads our output went away
+        except OSError as error:
             task.cancel()
             while self._inbox.get() is not None:
                 pass
-            raise
+            if isinstance(error, BrokenPipeError):
+                raise
+            raise OutputLost(f"The output could not be written ({error}). The run was stopped.") from error
 
     def _items(self, view: View) -> Iterator[Event | _Question]:
         while True:

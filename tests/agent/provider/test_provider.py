@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from cellwright.agent.provider import MessageStart
 from cellwright.errors import ApiError, ErrorCode
 from cellwright.events import TextDelta, ThinkingDelta, ToolInputDelta, TurnEnd
 from cellwright.testing import Gate, fault, hold, say, think, turn, use, use_json
@@ -96,11 +97,14 @@ def test_leaving_the_stream_closes_the_connection(line):
     gate = Gate()
     playing = line([turn(say("begin"), hold(gate), say("never"))])
 
-    async def first_event() -> Any:
+    async def first_events() -> list[Any]:
         async with playing.provider() as provider, contextlib.aclosing(provider.stream(playing.request())) as events:
-            return await anext(events)
+            return [await anext(events), await anext(events)]
 
-    assert asyncio.run(first_event()) == TextDelta("begin")
+    start, delta = asyncio.run(first_events())
+    assert isinstance(start, MessageStart)
+    assert (start.model, start.usage["input_tokens"] > 0) == ("claude-opus-5-5", True)
+    assert delta == TextDelta("begin")
     assert len(playing.server.wait_for_disconnect()) == 1
 
 

@@ -1,0 +1,109 @@
+"""Which session a conversation goes on with, and with which tools."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cellwright.agent.function_tool import tool
+from cellwright.agent.session import Session, sessions_folder
+from cellwright.conversation import Conversation, RunOptions
+from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.events import Event, Notice, RunEnd
+from cellwright.testing import MessagesServer, say, think, turn, use
+
+
+class Talk:
+    """A conversation with a server that answers from a script."""
+
+    def __init__(self, server: MessagesServer, cwd: Path, home: Path) -> None:
+        self.server = server
+        environ = {"HOME": str(home), "ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key}
+        self.conversation = Conversation(cwd=cwd, face="a test", environ=environ)
+        self.events: list[Event] = []
+
+    def say(self, prompt: Any, *, session: Session | None = None, **options: Any) -> RunEnd:
+        self.events.clear()
+        task = self.conversation.start(prompt, RunOptions(**options), emit=self.events.append, session=session)
+        self.conversation.jobs.work_until_done(task)
+        return task.result()
+
+    @property
+    def notices(self) -> list[str]:
+        return [event.message for event in self.events if isinstance(event, Notice)]
+
+    @property
+    def tools_sent(self) -> list[str]:
+        return [definition["name"] for definition in self.server.requests[-1].body.get("tools", [])]
+
+
+@pytest.fixture
+def talk(messages_server: Any, tmp_path: Path, own_place: Path) -> Iterator[Talk]:
+    script = [turn(think("Hm."), use("LS", path=".")), *[turn(think("Hm."), say("Yes."))] * 5]
+    made = Talk(messages_server(script), tmp_path, own_place)
+    yield made
+    made.conversation.close()
+    assert made.server.rejected == []
+
+
+@tool(read_only=True)
+def look(name: str) -> str:
+    """Look at something."""
+    return name
+
+
+def test_the_newest_session_is_kept_where_it_is_held_already(talk: Talk) -> None:
+    first = talk.say("one").session_id
+    began = time.perf_counter()
+    assert talk.conversation.resume_newest()
+    assert time.perf_counter() - began < 1, "it waited for its own lease"
+    assert talk.say("two").session_id == first
+    assert talk.notices == []
+
+
+def test_without_tools_for_one_prompt(talk: Talk) -> None:
+    first = talk.say("one")
+    usual = talk.tools_sent
+    without = talk.say("two", builtin_tools=False)
+    assert talk.tools_sent == []
+    assert without.session_id != first.session_id
+    after = talk.say("three")
+    assert talk.tools_sent == usual
+    assert "Other tools than before" in talk.notices[0]
+    assert len(talk.server.requests[-1].body["messages"]) == 7
+    assert talk.say("four").session_id == after.session_id
+
+
+def test_a_given_session_gets_the_tools_that_were_asked_for(talk: Talk) -> None:
+    given = Session.create(talk.conversation.cwd, None)
+    talk.say("one", session=given)
+    said = len(given.encoded)
+    end = talk.say("two", session=given, tools=(look,))
+    assert "look" in talk.tools_sent
+    assert end.session_id != given.id
+    assert len(given.encoded) == said
+    assert not sessions_folder(talk.conversation.cwd).exists()
+
+
+@pytest.mark.parametrize("prompt", ["", " \n", [], [{"type": "text", "text": ""}]])
+def test_an_empty_prompt_is_refused_before_it_is_in_the_session(talk: Talk, prompt: Any) -> None:
+    talk.say("one")
+    with pytest.raises(CellwrightError) as caught:
+        talk.say(prompt)
+    assert caught.value.code == ErrorCode.INVALID_PARAMETERS
+    assert talk.say("two").ok
+
+
+def test_an_empty_text_beside_others_is_left_out(talk: Talk) -> None:
+    assert talk.say([{"type": "text", "text": ""}, {"type": "text", "text": "one"}]).ok
+
+
+def test_a_rule_that_allows_nothing_is_told_once(talk: Talk) -> None:
+    talk.say("one", allow=("Bash(make *)", "Python(x)"))
+    assert [notice.partition(" is not used")[0] for notice in talk.notices] == ["The allow rule `Python(x)`"]
+    talk.say("two", allow=("Bash(make *)", "Python(x)"))
+    assert talk.notices == []
