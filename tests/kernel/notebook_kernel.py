@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import queue
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,10 @@ from jupyter_client.manager import KernelManager
 
 from cellwright.testing import MessagesServer
 
-SECONDS = 30.0
+SECONDS = 60.0
+"""Nothing takes so long, on a busy machine either."""
+
+POLL_SECONDS = 0.1
 SOURCES = Path(__file__).parents[2] / "src"
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 
@@ -125,12 +128,10 @@ class NotebookKernel:
                 message = self.next_message(max(left, 0.01))
             except queue.Empty:
                 raise TimeoutError("what was waited for did not come") from None
-            if cell is not None and message["parent_header"].get("msg_id") == cell.id:
-                cell.messages.append(message)
+            _keep(message, cell)
             if found(message):
                 return message
-            if cell is not None and cell.is_ended_by(message):
-                raise AssertionError(f"the cell ended before: {[error['evalue'] for error in cell.of_type('error')]}")
+            _must_go_on(message, cell)
 
     def finish(self, cell: Cell, seconds: float = SECONDS) -> Cell:
         """Wait for the end of `cell`."""
@@ -157,18 +158,32 @@ class NotebookKernel:
         assert shown["status"] == "ok", shown
         return str(shown["data"]["text/plain"])
 
-    def answer_input(self, *answers: str, seconds: float = SECONDS) -> list[str]:
-        """Answer the kernel's `input()` requests, one after another; gives their prompts."""
+    def answer_input(self, cell: Cell, *answers: str) -> list[str]:
+        """Answer the `input()` requests of `cell`, one after another; gives their prompts."""
         prompts = []
         for answer in answers:
-            prompts.append(self.client.get_stdin_msg(timeout=seconds)["content"]["prompt"])
+            prompts.append(self.input_prompt(cell))
             self.client.input(answer)
         return prompts
 
+    def input_prompt(self, cell: Cell) -> str:
+        """The prompt of the next `input()` request; what `cell` publishes meanwhile is kept in it."""
+        deadline = time.monotonic() + SECONDS
+        while time.monotonic() < deadline:
+            with contextlib.suppress(queue.Empty):
+                return str(self.client.get_stdin_msg(timeout=POLL_SECONDS)["content"]["prompt"])
+            with contextlib.suppress(queue.Empty):
+                while True:
+                    message = self.next_message(0)
+                    _keep(message, cell)
+                    _must_go_on(message, cell)
+        raise TimeoutError("the kernel did not ask")
+
     def interrupt(self) -> float:
-        """What Stop does; gives the time."""
+        """What Stop does; gives the time before it."""
+        pressed = time.monotonic()
         self.manager.interrupt_kernel()
-        return time.monotonic()
+        return pressed
 
     def control(self, kind: str) -> dict[str, Any]:
         """Send a request on the control channel and give its reply."""
@@ -184,6 +199,16 @@ class NotebookKernel:
         if not hasattr(self, "_info"):
             self._info = self.client.kernel_info(reply=True, timeout=SECONDS)["content"]
         return self._info
+
+
+def _keep(message: Message, cell: Cell | None) -> None:
+    if cell is not None and message["parent_header"].get("msg_id") == cell.id:
+        cell.messages.append(message)
+
+
+def _must_go_on(message: Message, cell: Cell | None) -> None:
+    if cell is not None and cell.is_ended_by(message):
+        raise AssertionError(f"the cell ended before: {[error['evalue'] for error in cell.of_type('error')]}")
 
 
 class Page:
@@ -278,7 +303,7 @@ def python_path(*folders: Path) -> str:
     return os.pathsep.join([*map(str, folders), *filter(None, [os.environ.get("PYTHONPATH")])])
 
 
-@contextmanager
+@contextlib.contextmanager
 def running_kernel(
     folder: Path, environ: dict[str, str], *, sources: Sequence[Path] = (SOURCES,)
 ) -> Iterator[NotebookKernel]:

@@ -41,7 +41,7 @@ def test_a_blocking_cell_asks_by_input_where_no_widget_answers(kernel: NotebookK
     silent = Page(kernel, says_ready=False)
     model.add(turn(use("Python", code="typed = 1")), say("Done."))
     cell = kernel.begin("if True:\n    %claude --new go\n", allow_stdin=True)
-    kernel.answer_input("y")
+    kernel.answer_input(cell, "y")
     kernel.finish(cell)
     silent.close()
     assert cell.status == "ok"
@@ -148,14 +148,17 @@ def test_code_that_swallows_interrupts_is_ended_by_a_restart(kernel: NotebookKer
     if not kernel.has_subshells:
         pytest.skip("without subshells nothing from the page arrives while code holds the main thread")
     stubborn = (
-        "import threading\nforever = threading.Event()\nprint('begun')\n"
-        "while True:\n    try:\n        forever.wait()\n    except KeyboardInterrupt:\n        pass\n"
+        "import threading\nforever = threading.Event()\n"
+        "while True:\n    try:\n        print('begun')\n        forever.wait()\n"
+        "    except KeyboardInterrupt:\n        pass\n"
     )
     model.add(turn(use("Python", code=stubborn)))
     cell = kernel.begin("%%claude --new\ngo")
     page.answer(page.wait_for_op("ask", cell)["question"], "allow")
     page.wait_for_op("output", cell)
     page.send({"type": "restart"})  # nothing is stuck yet: it is not offered
+    page.answer("of-no-cell", "allow")
+    kernel.wait_for(lambda _: "of-no-cell" in page.acks, cell)  # what was sent before has been looked at
     kernel.interrupt()
     stuck = page.wait_for_op("stuck", cell)
     assert stuck["id"] == page.wait_for_op("tool")["id"]

@@ -22,6 +22,7 @@ def stopped(kernel: NotebookKernel, cell: Cell) -> float:
     at = kernel.interrupt()
     kernel.finish(cell)
     seconds = time.monotonic() - at
+    print(f"stopped in {seconds:.2f} s")
     assert cell.status == "error"
     assert cell.reply["ename"] == "KeyboardInterrupt"
     (error,) = cell.of_type("error")
@@ -43,7 +44,7 @@ def test_while_the_answer_streams(kernel: NotebookKernel, page: Page, model: Mes
     model.add(turn(say("I will now"), hold(gate), say("never say this")))
     cell = kernel.begin("%%claude --new\ngo")
     kernel.wait_for(lambda _: page.transcripts and page.text() == "I will now", cell)
-    assert stopped(kernel, cell) < ALLOWED_SECONDS
+    assert stopped(kernel, cell) <= ALLOWED_SECONDS
     model.wait_for_disconnect()
     (output,) = cell.outputs
     assert output["text/markdown"].startswith("I will now\n\n**INTERRUPTED:**")
@@ -56,7 +57,7 @@ def test_while_a_question_waits(kernel: NotebookKernel, page: Page, model: Messa
     model.add(turn(use("Python", code="asked = 1")))
     cell = kernel.begin("%%claude --new\ngo")
     page.wait_for_op("ask", cell)
-    assert stopped(kernel, cell) < ALLOWED_SECONDS
+    assert stopped(kernel, cell) <= ALLOWED_SECONDS
     sent = goes_on(kernel, model)
     assert any(block.get("is_error") for block in sent[-2]["content"] + sent[-1]["content"])
     assert kernel.value("'asked' in dir()") == "False"
@@ -66,8 +67,8 @@ def test_while_input_waits(kernel: NotebookKernel, model: MessagesServer):
     silent = Page(kernel, says_ready=False)
     model.add(turn(use("Python", code="asked = 1")))
     cell = kernel.begin("%%claude --new\ngo", allow_stdin=True)
-    kernel.client.get_stdin_msg(timeout=30)
-    assert stopped(kernel, cell) < ALLOWED_SECONDS
+    kernel.input_prompt(cell)
+    assert stopped(kernel, cell) <= ALLOWED_SECONDS
     silent.close()
     goes_on(kernel, model)
 
@@ -78,7 +79,7 @@ def test_inside_bash(kernel: NotebookKernel, page: Page, model: MessagesServer):
     ask = page.wait_for_op("ask", cell)
     page.answer(ask["question"], "allow")
     page.wait_for_op("answered", cell)
-    assert stopped(kernel, cell) < ALLOWED_SECONDS
+    assert stopped(kernel, cell) <= ALLOWED_SECONDS
     goes_on(kernel, model)
 
 
@@ -98,7 +99,7 @@ def test_inside_python(kernel: NotebookKernel, page: Page, model: MessagesServer
     ask = page.wait_for_op("ask", cell)
     page.answer(ask["question"], "allow")
     page.wait_for_op("output", cell)
-    assert stopped(kernel, cell) < ALLOWED_SECONDS
+    assert stopped(kernel, cell) <= ALLOWED_SECONDS
     assert page.wait_for_op("tool_end")["status"] == "interrupted"
     assert kernel.value("kept") == "5"
     goes_on(kernel, model)
@@ -126,7 +127,9 @@ def test_the_widgets_stop_while_the_answer_streams(kernel: NotebookKernel, page:
     at = time.monotonic()
     page.send({"type": "stop"})
     kernel.finish(cell)
-    assert time.monotonic() - at < ALLOWED_SECONDS
+    seconds = time.monotonic() - at
+    print(f"stopped in {seconds:.2f} s")
+    assert seconds <= ALLOWED_SECONDS
     assert cell.reply["ename"] == "KeyboardInterrupt"
     gate.open()
     goes_on(kernel, model)

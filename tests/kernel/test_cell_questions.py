@@ -108,7 +108,7 @@ def test_input_asks_where_no_widget_answers(kernel: NotebookKernel, model: Messa
     silent = Page(kernel, says_ready=False)
     model.add(python("typed = 1"), say("Done."))
     cell = kernel.begin("%%claude --new\ngo", allow_stdin=True)
-    prompts = kernel.answer_input("perhaps", "y")
+    prompts = kernel.answer_input(cell, "perhaps", "y")
     kernel.finish(cell)
     silent.close()
     assert len(prompts) == 2
@@ -121,7 +121,7 @@ def test_input_takes_a_reason_with_a_no(kernel: NotebookKernel, model: MessagesS
     silent = Page(kernel, says_ready=False)
     model.add(python("typed_no = 1"), say("I see."))
     cell = kernel.begin("%%claude --new\ngo", allow_stdin=True)
-    kernel.answer_input("4 not on a Friday")
+    kernel.answer_input(cell, "4 not on a Friday")
     kernel.finish(cell)
     silent.close()
     assert "not on a Friday" in results(model)[0]["content"]
@@ -170,7 +170,7 @@ def test_a_program_that_reads_lines_is_not_asked(kernel: NotebookKernel, model: 
 def test_a_console_that_shows_text_alone_gets_the_answer(kernel: NotebookKernel, model: MessagesServer):
     model.add(python("console = 1"), say("**Done.**"))
     cell = kernel.begin("%%claude --new\ngo", allow_stdin=True, cell_id=None)
-    kernel.answer_input("y")
+    kernel.answer_input(cell, "y")
     kernel.finish(cell)
     assert "**Done.**" in cell.stdout
     assert "**Done.**" in cell.outputs[0]["text/markdown"]

@@ -50,7 +50,7 @@ def test_a_checkout_without_the_built_widget_works_with_text(model: MessagesServ
         assert "One." in first.stdout
         assert "make build" in first.stdout
         second = kernel.begin("%%claude\ngo", allow_stdin=True)
-        kernel.answer_input("y")
+        kernel.answer_input(second, "y")
         kernel.finish(second)
         assert "Two." in second.stdout
         assert "make build" not in second.stdout

@@ -51,9 +51,11 @@ class CellRun:
             for task in running:
                 task.cancel()
 
-        with Interrupts(self.conversation.thread.loop, cancel):
+        with Interrupts(self.conversation.thread.loop, cancel) as interrupts:
             task = self.start()
             running.append(task)
+            if interrupts.seen:  # before there was a task to cancel
+                task.cancel()
             try:
                 # after the start: the request is on its way while the front end gets its widget
                 self.output.open()

@@ -1,0 +1,40 @@
+"""A cell's run and the interrupts that come at its edges."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cellwright.agent.agent_thread import AgentTask
+from cellwright.conversation import Conversation
+from cellwright.kernel.cell_run import CellRun
+from cellwright.kernel.view_output import ViewOutput
+from cellwright.terminal.plain_view import Unseen
+
+
+@pytest.mark.parametrize("awaited", [True, False])
+def test_an_interrupt_while_the_run_starts_ends_it(tmp_path: Path, awaited: bool):
+    conversation = Conversation(cwd=tmp_path, face="a test", environ={})
+
+    def start() -> AgentTask[Any]:
+        signal.raise_signal(signal.SIGINT)
+        _after_turns_of(conversation.thread.loop)
+        return conversation.thread.submit(asyncio.sleep(3600))
+
+    run = CellRun(conversation, start, ViewOutput(Unseen()), None)
+    with pytest.raises(KeyboardInterrupt, match="goes on in the next cell"):
+        asyncio.run(run.awaited()) if awaited else run.blocking()
+    conversation.close()
+
+
+def _after_turns_of(loop: asyncio.AbstractEventLoop) -> None:
+    """Return when the agent's loop has looked at all that had come before."""
+    for _ in range(3):
+        looked = threading.Event()
+        loop.call_soon_threadsafe(looked.set)
+        looked.wait()
