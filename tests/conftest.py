@@ -6,6 +6,7 @@ import contextlib
 import importlib
 import importlib.metadata
 import os
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,8 @@ def _installed(name: str) -> str:
 
 def pytest_configure() -> None:
     """A leg that means an older version of a package must not pass on another one."""
+    # a shell starts what it runs in the background with interrupts ignored, and children would inherit that
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     for variable, name in EXPECTED.items():
         if not (expected := os.environ.get(variable)):
             continue
