@@ -28,7 +28,7 @@ from cellwright.events import (
     UserPrompt,
 )
 from cellwright.kernel.cell_output import STUCK
-from cellwright.kernel.comm import Answer, Ready, Restart, Stop, read_message
+from cellwright.kernel.comm import Answer, Kept, Ready, Restart, Stop, read_message
 from cellwright.kernel.transcript_ops import LIVE_OUTPUT_CHARS, RESULT_CHARS, TranscriptOps
 
 EXAMPLES = json.loads((Path(__file__).parents[2] / "docs/protocol/examples.json").read_text("utf-8"))
@@ -156,7 +156,7 @@ def test_a_quiet_cell_shows_the_answer_and_the_questions():
 
 def test_what_the_browser_says_is_read_as_the_protocol_has_it():
     read = [read_message(message) for message in EXAMPLES["browser_to_kernel"]]
-    assert [type(message) for message in read] == [Ready, Answer, Answer, Answer, Stop, Restart]
+    assert [type(message) for message in read] == [Ready, Answer, Answer, Answer, Stop, Restart, Kept]
     assert read[0] == Ready(0)
     assert read[1] == Answer("q_01", "allow", "session", "", None)
     assert isinstance(read[2], Answer)
