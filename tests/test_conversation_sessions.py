@@ -11,6 +11,7 @@ import pytest
 
 from cellwright.agent.function_tool import tool
 from cellwright.agent.session import Session, sessions_folder
+from cellwright.agent.transcript import read_messages
 from cellwright.conversation import Conversation, RunOptions
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Event, Notice, RunEnd
@@ -25,6 +26,7 @@ class Talk:
         environ = {"HOME": str(home), "ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key}
         self.conversation = Conversation(cwd=cwd, face="a test", environ=environ)
         self.events: list[Event] = []
+        self.refused = 0
 
     def say(self, prompt: Any, *, session: Session | None = None, **options: Any) -> RunEnd:
         self.events.clear()
@@ -47,7 +49,7 @@ def talk(messages_server: Any, tmp_path: Path, own_place: Path) -> Iterator[Talk
     made = Talk(messages_server(script), tmp_path, own_place)
     yield made
     made.conversation.close()
-    assert made.server.rejected == []
+    assert len(made.server.rejected) == made.refused
 
 
 @tool(read_only=True)
@@ -100,6 +102,25 @@ def test_an_empty_prompt_is_refused_before_it_is_in_the_session(talk: Talk, prom
 
 def test_an_empty_text_beside_others_is_left_out(talk: Talk) -> None:
     assert talk.say([{"type": "text", "text": ""}, {"type": "text", "text": "one"}]).ok
+
+
+def test_a_prompt_that_the_api_refuses_does_not_stay_in_its_way(talk: Talk) -> None:
+    talk.say("one")
+    kept = len(talk.conversation.session.encoded)
+    refused = talk.say([{"type": "text", "text": "look"}, {"type": "nonsense"}])
+    assert refused.error is not None
+    assert refused.error["code"] == ErrorCode.API_REQUEST_INVALID
+    assert "not kept" in talk.notices[-1]
+    assert len(talk.conversation.session.encoded) == len(talk.conversation.session.messages) == kept
+    assert talk.say("two").ok
+    session = talk.conversation.session
+    assert session.path is not None
+    on_disk = read_messages(session.path)
+    assert on_disk == session.messages
+    assert len(on_disk) == kept + 2
+    fork = session.fork()
+    assert (fork.messages, fork.cost_usd) == (session.messages, session.cost_usd)
+    talk.refused = 1
 
 
 def test_a_rule_that_allows_nothing_is_told_once(talk: Talk) -> None:

@@ -68,7 +68,7 @@ class TestLostAnswers:
 
 
 def test_every_prompt_that_was_not_answered_counts_for_the_budget(scene):
-    played = scene([fault("status", status=400)] * 3 + [say("done")], budget_usd=0.5)
+    played = scene([fault("status", status=401)] * 3 + [say("done")], budget_usd=0.5)
     for _ in range(3):
         assert not played.go_on("word " * 8_000).ok
     assert played.go_on("go").ok

@@ -117,6 +117,10 @@ def test_a_dry_run_shows_the_request_and_sends_nothing(kernel: NotebookKernel, m
     assert " tokens " in cell.stdout
     assert "Python" in cell.stdout
     assert len(model.all_requests) == before
+    kernel.run("%%claude --dry-run --no-tools --format json --out tried\nand in JSON?")
+    assert kernel.value("tried['tools'], tried['messages'][-1]['content'][-1]['text']") == "([], 'and in JSON?')"
+    cell = kernel.run("%%claude --dry-run --budget 0.00001\nand for nothing?")
+    assert cell.reply["evalue"].startswith("BUDGET_EXCEEDED: ")
     model.add(say("second"))
     kernel.run("%%claude\nreally")
     assert "what would you say" not in str(model.requests[-1].body)

@@ -106,6 +106,7 @@ class _Run:
         self.usage: dict[str, Any] = {}
         self.cost_usd: float | None = 0.0
         self.text = ""
+        self.prompt: bytes | None = None
         self.calls = ToolCalls(
             tools={tool.name: tool for tool in agent.tools},
             policy=agent.policy,
@@ -129,6 +130,7 @@ class _Run:
         except _Stop as stop:
             return self._end(stop.stop_reason, stop.error)
         except CellwrightError as error:
+            self._take_back_prompt(error)
             return self._end("error", error)
         except asyncio.CancelledError:
             self._end("interrupted", CellwrightError(ErrorCode.INTERRUPTED, "Interrupted.", recoverable=True))
@@ -150,6 +152,14 @@ class _Run:
             self.emit(Notice(notice, "warning"))
         self.session.notices.clear()
         self.session.append({"role": "user", "content": blocks})
+        self.prompt = self.session.encoded[-1]
+
+    def _take_back_prompt(self, error: CellwrightError) -> None:
+        """A prompt that the API will never accept must not stay: each later request would be refused for it."""
+        refused = error.code in (ErrorCode.API_REQUEST_INVALID, ErrorCode.CONTEXT_TOO_LONG)
+        if refused and self.prompt is not None and self.session.encoded[-1:] == [self.prompt]:
+            self.session.take_back()
+            self.emit(Notice("The prompt is not kept in the session, since the API does not take it.", "warning"))
 
     async def _turn(self) -> None:
         turn = await self._ask()

@@ -301,12 +301,19 @@ class Session:
         """Add a message, on disk before in memory; when it cannot be written, CellwrightError and neither has it."""
         if self._header is None:
             raise RuntimeError("begin the session before its first message: the header comes first")
-        facts: dict[str, Any] = {"usage": usage, "model": model, "cost_usd": cost_usd, "context_tokens": context_tokens}
+        facts = {"usage": usage, "model": model, "cost_usd": cost_usd, "context_tokens": context_tokens}
+        self._write(transcript.encode_json(message), facts)
+
+    def take_back(self) -> None:
+        """Take the last message out again: the API would refuse every later request for it as well."""
+        self._write(transcript.TAKEN_BACK, {})
+
+    def _write(self, message: bytes, facts: dict[str, Any]) -> None:
         if self._not_kept.usage:
             facts["not_kept"] = {"usage": self._not_kept.usage, "cost_usd": self._not_kept.cost_usd}
         known = {key: value for key, value in facts.items() if value is not None}
         meta = {"seq": self.next_seq, "at": _now(), "epoch": self._epoch, **known}
-        line = Line(meta, transcript.encode_json(message))
+        line = Line(meta, message)
         if self._file is not None:
             self._file.append(transcript.encode_line(line))
         elif self.path is not None:
@@ -317,8 +324,12 @@ class Session:
     def _remember(self, line: Line) -> None:
         meta = line.meta
         self._lines.append(line)
-        self.encoded.append(line.message)
         self.next_seq = max(self.next_seq, meta["seq"])
+        if line.message == transcript.TAKEN_BACK:
+            self.uncounted_bytes -= len(self.encoded.pop())
+            del self._decoded[len(self.encoded) :]
+            return
+        self.encoded.append(line.message)
         self.context_tokens = meta.get("context_tokens", self.context_tokens)
         self.uncounted_bytes = 0 if "context_tokens" in meta else self.uncounted_bytes + len(line.message)
 

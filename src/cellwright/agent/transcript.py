@@ -207,9 +207,19 @@ def _without_void(lines: list[Line], epoch: int) -> tuple[list[Line], int]:
     return valid, epoch
 
 
+TAKEN_BACK = b"null"
+"""Stands in a line in a message's place: the message before it is no part of the conversation."""
+
+
 def read_messages(path: Path) -> list[dict[str, Any]]:
     """The messages of the transcript at `path` as far as they can be read; for readers, who need no lease."""
-    return [json.loads(line.message) for line in read_transcript(path).lines]
+    messages: list[bytes] = []
+    for line in read_transcript(path).lines:
+        if line.message == TAKEN_BACK:
+            messages.pop()
+        else:
+            messages.append(line.message)
+    return [json.loads(message) for message in messages]
 
 
 def interrupted_results(encoded_message: bytes, *, because: str) -> dict[str, Any] | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib
+import json
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -193,7 +194,15 @@ class NotebookConversation:
             session=unsaved_copy(conversation.session),
         )
         run = CellRun(conversation, start, ViewOutput(Unseen()), self._kernel)
-        return _Prepared(run, lambda _: print(shown(dry_run.summary())))
+
+        def finish(end: RunEnd) -> None:
+            result_of(end, ())
+            summary = dry_run.summary()
+            print(shown(summary) if options.format == "text" else json.dumps(summary))
+            if options.out is not None:
+                self._shell.user_ns[options.out] = summary
+
+        return _Prepared(run, finish)
 
 
 def _both(events: list[Event], face: CellFace) -> Emit:
