@@ -1,4 +1,5 @@
 import { readFile } from "node:fs/promises";
+import { fileURLToPath } from "node:url";
 import { defineConfig } from "vitest/config";
 
 /** A style sheet is a string, as in the build. */
@@ -12,6 +13,8 @@ const cssAsText = {
 
 export default defineConfig({
   plugins: [cssAsText],
+  // JupyterLab gives it to a plugin; its package is not installed
+  resolve: { alias: { "@jupyterlab/notebook": fileURLToPath(new URL("test/jupyterlab_notebook.ts", import.meta.url)) } },
   define: { BUILD: JSON.stringify("test-build") },
   // the protocol's examples and the Python package's version are read from outside this folder
   server: { fs: { allow: [".."] } },

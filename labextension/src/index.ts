@@ -1,5 +1,6 @@
 /** The plugins of the JupyterLab extension. */
 
+import { savedOutputPlugin } from "./cells/saved_output_plugin";
 import { transcriptPlugin } from "./transcript_plugin";
 
-export default [transcriptPlugin];
+export default [transcriptPlugin, savedOutputPlugin];

@@ -15,11 +15,11 @@ const KINDS: Record<Op["op"], true> = {
   run: true, text: true, thinking: true, drop: true, tool_input: true, tool: true, output: true, display: true, tool_end: true,
   ask: true, answered: true, turn: true, retry: true, notice: true, stuck: true, end: true,
 };
-const MESSAGES: Record<BrowserMessage["type"], true> = { ready: true, answer: true, stop: true, restart: true };
+const MESSAGES: Record<BrowserMessage["type"], true> = { ready: true, answer: true, stop: true, restart: true, kept: true };
 
 it("has one of each kind", () => {
   expect(new Set(ops.map((op) => op.op))).toEqual(new Set(Object.keys(KINDS)));
-  expect(new Set(fromKernel.map((message) => message.type))).toEqual(new Set(["ops", "ack"]));
+  expect(new Set(fromKernel.map((message) => message.type))).toEqual(new Set(["ops", "ack", "saved"]));
   expect(new Set(fromBrowser.map((message) => message.type))).toEqual(new Set(Object.keys(MESSAGES)));
 });
 
@@ -71,4 +71,8 @@ it("is what the browser sends", async () => {
   find(root, ".stuck button").click();
   find(root, ".stuck button").click();
   expect(fromBrowser).toContainEqual(kernel.received.at(-1));
+  document.addEventListener("cellwright-saved", (event) => { event.preventDefault(); }, { once: true });
+  kernel.tell(fromKernel.find((message) => message.type === "saved"));
+  expect(fromBrowser).toContainEqual(kernel.received.at(-1));
+  expect(kernel.received.at(-1)?.type).toBe("kept");
 });

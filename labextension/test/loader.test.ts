@@ -32,7 +32,7 @@ afterEach(() => {
 
 describe("the renderer comes from the page when the extension has put it there", () => {
   it("loses nothing that came before it was loaded, and goes with its view", async () => {
-    for (const plugin of plugins) void plugin.activate(undefined);
+    for (const plugin of plugins) void plugin.activate(undefined, null);
     const kernel = new Kernel();
     const widget = makeWidget();
     const { props, lookups } = modelOf(kernel);
@@ -51,7 +51,7 @@ describe("the renderer comes from the page when the extension has put it there",
   });
 
   it("is asked for at once, though no view is there", async () => {
-    for (const plugin of plugins) void plugin.activate(undefined);
+    for (const plugin of plugins) void plugin.activate(undefined, null);
     const kernel = new Kernel();
     makeWidget().initialize(modelOf(kernel).props);
     await vi.waitFor(() => { expect(kernel.received).toEqual([{ type: "ready", have: 0, protocol: 1 }]); });
@@ -87,5 +87,8 @@ describe("without the extension the kernel's hidden widget is asked", () => {
 });
 
 it("the plugins have their ids and start by themselves", () => {
-  expect(plugins.map(({ id, autoStart }) => [id, autoStart])).toEqual([["cellwright:transcript", true]]);
+  expect(plugins.map(({ id, autoStart }) => [id, autoStart])).toEqual([
+    ["cellwright:transcript", true],
+    ["cellwright:saved-output", true],
+  ]);
 });

@@ -176,6 +176,24 @@ class NotebookPage:
         self.page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=60_000)
         return self
 
+    def in_second_tab(self) -> "NotebookPage":
+        """The same notebook in another page of the same browser."""
+        page = self.page.context.new_page()
+        page.set_default_timeout(20_000)
+        return NotebookPage(page, self.lab, self.path).reload()
+
+    def wait_kernel_idle(self) -> None:
+        """Wait until the server says that the notebook's kernel has nothing to do."""
+        deadline = time.monotonic() + 30
+        while True:
+            sessions = self.lab.api("GET", "api/sessions")
+            states = [found["kernel"]["execution_state"] for found in sessions if found["path"] == self.path]
+            if states == ["idle"]:
+                return
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"the kernel is {states}")
+            time.sleep(0.05)  # another process: it can only be asked
+
     def wait_idle(self) -> None:
         # the indicator in the toolbar says "idle" before there is a kernel; the status bar does not
         self.page.locator("#jp-bottom-panel, #jp-main-statusbar").get_by_text("| Idle").first.wait_for(timeout=60_000)

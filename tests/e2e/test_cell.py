@@ -9,6 +9,7 @@ from cellwright.testing import Gate, hold, say, think, turn, use
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(180)]
 
 LOAD = "%load_ext cellwright"
+WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 
 TIDES = """\
 def rolling_mean(values, window):
@@ -157,19 +158,71 @@ def test_jupyter_s_own_stop_button(notebook, model):
     assert "KeyboardInterrupt" in book.output(1).inner_text()
 
 
-def test_a_question_survives_a_reload_of_the_page(notebook, model):
+def saved_text(book, index):
+    """The Markdown of a cell as the notebook on disk has it, which has no widget anywhere."""
+    bundles = [output["data"] for output in book.save()["cells"][index]["outputs"] if "data" in output]
+    assert all(WIDGET_VIEW not in bundle for bundle in bundles)
+    return "".join("".join(bundle.get("text/markdown", "")) for bundle in bundles)
+
+
+def answer_of(book, index, text):
+    """The static answer in a cell, when it has come."""
+    answer = book.output(index).locator(".jp-RenderedMarkdown", has_text=text)
+    answer.wait_for()
+    return answer
+
+
+def test_a_question_survives_a_reload_of_the_page_and_the_answer_is_kept(notebook, model, lab):
     model.add(turn(say("I need a file.\n"), use("Bash", command="touch after-reload.txt")), say("There it is."))
     book = loaded(notebook, "%%claude\nMake a file")
-    book.save()
     book.run(1)
     book.output(1).locator(".ask[data-ready]").wait_for()
-    book.save()
+    assert WIDGET_VIEW in json.dumps(book.save())
     book.reload()
     card = book.output(1).locator(".ask[data-ready]")
     card.wait_for()
     card.get_by_role("button").filter(has_text="once").first.click()
-    book.output(1).locator("text=There it is.").wait_for()
+    answer_of(book, 1, "There it is.")
     assert (book.lab.root / book.path).parent.joinpath("after-reload.txt").exists()
+    assert "There it is." in saved_text(book, 1)
+    for session in lab.api("GET", "api/sessions"):
+        lab.api("DELETE", f"api/sessions/{session['id']}")
+    book.open()
+    answer_of(book, 1, "There it is.")
+    assert "model not found" not in book.output(1).inner_text()
+
+
+@pytest.mark.parametrize("is_saved", [True, False], ids=["saved", "never saved"])
+def test_a_run_that_ends_while_the_page_reloads_keeps_its_answer(notebook, model, is_saved):
+    gate = Gate()
+    model.add(turn(say("Before the reload, "), hold(gate), say("and after it.")))
+    book = loaded(notebook, "%%claude\nSay something in two halves")
+    book.save()
+    book.run(1)
+    book.output(1).locator("text=Before the reload").wait_for()
+    if is_saved:
+        book.save()
+    # a reload that is slow: nothing of JupyterLab comes before the run is over
+    book.page.route("**/static/lab/*.js*", lambda route: (gate.open(), book.wait_kernel_idle(), route.continue_()))
+    book.reload()
+    answer_of(book, 1, "and after it.")
+    assert "Before the reload, and after it." in saved_text(book, 1)
+
+
+def test_a_second_tab_shows_the_run_and_its_answers(notebook, model):
+    model.add(turn(say("I need a file.\n"), use("Bash", command="touch two-tabs.txt")), say("There it is."))
+    book = loaded(notebook, "%%claude\nMake a file")
+    book.run(1)
+    book.output(1).locator(".ask[data-ready]").wait_for()
+    book.save()
+    second = book.in_second_tab()
+    card = second.output(1).locator(".ask[data-ready]")
+    card.wait_for()
+    card.get_by_role("button").filter(has_text="once").first.click()
+    book.output(1).locator(".ask").wait_for(state="hidden")
+    answer_of(book, 1, "There it is.")
+    answer_of(second, 1, "There it is.")
+    assert "There it is." in saved_text(second, 1)
 
 
 def test_the_saved_notebook_reads_well_without_a_kernel(notebook, model, lab):
@@ -184,7 +237,7 @@ def test_the_saved_notebook_reads_well_without_a_kernel(notebook, model, lab):
     saved = book.save()
     outputs = saved["cells"][1]["outputs"]
     assert outputs
-    assert all("application/vnd.jupyter.widget-view+json" not in output.get("data", {}) for output in outputs)
+    assert all(WIDGET_VIEW not in output.get("data", {}) for output in outputs)
     text = "".join("".join(output["data"]["text/markdown"]) for output in outputs if "data" in output)
     assert "windows" in text
     assert "Edit" in text

@@ -112,7 +112,14 @@ export type Op =
 
 export type OpsMessage = { type: "ops"; first: number; now: number; ops: Op[] };
 export type AckMessage = { type: "ack"; question: string };
-export type KernelMessage = OpsMessage | AckMessage;
+export type SavedMessage = {
+  type: "saved";
+  model: string;
+  cell: string | null;
+  data: Record<string, string>;
+  images: Record<string, string>[];
+};
+export type KernelMessage = OpsMessage | AckMessage | SavedMessage;
 
 export type ReadyMessage = { type: "ready"; have: number; protocol: number };
 export type AnswerMessage = {
@@ -125,10 +132,13 @@ export type AnswerMessage = {
 };
 export type StopMessage = { type: "stop" };
 export type RestartMessage = { type: "restart" };
-export type BrowserMessage = ReadyMessage | AnswerMessage | StopMessage | RestartMessage;
+export type KeptMessage = { type: "kept" };
+export type BrowserMessage = ReadyMessage | AnswerMessage | StopMessage | RestartMessage | KeptMessage;
+
+const KERNEL_MESSAGES: readonly unknown[] = ["ops", "ack", "saved"] satisfies KernelMessage["type"][];
 
 /** A message of the kernel, or null for one that this version does not know. */
 export function kernelMessage(content: unknown): KernelMessage | null {
   if (typeof content !== "object" || content === null || !("type" in content)) return null;
-  return content.type === "ops" || content.type === "ack" ? (content as KernelMessage) : null;
+  return KERNEL_MESSAGES.includes(content.type) ? (content as KernelMessage) : null;
 }

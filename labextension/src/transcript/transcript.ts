@@ -6,6 +6,7 @@
 
 import type { BrowserMessage } from "./protocol";
 import { kernelMessage, PROTOCOL } from "./protocol";
+import { savedOutput } from "./saved_output";
 import { TranscriptStore } from "./store";
 import { view } from "./view";
 
@@ -29,6 +30,7 @@ const ASK_AGAIN_MS = 2000;
 /** Opens the transcript at the other end of `channel` and tells the kernel that somebody listens. */
 export function open(channel: Channel): Transcript {
   const store = new TranscriptStore();
+  const saved = savedOutput(store, (message) => { channel.send(message); });
   let askedFor = -1;
   let askedAt = 0;
   const ready = (): void => {
@@ -48,6 +50,9 @@ export function open(channel: Channel): Transcript {
       case "ack":
         store.acknowledge(message.question);
         return;
+      case "saved":
+        saved.receive(message);
+        return;
       default:
         message satisfies never;
     }
@@ -58,6 +63,8 @@ export function open(channel: Channel): Transcript {
       const unmount = view(host, store, (message) => { channel.send(message); });
       // a message lost with a connection would otherwise be missed only at the next one, and there may be none
       if (!store.end) ready();
+      // whoever makes the view has it in its place by then, and can take it away again
+      setTimeout(saved.offer);
       return unmount;
     },
     close: unsubscribe,

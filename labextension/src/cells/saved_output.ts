@@ -1,0 +1,44 @@
+/** What came of a run, put into the notebook in the place of the widget that showed it. */
+
+import type { DisplayData, NotebookModel, OutputAreaModel } from "@jupyterlab/notebook";
+
+import type { SavedMessage } from "../transcript/protocol";
+
+const WIDGET_VIEW = "application/vnd.jupyter.widget-view+json";
+
+/** Puts `saved` into the place of its widget, else into its cell; says whether a notebook has either. */
+export function keep(notebooks: readonly NotebookModel[], saved: SavedMessage): boolean {
+  const cells = notebooks.flatMap((notebook) => [...notebook.cells]);
+  const showing = outputsOf(cells).filter((outputs) => indexOfView(outputs, saved.model) >= 0);
+  for (const outputs of showing) {
+    outputs.set(indexOfView(outputs, saved.model), displayData(saved.data));
+    addImages(outputs, saved);
+  }
+  if (showing.length > 0) return true;
+  const [lacking, ...copies] = outputsOf(cells.filter((cell) => cell.id === saved.cell));
+  // a copy of the notebook has cells with the same ids, and one of them never ran
+  if (!lacking || copies.length > 0) return false;
+  lacking.add(displayData(saved.data));
+  addImages(lacking, saved);
+  return true;
+}
+
+function outputsOf(cells: { readonly outputs?: OutputAreaModel }[]): OutputAreaModel[] {
+  return cells.flatMap(({ outputs }) => outputs ?? []);
+}
+
+function indexOfView(outputs: OutputAreaModel, model: string): number {
+  for (let index = 0; index < outputs.length; index++) {
+    const view = outputs.get(index).data[WIDGET_VIEW];
+    if (typeof view === "object" && view !== null && "model_id" in view && view.model_id === model) return index;
+  }
+  return -1;
+}
+
+function addImages(outputs: OutputAreaModel, saved: SavedMessage): void {
+  for (const image of saved.images) outputs.add(displayData(image));
+}
+
+function displayData(data: Record<string, string>): DisplayData {
+  return { output_type: "display_data", data, metadata: {} };
+}
