@@ -145,20 +145,20 @@ class WidgetOutput(SavedOutput):
     def _saved_message(self, model: str) -> SavedMessage:
         return {"type": "saved", "model": model, "cell": self._cell_id, "data": self._kept(), "images": self._images}
 
-    def _take(self, content: object, page: str) -> None:
+    def _take(self, widget: TranscriptWidget, content: object, page: str) -> None:
         """A message from the browser, on the thread of the subshell that it was sent to."""
-        widget, message = self._widget, read_message(content)
-        match message:
-            case Ready(have) if widget is not None:
+        match read_message(content):
+            case Ready(have):
                 self._later_pages.ready(widget, page, have)
                 self._on_loop(self._questions.ready.set)
-            case Kept() if widget is not None:
+            case Kept():
                 self._later_pages.kept(widget, page)
             case Answer() | Stop() | Restart() if self._over:
                 pass  # it crossed the end; what runs now is another cell
             case Answer() as answer:
                 self._on_loop(lambda: self._questions.take(answer))
-                self._acknowledge(answer.question)
+                acknowledgement: AckMessage = {"type": "ack", "question": answer.question}
+                widget.send(acknowledgement)
             case Stop():
                 self._stop()
             case Restart() if self._restart_offered:
@@ -166,11 +166,6 @@ class WidgetOutput(SavedOutput):
                 os._exit(1)
             case _:
                 logger.warning("not a message of the transcript protocol: %.200r", content)
-
-    def _acknowledge(self, question: str) -> None:
-        message: AckMessage = {"type": "ack", "question": question}
-        if self._widget is not None:
-            self._widget.send(message)
 
     def _on_loop(self, call: Callable[[], object]) -> None:
         # the loop is closed when the extension was unloaded while a page still shows the widget

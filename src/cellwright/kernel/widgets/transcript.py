@@ -42,14 +42,15 @@ class TranscriptCode(ipywidgets.Widget):
 class TranscriptWidget(anywidget.AnyWidget):
     """One cell's transcript. What it shows comes by custom messages; its state is where to find the renderer.
 
-    `on_message` gets each message from the browser and the name of its page, on the thread that it arrives on.
+    `on_message` gets this widget, each message from the browser and the name of its page, on the thread that the
+    message arrives on: that may be before the widget is wholly made.
     """
 
     _esm = LOADER.read_text("utf-8") if is_built() else ""
     comm: Any
     code_model = traitlets.Unicode().tag(sync=True)
 
-    def __init__(self, on_message: Callable[[object, str], None]) -> None:
+    def __init__(self, on_message: Callable[[TranscriptWidget, object, str], None]) -> None:
         self._on_message = on_message
         self._in_pages = True
         super().__init__(code_model=_code_model())
@@ -66,7 +67,7 @@ class TranscriptWidget(anywidget.AnyWidget):
     def _handle_msg(self, msg: Mapping[str, Any]) -> None:
         data = msg["content"]["data"]
         if data["method"] == "custom":
-            self._on_message(data.get("content"), msg["header"].get("session", ""))
+            self._on_message(self, data.get("content"), msg["header"].get("session", ""))
         else:
             super()._handle_msg(msg)
 
