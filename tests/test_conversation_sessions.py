@@ -11,6 +11,7 @@ import pytest
 
 from cellwright.agent.function_tool import tool
 from cellwright.agent.session import Session, sessions_folder
+from cellwright.agent.tool import ToolResult
 from cellwright.agent.transcript import read_messages
 from cellwright.conversation import Conversation, RunOptions
 from cellwright.errors import CellwrightError, ErrorCode
@@ -121,6 +122,32 @@ def test_a_prompt_that_the_api_refuses_does_not_stay_in_its_way(talk: Talk) -> N
     fork = session.fork()
     assert (fork.messages, fork.cost_usd) == (session.messages, session.cost_usd)
     talk.refused = 1
+
+
+def test_a_result_that_the_api_refuses_does_not_stay_in_the_way(talk: Talk) -> None:
+    @tool(read_only=True, name="LS")
+    async def broken(path: str) -> ToolResult:
+        """List."""
+        return ToolResult([{"type": "nonsense"}])
+
+    refused = talk.say("one", tools=(broken,), builtin_tools=False)
+    assert refused.error is not None
+    assert refused.error["code"] == ErrorCode.API_REQUEST_INVALID
+    assert "not kept" in talk.notices[-1]
+    talk.refused = 1
+    assert talk.say("two", tools=(broken,), builtin_tools=False).ok
+    [result] = talk.server.requests[-1].body["messages"][-2]["content"]
+    assert (result["is_error"], "did not take" in result["content"]) == (True, True)
+
+
+def test_data_with_a_type_is_no_content_of_the_api(talk: Talk) -> None:
+    @tool(read_only=True, name="LS")
+    def shapes(path: str) -> list[dict[str, Any]]:
+        """Shapes."""
+        return [{"type": "circle", "radius": 1}]
+
+    assert talk.say("one", tools=(shapes,), builtin_tools=False).ok
+    assert '"circle"' in str(talk.server.requests[-1].body["messages"][-1])
 
 
 def test_a_rule_that_allows_nothing_is_told_once(talk: Talk) -> None:

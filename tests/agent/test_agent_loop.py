@@ -171,6 +171,18 @@ def test_an_unforeseen_exception_is_told_to_claude(play):
     assert played.results()[0]["content"] == "break_down raised ZeroDivisionError: by zero"
 
 
+@pytest.mark.parametrize("leaving", [SystemExit(3), KeyboardInterrupt(), asyncio.CancelledError()])
+def test_a_tool_cannot_end_the_loop_it_runs_on(play, leaving):
+    @tool
+    async def leave(name: str) -> str:
+        """Leave."""
+        raise leaving
+
+    played = play([turn(use("leave", name="x"), use("look", name="y")), say("I see.")], tools=[leave, look])
+    assert statuses(played) == ["error", "success"]
+    assert played.end.text == "I see."
+
+
 def test_a_call_that_takes_too_long_is_stopped(play):
     @tool(limits=ToolLimits(seconds=0.05))
     async def wait() -> str:
@@ -311,6 +323,15 @@ class TestPermission:
 
         policy = PermissionPolicy(deny=("Bash(rm *)",), roots=(tmp_path,), cwd=tmp_path)
         played = play([turn(use("Bash", command="make x")), say("ok")], tools=[bash], policy=policy, can_use_tool=edit)
+        assert statuses(played) == ["denied"]
+
+    def test_a_callback_that_leaves_allows_nothing(self, play, tmp_path):
+        async def leave(use):
+            raise SystemExit
+
+        played = play(
+            [turn(use("change", name="x")), say("ok")], tools=[change], policy=self.asks(tmp_path), can_use_tool=leave
+        )
         assert statuses(played) == ["denied"]
 
     def test_a_callback_that_raises_allows_nothing(self, play, tmp_path):

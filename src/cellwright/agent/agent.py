@@ -130,7 +130,8 @@ class _Run:
         except _Stop as stop:
             return self._end(stop.stop_reason, stop.error)
         except CellwrightError as error:
-            self._take_back_prompt(error)
+            with contextlib.suppress(CellwrightError):  # what ended the run is what the user must know
+                self._take_back(error)
             return self._end("error", error)
         except asyncio.CancelledError:
             self._end("interrupted", CellwrightError(ErrorCode.INTERRUPTED, "Interrupted.", recoverable=True))
@@ -147,19 +148,22 @@ class _Run:
         shown = "\n".join(str(block["text"]) for block in blocks if block["type"] == "text")
         self.emit(UserPrompt(shown, agent.model, agent.policy.mode, self.session.id))
         # a full disk may have kept results from being written when their calls had run
-        self.session.answer_open_calls()
+        self.session.repair()
         for notice in self.session.notices:
             self.emit(Notice(notice, "warning"))
         self.session.notices.clear()
         self.session.append({"role": "user", "content": blocks})
         self.prompt = self.session.encoded[-1]
 
-    def _take_back_prompt(self, error: CellwrightError) -> None:
-        """A prompt that the API will never accept must not stay: each later request would be refused for it."""
+    def _take_back(self, error: CellwrightError) -> None:
+        """A message that the API will never accept must not stay: each later request would be refused for it."""
         refused = error.code in (ErrorCode.API_REQUEST_INVALID, ErrorCode.CONTEXT_TOO_LONG)
-        if refused and self.prompt is not None and self.session.encoded[-1:] == [self.prompt]:
-            self.session.take_back()
-            self.emit(Notice("The prompt is not kept in the session, since the API does not take it.", "warning"))
+        if not refused or self.requests == 0 or self.session.messages[-1]["role"] != "user":
+            return
+        what = "prompt is" if self.session.encoded[-1] == self.prompt else "calls' results are"
+        self.session.take_back()
+        self.session.answer_open_calls("the API did not take the result; it may have had effects")
+        self.emit(Notice(f"The {what} not kept in the session, so that it can go on.", "warning"))
 
     async def _turn(self) -> None:
         turn = await self._ask()

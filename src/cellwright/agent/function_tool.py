@@ -174,10 +174,18 @@ def _parse(model: Any, tool_input: Mapping[str, Any]) -> dict[str, Any]:
     return {field: getattr(parsed, field) for field in type(parsed).model_fields}
 
 
+_BLOCKS = ("text", "image", "document")
+
+
+def _is_block(item: Any) -> bool:
+    # data can have a "type" too
+    return isinstance(item, dict) and item.get("type") in _BLOCKS
+
+
 def _content(value: Any) -> ToolResult | Content:
     if isinstance(value, ToolResult | str):
         return value
-    if isinstance(value, list) and value and all(isinstance(item, dict) and "type" in item for item in value):
+    if isinstance(value, list) and value and all(_is_block(item) for item in value):
         return value
     if value is None:
         return "(no result)"

@@ -25,7 +25,7 @@ EVENTS_NOT_WRITTEN = 1_000_000
 WAIT_SECONDS = 2.0
 """How long a second writer waits for the first to let go, before it forks."""
 
-_PROCESS_ENDED = "the session was cut off before this call ended; how far it got is not known"
+_CUT_OFF = "the session was cut off before this call ended; how far it got is not known"
 
 
 def sessions_folder(cwd: Path) -> Path:
@@ -143,7 +143,7 @@ class Session:
         session._file = file
         if file.has_rest:
             session.notices.append("The last line of the session had not been written completely; it was dropped.")
-        session.answer_open_calls()
+        session.repair()
         return session
 
     @classmethod
@@ -204,13 +204,20 @@ class Session:
         self._header = replace(self._header, id=self.id, created=_now(), epoch=1, forked_from=forked_from)
         self._lines = [Line({**line.meta, "epoch": 1}, line.message) for line in self._lines]
         self._create_file()
-        self.answer_open_calls()
+        self.repair()
 
-    def answer_open_calls(self) -> None:
-        """Answer the calls of the last message, if it has any, as interrupted: the API refuses a call without a result."""
-        if self.encoded and (results := transcript.interrupted_results(self.encoded[-1], because=_PROCESS_ENDED)):
-            self.append(results)
-            self.notices.append(f"{len(results['content'])} tool call(s) had not ended; Claude is told so.")
+    def repair(self) -> None:
+        """Answer calls that were open when nobody could answer them any more; `notices` tells of it."""
+        if count := self.answer_open_calls(_CUT_OFF):
+            self.notices.append(f"{count} tool call(s) had not ended; Claude is told so.")
+
+    def answer_open_calls(self, because: str) -> int:
+        """Answer the calls of the last message as interrupted; gives their number. The API refuses a call without result."""
+        results = transcript.interrupted_results(self.encoded[-1], because=because) if self.encoded else None
+        if results is None:
+            return 0
+        self.append(results)
+        return len(results["content"])
 
     @property
     def model(self) -> str:

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+LEAVING = (Exception, SystemExit, KeyboardInterrupt)
+"""What others' code may raise. The last two would end the agent's loop, and whoever waits for it would hang."""
+
 INTERRUPTED = "The user interrupted before this call was done. It may have had effects already."
 NOT_RUN = "Not run: {reason}"
 
@@ -192,7 +195,7 @@ class ToolCalls:
         except asyncio.CancelledError:
             self.emit(Answered(use.question_id, use.id, "deny", "policy", reason="interrupted"))
             raise
-        except Exception as error:
+        except LEAVING as error:
             logger.warning("can_use_tool raised", exc_info=True)
             return Deny(f"can_use_tool raised {type(error).__name__}: {error}")
 
@@ -214,7 +217,11 @@ class ToolCalls:
         except ToolError as error:
             status: ToolStatus = "timeout" if error.code == ErrorCode.EXECUTION_TIMEOUT else "error"
             return _failure(error.message, status, error.code, error.details)
-        except Exception as error:
+        except asyncio.CancelledError:
+            if _being_cancelled():
+                raise
+            return _failure(f"{tool.name} was cancelled from within.", "error", ErrorCode.EXECUTION_ERROR)
+        except LEAVING as error:
             if limit.expired():
                 return _timed_out(tool.name, min(limits))
             logger.warning("tool %s raised", tool.name, exc_info=True)
@@ -242,6 +249,12 @@ class ToolCalls:
                 loop.call_soon_threadsafe(emit, event)
 
         return progress
+
+
+def _being_cancelled() -> bool:
+    """Whether it is the run that is cancelled, and not only something that a tool waited for."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def _title(tool: Tool | None, tool_use: Mapping[str, Any]) -> str:
