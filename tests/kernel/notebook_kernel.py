@@ -212,14 +212,20 @@ def _must_go_on(message: Message, cell: Cell | None) -> None:
 
 
 class Page:
-    """A page of JupyterLab: it opens the transcripts that are displayed, and sends on a subshell of its own."""
+    """A page of JupyterLab: it opens the transcripts that are displayed, and sends on a subshell of its own.
 
-    def __init__(self, kernel: NotebookKernel, *, says_ready: bool = True) -> None:
+    `client` is the session in what it sends; without one it is the page that runs the cells.
+    """
+
+    def __init__(self, kernel: NotebookKernel, *, says_ready: bool = True, client: str = "") -> None:
         self.kernel = kernel
+        self.client = client or kernel.client.session.session
         self.says_ready = says_ready
         self.transcripts: dict[str, list[dict[str, Any]]] = {}
         self.opened_by: dict[str, str] = {}
         self.acks: list[str] = []
+        self.saved: list[dict[str, Any]] = []
+        self.closed: list[str] = []
         self.code: list[bytes] = []
         self.opened: list[dict[str, Any]] = []
         self.subshell = kernel.control("create_subshell_request")["subshell_id"] if kernel.has_subshells else None
@@ -240,9 +246,15 @@ class Page:
     def text(self) -> str:
         return "".join(op["text"] for op in self.ops if op["op"] == "text")
 
+    def open(self, comm_id: str) -> None:
+        """Show a transcript that was there before this page."""
+        self.transcripts[comm_id] = []
+        self.send({"type": "ready", "have": 0, "protocol": 1}, comm_id)
+
     def send(self, content: dict[str, Any], comm_id: str = "") -> None:
         data = {"method": "custom", "content": content}
         message = self.kernel.client.session.msg("comm_msg", {"comm_id": comm_id or self.newest, "data": data})
+        message["header"]["session"] = self.client
         if self.subshell is not None:
             message["header"]["subshell_id"] = self.subshell
         self.kernel.client.shell_channel.send(message)
@@ -278,6 +290,8 @@ class Page:
             self._open(content, message.get("buffers", []))
         elif message["msg_type"] == "comm_msg" and content["comm_id"] in self.transcripts:
             self._take(content["comm_id"], content["data"].get("content", {}))
+        elif message["msg_type"] == "comm_close" and content["comm_id"] in self.transcripts:
+            self.closed.append(content["comm_id"])
 
     def _open(self, content: dict[str, Any], buffers: list[Any]) -> None:
         state = content["data"]["state"]
@@ -292,6 +306,8 @@ class Page:
     def _take(self, comm_id: str, content: dict[str, Any]) -> None:
         if content.get("type") == "ack":
             self.acks.append(content["question"])
+        elif content.get("type") == "saved":
+            self.saved.append(content)
         elif content.get("type") == "ops":
             ops = self.transcripts[comm_id]
             assert content["first"] <= len(ops), "operations were lost"
