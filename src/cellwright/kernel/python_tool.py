@@ -119,9 +119,19 @@ async def _run(
                 cancelled = True
                 if not code.interrupt():
                     job.cancel()
-    if cancelled or code.interrupted:
+    if cancelled:
         raise asyncio.CancelledError
+    if code.interrupted:
+        await _cancel_the_run()
     return job.result()
+
+
+async def _cancel_the_run() -> None:
+    """The user interrupted the code, and with it the run: its task is cancelled as by anybody else, here and now."""
+    task = asyncio.current_task()
+    assert task is not None
+    task.cancel()
+    await asyncio.sleep(0)
 
 
 @contextlib.contextmanager
