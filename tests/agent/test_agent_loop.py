@@ -1,6 +1,8 @@
 """The loop: what is asked, what is run, what goes back, and how each stop_reason ends."""
 
 import asyncio
+import dataclasses
+import json
 import signal
 
 import pytest
@@ -237,6 +239,29 @@ def test_a_failure_that_is_a_result_is_marked(play):
     played = play([turn(use("run")), say("ok")], tools=[run])
     assert played.results()[0]["is_error"]
     assert played.of(ToolEnd)[0].display == {"exit_code": 1}
+
+
+def test_half_a_character_ends_no_view(play):
+    @tool
+    async def halves(name: str, ctx: ToolContext) -> ToolResult:
+        """Give back what no encoder takes."""
+        ctx.progress("\ud800", message="\ud800", output={"text/plain": "\ud800"})
+        return ToolResult([{"type": "text", "text": "a\ud800b"}], {"diff": "\ud83c\udf89 \ud800"})
+
+    @tool
+    async def raises(name: str) -> str:
+        """Fail with what no encoder takes."""
+        raise ToolError("\ud800", details={"path": "\ud800"})
+
+    calls = turn(use("halves", name="x"), use("raises", name="y"))
+    played = play([calls, say("ok")], "\ud800 go", tools=[halves, raises])
+    for event in played.events:
+        repr(dataclasses.asdict(event)).encode()
+        json.dumps(dataclasses.asdict(event), ensure_ascii=False).encode()
+    first, second = played.of(ToolEnd)
+    assert first.content == [{"type": "text", "text": "a\ufffdb"}]
+    assert first.display == {"diff": "🎉 \ufffd"}
+    assert second.content == "\ufffd"
 
 
 def test_progress_reaches_the_views_also_from_another_thread(play):

@@ -19,6 +19,7 @@ from cellwright.agent.open_answer import OpenAnswer
 from cellwright.agent.provider import MessageStart, Provider, Request
 from cellwright.agent.tool import Tool
 from cellwright.agent.tool_calls import ToolCalls
+from cellwright.agent.whole_text import whole_text
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Emit, Event, EventLog, Notice, Retrying, RunEnd, TurnEnd, UserPrompt
 
@@ -146,7 +147,7 @@ class _Run:
         )
         blocks = [{"type": "text", "text": prompt}] if isinstance(prompt, str) else [dict(block) for block in prompt]
         shown = "\n".join(str(block["text"]) for block in blocks if block["type"] == "text")
-        self.emit(UserPrompt(shown, agent.model, agent.policy.mode, self.session.id))
+        self.emit(UserPrompt(whole_text(shown), agent.model, agent.policy.mode, self.session.id))
         # a full disk may have kept results from being written when their calls had run
         self.session.repair()
         for notice in self.session.notices:

@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 from cellwright.agent.cost import context_tokens, cost_usd
 from cellwright.agent.input_schema import INVALID_JSON
 from cellwright.agent.provider import MessageStart
+from cellwright.agent.whole_text import whole_text
 from cellwright.events import TextDelta, ThinkingDelta, ToolInputDelta, TurnEnd
 
 Delta = TextDelta | ThinkingDelta | ToolInputDelta
@@ -49,7 +50,7 @@ class MessageBuilder:
                 more = delta["text"]
                 block.text.append(more)
                 # a character outside the BMP can be escaped as two halves, and those come in two deltas
-                return TextDelta(more if b"\\u" not in data else _without_halves(more), index)
+                return TextDelta(more if b"\\u" not in data else whole_text(more), index)
             return block.add(delta, index)
         if kind == "content_block_start":
             block = self._blocks[event["index"]] = _Block(event["content_block"])
@@ -108,12 +109,12 @@ class _Block:
         kind = delta["type"]
         if kind == "thinking_delta":
             self.thinking.append(delta["thinking"])
-            return ThinkingDelta(_without_halves(delta["thinking"]), index)
+            return ThinkingDelta(whole_text(delta["thinking"]), index)
         if kind == "input_json_delta":
             partial = delta["partial_json"]
             self.input.append(partial)
             if partial and self.json["type"] == "tool_use":
-                return ToolInputDelta(self.json["id"], self.json["name"], _without_halves(partial), index)
+                return ToolInputDelta(self.json["id"], self.json["name"], whole_text(partial), index)
         elif kind == "citations_delta":
             self.json["citations"] = [*(self.json.get("citations") or []), delta["citation"]]
         else:
@@ -137,7 +138,7 @@ def _parsed_input(raw: str) -> dict[str, Any]:
     try:
         value = json.loads(raw, parse_constant=_not_json, parse_float=_finite)
         if "\\u" in raw:  # half a character can be written as an escape
-            value = json.loads(_without_halves(json.dumps(value, ensure_ascii=False)))
+            value = json.loads(whole_text(json.dumps(value, ensure_ascii=False)))
     except (ValueError, RecursionError):
         return {INVALID_JSON: raw}
     return value if isinstance(value, dict) else {INVALID_JSON: raw}
@@ -157,15 +158,4 @@ def _is_blank(block: Mapping[str, Any]) -> bool:
 
 
 def _joined(parts: list[str]) -> str:
-    return _without_halves("".join(parts))
-
-
-def _without_halves(text: str) -> str:
-    """`text` with surrogate pairs joined and lone surrogates replaced: those cannot be encoded as UTF-8."""
-    if text.isascii():
-        return text
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text
+    return whole_text("".join(parts))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from cellwright.agent.approval import Allow, CanUseTool, Decision, Deny, Policy, ToolUse
 from cellwright.agent.input_schema import check_input
 from cellwright.agent.tool import Content, Tool, ToolContext, ToolError, ToolResult
+from cellwright.agent.whole_text import whole_strings, whole_text
 from cellwright.errors import ErrorCode
 from cellwright.events import Answered, Asked, Call, Emit, Preview, ToolEnd, ToolProgress, ToolStart, ToolStatus
 
@@ -238,7 +239,7 @@ class ToolCalls:
             fraction: float | None = None,
             output: Mapping[str, Any] | None = None,
         ) -> None:
-            event = ToolProgress(tool_use_id, text, message, fraction, output)
+            event = ToolProgress(tool_use_id, whole_text(text), whole_text(message), fraction, whole_strings(output))
             try:
                 on_loop = asyncio.get_running_loop() is loop
             except RuntimeError:
@@ -299,7 +300,10 @@ def _answered(question_id: str, tool_use_id: str, answer: Allow | Deny) -> Answe
 
 
 def _failure(message: str, status: ToolStatus, code: ErrorCode, details: Mapping[str, Any] | None = None) -> Outcome:
-    return Outcome(message, status, {"code": str(code), "message": message, "details": dict(details or {})})
+    message = whole_text(message)
+    return Outcome(
+        message, status, {"code": str(code), "message": message, "details": whole_strings(dict(details or {}))}
+    )
 
 
 def _timed_out(name: str, seconds: float) -> Outcome:
@@ -317,12 +321,13 @@ def _denied(name: str, reason: str) -> Outcome:
 
 def _success(tool: Tool, value: ToolResult | Content) -> Outcome:
     result = value if isinstance(value, ToolResult) else ToolResult(value)
-    content = _bounded(result.content, tool.limits.result_chars)
+    content = whole_strings(_bounded(result.content, tool.limits.result_chars))
+    display = whole_strings(result.display)
     if not result.is_error:
-        return Outcome(content, "success", None, result.display)
+        return Outcome(content, "success", None, display)
     text = content if isinstance(content, str) else _text_of(content)
     error = {"code": str(ErrorCode.EXECUTION_ERROR), "message": text[-2000:], "details": {}}
-    return Outcome(content, "error", error, result.display)
+    return Outcome(content, "error", error, display)
 
 
 def _bounded(content: Content, limit: int) -> Content:
