@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,14 +10,15 @@ from typing import Any
 
 import pytest
 
+import cellwright
 from cellwright.agent.function_tool import tool
 from cellwright.agent.session import Session, sessions_folder
 from cellwright.agent.tool import ToolResult
 from cellwright.agent.transcript import read_messages
 from cellwright.conversation import Conversation, RunOptions
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.events import Event, Notice, RunEnd
-from cellwright.testing import MessagesServer, say, think, turn, use
+from cellwright.events import Event, Notice, RunEnd, TextDelta
+from cellwright.testing import Gate, MessagesServer, hold, say, think, turn, use
 
 
 class Talk:
@@ -148,6 +150,27 @@ def test_data_with_a_type_is_no_content_of_the_api(talk: Talk) -> None:
 
     assert talk.say("one", tools=(shapes,), builtin_tools=False).ok
     assert '"circle"' in str(talk.server.requests[-1].body["messages"][-1])
+
+
+def test_after_a_stream_that_was_left_the_next_one_begins(
+    messages_server: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = Gate()
+    server = messages_server([turn(say("I begin"), hold(gate)), say("Here again.")])
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)
+    monkeypatch.setenv("ANTHROPIC_API_KEY", server.api_key)
+
+    async def twice() -> Event:
+        async for event in cellwright.stream("one", session=None):
+            if isinstance(event, TextDelta):
+                break
+        async for event in cellwright.stream("two", session=None):
+            last = event
+        return last
+
+    end = asyncio.run(twice())
+    assert isinstance(end, RunEnd)
+    assert end.text == "Here again."
 
 
 def test_a_rule_that_allows_nothing_is_told_once(talk: Talk) -> None:

@@ -32,6 +32,9 @@ from cellwright.permissions.rules import grant_problem, parse_rule
 
 DEFAULT_MODEL = "claude-opus-5-5"
 
+ROUNDS_UNTIL_CLOSED = 3
+"""One makes the task that closes an iterator, one begins it; one to spare."""
+
 CREDENTIAL_NAMES = ("ANTHROPIC_", "CLAUDE_", "AWS_", "GOOGLE_", "CLOUD_ML_", "VERTEX_", "AZURE_", "CELLWRIGHT_")
 """How the names of environment variables start that say where the model is and who asks."""
 
@@ -294,6 +297,13 @@ class Conversation:
         if self._session is not None:
             self._session.close()
             self._session = None
+
+    async def until_left_run_ended(self) -> None:
+        """Wait for the end of a run whose iteration was left: Python closes the iterator in the loop's next rounds."""
+        for _ in range(ROUNDS_UNTIL_CLOSED):
+            await asyncio.sleep(0)
+        if self._running is not None and self._running.stopping:
+            await asyncio.wait([asyncio.wrap_future(self._running.future)])
 
     def _refuse_while_running(self) -> None:
         if self.is_running:

@@ -155,6 +155,7 @@ async def stream(prompt: Prompt, **options: Unpack[AskOptions]) -> AsyncIterator
     def start(emit: Emit) -> AgentTask[RunEnd]:
         return _start(conversation, prompt, options, emit, options.get("can_use_tool"))
 
+    await conversation.until_left_run_ended()
     async with contextlib.aclosing(stream_events(conversation, start)) as events:
         async for event in events:
             yield event

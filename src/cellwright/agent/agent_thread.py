@@ -81,12 +81,16 @@ async def _cancel_all() -> None:
 
 
 class AgentTask(Generic[T]):
-    """A task on the agent's loop as other threads see it: `done`, `result`, `cancel`, all thread-safe."""
+    """A task on the agent's loop as other threads see it: `done`, `result`, `cancel`, all thread-safe.
+
+    `stopping`: it was asked to stop.
+    """
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T], context: contextvars.Context
     ) -> None:
         self.future: concurrent.futures.Future[T] = concurrent.futures.Future()
+        self.stopping = False
         self._loop = loop
         self._task: asyncio.Task[T] | None = None
         loop.call_soon_threadsafe(self._start, work, context)
@@ -107,6 +111,7 @@ class AgentTask(Generic[T]):
 
     def cancel(self) -> None:
         """Ask the task to stop; it still runs its clean-up, so `done` comes a little later."""
+        self.stopping = True
         self._loop.call_soon_threadsafe(self._cancel)
 
     def _cancel(self) -> None:
