@@ -555,6 +555,20 @@ def test_a_disk_that_fills_up_under_a_call_leaves_a_session_that_goes_on(scene):
     assert [result["is_error"] for result in played.results()] == [True]
 
 
+def test_a_view_that_fails_does_not_stop_the_run(scene):
+    played = scene([turn(use("look", name="x")), say("done")], tools=[look])
+    seen = []
+
+    def broken(event):
+        seen.append(event)
+        raise RuntimeError("a bug of a view")
+
+    end = asyncio.run(played.agent.run("go", played.session, broken))
+    assert end.ok
+    assert isinstance(seen[-1], RunEnd)
+    assert len(played.results()) == 1
+
+
 def test_stream_gives_the_events_and_leaving_it_stops_the_run(scene):
     gate = Gate()
     played = scene([turn(say("a"), hold(gate), say("b"))])

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -25,6 +26,8 @@ from cellwright.events import Emit, Event, EventLog, Notice, Retrying, RunEnd, T
 
 if TYPE_CHECKING:
     from cellwright.agent.session import Session
+
+logger = logging.getLogger(__name__)
 
 Prompt = str | Sequence[Mapping[str, Any]]
 
@@ -119,7 +122,11 @@ class _Run:
         )
 
     def emit(self, event: Event) -> None:
-        self.log.emit(event)
+        try:
+            self.log.emit(event)
+        except Exception:
+            # a view that fails must not leave a call unanswered, or the run without its end
+            logger.exception("a view failed at %s", type(event).__name__)
         # persisted with each transcript line, so that a resumed session never gives a number twice
         self.session.next_seq = self.log.next_seq
 
