@@ -67,6 +67,17 @@ describe("what came of a run is put", () => {
     expect(cells[1].all).toEqual([printed, ...STATIC]);
   });
 
+  it("while it goes on as its widget, where that is not shown", () => {
+    const running = { ...SAVED, data: view("the-model").data as SavedMessage["data"], images: [] };
+    const cells = [new CellOutputs(), new CellOutputs()] as const;
+    expect(keep([notebook(...cells)], running)).toBe(true);
+    const shown = cells[1].get(0);
+    expect(keep([notebook(...cells)], running)).toBe(true);
+    expect(cells[1].get(0)).toBe(shown);
+    expect(keep([notebook(...cells)], SAVED)).toBe(true);
+    expect(cells[1].all).toEqual(STATIC);
+  });
+
   it("nowhere where the cell is not known, or there is a copy of it", () => {
     const cells = [new CellOutputs(view("another")), new CellOutputs()] as const;
     expect(keep([], SAVED)).toBe(false);

@@ -3,7 +3,9 @@
 declare module "@jupyterlab/notebook" {
   import type { IPlugin } from "@lumino/application";
 
-  export type DisplayData = { output_type: "display_data"; data: Record<string, string>; metadata: Record<string, never> };
+  type JsonObject = { [key: string]: null | boolean | number | string | JsonObject | JsonObject[string][] };
+
+  export type DisplayData = { output_type: "display_data"; data: JsonObject; metadata: Record<string, never> };
   export type OutputAreaModel = {
     readonly length: number;
     get(index: number): { readonly data: Readonly<Record<string, unknown>> };

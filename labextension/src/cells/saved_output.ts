@@ -10,7 +10,8 @@ const WIDGET_VIEW = "application/vnd.jupyter.widget-view+json";
 export function keep(notebooks: readonly NotebookModel[], saved: SavedMessage): boolean {
   const cells = notebooks.flatMap((notebook) => [...notebook.cells]);
   const showing = outputsOf(cells).filter((outputs) => indexOfView(outputs, saved.model) >= 0);
-  for (const outputs of showing) {
+  // while the run goes on it is the widget itself that belongs there
+  for (const outputs of WIDGET_VIEW in saved.data ? [] : showing) {
     outputs.set(indexOfView(outputs, saved.model), displayData(saved.data));
     addImages(outputs, saved);
   }
@@ -39,6 +40,6 @@ function addImages(outputs: OutputAreaModel, saved: SavedMessage): void {
   for (const image of saved.images) outputs.add(displayData(image));
 }
 
-function displayData(data: Record<string, string>): DisplayData {
+function displayData(data: DisplayData["data"]): DisplayData {
   return { output_type: "display_data", data, metadata: {} };
 }

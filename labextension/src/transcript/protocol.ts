@@ -116,8 +116,8 @@ export type SavedMessage = {
   type: "saved";
   model: string;
   cell: string | null;
-  data: Record<string, string>;
-  images: Record<string, string>[];
+  data: JsonObject;
+  images: JsonObject[];
 };
 export type KernelMessage = OpsMessage | AckMessage | SavedMessage;
 

@@ -13,7 +13,7 @@ import logging
 import os
 import threading
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from cellwright.events import Event, ToolProgress
@@ -121,6 +121,7 @@ class WidgetOutput(SavedOutput):
         self._widget = TranscriptWidget(self._take)
         data = {"text/markdown": WORKING, "text/plain": "Claude is working…", WIDGET_VIEW: self._widget.view_data}
         self._publish(data, update=False)
+        self._later_pages.begin(self._saved_message(self._widget, data))
         self._log.attach(self._widget.send)
 
     def emit(self, event: Event) -> None:
@@ -139,11 +140,13 @@ class WidgetOutput(SavedOutput):
         if self._cell_id is None and not self._questions.ready.is_set():
             print(self._saved.plain())
         if self._widget is not None:
-            self._later_pages.end(self._widget, self._saved_message(self._widget.model_id))
+            self._later_pages.end(self._widget, self._saved_message(self._widget, self._kept(), self._images))
             self._widget.keep_for_later_pages()
 
-    def _saved_message(self, model: str) -> SavedMessage:
-        return {"type": "saved", "model": model, "cell": self._cell_id, "data": self._kept(), "images": self._images}
+    def _saved_message(
+        self, widget: TranscriptWidget, data: dict[str, Any], images: Sequence[dict[str, Any]] = ()
+    ) -> SavedMessage:
+        return {"type": "saved", "model": widget.model_id, "cell": self._cell_id, "data": data, "images": [*images]}
 
     def _take(self, widget: TranscriptWidget, content: object, page: str) -> None:
         """A message from the browser, on the thread of the subshell that it was sent to."""

@@ -28,12 +28,12 @@ class AckMessage(TypedDict):
 
 
 class SavedMessage(TypedDict):
-    """The run is over: what the notebook keeps of it, for pages that an update of the output does not reach."""
+    """What the notebook should hold of a run, for pages that its output and the update of that do not reach."""
 
     type: Literal["saved"]
     model: str
     cell: str | None
-    data: dict[str, str]
+    data: dict[str, Any]
     images: list[dict[str, Any]]
 
 

@@ -25,22 +25,29 @@ class LaterPages:
         self._lock = threading.Lock()
         self._there: set[str] = set()
         self._saved: SavedMessage | None = None
+        self._over = False
+
+    def begin(self, saved: SavedMessage) -> None:
+        """The run has shown itself: a page that has read nothing of it from disk can show it, too."""
+        with self._lock:
+            self._saved = saved
 
     def ready(self, widget: TranscriptWidget, page: str, have: int) -> None:
         """`page` shows the transcript and holds `have` operations of it."""
         with self._lock:
             if page != self._first:
                 self._there.add(page)
-            elif self._saved is not None:
+            elif self._over:
                 return  # its output was updated
             self._log.replay(have)
-            if self._saved is not None:
+            if self._saved is not None and page != self._first:
                 widget.send(self._saved)
 
     def end(self, widget: TranscriptWidget, saved: SavedMessage) -> None:
         """The run is over and the first page has its output: take the widget away where nobody needs it."""
         with self._lock:
             self._saved = saved
+            self._over = True
             if self._there:
                 widget.send(saved)
             else:
@@ -49,7 +56,7 @@ class LaterPages:
     def kept(self, widget: TranscriptWidget, page: str) -> None:
         """`page` has put what it was sent into the widget's place."""
         with self._lock:
-            if self._saved is None or page not in self._there:
+            if not self._over or page not in self._there:
                 return
             self._there.remove(page)
             if not self._there:
