@@ -58,7 +58,8 @@ def test_a_later_page_gets_what_the_notebook_keeps(
     cell = kernel.begin("%%claude --new --mode bypassPermissions\ngo", cell_id="the-cell")
     kernel.wait_for(lambda _: page.transcripts and page.text() == "Here ", cell)
     later.open(page.newest)
-    kernel.wait_for(lambda _: later.text() == "Here ", cell)
+    # by its own request: it hears what the first page asked for, too
+    kernel.wait_for(lambda _: later.saved and later.text() == "Here ", cell)
     gate.open()
     kernel.finish(cell)
     assert later.ops == page.ops
