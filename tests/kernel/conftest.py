@@ -15,6 +15,16 @@ from notebook_kernel import NotebookKernel, Page, model_of, running_kernel
 from cellwright.testing import MessagesServer
 
 
+@pytest.fixture(scope="session", autouse=True)
+def jupyter_place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What Jupyter keeps for its user; kernels of whole modules start before a test has its own home."""
+    place = tmp_path_factory.mktemp("jupyter")
+    with pytest.MonkeyPatch.context() as environ:
+        for name in ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR"):
+            environ.setenv(name, str(place / name.lower()))
+        yield
+
+
 @pytest.fixture(scope="module")
 def model() -> Iterator[MessagesServer]:
     """What the module's kernel talks to; a test adds the turns that it needs."""
