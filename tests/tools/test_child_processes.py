@@ -32,7 +32,8 @@ async def bash(command, **options):
     return await tool.call({"command": command, **options}, ToolContext("x", lambda **_: None))
 
 def tell(text):
-    print(text, flush=True)
+    # print may be in the middle of itself when a signal's handler tells something
+    os.write(1, f'{text}\n'.encode())
 """
 
 
