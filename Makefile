@@ -11,7 +11,7 @@ NPM = npm --prefix labextension
 LAB_SOURCES = $(shell find labextension/src labextension/*.json labextension/*.mjs labextension/*.js -type f 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lab test test-py test-ts test-kernels test-lab44 test-slow test-live check fix build bench clean
+.PHONY: help pictures demo lab test test-py test-ts test-kernels test-lab44 test-slow test-live check fix build bench clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -52,6 +52,9 @@ test-kernels: $(VENV)/.test build $(KERNELS:%=$(OTHER)/ipykernel-%)  ## the kern
 test-lab44: $(VENV)/.test build $(OTHER)/jupyterlab-4.4  ## the browser tests on JupyterLab 4.4
 	PYTHONPATH=$(CURDIR)/$(OTHER)/jupyterlab-4.4 JUPYTERLAB_DIR=$(CURDIR)/$(OTHER)/jupyterlab-4.4/share/jupyter/lab \
 	  CELLWRIGHT_EXPECT_LAB=4.4 $(PYTEST) tests/e2e -m browser -q
+
+pictures: $(VENV)/.test build  ## the pictures in docs/images, as the browser tests see the screen
+	CELLWRIGHT_TAKE_PICTURES=1 $(PYTEST) -m browser -q
 
 test-slow: $(VENV)/.test build  ## soak and other slow tests
 	$(PYTEST) -m slow

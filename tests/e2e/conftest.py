@@ -23,6 +23,7 @@ CHROMIUM = next(
 )
 REQUIRED = os.environ.get("CELLWRIGHT_REQUIRE_BROWSER") == "1"
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
+TAKE_PICTURES = os.environ.get("CELLWRIGHT_TAKE_PICTURES") == "1"
 
 CHROMIUM_ARGUMENTS = [
     "--no-sandbox",
@@ -228,8 +229,10 @@ class NotebookPage:
         return json.loads((self.lab.root / self.path).read_text("utf-8"))
 
     def screenshot(self, name: str, target: Any = None) -> None:
-        IMAGES.mkdir(parents=True, exist_ok=True)
-        (target or self.page).screenshot(path=IMAGES / f"{name}.png")
+        """Take a picture; it is kept in docs/images where `make pictures` asks for it."""
+        picture = (target or self.page).screenshot()
+        if TAKE_PICTURES:
+            (IMAGES / f"{name}.png").write_bytes(picture)
 
 
 @pytest.fixture
