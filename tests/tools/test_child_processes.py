@@ -33,7 +33,7 @@ async def bash(command, **options):
 
 def tell(text):
     # print may be in the middle of itself when a signal's handler tells something
-    os.write(1, f'{text}\n'.encode())
+    os.write(1, (str(text) + chr(10)).encode())
 """
 
 
