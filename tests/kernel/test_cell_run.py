@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import signal
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +31,40 @@ def test_an_interrupt_while_the_run_starts_ends_it(tmp_path: Path, awaited: bool
     run = CellRun(conversation, start, ViewOutput(Unseen()), None)
     with pytest.raises(KeyboardInterrupt, match="goes on in the next cell"):
         asyncio.run(run.awaited()) if awaited else run.blocking()
+    conversation.close()
+
+
+def test_stop_pressed_again_and_again_is_one_interrupt(tmp_path: Path):
+    """Not in a kernel: ipykernel drops a cell's reply when an interrupt meets its own code after the cell."""
+    conversation = Conversation(cwd=tmp_path, face="a test", environ={})
+    begun, cut_off = threading.Event(), []
+
+    async def work() -> Any:
+        cleaned = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        try:
+            begun.set()
+            await asyncio.sleep(3600)
+        finally:
+            done = functools.partial(loop.call_soon_threadsafe, cleaned.set)
+            threading.Thread(target=press, args=(20, done)).start()
+            try:
+                await cleaned.wait()
+            except asyncio.CancelledError:
+                cut_off.append(True)
+
+    def press(times: int, then: Callable[[], object] = lambda: None) -> None:
+        begun.wait()
+        for _ in range(times):
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        _after_turns_of(conversation.thread.loop)
+        then()
+
+    run = CellRun(conversation, lambda: conversation.thread.submit(work()), ViewOutput(Unseen()), None)
+    threading.Thread(target=press, args=(1,)).start()
+    with pytest.raises(KeyboardInterrupt, match="goes on in the next cell"):
+        run.blocking()
+    assert cut_off == []
     conversation.close()
 
 
