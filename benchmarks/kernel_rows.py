@@ -82,7 +82,7 @@ def cell(subject: str) -> Mapping[str, float]:
         "g active memory": after - before,
         "j wire": wire_bytes(live) / (len(WORD) * deltas),
         "j saved": (wire_bytes(long_messages) - wire_bytes(live)) / (len(WORD) * deltas),
-        "j messages": len(comms) / (comms[-1] - comms[0]) if len(comms) > 1 else 0.0,
+        "j messages": (len(comms) - 1) / (comms[-1] - comms[0]) if len(comms) > 1 else 0.0,
     }
 
 
