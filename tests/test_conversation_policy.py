@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from cellwright.conversation import Conversation, RunOptions
+from cellwright.conversation import Conversation
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.permissions.modes import host_facts
+from cellwright.run_options import RunOptions
 from cellwright.tools.command_output import output_folder
 
 

@@ -15,9 +15,10 @@ from cellwright.agent.function_tool import tool
 from cellwright.agent.session import Session, sessions_folder
 from cellwright.agent.tool import ToolResult
 from cellwright.agent.transcript import read_messages
-from cellwright.conversation import Conversation, RunOptions
+from cellwright.conversation import Conversation
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Event, Notice, RunEnd, TextDelta
+from cellwright.run_options import RunOptions
 from cellwright.testing import Gate, MessagesServer, hold, say, think, turn, use
 
 

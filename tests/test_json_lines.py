@@ -12,7 +12,9 @@ from cellwright.events import (
     Answered,
     Asked,
     Call,
+    Decided,
     Event,
+    ModeChanged,
     Notice,
     Preview,
     Retrying,
@@ -20,6 +22,7 @@ from cellwright.events import (
     Suggestion,
     TextDelta,
     ThinkingDelta,
+    TodosChanged,
     ToolEnd,
     ToolInputDelta,
     ToolProgress,
@@ -142,7 +145,7 @@ TABLE: list[tuple[Event, list[tuple[str, Line]]]] = [
     ),
     (
         Asked(
-            "q1", READ, Preview("Read a", "detail", warning="far"), "why", (Suggestion("Read(a)", "session", "all"),)
+            "q1", READ, Preview("Read a", "detail", warning="far"), "why", (Suggestion(("Read(a)",), "session", "all"),)
         ),
         [
             (
@@ -156,11 +159,35 @@ TABLE: list[tuple[Event, list[tuple[str, Line]]]] = [
                     "detail": "detail",
                     "warning": "far",
                     "reason": "why",
-                    "suggestions": [{"rule": "Read(a)", "scope": "session", "label": "all"}],
+                    "suggestions": [{"rules": ["Read(a)"], "scope": "session", "label": "all"}],
                 },
             )
         ],
     ),
+    (Decided("toolu_1", "Read", "ask", "far away"), []),
+    (
+        Decided("toolu_1", "Read", "allow", "The rule `Read` allows it.", "Read"),
+        [
+            (
+                "permission_decision",
+                {
+                    "question_id": None,
+                    "tool_call_id": "toolu_1",
+                    "behavior": "allow",
+                    "by": "policy",
+                    "scope": "once",
+                    "reason": "The rule `Read` allows it.",
+                    "rules": ["Read"],
+                    "edited": False,
+                },
+            )
+        ],
+    ),
+    (
+        TodosChanged(({"content": "Look", "status": "pending", "activeForm": "Looking"},)),
+        [("todo", {"todos": [{"content": "Look", "status": "pending", "activeForm": "Looking"}]})],
+    ),
+    (ModeChanged("plan"), [("mode", {"mode": "plan"})]),
     (
         Answered("q1", "toolu_1", "deny", "terminal", reason="no"),
         [
@@ -173,7 +200,7 @@ TABLE: list[tuple[Event, list[tuple[str, Line]]]] = [
                     "by": "terminal",
                     "scope": "once",
                     "reason": "no",
-                    "rule": "",
+                    "rules": [],
                     "edited": False,
                 },
             )

@@ -28,8 +28,8 @@ _HOME = {
     "Deny": "cellwright.agent.approval",
     "ErrorCode": "cellwright.errors",
     "PermissionPolicy": "cellwright.permissions.policy",
-    "Result": "cellwright.conversation",
-    "RunError": "cellwright.conversation",
+    "Result": "cellwright.run_options",
+    "RunError": "cellwright.run_options",
     "Session": "cellwright.agent.session",
     "Tool": "cellwright.agent.tool",
     "ToolContext": "cellwright.agent.tool",
@@ -75,10 +75,10 @@ if TYPE_CHECKING:
     from cellwright.agent.function_tool import tool
     from cellwright.agent.session import Session
     from cellwright.agent.tool import Tool, ToolContext, ToolError, ToolLimits, ToolResult
-    from cellwright.conversation import Result, RunError
     from cellwright.errors import CellwrightError, ErrorCode
     from cellwright.library import ask, stream
     from cellwright.permissions.policy import PermissionPolicy
+    from cellwright.run_options import Result, RunError
 
 
 def __getattr__(name: str) -> Any:

@@ -12,7 +12,6 @@ import json
 import os
 import threading
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +22,14 @@ from cellwright.agent.prompt import environment_text, system_blocks
 from cellwright.agent.provider import Provider
 from cellwright.agent.session import Session, find_sessions, sessions_folder
 from cellwright.agent.tool import Tool
-from cellwright.config.settings import Settings, load_settings
+from cellwright.config.settings import load_settings
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Emit, Event, RunEnd
 from cellwright.permissions.modes import check_bypass_allowed, host_facts
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.permissions.rules import grant_problem, parse_rule
+from cellwright.run_options import RunOptions
+from cellwright.toolbox import ToolMaker, builtin_tools
 
 DEFAULT_MODEL = "claude-opus-5-5"
 
@@ -37,49 +38,6 @@ ROUNDS_UNTIL_CLOSED = 3
 
 CREDENTIAL_NAMES = ("ANTHROPIC_", "CLAUDE_", "AWS_", "GOOGLE_", "CLOUD_ML_", "VERTEX_", "AZURE_", "CELLWRIGHT_")
 """How the names of environment variables start that say where the model is and who asks."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunOptions:
-    """What one run may differ in. None leaves the default; `allow` and `deny` are permission rules besides the settings'."""
-
-    model: str | None = None
-    mode: str | None = None
-    max_turns: int | None = None
-    budget_usd: float | None = None
-    effort: str | None = None
-    max_tokens: int | None = None
-    max_parallel_tools: int | None = None
-    tool_timeout: float | None = None
-    allow: tuple[str, ...] = ()
-    deny: tuple[str, ...] = ()
-    tools: tuple[Tool, ...] = ()
-    builtin_tools: bool = True
-
-
-@dataclass(frozen=True, kw_only=True)
-class Result:
-    """What a run came to. `events` is everything that happened, in order; in a notebook a result shows its text."""
-
-    text: str
-    session_id: str
-    usage: Mapping[str, Any]
-    cost_usd: float | None
-    stop_reason: str
-    events: tuple[Event, ...] = field(repr=False)
-    value: Any = None
-
-    def _repr_markdown_(self) -> str:
-        return self.text
-
-
-class RunError(CellwrightError):
-    """A run did not end by itself: refused, out of turns or budget, or the API failed. `result` is what there is."""
-
-    result: Result | None = None
-
-
-ToolMaker = Callable[[Path, Settings], Sequence[Tool]]
 
 
 class Conversation:
@@ -236,6 +194,8 @@ class Conversation:
             if as_played is not None:
                 agent = as_played(agent)
             session = self._session_for(agent, options, session)
+            if options.mode is not None:
+                session.mode = None  # what the user says now goes before what the session came to
             self._tell_useless_rules(options, session)
             self._running = self.thread.submit(agent.run(self._with_environment(prompt, session), session, emit))
             return self._running
@@ -328,46 +288,6 @@ def _checked(prompt: Prompt) -> Prompt:
 
 def _names(tools: Sequence[Mapping[str, Any]]) -> set[str]:
     return {str(tool["name"]) for tool in tools}
-
-
-def builtin_tools(cwd: Path, settings: Settings) -> tuple[Tool, ...]:
-    """The tools that need no kernel, sharing one memory of what was read."""
-    from cellwright.tools.bash import bash_tool
-    from cellwright.tools.file_state import FileState
-    from cellwright.tools.files import file_tools
-    from cellwright.tools.notebook_files import notebook_file_tools
-    from cellwright.tools.search import search_tools
-
-    state = FileState()
-    roots = (cwd, *settings.additional_directories)
-    return (
-        *file_tools(state, cwd),
-        *search_tools(cwd),
-        *notebook_file_tools(state, cwd),
-        bash_tool(cwd, roots),
-    )
-
-
-def result_of(end: RunEnd, events: Sequence[Event]) -> Result:
-    """The result of a run that ended. Raises `RunError` when it did not end by itself."""
-    result = Result(
-        text=end.text,
-        session_id=end.session_id,
-        usage=end.usage,
-        cost_usd=end.cost_usd,
-        stop_reason=end.stop_reason,
-        events=tuple(events),
-    )
-    if end.error is not None:
-        error = RunError(
-            ErrorCode(end.error["code"]),
-            end.error["message"],
-            details=end.error["details"],
-            recoverable=end.error["recoverable"],
-        )
-        error.result = result
-        raise error
-    return result
 
 
 async def stream_events(

@@ -14,7 +14,8 @@ from typing import Any, Literal
 
 Json = Mapping[str, Any]
 ToolStatus = Literal["success", "error", "timeout", "denied", "interrupted"]
-AnsweredBy = Literal["widget", "sidebar", "input", "policy", "callback", "terminal"]
+AnsweredBy = Literal["widget", "sidebar", "input", "policy", "callback", "terminal", "hook"]
+QuestionKind = Literal["permission", "question", "plan"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,24 +133,60 @@ class ToolEnd(Logged):
 
 
 @dataclass(frozen=True, slots=True)
-class Suggestion:
-    """A rule that would have allowed the call, and where it can be kept ("session" or "always")."""
+class Decided(Logged):
+    """What was decided about a call before anybody was asked, and why. `by` says who spoke last: the policy or a hook."""
 
-    rule: str
+    tool_use_id: str
+    name: str
+    behavior: Literal["allow", "ask", "deny"]
+    reason: str
+    rule: str = ""
+    by: Literal["policy", "hook"] = "policy"
+
+
+@dataclass(frozen=True, slots=True)
+class TodosChanged(Logged):
+    """Claude's list of what is to be done is now `todos`: `{"content", "status", "activeForm"}` each, in order.
+
+    `status` is "pending", "in_progress" or "completed".
+    """
+
+    todos: tuple[Json, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ModeChanged(Logged):
+    """The permission mode of the session is now `mode`; it holds for the calls that follow."""
+
+    mode: str
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    """Rules that together would have allowed the call, and where they can be kept ("session" or "always").
+
+    Exactly these are kept when the suggestion is taken, and `label` says all that they cover.
+    """
+
+    rules: tuple[str, ...]
     scope: Literal["session", "always"]
     label: str
 
 
 @dataclass(frozen=True, slots=True)
 class Asked(Logged):
-    """The user is asked whether a call may run. It is answered exactly once, by an `Answered` with the same id."""
+    """The user is asked about a call. It is answered exactly once, by an `Answered` with the same id.
+
+    `kind` is what is asked: "permission" (may it run?), "question" (the call is Claude's own question, its answers come
+    back in the input) or "plan" (the call ends plan mode, if the user approves of its plan).
+    """
 
     question_id: str
     tool_use: Json
     preview: Preview
     reason: str
     suggestions: tuple[Suggestion, ...] = ()
-    kind: Literal["permission"] = "permission"
+    kind: QuestionKind = "permission"
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +199,7 @@ class Answered(Logged):
     by: AnsweredBy
     scope: Literal["once", "session", "always"] = "once"
     reason: str = ""
-    rule: str = ""
+    rules: tuple[str, ...] = ()
     edited: bool = False
     updated_input: Json | None = None
 
@@ -242,8 +279,11 @@ Event = (
     | ToolStart
     | ToolProgress
     | ToolEnd
+    | Decided
     | Asked
     | Answered
+    | TodosChanged
+    | ModeChanged
     | TurnEnd
     | RunEnd
     | Retrying

@@ -14,12 +14,15 @@ from typing import Any, assert_never
 from cellwright.events import (
     Answered,
     Asked,
+    Decided,
     Event,
+    ModeChanged,
     Notice,
     Retrying,
     RunEnd,
     TextDelta,
     ThinkingDelta,
+    TodosChanged,
     ToolEnd,
     ToolInputDelta,
     ToolProgress,
@@ -60,6 +63,13 @@ class JsonLines:
                 yield "tool_progress", _tool_progress(event)
             case ToolEnd():
                 yield "tool_completion", _tool_end(event)
+            case Decided():
+                if event.behavior != "ask":  # what is asked comes with its question
+                    yield "permission_decision", _decided(event)
+            case TodosChanged():
+                yield "todo", {"todos": [dict(todo) for todo in event.todos]}
+            case ModeChanged():
+                yield "mode", {"mode": event.mode}
             case Asked():
                 yield "permission_request", _asked(event)
             case Answered():
@@ -147,9 +157,22 @@ def _asked(event: Asked) -> Line:
         "warning": event.preview.warning,
         "reason": event.reason,
         "suggestions": [
-            {"rule": suggestion.rule, "scope": suggestion.scope, "label": suggestion.label}
+            {"rules": list(suggestion.rules), "scope": suggestion.scope, "label": suggestion.label}
             for suggestion in event.suggestions
         ],
+    }
+
+
+def _decided(event: Decided) -> Line:
+    return {
+        "question_id": None,
+        "tool_call_id": event.tool_use_id,
+        "behavior": event.behavior,
+        "by": event.by,
+        "scope": "once",
+        "reason": event.reason,
+        "rules": [event.rule] if event.rule else [],
+        "edited": False,
     }
 
 
@@ -161,7 +184,7 @@ def _answered(event: Answered) -> Line:
         "by": event.by,
         "scope": event.scope,
         "reason": event.reason,
-        "rule": event.rule,
+        "rules": list(event.rules),
         "edited": event.edited,
     }
     return data if event.updated_input is None else {**data, "updated_parameters": dict(event.updated_input)}

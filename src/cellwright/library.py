@@ -23,8 +23,9 @@ from cellwright.agent.agent_thread import AgentTask
 from cellwright.agent.approval import CanUseTool
 from cellwright.agent.session import Session
 from cellwright.agent.tool import Tool
-from cellwright.conversation import Conversation, Result, RunOptions, result_of, stream_events
+from cellwright.conversation import Conversation, stream_events
 from cellwright.events import Emit, Event, RunEnd
+from cellwright.run_options import Result, RunOptions, result_of
 
 
 class _Shared(Enum):

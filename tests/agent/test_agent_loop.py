@@ -311,7 +311,7 @@ class TestPermission:
 
         async def for_the_session(use):
             asked.append(use.name)
-            return Allow(scope="session", rule="change")
+            return Allow(scope="session", rules=("change",))
 
         script = [
             turn(use("change", name="a"), use("change", name="b")),

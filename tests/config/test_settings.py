@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from cellwright.config.settings import load_settings, save_allow_rule
+from cellwright.config.settings import load_settings, save_allow_rules
 from cellwright.config.settings_edit import with_allow_rule
 from cellwright.errors import CellwrightError, ErrorCode
 
@@ -156,7 +156,7 @@ def test_local_settings_that_came_with_the_project_count_like_the_projects(place
     assert (settings.allow, settings.additional_directories) == ((), ())
     assert texts(settings.deny) == ["Python"]
     with pytest.raises(CellwrightError, match=r"settings\.local\.json") as caught:
-        save_allow_rule(place.project, "Bash(x)", place.environ)
+        save_allow_rules(place.project, ["Bash(x)"], place.environ)
     assert caught.value.code == ErrorCode.CONFIG_INVALID
 
 
@@ -315,10 +315,10 @@ def test_a_rule_is_added_and_the_layout_stays(before, after):
 def test_an_always_allow_is_read_again(place):
     place.git("init")
     rule = 'Bash(git commit -m "a (x)")'
-    file = save_allow_rule(place.project, rule, place.environ)
+    file = save_allow_rules(place.project, [rule], place.environ)
     assert file == place.project / ".claude" / "settings.local.json"
-    save_allow_rule(place.project, rule, place.environ)
-    save_allow_rule(place.project, "Bash(make)", place.environ)
+    save_allow_rules(place.project, [rule], place.environ)
+    save_allow_rules(place.project, ["Bash(make)"], place.environ)
     assert texts(place.load().allow) == [rule, "Bash(make)"]
     assert sorted(path.name for path in file.parent.iterdir()) == [file.name]
 
@@ -327,7 +327,7 @@ def test_what_else_stands_in_the_file_is_kept(place):
     text = '{\n    "model": "opus",\n    "permissions": {"deny": ["Python"]},\n    "hooks": {}\n}\n'
     file = place.write("local", text)
     file.chmod(0o640)
-    save_allow_rule(place.project, "Bash(make)", place.environ)
+    save_allow_rules(place.project, ["Bash(make)"], place.environ)
     assert json.loads(file.read_text("utf-8")) == {
         "model": "opus",
         "permissions": {"deny": ["Python"], "allow": ["Bash(make)"]},
@@ -343,7 +343,7 @@ def test_what_else_stands_in_the_file_is_kept(place):
 def test_a_file_that_is_not_valid_is_left_as_it_is(place, content):
     file = place.write("local", content)
     with pytest.raises(CellwrightError) as caught:
-        save_allow_rule(place.project, "Bash(make)", place.environ)
+        save_allow_rules(place.project, ["Bash(make)"], place.environ)
     assert caught.value.code == ErrorCode.CONFIG_PARSE_ERROR
     assert "Bash(make)" in caught.value.message
     assert file.read_text("utf-8") == content
@@ -352,7 +352,7 @@ def test_a_file_that_is_not_valid_is_left_as_it_is(place, content):
 @pytest.mark.parametrize("rule", ["Bash(", "", "*", "Bash(* x)", "Write(/x)"])
 def test_a_rule_that_allows_nothing_is_not_saved(place, rule):
     with pytest.raises(CellwrightError) as caught:
-        save_allow_rule(place.project, rule, place.environ)
+        save_allow_rules(place.project, [rule], place.environ)
     assert caught.value.code == ErrorCode.CONFIG_INVALID
     assert not (place.project / ".claude").exists()
 
@@ -360,21 +360,21 @@ def test_a_rule_that_allows_nothing_is_not_saved(place, rule):
 def test_a_folder_that_cannot_be_written_is_an_error_and_no_crash(place):
     (place.project / ".claude").write_text("a file", "utf-8")
     with pytest.raises(CellwrightError) as caught:
-        save_allow_rule(place.project, "Bash(make)", place.environ)
+        save_allow_rules(place.project, ["Bash(make)"], place.environ)
     assert caught.value.code == ErrorCode.FILE_ACCESS_ERROR
 
 
 def test_kernels_that_save_at_once_lose_no_rule(place):
     code = (
-        "import sys; from pathlib import Path; from cellwright.config.settings import save_allow_rule\n"
-        "for n in range(5): save_allow_rule(Path(sys.argv[1]), f'Bash(p{sys.argv[2]} {n})')"
+        "import sys; from pathlib import Path; from cellwright.config.settings import save_allow_rules\n"
+        "for n in range(5): save_allow_rules(Path(sys.argv[1]), [f'Bash(p{sys.argv[2]} {n})'])"
     )
     started = [
         subprocess.Popen([sys.executable, "-c", code, str(place.project), str(number)], env=os.environ)
         for number in range(3)
     ]
     threads = [
-        threading.Thread(target=save_allow_rule, args=(place.project, f"Bash(t {number})", place.environ))
+        threading.Thread(target=save_allow_rules, args=(place.project, [f"Bash(t {number})"], place.environ))
         for number in range(5)
     ]
     for thread in threads:

@@ -67,7 +67,7 @@ def test_allow_for_the_session_is_not_asked_again(kernel: NotebookKernel, page: 
     model.add(python("one = 1"), python("two = 2"), say("Done."), python("three = 3"), say("Done."))
     cell = kernel.begin("%%claude --new\ngo")
     ask = page.wait_for_op("ask", cell)
-    assert next(choice for choice in ask["choices"] if choice["key"] == "2")["rule"] == "Python"
+    assert next(choice for choice in ask["choices"] if choice["key"] == "2")["rules"] == ["Python"]
     page.answer(ask["question"], "allow", scope="session")
     kernel.finish(cell)
     assert [op["op"] for op in page.ops].count("ask") == 1
@@ -142,7 +142,7 @@ def test_always_allow_keeps_the_rule_for_the_project(
     always = next(choice for choice in ask["choices"] if choice["scope"] == "always")
     page.answer(ask["question"], "allow", scope="always")
     kernel.finish(cell)
-    assert always["rule"] in (project / ".claude" / "settings.local.json").read_text()
+    assert always["rules"][0] in (project / ".claude" / "settings.local.json").read_text()
     assert (project / "kept.txt").exists()
     # another session of the same kernel is not asked either
     assert kernel.run("%%claude --new\nagain").status == "ok"

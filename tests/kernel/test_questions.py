@@ -6,7 +6,7 @@ import asyncio
 import json
 import subprocess
 import sys
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from typing import Any
 
 import pytest
@@ -20,8 +20,8 @@ from cellwright.kernel.comm import Answer
 from cellwright.kernel.questions import Questions, question_text
 
 SUGGESTIONS = (
-    Suggestion("Bash(make *)", "session", "all make commands, this session"),
-    Suggestion("Bash(make test)", "always", "Always allow"),
+    Suggestion(("Bash(make *)",), "session", "all make commands, this session"),
+    Suggestion(("Bash(make test)",), "always", "Always allow"),
 )
 USE = ToolUse(
     "toolu_1",
@@ -58,7 +58,7 @@ def run(scene: Coroutine[Any, Any, Allow | Deny]) -> Allow | Deny:
     ("given", "means"),
     [
         (answer("allow"), Allow(by="widget")),
-        (answer("allow", "session"), Allow(scope="session", rule="Bash(make *)", by="widget")),
+        (answer("allow", "session"), Allow(scope="session", rules=("Bash(make *)",), by="widget")),
         (answer("allow", "once", "", {"command": "make"}), Allow({"command": "make"}, by="widget")),
         (answer("allow", "session", "", {"command": "make"}), Allow({"command": "make"}, by="widget")),
         (answer("deny", reason="not now"), Deny("not now", "widget")),
@@ -77,20 +77,20 @@ def test_the_first_answer_wins_and_others_are_none():
 
 
 def test_always_keeps_the_rule():
-    saved: list[str] = []
+    saved: list[tuple[str, ...]] = []
     allowed = run(asked(questions(widget=True, saved=saved), answer("allow", "always")))
-    assert allowed == Allow(scope="always", rule="Bash(make test)", by="widget")
-    assert saved == ["Bash(make test)"]
+    assert allowed == Allow(scope="always", rules=("Bash(make test)",), by="widget")
+    assert saved == [("Bash(make test)",)]
 
 
 def test_a_rule_that_cannot_be_kept_holds_for_the_session_and_the_user_is_told():
-    def save(rule: str) -> None:
-        raise CellwrightError(ErrorCode.CONFIG_INVALID, f"{rule} is not saved")
+    def save(rules: Sequence[str]) -> None:
+        raise CellwrightError(ErrorCode.CONFIG_INVALID, f"{rules[0]} is not saved")
 
     told: list[str] = []
     given = Questions(CallerJobs(), False, True, save, told.append)
     allowed = run(asked(given, answer("allow", "always")))
-    assert allowed == Allow(scope="session", rule="Bash(make test)", by="widget")
+    assert allowed == Allow(scope="session", rules=("Bash(make test)",), by="widget")
     assert told == ["Bash(make test) is not saved"]
 
 
@@ -132,7 +132,7 @@ import json, sys
 from cellwright.kernel.questions import ask_by_input
 from cellwright.agent.approval import Allow, Decision, Deny, ToolUse
 from cellwright.events import Preview, Suggestion
-rules = (Suggestion("Bash(make *)", "session", "session"),) if sys.argv[1] == "rules" else ()
+rules = (Suggestion(("Bash(make *)",), "session", "session"),) if sys.argv[1] == "rules" else ()
 use = ToolUse("t", "Bash", {}, Decision("ask", "why", suggestions=rules), Preview("Run", "make"), "q")
 answer = ask_by_input(use)
 print(json.dumps([type(answer).__name__, getattr(answer, "scope", ""), getattr(answer, "reason", "")]), file=sys.stderr)

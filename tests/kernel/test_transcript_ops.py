@@ -41,7 +41,7 @@ QUESTION = Asked(
     EDIT,
     Preview("Edit a.py", "+x", "diff", "a.py", "careful"),
     "Mode default asks.",
-    (Suggestion("Edit(./**)", "session", "for this session"), Suggestion("Edit(./a.py)", "always", "always")),
+    (Suggestion(("Edit(./**)",), "session", "for this session"), Suggestion(("Edit(./a.py)",), "always", "always")),
 )
 
 
@@ -117,10 +117,10 @@ def test_a_question_has_its_whole_detail_and_the_answers_that_a_rule_can_keep():
     detail = "x" * 300_000
     (ask,) = ops_of(Asked("q", EDIT, Preview("Edit", detail), "why", QUESTION.suggestions[:1]))
     assert ask["detail"] == detail
-    assert [(choice["key"], choice["action"], choice["scope"], choice["rule"]) for choice in ask["choices"]] == [
-        ("1", "allow", "once", ""),
-        ("2", "allow", "session", "Edit(./**)"),
-        ("4", "deny", "once", ""),
+    assert [(choice["key"], choice["action"], choice["scope"], choice["rules"]) for choice in ask["choices"]] == [
+        ("1", "allow", "once", []),
+        ("2", "allow", "session", ["Edit(./**)"]),
+        ("4", "deny", "once", []),
     ]
     big = {**EDIT, "input": {"content": "y" * 200_000}}
     assert ops_of(Asked("q", big, Preview("Edit"), "why"))[0]["input"] is None

@@ -648,7 +648,7 @@ def test_bypass_allows_the_rest(place, command):
 def test_what_is_offered(place, command, session, always):
     decision = decide(place, command)
     assert decision.behavior == "ask"
-    offered = {suggestion.scope: suggestion.rule for suggestion in decision.suggestions}
+    offered = {suggestion.scope: suggestion.rules[0] for suggestion in decision.suggestions}
     assert (offered.get("session"), offered.get("always")) == (session, always)
     for rule in offered.values():
         assert place.policy().allowing([rule]).decide("Bash", {"command": command}).behavior == "allow"

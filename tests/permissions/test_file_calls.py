@@ -381,7 +381,7 @@ def test_how_the_folder_itself_is_called_is_the_users_business(place):
     odd.mkdir()
     policy = PermissionPolicy(roots=[odd], cwd=odd)
     (suggestion,) = policy.decide("Edit", {"file_path": "a"}).suggestions
-    assert policy.allowing([suggestion.rule]).decide("Write", {"file_path": str(odd / "b")}).behavior == "allow"
+    assert policy.allowing([suggestion.rules[0]]).decide("Write", {"file_path": str(odd / "b")}).behavior == "allow"
 
 
 def test_a_folder_too_large_to_look_through_is_asked_for(place):

@@ -171,17 +171,17 @@ def test_what_is_offered(place, tool, tool_input, session, label, always):
     offered = {suggestion.scope: suggestion for suggestion in decision.suggestions}
     assert ("session" in offered, "always" in offered) == (session is not None, always is not None)
     if session is not None:
-        assert offered["session"].rule == place.fill(session)
+        assert offered["session"].rules == (place.fill(session),)
         assert place.fill(label) in offered["session"].label
     if always is not None:
-        assert offered["always"].rule == place.fill(always)
+        assert offered["always"].rules == (place.fill(always),)
     for suggestion in decision.suggestions:
-        assert place.policy().allowing([suggestion.rule]).decide(tool, tool_input).behavior == "allow"
+        assert place.policy().allowing([suggestion.rules[0]]).decide(tool, tool_input).behavior == "allow"
 
 
 def test_what_a_session_allowed_covers_no_more_than_it_said(place):
     decision = place.policy().decide("Edit", {"file_path": "src/a.py"})
-    policy = place.policy().allowing([decision.suggestions[0].rule])
+    policy = place.policy().allowing([decision.suggestions[0].rules[0]])
     assert policy.decide("Write", {"file_path": "notes.txt"}).behavior == "allow"
     assert policy.decide("Write", {"file_path": ".mcp.json"}).behavior == "ask"
     assert policy.decide("Write", {"file_path": "../proj-evil/x"}).behavior == "ask"

@@ -129,4 +129,4 @@ def test_what_is_offered_would_allow_the_call(call, mode, rules):
     tool, tool_input = call
     before = policy(mode, rules, [], [])
     for suggestion in before.decide(tool, tool_input).suggestions:
-        assert before.allowing([suggestion.rule]).decide(tool, tool_input).behavior == "allow"
+        assert before.allowing([suggestion.rules[0]]).decide(tool, tool_input).behavior == "allow"

@@ -191,7 +191,8 @@ def test_json_lines_are_the_run_as_it_goes(messages_server: Server, command_for:
     read += lines_of(rest)
     assert running.returncode == 0
     assert [line["type"] for line in read] == [
-        *("claude_response_chunk", "claude_response_chunk", "tool_execution_start", "tool_completion"),
+        *("claude_response_chunk", "claude_response_chunk"),
+        *("tool_execution_start", "permission_decision", "tool_completion"),
         *("claude_response_chunk", "claude_response_chunk", "claude_response_chunk", "session_complete"),
     ]
     assert read[-1]["data"]["final_response"] == "Second."

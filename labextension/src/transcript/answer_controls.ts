@@ -67,10 +67,10 @@ function keyButton(key: string, label: Child[], onClick: () => void, kind: strin
   return node;
 }
 
-/** What the choice covers; for the one that is kept for ever the rule as well. */
+/** What the choice covers; for the one that is kept for ever the rules as well. */
 function choiceLabel(choice: Choice): Child[] {
   const text = element("span", {}, revealed(sentence(choice)));
-  return choice.scope === "always" ? [text, element("code", {}, revealed(choice.rule))] : [text];
+  return choice.scope === "always" ? [text, ...choice.rules.map((rule) => element("code", {}, revealed(rule)))] : [text];
 }
 
 /** "all edits in src" is offered as "Allow all edits in src". */

@@ -17,13 +17,14 @@ const PLACES: Record<string, string> = {
   policy: "by the policy",
   callback: "by a callback",
   terminal: "in the terminal",
+  hook: "by a hook",
 };
 
 export function answeredLine(answer: AnsweredOp): HTMLElement {
   const allowed = answer.behavior === "allow";
   const parts: Child[] = [element("b", {}, allowed ? ALLOWED[answer.scope] : "Denied")];
   if (allowed && answer.edited) parts.push(", with an edited input");
-  if (allowed && answer.rule) parts.push(" ", element("code", {}, revealed(answer.rule)));
+  if (allowed) answer.rules.forEach((rule) => parts.push(" ", element("code", {}, revealed(rule))));
   parts.push(` ${PLACES[answer.by] ?? `by ${revealed(answer.by)}`}`);
   if (answer.reason) parts.push(`: ${revealed(answer.reason)}`);
   return element("p", { class: `answered ${answer.behavior}` }, ...parts);

@@ -9,7 +9,7 @@ export type Scope = "once" | "session" | "always";
 export type DetailKind = "text" | "command" | "code" | "diff";
 export type Level = "info" | "warning" | "error";
 export type ErrorInfo = { code: string; message: string };
-export type Choice = { key: string; action: "allow" | "deny"; scope: Scope; label: string; rule: string };
+export type Choice = { key: string; action: "allow" | "deny"; scope: Scope; label: string; rules: string[] };
 
 export type RunOp = { op: "run"; model: string; mode: string; session: string; started: number };
 export type TextOp = { op: "text"; block: number; text: string };
@@ -60,7 +60,7 @@ export type AnsweredOp = {
   scope: Scope;
   by: string;
   reason: string;
-  rule: string;
+  rules: string[];
   edited: boolean;
 };
 export type TurnOp = {

@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 from cellwright.agent.approval import CanUseTool, Policy
 from cellwright.agent.cost import add_usage, worst_case_usd
+from cellwright.agent.hooks import NO_HOOKS, Hooks
 from cellwright.agent.models import limits
 from cellwright.agent.open_answer import OpenAnswer
+from cellwright.agent.permission_gate import PermissionGate
 from cellwright.agent.provider import MessageStart, Provider, Request
 from cellwright.agent.tool import Tool
 from cellwright.agent.tool_calls import ToolCalls
@@ -63,6 +65,7 @@ class Agent:
     effort: str | None = None
     max_parallel_tools: int = 10
     tool_timeout: float | None = None
+    hooks: Hooks = NO_HOOKS
 
     async def run(self, prompt: Prompt, session: Session, emit: Emit) -> RunEnd:
         """Work on `prompt` in `session` until the model is done; `emit` gets every event, in order, on this thread.
@@ -113,10 +116,10 @@ class _Run:
         self.prompt: bytes | None = None
         self.calls = ToolCalls(
             tools={tool.name: tool for tool in agent.tools},
-            policy=agent.policy,
-            can_use_tool=agent.can_use_tool,
+            gate=PermissionGate(agent.policy, agent.can_use_tool, session, self.emit, agent.hooks),
             session=session,
             emit=self.emit,
+            spend=self._spend_aside,
             max_parallel=agent.max_parallel_tools,
             timeout=agent.tool_timeout,
         )
@@ -154,7 +157,7 @@ class _Run:
         )
         blocks = [{"type": "text", "text": prompt}] if isinstance(prompt, str) else [dict(block) for block in prompt]
         shown = "\n".join(str(block["text"]) for block in blocks if block["type"] == "text")
-        self.emit(UserPrompt(whole_text(shown), agent.model, agent.policy.mode, self.session.id))
+        self.emit(UserPrompt(whole_text(shown), agent.model, self.session.mode or agent.policy.mode, self.session.id))
         # a full disk may have kept results from being written when their calls had run
         self.session.repair()
         for notice in self.session.notices:
@@ -180,6 +183,8 @@ class _Run:
             case "tool_use" if calls:
                 self._append(turn)
                 await self.calls.run(calls)
+                if self.calls.stop_reason is not None:
+                    raise _Stop("interrupted", CellwrightError(ErrorCode.INTERRUPTED, self.calls.stop_reason))
             case "end_turn" | "stop_sequence" | "tool_use":
                 # an empty answer can follow tool results; sent back, it would be refused
                 self._append(turn)
@@ -259,6 +264,11 @@ class _Run:
         self.usage = add_usage(self.usage, usage)
         both = self.cost_usd is not None and cost_usd is not None
         self.cost_usd = self.cost_usd + cost_usd if both else None  # type: ignore[operator]
+
+    def _spend_aside(self, usage: Mapping[str, Any], cost_usd: float | None) -> None:
+        """Count a request that a tool made; the session remembers it with its next line."""
+        self._spend(usage, cost_usd)
+        self.session.spend(usage, cost_usd)
 
     def _affordable_tokens(self) -> int:
         """`max_tokens`, or as much less as the budget still pays for in the worst case."""

@@ -6,17 +6,21 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, Self
 
-from cellwright.events import AnsweredBy, Preview, Suggestion
+from cellwright.events import AnsweredBy, Preview, QuestionKind, Suggestion
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """May this call run? `rule` is the rule that decided, if one did; `suggestions` are rules that would allow it."""
+    """May this call run? `rule` is the rule that decided, if one did; `suggestions` are rules that would allow it.
+
+    `firm`: the user is to be asked whatever a hook says (an ask rule, a critical deletion, a question to the user).
+    """
 
     behavior: Literal["allow", "ask", "deny"]
     reason: str
     rule: str = ""
     suggestions: tuple[Suggestion, ...] = ()
+    firm: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,27 +33,30 @@ class ToolUse:
     decision: Decision
     preview: Preview
     question_id: str = ""
+    kind: QuestionKind = "permission"
 
 
 @dataclass(frozen=True, slots=True)
 class Allow:
     """Run the call, with `updated_input` instead of its own where given (it is decided on again).
 
-    `scope` and `rule`: what the user allowed beside this one call; the session remembers `rule` for "session" and "always".
+    `scope` and `rules`: what the user allowed beside this one call; the session remembers `rules` for "session"
+    and "always".
     """
 
     updated_input: Mapping[str, Any] | None = None
     scope: Literal["once", "session", "always"] = "once"
-    rule: str = ""
+    rules: tuple[str, ...] = ()
     by: AnsweredBy = "callback"
 
 
 @dataclass(frozen=True, slots=True)
 class Deny:
-    """Do not run the call; Claude and the user are told `reason`."""
+    """Do not run the call; Claude and the user are told `reason`. `interrupt` ends the run as well."""
 
     reason: str = ""
     by: AnsweredBy = "callback"
+    interrupt: bool = False
 
 
 CanUseTool = Callable[[ToolUse], Awaitable[Allow | Deny]]
@@ -68,3 +75,13 @@ class Policy(Protocol):
     def allowing(self, rules: Sequence[str]) -> Self:
         """The same policy with these allow rules besides its own."""
         ...
+
+    def in_mode(self, mode: str) -> Self:
+        """The same policy in another mode."""
+        ...
+
+
+def rules_in_words(rules: Sequence[str]) -> str:
+    """Allow rules as the subject of a sentence."""
+    shown = ", ".join(f"`{rule}`" for rule in rules)
+    return f"The allow rule {shown}" if len(rules) == 1 else f"The allow rules {shown} together"

@@ -166,6 +166,10 @@ class RecordedApproval:
         """The same with these allow rules besides the policy's own."""
         return replace(self, policy=self.policy.allowing(rules))
 
+    def in_mode(self, mode: str) -> Self:
+        """The same in another mode of the policy's own."""
+        return replace(self, policy=self.policy.in_mode(mode))
+
 
 def _with_ids(message: Mapping[str, Any], suffix: str) -> dict[str, Any]:
     content = []

@@ -82,6 +82,7 @@ class Session:
         self.encoded: list[bytes] = []
         self.notices: list[str] = []
         self.granted: tuple[str, ...] = ()
+        self.mode: str | None = None
         self.next_seq = 1
         self.context_tokens = 0
         self.uncounted_bytes = 0
@@ -189,6 +190,7 @@ class Session:
             session._take(Transcript(header, lines, self._epoch, 0), id=session.id, path=session.path)
             session._begin_fork(self.id)
         session.granted = self.granted
+        session.mode = self.mode
         session.next_seq = self.next_seq
         session._not_kept = self._not_kept
         return session

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from cellwright.errors import ErrorCode
-from cellwright.events import Preview
+from cellwright.events import Event, Preview, QuestionKind
 
 Content = str | list[dict[str, Any]]
 
@@ -41,21 +41,57 @@ class ToolResult:
     is_error: bool = False
 
 
+Category = Literal[
+    "files", "notebooks", "search", "code", "shell", "git", "web", "planning", "agents", "kernel", "other"
+]
+"""What a tool is about; lists of tools are shown by it."""
+
+
 @dataclass(frozen=True, slots=True)
 class ToolLimits:
-    """`seconds`: how long a call may take, None where the tool keeps its own time. `result_chars`: what the model gets."""
+    """What bounds a call. None: no bound of this kind, or the tool keeps it itself.
+
+    `seconds` (30 unless a tool says otherwise); `result_chars`: what the model gets (100,000 are about 25,000 tokens), the
+    rest is in a file that Read pages; `results`: how many finds; `file_bytes`: the largest file; `calls_per_minute`;
+    `child_memory_mb`: what a child process may take, in MiB.
+    """
 
     seconds: float | None = 30.0
     result_chars: int = 100_000
+    results: int | None = None
+    file_bytes: int | None = None
+    calls_per_minute: int | None = None
+    child_memory_mb: int | None = None
+
+
+def _unheard(_event: Event) -> None:
+    """Where nobody listens."""
+
+
+def _no_history() -> Sequence[Mapping[str, Any]]:
+    return ()
+
+
+def _unpaid(_usage: Mapping[str, Any], _cost_usd: float | None) -> None:
+    """Where nobody counts."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """What a call may know of the run it is part of: its id, and how to tell the views how it goes."""
+    """What a call may know of the run it is part of, and what it may tell it. From its own thread only, but `progress`."""
 
     tool_use_id: str
     progress: Callable[..., None]
     """`progress(text="", message="", fraction=None, output=None)`; fields as in `events.ToolProgress`. From any thread."""
+    session_id: str = ""
+    emit: Callable[[Event], None] = _unheard
+    """Adds an event to the run's log: for what is no progress of this call, such as `TodosChanged`."""
+    history: Callable[[], Sequence[Mapping[str, Any]]] = _no_history
+    """The session's messages so far, as the API has them."""
+    spend: Callable[[Mapping[str, Any], float | None], None] = _unpaid
+    """Counts what a request of the tool's own has cost (`usage`, US dollars) with the run's."""
+    set_mode: Callable[[str], object] = str
+    """Puts the session into a permission mode, for the calls that follow."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +100,9 @@ class Tool:
 
     `read_only` calls of a turn run in parallel. `rule_key` names the input field that permission rules match.
     `title(input)` is the line on the tool's card; `preview(input)` is what a permission question shows.
-    `limits.seconds` bounds a call from outside.
+    `limits.seconds` bounds a call from outside. `input_examples` fit `input_schema` and go to the model with it.
+    `asks` is what the user is asked where the policy says "ask": whether the call may run, or, where the call is itself a
+    question to the user, that question; the answer then comes back as the call's input.
     """
 
     name: str
@@ -74,9 +112,19 @@ class Tool:
     read_only: bool = False
     rule_key: str = ""
     limits: ToolLimits = field(default_factory=ToolLimits)
+    category: Category = "other"
+    input_examples: Sequence[Mapping[str, Any]] = ()
+    asks: QuestionKind = "permission"
     title: Callable[[Mapping[str, Any]], str] | None = None
     preview: Callable[[Mapping[str, Any]], Awaitable[Preview]] | None = None
 
     def to_param(self) -> dict[str, Any]:
         """The tool as the Messages API wants it."""
-        return {"name": self.name, "description": self.description, "input_schema": dict(self.input_schema)}
+        param: dict[str, Any] = {
+            "name": self.name,
+            "description": self.description,
+            "input_schema": dict(self.input_schema),
+        }
+        if self.input_examples:
+            param["input_examples"] = [dict(example) for example in self.input_examples]
+        return param

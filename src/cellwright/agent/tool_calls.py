@@ -7,24 +7,22 @@ import itertools
 import logging
 import time
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from cellwright.agent.approval import Allow, CanUseTool, Decision, Deny, Policy, ToolUse
+from cellwright.agent.approval import Deny
 from cellwright.agent.input_schema import check_input
+from cellwright.agent.permission_gate import LEAVING, PermissionGate, input_lines
 from cellwright.agent.tool import Content, Tool, ToolContext, ToolError, ToolResult
 from cellwright.agent.whole_text import whole_strings, whole_text
 from cellwright.errors import ErrorCode
-from cellwright.events import Answered, Asked, Call, Emit, Preview, ToolEnd, ToolProgress, ToolStart, ToolStatus
+from cellwright.events import Call, Emit, ModeChanged, ToolEnd, ToolProgress, ToolStart, ToolStatus
 
 if TYPE_CHECKING:
     from cellwright.agent.session import Session
 
 logger = logging.getLogger(__name__)
-
-LEAVING = (Exception, SystemExit, KeyboardInterrupt)
-"""What others' code may raise. The last two would end the agent's loop, and whoever waits for it would hang."""
 
 INTERRUPTED = "The user interrupted before this call was done. It may have had effects already."
 NOT_RUN = "Not run: {reason}"
@@ -46,17 +44,17 @@ class ToolCalls:
     """Runs the calls of one message after another; counts what became of them for the run's end."""
 
     tools: Mapping[str, Tool]
-    policy: Policy
-    can_use_tool: CanUseTool | None
+    gate: PermissionGate
     session: Session
     emit: Emit
+    spend: Callable[[Mapping[str, Any], float | None], None]
     max_parallel: int
     timeout: float | None
     succeeded: int = 0
     failed: int = 0
     parallel_batches: int = 0
-    _asking: asyncio.Lock = field(default_factory=asyncio.Lock)
-    _question_ids: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+    stop_reason: str | None = None
+    """Why the run must not go on after these calls; None: it may."""
 
     async def run(self, calls: Sequence[dict[str, Any]]) -> None:
         """Run `calls` and append one user message that answers them all, also when cancelled on the way."""
@@ -137,75 +135,24 @@ class ToolCalls:
             names = ", ".join(sorted(self.tools)) or "none"
             message = f"There is no tool named {tool_use['name']}. The tools are: {names}."
             return _failure(message, "error", ErrorCode.TOOL_NOT_FOUND)
-        tool_input: Mapping[str, Any] = tool_use["input"]
         try:
-            check_input(tool, tool_input)
-            permission = await self._permission(tool, tool_use)
-            if isinstance(permission, Outcome):
-                return permission
-            if permission.updated_input is not None:
-                tool_input = permission.updated_input
-                check_input(tool, tool_input)
+            check_input(tool, tool_use["input"])
+            verdict = await self.gate.verdict(tool, tool_use)
         except ToolError as error:
             return _failure(error.message, "error", error.code, error.details)
-        outcome = await self._call(tool, tool_use["id"], dict(tool_input))
-        return _with_note(outcome, tool_input) if permission.updated_input is not None else outcome
-
-    async def _permission(self, tool: Tool, tool_use: Mapping[str, Any]) -> Allow | Outcome:
-        """The decision on a call, asking the user where the policy says so; an `Outcome` when it may not run."""
-        decision = self._decide(tool, tool_use["input"])
-        if decision.behavior == "allow":
-            return Allow(by="policy")
-        if decision.behavior == "deny":
-            return _denied(tool.name, decision.reason)
-        answer = await self._ask(tool, tool_use, decision)
-        if isinstance(answer, Deny):
-            return _denied(tool.name, answer.reason or "the user said no")
-        if answer.rule and answer.scope != "once":
-            self.session.granted = (*self.session.granted, answer.rule)
-        if answer.updated_input is not None:
-            again = self._decide(tool, answer.updated_input)
-            if again.behavior == "deny":
-                return _denied(tool.name, again.reason)
-        return answer
-
-    def _decide(self, tool: Tool, tool_input: Mapping[str, Any]) -> Decision:
-        policy = self.policy.allowing(self.session.granted) if self.session.granted else self.policy
-        return policy.decide(tool.name, tool_input, read_only=tool.read_only)
-
-    async def _ask(self, tool: Tool, tool_use: Mapping[str, Any], decision: Decision) -> Allow | Deny:
-        """One question at a time; what was allowed for the session meanwhile is not asked again."""
-        async with self._asking:
-            now = self._decide(tool, tool_use["input"])
-            if now.behavior == "allow":
-                return Allow(by="policy")
-            question_id = f"{self.session.id}-{self.session.next_seq}-{next(self._question_ids)}"
-            preview = await _preview(tool, tool_use["input"])
-            self.emit(Asked(question_id, tool_use, preview, decision.reason, decision.suggestions))
-            if self.can_use_tool is None:
-                answer: Allow | Deny = Deny(nobody_to_ask(decision), by="policy")
-            else:
-                use = ToolUse(tool_use["id"], tool.name, tool_use["input"], decision, preview, question_id)
-                answer = await self._answer(use, self.can_use_tool)
-            self.emit(_answered(question_id, str(tool_use["id"]), answer))
-            return answer
-
-    async def _answer(self, use: ToolUse, can_use_tool: CanUseTool) -> Allow | Deny:
-        try:
-            return await can_use_tool(use)
-        except asyncio.CancelledError:
-            self.emit(Answered(use.question_id, use.id, "deny", "policy", reason="interrupted"))
-            raise
-        except LEAVING as error:
-            logger.warning("can_use_tool raised", exc_info=True)
-            return Deny(f"can_use_tool raised {type(error).__name__}: {error}")
+        if isinstance(verdict.answer, Deny):
+            if verdict.answer.interrupt:
+                self.stop_reason = verdict.answer.reason
+            return _denied(tool.name, verdict.answer.reason)
+        outcome = await self._call(tool, tool_use["id"], dict(verdict.input))
+        return _with_note(outcome, verdict.input) if verdict.edited and tool.asks == "permission" else outcome
 
     async def _call(self, tool: Tool, tool_use_id: str, tool_input: dict[str, Any]) -> Outcome:
         if not tool.read_only:
             # what is about to happen must be known after a crash
             self.session.flush()
         started = time.perf_counter()
-        outcome = await self._guarded(tool, tool_input, ToolContext(tool_use_id, self._progress_of(tool_use_id)))
+        outcome = await self._guarded(tool, tool_input, self._context(tool_use_id))
         return replace(outcome, duration_ms=(time.perf_counter() - started) * 1000)
 
     async def _guarded(self, tool: Tool, tool_input: dict[str, Any], ctx: ToolContext) -> Outcome:
@@ -228,6 +175,21 @@ class ToolCalls:
             logger.warning("tool %s raised", tool.name, exc_info=True)
             message = "".join(traceback.format_exception_only(error)).strip()
             return _failure(f"{tool.name} raised {message}", "error", ErrorCode.EXECUTION_ERROR)
+
+    def _context(self, tool_use_id: str) -> ToolContext:
+        return ToolContext(
+            tool_use_id,
+            self._progress_of(tool_use_id),
+            session_id=self.session.id,
+            emit=self.emit,
+            history=lambda: self.session.messages,
+            spend=self.spend,
+            set_mode=self._set_mode,
+        )
+
+    def _set_mode(self, mode: str) -> None:
+        self.session.mode = mode
+        self.emit(ModeChanged(mode))
 
     def _progress_of(self, tool_use_id: str) -> Any:
         loop = asyncio.get_running_loop()
@@ -265,38 +227,6 @@ def _title(tool: Tool | None, tool_use: Mapping[str, Any]) -> str:
         except (KeyError, TypeError, ValueError):
             pass  # the input was not checked yet; its card still needs a name
     return str(tool_use["name"])
-
-
-async def _preview(tool: Tool, tool_input: Mapping[str, Any]) -> Preview:
-    if tool.preview is None:
-        return Preview(f"Run the tool {tool.name}", _input_lines(tool_input))
-    return await tool.preview(tool_input)
-
-
-def _input_lines(tool_input: Mapping[str, Any]) -> str:
-    return "\n".join(f"{key}: {value}" for key, value in tool_input.items())
-
-
-def nobody_to_ask(decision: Decision) -> str:
-    """Why a call that must be asked for is denied where nobody can be asked, and the rule that would allow it."""
-    rules = [suggestion.rule for suggestion in decision.suggestions if suggestion.rule]
-    way_out = f" The rule {rules[-1]} would allow it." if rules else ""
-    return f"{decision.reason} There is nobody to ask here.{way_out}"
-
-
-def _answered(question_id: str, tool_use_id: str, answer: Allow | Deny) -> Answered:
-    if isinstance(answer, Deny):
-        return Answered(question_id, tool_use_id, "deny", answer.by, reason=answer.reason)
-    return Answered(
-        question_id,
-        tool_use_id,
-        "allow",
-        answer.by,
-        answer.scope,
-        rule=answer.rule,
-        edited=answer.updated_input is not None,
-        updated_input=answer.updated_input,
-    )
 
 
 def _failure(message: str, status: ToolStatus, code: ErrorCode, details: Mapping[str, Any] | None = None) -> Outcome:
@@ -349,7 +279,7 @@ def _text_of(content: Sequence[Mapping[str, Any]]) -> str:
 
 def _with_note(outcome: Outcome, tool_input: Mapping[str, Any]) -> Outcome:
     """Claude must know that what ran is not what it asked for."""
-    note = f"[The user edited this call before it ran. Its input was:\n{_input_lines(tool_input)}]"
+    note = f"[The user edited this call before it ran. Its input was:\n{input_lines(tool_input)}]"
     content: Content = (
         f"{note}\n{outcome.content}"
         if isinstance(outcome.content, str)

@@ -12,14 +12,14 @@ from __future__ import annotations
 import functools
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from cellwright.agent.tool import ToolError
 from cellwright.config.repository import is_tracked, project_folder
-from cellwright.config.settings_edit import add_allow_rule
+from cellwright.config.settings_edit import add_allow_rules
 from cellwright.config.settings_file import SettingsProblem, read_settings_file
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.permissions.modes import Mode, parse_mode, stricter
@@ -75,28 +75,30 @@ def load_settings(cwd: Path, environ: Mapping[str, str]) -> Settings:
     )
 
 
-def save_allow_rule(project: Path, rule: str, environ: Mapping[str, str] = os.environ) -> Path:
-    """Add the allow rule `rule` to the project's settings.local.json, unless it is there; gives the file.
+def save_allow_rules(project: Path, rules: Sequence[str], environ: Mapping[str, str] = os.environ) -> Path:
+    """Add allow rules to the project's settings.local.json, as far as they are not there; gives the file.
 
     Raises CellwrightError, and leaves the file as it was: CONFIG_INVALID for a rule that allows nothing and a file that
     is not the user's own, CONFIG_PARSE_ERROR for one that is not valid, FILE_ACCESS_ERROR.
     """
-    if useless := grant_problem(parse_rule(rule)):
-        raise CellwrightError(ErrorCode.CONFIG_INVALID, useless)
+    for rule in rules:
+        if useless := grant_problem(parse_rule(rule)):
+            raise CellwrightError(ErrorCode.CONFIG_INVALID, useless)
+    shown = ", ".join(f"`{rule}`" for rule in rules)
     file = local_settings_file(project)
     if came_with_project(project, file, environ):
         message = (
-            f"{file} is tracked by git (or git cannot tell) or behind a symlink, so the rule `{rule}` is not saved there: "
+            f"{file} is tracked by git (or git cannot tell) or behind a symlink, so {shown} is not saved there: "
             "it would be everybody's. Untrack the file (git rm --cached), or add the rule to ~/.claude/settings.json."
         )
         raise CellwrightError(ErrorCode.CONFIG_INVALID, message)
     try:
-        add_allow_rule(file, rule)
+        add_allow_rules(file, rules)
     except SettingsProblem as problem:
-        message = f"{problem}. The rule `{rule}` is not saved; mend the file and allow it again."
+        message = f"{problem}. {shown} is not saved; mend the file and allow it again."
         raise CellwrightError(ErrorCode.CONFIG_PARSE_ERROR, message) from problem
     except (OSError, ToolError) as error:
-        message = f"The rule `{rule}` could not be saved in {file}: {error}"
+        message = f"{shown} could not be saved in {file}: {error}"
         raise CellwrightError(ErrorCode.FILE_ACCESS_ERROR, message) from error
     return file
 

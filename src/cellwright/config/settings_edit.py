@@ -1,11 +1,11 @@
-"""Adding an allow rule to a settings file so that nothing else in it changes: layout, order and all it says."""
+"""Adding allow rules to a settings file so that nothing else in it changes: layout, order and all it says."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from cellwright.config.settings_file import SettingsProblem, parse_settings
@@ -18,18 +18,21 @@ _BLANK = " \t\r\n"
 _DECODER = json.JSONDecoder()
 
 
-def add_allow_rule(file: Path, rule: str) -> None:
-    """Put `rule` at the end of `permissions.allow` in `file`, which is made if need be. Raises SettingsProblem, OSError."""
+def add_allow_rules(file: Path, rules: Sequence[str]) -> None:
+    """Put `rules`, all of them or none, at the end of `permissions.allow` in `file`, which is made if need be.
+
+    Raises SettingsProblem, OSError.
+    """
     file.parent.mkdir(exist_ok=True)
     with _locked(file.parent):
         for _ in range(TRIES):
             with contextlib.suppress(FileChanged):
-                _add(file, rule)
+                _add(file, rules)
                 return
     raise SettingsProblem(f"{file}: another program keeps changing it")
 
 
-def _add(file: Path, rule: str) -> None:
+def _add(file: Path, rules: Sequence[str]) -> None:
     status = file.stat() if file.exists() else None
     try:
         text = file.read_bytes().decode("utf-8-sig") if status else ""
@@ -40,10 +43,13 @@ def _add(file: Path, rule: str) -> None:
     permissions = wanted.setdefault("permissions", {})
     if not isinstance(permissions, dict) or not isinstance(permissions.setdefault("allow", []), list):
         raise SettingsProblem(f"{file}: `permissions` is not an object with a list `allow`")
-    if rule in permissions["allow"]:
+    changed = text
+    for rule in rules:
+        if rule not in permissions["allow"]:
+            permissions["allow"].append(rule)
+            changed = with_allow_rule(changed, rule)
+    if changed == text:
         return
-    permissions["allow"].append(rule)
-    changed = with_allow_rule(text, rule)
     if json.loads(changed) != wanted:
         raise SettingsProblem(f"{file}: is laid out in a way that a rule cannot be added to")
     write_atomically(file, changed.encode(), replacing=status)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from cellwright.agent.approval import CanUseTool
@@ -38,7 +38,7 @@ def cell_face(
     front_end: FrontEnd,
     conversation: Conversation,
     options: MagicOptions,
-    save_rule: Callable[[str], object],
+    save_rules: Callable[[Sequence[str]], object],
 ) -> CellFace:
     """The face of the cell that is running: a widget where one can be shown, else text, else only what is saved."""
     quiet, for_people = options.quiet, options.format == "text"
@@ -47,7 +47,7 @@ def cell_face(
     if widget and not is_built():
         widget, notice = False, _once(NOT_BUILT)
     # a question on stdout would end up among the JSON
-    questions = Questions(conversation.jobs, front_end.allows_input and for_people, widget, save_rule)
+    questions = Questions(conversation.jobs, front_end.allows_input and for_people, widget, save_rules)
     output: CellOutput
     if widget:
         output = WidgetOutput(

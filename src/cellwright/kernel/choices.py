@@ -13,32 +13,32 @@ Json = Mapping[str, object]
 
 
 class Choice(TypedDict):
-    """One answer, as the browser gets it; `rule` is kept when it is taken."""
+    """One answer, as the browser gets it; `rules` are kept when it is taken."""
 
     key: str
     action: str
     scope: Scope
     label: str
-    rule: str
+    rules: list[str]
 
 
 def choices(suggestions: Sequence[Suggestion]) -> list[Choice]:
     """Allow once, for the session and always (where a rule says what that covers), deny."""
-    found: list[Choice] = [{"key": "1", "action": "allow", "scope": "once", "label": "Allow once", "rule": ""}]
+    found: list[Choice] = [{"key": "1", "action": "allow", "scope": "once", "label": "Allow once", "rules": []}]
     for key, scope in (("2", "session"), ("3", "always")):
         for suggestion in suggestions:
-            if suggestion.scope == scope and suggestion.rule:
+            if suggestion.scope == scope and suggestion.rules:
                 found.append(
                     {
                         "key": key,
                         "action": "allow",
                         "scope": suggestion.scope,
                         "label": suggestion.label,
-                        "rule": suggestion.rule,
+                        "rules": list(suggestion.rules),
                     }
                 )
                 break
-    return [*found, {"key": "4", "action": "deny", "scope": "once", "label": "Deny", "rule": ""}]
+    return [*found, {"key": "4", "action": "deny", "scope": "once", "label": "Deny", "rules": []}]
 
 
 def allowed(scope: Scope, suggestions: Sequence[Suggestion], by: AnsweredBy, edited: Json | None = None) -> Allow:
@@ -46,9 +46,9 @@ def allowed(scope: Scope, suggestions: Sequence[Suggestion], by: AnsweredBy, edi
 
     An edited input is allowed once: the rules were made for another one.
     """
-    found = (choice["rule"] for choice in choices(suggestions) if choice["scope"] == scope)
-    rule = next(found, "") if edited is None else ""
-    return Allow(edited, scope if rule else "once", rule, by)
+    found = (tuple(choice["rules"]) for choice in choices(suggestions) if choice["scope"] == scope)
+    rules = next(found, ()) if edited is None else ()
+    return Allow(edited, scope if rules else "once", rules, by)
 
 
 def answer_of(answer: Answer, suggestions: Sequence[Suggestion]) -> Allow | Deny:

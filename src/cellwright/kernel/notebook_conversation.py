@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from cellwright.agent.agent_thread import AgentTask, agent_code_running
 from cellwright.agent.anthropic_provider import AnthropicProvider
 from cellwright.agent.tool import Tool
-from cellwright.config.settings import Settings, load_settings, save_allow_rule
-from cellwright.conversation import Conversation, RunOptions, result_of
+from cellwright.config.settings import Settings, load_settings, save_allow_rules
+from cellwright.conversation import Conversation
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Emit, Event, RunEnd
 from cellwright.kernel.cell_face import CellFace, cell_face
@@ -28,6 +28,7 @@ from cellwright.kernel.recorded_runs import RecordedRun, RecordedRuns
 from cellwright.kernel.view_output import ViewOutput
 from cellwright.kernel.widgets.bundle import is_built
 from cellwright.library import Face, Place
+from cellwright.run_options import RunOptions, result_of
 from cellwright.tools.child_processes import child_processes
 
 if TYPE_CHECKING:
@@ -118,14 +119,14 @@ class NotebookConversation:
         if self._face is not None:
             self._face.output.stuck(tool_use_id)
 
-    def _save_rule(self, rule: str) -> None:
-        """Keep `rule` for this project, and for the sessions that begin in this kernel."""
+    def _save_rules(self, rules: Sequence[str]) -> None:
+        """Keep `rules` for this project, and for the sessions that begin in this kernel."""
         conversation = self.conversation
-        save_allow_rule(conversation.settings.project, rule, conversation.environ)
+        save_allow_rules(conversation.settings.project, rules, conversation.environ)
         conversation.settings = load_settings(conversation.cwd, conversation.environ)
 
     def _new_face(self, options: MagicOptions) -> CellFace:
-        return cell_face(self._shell, front_end_of(self._shell), self.conversation, options, self._save_rule)
+        return cell_face(self._shell, front_end_of(self._shell), self.conversation, options, self._save_rules)
 
     def _prepare(self, prompt: str, options: MagicOptions) -> _Prepared:
         self._asked = True

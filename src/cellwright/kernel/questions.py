@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 import functools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from cellwright.agent.agent_thread import CallerJobs
 from cellwright.agent.approval import Allow, Deny, ToolUse
-from cellwright.agent.tool_calls import nobody_to_ask
+from cellwright.agent.permission_gate import nobody_to_ask
 from cellwright.errors import CellwrightError
 from cellwright.events import AnsweredBy
 from cellwright.kernel.choices import Choice, allowed, answer_of, choices
@@ -39,14 +39,14 @@ Answering = asyncio.Future[Allow | Deny]
 class Questions:
     """The questions of one cell. All of it runs on the agent's loop, but for what `jobs` takes to the waiting thread.
 
-    `widget`: whether one was displayed; `ready` is set when it has answered. `save_rule` keeps a rule for ever; where it
+    `widget`: whether one was displayed; `ready` is set when it has answered. `save_rules` keeps rules for ever; where it
     cannot, the user is told by `tell`.
     """
 
     jobs: CallerJobs
     allows_input: bool
     widget: bool
-    save_rule: Callable[[str], object]
+    save_rules: Callable[[Sequence[str]], object]
     tell: Callable[[str], object] = _no_one
     ready: asyncio.Event = field(default_factory=asyncio.Event)
     _open: dict[str, tuple[ToolUse, Answering]] = field(default_factory=dict)
@@ -61,7 +61,7 @@ class Questions:
             del self._open[use.question_id]
         if isinstance(given, Allow) and given.scope == "always":
             try:
-                await asyncio.to_thread(self.save_rule, given.rule)
+                await asyncio.to_thread(self.save_rules, given.rules)
             except CellwrightError as error:
                 # the user allowed it all the same: for this session the rule holds
                 self.tell(error.message)
@@ -134,7 +134,8 @@ def question_text(use: ToolUse, offered: list[Choice]) -> str:
     lines += [f"   {visible_line(remark, 1_000)}" for remark in remarks if remark]
     lines += [f"   │ {line}" for line in visible(preview.detail).split("\n")] if preview.detail else []
     for choice in offered:
-        rule = f" ({visible_line(choice['rule'])})" if choice["rule"] else ""
+        rules = visible_line(", ".join(choice["rules"]), 1_000)
+        rule = f" ({rules})" if rules else ""
         hint = " (a reason may follow: 4 not now)" if choice["action"] == "deny" else ""
         lines.append(f"   {choice['key']}  {choice['label']}{rule}{hint}")
     return "\n".join(lines)

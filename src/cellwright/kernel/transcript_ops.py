@@ -14,12 +14,15 @@ from cellwright.events import (
     Answered,
     Asked,
     Call,
+    Decided,
     Event,
+    ModeChanged,
     Notice,
     Retrying,
     RunEnd,
     TextDelta,
     ThinkingDelta,
+    TodosChanged,
     ToolEnd,
     ToolInputDelta,
     ToolProgress,
@@ -38,7 +41,7 @@ EDITABLE_INPUT_BYTES = 100_000
 
 DISPLAY_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp", "text/plain")
 
-QUIET_OPS = frozenset({"thinking", "tool_input", "tool", "output", "display", "tool_end", "turn"})
+QUIET_OPS = frozenset({"thinking", "tool_input", "tool", "output", "display", "tool_end", "turn", "decided"})
 """What a quiet cell does not show."""
 
 
@@ -163,7 +166,7 @@ class TranscriptOps:
         self._input_chars.clear()
 
 
-def _plain(event: UserPrompt | Asked | Answered | Notice | RunEnd) -> Op:
+def _plain(event: UserPrompt | Decided | Asked | Answered | TodosChanged | ModeChanged | Notice | RunEnd) -> Op:
     """The operation of an event that needs nothing but itself."""
     match event:
         case UserPrompt():
@@ -174,6 +177,19 @@ def _plain(event: UserPrompt | Asked | Answered | Notice | RunEnd) -> Op:
                 "session": event.session_id,
                 "started": event.at,
             }
+        case Decided():
+            return {
+                "op": "decided",
+                "tool": event.tool_use_id,
+                "behavior": event.behavior,
+                "by": event.by,
+                "reason": event.reason,
+                "rule": event.rule,
+            }
+        case TodosChanged():
+            return {"op": "todos", "todos": [dict(todo) for todo in event.todos]}
+        case ModeChanged():
+            return {"op": "mode", "mode": event.mode}
         case Asked():
             return _ask(event)
         case Answered():
@@ -185,7 +201,7 @@ def _plain(event: UserPrompt | Asked | Answered | Notice | RunEnd) -> Op:
                 "scope": event.scope,
                 "by": event.by,
                 "reason": event.reason,
-                "rule": event.rule,
+                "rules": list(event.rules),
                 "edited": event.edited,
             }
         case Notice():

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from cellwright.agent.approval import Decision
+from cellwright.agent.approval import Decision, rules_in_words
 from cellwright.permissions.command_calls import judge_command
 from cellwright.permissions.file_calls import judge_file, text_field
 from cellwright.permissions.modes import Mode, parse_mode
@@ -67,6 +67,10 @@ class PermissionPolicy:
         """The same policy with these allow rules besides its own."""
         return replace(self, allow=(*_listed(self.allow), *rules)) if rules else self
 
+    def in_mode(self, mode: str) -> PermissionPolicy:
+        """The same policy in another mode."""
+        return self if mode == self.mode else replace(self, mode=mode)
+
     def decide(self, tool_name: str, tool_input: Mapping[str, Any], *, read_only: bool = False) -> Decision:
         """May `tool_name` run with `tool_input`? `read_only` is what a tool without rules of its own claims of itself.
 
@@ -78,11 +82,11 @@ class PermissionPolicy:
         offered = tuple(
             suggestion
             for suggestion in suggestions_for(tool_name, tool_input, self._book.folders, self._book.cwd)
-            if _judge(self.allowing([suggestion.rule])._book, tool_name, tool_input, read_only).behavior == "allow"
+            if _judge(self.allowing(suggestion.rules)._book, tool_name, tool_input, read_only).behavior == "allow"
         )
         if self.mode != "dontAsk":
             return replace(decision, suggestions=offered)
-        way = f"The allow rule `{offered[-1].rule}` would allow it." if offered else "No allow rule can allow it."
+        way = f"{rules_in_words(offered[-1].rules)} would allow it." if offered else "No allow rule can allow it."
         reason = f"Mode dontAsk denies what would be asked for. {decision.reason} {way}"
         return replace(decision, behavior="deny", reason=reason)
 

@@ -34,7 +34,7 @@ def denied_by(rule: CompiledRule, what: str) -> Decision:
 
 def asked_by(rule: CompiledRule, what: str) -> Decision:
     """`what` is the subject of the sentence the user reads."""
-    return Decision("ask", f"{what} is asked for by the rule `{rule.rule}`.", str(rule.rule))
+    return Decision("ask", f"{what} is asked for by the rule `{rule.rule}`.", str(rule.rule), firm=True)
 
 
 def allowed_by(rule: CompiledRule) -> Decision:

@@ -36,16 +36,16 @@ def suggestions_for(
     elif tool_name in READERS | EDITORS:
         offered = _for_file(tool_name, path_of(tool_name, tool_input, cwd), folders, cwd)
     elif tool_name == "Python":
-        offered = [Suggestion("Python", "session", "all Python of this session")]
+        offered = [Suggestion(("Python",), "session", "all Python of this session")]
     else:
         offered = _for_tool(tool_name)
-    return [suggestion for suggestion in offered if _is_rule(suggestion.rule)]
+    return [suggestion for suggestion in offered if all(map(_is_rule, suggestion.rules))]
 
 
 def _for_tool(tool_name: str) -> list[Suggestion]:
     return [
-        Suggestion(tool_name, "session", f"all calls of {tool_name} in this session"),
-        Suggestion(tool_name, "always", f"always allow {tool_name} in this project"),
+        Suggestion((tool_name,), "session", f"all calls of {tool_name} in this session"),
+        Suggestion((tool_name,), "always", f"always allow {tool_name} in this project"),
     ]
 
 
@@ -61,12 +61,12 @@ def _for_command(command: str) -> list[Suggestion]:
         if tuple(words[: len(prefix)]) == prefix:
             start = " ".join(prefix)
             session = Suggestion(
-                f"Bash({start} *)", "session", f"every command that starts with `{start}`, this session"
+                (f"Bash({start} *)",), "session", f"every command that starts with `{start}`, this session"
             )
             break
     else:
-        session = Suggestion(exact, "session", "this exact command, for this session")
-    return [session, Suggestion(exact, "always", f"always allow exactly `{visible_line(command)}` in this project")]
+        session = Suggestion((exact,), "session", "this exact command, for this session")
+    return [session, Suggestion((exact,), "always", f"always allow exactly `{visible_line(command)}` in this project")]
 
 
 def _is_rule(text: str) -> bool:
@@ -89,14 +89,14 @@ def _for_file(tool_name: str, path: str, folders: Sequence[str], cwd: str) -> li
         if not reads and all(inside(place, folders) for place in found) and inside(found[0], [folder]):
             rule = f"Edit(/{escaped(folder)}/**)"
             named = f"this folder ({visible_line(os.path.basename(folder))})" if folder == cwd else visible_line(folder)
-            return [Suggestion(rule, "session", f"all edits in {named} for this session")]
+            return [Suggestion((rule,), "session", f"all edits in {named} for this session")]
     exact = f"{rule_tool}(/{escaped(found[0])})"
     if reads:
         parent = os.path.dirname(found[0])
         return [
             Suggestion(
-                f"Read(/{escaped(parent)}/**)", "session", f"all reads in {visible_line(parent)} of this session"
+                (f"Read(/{escaped(parent)}/**)",), "session", f"all reads in {visible_line(parent)} of this session"
             ),
-            Suggestion(exact, "always", f"always allow reading {visible_line(found[0])} in this project"),
+            Suggestion((exact,), "always", f"always allow reading {visible_line(found[0])} in this project"),
         ]
-    return [Suggestion(exact, "session", f"all {doing} of {visible_line(found[0])} in this session")]
+    return [Suggestion((exact,), "session", f"all {doing} of {visible_line(found[0])} in this session")]

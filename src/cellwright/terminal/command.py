@@ -14,9 +14,10 @@ from cellwright.agent.agent_thread import AgentTask
 from cellwright.agent.approval import CanUseTool
 from cellwright.agent.provider import Provider
 from cellwright.agent.session import Session
-from cellwright.config.settings import save_allow_rule
-from cellwright.conversation import Conversation, RunOptions
+from cellwright.config.settings import save_allow_rules
+from cellwright.conversation import Conversation
 from cellwright.events import Emit, RunEnd
+from cellwright.run_options import RunOptions
 from cellwright.terminal.exit_codes import ExitCode, exit_code_of
 from cellwright.terminal.faces import Streams, asker_maker, confirmed, make_view
 from cellwright.terminal.plain_view import Unseen
@@ -95,7 +96,7 @@ class Command:
         run = TerminalRun(
             functools.partial(make_view, self.streams, output_format, quiet=quiet),
             asker_maker(self.streams, output_format, quiet=quiet),
-            functools.partial(save_allow_rule, self.conversation.settings.project),
+            functools.partial(save_allow_rules, self.conversation.settings.project),
         )
         end = run.run(functools.partial(self._start, prompt, way))
         for notice in way.finish():
@@ -154,7 +155,7 @@ class Command:
 
         dry_run = DryRun()
         self._unsaved = self._unsaved or unsaved_copy(self.conversation.session)
-        run = TerminalRun(Unseen, None, str)
+        run = TerminalRun(Unseen, None, list)
         end = run.run(functools.partial(self._start, prompt, _Way(provider=dry_run)))
         if end.error is None:
             summary = dry_run.summary()

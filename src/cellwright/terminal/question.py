@@ -49,7 +49,7 @@ class Asker:
             elif key == "1":
                 return Allow(edited, by="terminal")
             elif key in offered:
-                return Allow(None, offered[key].scope, offered[key].rule, by="terminal")
+                return Allow(None, offered[key].scope, offered[key].rules, by="terminal")
 
     def _show(self, use: ToolUse, preview: Preview) -> None:
         self.write("", "")
@@ -126,7 +126,7 @@ def _offered(use: ToolUse, edited: Mapping[str, Any] | None) -> dict[str, Sugges
     found: dict[str, Suggestion] = {}
     for key, scope in (("2", "session"), ("3", "always")):
         for suggestion in use.decision.suggestions if edited is None else ():
-            if suggestion.scope == scope and suggestion.rule:
+            if suggestion.scope == scope and suggestion.rules:
                 found.setdefault(key, suggestion)
     return found
 
@@ -134,7 +134,8 @@ def _offered(use: ToolUse, edited: Mapping[str, Any] | None) -> dict[str, Sugges
 def _label(suggestion: Suggestion) -> str:
     label = visible_line(suggestion.label)
     what = f"Allow {label}" if suggestion.scope == "session" else label[:1].upper() + label[1:]
-    return f"{what} (rule {visible_line(suggestion.rule)})"
+    rules = visible_line(", ".join(suggestion.rules), 1_000)
+    return f"{what} ({'rule' if len(suggestion.rules) == 1 else 'rules'} {rules})"
 
 
 def _forget_what_was_typed(stdin: TextIO) -> None:

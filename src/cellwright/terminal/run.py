@@ -8,7 +8,7 @@ import contextlib
 import queue
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import dataclass, field
 from types import FrameType
@@ -39,14 +39,14 @@ class _Question:
 
 @dataclass(eq=False)
 class TerminalRun:
-    """`view` shows the run; `asker` answers its questions (None: the policy alone does); `save_rule` keeps an "always".
+    """`view` shows the run; `asker` answers its questions (None: the policy alone does); `save_rules` keeps an "always".
 
     `signal_number` is the signal that interrupted the run, or 0.
     """
 
     make_view: Callable[[], View]
     asker: Callable[[], Asker] | None
-    save_rule: Callable[[str], object]
+    save_rules: Callable[[Sequence[str]], object]
     signal_number: int = 0
     _inbox: queue.SimpleQueue[Event | _Question | None] = field(default_factory=queue.SimpleQueue)
     _task: AgentTask[RunEnd] | None = None
@@ -106,7 +106,7 @@ class TerminalRun:
         self._inbox.put(_Question(use, answer))
         given = await asyncio.wrap_future(answer)
         if isinstance(given, Allow) and given.scope == "always":
-            await asyncio.to_thread(self.save_rule, given.rule)
+            await asyncio.to_thread(self.save_rules, given.rules)
         return given
 
     def _put_question(self, question: _Question) -> None:

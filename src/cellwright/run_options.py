@@ -1,0 +1,73 @@
+"""What one run is given, and what comes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from cellwright.agent.tool import Tool
+from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.events import Event, RunEnd
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """What one run may differ in. None leaves the default; `allow` and `deny` are permission rules besides the settings'."""
+
+    model: str | None = None
+    mode: str | None = None
+    max_turns: int | None = None
+    budget_usd: float | None = None
+    effort: str | None = None
+    max_tokens: int | None = None
+    max_parallel_tools: int | None = None
+    tool_timeout: float | None = None
+    allow: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+    tools: tuple[Tool, ...] = ()
+    builtin_tools: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """What a run came to. `events` is everything that happened, in order; in a notebook a result shows its text."""
+
+    text: str
+    session_id: str
+    usage: Mapping[str, Any]
+    cost_usd: float | None
+    stop_reason: str
+    events: tuple[Event, ...] = field(repr=False)
+    value: Any = None
+
+    def _repr_markdown_(self) -> str:
+        return self.text
+
+
+class RunError(CellwrightError):
+    """A run did not end by itself: refused, out of turns or budget, or the API failed. `result` is what there is."""
+
+    result: Result | None = None
+
+
+def result_of(end: RunEnd, events: Sequence[Event]) -> Result:
+    """The result of a run that ended. Raises `RunError` when it did not end by itself."""
+    result = Result(
+        text=end.text,
+        session_id=end.session_id,
+        usage=end.usage,
+        cost_usd=end.cost_usd,
+        stop_reason=end.stop_reason,
+        events=tuple(events),
+    )
+    if end.error is not None:
+        error = RunError(
+            ErrorCode(end.error["code"]),
+            end.error["message"],
+            details=end.error["details"],
+            recoverable=end.error["recoverable"],
+        )
+        error.result = result
+        raise error
+    return result

@@ -1,0 +1,29 @@
+"""The tools of a conversation, made together because some share what they know of files and folders."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from cellwright.agent.tool import Tool
+from cellwright.config.settings import Settings
+
+ToolMaker = Callable[[Path, Settings], Sequence[Tool]]
+
+
+def builtin_tools(cwd: Path, settings: Settings) -> tuple[Tool, ...]:
+    """The tools that need no kernel, sharing one memory of what was read."""
+    from cellwright.tools.bash import bash_tool
+    from cellwright.tools.file_state import FileState
+    from cellwright.tools.files import file_tools
+    from cellwright.tools.notebook_files import notebook_file_tools
+    from cellwright.tools.search import search_tools
+
+    state = FileState()
+    roots = (cwd, *settings.additional_directories)
+    return (
+        *file_tools(state, cwd),
+        *search_tools(cwd),
+        *notebook_file_tools(state, cwd),
+        bash_tool(cwd, roots),
+    )
