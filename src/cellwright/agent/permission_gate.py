@@ -92,7 +92,8 @@ class PermissionGate:
             policy = policy.in_mode(self.session.mode)
         if self.session.granted:
             policy = policy.allowing(self.session.granted)
-        return policy.decide(tool.name, tool_input, read_only=tool.read_only)
+        facts = tool.facts(tool_input) if tool.facts is not None else {}
+        return policy.decide(tool.name, {**tool_input, **facts}, read_only=tool.read_only)
 
     async def _before(self, tool: Tool, tool_use: Mapping[str, Any]) -> HookResult:
         if not self.hooks.listens_to("PreToolUse"):

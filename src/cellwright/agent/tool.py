@@ -102,7 +102,8 @@ class Tool:
     `title(input)` is the line on the tool's card; `preview(input)` is what a permission question shows.
     `limits.seconds` bounds a call from outside. `input_examples` fit `input_schema` and go to the model with it.
     `asks` is what the user is asked where the policy says "ask": whether the call may run, or, where the call is itself a
-    question to the user, that question; the answer then comes back as the call's input.
+    question to the user, that question; the answer then comes back as the call's input. `facts(input)` is what the policy
+    must know besides the input, under names that the schema does not have: the folder a shell is in.
     """
 
     name: str
@@ -115,6 +116,7 @@ class Tool:
     category: Category = "other"
     input_examples: Sequence[Mapping[str, Any]] = ()
     asks: QuestionKind = "permission"
+    facts: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
     title: Callable[[Mapping[str, Any]], str] | None = None
     preview: Callable[[Mapping[str, Any]], Awaitable[Preview]] | None = None
 
