@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from cellwright.agent.long_results import output_folder
 from cellwright.conversation import Conversation
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.permissions.modes import host_facts
 from cellwright.run_options import RunOptions
-from cellwright.tools.command_output import output_folder
 
 
 @pytest.fixture

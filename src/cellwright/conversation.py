@@ -18,6 +18,7 @@ from typing import Any
 from cellwright.agent.agent import Agent, Prompt
 from cellwright.agent.agent_thread import AgentTask, AgentThread, CallerJobs, agent_code_running
 from cellwright.agent.approval import CanUseTool
+from cellwright.agent.long_results import output_folder
 from cellwright.agent.prompt import environment_text, system_blocks
 from cellwright.agent.provider import Provider
 from cellwright.agent.session import Session, find_sessions, sessions_folder
@@ -136,8 +137,6 @@ class Conversation:
         mode = options.mode or settings.default_mode
         if mode == "bypassPermissions":
             check_bypass_allowed(host_facts(self.environ))
-        from cellwright.tools.command_output import output_folder  # tempfile is not needed to load the extension
-
         return PermissionPolicy(
             mode=mode,
             deny=(*settings.deny, *options.deny),

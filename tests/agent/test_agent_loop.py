@@ -3,7 +3,10 @@
 import asyncio
 import dataclasses
 import json
+import re
 import signal
+import stat
+from pathlib import Path
 
 import pytest
 
@@ -218,7 +221,27 @@ def test_a_long_result_is_cut_and_says_so(play):
     content = played.results()[0]["content"]
     assert content.startswith("a" * 50)
     assert content.endswith("z" * 50)
-    assert "900 characters left out" in content
+    assert "900 of 1,000 characters left out" in content
+    [kept] = re.findall(r"the whole is in (\S+), which Read can page", content)
+    assert Path(kept).read_text("utf-8") == "a" * 500 + "z" * 500
+    assert stat.S_IMODE(Path(kept).stat().st_mode) == 0o600
+
+
+def test_a_tool_that_is_called_too_often_is_refused_until_the_minute_is_over(play):
+    calls: list[str] = []
+
+    @tool(read_only=True, limits=ToolLimits(calls_per_minute=2))
+    def look() -> str:
+        "Look."
+        calls.append("x")
+        return "seen"
+
+    played = play([turn(use("look")), turn(use("look"), use("look")), say("ok")], tools=[look])
+    assert calls == ["x", "x"]
+    assert [result["content"] for result in played.results()[:2]] == ["seen", "seen"]
+    assert "may be called 2 times a minute" in played.results()[2]["content"]
+    ends = [event for event in played.events if isinstance(event, ToolEnd)]
+    assert sorted(end.error["code"] for end in ends if end.error) == ["RATE_LIMIT_EXCEEDED"]
 
 
 def test_an_empty_result_is_never_sent_empty(play):

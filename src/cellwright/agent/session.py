@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from cellwright.agent import lease, transcript
+from cellwright.agent.call_rate import CallRate
 from cellwright.agent.cost import add_usage
 from cellwright.agent.state_folder import make_private_folder, state_folder
 from cellwright.agent.transcript import Header, Line, Transcript
@@ -83,6 +84,7 @@ class Session:
         self.notices: list[str] = []
         self.granted: tuple[str, ...] = ()
         self.mode: str | None = None
+        self.call_rate = CallRate()
         self.next_seq = 1
         self.context_tokens = 0
         self.uncounted_bytes = 0

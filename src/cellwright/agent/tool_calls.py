@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from cellwright.agent.approval import Deny
 from cellwright.agent.input_schema import check_input
+from cellwright.agent.long_results import bounded
 from cellwright.agent.permission_gate import LEAVING, PermissionGate, input_lines
 from cellwright.agent.tool import Content, Tool, ToolContext, ToolError, ToolResult
 from cellwright.agent.whole_text import whole_strings, whole_text
@@ -137,6 +138,7 @@ class ToolCalls:
             return _failure(message, "error", ErrorCode.TOOL_NOT_FOUND)
         try:
             check_input(tool, tool_use["input"])
+            self.session.call_rate.count(tool)
             verdict = await self.gate.verdict(tool, tool_use)
         except ToolError as error:
             return _failure(error.message, "error", error.code, error.details)
@@ -251,26 +253,13 @@ def _denied(name: str, reason: str) -> Outcome:
 
 def _success(tool: Tool, value: ToolResult | Content) -> Outcome:
     result = value if isinstance(value, ToolResult) else ToolResult(value)
-    content = whole_strings(_bounded(result.content, tool.limits.result_chars))
+    content = whole_strings(bounded(result.content, tool.limits.result_chars))
     display = whole_strings(result.display)
     if not result.is_error:
         return Outcome(content, "success", None, display)
     text = content if isinstance(content, str) else _text_of(content)
     error = {"code": str(ErrorCode.EXECUTION_ERROR), "message": text[-2000:], "details": {}}
     return Outcome(content, "error", error, display)
-
-
-def _bounded(content: Content, limit: int) -> Content:
-    """Never empty (the API refuses it), never longer than the tool's limit; what was cut is said."""
-    if isinstance(content, str):
-        if len(content) <= limit:
-            return content if content.strip() else "(no output)"
-        cut = len(content) - limit
-        return f"{content[: limit // 2]}\n[… {cut:,} characters left out …]\n{content[-(limit - limit // 2) :]}"
-    blocks = [
-        {**block, "text": _bounded(block["text"], limit)} if block.get("type") == "text" else block for block in content
-    ]
-    return blocks or "(no output)"
 
 
 def _text_of(content: Sequence[Mapping[str, Any]]) -> str:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import atexit
 import codecs
 import contextlib
-import functools
 import os
 import re
-import secrets
-import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+
+from cellwright.agent.long_results import made_output_folder
 
 SHOWN_CHARS = 30_000
 """What the model gets of one command's output, half from its start, half from its end."""
@@ -27,20 +25,6 @@ LIVE_SECONDS = 0.033
 """Between two pieces of live output."""
 
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
-
-
-@functools.cache
-def output_folder() -> Path:
-    """Where this process keeps long outputs. It is made with the first of them, and gone when the process ends by itself."""
-    return Path(os.path.realpath(tempfile.gettempdir())) / f"cellwright-output-{secrets.token_hex(8)}"
-
-
-def _made_output_folder() -> Path:
-    folder = output_folder()
-    if not folder.exists():
-        folder.mkdir(mode=0o700)
-        atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder
 
 
 class CommandOutput:
@@ -79,7 +63,7 @@ class CommandOutput:
 
     def _open(self) -> None:
         try:
-            self._file, name = tempfile.mkstemp(dir=_made_output_folder(), suffix=".txt")
+            self._file, name = tempfile.mkstemp(dir=made_output_folder(), suffix=".txt")
         except OSError as error:
             self._problem = f"it could not be kept: {error.strerror}"
         else:

@@ -1,0 +1,39 @@
+"""How often a tool may be called: `ToolLimits.calls_per_minute`."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import deque
+from dataclasses import dataclass, field
+
+from cellwright.agent.tool import Tool, ToolError
+from cellwright.errors import ErrorCode
+
+WINDOW_SECONDS = 60.0
+
+
+@dataclass(slots=True)
+class CallRate:
+    """The calls of the last minute, by tool; a call that would be one too many is refused."""
+
+    _times: dict[str, deque[float]] = field(default_factory=dict)
+
+    def count(self, tool: Tool) -> None:
+        """Count a call that is about to run. Raises ToolError RATE_LIMIT_EXCEEDED, and then does not count it."""
+        most = tool.limits.calls_per_minute
+        if most is None:
+            return
+        now = time.monotonic()
+        times = self._times.setdefault(tool.name, deque())
+        while times and now - times[0] >= WINDOW_SECONDS:
+            times.popleft()
+        if len(times) >= most:
+            wait = math.ceil(WINDOW_SECONDS - (now - times[0]))
+            raise ToolError(
+                f"{tool.name} may be called {most} times a minute; nothing was run. "
+                f"Do something else, and call it again in {wait} s.",
+                code=ErrorCode.RATE_LIMIT_EXCEEDED,
+                details={"calls_per_minute": most, "retry_after_seconds": wait},
+            )
+        times.append(now)
