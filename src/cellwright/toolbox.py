@@ -13,7 +13,7 @@ ToolMaker = Callable[[Path, Settings], Sequence[Tool]]
 
 def builtin_tools(cwd: Path, settings: Settings) -> tuple[Tool, ...]:
     """The tools that need no kernel, sharing one memory of what was read."""
-    from cellwright.tools.bash import bash_tool
+    from cellwright.tools.bash import bash_tools
     from cellwright.tools.file_state import FileState
     from cellwright.tools.files import file_tools
     from cellwright.tools.notebook_files import notebook_file_tools
@@ -25,5 +25,5 @@ def builtin_tools(cwd: Path, settings: Settings) -> tuple[Tool, ...]:
         *file_tools(state, cwd),
         *search_tools(cwd),
         *notebook_file_tools(state, cwd),
-        bash_tool(cwd, roots),
+        *bash_tools(cwd, roots),
     )

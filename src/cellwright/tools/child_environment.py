@@ -54,6 +54,11 @@ def is_secret(name: str, value: str = "") -> bool:
     return _SECRET_VALUE.search(value) is not None
 
 
+def runs_code_at_start(name: str) -> bool:
+    """Whether programs run what the variable `name` says, or other programs, when they start."""
+    return _INJECTION.fullmatch(name) is not None
+
+
 def child_environment(environ: Mapping[str, str], programs: Path | None = None) -> dict[str, str]:
     """The environment of a command: no secrets, nothing that runs code at its start, this interpreter's programs first.
 

@@ -76,6 +76,10 @@ class Child:
         """Whether something of the group runs on although its leader has ended."""
         return self.exited.done() and is_alive(self.group)
 
+    def kill(self) -> None:
+        """End the group and what left it, now and without waiting."""
+        self._signal(signal.SIGKILL)
+
     async def end(self) -> None:
         """End the group and what left it: ask, wait a moment, insist. Takes 0.12 s at most, whatever the children do."""
         self._signal(signal.SIGTERM)

@@ -30,7 +30,9 @@ _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)
 class CommandOutput:
     """Takes bytes as they come; nothing of a long output stays in memory but its head and tail."""
 
-    def __init__(self) -> None:
+    def __init__(self, shown_chars: int = SHOWN_CHARS) -> None:
+        self._half = shown_chars // 2
+        self._kept_chars = shown_chars
         self.bytes = 0
         self.path: Path | None = None
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
@@ -46,17 +48,17 @@ class CommandOutput:
         self.bytes += len(data)
         self._keep(data)
         text = self._decoder.decode(data)
-        room = max(SHOWN_CHARS // 2 - len(self._head), 0)
+        room = max(self._half - len(self._head), 0)
         self._head += text[:room]
         tail = self._tail + text[room:]
-        self._cut |= len(tail) > SHOWN_CHARS // 2
-        self._tail = tail[-(SHOWN_CHARS // 2) :]
+        self._cut |= len(tail) > self._half
+        self._tail = tail[-self._half :]
         return text
 
     def _keep(self, data: bytes) -> None:
         if self._file is None and not self._problem:
             self._start += data
-            if len(self._start) > SHOWN_CHARS:
+            if len(self._start) > self._kept_chars:
                 self._open()
         elif self._file is not None:
             self._write(data)
@@ -80,6 +82,11 @@ class CommandOutput:
             # a full disk must not end the command
             self._problem = f"its beginning is in {self.path}: {error.strerror}"
             self.close()
+
+    def keep_in_file(self) -> None:
+        """All of it goes into a file, from its first byte on, however short it is."""
+        if self._file is None and self.path is None and not self._problem:
+            self._open()
 
     def close(self) -> None:
         """The file, if there is one, is complete."""
