@@ -23,10 +23,10 @@ PARENT = """
 import asyncio, os, signal, sys
 from pathlib import Path
 from cellwright.agent.tool import ToolContext
-from cellwright.tools.bash import bash_tool
+from cellwright.tools.bash import bash_tools
 from cellwright.tools.child_processes import child_processes
 
-tool = bash_tool(Path.cwd())
+tool = bash_tools(Path.cwd())[0]
 
 async def bash(command, **options):
     return await tool.call({"command": command, **options}, ToolContext("x", lambda **_: None))
