@@ -17,8 +17,11 @@ INVALID_JSON = "INVALID_JSON"
 """The key that holds the raw text of an input that was not JSON (the convention of the API's documentation)."""
 
 
-def check_input(tool: Tool, tool_input: Mapping[str, Any]) -> None:
-    """Raise a `ToolError` that names the field and what was expected, if `tool_input` does not fit the tool's schema."""
+def check_input(tool: Tool, tool_input: Mapping[str, Any], *, answered: bool = False) -> None:
+    """Raise a `ToolError` that names the field and what was expected, if `tool_input` does not fit the tool's schema.
+
+    `answered`: it did not come from the model, so it may hold the user's answer.
+    """
     if set(tool_input) == {INVALID_JSON}:
         raise ToolError(
             f"The input of {tool.name} was not valid JSON; nothing was run. Send the whole call again.",
@@ -27,8 +30,9 @@ def check_input(tool: Tool, tool_input: Mapping[str, Any]) -> None:
         )
     import fastjsonschema  # not needed before the first call
 
+    schema = tool.answered_schema if answered and tool.answered_schema is not None else tool.input_schema
     try:
-        _validator(json.dumps(tool.input_schema, sort_keys=True))(dict(tool_input))
+        _validator(json.dumps(schema, sort_keys=True))(dict(tool_input))
     except fastjsonschema.JsonSchemaValueException as error:
         field = ".".join(str(part) for part in error.path[1:]) or "input"
         expected = error.message.removeprefix(error.name or "").strip()

@@ -23,6 +23,11 @@ logger = logging.getLogger(__name__)
 LEAVING = (Exception, SystemExit, KeyboardInterrupt)
 """What others' code may raise. The last two would end the agent's loop, and whoever waits for it would hang."""
 
+NOBODY_ANSWERS: Mapping[str, str] = {
+    "question": "There is nobody here to answer. Choose what is sensible yourself, and say in your answer what you assumed.",
+    "plan": "There is nobody here to approve a plan. Nothing may be changed: give the plan as your answer, and end there.",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
@@ -54,10 +59,10 @@ class PermissionGate:
         """Judge a call whose input fits its schema. Raises ToolError when a rewritten input does not."""
         said = await self._before(tool, tool_use)
         if said.updated_input is not None:
-            check_input(tool, said.updated_input)
+            check_input(tool, said.updated_input, answered=True)
             tool_use = {**tool_use, "input": dict(said.updated_input)}
         tool_input = tool_use["input"]
-        decision, by_hook = _with_hook(self.decide(tool, tool_input), said)
+        decision, by_hook = _with_hook(self.decide(tool, tool_input), said, answers=tool.answered_schema is not None)
         self.emit(
             Decided(
                 str(tool_use["id"]),
@@ -78,12 +83,17 @@ class PermissionGate:
         if answer.rules and answer.scope != "once":
             self.session.granted = (*self.session.granted, *answer.rules)
         if answer.updated_input is not None:
-            check_input(tool, answer.updated_input)
+            check_input(tool, answer.updated_input, answered=True)
             tool_input = answer.updated_input
             again = self.decide(tool, tool_input)
             if again.behavior == "deny":
                 return Verdict(Deny(again.reason, "policy"), tool_input, said.context)
         return Verdict(answer, tool_input, said.context)
+
+    @property
+    def mode(self) -> str:
+        """The permission mode that calls are decided in."""
+        return self.session.mode or self.policy.mode
 
     def decide(self, tool: Tool, tool_input: Mapping[str, Any]) -> Decision:
         """What the policy says, with what the session has been granted and the mode it is in."""
@@ -130,7 +140,7 @@ class PermissionGate:
         if (by_hook := await self._asked_of_hooks(use)) is not None:
             return by_hook
         if self.can_use_tool is None:
-            return Deny(nobody_to_ask(use.decision), by="policy")
+            return Deny(nobody_to_ask(use), by="policy")
         try:
             return await self.can_use_tool(use)
         except LEAVING as error:
@@ -147,18 +157,24 @@ class PermissionGate:
         self._tell(said)
         if said.behavior == "deny":
             return Deny(said.reason, by="hook", interrupt=said.interrupt)
-        if said.behavior == "allow" and not use.decision.firm:
+        # a question to the user is always firm, and a hook may know the answer
+        answers = use.kind != "permission" and said.updated_input is not None
+        if said.behavior == "allow" and (answers or not use.decision.firm):
             return Allow(said.updated_input, "session" if said.rules else "once", said.rules, by="hook")
         return None
 
 
-def _with_hook(decision: Decision, said: HookResult) -> tuple[Decision, bool]:
-    """The policy's decision with the hooks' word: they can always tighten, and loosen what is not firm."""
+def _with_hook(decision: Decision, said: HookResult, *, answers: bool) -> tuple[Decision, bool]:
+    """The policy's decision with the hooks' word: they can always tighten, and loosen what is not firm.
+
+    `answers`: the call is a question to the user, which a hook may answer by the input that it gives.
+    """
     if said.behavior == "deny" and decision.behavior != "deny":
         return Decision("deny", said.reason or "a PreToolUse hook denied it"), True
     if said.behavior == "ask" and decision.behavior == "allow":
         return Decision("ask", said.reason or "A PreToolUse hook wants this to be asked."), True
-    if said.behavior == "allow" and decision.behavior == "ask" and not decision.firm:
+    loosens = not decision.firm or (answers and said.updated_input is not None)
+    if said.behavior == "allow" and decision.behavior == "ask" and loosens:
         return Decision("allow", said.reason or "A PreToolUse hook allows it."), True
     return decision, False
 
@@ -174,11 +190,13 @@ def input_lines(tool_input: Mapping[str, Any]) -> str:
     return "\n".join(f"{key}: {value}" for key, value in tool_input.items())
 
 
-def nobody_to_ask(decision: Decision) -> str:
-    """Why a call that must be asked for is denied where nobody can be asked, and the rule that would allow it."""
-    offered = [suggestion.rules for suggestion in decision.suggestions if suggestion.rules]
+def nobody_to_ask(use: ToolUse) -> str:
+    """Why a call that must be asked for is denied where nobody can be asked, and how to go on."""
+    if use.kind != "permission":
+        return NOBODY_ANSWERS[use.kind]
+    offered = [suggestion.rules for suggestion in use.decision.suggestions if suggestion.rules]
     way_out = f" {rules_in_words(offered[-1])} would allow it." if offered else ""
-    return f"{decision.reason} There is nobody to ask here.{way_out}"
+    return f"{use.decision.reason} There is nobody to ask here.{way_out}"
 
 
 def _answered(question_id: str, tool_use_id: str, answer: Allow | Deny) -> Answered:

@@ -29,7 +29,8 @@ from cellwright.agent.tool import Tool
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import TextDelta, ThinkingDelta, ToolInputDelta, TurnEnd
 
-RUN_AGAIN = frozenset({"Python"})
+RUN_AGAIN = frozenset({"Python", "TodoWrite", "TaskCreate", "TaskUpdate"})
+"""What later calls and turns need, and what views show."""
 
 
 class UntrustedRecording(CellwrightError):

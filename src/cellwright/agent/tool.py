@@ -92,6 +92,8 @@ class ToolContext:
     """Counts what a request of the tool's own has cost (`usage`, US dollars) with the run's."""
     set_mode: Callable[[str], object] = str
     """Puts the session into a permission mode, for the calls that follow."""
+    mode: str = "default"
+    """The permission mode that the call was decided in."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +104,8 @@ class Tool:
     `title(input)` is the line on the tool's card; `preview(input)` is what a permission question shows.
     `limits.seconds` bounds a call from outside. `input_examples` fit `input_schema` and go to the model with it.
     `asks` is what the user is asked where the policy says "ask": whether the call may run, or, where the call is itself a
-    question to the user, that question; the answer then comes back as the call's input. `facts(input)` is what the policy
+    question to the user, that question; the answer then comes back as the call's input, which must fit `answered_schema`:
+    the model, which sees `input_schema` alone, cannot answer in the user's place. `facts(input)` is what the policy
     must know besides the input, under names that the schema does not have: the folder a shell is in.
     """
 
@@ -116,6 +119,7 @@ class Tool:
     category: Category = "other"
     input_examples: Sequence[Mapping[str, Any]] = ()
     asks: QuestionKind = "permission"
+    answered_schema: Mapping[str, Any] | None = None
     facts: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
     title: Callable[[Mapping[str, Any]], str] | None = None
     preview: Callable[[Mapping[str, Any]], Awaitable[Preview]] | None = None

@@ -18,7 +18,7 @@ from cellwright.agent.permission_gate import LEAVING, PermissionGate, input_line
 from cellwright.agent.tool import Content, Tool, ToolContext, ToolError, ToolResult
 from cellwright.agent.whole_text import whole_strings, whole_text
 from cellwright.errors import ErrorCode
-from cellwright.events import Call, Emit, ModeChanged, ToolEnd, ToolProgress, ToolStart, ToolStatus
+from cellwright.events import Call, Emit, ModeChanged, QuestionKind, ToolEnd, ToolProgress, ToolStart, ToolStatus
 
 if TYPE_CHECKING:
     from cellwright.agent.session import Session
@@ -27,6 +27,13 @@ logger = logging.getLogger(__name__)
 
 INTERRUPTED = "The user interrupted before this call was done. It may have had effects already."
 NOT_RUN = "Not run: {reason}"
+
+DENIED: Mapping[QuestionKind, str] = {
+    "permission": "{name} was not allowed: {reason}",
+    "question": "The user did not answer: {reason}",
+    "plan": "The user does not approve the plan yet: {reason}\n"
+    "Plan mode goes on: nothing may be changed. Work the remark in, then show the new plan with {name}.",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +152,7 @@ class ToolCalls:
         if isinstance(verdict.answer, Deny):
             if verdict.answer.interrupt:
                 self.stop_reason = verdict.answer.reason
-            return _denied(tool.name, verdict.answer.reason)
+            return _denied(tool, verdict.answer)
         outcome = await self._call(tool, tool_use["id"], dict(verdict.input))
         return _with_note(outcome, verdict.input) if verdict.edited and tool.asks == "permission" else outcome
 
@@ -187,6 +194,7 @@ class ToolCalls:
             history=lambda: self.session.messages,
             spend=self.spend,
             set_mode=self._set_mode,
+            mode=self.gate.mode,
         )
 
     def _set_mode(self, mode: str) -> None:
@@ -247,8 +255,10 @@ def _timed_out(name: str, seconds: float) -> Outcome:
     )
 
 
-def _denied(name: str, reason: str) -> Outcome:
-    return _failure(f"{name} was not allowed: {reason}", "denied", ErrorCode.PERMISSION_DENIED)
+def _denied(tool: Tool, denial: Deny) -> Outcome:
+    by_the_user = denial.by not in ("policy", "hook")
+    said = DENIED[tool.asks] if by_the_user else DENIED["permission"]
+    return _failure(said.format(name=tool.name, reason=denial.reason), "denied", ErrorCode.PERMISSION_DENIED)
 
 
 def _success(tool: Tool, value: ToolResult | Content) -> Outcome:
