@@ -1,4 +1,4 @@
-"""Read, Write and Edit: the tools for text files. What they may touch is decided before they are called."""
+"""The tools for files: Read, and with it those that change what was read. What they may touch is decided before."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from cellwright.agent.tool import Content, Tool, ToolContext, ToolLimits
-from cellwright.tools.changes import Change, in_thread, writing_call, writing_preview
-from cellwright.tools.editing import plan_edit, plan_write
+from cellwright.tools.changes import in_thread
+from cellwright.tools.editing_tools import editing_tools
 from cellwright.tools.file_state import FileState
 from cellwright.tools.paths import file_errors, not_found, resolve_path, shown_path
 from cellwright.tools.reading import read_file
-from cellwright.tools.schemas import object_schema
+from cellwright.tools.schemas import FILE_PATH, object_schema
 
 INLINE_BYTES = 256 * 1024
 """A smaller file is read on the event loop: it takes less time than the way to a thread and back."""
@@ -24,29 +24,10 @@ GIF, WebP) come as images, notebooks (.ipynb) as cells with their ids, sources a
 - Read a file before you change it with Edit, Write or NotebookEdit. Write needs all of it to have been read.
 - For a directory use LS or Glob; to find something in many or large files use Grep. Read several files at once."""
 
-WRITE_DESCRIPTION = """\
-Write a whole file: create it (missing folders are made) or replace all its content.
-- An existing file must have been read to its end in this session, and not have changed since. To change a part of a \
-file use Edit, which costs less and shows the user a smaller diff.
-- Encoding, line ends and mode of an existing file are kept."""
-
-EDIT_DESCRIPTION = """\
-Replace text in a file, literally (no patterns).
-- Read the file first. old_string must be in the file exactly once, including indentation; leave out the line numbers \
-that Read shows. If it is there more often, give more of the surrounding lines, or set replace_all to change every one.
-- An empty old_string creates a file that does not exist yet.
-- Encoding, line ends and mode are kept; write line ends as \\n. For notebooks (.ipynb) use NotebookEdit."""
-
-FILE_PATH = {
-    "type": "string",
-    "minLength": 1,
-    "description": "The file: an absolute path, or one relative to the working directory.",
-}
-
 
 def file_tools(state: FileState, cwd: Path) -> list[Tool]:
-    """Read, Write and Edit. `state` is the session's memory of files; relative paths start at `cwd`."""
-    return [_read_tool(state, cwd), _write_tool(state, cwd), _edit_tool(state, cwd)]
+    """Read and what changes files. `state` is the session's memory of files; relative paths start at `cwd`."""
+    return [_read_tool(state, cwd), *editing_tools(state, cwd)]
 
 
 def _read_tool(state: FileState, cwd: Path) -> Tool:
@@ -92,60 +73,6 @@ def _read_tool(state: FileState, cwd: Path) -> Tool:
         rule_key="file_path",
         limits=ToolLimits(seconds=30, result_chars=100_000),
         title=title,
-    )
-
-
-def _write_tool(state: FileState, cwd: Path) -> Tool:
-    def plan(path: Path, shown: str, tool_input: Mapping[str, Any]) -> Change:
-        return plan_write(path, shown, tool_input, state)
-
-    def title(tool_input: Mapping[str, Any]) -> str:
-        return f"Write {_shown(cwd, tool_input)}"
-
-    return Tool(
-        name="Write",
-        description=WRITE_DESCRIPTION,
-        input_schema=object_schema(
-            {
-                "file_path": FILE_PATH,
-                "content": {"type": "string", "description": "The whole new content of the file."},
-            },
-            required=["file_path", "content"],
-        ),
-        call=writing_call(plan, "file_path", state, cwd),
-        rule_key="file_path",
-        title=title,
-        preview=writing_preview(plan, "file_path", title, cwd),
-    )
-
-
-def _edit_tool(state: FileState, cwd: Path) -> Tool:
-    def plan(path: Path, shown: str, tool_input: Mapping[str, Any]) -> Change:
-        return plan_edit(path, shown, tool_input, state)
-
-    def title(tool_input: Mapping[str, Any]) -> str:
-        return f"Edit {_shown(cwd, tool_input)}"
-
-    return Tool(
-        name="Edit",
-        description=EDIT_DESCRIPTION,
-        input_schema=object_schema(
-            {
-                "file_path": FILE_PATH,
-                "old_string": {"type": "string", "description": "The text to replace, exactly as it is in the file."},
-                "new_string": {"type": "string", "description": "The text to put in its place; must differ from it."},
-                "replace_all": {
-                    "type": "boolean",
-                    "default": False,
-                    "description": "Replace every occurrence, for example to rename something in the file.",
-                },
-            },
-            required=["file_path", "old_string", "new_string"],
-        ),
-        call=writing_call(plan, "file_path", state, cwd),
-        rule_key="file_path",
-        title=title,
-        preview=writing_preview(plan, "file_path", title, cwd),
     )
 
 

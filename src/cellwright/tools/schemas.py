@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+FILE_PATH = {
+    "type": "string",
+    "minLength": 1,
+    "description": "The file: an absolute path, or one relative to the working directory.",
+}
+
 
 def object_schema(properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
     """The schema of a tool's input (JSON Schema draft 2020-12) with exactly these fields."""

@@ -1,0 +1,90 @@
+"""The tools that change text files: Write and Edit, and with them MultiEdit, ApplyPatch and EditSymbol."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from cellwright.agent.tool import Tool
+from cellwright.tools.changes import Change, writing_call, writing_preview
+from cellwright.tools.editing import plan_edit, plan_write
+from cellwright.tools.file_state import FileState
+from cellwright.tools.paths import shown_path
+from cellwright.tools.schemas import FILE_PATH, object_schema
+
+WRITE_DESCRIPTION = """\
+Write a whole file: create it (missing folders are made) or replace all its content.
+- An existing file must have been read to its end in this session, and not have changed since. To change a part of a \
+file use Edit, which costs less and shows the user a smaller diff.
+- Encoding, line ends and mode of an existing file are kept."""
+
+EDIT_DESCRIPTION = """\
+Replace text in a file, literally (no patterns).
+- Read the file first. old_string must be in the file exactly once, including indentation; leave out the line numbers \
+that Read shows. If it is there more often, give more of the surrounding lines, or set replace_all to change every one.
+- An empty old_string creates a file that does not exist yet.
+- Encoding, line ends and mode are kept; write line ends as \\n. For notebooks (.ipynb) use NotebookEdit."""
+
+
+def editing_tools(state: FileState, cwd: Path) -> list[Tool]:
+    """Write and Edit. `state` is the session's memory of files; relative paths start at `cwd`."""
+    return [_write_tool(state, cwd), _edit_tool(state, cwd)]
+
+
+def _write_tool(state: FileState, cwd: Path) -> Tool:
+    def plan(path: Path, shown: str, tool_input: Mapping[str, Any]) -> Change:
+        return plan_write(path, shown, tool_input, state)
+
+    def title(tool_input: Mapping[str, Any]) -> str:
+        return f"Write {_shown(cwd, tool_input)}"
+
+    return Tool(
+        name="Write",
+        description=WRITE_DESCRIPTION,
+        input_schema=object_schema(
+            {
+                "file_path": FILE_PATH,
+                "content": {"type": "string", "description": "The whole new content of the file."},
+            },
+            required=["file_path", "content"],
+        ),
+        call=writing_call(plan, "file_path", state, cwd),
+        rule_key="file_path",
+        title=title,
+        preview=writing_preview(plan, "file_path", title, cwd),
+    )
+
+
+def _edit_tool(state: FileState, cwd: Path) -> Tool:
+    def plan(path: Path, shown: str, tool_input: Mapping[str, Any]) -> Change:
+        return plan_edit(path, shown, tool_input, state)
+
+    def title(tool_input: Mapping[str, Any]) -> str:
+        return f"Edit {_shown(cwd, tool_input)}"
+
+    return Tool(
+        name="Edit",
+        description=EDIT_DESCRIPTION,
+        input_schema=object_schema(
+            {
+                "file_path": FILE_PATH,
+                "old_string": {"type": "string", "description": "The text to replace, exactly as it is in the file."},
+                "new_string": {"type": "string", "description": "The text to put in its place; must differ from it."},
+                "replace_all": {
+                    "type": "boolean",
+                    "default": False,
+                    "description": "Replace every occurrence, for example to rename something in the file.",
+                },
+            },
+            required=["file_path", "old_string", "new_string"],
+        ),
+        call=writing_call(plan, "file_path", state, cwd),
+        rule_key="file_path",
+        title=title,
+        preview=writing_preview(plan, "file_path", title, cwd),
+    )
+
+
+def _shown(cwd: Path, tool_input: Mapping[str, Any]) -> str:
+    return shown_path(cwd, cwd / str(tool_input["file_path"]))
