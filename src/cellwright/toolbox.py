@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -13,11 +14,14 @@ ToolMaker = Callable[[Path, Settings], Sequence[Tool]]
 
 def builtin_tools(cwd: Path, settings: Settings) -> tuple[Tool, ...]:
     """The tools that need no kernel, sharing one memory of what was read."""
+    from cellwright.tools.ask_user import ask_user_tool
     from cellwright.tools.bash import bash_tools
     from cellwright.tools.file_state import FileState
     from cellwright.tools.files import file_tools
     from cellwright.tools.notebook_files import notebook_file_tools
+    from cellwright.tools.plan import plan_tools
     from cellwright.tools.search import search_tools
+    from cellwright.tools.todos import todo_tools
 
     state = FileState()
     roots = (cwd, *settings.additional_directories)
@@ -26,4 +30,7 @@ def builtin_tools(cwd: Path, settings: Settings) -> tuple[Tool, ...]:
         *search_tools(cwd),
         *notebook_file_tools(state, cwd),
         *bash_tools(cwd, roots),
+        *todo_tools(os.environ),
+        ask_user_tool(),
+        *plan_tools(cwd),
     )
