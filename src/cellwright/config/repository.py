@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
+_LONGEST_LINK = 8_192
 GIT_SECONDS = 5.0
 _PASSED_ON = ("HOME", "PATH", "XDG_CONFIG_HOME", "SYSTEMROOT", "USERPROFILE", "TMPDIR")
 
@@ -16,6 +17,34 @@ def project_folder(cwd: Path) -> Path:
     """The root of the git work tree that `cwd` is in, or `cwd` itself. Runs nothing."""
     cwd = cwd.absolute()
     return next((folder for folder in (cwd, *cwd.parents) if (folder / ".git").exists()), cwd)
+
+
+def main_checkout(project: Path) -> Path:
+    """The work tree that `project`, a linked worktree (`git worktree add`), belongs to; any other project itself.
+
+    The link is believed only where both ends name each other: else a folder could take another one's place.
+    """
+    marker = project / ".git"
+    try:
+        if not marker.is_file():
+            return project
+        gitdir = project / _pointed_at(marker, "gitdir: ")
+        back = gitdir / _pointed_at(gitdir / "gitdir")
+        common = gitdir / _pointed_at(gitdir / "commondir")
+        if back.samefile(marker) and gitdir.parent.name == "worktrees" and gitdir.parent.parent.samefile(common):
+            main = common.resolve().parent
+            return main if (main / ".git").is_dir() and (main / ".git").samefile(common) else project
+    except (OSError, ValueError):  # a submodule, or nothing that git made
+        return project
+    return project
+
+
+def _pointed_at(file: Path, prefix: str = "") -> str:
+    with file.open("rb") as opened:
+        line = opened.read(_LONGEST_LINK).decode("utf-8").strip()
+    if not line.startswith(prefix) or "\n" in line or not line:
+        raise ValueError(f"{file} is no link of git's")
+    return line.removeprefix(prefix)
 
 
 def is_tracked(project: Path, file: Path, environ: Mapping[str, str]) -> bool:

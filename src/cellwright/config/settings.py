@@ -1,26 +1,36 @@
-"""What users settled in Claude Code's files, as far as permissions go: `load_settings`.
+"""What the settings come to: `load_settings`, and `settings_of` for a reading of which not everything counts.
 
-    ~/.claude/settings.json  ($CLAUDE_CONFIG_DIR)     the user's own: believed
-    <project>/.claude/settings.local.json             the user's own for this project: believed unless it came with it
-    <project>/.claude/settings.json                   the project's: it may forbid and make stricter, never allow
+From the highest to the lowest, as Claude Code has it:
 
-Lists are joined. What cannot be understood and might have forbidden something forbids or asks.
+    managed-settings.json                         the administrator's: nothing goes before it
+    options of a cell or of the command
+    c.Claude, %config Claude
+    <project>/.claude/settings.local.json         the user's own for this project, unless it came with it
+    <project>/.claude/settings.json               the project's: before trust it can only restrict (`trust.py`)
+    ~/.claude/settings.json                       the user's own ($CLAUDE_CONFIG_DIR)
+    environment (CELLWRIGHT_…)
+
+The highest single value counts, lists are joined, objects merged. What cannot be understood and might have forbidden
+something forbids or asks.
 """
 
 from __future__ import annotations
 
-import functools
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from cellwright.agent.tool import ToolError
-from cellwright.config.repository import is_tracked, project_folder
 from cellwright.config.settings_edit import add_allow_rules
-from cellwright.config.settings_file import SettingsProblem, read_settings_file
+from cellwright.config.settings_file import SettingsProblem
+from cellwright.config.settings_keys import seconds_of
+from cellwright.config.settings_layers import Entry, Scope
+from cellwright.config.settings_merge import Merged, merge
+from cellwright.config.settings_read import Reading, came_with_project, local_settings_file, read_all
+from cellwright.config.trust import judge, remember_rules
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.permissions.modes import Mode, parse_mode, stricter
 from cellwright.permissions.rules import Rule, grant_problem, parse_rule
@@ -28,9 +38,33 @@ from cellwright.permissions.rules import Rule, grant_problem, parse_rule
 _TOOL_NAME = re.compile(r"[A-Za-z_][\w-]*")
 
 
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a value comes from; `file` is None for what is in no file, `label` names the place for people."""
+
+    value: Any
+    scope: Scope
+    label: str
+    file: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HooksSource:
+    """The `hooks` object of one file, as it stands there: events with their lists of groups."""
+
+    events: Mapping[str, Sequence[Mapping[str, Any]]]
+    scope: Scope
+    label: str
+    file: Path | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What the settings files say together. `notices` are for the user: what is broken, and what was not believed."""
+    """What all settings say together. `notices` are for the user: what is broken, and what was not believed.
+
+    A limit that is None is the user's to have none of. `tool_files` are the trusted `.claude/tools/*.py`, with the content
+    that is trusted.
+    """
 
     project: Path
     default_mode: Mode = "default"
@@ -38,41 +72,228 @@ class Settings:
     ask: tuple[Rule, ...] = ()
     allow: tuple[Rule, ...] = ()
     additional_directories: tuple[Path, ...] = ()
+    block_reads_outside: bool = False
+    block_writes_outside: bool = False
+    bypass_disabled: bool = False
+    hooks: tuple[HooksSource, ...] = ()
+    disable_all_hooks: bool = False
+    allow_managed_hooks_only: bool = False
+    allowed_http_hook_urls: tuple[str, ...] | None = None
+    http_hook_allowed_env_vars: tuple[str, ...] | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+    model: str | None = None
+    effort_level: str | None = None
+    available_models: tuple[str, ...] | None = None
+    denied_models: tuple[str, ...] = ()
+    language: str | None = None
+    api_key_helper: str | None = None
+    respect_gitignore: bool = True
+    bash_output_max_chars: int | None = None
+    ask_user_question_seconds: float | None = None
+    plans_directory: Path | None = None
+    cleanup_period_days: int = 30
+    file_checkpointing: bool = True
+    tool_log: Path | None = None
+    command_timeout: float | None = None
+    web_fetch_timeout: float = 30.0
+    max_file_size: int = 10_000_000
+    cache_ttl: float = 900.0
+    tool_files: tuple[tuple[Path, bytes], ...] = ()
     notices: tuple[str, ...] = ()
+    merged: Merged = field(default_factory=Merged, repr=False)
+
+    def origin(self, key: str) -> Origin | None:
+        """The value of `key` (`permissions.defaultMode`) that counts, and where it comes from; None where none is set."""
+        origins = self.origins(key)
+        return origins[-1] if origins else None
+
+    def origins(self, key: str) -> tuple[Origin, ...]:
+        """Each value that is set for `key`, the lowest first: of a list, where each of its elements comes from."""
+        entries = self.merged.entries.get(tuple(key.split(".")), ())
+        return tuple(_origin(entry) for entry in entries)
 
 
-def local_settings_file(project: Path) -> Path:
-    """The user's own settings file of a project, shared with Claude Code."""
-    return project / ".claude" / "settings.local.json"
+def load_settings(cwd: Path, environ: Mapping[str, str], *, managed: Path | None = None) -> Settings:
+    """Read the files for a session that starts in `cwd`; of the folder's, what the user trusts. Never raises.
+
+    `managed` is the administrator's folder (default: the system's).
+    """
+    reading = read_all(cwd, environ, managed=managed)
+    trust = judge(reading, environ)
+    return settings_of(reading, withheld=trust.withheld, tool_files=trust.tool_files, notices=trust.notices)
 
 
-def came_with_project(project: Path, file: Path, environ: Mapping[str, str]) -> bool:
-    """Whether `file` may have been put there by the project itself: tracked by git, or behind a symlink."""
-    return file.is_symlink() or file.parent.is_symlink() or is_tracked(project, file, environ)
+def _origin(entry: Entry) -> Origin:
+    return Origin(entry.value, entry.layer.scope, entry.layer.label, entry.layer.file)
 
 
-def load_settings(cwd: Path, environ: Mapping[str, str]) -> Settings:
-    """Read the files for a session that starts in `cwd`. Never raises: problems are in `notices`."""
-    cwd = cwd.absolute()
-    project = project_folder(cwd)
-    home = Path(environ["HOME"]) if environ.get("HOME") else Path.home()
-    users = Path(environ["CLAUDE_CONFIG_DIR"]) if environ.get("CLAUDE_CONFIG_DIR") else home / ".claude"
-    local, shared = local_settings_file(project), project / ".claude" / "settings.json"
-    found = _Found()
-    found.read(_Source(users / "settings.json", root=users, folder=home, believed=lambda: True))
-    if not _same_file(shared, users / "settings.json"):
-        found.read(_Source(shared, root=project, folder=project, believed=lambda: False))
-    own = functools.cache(lambda: not came_with_project(project, local, environ))
-    found.read(_Source(local, root=cwd, folder=project, believed=own))
+def settings_of(
+    reading: Reading,
+    *,
+    withheld: frozenset[str] = frozenset(),
+    kept: Sequence[Entry] = (),
+    tool_files: tuple[tuple[Path, bytes], ...] = (),
+    notices: Sequence[str] = (),
+) -> Settings:
+    """The settings that `reading` comes to without the entries whose ids are `withheld`, and with those that are `kept`.
+
+    Never raises: problems are in `notices`.
+    """
+    counting = [entry for entry in (*reading.entries, *kept) if entry.id not in withheld]
+    merged = merge(counting)
+    rules = _Rules()
+    for entry in _listed(merged, "deny"):
+        rules.restrict(entry, "deny")
+    for entry in _listed(merged, "ask"):
+        rules.restrict(entry, "ask")
+    for entry in _listed(merged, "allow"):
+        rules.grant(entry)
+    for entry in _listed(merged, "additionalDirectories"):
+        rules.open_folder(entry)
+    mode = _mode((*reading.entries, *kept), withheld, rules.notices)
+    bypass_disabled = _any(merged, "permissions.disableBypassPermissionsMode", "disable")
+    if mode == "bypassPermissions" and bypass_disabled:
+        rules.notices.append("Mode bypassPermissions is switched off by `permissions.disableBypassPermissionsMode`.")
+        mode = "default"
     return Settings(
-        project=project,
-        default_mode=stricter(found.mode, "default") if found.broken else found.mode,
-        deny=tuple(found.deny),
-        ask=tuple(found.ask),
-        allow=tuple(found.allow),
-        additional_directories=tuple(dict.fromkeys(found.directories)),
-        notices=tuple(found.notices),
+        project=reading.project,
+        default_mode=stricter(mode, "default") if reading.broken else mode,
+        deny=tuple(rules.deny),
+        ask=tuple(rules.ask),
+        allow=tuple(rules.allow),
+        additional_directories=tuple(dict.fromkeys(rules.folders)),
+        block_reads_outside=_any(merged, "permissions.blockReadsOutsideWorkingDirectories", True),
+        block_writes_outside=_any(merged, "permissions.blockWritesOutsideWorkingDirectories", True),
+        bypass_disabled=bypass_disabled,
+        hooks=_hooks(merged),
+        tool_files=tool_files,
+        notices=(*reading.notices, *notices, *rules.notices),
+        merged=merged,
+        **_plain_values(merged, reading),
     )
+
+
+def _plain_values(merged: Merged, reading: Reading) -> dict[str, Any]:
+    """What is passed on as it stands, by the names of the fields of `Settings`; what is not set is left out."""
+    value = merged.value
+    waiting, plans, log = value("askUserQuestionTimeout"), value("plansDirectory"), value("cellwright", "toolLog")
+    found = {
+        "disable_all_hooks": value("disableAllHooks"),
+        "allow_managed_hooks_only": value("allowManagedHooksOnly"),
+        "allowed_http_hook_urls": _texts(value("allowedHttpHookUrls")),
+        "http_hook_allowed_env_vars": _texts(value("httpHookAllowedEnvVars")),
+        "env": value("env"),
+        "model": value("model"),
+        "effort_level": value("effortLevel"),
+        "available_models": _texts(value("availableModels")),
+        "denied_models": _texts(value("deniedModels")),
+        "language": value("language"),
+        "api_key_helper": value("apiKeyHelper"),
+        "respect_gitignore": value("respectGitignore"),
+        "bash_output_max_chars": value("bashOutputMaxChars"),
+        "ask_user_question_seconds": None if waiting is None else seconds_of(waiting),
+        "plans_directory": None if plans is None else reading.project / Path(plans).expanduser(),
+        "cleanup_period_days": value("cleanupPeriodDays"),
+        "file_checkpointing": value("fileCheckpointingEnabled"),
+        "tool_log": None if log is None else reading.project / Path(log).expanduser(),
+        "command_timeout": value("cellwright", "commandTimeout"),
+        "web_fetch_timeout": value("cellwright", "webFetchTimeout"),
+        "max_file_size": value("cellwright", "maxFileSize"),
+        "cache_ttl": value("cellwright", "cacheTtl"),
+    }
+    return {name: each for name, each in found.items() if each is not None}
+
+
+def _texts(values: list[str] | None) -> tuple[str, ...] | None:
+    return None if values is None else tuple(values)
+
+
+def _listed(merged: Merged, name: str) -> list[Entry]:
+    return [entry for entry in merged.entries.get(("permissions", name), ()) if entry.element]
+
+
+def _any(merged: Merged, key: str, wanted: Any) -> bool:
+    # what restricts holds, whichever file says it
+    return any(entry.value == wanted for entry in merged.entries.get(tuple(key.split(".")), ()))
+
+
+def _hooks(merged: Merged) -> tuple[HooksSource, ...]:
+    by_layer: dict[str, tuple[Entry, dict[str, list[Any]]]] = {}
+    for path, entries in merged.entries.items():
+        if path[0] != "hooks" or len(path) != 2:
+            continue
+        for entry in entries:
+            if entry.element:
+                _, events = by_layer.setdefault(entry.layer.label, (entry, {}))
+                events.setdefault(path[1], []).append(entry.value)
+    return tuple(
+        HooksSource(events, entry.layer.scope, entry.layer.label, entry.layer.file)
+        for entry, events in by_layer.values()
+    )
+
+
+def _mode(entries: Sequence[Entry], withheld: frozenset[str], notices: list[str]) -> Mode:
+    """The mode to begin with. A folder can always make it stricter; looser only what is believed, and never bypass."""
+    mode: Mode | None = None
+    for entry in merge(e for e in entries if e.key == "permissions.defaultMode").entries.get(
+        ("permissions", "defaultMode"), ()
+    ):
+        layer = entry.layer
+        try:
+            found, notice = parse_mode(_text(entry.value))
+        except (CellwrightError, TypeError) as error:
+            notices.append(f"{layer.label}: {_message(error)}")
+            continue
+        if notice:
+            notices.append(f"{layer.label}: {notice}")
+        before = mode or "default"
+        own = not layer.of_folder or not (layer.foreign or entry.id in withheld or found == "bypassPermissions")
+        if layer.scope == "managed" and mode is not None:
+            mode = stricter(found, mode)  # the administrator's is as far as one may go
+        elif own or stricter(found, before) == found:
+            mode = found
+        elif layer.foreign or found == "bypassPermissions":
+            notices.append(f"{layer.label}: mode `{found}` is looser than `{before}`; a folder cannot set it.")
+    return mode or "default"
+
+
+@dataclass(slots=True)
+class _Rules:
+    """Rules and folders as they are read."""
+
+    deny: list[Rule] = field(default_factory=list)
+    ask: list[Rule] = field(default_factory=list)
+    allow: list[Rule] = field(default_factory=list)
+    folders: list[Path] = field(default_factory=list)
+    notices: list[str] = field(default_factory=list)
+
+    def restrict(self, entry: Entry, kept: Literal["deny", "ask"]) -> None:
+        try:
+            rule = parse_rule(_text(entry.value), str(entry.layer.root))
+        except (CellwrightError, TypeError) as error:
+            # something was to be restricted: the whole tool is, or everything asks
+            name = _TOOL_NAME.match(entry.value) if isinstance(entry.value, str) else None
+            rule, kept = parse_rule(name[0] if name else "*"), kept if name else "ask"
+            what = "denied" if kept == "deny" else "asked for"
+            self.notices.append(f"{entry.layer.label}: {_message(error)} Until it is mended, `{rule}` is {what}.")
+        (self.deny if kept == "deny" else self.ask).append(rule)
+
+    def grant(self, entry: Entry) -> None:
+        try:
+            rule = parse_rule(_text(entry.value), str(entry.layer.root))
+        except (CellwrightError, TypeError) as error:
+            self.notices.append(f"{entry.layer.label}: {_message(error)} It allows nothing.")
+            return
+        if problem := grant_problem(rule):
+            self.notices.append(f"{entry.layer.label}: {problem}")
+        self.allow.append(rule)
+
+    def open_folder(self, entry: Entry) -> None:
+        path = entry.value
+        if isinstance(path, str) and path and "\0" not in path:
+            self.folders.append(entry.layer.folder / Path(path).expanduser())
+        else:
+            self.notices.append(f"{entry.layer.label}: the additional directory {path!r} is not a path.")
 
 
 def save_allow_rules(project: Path, rules: Sequence[str], environ: Mapping[str, str] = os.environ) -> Path:
@@ -86,7 +307,7 @@ def save_allow_rules(project: Path, rules: Sequence[str], environ: Mapping[str, 
             raise CellwrightError(ErrorCode.CONFIG_INVALID, useless)
     shown = ", ".join(f"`{rule}`" for rule in rules)
     file = local_settings_file(project)
-    if came_with_project(project, file, environ):
+    if came_with_project(file.parent.parent, file, environ):
         message = (
             f"{file} is tracked by git (or git cannot tell) or behind a symlink, so {shown} is not saved there: "
             "it would be everybody's. Untrack the file (git rm --cached), or add the rule to ~/.claude/settings.json."
@@ -100,120 +321,8 @@ def save_allow_rules(project: Path, rules: Sequence[str], environ: Mapping[str, 
     except (OSError, ToolError) as error:
         message = f"{shown} could not be saved in {file}: {error}"
         raise CellwrightError(ErrorCode.FILE_ACCESS_ERROR, message) from error
+    remember_rules(project, rules)
     return file
-
-
-def _same_file(one: Path, other: Path) -> bool:
-    try:
-        return one.samefile(other)
-    except OSError:  # one of them is not there
-        return False
-
-
-@dataclass(frozen=True, slots=True)
-class _Source:
-    """A file to read. `root`: what `/x` in its rules starts from; `folder`: what its relative directories start from."""
-
-    file: Path
-    root: Path
-    folder: Path
-    believed: Callable[[], bool]
-
-
-@dataclass(slots=True)
-class _Found:
-    """What was read so far."""
-
-    mode: Mode = "default"
-    deny: list[Rule] = field(default_factory=list)
-    ask: list[Rule] = field(default_factory=list)
-    allow: list[Rule] = field(default_factory=list)
-    directories: list[Path] = field(default_factory=list)
-    notices: list[str] = field(default_factory=list)
-    broken: bool = False
-
-    def read(self, source: _Source) -> None:
-        try:
-            permissions = (read_settings_file(source.file) or {}).get("permissions", {})
-            if not isinstance(permissions, dict):
-                raise SettingsProblem(f"{source.file}: `permissions` is not an object")
-        except SettingsProblem as problem:
-            self.broken = True
-            self.notices.append(
-                f"{problem}. The file is left out until it is mended; no edit is allowed unasked meanwhile."
-            )
-            return
-        self._restrictions(source, permissions, "deny")
-        self._restrictions(source, permissions, "ask")
-        self._grants(source, permissions)
-        self._directories(source, permissions)
-        self._mode(source, permissions)
-
-    def _listed(self, source: _Source, permissions: Mapping[str, Any], key: str) -> list[Any]:
-        value = permissions.get(key, [])
-        if isinstance(value, list):
-            return value
-        self.notices.append(f"{source.file}: `permissions.{key}` is not a list.")
-        return [value]
-
-    def _restrictions(self, source: _Source, permissions: Mapping[str, Any], key: Literal["deny", "ask"]) -> None:
-        for entry in self._listed(source, permissions, key):
-            try:
-                rule, kept = parse_rule(_text(entry), str(source.root)), key
-            except (CellwrightError, TypeError) as error:
-                # something was to be restricted: the whole tool is, or everything asks
-                name = _TOOL_NAME.match(entry) if isinstance(entry, str) else None
-                rule, kept = parse_rule(name[0] if name else "*"), key if name else "ask"
-                what = "denied" if kept == "deny" else "asked for"
-                self.notices.append(f"{source.file}: {_message(error)} Until it is mended, `{rule}` is {what}.")
-            (self.deny if kept == "deny" else self.ask).append(rule)
-
-    def _grants(self, source: _Source, permissions: Mapping[str, Any]) -> None:
-        entries = self._listed(source, permissions, "allow")
-        if entries and not source.believed():
-            self._not_believed(source, "allow rules")
-            return
-        for entry in entries:
-            try:
-                rule = parse_rule(_text(entry), str(source.root))
-            except (CellwrightError, TypeError) as error:
-                self.notices.append(f"{source.file}: {_message(error)} It allows nothing.")
-                continue
-            if problem := grant_problem(rule):
-                self.notices.append(f"{source.file}: {problem}")
-            self.allow.append(rule)
-
-    def _directories(self, source: _Source, permissions: Mapping[str, Any]) -> None:
-        entries = self._listed(source, permissions, "additionalDirectories")
-        if entries and not source.believed():
-            self._not_believed(source, "additional directories")
-            return
-        for entry in entries:
-            if isinstance(entry, str) and entry and "\0" not in entry:
-                self.directories.append(source.folder / Path(entry).expanduser())
-            else:
-                self.notices.append(f"{source.file}: the additional directory {entry!r} is not a path.")
-
-    def _mode(self, source: _Source, permissions: Mapping[str, Any]) -> None:
-        if "defaultMode" not in permissions:
-            return
-        try:
-            mode, notice = parse_mode(_text(permissions["defaultMode"]))
-        except (CellwrightError, TypeError) as error:
-            self.notices.append(f"{source.file}: {_message(error)}")
-            return
-        if notice:
-            self.notices.append(f"{source.file}: {notice}")
-        if stricter(mode, self.mode) == mode or source.believed():
-            self.mode = mode
-        else:
-            self._not_believed(source, f"mode `{mode}`, which is looser than `{self.mode}`,")
-
-    def _not_believed(self, source: _Source, what: str) -> None:
-        self.notices.append(
-            f"{source.file}: its {what} count for nothing: the file came with the project, or git cannot tell. "
-            "Put them into ~/.claude/settings.json, or into .claude/settings.local.json without committing it."
-        )
 
 
 def _text(entry: Any) -> str:

@@ -1,0 +1,146 @@
+"""The settings we know: the form of each value, and what a folder that is not the user's own may say with it.
+
+Names and meanings are Claude Code's; ours stand under `"cellwright"`. `settings.schema.json` says the same as JSON Schema.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from cellwright.permissions.modes import MODES
+
+Path = tuple[str, ...]
+Shape = Literal["value", "list", "members"]
+Folder = Literal["tightens", "trust", "confirm", "own", "managed"]
+"""What counts of a folder's settings: at once, because it can only restrict; after trust; after a confirmation of its own;
+only from files that are the user's own; only from the administrator's."""
+
+Check = Callable[[Any], str]
+"""What a value should have been, or "" when it is that."""
+
+_DURATION = re.compile(r"(?P<number>[1-9]\d{0,5})(?P<unit>[smh])")
+_LONGEST_WAIT = 86_400.0
+EFFORT_LEVELS = ("low", "medium", "high", "xhigh", "max")
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One setting. `shape`: a value, a list whose elements are checked, or an object whose members are checked."""
+
+    path: Path
+    check: Check
+    shape: Shape = "value"
+    folder: Folder = "trust"
+
+    @property
+    def name(self) -> str:
+        return ".".join(self.path)
+
+
+def text(value: Any) -> str:
+    return "" if isinstance(value, str) and value else "a text that is not empty"
+
+
+def any_text(value: Any) -> str:
+    return "" if isinstance(value, str) else "a text"
+
+
+def flag(value: Any) -> str:
+    return "" if isinstance(value, bool) else "true or false"
+
+
+def anything(_value: Any) -> str:
+    """For what is judged where it is used, because a broken restriction must restrict."""
+    return ""
+
+
+def whole_number(least: int, most: int) -> Check:
+    def check(value: Any) -> str:
+        fits = isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
+        return "" if fits else f"a whole number from {least} to {most}"
+
+    return check
+
+
+def one_of(*names: str) -> Check:
+    def check(value: Any) -> str:
+        return "" if isinstance(value, str) and value in names else f"one of {', '.join(names)}"
+
+    return check
+
+
+def waiting_time(value: Any) -> str:
+    """`"never"`, seconds, or a number with a unit; `seconds_of` reads it."""
+    try:
+        seconds_of(value)
+    except (ValueError, TypeError):
+        return 'seconds, a text such as "90s" or "5m", or "never"'
+    return ""
+
+
+def seconds_of(value: Any) -> float | None:
+    """A waiting time in seconds; None for "never". Raises ValueError, TypeError."""
+    if value == "never":
+        return None
+    if isinstance(value, str) and (found := _DURATION.fullmatch(value)):
+        return int(found["number"]) * {"s": 1, "m": 60, "h": 3600}[found["unit"]]
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 1 <= value <= _LONGEST_WAIT:
+        raise ValueError(value)
+    return float(value)
+
+
+def hook_groups(value: Any) -> str:
+    """The groups of one event, as far as settings go; what a handler says is read in `hooks.py`."""
+    expected = 'a list of {"matcher": text, "hooks": [handlers]}'
+    if not isinstance(value, list):
+        return expected
+    return "" if all(isinstance(group, dict) and isinstance(group.get("hooks"), list) for group in value) else expected
+
+
+def _key(name: str, check: Check, shape: Shape = "value", folder: Folder = "trust") -> Key:
+    return Key(tuple(name.split(".")), check, shape, folder)
+
+
+_DISABLE = one_of("disable")
+
+KEYS: dict[Path, Key] = {
+    key.path: key
+    for key in (
+        _key("permissions.allow", anything, "list"),
+        _key("permissions.ask", anything, "list", "tightens"),
+        _key("permissions.deny", anything, "list", "tightens"),
+        _key("permissions.additionalDirectories", anything, "list"),
+        _key("permissions.defaultMode", anything),
+        _key("permissions.disableBypassPermissionsMode", _DISABLE, folder="tightens"),
+        _key("permissions.blockReadsOutsideWorkingDirectories", flag, folder="tightens"),
+        _key("permissions.blockWritesOutsideWorkingDirectories", flag, folder="tightens"),
+        _key("env", any_text, "members"),
+        _key("model", text),
+        _key("effortLevel", one_of(*EFFORT_LEVELS)),
+        _key("availableModels", text, "list"),
+        _key("deniedModels", text, "list", "tightens"),
+        _key("language", text),
+        _key("apiKeyHelper", text, folder="confirm"),
+        _key("hooks", hook_groups, "members"),
+        _key("disableAllHooks", flag, folder="own"),
+        _key("allowManagedHooksOnly", flag, folder="managed"),
+        _key("allowedHttpHookUrls", text, "list", "own"),
+        _key("httpHookAllowedEnvVars", text, "list", "own"),
+        _key("respectGitignore", flag),
+        _key("bashOutputMaxChars", whole_number(1_000, 150_000)),
+        _key("askUserQuestionTimeout", waiting_time),
+        _key("plansDirectory", text),
+        _key("cleanupPeriodDays", whole_number(0, 36_500), folder="own"),
+        _key("fileCheckpointingEnabled", flag, folder="own"),
+        _key("cellwright.toolLog", text, folder="own"),
+    )
+}
+
+MODE_NAMES = (*MODES, "manual", "auto")
+"""What `permissions.defaultMode` may say."""
+
+OBJECTS = {path[:1] for path in KEYS if len(path) > 1}
+"""Keys that hold others."""

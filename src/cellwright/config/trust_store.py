@@ -1,0 +1,126 @@
+"""What the user has said about folders and notebooks: `trust.json` in our own folder, for the user alone.
+
+    {"version": 1,
+     "folders": {"/path/of/the/project": {"trusted": true, "accepted": [id, …], "confirmed": [id, …], "rules": [rule, …]}},
+     "notebooks": [sha256 of content, …]}
+
+The ids are hashes of what a folder configures (`trust.py`): no value of it is kept here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cellwright.agent.state_folder import PRIVATE_FILE, make_private_folder, state_folder
+from cellwright.agent.whole_file import write_whole
+from cellwright.errors import CellwrightError, ErrorCode
+
+MAX_NOTEBOOKS = 1_000
+"""The newest ones are kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class FolderTrust:
+    """The answers about one folder. `accepted` and `confirmed` are ids; `rules` were allowed by the user in a question."""
+
+    trusted: bool = False
+    accepted: frozenset[str] = frozenset()
+    confirmed: frozenset[str] = frozenset()
+    rules: frozenset[str] = frozenset()
+
+
+def trust_file() -> Path:
+    """Where the answers are kept."""
+    return state_folder() / "trust.json"
+
+
+def folder_trust(folder: Path) -> FolderTrust | None:
+    """What was answered about `folder`; None when it was never asked about. A damaged file holds no answers."""
+    return _read_folder(_read().get("folders", {}), folder)
+
+
+def remember_folder(folder: Path, change: Callable[[FolderTrust], FolderTrust]) -> None:
+    """Keep `change` of what is known about `folder`. Raises CellwrightError FILE_ACCESS_ERROR."""
+    with _changing() as content:
+        folders = content.setdefault("folders", {})
+        changed = change(_read_folder(folders, folder) or FolderTrust())
+        folders[_key(folder)] = {
+            "trusted": changed.trusted,
+            "accepted": sorted(changed.accepted),
+            "confirmed": sorted(changed.confirmed),
+            "rules": sorted(changed.rules),
+        }
+
+
+def is_known_notebook(digest: str) -> bool:
+    """Whether the user let a notebook of this content run."""
+    return digest in _texts(_read().get("notebooks"))
+
+
+def remember_notebook(digest: str) -> None:
+    """From now on a notebook of this content may run. Raises CellwrightError FILE_ACCESS_ERROR."""
+    with _changing() as content:
+        known = [each for each in _texts(content.get("notebooks")) if each != digest]
+        content["notebooks"] = [*known, digest][-MAX_NOTEBOOKS:]
+
+
+def _key(folder: Path) -> str:
+    return str(folder.resolve())
+
+
+def _read_folder(folders: Any, folder: Path) -> FolderTrust | None:
+    found = folders.get(_key(folder)) if isinstance(folders, dict) else None
+    if not isinstance(found, dict):
+        return None
+    lists = (frozenset(_texts(found.get(name))) for name in ("accepted", "confirmed", "rules"))
+    return FolderTrust(found.get("trusted") is True, *lists)
+
+
+def _texts(values: Any) -> list[str]:
+    return [value for value in values if isinstance(value, str)] if isinstance(values, list) else []
+
+
+def _read() -> dict[str, Any]:
+    try:
+        content = json.loads(trust_file().read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+@contextlib.contextmanager
+def _changing() -> Iterator[dict[str, Any]]:
+    file = trust_file()
+    try:
+        make_private_folder(file.parent)
+        with _locked(file.parent):
+            content = _read()
+            if not isinstance(content.get("folders", {}), dict):
+                content = {}
+            yield content
+            write_whole(file, json.dumps({"version": 1, **content}, indent=1).encode(), PRIVATE_FILE)
+    except OSError as error:
+        message = f"The answer could not be kept in {file}: {error}. Repair access to it; until then it is asked again."
+        raise CellwrightError(ErrorCode.FILE_ACCESS_ERROR, message) from error
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Two kernels that answer at once: none loses its answer."""
+    try:
+        import fcntl  # POSIX only; elsewhere the last one wins
+    except ImportError:
+        yield
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
