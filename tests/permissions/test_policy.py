@@ -51,8 +51,8 @@ def test_tools_without_rules_of_their_own(place, mode, python, reading, changing
         ("mcp__git__pu*", "mcp__git__clone", "ask"),
         ("mcp__*", "mcp__git__push", "ask"),
         ("mcp__*__push", "mcp__git__push", "ask"),
-        ("WebFetch(domain:x.org)", "WebFetch", "ask"),
-        ("WebFetch", "WebFetch", "allow"),
+        ("WebSearch", "WebSearch", "allow"),
+        ("WebSearch(x)", "WebSearch", "ask"),
     ],
 )
 def test_allowing_by_name(place, rule, tool, expected):
@@ -74,7 +74,8 @@ def test_allowing_by_name(place, rule, tool, expected):
         ("*(x)", "anything", "deny"),
         # a specifier that is not understood here restricts every use
         ("WebFetch(domain:x.org)", "WebFetch", "deny"),
-        ("Agent(Explore)", "Agent", "deny"),
+        ("Agent(Explore, Plan)", "Agent", "deny"),
+        ("WebSearch(domain:x.org)", "WebSearch", "deny"),
         ("mcp__git", "mcp__github__push", "allow"),
         ("Bash(rm *)", "my_deploy", "allow"),
         ("Read(.env)", "my_deploy", "allow"),
@@ -124,7 +125,11 @@ def test_a_malformed_rule_is_an_error_that_names_it(place, rule, behavior):
         ("Bash(echo $X *)", "expansion"),
         ("Write(/src/**)", "Edit(/src/**)"),
         ("Glob(/src/**)", "Read(/src/**)"),
-        ("WebFetch(domain:x)", "`WebFetch` without"),
+        ("WebFetch(x.org)", "WebFetch(domain:example.com)"),
+        ("WebFetch(domain:x)", None),
+        ("Agent(model:opus, x)", "not one name"),
+        ("WebSearch(x)", "`WebSearch` without"),
+        ("my_tool(to:x)", "only be denied or asked for"),
         ("Bash(ls *)", None),
         ("Edit(/src/**)", None),
         ("Read", None),

@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import glob
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
+from typing import Any
 
 from cellwright.agent.approval import Decision
 from cellwright.permissions.critical_deletes import critical_delete
-from cellwright.permissions.file_calls import judge_file, protected_among
+from cellwright.permissions.file_calls import judge_file, protected_among, text_field
 from cellwright.permissions.paths import PathProblem, places
 from cellwright.permissions.read_only_commands import files_printed
 from cellwright.permissions.rough_commands import RoughCommand, read_rough
@@ -27,8 +28,9 @@ MAX_WILD_PARTS = 2
 """A word with more wildcard components is not expanded: it counts as naming anything."""
 
 
-def judge_command(book: RuleBook, command: str) -> Decision:
-    """May this shell command run?"""
+def judge_command(book: RuleBook, tool_input: Mapping[str, Any]) -> Decision:
+    """May this shell command run? `tool_input` is Bash's, with the fact "cwd": the folder that its shell is in."""
+    command = text_field(tool_input, "command")
     rough = read_rough(command)
     if denied := _denied(book, rough):
         return denied

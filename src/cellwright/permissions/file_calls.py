@@ -1,4 +1,4 @@
-"""Judging tools that read or edit files: Read, Grep, Glob, LS, NotebookRead; Edit, Write, MultiEdit, NotebookEdit."""
+"""Judging tools that read or edit one file or look through one folder: Read, Grep, LS …; Edit, Write, EditSymbol …"""
 # Paths are strings here: this runs for each call, and Path is several times slower.
 # ruff: noqa: PTH118, PTH119
 
@@ -18,7 +18,7 @@ from cellwright.permissions.searched_folders import TooManyFiles, denied_file
 from cellwright.visible_text import unseen_characters, visible_line
 
 _PATH_FIELDS = {
-    **dict.fromkeys(("Read", "Edit", "Write", "MultiEdit"), "file_path"),
+    **dict.fromkeys(("Read", "Edit", "Write", "MultiEdit", "EditSymbol"), "file_path"),
     **dict.fromkeys(("NotebookEdit", "NotebookRead"), "notebook_path"),
 }
 _WILD = re.compile(r"[*?\[{]")
@@ -57,6 +57,15 @@ def _leaves_folder(tool_name: str, tool_input: Mapping[str, Any]) -> bool:
 def judge_file(book: RuleBook, tool_name: str, tool_input: Mapping[str, Any]) -> Decision:
     """May this file tool run? In a mode that asks for nothing, deny and ask rules still hold."""
     path = path_of(tool_name, tool_input, book.cwd)
+    glob = text_field(tool_input, "glob") if tool_name == "Grep" else None
+    return judge_path(book, tool_name, path, glob=glob, leaves=_leaves_folder(tool_name, tool_input))
+
+
+def judge_path(book: RuleBook, tool_name: str, path: str, *, glob: str | None = None, leaves: bool = False) -> Decision:
+    """May `tool_name`, which is known to read or to edit files, have the file at `path`?
+
+    `glob`: the files below are read as well, as far as it lets them. `leaves`: others may be read, nobody knows where.
+    """
     shown = visible_line(path)
     try:
         found = places(path, book.cwd) if path else ()
@@ -64,7 +73,9 @@ def judge_file(book: RuleBook, tool_name: str, tool_input: Mapping[str, Any]) ->
         return Decision("deny", f"The path {shown} {problem}, so no file can be meant.")
     if rule := _first_covering(book.deny, tool_name, found):
         return denied_by(rule, f"{tool_name} of {shown}")
-    if tool_name == "Grep" and (searched := _judge_search(book, text_field(tool_input, "glob"), found)):
+    if blocked := _blocked(book, tool_name, found, leaves=leaves):
+        return blocked
+    if glob is not None and (searched := _judge_search(book, glob, found)):
         return searched
     if book.mode == "plan" and tool_name in EDITORS:
         return denied_by_plan(tool_name)
@@ -72,7 +83,29 @@ def judge_file(book: RuleBook, tool_name: str, tool_input: Mapping[str, Any]) ->
         return asked_by(rule, f"{tool_name} of {shown}")
     if book.mode == "bypassPermissions":
         return BYPASSED
-    return _judge_unruled(book, tool_name, tool_input, found)
+    return _judge_unruled(book, tool_name, path, found, leaves=leaves)
+
+
+def _blocked(book: RuleBook, tool_name: str, found: tuple[str, ...], *, leaves: bool) -> Decision | None:
+    blocks = book.blocks_writes if tool_name in EDITORS else book.blocks_reads
+    if not blocks or not (leaves or _outside(book, tool_name, found)):
+        return None
+    setting = "blockWritesOutside" if tool_name in EDITORS else "blockReadsOutside"
+    reason = f"{_leaving(tool_name, found)} The setting `permissions.{setting}WorkingDirectories` forbids that"
+    return Decision("deny", f"{reason}; no rule can allow it.")
+
+
+def _outside(book: RuleBook, tool_name: str, found: tuple[str, ...]) -> bool:
+    folders = book.folders if tool_name in EDITORS else (*book.folders, *book.readable)
+    return not all(inside(place, folders) for place in found)
+
+
+def _leaving(tool_name: str, found: tuple[str, ...]) -> str:
+    """That a call goes outside, as a sentence; where a link leads is said, since the path does not show it."""
+    doing = "writes" if tool_name in EDITORS else "reads"
+    where = visible_line(found[-1])
+    by = f" by way of {visible_line(found[0])}" if len(found) > 1 else ""
+    return f"It {doing} outside the project: {where}{by}."
 
 
 def _judge_search(book: RuleBook, glob: str, found: tuple[str, ...]) -> Decision | None:
@@ -82,7 +115,8 @@ def _judge_search(book: RuleBook, glob: str, found: tuple[str, ...]) -> Decision
         hidden = denied_file(found[-1], readers, glob) if found else None
     except TooManyFiles:
         rule = next(rule for rule in readers if rule.path)
-        return Decision("ask", f"The folder is too large to see whether it holds what the rule `{rule.rule}` denies.")
+        reason = f"The folder is too large to see whether it holds what the rule `{rule.rule}` denies."
+        return Decision("ask", reason, firm=True)
     if hidden is None:
         return None
     file, rule = hidden
@@ -92,23 +126,21 @@ def _judge_search(book: RuleBook, glob: str, found: tuple[str, ...]) -> Decision
     return Decision("deny", f"{reason} or leave it out with the glob `!{os.path.basename(file)}`.", str(rule.rule))
 
 
-def _judge_unruled(book: RuleBook, tool_name: str, tool_input: Mapping[str, Any], found: tuple[str, ...]) -> Decision:
+def _judge_unruled(book: RuleBook, tool_name: str, path: str, found: tuple[str, ...], *, leaves: bool) -> Decision:
     if not found:
         return Decision("ask", f"{tool_name} does not say which file it is about.")
     shown = visible_line(found[-1])
-    if unseen := unseen_characters(_beyond_folders(path_of(tool_name, tool_input, book.cwd), book.folders)):
+    if unseen := unseen_characters(_beyond_folders(path, book.folders)):
         return Decision("ask", f"The path {shown} has a character that cannot be seen ({unseen[0]}).")
     if tool_name in EDITORS and (part := protected_among(found)):
-        return Decision("ask", f"{shown} is protected (`{part}`): each change of it needs your consent.")
-    leaves = _leaves_folder(tool_name, tool_input)
+        reason = f"{shown} is protected (`{part}`): each change of it needs your consent."
+        return Decision("ask", reason, firm=True)
     rule = _first_covering(book.allow, tool_name, found)
-    if leaves or not all(inside(place, book.folders) for place in found):
+    if leaves or _outside(book, tool_name, found):
         if rule and rule.path and not leaves:
             # only a rule that names the place reaches outside: a bare `Read` means the session's folders
             return allowed_by(rule)
-        return Decision(
-            "ask", f"{shown} is outside the session's folders ({', '.join(map(visible_line, book.folders))})."
-        )
+        return Decision("ask", _leaving(tool_name, found))
     return _judge_inside(book, tool_name, rule, shown)
 
 

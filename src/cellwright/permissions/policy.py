@@ -6,26 +6,42 @@ rules → mode. The first that speaks wins; `docs/decisions/order-of-evaluation.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from cellwright.agent.approval import Decision, rules_in_words
 from cellwright.permissions.command_calls import judge_command
-from cellwright.permissions.file_calls import judge_file, text_field
+from cellwright.permissions.file_calls import judge_file
+from cellwright.permissions.git_calls import judge_git
 from cellwright.permissions.modes import Mode, parse_mode
-from cellwright.permissions.paths import folder_spellings
-from cellwright.permissions.rule_book import (
-    BYPASSED,
-    RuleBook,
-    allowed_by,
-    asked_by,
-    denied_by,
-    denied_by_plan,
-    first_of_every_use,
+from cellwright.permissions.other_calls import (
+    judge_agent,
+    judge_fetch,
+    judge_harmless,
+    judge_mcp,
+    judge_plan,
+    judge_question,
+    judge_search,
+    judge_skill,
+    judge_unknown,
 )
-from cellwright.permissions.rules import EDITORS, READERS, Behavior, CompiledRule, Rule, compile_rule, parse_rule
+from cellwright.permissions.patch_calls import judge_patch
+from cellwright.permissions.paths import folder_spellings
+from cellwright.permissions.project_calls import judge_lint, judge_tests
+from cellwright.permissions.python_calls import judge_python
+from cellwright.permissions.rule_book import Call, RuleBook, asked_by, denied_by
+from cellwright.permissions.rules import (
+    EDITORS,
+    READERS,
+    Behavior,
+    CompiledRule,
+    Rule,
+    compile_rule,
+    own_name,
+    parse_rule,
+)
 from cellwright.permissions.suggestions import suggestions_for
 
 Rules = Sequence[str | Rule]
@@ -37,7 +53,9 @@ class PermissionPolicy:
 
     `deny`, `ask`, `allow` are rules (`"Bash(npm test)"`; a `Rule` where its `/x` starts elsewhere than at `cwd`).
     `roots` are the folders the session works in (default: `cwd`), `cwd` is what relative paths start from (default:
-    the process's). Raises CellwrightError CONFIG_INVALID for a malformed rule or an unknown mode.
+    the process's), `readable` are folders besides where reading needs no question. `block_reads_outside` and
+    `block_writes_outside` forbid file tools to leave the roots, whatever the rules and the mode say.
+    Raises CellwrightError CONFIG_INVALID for a malformed rule or an unknown mode.
     """
 
     mode: Mode | str = "default"
@@ -46,6 +64,9 @@ class PermissionPolicy:
     allow: Rules = ()
     roots: Sequence[str | Path] = ()
     cwd: str | Path | None = None
+    readable: Sequence[str | Path] = ()
+    block_reads_outside: bool = False
+    block_writes_outside: bool = False
     _book: RuleBook = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -59,6 +80,9 @@ class PermissionPolicy:
             allow=_compiled(self.allow, "allow", cwd),
             folders=folder_spellings(roots, cwd),
             cwd=cwd,
+            readable=folder_spellings(_listed(self.readable), cwd),
+            blocks_reads=self.block_reads_outside,
+            blocks_writes=self.block_writes_outside,
         )
         for name, value in {"mode": mode, "roots": roots, "cwd": cwd, "_book": book}.items():
             object.__setattr__(self, name, value)
@@ -71,18 +95,25 @@ class PermissionPolicy:
         """The same policy in another mode."""
         return self if mode == self.mode else replace(self, mode=mode)
 
+    def hides(self, tool_name: str) -> bool:
+        """Whether a rule denies the tool as a whole, so that Claude need not know of it."""
+        tool_name = own_name(tool_name)
+        return any(rule.rule.specifier is None and rule.names(tool_name) for rule in self._book.deny)
+
     def decide(self, tool_name: str, tool_input: Mapping[str, Any], *, read_only: bool = False) -> Decision:
         """May `tool_name` run with `tool_input`? `read_only` is what a tool without rules of its own claims of itself.
 
         The decision's `suggestions` are rules that would turn this very "ask" into "allow".
         """
-        decision = _judge(self._book, tool_name, tool_input, read_only)
+        book = self._book
+        call = Call(own_name(tool_name), tool_input, read_only)
+        decision = _judge(book, call)
         if decision.behavior != "ask":
             return decision
         offered = tuple(
             suggestion
-            for suggestion in suggestions_for(tool_name, tool_input, self._book.folders, self._book.cwd)
-            if _judge(self.allowing(suggestion.rules)._book, tool_name, tool_input, read_only).behavior == "allow"
+            for suggestion in suggestions_for(call, book.folders, book.cwd)
+            if _judge(_allowing(book, suggestion.rules), call).behavior == "allow"
         )
         if self.mode != "dontAsk":
             return replace(decision, suggestions=offered)
@@ -102,27 +133,40 @@ def _compiled(rules: Rules, behavior: Behavior, cwd: str) -> tuple[CompiledRule,
     return tuple(rule for rule in compiled if rule is not None)
 
 
-def _judge(book: RuleBook, tool_name: str, tool_input: Mapping[str, Any], read_only: bool) -> Decision:
-    if tool_name == "Bash":
-        return judge_command(book, text_field(tool_input, "command"))
-    if tool_name in READERS | EDITORS:
-        return judge_file(book, tool_name, tool_input)
-    return _judge_other(book, tool_name, read_only and tool_name != "Python")
+def _allowing(book: RuleBook, rules: Sequence[str]) -> RuleBook:
+    return replace(book, allow=(*book.allow, *_compiled(rules, "allow", book.cwd)))
 
 
-def _judge_other(book: RuleBook, tool_name: str, read_only: bool) -> Decision:
-    if rule := first_of_every_use(book.deny, tool_name):
-        return denied_by(rule, f"The tool {tool_name}")
-    if book.mode == "plan" and not read_only:
-        return denied_by_plan(tool_name)
-    if rule := first_of_every_use(book.ask, tool_name):
-        return asked_by(rule, f"The tool {tool_name}")
-    if book.mode == "bypassPermissions":
-        return BYPASSED
-    if rule := first_of_every_use(book.allow, tool_name):
-        return allowed_by(rule)
-    if read_only:
-        return Decision("allow", f"The tool {tool_name} only reads.")
-    if tool_name == "Python":
-        return Decision("ask", "Python code in the kernel can do anything you can.")
-    return Decision("ask", f"The tool {tool_name} may change something, and no rule allows it.")
+Judge = Callable[[RuleBook, Call], Decision]
+
+JUDGES: Mapping[str, Judge] = {
+    "Bash": lambda book, call: judge_command(book, call.input),
+    "Python": lambda book, call: judge_python(book, call.input),
+    **dict.fromkeys(READERS | EDITORS, lambda book, call: judge_file(book, call.name, call.input)),
+    "ApplyPatch": judge_patch,
+    "Git": judge_git,
+    "Lint": judge_lint,
+    "RunTests": judge_tests,
+    "WebFetch": judge_fetch,
+    "WebSearch": judge_search,
+    "Agent": judge_agent,
+    "Skill": judge_skill,
+    "AskUserQuestion": judge_question,
+    "ExitPlanMode": judge_plan,
+    **dict.fromkeys(
+        ("EnterPlanMode", "TodoWrite", "TaskCreate", "TaskGet", "TaskUpdate", "TaskList", "TaskStop"), judge_harmless
+    ),
+}
+"""How each tool that is known here is judged."""
+
+
+def _judge(book: RuleBook, call: Call) -> Decision:
+    if rule := next((rule for rule in book.deny if rule.covers_parameters(call.name, call.input)), None):
+        return denied_by(rule, f"{call.name} with this `{rule.parameter and rule.parameter.name}`")
+    judge = JUDGES.get(call.name) or (judge_mcp if call.name.startswith("mcp__") else judge_unknown)
+    decision = judge(book, call)
+    if decision.behavior == "deny" or decision.firm:
+        return decision
+    if rule := next((rule for rule in book.ask if rule.covers_parameters(call.name, call.input)), None):
+        return asked_by(rule, f"{call.name} with this `{rule.parameter and rule.parameter.name}`")
+    return decision

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from cellwright.agent.approval import Decision
 from cellwright.permissions.modes import Mode
@@ -12,7 +13,11 @@ from cellwright.permissions.rules import CompiledRule
 
 @dataclass(frozen=True, slots=True)
 class RuleBook:
-    """Mode, compiled rules, the session's folders in every spelling; `cwd` is absolute, relative paths start there."""
+    """Mode, compiled rules, the session's folders in every spelling; `cwd` is absolute, relative paths start there.
+
+    `readable` are folders besides where reading is as inside. `blocks_reads` and `blocks_writes`: the settings
+    `permissions.block{Reads,Writes}OutsideWorkingDirectories`, which no rule and no mode lifts.
+    """
 
     mode: Mode
     deny: tuple[CompiledRule, ...]
@@ -20,6 +25,23 @@ class RuleBook:
     allow: tuple[CompiledRule, ...]
     folders: tuple[str, ...]
     cwd: str
+    readable: tuple[str, ...] = ()
+    blocks_reads: bool = False
+    blocks_writes: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call to be judged. `read_only` is what the tool claims of itself."""
+
+    name: str
+    input: Mapping[str, Any]
+    read_only: bool = False
+
+    def text(self, field: str) -> str:
+        """The text in `field`; "" where there is none or something else: input may be judged before it is validated."""
+        value = self.input.get(field)
+        return value if isinstance(value, str) else ""
 
 
 BYPASSED = Decision("allow", "Mode bypassPermissions allows it.")
@@ -50,3 +72,38 @@ def denied_by_plan(tool_name: str) -> Decision:
 def first_of_every_use(rules: Sequence[CompiledRule], tool_name: str) -> CompiledRule | None:
     """The first rule that covers every use of `tool_name`."""
     return next((rule for rule in rules if rule.every_use and rule.names(tool_name)), None)
+
+
+def judge_by_rules(
+    book: RuleBook,
+    tool_name: str,
+    otherwise: Decision,
+    *,
+    covers: Callable[[CompiledRule], bool] | None = None,
+    in_plan: bool = False,
+    what: str = "",
+) -> Decision:
+    """Deny rules, plan mode, ask rules, bypassPermissions, allow rules, and what holds `otherwise`; the first speaks.
+
+    `covers` says whether a rule with a specifier is about this call; `in_plan`: plan mode has nothing against it. An
+    `otherwise` that is firm holds in bypassPermissions too.
+    """
+
+    def first(rules: Sequence[CompiledRule]) -> CompiledRule | None:
+        about = (rule for rule in rules if rule.names(tool_name))
+        return next((rule for rule in about if rule.every_use or (covers is not None and covers(rule))), None)
+
+    what = what or f"The tool {tool_name}"
+    if rule := first(book.deny):
+        return denied_by(rule, what)
+    if book.mode == "plan" and not in_plan:
+        return denied_by_plan(tool_name)
+    if rule := first(book.ask):
+        return asked_by(rule, what)
+    if otherwise.firm:
+        return otherwise
+    if book.mode == "bypassPermissions":
+        return BYPASSED
+    if rule := first(book.allow):
+        return allowed_by(rule)
+    return otherwise

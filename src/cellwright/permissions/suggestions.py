@@ -5,68 +5,73 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
 
 from cellwright.errors import CellwrightError
 from cellwright.events import Suggestion
-from cellwright.permissions.file_calls import path_of, text_field
+from cellwright.permissions.command_suggestions import suggestions_for_command
+from cellwright.permissions.domain_patterns import AddressProblem, host_of
+from cellwright.permissions.file_calls import path_of
+from cellwright.permissions.patch_calls import MAX_FILES, files_of, named_by
+from cellwright.permissions.patch_names import PatchProblem
 from cellwright.permissions.path_patterns import escaped
 from cellwright.permissions.paths import PathProblem, inside, places
+from cellwright.permissions.rule_book import Call
 from cellwright.permissions.rules import EDITORS, READERS, parse_rule
-from cellwright.permissions.simple_commands import NotSimple, read_simple
 from cellwright.visible_text import visible_line
 
-PREFIXES_FOR_SESSION = tuple(
-    tuple(prefix.split())
-    for prefix in (
-        *("pytest", "python -m pytest", "python3 -m pytest", "ruff", "mypy", "npm test", "cargo test", "cargo build"),
-        *("cargo check", "go test", "go build", "go vet", "git status", "git diff", "git log", "git show"),
-    )
-)
-"""Commands repeated with other arguments all day: for a session their prefix is offered, not the exact command."""
+MAX_RULES = 5
+"""Rules in one offer: more are not read by whoever is asked."""
+MAX_SHOWN = 400
+"""Characters of a rule that a card shows whole."""
+
+Offer = Callable[[Call, Sequence[str], str], list[Suggestion]]
 
 
-def suggestions_for(
-    tool_name: str, tool_input: Mapping[str, Any], folders: Sequence[str], cwd: str
-) -> list[Suggestion]:
+def suggestions_for(call: Call, folders: Sequence[str], cwd: str) -> list[Suggestion]:
     """Rules that might allow the call, "session" before "always". Whether they do is for the policy to check."""
-    if tool_name == "Bash":
-        offered = _for_command(text_field(tool_input, "command").strip())
-    elif tool_name in READERS | EDITORS:
-        offered = _for_file(tool_name, path_of(tool_name, tool_input, cwd), folders, cwd)
-    elif tool_name == "Python":
-        offered = [Suggestion(("Python",), "session", "all Python of this session")]
-    else:
-        offered = _for_tool(tool_name)
-    return [suggestion for suggestion in offered if all(map(_is_rule, suggestion.rules))]
+    offer = _OFFERS.get(call.name, _for_tool)
+    return [suggestion for suggestion in offer(call, folders, cwd) if can_be_offered(suggestion)]
 
 
-def _for_tool(tool_name: str) -> list[Suggestion]:
+def can_be_offered(suggestion: Suggestion) -> bool:
+    """Whether the card can show all that the suggestion covers, and the settings file can hold it as it is shown."""
+    if not 0 < len(suggestion.rules) <= MAX_RULES:
+        return False
+    return all(len(rule) <= MAX_SHOWN and _is_rule(rule) for rule in suggestion.rules)
+
+
+def _for_tool(call: Call, _folders: Sequence[str], _cwd: str) -> list[Suggestion]:
+    name = visible_line(call.name)
     return [
-        Suggestion((tool_name,), "session", f"all calls of {tool_name} in this session"),
-        Suggestion((tool_name,), "always", f"always allow {tool_name} in this project"),
+        Suggestion((call.name,), "session", f"all calls of {name} in this session"),
+        Suggestion((call.name,), "always", f"always allow {name} in this project"),
     ]
 
 
-def _for_command(command: str) -> list[Suggestion]:
-    if "*" in command:
-        return []  # no rule can say it: a `*` in a rule stands for anything
+def _for_python(_call: Call, _folders: Sequence[str], _cwd: str) -> list[Suggestion]:
+    return [Suggestion(("Python",), "session", "all Python of this session")]
+
+
+def _for_fetch(call: Call, _folders: Sequence[str], _cwd: str) -> list[Suggestion]:
     try:
-        words = [word.text for word in read_simple(command)]
-    except NotSimple:
+        host = host_of(call.text("url"))
+    except AddressProblem:
         return []
-    exact = f"Bash({command})"
-    for prefix in PREFIXES_FOR_SESSION:
-        if tuple(words[: len(prefix)]) == prefix:
-            start = " ".join(prefix)
-            session = Suggestion(
-                (f"Bash({start} *)",), "session", f"every command that starts with `{start}`, this session"
-            )
-            break
-    else:
-        session = Suggestion((exact,), "session", "this exact command, for this session")
-    return [session, Suggestion((exact,), "always", f"always allow exactly `{visible_line(command)}` in this project")]
+    rule = f"WebFetch(domain:{host})"
+    return [
+        Suggestion((rule,), "session", f"all pages of {host} in this session"),
+        Suggestion((rule,), "always", f"always allow pages of {host} in this project"),
+    ]
+
+
+def _for_skill(call: Call, _folders: Sequence[str], _cwd: str) -> list[Suggestion]:
+    skill = call.text("skill").removeprefix("/")
+    rule = f"Skill({skill} *)" if call.text("args").strip() else f"Skill({skill})"
+    return [
+        Suggestion((rule,), "session", f"the skill {skill} in this session"),
+        Suggestion((rule,), "always", f"always allow the skill {skill} in this project"),
+    ]
 
 
 def _is_rule(text: str) -> bool:
@@ -76,27 +81,67 @@ def _is_rule(text: str) -> bool:
         return False
 
 
-def _for_file(tool_name: str, path: str, folders: Sequence[str], cwd: str) -> list[Suggestion]:
+def _for_file(call: Call, folders: Sequence[str], cwd: str) -> list[Suggestion]:
+    path = path_of(call.name, call.input, cwd)
+    if not path:
+        return []
+    return _for_reading(path, cwd) if call.name in READERS else _for_editing([path], folders, cwd)
+
+
+def _for_reading(path: str, cwd: str) -> list[Suggestion]:
     try:
-        found = places(path, cwd) if path else ()
+        found = places(path, cwd)[0]
     except PathProblem:
         return []
-    if not found:
+    parent = os.path.dirname(found)
+    return [
+        Suggestion(
+            (f"Read(/{escaped(parent)}/**)",), "session", f"all reads in {visible_line(parent)} of this session"
+        ),
+        Suggestion(
+            (f"Read(/{escaped(found)})",), "always", f"always allow reading {visible_line(found)} in this project"
+        ),
+    ]
+
+
+def _for_editing(paths: Sequence[str], folders: Sequence[str], cwd: str) -> list[Suggestion]:
+    """For the session only: the folder of the session that holds all of it, or else each file."""
+    try:
+        found = [places(path, cwd) for path in paths]
+    except PathProblem:
         return []
-    reads = tool_name in READERS
-    rule_tool, doing = ("Read", "reads") if reads else ("Edit", "edits")
-    for folder in folders:
-        if not reads and all(inside(place, folders) for place in found) and inside(found[0], [folder]):
-            rule = f"Edit(/{escaped(folder)}/**)"
-            named = f"this folder ({visible_line(os.path.basename(folder))})" if folder == cwd else visible_line(folder)
-            return [Suggestion((rule,), "session", f"all edits in {named} for this session")]
-    exact = f"{rule_tool}(/{escaped(found[0])})"
-    if reads:
-        parent = os.path.dirname(found[0])
-        return [
-            Suggestion(
-                (f"Read(/{escaped(parent)}/**)",), "session", f"all reads in {visible_line(parent)} of this session"
-            ),
-            Suggestion((exact,), "always", f"always allow reading {visible_line(found[0])} in this project"),
-        ]
-    return [Suggestion((exact,), "session", f"all {doing} of {visible_line(found[0])} in this session")]
+    holding = [folder for folder in folders if all(inside(each[0], [folder]) for each in found)]
+    if holding and all(inside(place, folders) for each in found for place in each):
+        folder = holding[0]
+        named = f"this folder ({visible_line(os.path.basename(folder))})" if folder == cwd else visible_line(folder)
+        return [Suggestion((f"Edit(/{escaped(folder)}/**)",), "session", f"all edits in {named} for this session")]
+    rules = tuple(dict.fromkeys(f"Edit(/{escaped(each[0])})" for each in found))
+    files = ", ".join(visible_line(each[0]) for each in found)
+    return [Suggestion(rules, "session", f"all edits of {files} in this session")]
+
+
+def _for_patch(call: Call, folders: Sequence[str], cwd: str) -> list[Suggestion]:
+    try:
+        paths = [path for path, _ in named_by(files_of(call))]
+    except PatchProblem:
+        return []
+    return _for_editing(paths, folders, cwd) if len(paths) <= MAX_FILES else []
+
+
+def _for_command(call: Call, folders: Sequence[str], cwd: str) -> list[Suggestion]:
+    return suggestions_for_command(call.input, folders, cwd)
+
+
+def _for_question(_call: Call, _folders: Sequence[str], _cwd: str) -> list[Suggestion]:
+    return []
+
+
+_OFFERS: Mapping[str, Offer] = {
+    "Bash": _for_command,
+    "Python": _for_python,
+    **dict.fromkeys(READERS | EDITORS, _for_file),
+    "ApplyPatch": _for_patch,
+    "WebFetch": _for_fetch,
+    "Skill": _for_skill,
+    **dict.fromkeys(("AskUserQuestion", "ExitPlanMode"), _for_question),
+}

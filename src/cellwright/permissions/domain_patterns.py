@@ -1,0 +1,126 @@
+"""The host in `WebFetch(domain:…)` and in a URL, in one spelling: compared label by label, never by how a text starts.
+
+    domain:example.com       this host alone
+    domain:*.example.com     its subdomains, at any depth, not the host itself
+    domain:api-*.example.com a `*` elsewhere stays inside its label
+    domain:*                 every host
+
+A URL is read strictly: what two readers of it could take for different hosts is no URL here.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from cellwright.permissions.command_patterns import matches_pieces
+
+_URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<authority>[^/?#]*)(?:[/?#].*)?")
+_PORT = re.compile(r":\d{0,5}\Z")
+_UNSAFE = re.compile(r"[\x00-\x20\x7f\\]")
+_HOST = re.compile(r"[a-z0-9_-]{1,63}(?:\.[a-z0-9_-]{1,63})*")
+_NUMERIC = re.compile(r"(?:\d+|0x[0-9a-f]*)\Z")
+_MAX_HOST = 253
+_LABEL_PATTERN = re.compile(r"[a-z0-9_*-]{1,63}")
+
+
+class AddressProblem(Exception):
+    """A URL or host that cannot be read for certain: why, as the end of a sentence."""
+
+
+def host_of(url: str) -> str:
+    """The host that `url` is fetched from: lower case, ASCII, no trailing dot. Raises AddressProblem."""
+    if _UNSAFE.search(url):
+        raise AddressProblem("has a blank, a control character or a backslash")
+    found = _URL.fullmatch(url)
+    if found is None:
+        raise AddressProblem("does not start with https:// and a host")
+    if found["scheme"].lower() not in ("http", "https"):
+        raise AddressProblem(f"has the scheme `{found['scheme']}`, and only http and https are fetched")
+    if "@" in found["authority"]:
+        raise AddressProblem("has a user name before its host, which hides where it leads")
+    return normal_host(_PORT.sub("", found["authority"]))
+
+
+def normal_host(host: str) -> str:
+    """One spelling for a host, IP addresses included. Raises AddressProblem."""
+    if host.startswith("["):
+        return _ip_version_6(host)
+    if not host.isascii():
+        host = _in_ascii(host)
+    host = host.lower().removesuffix(".")
+    if len(host) > _MAX_HOST or not _HOST.fullmatch(host):
+        raise AddressProblem("has no proper host")
+    if _NUMERIC.match(host.rpartition(".")[2]):
+        return _ip_version_4(host)
+    return host
+
+
+def _in_ascii(host: str) -> str:
+    import idna  # needed for few hosts; the same one that the HTTP client asks
+
+    try:
+        return idna.encode(host.lower()).decode("ascii")
+    except idna.IDNAError as error:
+        raise AddressProblem("has a host that no domain can be called") from error
+
+
+def _ip_version_6(host: str) -> str:
+    import ipaddress  # needed for few hosts
+
+    try:
+        if not host.endswith("]") or "%" in host:
+            raise ValueError(host)
+        address = ipaddress.IPv6Address(host[1:-1])
+    except ValueError as error:
+        raise AddressProblem("has no proper IP address") from error
+    return str(address.ipv4_mapped) if address.ipv4_mapped else f"[{address.compressed}]"
+
+
+def _ip_version_4(host: str) -> str:
+    import ipaddress  # needed for few hosts
+
+    try:
+        return str(ipaddress.IPv4Address(host))
+    except ValueError as error:
+        # 127.1, 0x7f000001 and 2130706433 are 127.0.0.1 for some programs and a name for others
+        raise AddressProblem("has an IP address in an unusual spelling") from error
+
+
+@dataclass(frozen=True, slots=True)
+class DomainPattern:
+    """A compiled `domain:…`: `labels` with wildcards; `below`: any labels may stand before them."""
+
+    labels: tuple[tuple[str, ...], ...]
+    below: bool = False
+
+    def matches(self, host: str) -> bool:
+        """Whether the normal `host` falls under the pattern."""
+        names = host.split(".") if not host.startswith("[") else [host]
+        if not (len(names) > len(self.labels) if self.below else len(names) == len(self.labels)):
+            return False
+        last = names[len(names) - len(self.labels) :]
+        return all(matches_pieces(pieces, name) for pieces, name in zip(self.labels, last, strict=True))
+
+
+def read_domain(specifier: str) -> DomainPattern:
+    """Compile what stands in `WebFetch(…)`. Raises AddressProblem."""
+    key, colon, domain = specifier.partition(":")
+    domain = domain.strip()
+    if not colon or key.strip().lower() != "domain" or not domain:
+        raise AddressProblem("is not of the form `domain:example.com`")
+    if domain == "*":
+        return DomainPattern((), below=True)
+    if domain.startswith("["):
+        return DomainPattern(((normal_host(domain),),))
+    below = domain.startswith("*.")
+    labels = [_label(label) for label in domain.removeprefix("*.").removesuffix(".").split(".")]
+    if not any("*" in label for label in labels):
+        return DomainPattern(tuple((label,) for label in normal_host(".".join(labels)).split(".")), below)
+    if not all(_LABEL_PATTERN.fullmatch(label) for label in labels):
+        raise AddressProblem("has no proper host after `domain:`")
+    return DomainPattern(tuple(tuple(label.split("*")) for label in labels), below)
+
+
+def _label(label: str) -> str:
+    return label.lower() if "*" in label or label.isascii() else _in_ascii(label)

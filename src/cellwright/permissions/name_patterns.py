@@ -1,0 +1,69 @@
+"""What stands in the parentheses of rules for other tools: `Agent(name)`, `Skill(name *)`, `Tool(parameter:value)`."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from cellwright.permissions.command_patterns import matches_pieces
+from cellwright.permissions.paths import folded
+
+_NAME = re.compile(r"[^\s,()]+(?P<more> \*)?")
+_PARAMETER = re.compile(r"(?P<name>[A-Za-z_-][\w-]*):(?P<value>.*)", re.DOTALL)
+
+GENERAL_AGENT = "general-purpose"
+"""The sub-agent of a call that names none."""
+
+
+@dataclass(frozen=True, slots=True)
+class NamePattern:
+    """`name`, or `name *` for a skill with whatever arguments; a `*` in the name stands for anything."""
+
+    pieces: tuple[str, ...]
+    with_arguments: bool
+    restricts: bool
+
+    def matches(self, name: str, arguments: str = "") -> bool:
+        """Whether the agent or skill `name`, called with `arguments`, falls under the pattern."""
+        if self.restricts:
+            return matches_pieces(self.pieces, folded(name))
+        return matches_pieces(self.pieces, name) and (self.with_arguments or not arguments)
+
+
+def read_name(specifier: str, *, restricts: bool) -> NamePattern | None:
+    """Compile the name of an agent or a skill; None when it is not one."""
+    found = _NAME.fullmatch(specifier)
+    if found is None:
+        return None
+    more = found["more"] or ""
+    name = specifier.removesuffix(more).removeprefix("/")
+    return NamePattern(tuple((folded(name) if restricts else name).split("*")), bool(more), restricts)
+
+
+@dataclass(frozen=True, slots=True)
+class ParameterPattern:
+    """`parameter:value` in a rule that restricts."""
+
+    name: str
+    pieces: tuple[str, ...]
+
+    def matches(self, tool_input: Mapping[str, Any]) -> bool:
+        """Whether the call has the parameter with such a value; a value that is no scalar counts as any."""
+        if self.name not in tool_input:
+            return False
+        value = tool_input[self.name]
+        if isinstance(value, (dict, list)):
+            return True
+        text = value if isinstance(value, str) else json.dumps(value, default=str)
+        return matches_pieces(self.pieces, folded(text))
+
+
+def read_parameter(specifier: str) -> ParameterPattern | None:
+    """Compile `parameter:value`; None when it is not of that form."""
+    found = _PARAMETER.fullmatch(specifier)
+    if found is None:
+        return None
+    return ParameterPattern(found["name"], tuple(folded(found["value"].strip()).split("*")))
