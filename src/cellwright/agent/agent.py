@@ -15,11 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 from cellwright.agent.approval import CanUseTool, Policy
 from cellwright.agent.cost import add_usage, worst_case_usd
-from cellwright.agent.hooks import NO_HOOKS, Hooks
+from cellwright.agent.hook_callbacks import GivenHooks, as_hooks
+from cellwright.agent.hooks import NO_HOOKS, HookRun, Hooks
 from cellwright.agent.models import limits
 from cellwright.agent.open_answer import OpenAnswer
 from cellwright.agent.permission_gate import PermissionGate
 from cellwright.agent.provider import MessageStart, Provider, Request
+from cellwright.agent.run_errors import budget_spent, context_full, cut_too_often, refused, too_many_turns
+from cellwright.agent.run_hooks import RunHooks
 from cellwright.agent.tool import Tool
 from cellwright.agent.tool_calls import ToolCalls
 from cellwright.agent.whole_text import whole_text
@@ -50,7 +53,8 @@ class Agent:
     """A model with a system prompt, tools and a policy. Frozen: a variant is `dataclasses.replace(agent, …)`.
 
     `max_turns` bounds the requests of one run, `budget_usd` its cost in US dollars. `max_tokens` bounds one answer.
-    `tool_timeout` (seconds) bounds every call, besides the tool's own limit.
+    `tool_timeout` (seconds) bounds every call, besides the tool's own limit. `hooks` are told what happens, by event:
+    `{"PreToolUse": [HookMatcher("Bash", [check])]}`, where `check` is `async (input, tool_use_id, context) -> dict`.
     """
 
     provider: Provider
@@ -65,7 +69,11 @@ class Agent:
     effort: str | None = None
     max_parallel_tools: int = 10
     tool_timeout: float | None = None
-    hooks: Hooks = NO_HOOKS
+    hooks: Hooks | GivenHooks = NO_HOOKS
+
+    def __post_init__(self) -> None:
+        # what is wrong with them is said here, and not when a run begins
+        object.__setattr__(self, "hooks", as_hooks(self.hooks))
 
     async def run(self, prompt: Prompt, session: Session, emit: Emit) -> RunEnd:
         """Work on `prompt` in `session` until the model is done; `emit` gets every event, in order, on this thread.
@@ -114,14 +122,18 @@ class _Run:
         self.cost_usd: float | None = 0.0
         self.text = ""
         self.prompt: bytes | None = None
+        self.hooks = RunHooks(
+            HookRun(agent, self.emit, self._spend_aside, self._budget_left), session, as_hooks(agent.hooks)
+        )
         self.calls = ToolCalls(
             tools={tool.name: tool for tool in agent.tools},
-            gate=PermissionGate(agent.policy, agent.can_use_tool, session, self.emit, agent.hooks),
+            gate=PermissionGate(agent.policy, agent.can_use_tool, session, self.emit, self.hooks),
             session=session,
             emit=self.emit,
             spend=self._spend_aside,
             max_parallel=agent.max_parallel_tools,
             timeout=agent.tool_timeout,
+            hooks=self.hooks,
         )
 
     def emit(self, event: Event) -> None:
@@ -135,29 +147,41 @@ class _Run:
 
     async def to_the_end(self, prompt: Prompt) -> RunEnd:
         try:
-            self._begin(prompt)
+            end = await self._until_stopped(prompt)
+        except asyncio.CancelledError:
+            self._end("interrupted", CellwrightError(ErrorCode.INTERRUPTED, "Interrupted.", recoverable=True))
+            await self.hooks.interrupt()
+            raise
+        self.hooks.ended = True
+        return self._end(end.stop_reason, end.error)
+
+    async def _until_stopped(self, prompt: Prompt) -> _Stop:
+        try:
+            await self._begin(prompt)
             while True:
                 await self._turn()
         except _Stop as stop:
-            return self._end(stop.stop_reason, stop.error)
+            end = stop
         except CellwrightError as error:
             with contextlib.suppress(CellwrightError):  # what ended the run is what the user must know
                 self._take_back(error)
-            return self._end("error", error)
-        except asyncio.CancelledError:
-            self._end("interrupted", CellwrightError(ErrorCode.INTERRUPTED, "Interrupted.", recoverable=True))
-            raise
+            end = _Stop("error", error)
+        if end.error is not None:
+            await self.hooks.after_failure(end.error, self.text)
+        return end
 
-    def _begin(self, prompt: Prompt) -> None:
+    async def _begin(self, prompt: Prompt) -> None:
         agent = self.agent
+        blocks = [{"type": "text", "text": prompt}] if isinstance(prompt, str) else [dict(block) for block in prompt]
+        shown = "\n".join(str(block["text"]) for block in blocks if block["type"] == "text")
+        self.emit(UserPrompt(whole_text(shown), agent.model, self.session.mode or agent.policy.mode, self.session.id))
+        # before anything is written: a prompt that a hook refuses leaves no trace
+        blocks += await self.hooks.before_prompt(whole_text(shown))
         self.session.begin(
             model=agent.model,
             system=[dict(block) for block in agent.system],
             tools=[tool.to_param() for tool in agent.tools],
         )
-        blocks = [{"type": "text", "text": prompt}] if isinstance(prompt, str) else [dict(block) for block in prompt]
-        shown = "\n".join(str(block["text"]) for block in blocks if block["type"] == "text")
-        self.emit(UserPrompt(whole_text(shown), agent.model, self.session.mode or agent.policy.mode, self.session.id))
         # a full disk may have kept results from being written when their calls had run
         self.session.repair()
         for notice in self.session.notices:
@@ -189,7 +213,7 @@ class _Run:
                 # an empty answer can follow tool results; sent back, it would be refused
                 self._append(turn)
                 self._refuse(calls, "the message ended without asking for it.")
-                raise _Stop(turn.stop_reason)
+                await self._stop_unless_kept(turn.stop_reason)
             case "pause_turn":
                 self._append(turn)
                 self._pause()
@@ -198,21 +222,27 @@ class _Run:
             case "model_context_window_exceeded":
                 self._append(turn)
                 self._refuse(calls, "the context window is full.")
-                raise _Stop("error", _context_full())
+                raise _Stop("error", context_full())
             case "refusal":
                 # what streamed is void and must not go back; the prompt stays, so that it can be put differently
                 self.session.spend(turn.usage, turn.cost_usd)
-                raise _Stop("refusal", _refused(turn))
+                raise _Stop("refusal", refused(turn))
             case _:
                 self._append(turn)
                 self._refuse(calls, f"the model stopped with {turn.stop_reason!r}, which is unknown here.")
                 self.emit(Notice(f"The model stopped with {turn.stop_reason!r}, which is unknown here.", "warning"))
                 raise _Stop(str(turn.stop_reason))
 
+    async def _stop_unless_kept(self, stop_reason: str) -> None:
+        blocks = await self.hooks.before_stop(self.text)
+        if not blocks:
+            raise _Stop(stop_reason)
+        self.session.append({"role": "user", "content": blocks})
+
     async def _ask(self) -> TurnEnd:
         agent = self.agent
         if agent.max_turns is not None and self.requests >= agent.max_turns:
-            raise _Stop("max_turns", _too_many_turns(agent.max_turns))
+            raise _Stop("max_turns", too_many_turns(agent.max_turns))
         self.requests += 1
         while True:
             request = Request(
@@ -270,6 +300,10 @@ class _Run:
         self._spend(usage, cost_usd)
         self.session.spend(usage, cost_usd)
 
+    def _budget_left(self) -> float | None:
+        budget = self.agent.budget_usd
+        return None if budget is None else max(budget - (self.cost_usd or 0.0), 0.0)
+
     def _affordable_tokens(self) -> int:
         """`max_tokens`, or as much less as the budget still pays for in the worst case."""
         budget = self.agent.budget_usd
@@ -288,7 +322,7 @@ class _Run:
         # not the price of a token alone: a long prompt can make the output dearer too
         tokens = int((budget - self.cost_usd - fixed) / (with_a_token - fixed))
         if tokens < SMALLEST_ANSWER:
-            raise _Stop("budget", _budget_spent(budget, self.cost_usd))
+            raise _Stop("budget", budget_spent(budget, self.cost_usd))
         return min(tokens, self.max_tokens)
 
     def _append(self, turn: TurnEnd) -> None:
@@ -326,7 +360,7 @@ class _Run:
         else:
             self.session.spend(turn.usage, turn.cost_usd)
         if self.continuations > MAX_CONTINUATIONS:
-            raise _Stop("max_tokens", _cut_too_often(self.max_tokens))
+            raise _Stop("max_tokens", cut_too_often(self.max_tokens))
         self.max_tokens = min(self.max_tokens * 2, limits(self.agent.model).max_output)
         self.emit(Notice("The answer was cut off at the output limit; Claude goes on.", "warning"))
 
@@ -352,35 +386,3 @@ class _Run:
         )
         self.emit(end)
         return end
-
-
-def _too_many_turns(max_turns: int) -> CellwrightError:
-    message = f"Stopped after {max_turns} requests to the model (max_turns). Ask to go on, or allow more."
-    return CellwrightError(ErrorCode.MAX_TURNS_REACHED, message, recoverable=True)
-
-
-def _budget_spent(budget: float, cost: float) -> CellwrightError:
-    message = (
-        f"Stopped before the budget of ${budget:.2f} is passed: ${cost:.4f} is spent, "
-        "and the next request could cost more than the rest."
-    )
-    return CellwrightError(
-        ErrorCode.BUDGET_EXCEEDED, message, details={"budget_usd": budget, "cost_usd": cost}, recoverable=True
-    )
-
-
-def _context_full() -> CellwrightError:
-    message = "The conversation does not fit into the model's context window any more. Start a new session."
-    return CellwrightError(ErrorCode.CONTEXT_TOO_LONG, message)
-
-
-def _cut_too_often(max_tokens: int) -> CellwrightError:
-    message = f"The answer met the output limit of {max_tokens:,} tokens again and again. Ask for less at a time."
-    return CellwrightError(ErrorCode.API_REQUEST_INVALID, message, recoverable=True)
-
-
-def _refused(turn: TurnEnd) -> CellwrightError:
-    details = dict(turn.stop_details or {})
-    why = details.get("explanation") or details.get("category") or "no reason was given"
-    message = f"{turn.model} declined this request ({why}). Put it differently, or try another model."
-    return CellwrightError(ErrorCode.REFUSED, message, details=details, recoverable=True)

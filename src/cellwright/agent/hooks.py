@@ -1,13 +1,29 @@
 """Hooks, as the loop sees them: told of an event, they may say no, change what is about to happen, or add what Claude reads.
 
-The events, their fields and what an answer may say are Claude Code's; `config/hooks.py` reads them from settings.
+The events, their fields and what an answer may say are Claude Code's; `docs/hooks.md` lists them. Python callables become
+hooks in `hook_callbacks.py`, what settings files say in `config/hooks.py`; `run_hooks.py` tells them of a run's events.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from cellwright.events import Emit
+
+if TYPE_CHECKING:
+    from cellwright.agent.agent import Agent
+
+EVENTS = (
+    *("PreToolUse", "PostToolUse", "PostToolUseFailure", "PostToolBatch", "Notification", "UserPromptSubmit"),
+    *("UserPromptExpansion", "SessionStart", "SessionEnd", "Stop", "StopFailure", "SubagentStart", "SubagentStop"),
+    *("PreCompact", "PostCompact", "PreModelSwitch", "PostModelSwitch", "PermissionRequest", "PermissionDenied"),
+    *("Setup", "TeammateIdle", "TaskCreated", "TaskCompleted", "Elicitation", "ElicitationResult", "ConfigChange"),
+    *("WorktreeCreate", "WorktreeRemove", "InstructionsLoaded", "CwdChanged", "FileChanged", "DirectoryAdded"),
+    "MessageDisplay",
+)
+"""All names that Claude Code knows; which of them are fired here is in `docs/hooks.md`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,9 +32,9 @@ class HookResult:
 
     `behavior` is a decision about a call ("deny" before "ask" before "allow"), `reason` its or the block's reason.
     `block`: what was about to happen must not (a prompt, the end of a turn, a result). `stop` ends the run, for the
-    reason it holds. `context` is for Claude to read, `messages` for the user. `updated_input` and `updated_output` stand
-    in for the call's input and result. `rules` are allow rules for the session. `interrupt` goes with a denial and ends
-    the run.
+    reason it holds. `context` is for Claude to read, `messages` for the user, `problems` tell the user what failed.
+    `updated_input` and `updated_output` stand in for the call's input and result. `rules` are allow rules and `mode` is a
+    permission mode for the session. `interrupt` goes with a denial and ends the run.
     """
 
     behavior: Literal["", "allow", "ask", "deny"] = ""
@@ -27,27 +43,58 @@ class HookResult:
     stop: str | None = None
     context: tuple[str, ...] = ()
     messages: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
     updated_input: Mapping[str, Any] | None = None
     updated_output: Any = None
     rules: tuple[str, ...] = ()
+    mode: str | None = None
     interrupt: bool = False
 
 
 NOTHING_SAID = HookResult()
 
 
+def _unpaid(_usage: Mapping[str, Any], _cost_usd: float | None) -> None:
+    """Where nobody counts."""
+
+
+def _unbounded() -> float | None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class HookRun:
+    """What hooks may use of the run they are told of: its model, what counts their cost, and who hears of them.
+
+    `budget_left()` is what the run may still spend in US dollars; None: it has no budget.
+    """
+
+    agent: Agent
+    emit: Emit
+    spend: Callable[[Mapping[str, Any], float | None], None] = field(default=_unpaid)
+    budget_left: Callable[[], float | None] = field(default=_unbounded)
+
+
 class Hooks(Protocol):
-    """The hooks of a run."""
+    """Who wants to know what happens in a run."""
 
     def listens_to(self, event: str) -> bool:
-        """Whether any hook wants to know of `event`; a call without one costs nothing more."""
+        """Whether any hook wants to know of `event`; what happens without one costs nothing more."""
         ...
 
-    async def fire(self, event: str, fields: Mapping[str, Any], *, tool_name: str = "") -> HookResult:
-        """Tell the hooks of `event`, which has `fields` besides the ones every event has, and wait for what they say.
+    async def fire(self, event: str, fields: Mapping[str, Any], run: HookRun | None) -> HookResult:
+        """Tell the hooks of `event`, whose whole input is `fields`, and wait for what they say.
 
-        `tool_name` is given where the event is about a call. Never raises but for a cancellation.
+        `run` is None outside of one (SessionEnd). Never raises but for a cancellation, which ends the hooks too.
         """
+        ...
+
+    def arrived(self) -> HookResult:
+        """What hooks that nobody waited for have said since this was asked last."""
+        ...
+
+    def waking(self) -> bool:
+        """Whether one of them wants a run to go on for what it said."""
         ...
 
 
@@ -57,8 +104,14 @@ class NoHooks:
     def listens_to(self, event: str) -> bool:
         return False
 
-    async def fire(self, event: str, fields: Mapping[str, Any], *, tool_name: str = "") -> HookResult:
+    async def fire(self, event: str, fields: Mapping[str, Any], run: HookRun | None) -> HookResult:
         return NOTHING_SAID
+
+    def arrived(self) -> HookResult:
+        return NOTHING_SAID
+
+    def waking(self) -> bool:
+        return False
 
 
 NO_HOOKS: Hooks = NoHooks()

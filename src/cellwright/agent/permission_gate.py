@@ -10,10 +10,13 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from cellwright.agent.approval import Allow, CanUseTool, Decision, Deny, Policy, ToolUse, rules_in_words
-from cellwright.agent.hooks import NO_HOOKS, NOTHING_SAID, HookResult, Hooks
+from cellwright.agent.hooks import NOTHING_SAID, HookResult
 from cellwright.agent.input_schema import check_input
-from cellwright.agent.tool import Tool
-from cellwright.events import Answered, Asked, Decided, Emit, Notice, Preview
+from cellwright.agent.permission_updates import offered_updates
+from cellwright.agent.run_hooks import RunHooks
+from cellwright.agent.tool import Tool, ToolError
+from cellwright.errors import CellwrightError
+from cellwright.events import Answered, Asked, Decided, Emit, ModeChanged, Notice, Preview
 
 if TYPE_CHECKING:
     from cellwright.agent.session import Session
@@ -51,13 +54,15 @@ class PermissionGate:
     can_use_tool: CanUseTool | None
     session: Session
     emit: Emit
-    hooks: Hooks = NO_HOOKS
+    hooks: RunHooks
     _asking: asyncio.Lock = field(default_factory=asyncio.Lock)
     _question_ids: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
     async def verdict(self, tool: Tool, tool_use: Mapping[str, Any]) -> Verdict:
         """Judge a call whose input fits its schema. Raises ToolError when a rewritten input does not."""
         said = await self._before(tool, tool_use)
+        if said.stop is not None:
+            return Verdict(Deny(said.stop, by="hook", interrupt=True), tool_use["input"], said.context)
         if said.updated_input is not None:
             check_input(tool, said.updated_input, answered=True)
             tool_use = {**tool_use, "input": dict(said.updated_input)}
@@ -109,13 +114,7 @@ class PermissionGate:
         if not self.hooks.listens_to("PreToolUse"):
             return NOTHING_SAID
         fields = {"tool_name": tool.name, "tool_input": tool_use["input"], "tool_use_id": tool_use["id"]}
-        said = await self.hooks.fire("PreToolUse", fields, tool_name=tool.name)
-        self._tell(said)
-        return said
-
-    def _tell(self, said: HookResult) -> None:
-        for message in said.messages:
-            self.emit(Notice(message))
+        return await self.hooks.fire("PreToolUse", fields)
 
     async def _ask(self, tool: Tool, tool_use: Mapping[str, Any], decision: Decision, *, forced: bool) -> Allow | Deny:
         """One question at a time; what was allowed for the session meanwhile is not asked again."""
@@ -129,39 +128,69 @@ class PermissionGate:
             )
             use = ToolUse(tool_use["id"], tool.name, tool_use["input"], decision, preview, question_id, tool.asks)
             try:
-                answer = await self._answer(use)
+                answer = await self._answer(tool, use)
             except asyncio.CancelledError:
                 self.emit(Answered(question_id, use.id, "deny", "policy", reason="interrupted"))
                 raise
             self.emit(_answered(question_id, use.id, answer))
             return answer
 
-    async def _answer(self, use: ToolUse) -> Allow | Deny:
-        if (by_hook := await self._asked_of_hooks(use)) is not None:
+    async def _answer(self, tool: Tool, use: ToolUse) -> Allow | Deny:
+        if (by_hook := await self._asked_of_hooks(tool, use)) is not None:
             return by_hook
         if self.can_use_tool is None:
             return Deny(nobody_to_ask(use), by="policy")
+        kind = "permission_prompt" if use.kind == "permission" else "agent_needs_input"
+        self.hooks.notify(f"Claude waits for your answer: {use.preview.title}", kind)
         try:
             return await self.can_use_tool(use)
         except LEAVING as error:
             logger.warning("can_use_tool raised", exc_info=True)
             return Deny(f"can_use_tool raised {type(error).__name__}: {error}")
 
-    async def _asked_of_hooks(self, use: ToolUse) -> Allow | Deny | None:
+    async def _asked_of_hooks(self, tool: Tool, use: ToolUse) -> Allow | Deny | None:
         """What PermissionRequest hooks answer in the user's place; None when they leave it to the user."""
         if not self.hooks.listens_to("PermissionRequest"):
             return None
-        rules = [{"rules": list(offer.rules), "scope": offer.scope} for offer in use.decision.suggestions]
-        fields = {"tool_name": use.name, "tool_input": use.input, "permission_suggestions": rules}
-        said = await self.hooks.fire("PermissionRequest", fields, tool_name=use.name)
-        self._tell(said)
+        fields = {
+            "tool_name": use.name,
+            "tool_input": use.input,
+            "permission_suggestions": offered_updates(use.decision.suggestions),
+        }
+        said = await self.hooks.fire("PermissionRequest", fields)
+        if said.stop is not None:
+            return Deny(said.stop, by="hook", interrupt=True)
         if said.behavior == "deny":
             return Deny(said.reason, by="hook", interrupt=said.interrupt)
+        if said.behavior != "allow" or not self._may_allow(tool, use, said.updated_input):
+            return None
+        if said.mode is not None:
+            self.session.mode = said.mode
+            self.emit(ModeChanged(said.mode))
+        rules = self._usable(said.rules)
+        return Allow(said.updated_input, "session" if rules else "once", rules, by="hook")
+
+    def _may_allow(self, tool: Tool, use: ToolUse, updated: Mapping[str, Any] | None) -> bool:
+        """Whether a hook may say yes in the user's place, also to the input that it puts in the place of the call's."""
+        if updated is None:
+            return not use.decision.firm
+        try:
+            check_input(tool, updated, answered=True)
+        except ToolError as error:
+            self.emit(Notice(f"A PermissionRequest hook's new input was not taken: {error.message}", "warning"))
+            return False
+        decision = self.decide(tool, updated)
         # a question to the user is always firm, and a hook may know the answer
-        answers = use.kind != "permission" and said.updated_input is not None
-        if said.behavior == "allow" and (answers or not use.decision.firm):
-            return Allow(said.updated_input, "session" if said.rules else "once", said.rules, by="hook")
-        return None
+        return decision.behavior != "deny" and (use.kind != "permission" or not decision.firm)
+
+    def _usable(self, rules: tuple[str, ...]) -> tuple[str, ...]:
+        """Rules that a hook grants; none when they cannot be read."""
+        try:
+            self.policy.allowing(rules)
+        except CellwrightError as error:
+            self.emit(Notice(f"A PermissionRequest hook's rules were not taken: {error.message}", "warning"))
+            return ()
+        return rules
 
 
 def _with_hook(decision: Decision, said: HookResult, *, answers: bool) -> tuple[Decision, bool]:

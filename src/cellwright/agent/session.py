@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 import secrets
 import time
@@ -72,6 +73,8 @@ _NOTHING = _Total({}, 0.0)
 class Session:
     """The only state of a conversation. `append` writes a message to disk before anybody acts on it.
 
+    `started_by` is how it came to be here ("startup", "clear", "resume", "fork") until its first run has told hooks of it.
+
     One thread uses it at a time. What `encoded` and `messages` give is not to be changed.
     """
 
@@ -84,6 +87,7 @@ class Session:
         self.notices: list[str] = []
         self.granted: tuple[str, ...] = ()
         self.mode: str | None = None
+        self.started_by = "startup"
         self.call_rate = CallRate()
         self.next_seq = 1
         self.context_tokens = 0
@@ -142,6 +146,7 @@ class Session:
         session = cls(content.header.cwd, path.parent)
         session._take(content, id=content.header.id, path=path)
         session.next_seq += EVENTS_NOT_WRITTEN
+        session.started_by = "resume"
         session._epoch = owned.epoch
         session._file = file
         if file.has_rest:
@@ -205,6 +210,7 @@ class Session:
 
     def _begin_fork(self, forked_from: str) -> None:
         assert self._header is not None
+        self.started_by = "fork"
         self._header = replace(self._header, id=self.id, created=_now(), epoch=1, forked_from=forked_from)
         self._lines = [Line({**line.meta, "epoch": 1}, line.message) for line in self._lines]
         self._create_file()
@@ -227,6 +233,16 @@ class Session:
     def model(self) -> str:
         """The model the session was begun with; "" before that."""
         return self._header.model if self._header else ""
+
+    @property
+    def last_model(self) -> str:
+        """The model that answered last; "" before that."""
+        return next((line.meta["model"] for line in reversed(self._lines) if "model" in line.meta), "")
+
+    @property
+    def idle_seconds(self) -> float:
+        """How long ago the last message was."""
+        return time.time() - self._lines[-1].meta["at"] if self._lines else math.inf
 
     @property
     def system(self) -> bytes:

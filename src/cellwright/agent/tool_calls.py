@@ -8,13 +8,14 @@ import logging
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from cellwright.agent.approval import Deny
 from cellwright.agent.input_schema import check_input
 from cellwright.agent.long_results import bounded
 from cellwright.agent.permission_gate import LEAVING, PermissionGate, input_lines
+from cellwright.agent.run_hooks import RunHooks, context_blocks
 from cellwright.agent.tool import Content, Tool, ToolContext, ToolError, ToolResult
 from cellwright.agent.whole_text import whole_strings, whole_text
 from cellwright.errors import ErrorCode
@@ -58,23 +59,49 @@ class ToolCalls:
     spend: Callable[[Mapping[str, Any], float | None], None]
     max_parallel: int
     timeout: float | None
+    hooks: RunHooks
     succeeded: int = 0
     failed: int = 0
     parallel_batches: int = 0
     stop_reason: str | None = None
     """Why the run must not go on after these calls; None: it may."""
+    _said: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
 
     async def run(self, calls: Sequence[dict[str, Any]]) -> None:
         """Run `calls` and append one user message that answers them all, also when cancelled on the way."""
         results: dict[str, dict[str, Any]] = {}
+        self._said.clear()
+        unanswered = INTERRUPTED
         try:
             for batch in self._batches(calls):
+                if self.stop_reason is not None:
+                    unanswered = NOT_RUN.format(reason=self.stop_reason)
+                    break
                 await self._run_batch(batch, results)
+            await self._after_all(calls, results)
         finally:
             for tool_use in calls:
                 if tool_use["id"] not in results:
-                    self._end(tool_use, _failure(INTERRUPTED, "interrupted", ErrorCode.INTERRUPTED), results)
-            self.session.append({"role": "user", "content": [results[tool_use["id"]] for tool_use in calls]})
+                    self._end(tool_use, _failure(unanswered, "interrupted", ErrorCode.INTERRUPTED), results)
+            said = [block for key in (*(tool_use["id"] for tool_use in calls), "") for block in self._said.get(key, ())]
+            self.session.append({"role": "user", "content": [*(results[tool_use["id"]] for tool_use in calls), *said]})
+
+    async def _after_all(self, calls: Sequence[dict[str, Any]], results: Mapping[str, Mapping[str, Any]]) -> None:
+        """Tell hooks of all calls of the message, and have what hooks said meanwhile go with the results."""
+        said = await self.hooks.after_batch(
+            {
+                "tool_name": tool_use["name"],
+                "tool_input": tool_use["input"],
+                "tool_use_id": tool_use["id"],
+                "tool_response": results[tool_use["id"]]["content"],
+            }
+            for tool_use in calls
+            if tool_use["id"] in results
+        )
+        if said.block or said.stop is not None:
+            self.stop_reason = said.stop or said.reason
+        blocks = context_blocks("PostToolBatch hook", said.context)
+        self._said[""] = blocks + context_blocks("Hook", self.hooks.arrived().context)
 
     def refuse(self, calls: Sequence[dict[str, Any]], reason: str) -> None:
         """Answer `calls` without running any: the message they are in was cut short."""
@@ -149,20 +176,41 @@ class ToolCalls:
             verdict = await self.gate.verdict(tool, tool_use)
         except ToolError as error:
             return _failure(error.message, "error", error.code, error.details)
+        self._add(tool_use, "PreToolUse", verdict.context)
         if isinstance(verdict.answer, Deny):
             if verdict.answer.interrupt:
                 self.stop_reason = verdict.answer.reason
             return _denied(tool, verdict.answer)
         outcome = await self._call(tool, tool_use["id"], dict(verdict.input))
+        outcome = await self._after(tool_use, verdict.input, outcome)
         return _with_note(outcome, verdict.input) if verdict.edited and tool.asks == "permission" else outcome
+
+    async def _after(self, tool_use: Mapping[str, Any], tool_input: Mapping[str, Any], outcome: Outcome) -> Outcome:
+        outcome, said = await self.hooks.after_call(tool_use, tool_input, outcome)
+        if said.stop is not None:
+            self.stop_reason = said.stop
+        event = "PostToolUse" if outcome.status == "success" else "PostToolUseFailure"
+        objection = (said.reason,) if said.block else ()
+        self._add(tool_use, event, (*objection, *said.context))
+        return outcome
+
+    def _add(self, tool_use: Mapping[str, Any], event: str, texts: Sequence[str]) -> None:
+        """Have Claude read what hooks said of a call, after its result."""
+        if texts:
+            self._said.setdefault(tool_use["id"], []).extend(context_blocks(f"{event}:{tool_use['name']} hook", texts))
 
     async def _call(self, tool: Tool, tool_use_id: str, tool_input: dict[str, Any]) -> Outcome:
         if not tool.read_only:
             # what is about to happen must be known after a crash
             self.session.flush()
+        moves = self.hooks.listens_to("CwdChanged")
+        folder = _folder(tool, tool_input) if moves else None
         started = time.perf_counter()
         outcome = await self._guarded(tool, tool_input, self._context(tool_use_id))
-        return replace(outcome, duration_ms=(time.perf_counter() - started) * 1000)
+        outcome = replace(outcome, duration_ms=(time.perf_counter() - started) * 1000)
+        if folder is not None and (now := _folder(tool, tool_input)) not in (None, folder):
+            await self.hooks.after_move(folder, str(now))
+        return outcome
 
     async def _guarded(self, tool: Tool, tool_input: dict[str, Any], ctx: ToolContext) -> Outcome:
         """The tool's result within its time limit; everything it may raise becomes something Claude can read."""
@@ -228,6 +276,12 @@ def _being_cancelled() -> bool:
     """Whether it is the run that is cancelled, and not only something that a tool waited for."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
+
+
+def _folder(tool: Tool, tool_input: Mapping[str, Any]) -> str | None:
+    """Where the shell of a call is, as its tool tells the policy."""
+    folder = tool.facts(tool_input).get("cwd") if tool.facts is not None else None
+    return None if folder is None else str(folder)
 
 
 def _title(tool: Tool | None, tool_use: Mapping[str, Any]) -> str:

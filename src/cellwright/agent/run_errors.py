@@ -1,0 +1,44 @@
+"""Why a run ends before the model is done, as errors for the user: what is wrong, and what to do."""
+
+from __future__ import annotations
+
+from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.events import TurnEnd
+
+
+def too_many_turns(max_turns: int) -> CellwrightError:
+    """The run has made as many requests as it may."""
+    message = f"Stopped after {max_turns} requests to the model (max_turns). Ask to go on, or allow more."
+    return CellwrightError(ErrorCode.MAX_TURNS_REACHED, message, recoverable=True)
+
+
+def budget_spent(budget: float, cost: float) -> CellwrightError:
+    """The next request could cost more than the budget has left."""
+    message = (
+        f"Stopped before the budget of ${budget:.2f} is passed: ${cost:.4f} is spent, "
+        "and the next request could cost more than the rest."
+    )
+    return CellwrightError(
+        ErrorCode.BUDGET_EXCEEDED, message, details={"budget_usd": budget, "cost_usd": cost}, recoverable=True
+    )
+
+
+def context_full() -> CellwrightError:
+    """The model's context window is full."""
+    message = "The conversation does not fit into the model's context window any more. Start a new session."
+    return CellwrightError(ErrorCode.CONTEXT_TOO_LONG, message)
+
+
+def cut_too_often(max_tokens: int) -> CellwrightError:
+    """The answer does not fit into the output limit."""
+    message = f"The answer met the output limit of {max_tokens:,} tokens again and again. Ask for less at a time."
+    details = {"max_tokens": max_tokens}
+    return CellwrightError(ErrorCode.API_REQUEST_INVALID, message, details=details, recoverable=True)
+
+
+def refused(turn: TurnEnd) -> CellwrightError:
+    """The model declined the request."""
+    details = dict(turn.stop_details or {})
+    why = details.get("explanation") or details.get("category") or "no reason was given"
+    message = f"{turn.model} declined this request ({why}). Put it differently, or try another model."
+    return CellwrightError(ErrorCode.REFUSED, message, details=details, recoverable=True)
