@@ -118,11 +118,19 @@ class ChildProcesses:
             os.register_at_fork(after_in_child=self._forget)
 
     def start(
-        self, arguments: Sequence[str], *, cwd: Path, environ: Mapping[str, str], output: int, keep: int
+        self,
+        arguments: Sequence[str],
+        *,
+        cwd: Path,
+        environ: Mapping[str, str],
+        output: int,
+        keep: int | None = None,
+        errors: int | None = None,
+        source: int = subprocess.DEVNULL,
     ) -> Child:
-        """Run a program with both its outputs in the descriptor `output` and without input; it inherits `keep`.
+        """Run a program that writes to the descriptor `output` and, where that is given, its errors to `errors`.
 
-        Raises OSError.
+        It reads from the descriptor `source` and inherits `keep`. Raises OSError.
         """
         with self._lock:
             self._count += 1
@@ -132,10 +140,10 @@ class ChildProcesses:
             arguments,
             cwd=cwd,
             env={**environ, MARK_NAME: mark},
-            stdin=subprocess.DEVNULL,
+            stdin=source,
             stdout=output,
-            stderr=output,
-            pass_fds=(keep,),
+            stderr=output if errors is None else errors,
+            pass_fds=() if keep is None else (keep,),
             start_new_session=True,
         )
         self._tell(process.pid)
