@@ -13,11 +13,11 @@ import pytest
 
 from cellwright.agent.agent_thread import CallerJobs
 from cellwright.agent.approval import Allow, Decision, Deny, ToolUse
+from cellwright.answers import choices
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Preview, Suggestion
-from cellwright.kernel.choices import choices
 from cellwright.kernel.comm import Answer
-from cellwright.kernel.questions import Questions, question_text
+from cellwright.kernel.questions import Questions
 
 SUGGESTIONS = (
     Suggestion(("Bash(make *)",), "session", "all make commands, this session"),
@@ -95,8 +95,8 @@ def test_a_rule_that_cannot_be_kept_holds_for_the_session_and_the_user_is_told()
 
 
 def test_where_no_rule_can_say_it_only_once_is_offered():
-    assert [choice["key"] for choice in choices(())] == ["1", "4"]
-    assert [choice["key"] for choice in choices(SUGGESTIONS[:1])] == ["1", "2", "4"]
+    assert [choice["key"] for choice in choices("permission", ())] == ["1", "4"]
+    assert [choice["key"] for choice in choices("permission", SUGGESTIONS[:1])] == ["1", "2", "4"]
 
 
 def test_with_nobody_to_ask_the_answer_is_no_with_the_rule_that_would_allow_it():
@@ -112,48 +112,175 @@ def test_a_widget_that_never_gets_ready_is_not_waited_for():
     assert denied.by == "policy"
 
 
-def test_the_question_shows_everything_and_hides_nothing():
-    text = question_text(USE, choices(SUGGESTIONS))
-    for part in (
-        "Run make test",
-        "writes files",
-        "Bash asks.",
-        "make test⟨U+202E⟩⟨U+001B⟩[1A",
-        "Bash(make *)",
-        "4  Deny",
-    ):
-        assert part in text
-    assert "\x1b" not in text
-    assert "\u202e" not in text
-
-
 TYPED = """
-import json, sys
+import dataclasses, json, sys
 from cellwright.kernel.questions import ask_by_input
 from cellwright.agent.approval import Allow, Decision, Deny, ToolUse
 from cellwright.events import Preview, Suggestion
-rules = (Suggestion(("Bash(make *)",), "session", "session"),) if sys.argv[1] == "rules" else ()
-use = ToolUse("t", "Bash", {}, Decision("ask", "why", suggestions=rules), Preview("Run", "make"), "q")
+given = json.loads(sys.argv[1])
+rules = tuple(Suggestion(tuple(rules), scope, label) for rules, scope, label in given["suggestions"])
+preview = Preview(given["title"], given["detail"], warning=given["warning"])
+use = ToolUse("t", given["name"], given["input"], Decision("ask", "why", suggestions=rules), preview, "q", given["kind"])
 answer = ask_by_input(use)
-print(json.dumps([type(answer).__name__, getattr(answer, "scope", ""), getattr(answer, "reason", "")]), file=sys.stderr)
+print(json.dumps([type(answer).__name__, dataclasses.asdict(answer)]), file=sys.stderr)
 """
 
 
+def typed(lines: str, **given: Any) -> tuple[str, dict[str, Any], str]:
+    """What `lines` typed at `input()` mean for a question, as the answer's type and fields, and what was shown."""
+    use = {"suggestions": [], "title": "Run", "detail": "make", "warning": "", "name": "Bash", "input": {}} | given
+    argv = [sys.executable, "-c", TYPED, json.dumps({"kind": "permission"} | use)]
+    done = subprocess.run(argv, input=lines, capture_output=True, text=True, timeout=60, check=True)
+    kind, fields = json.loads(done.stderr)
+    return kind, fields, done.stdout
+
+
+RULES = [[["Bash(make *)"], "session", "all make commands, this session"]]
+
+
 @pytest.mark.parametrize(
-    ("rules", "typed", "means"),
+    ("rules", "lines", "means"),
     [
-        ("rules", "1\n", ["Allow", "once", ""]),
-        ("rules", "maybe\n\n5\n y \n", ["Allow", "once", ""]),
-        ("rules", "2\n", ["Allow", "session", ""]),
-        ("no", "2\n3\nn\n", ["Deny", "", ""]),
-        ("rules", "4 keep the old name\n", ["Deny", "", "keep the old name"]),
-        ("rules", "No, not now\n", ["Deny", "", "not now"]),
-        ("rules", "", ["Deny", "", "there was no answer"]),
+        (RULES, "1\n", ["Allow", "once", ""]),
+        (RULES, "maybe\n\n5\n y \n", ["Allow", "once", ""]),
+        (RULES, "2\n", ["Allow", "session", ""]),
+        ([], "2\n3\nn\n", ["Deny", "", ""]),
+        (RULES, "4 keep the old name\n", ["Deny", "", "keep the old name"]),
+        (RULES, "No, not now\n", ["Deny", "", "not now"]),
+        (RULES, "", ["Deny", "", "there was no answer"]),
     ],
 )
-def test_typed_answers_are_taken_and_anything_else_asks_again(rules: str, typed: str, means: list[str]):
-    done = subprocess.run(
-        [sys.executable, "-c", TYPED, rules], input=typed, capture_output=True, text=True, timeout=60, check=True
+def test_typed_answers_are_taken_and_anything_else_asks_again(rules: list[Any], lines: str, means: list[str]):
+    kind, fields, shown = typed(lines, suggestions=rules)
+    assert [kind, fields.get("scope", ""), fields.get("reason", "")] == means
+    assert shown.count("Run? [") == max(1, lines.count("\n"))
+
+
+def test_a_typed_question_shows_everything_and_hides_nothing():
+    _, _, shown = typed(
+        "4\n",
+        suggestions=[*RULES, [["Bash(make test)", "Bash(ls *)"], "always", "always allow both"]],
+        title="Run make test",
+        detail="make test\u202e\x1b[1A",
+        warning="writes files",
     )
-    assert json.loads(done.stderr) == means
-    assert done.stdout.count("Run? [") == max(1, typed.count("\n"))
+    for part in (
+        "Claude asks: Run make test",
+        "Careful: writes files",
+        "why",
+        "make test⟨U+202E⟩⟨U+001B⟩[1A",
+        "2  Allow all make commands, this session (rule Bash(make *))",
+        "3  Always allow both (rules Bash(make test), Bash(ls *))",
+        "4  Deny",
+    ):
+        assert part in shown
+    assert "\x1b" not in shown
+    assert "\u202e" not in shown
+
+
+STORE = {
+    "question": "Where to keep it?",
+    "header": "Storage",
+    "options": [{"label": "Parquet", "description": "small"}, {"label": "CSV", "description": "opens anywhere"}],
+}
+PARTS = {
+    "question": "Which columns?",
+    "header": "Columns",
+    "multiSelect": True,
+    "options": [{"label": name, "description": "a column"} for name in ("time", "level", "gauge")],
+}
+
+
+@pytest.mark.parametrize(
+    ("questions", "lines", "answers"),
+    [
+        ([STORE], "2\n", {"Where to keep it?": "CSV"}),
+        ([STORE], " 2 \n", {"Where to keep it?": "CSV"}),
+        ([STORE], "7\n", {"Where to keep it?": "7"}),
+        ([STORE], "1 and 2\n", {"Where to keep it?": "1 and 2"}),
+        ([STORE], "a database\n", {"Where to keep it?": "a database"}),
+        ([STORE, PARTS], "1\n1, 3\n", {"Where to keep it?": "Parquet", "Which columns?": "time, gauge"}),
+        ([STORE, PARTS], "\n3 1 1, and the station\n", {"Which columns?": "gauge, time, and the station"}),
+        ([STORE, PARTS], "\n\n", {}),
+    ],
+)
+def test_claudes_own_questions_are_answered_by_number_or_in_words(
+    questions: list[Any], lines: str, answers: dict[str, str]
+):
+    kind, fields, shown = typed(
+        lines, kind="question", name="AskUserQuestion", title="Where to keep it?", input={"questions": questions}
+    )
+    assert kind == "Allow"
+    assert fields["updated_input"]["questions"] == questions
+    assert fields["updated_input"]["answers"] == answers
+    unanswered = {question["question"] for question in questions} - set(answers)
+    assert fields["updated_input"]["annotations"] == {name: {"unanswered": "skipped"} for name in unanswered}
+    assert "1  Parquet\n     small" in shown
+
+
+def test_the_end_of_the_input_dismisses_a_question():
+    kind, fields, _ = typed("", kind="question", title="Where?", input={"questions": [STORE]})
+    assert (kind, fields["reason"]) == ("Deny", "the question was dismissed")
+
+
+PLAN = {
+    "kind": "plan",
+    "name": "ExitPlanMode",
+    "title": "The plan",
+    "detail": "1. Do it.",
+    "input": {"plan": "1. Do it."},
+}
+
+
+@pytest.mark.parametrize(
+    ("lines", "means"),
+    [
+        ("1\n", ("Allow", {"plan": "1. Do it.", "decision": "approve", "feedback": ""})),
+        ("yes\n", ("Allow", {"plan": "1. Do it.", "decision": "approve", "feedback": ""})),
+        ("2 but slowly\n", ("Allow", {"plan": "1. Do it.", "decision": "accept_edits", "feedback": "but slowly"})),
+        ("what\n3 leave the tests alone\n", ("Deny", "leave the tests alone")),
+        ("3\n", ("Deny", "go on planning")),
+        ("", ("Deny", "there was no answer")),
+    ],
+)
+def test_a_plan_is_approved_or_sent_back(lines: str, means: tuple[str, Any]):
+    kind, fields, shown = typed(lines, **PLAN)
+    assert (kind, fields["updated_input"] if kind == "Allow" else fields["reason"]) == means
+    assert "│ 1. Do it." in shown
+    assert "2  Approve and accept edits" in shown
+
+
+def question_of(kind: Any, tool_input: dict[str, Any]) -> ToolUse:
+    return ToolUse("toolu_1", "Some", tool_input, Decision("ask", "why", firm=True), Preview("What?"), "q1", kind)
+
+
+async def asked_about(use: ToolUse, one: Answer) -> Allow | Deny:
+    given = questions(widget=True)
+    given.ready.set()
+    asking = asyncio.ensure_future(given.can_use_tool(use))
+    await asyncio.sleep(0)  # the question is open after the first step
+    given.take(one)
+    return await asking
+
+
+@pytest.mark.parametrize(
+    ("use", "given", "means"),
+    [
+        (
+            question_of("question", {"questions": [STORE]}),
+            answer("allow", edited={"answers": {"Where to keep it?": "CSV"}, "questions": [], "scope": 3}),
+            Allow({"questions": [STORE], "answers": {"Where to keep it?": "CSV"}}, by="widget"),
+        ),
+        (question_of("question", {"questions": [STORE]}), answer("deny"), Deny("the question was dismissed", "widget")),
+        (
+            question_of("plan", {"plan": "1."}),
+            answer("allow", "session", edited={"decision": "approve", "plan": "2.", "mode": "bypassPermissions"}),
+            Allow({"plan": "2.", "decision": "approve"}, by="widget"),
+        ),
+        (question_of("plan", {"plan": "1."}), answer("deny", reason="shorter"), Deny("shorter", "widget")),
+    ],
+)
+def test_the_widgets_answer_to_a_question_or_a_plan_fills_the_fields_for_it_alone(
+    use: ToolUse, given: Answer, means: Allow | Deny
+):
+    assert run(asked_about(use, given)) == means

@@ -14,6 +14,7 @@ from cellwright.events import (
     RunEnd,
     TextDelta,
     ThinkingDelta,
+    TodosChanged,
     ToolEnd,
     ToolStart,
     TurnEnd,
@@ -145,3 +146,49 @@ def test_nothing_of_the_models_or_a_tools_is_active():
     assert len(html) == 2
     assert html[0].startswith("<details><summary>Changes: Edit: &lt;img")
     assert html[1] == "</details>"
+
+
+def todo(content: str, status: str) -> dict[str, str]:
+    return {"content": content, "status": status, "activeForm": f"doing {content}"}
+
+
+def test_the_last_state_of_the_todos_is_kept_as_a_task_list_and_their_calls_are_not():
+    first = (todo("read", "in_progress"), todo("write <b>", "pending"))
+    last = (todo("read", "completed"), todo("write <b>", "in_progress"), todo("test", "pending"))
+    run = (
+        TextDelta("Begin.", 0),
+        turn_end(),
+        ToolStart((call("t1", "TodoWrite", "TodoWrite"),)),
+        TodosChanged(first),
+        ToolEnd("t1", "TodoWrite", "success", "kept", 1.0),
+        ToolStart((call("t2", "TodoWrite", "TodoWrite"),)),
+        ToolEnd("t2", "TodoWrite", "error", "bad", 1.0, None, {"code": "INVALID_PARAMETERS", "message": "no status"}),
+        TodosChanged(last),
+        run_end(),
+    )
+    kept = saved(*run)
+    markdown, plain = kept.markdown(), kept.plain()
+    assert "**Todos** · 1 of 3 done\n\n- [x] read\n- [ ] write &lt;b> *(in progress)*\n- [ ] test\n" in f"{markdown}\n"
+    assert "Todos: 1 of 3 done\n[x] read\n[>] write <b>\n[ ] test" in plain
+    assert markdown.count("TodoWrite") == plain.count("TodoWrite") == 1
+    assert "no status" in markdown
+    assert "read" not in saved(*run, quiet=True).markdown()
+
+
+def test_what_the_user_answered_and_approved_is_kept():
+    run = (
+        ToolStart((call("t1", "AskUserQuestion", "Where to?"),)),
+        ToolEnd("t1", "AskUserQuestion", "success", "…", 1.0, {"answers": {"Where to?": "the `attic`"}}),
+        ToolStart((call("t2", "ExitPlanMode", "Plan"),)),
+        ToolEnd("t2", "ExitPlanMode", "success", "…", 1.0, {"plan": "1. **Do** it </details><img src=x>\n"}),
+        run_end(),
+    )
+    kept = saved(*run)
+    assert "- ✓ `AskUserQuestion: Where to?` · 1 ms\n  - `Where to?` → `` the `attic` ``\n- ✓ `ExitPlanMode" in (
+        kept.markdown()
+    )
+    assert (
+        "<details><summary>The plan, as approved</summary>\n\n1. **Do** it &lt;/details>&lt;img src=x>\n\n</details>"
+        in kept.markdown()
+    )
+    assert "✓ AskUserQuestion: Where to? · 1 ms\n  Where to? → the `attic`" in kept.plain()

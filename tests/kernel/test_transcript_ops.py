@@ -12,7 +12,9 @@ from cellwright.events import (
     Answered,
     Asked,
     Call,
+    Decided,
     Event,
+    ModeChanged,
     Notice,
     Preview,
     Retrying,
@@ -20,6 +22,7 @@ from cellwright.events import (
     Suggestion,
     TextDelta,
     ThinkingDelta,
+    TodosChanged,
     ToolEnd,
     ToolInputDelta,
     ToolProgress,
@@ -43,6 +46,16 @@ QUESTION = Asked(
     "Mode default asks.",
     (Suggestion(("Edit(./**)",), "session", "for this session"), Suggestion(("Edit(./a.py)",), "always", "always")),
 )
+
+
+CHOOSE = {
+    "type": "tool_use",
+    "id": "toolu_03",
+    "name": "AskUserQuestion",
+    "input": {"questions": [{"question": "Which?", "header": "Way", "options": []}]},
+}
+PLAN = {"type": "tool_use", "id": "toolu_04", "name": "ExitPlanMode", "input": {"plan": "1. Do it."}}
+TODOS = ({"content": "Fix it", "status": "in_progress", "activeForm": "Fixing it"},)
 
 
 def turn_end(stop_reason: str = "end_turn") -> TurnEnd:
@@ -69,6 +82,7 @@ EVERY_EVENT: tuple[Event, ...] = (
     ToolInputDelta("toolu_01", "Edit", "", 2),
     turn_end("tool_use"),
     ToolStart((Call(EDIT, "Edit a.py"),)),
+    Decided("toolu_01", "Edit", "ask", "Mode default asks."),
     QUESTION,
     Answered("q_01", "toolu_01", "allow", "widget"),
     ToolEnd("toolu_01", "Edit", "success", "Edited.", 4.2, {"diff": "--- a\n+++ b\n"}),
@@ -76,6 +90,12 @@ EVERY_EVENT: tuple[Event, ...] = (
     ToolProgress("toolu_02", text="120 rows\n"),
     ToolProgress("toolu_02", output={"image/png": "aGk=", "text/plain": "<Figure>"}),
     ToolEnd("toolu_02", "Python", "error", "boom", 9.0, None, {"code": "EXECUTION_ERROR", "message": "boom"}),
+    TodosChanged(TODOS),
+    ModeChanged("plan"),
+    Asked("q_02", CHOOSE, Preview("Which?"), "A question to you.", (), "question"),
+    Answered("q_02", "toolu_03", "allow", "widget", updated_input={**CHOOSE["input"], "answers": {"Which?": "This"}}),
+    Asked("q_03", PLAN, Preview("The plan", "1. Do it."), "A plan.", (), "plan"),
+    Answered("q_03", "toolu_04", "deny", "widget", reason="shorter"),
     TextDelta("void", 0),
     Retrying(1, 8, 2.5, "API_OVERLOADED", "busy"),
     Notice("forked"),
@@ -89,8 +109,13 @@ def test_every_operation_has_the_fields_of_the_protocol():
     theirs = EXAMPLES["kernel_to_browser"][0]["ops"]
     fields = {op["op"]: set(op) for op in theirs}
     assert {op["op"]: set(op) for op in ours} == fields
-    (choice,) = {frozenset(choice) for op in ours if op["op"] == "ask" for choice in op["choices"]}
-    assert choice == set(next(op for op in theirs if op["op"] == "ask")["choices"][0])
+    for kind in ("permission", "question", "plan"):
+        (our_choices, their_choices) = (
+            [choice for op in ops if op["op"] == "ask" and op["kind"] == kind for choice in op["choices"]]
+            for ops in (ours, theirs)
+        )
+        assert {frozenset(choice) for choice in (*our_choices, *their_choices)} == {frozenset(our_choices[0])}
+        assert [choice["key"] for choice in our_choices] == [choice["key"] for choice in their_choices]
     json.dumps(ours)
 
 
@@ -126,6 +151,20 @@ def test_a_question_has_its_whole_detail_and_the_answers_that_a_rule_can_keep():
     assert ops_of(Asked("q", big, Preview("Edit"), "why"))[0]["input"] is None
 
 
+def test_the_answer_to_a_question_is_told_and_an_edited_input_is_not():
+    ops = ops_of(
+        Asked("q_02", CHOOSE, Preview("Which?"), "why", (), "question"),
+        Answered(
+            "q_02", "toolu_03", "allow", "input", updated_input={**CHOOSE["input"], "answers": {"Which?": "This"}}
+        ),
+        QUESTION,
+        Answered("q_01", "toolu_01", "allow", "widget", edited=True, updated_input={"answers": "no answers of ours"}),
+    )
+    assert [op["input"] for op in ops if op["op"] == "answered"] == [{"answers": {"Which?": "This"}}, None]
+    (ask,) = (op for op in ops if op["op"] == "ask" and op["kind"] == "question")
+    assert ask["input"] == CHOOSE["input"]
+
+
 def test_long_inputs_and_results_are_cut_and_say_so():
     big = {**EDIT, "input": {"content": "y" * 200_000, "edits": [{"new": "z" * 200_000}], "n": 3}}
     tool, end = ops_of(
@@ -151,17 +190,38 @@ def test_live_output_of_a_call_is_bounded():
 
 def test_a_quiet_cell_shows_the_answer_and_the_questions():
     shown = [op["op"] for op in ops_of(*EVERY_EVENT, quiet=True)]
-    assert shown == ["run", "retry", "text", "ask", "answered", "text", "drop", "retry", "notice", "end"]
+    questions = ["ask", "answered"] * 2
+    assert shown == [
+        "run",
+        "retry",
+        "text",
+        "ask",
+        "answered",
+        "mode",
+        *questions,
+        "text",
+        "drop",
+        "retry",
+        "notice",
+        "end",
+    ]
 
 
 def test_what_the_browser_says_is_read_as_the_protocol_has_it():
     read = [read_message(message) for message in EXAMPLES["browser_to_kernel"]]
-    assert [type(message) for message in read] == [Ready, Answer, Answer, Answer, Stop, Restart, Kept]
+    assert [type(message) for message in read] == [
+        *[Ready, Answer, Answer, Answer, Answer, Answer, Answer],
+        *[Stop, Restart, Kept],
+    ]
     assert read[0] == Ready(0)
     assert read[1] == Answer("q_01", "allow", "session", "", None)
     assert isinstance(read[2], Answer)
     assert read[2].input is not None
     assert read[3] == Answer("q_01", "deny", "once", "Keep the old name of the function.", None)
+    assert isinstance(read[4], Answer)
+    assert read[4].input == {"answers": {"Where should the table be kept?": "Parquet"}, "annotations": {}}
+    assert read[5] == Answer("q_03", "allow", "once", "", {"decision": "accept_edits"})
+    assert read[6] == Answer("q_03", "deny", "once", "Leave the tests alone.", None)
 
 
 @pytest.mark.parametrize(

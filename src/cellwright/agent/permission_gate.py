@@ -132,7 +132,7 @@ class PermissionGate:
             except asyncio.CancelledError:
                 self.emit(Answered(question_id, use.id, "deny", "policy", reason="interrupted"))
                 raise
-            self.emit(_answered(question_id, use.id, answer))
+            self.emit(_answered(use, answer))
             return answer
 
     async def _answer(self, tool: Tool, use: ToolUse) -> Allow | Deny:
@@ -228,16 +228,17 @@ def nobody_to_ask(use: ToolUse) -> str:
     return f"{use.decision.reason} There is nobody to ask here.{way_out}"
 
 
-def _answered(question_id: str, tool_use_id: str, answer: Allow | Deny) -> Answered:
+def _answered(use: ToolUse, answer: Allow | Deny) -> Answered:
     if isinstance(answer, Deny):
-        return Answered(question_id, tool_use_id, "deny", answer.by, reason=answer.reason)
+        return Answered(use.question_id, use.id, "deny", answer.by, reason=answer.reason)
     return Answered(
-        question_id,
-        tool_use_id,
+        use.question_id,
+        use.id,
         "allow",
         answer.by,
         answer.scope,
         rules=answer.rules,
-        edited=answer.updated_input is not None,
+        # the answer to a question comes in the input as well, and is no edit of it
+        edited=answer.updated_input is not None and use.kind == "permission",
         updated_input=answer.updated_input,
     )

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple, TypedDict, get_args
 
+from cellwright.answers import Scope
+
 Op = dict[str, Any]
 """One transcript operation: `op` names it, the other fields are the page's."""
-
-Scope = Literal["once", "session", "always"]
 
 
 class OpsMessage(TypedDict):
@@ -44,7 +44,7 @@ class Ready(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """The user answered a question; `input` is set when they edited the call."""
+    """The user answered a question; `input` is the call as they edited it, or their answer to a question or a plan."""
 
     question: str
     behavior: Literal["allow", "deny"]

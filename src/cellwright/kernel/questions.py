@@ -1,4 +1,4 @@
-"""Putting a permission question to the user, on the way that reaches them, and never hanging.
+"""Putting a permission, a question of Claude's own or a plan to the user, on the way that reaches them; never hanging.
 
 A widget that said it is there gets the question. Else `input()` asks, where the cell's request allows it. Where nobody
 can be asked the answer is no, with the rule that would have allowed the call.
@@ -8,24 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from cellwright.agent.agent_thread import CallerJobs
 from cellwright.agent.approval import Allow, Deny, ToolUse
 from cellwright.agent.permission_gate import nobody_to_ask
+from cellwright.answers import allowed, answered, denied
 from cellwright.errors import CellwrightError
-from cellwright.events import AnsweredBy
-from cellwright.kernel.choices import Choice, allowed, answer_of, choices
 from cellwright.kernel.comm import Answer
 from cellwright.kernel.interrupts import interruptible
-from cellwright.visible_text import visible, visible_line
+from cellwright.visible_text import visible_line
 
 SECONDS_TO_GET_READY = 2.0
 """How long a widget that was displayed may take to say that it is there."""
-
-_REPLY = re.compile(r"\s*(?P<key>[1-4]|y(?:es)?|no?)(?:[\s,:.]+(?P<reason>.*))?\s*", re.IGNORECASE | re.DOTALL)
 
 
 def _no_one(_text: str) -> None:
@@ -74,13 +70,13 @@ class Questions:
             return
         use, future = asked
         if not future.done():
-            future.set_result(answer_of(answer, use.decision.suggestions))
+            future.set_result(_meant(use, answer))
 
     async def _answer(self, use: ToolUse, answer: Answering) -> Allow | Deny:
         if self.widget and await self._widget_is_ready():
             return await answer
         if not self.allows_input:
-            return Deny(nobody_to_ask(use.decision), "policy")
+            return Deny(nobody_to_ask(use), "policy")
         typed: Answering = asyncio.ensure_future(self.jobs.call(functools.partial(_ask_here, use)))
         try:
             await asyncio.wait({typed, answer}, return_when=asyncio.FIRST_COMPLETED)
@@ -103,39 +99,27 @@ def _ask_here(use: ToolUse) -> Allow | Deny:
         return ask_by_input(use)
 
 
-def ask_by_input(use: ToolUse, by: AnsweredBy = "input") -> Allow | Deny:
+def ask_by_input(use: ToolUse) -> Allow | Deny:
     """Ask with `input()` on this thread until there is an answer; an end of the input is a no."""
-    offered = {choice["key"]: choice for choice in choices(use.decision.suggestions)}
-    print(question_text(use, list(offered.values())), flush=True)
-    keys = "/".join(offered)
-    while True:
+    # most kernels show a widget
+    from cellwright.terminal.question import Asker
+
+    # a front end may show the line that is typed far from what was printed
+    what = f"{visible_line(use.preview.title).rstrip('?')}? " if use.kind != "question" else ""
+
+    def read(prompt: str) -> str | None:
         try:
-            reply = _REPLY.fullmatch(input(f"{visible_line(use.preview.title)}? [{keys}] "))
+            return input(f"{what}{prompt}")
         except EOFError:
-            return Deny("there was no answer", by)
-        if reply is None:
-            continue
-        key = {"y": "1", "n": "4"}.get(reply["key"][0].lower(), reply["key"])
-        if key in offered:
-            return _typed(offered[key], reply["reason"] or "", use, by)
+            return None
+
+    return Asker(lambda line, _style: print(line, flush=True), read, "input").ask(use)
 
 
-def _typed(choice: Choice, reason: str, use: ToolUse, by: AnsweredBy) -> Allow | Deny:
-    if choice["action"] == "deny":
-        return Deny(reason.strip(), by)
-    return allowed(choice["scope"], use.decision.suggestions, by)
-
-
-def question_text(use: ToolUse, offered: list[Choice]) -> str:
-    """The whole question: what the call does to what, why it is asked, all of the detail, the answers."""
-    preview = use.preview
-    lines = [f"── Claude asks: {visible_line(preview.title)}"]
-    remarks = (preview.warning and f"Careful: {preview.warning}", use.decision.reason)
-    lines += [f"   {visible_line(remark, 1_000)}" for remark in remarks if remark]
-    lines += [f"   │ {line}" for line in visible(preview.detail).split("\n")] if preview.detail else []
-    for choice in offered:
-        rules = visible_line(", ".join(choice["rules"]), 1_000)
-        rule = f" ({rules})" if rules else ""
-        hint = " (a reason may follow: 4 not now)" if choice["action"] == "deny" else ""
-        lines.append(f"   {choice['key']}  {choice['label']}{rule}{hint}")
-    return "\n".join(lines)
+def _meant(use: ToolUse, answer: Answer) -> Allow | Deny:
+    """What the user's answer in the browser means."""
+    if answer.behavior == "deny":
+        return denied(use, answer.reason, "widget")
+    if use.kind == "permission":
+        return allowed(answer.scope, use.decision.suggestions, "widget", answer.input)
+    return answered(use, answer.input or {}, "widget")

@@ -1,16 +1,17 @@
 """What stays in the notebook when a run is over: markdown that reads well on GitHub, nbviewer and nbconvert.
 
-The answer as it was written, one line for each tool where it was called, diffs folded, errors, and a last line with
-model, time and cost; the same as plain text.
+The answer as it was written, one line for each tool where it was called, diffs and plans folded, what the user answered,
+the last state of the todos, errors, and a last line with model, time and cost; the same as plain text.
 """
 
 from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
+from typing import Any
 
 from cellwright.events import (
     Call,
@@ -19,6 +20,7 @@ from cellwright.events import (
     Retrying,
     RunEnd,
     TextDelta,
+    TodosChanged,
     ToolEnd,
     ToolStart,
     ToolStatus,
@@ -27,6 +29,7 @@ from cellwright.events import (
 )
 from cellwright.kernel.safe_markdown import code_span, fenced, neutralised, visible_controls
 from cellwright.kernel.transcript_ops import DIFF_CHARS, cut
+from cellwright.tools.todo_list import LIST_TOOLS, progress_in_words
 
 TITLE_CHARS = 200
 REASON_CHARS = 300
@@ -45,6 +48,8 @@ class _ToolLine:
     duration_ms: float = 0.0
     reason: str = ""
     diff: str = ""
+    plan: str = ""
+    answers: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def mark(self) -> str:
@@ -80,6 +85,7 @@ class SavedTranscript:
         self._calls: dict[str, _ToolLine] = {}
         self._model = ""
         self._context_tokens = 0
+        self._todos: tuple[Mapping[str, Any], ...] = ()
         self._end: RunEnd | None = None
 
     def emit(self, event: Event) -> None:
@@ -99,6 +105,8 @@ class SavedTranscript:
                 self._drop()
             case Notice(level="warning" | "error"):
                 self._parts.append(_Remark(event.message))
+            case TodosChanged():
+                self._todos = event.todos
             case RunEnd():
                 self._end = event
             case _:
@@ -110,6 +118,8 @@ class SavedTranscript:
         for kind, parts in groupby(self._shown(), type):
             together = list(parts)
             blocks += _tool_list(together) if kind is _ToolLine else map(_markdown_of, together)
+        if self._todos and not self._quiet:
+            blocks.append(_task_list(self._todos))
         if self._end is not None and self._end.error is not None:
             message = _own_words(str(self._end.error["message"]))
             blocks.append(f"**{self._end.error['code']}:** {message}")
@@ -120,6 +130,8 @@ class SavedTranscript:
     def plain(self) -> str:
         """The same without markup of ours and without diffs."""
         blocks = [_plain_of(part) for part in self._shown()]
+        if self._todos and not self._quiet:
+            blocks.append(_plain_list(self._todos))
         if self._end is not None and self._end.error is not None:
             blocks.append(f"{self._end.error['code']}: {self._end.error['message']}")
         if (summary := self._summary()) and not self._quiet:
@@ -131,7 +143,7 @@ class SavedTranscript:
             if isinstance(part, _Text):
                 if "".join(part.pieces).strip():
                     yield part
-            elif not self._quiet or isinstance(part, _Remark):
+            elif isinstance(part, _Remark) or not (self._quiet or _shows_in_the_list(part)):
                 yield part
 
     def _text(self, index: int) -> _Text:
@@ -157,8 +169,10 @@ class SavedTranscript:
             self._parts.append(line := _ToolLine(Call(use, event.name)))
         line.status, line.duration_ms = event.status, event.duration_ms
         line.reason = " ".join(cut(str(event.error["message"]), REASON_CHARS).split()) if event.error else ""
-        diff = (event.display or {}).get("diff")
-        line.diff = diff if isinstance(diff, str) else ""
+        display = event.display or {}
+        line.diff = display["diff"] if isinstance(display.get("diff"), str) else ""
+        line.plan = display["plan"] if isinstance(display.get("plan"), str) else ""
+        line.answers = display["answers"] if isinstance(display.get("answers"), Mapping) else {}
 
     def _drop(self) -> None:
         void = list(self._streaming.values())
@@ -190,14 +204,49 @@ def _duration(milliseconds: float) -> str:
     return f"{seconds:.1f} s" if seconds < 60 else f"{int(seconds // 60)} min {int(seconds % 60)} s"
 
 
+def _shows_in_the_list(line: _ToolLine) -> bool:
+    """Whether all that the call did is in the list of todos."""
+    return line.call.name in LIST_TOOLS and line.status == "success"
+
+
 def _tool_list(lines: Sequence[_Part]) -> Iterator[str]:
     tools = [line for line in lines if isinstance(line, _ToolLine)]
-    yield "\n".join(f"- {tool.mark} {code_span(tool.title)} · {_outcome_markdown(tool)}" for tool in tools)
+    yield "\n".join("\n".join(_tool_lines(tool)) for tool in tools)
     for tool in tools:
         if tool.diff:
-            summary = html.escape(f"Changes: {visible_controls(tool.title)}")
             diff = fenced(visible_controls(cut(tool.diff, DIFF_CHARS)).rstrip("\n"), "diff")
-            yield f"<details><summary>{summary}</summary>\n\n{diff}\n\n</details>"
+            yield _folded(f"Changes: {tool.title}", diff)
+        if tool.plan:
+            yield _folded("The plan, as approved", neutralised(visible_controls(tool.plan).strip("\n")))
+
+
+def _tool_lines(tool: _ToolLine) -> Iterator[str]:
+    yield f"- {tool.mark} {code_span(tool.title)} · {_outcome_markdown(tool)}"
+    for question, answer in tool.answers.items():
+        yield f"  - {code_span(question)} → {code_span(answer)}"
+
+
+def _folded(title: str, markdown: str) -> str:
+    summary = html.escape(visible_controls(title))
+    return f"<details><summary>{summary}</summary>\n\n{markdown}\n\n</details>"
+
+
+def _task_list(todos: Sequence[Mapping[str, Any]]) -> str:
+    """The todos as a task list; what is being done says so, since a box is only empty or ticked."""
+    lines = [f"**Todos** · {progress_in_words(todos)}", ""]
+    for todo in todos:
+        box = "x" if todo["status"] == "completed" else " "
+        doing = " *(in progress)*" if todo["status"] == "in_progress" else ""
+        lines.append(f"- [{box}] {_own_words(str(todo['content']))}{doing}")
+    return "\n".join(lines)
+
+
+PLAIN_MARKS = {"completed": "[x]", "in_progress": "[>]", "pending": "[ ]"}
+
+
+def _plain_list(todos: Sequence[Mapping[str, Any]]) -> str:
+    lines = [f"{PLAIN_MARKS[todo['status']]} {' '.join(str(todo['content']).split())}" for todo in todos]
+    return "\n".join([f"Todos: {progress_in_words(todos)}", *lines])
 
 
 def _outcome_markdown(tool: _ToolLine) -> str:
@@ -222,5 +271,6 @@ def _plain_of(part: _Part) -> str:
     if isinstance(part, _Text):
         return "".join(part.pieces).strip("\n")
     if isinstance(part, _ToolLine):
-        return f"{part.mark} {part.title} · {part.outcome}"
+        answers = [f"  {question} → {answer}" for question, answer in part.answers.items()]
+        return "\n".join([f"{part.mark} {part.title} · {part.outcome}", *answers])
     return part.text

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, assert_never
 
 from cellwright.agent.models import limits
+from cellwright.answers import ANSWER_FIELDS, choices
 from cellwright.events import (
     Answered,
     Asked,
@@ -18,6 +19,7 @@ from cellwright.events import (
     Event,
     ModeChanged,
     Notice,
+    QuestionKind,
     Retrying,
     RunEnd,
     TextDelta,
@@ -30,7 +32,6 @@ from cellwright.events import (
     TurnEnd,
     UserPrompt,
 )
-from cellwright.kernel.choices import choices
 from cellwright.kernel.comm import Op
 
 INPUT_STRING_CHARS = 4_000
@@ -41,7 +42,7 @@ EDITABLE_INPUT_BYTES = 100_000
 
 DISPLAY_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp", "text/plain")
 
-QUIET_OPS = frozenset({"thinking", "tool_input", "tool", "output", "display", "tool_end", "turn", "decided"})
+QUIET_OPS = frozenset({"thinking", "tool_input", "tool", "output", "display", "tool_end", "turn", "decided", "todos"})
 """What a quiet cell does not show."""
 
 
@@ -80,8 +81,9 @@ class TranscriptOps:
         self._blocks: dict[int, None] = {}
         self._input_chars: dict[str, int] = {}
         self._output_chars: dict[str, int] = {}
+        self._kinds: dict[str, QuestionKind] = {}
 
-    def emit(self, event: Event) -> None:
+    def emit(self, event: Event) -> None:  # noqa: C901  one arm for each event
         match event:
             case TextDelta():
                 self._add({"op": "text", "block": self._block(event.index), "text": event.text})
@@ -104,6 +106,11 @@ class TranscriptOps:
             case Retrying():
                 self._drop()
                 self._put(_retry(event))
+            case Asked():
+                self._kinds[event.question_id] = event.kind
+                self._put(_ask(event))
+            case Answered():
+                self._put(_answered(event, self._kinds.get(event.question_id, "permission")))
             case _:
                 self._put(_plain(event))
 
@@ -166,7 +173,7 @@ class TranscriptOps:
         self._input_chars.clear()
 
 
-def _plain(event: UserPrompt | Decided | Asked | Answered | TodosChanged | ModeChanged | Notice | RunEnd) -> Op:
+def _plain(event: UserPrompt | Decided | TodosChanged | ModeChanged | Notice | RunEnd) -> Op:
     """The operation of an event that needs nothing but itself."""
     match event:
         case UserPrompt():
@@ -190,20 +197,6 @@ def _plain(event: UserPrompt | Decided | Asked | Answered | TodosChanged | ModeC
             return {"op": "todos", "todos": [dict(todo) for todo in event.todos]}
         case ModeChanged():
             return {"op": "mode", "mode": event.mode}
-        case Asked():
-            return _ask(event)
-        case Answered():
-            return {
-                "op": "answered",
-                "question": event.question_id,
-                "tool": event.tool_use_id,
-                "behavior": event.behavior,
-                "scope": event.scope,
-                "by": event.by,
-                "reason": event.reason,
-                "rules": list(event.rules),
-                "edited": event.edited,
-            }
         case Notice():
             return {"op": "notice", "level": event.level, "text": event.message}
         case RunEnd():
@@ -235,8 +228,25 @@ def _ask(event: Asked) -> Op:
         "path": event.preview.path,
         "warning": event.preview.warning,
         "reason": event.reason,
-        "choices": choices(event.suggestions),
+        "choices": choices(event.kind, event.suggestions),
         "at": event.at,
+    }
+
+
+def _answered(event: Answered, kind: QuestionKind) -> Op:
+    given = event.updated_input or {}
+    answer = {name: given[name] for name in ANSWER_FIELDS.get(kind, ()) if name in given}
+    return {
+        "op": "answered",
+        "question": event.question_id,
+        "tool": event.tool_use_id,
+        "behavior": event.behavior,
+        "scope": event.scope,
+        "by": event.by,
+        "reason": event.reason,
+        "rules": list(event.rules),
+        "edited": event.edited,
+        "input": shortened(answer) or None,
     }
 
 

@@ -52,9 +52,12 @@ def asker_maker(streams: Streams, output_format: str, *, quiet: bool) -> Callabl
 
 
 def _asker(streams: Streams, screen: TextIO) -> Asker:
-    from cellwright.terminal.question import Asker  # most runs ask nothing
+    from cellwright.terminal.keyboard import Keyboard  # most runs ask nothing
+    from cellwright.terminal.question import Asker
 
-    return Asker(_writer(streams, screen), streams.stdin, screen, streams.environ)
+    write = _writer(streams, screen)
+    keyboard = Keyboard(streams.stdin, screen, streams.environ, lambda problem: write(problem, "error"))
+    return Asker(write, keyboard.line, "terminal", keyboard.edited)
 
 
 def _writer(streams: Streams, screen: TextIO) -> Write:

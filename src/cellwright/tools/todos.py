@@ -5,16 +5,14 @@ The fields and names are Claude Code's. A list changes nothing but what views sh
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from cellwright.agent.tool import Tool, ToolContext, ToolLimits, ToolResult
 from cellwright.events import TodosChanged
 from cellwright.tools.schemas import object_schema
 from cellwright.tools.tasks import task_tools
-
-LIST_TOOLS = frozenset({"TodoWrite", "TaskCreate", "TaskUpdate", "TaskGet", "TaskList"})
-"""What these do shows in the list itself; views need not show each call as well."""
+from cellwright.tools.todo_list import progress_in_words
 
 MAX_TODOS = 100
 
@@ -75,14 +73,6 @@ async def _write(tool_input: dict[str, Any], ctx: ToolContext) -> ToolResult:
     elif not doing and any(todo["status"] == "pending" for todo in todos):
         lines.append("None is in_progress: mark the one you work on.")
     return ToolResult(" ".join(lines))
-
-
-def progress_in_words(todos: Sequence[Mapping[str, Any]]) -> str:
-    """`2 of 5 done`, or that there is nothing to do."""
-    if not todos:
-        return "nothing to do"
-    done = sum(todo["status"] == "completed" for todo in todos)
-    return f"{done} of {len(todos)} done"
 
 
 _SCHEMA = object_schema(
