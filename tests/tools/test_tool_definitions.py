@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-NAMES = ["Read", "Write", "Edit", "Glob", "Grep", "LS", "NotebookEdit"]
+NAMES = ["Read", "Write", "Edit", "Glob", "Grep", "LS", "FileTree", "NotebookEdit"]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -29,6 +29,7 @@ def test_what_permission_needs_to_know(tools):
         "Glob": ("path", True),
         "Grep": ("path", True),
         "LS": ("path", True),
+        "FileTree": ("path", True),
         "NotebookEdit": ("notebook_path", False),
     }
     assert all(tool.preview is not None for tool in tools.tools.values() if not tool.read_only)

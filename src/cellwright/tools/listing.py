@@ -9,12 +9,26 @@ import stat
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
+
+from cellwright.agent.tool import ToolResult
+from cellwright.visible_text import visible
 
 PAGE_ENTRIES = 500
 SCANNED_ENTRIES = 100_000
 
+_TYPES = {
+    stat.S_IFDIR: "folder",
+    stat.S_IFREG: "file",
+    stat.S_IFLNK: "link",
+    stat.S_IFIFO: "pipe",
+    stat.S_IFSOCK: "socket",
+    stat.S_IFCHR: "device",
+    stat.S_IFBLK: "device",
+}
 
-def list_folder(folder: Path, shown: str, ignore: Sequence[str], offset: int, limit: int) -> str:
+
+def list_folder(folder: Path, shown: str, ignore: Sequence[str], offset: int, limit: int) -> ToolResult:
     """The entries of a folder: folders first, then by name; mode, size in bytes, time of change (local), name."""
     with os.scandir(folder) as scan:
         entries = list(itertools.islice(scan, SCANNED_ENTRIES + 1))
@@ -22,12 +36,14 @@ def list_folder(folder: Path, shown: str, ignore: Sequence[str], offset: int, li
     entries = [entry for entry in entries[:SCANNED_ENTRIES] if not _ignored(entry, ignore)]
     entries.sort(key=lambda entry: (not entry.is_dir(follow_symlinks=False), entry.name.lower(), entry.name))
     page = entries[offset : offset + limit]
-    lines = [f"{shown}: {'more than ' if truncated else ''}{_entries(len(entries))}", *map(_line, page)]
+    facts = [_facts(entry) for entry in page]
+    lines = [f"{shown}: {'more than ' if truncated else ''}{_entries(len(entries))}", *map(_line, facts)]
     if not page and entries:
         lines.append(f"[offset={offset} is past the last entry.]")
     elif offset + len(page) < len(entries):
         lines.append(f"[entries {offset + 1}-{offset + len(page)}. Go on with offset={offset + len(page)}.]")
-    return "\n".join(lines)
+    about = {"entries": facts, "total": len(entries), "truncated": truncated, "appliedOffset": offset}
+    return ToolResult("\n".join(lines), about)
 
 
 def _entries(number: int) -> str:
@@ -38,15 +54,34 @@ def _ignored(entry: os.DirEntry[str], ignore: Sequence[str]) -> bool:
     return any(fnmatch.fnmatchcase(entry.name, pattern.rstrip("/").removeprefix("**/")) for pattern in ignore)
 
 
-def _line(entry: os.DirEntry[str]) -> str:
+def _facts(entry: os.DirEntry[str]) -> dict[str, Any]:
+    """What is known of an entry; `error` where the system does not tell."""
+    name = entry.name if entry.name.isprintable() else visible(_decoded(entry.name)).replace("\n", "⏎")
     try:
         status = entry.stat(follow_symlinks=False)
     except OSError as error:
-        return f"?{'':41}{entry.name} ({error.strerror})"
-    changed = time.strftime("%Y-%m-%d %H:%M", time.localtime(status.st_mtime))
-    name = entry.name
-    if stat.S_ISDIR(status.st_mode):
-        name += "/"
-    elif stat.S_ISLNK(status.st_mode):
-        name += f" -> {os.readlink(entry.path)}"  # noqa: PTH115  the text of the link, as it is
-    return f"{stat.filemode(status.st_mode)} {status.st_size:>13,} {changed}  {name}"
+        return {"name": name, "error": error.strerror}
+    facts: dict[str, Any] = {
+        "name": name,
+        "type": _TYPES.get(stat.S_IFMT(status.st_mode), "other"),
+        "size": status.st_size,
+        "mode": stat.filemode(status.st_mode),
+        "modified": status.st_mtime,
+        "accessed": status.st_atime,
+    }
+    if facts["type"] == "link":
+        # the text of the link, as it is
+        facts["target"] = visible(_decoded(os.readlink(entry.path)))  # noqa: PTH115
+    return facts
+
+
+def _decoded(name: str) -> str:
+    return os.fsencode(name).decode("utf-8", "replace")
+
+
+def _line(facts: dict[str, Any]) -> str:
+    if "error" in facts:
+        return f"?{'':41}{facts['name']} ({facts['error']})"
+    changed = time.strftime("%Y-%m-%d %H:%M", time.localtime(facts["modified"]))
+    end = {"folder": "/", "link": f" -> {facts.get('target')}"}.get(facts["type"], "")
+    return f"{facts['mode']} {facts['size']:>13,} {changed}  {facts['name']}{end}"

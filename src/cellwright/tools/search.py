@@ -1,66 +1,75 @@
-"""Glob, Grep and LS: the tools that find files. They only read."""
+"""Glob and Grep: the tools that find files. They only read."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+import os
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from cellwright.agent.tool import Tool, ToolContext, ToolError
+from cellwright.agent.tool import Tool, ToolContext, ToolError, ToolResult
 from cellwright.errors import ErrorCode
+from cellwright.tools.folder_tools import file_tree_tool, ls_tool
 from cellwright.tools.found_files import glob_arguments, newest_first, relative_pattern
-from cellwright.tools.grep import HEAD_LIMIT, Place, checked, grep
-from cellwright.tools.listing import PAGE_ENTRIES, list_folder
+from cellwright.tools.grep import HEAD_LIMIT, Grep, checked
+from cellwright.tools.grep_output import Place
 from cellwright.tools.paths import file_errors, not_found, resolve_path, shown_path
-from cellwright.tools.ripgrep import run_ripgrep
-from cellwright.tools.schemas import object_schema
+from cellwright.tools.ripgrep import Output, SearchProgram, run_ripgrep, search_program
+from cellwright.tools.schemas import globs_field, in_folder, object_schema, path_field
+from cellwright.tools.timeouts import timed_limits, timeout_field, timeout_of
 
 SEARCH_SECONDS = 20.0
-"""How long rg may take; what it found until then is the result. Below the tools' own limit of 30 s."""
+"""How long rg may take unless the call says otherwise; what it found until then is the result."""
 
 GLOB_FILES = 100
 
 GLOB_DESCRIPTION = """\
 Find files by name, newest first. At most 100 are listed; hidden and git-ignored files count too.
 - `**/*.py`: in all folders below; `src/**/*.{ts,tsx}`: below src; a pattern without a slash (`*.toml`) matches in \
-all folders. Folders themselves are not found: use LS to see them.
+all folders. Folders themselves are not found: use LS or FileTree to see them.
 - To search what is in files use Grep."""
 
 GREP_DESCRIPTION = """\
 Search the content of files with ripgrep. Use this, not grep or rg in Bash.
 - pattern is a regular expression in Rust's syntax; escape literal braces and parentheses: `interface\\{\\}`, `main\\(`.
 - output_mode: "files_with_matches" (default) gives paths, "content" the lines, "count" the number of matching lines.
-- Narrow the search with path, glob or type. Hidden files are searched, git-ignored and binary ones are not, unless \
-path names the very file.
+- Narrow the search with path, glob, type or ignore. Hidden files are searched, git-ignored and binary ones are not, \
+unless path names the very file.
 - For patterns that span lines set multiline."""
 
-LS_DESCRIPTION = """\
-List a folder: mode, size, time of change and name of each entry, folders first. Use Glob to find files by name, in \
-subfolders too."""
+
+def search_tools(cwd: Path, program: Callable[[], SearchProgram] = search_program) -> list[Tool]:
+    """Glob, Grep, LS and FileTree. Relative paths start at `cwd`, and so do the paths in results.
+
+    `program` gives what searches; it is asked when the first search is made.
+    """
+    return [_glob_tool(cwd, program), _grep_tool(cwd, program), ls_tool(cwd), file_tree_tool(cwd, program)]
 
 
-def search_tools(cwd: Path) -> list[Tool]:
-    """Glob, Grep and LS. Relative paths start at `cwd`, and so do the paths in results."""
-    return [_glob_tool(cwd), _grep_tool(cwd), _ls_tool(cwd)]
-
-
-def _glob_tool(cwd: Path) -> Tool:
-    async def glob(tool_input: dict[str, Any], ctx: ToolContext) -> str:
+def _glob_tool(cwd: Path, program: Callable[[], SearchProgram]) -> Tool:
+    async def glob(tool_input: dict[str, Any], ctx: ToolContext) -> ToolResult:
         place = _place(cwd, tool_input)
         if place.target != ".":
             raise ToolError(f"{tool_input['path']} is a file, not a folder.", code=ErrorCode.FILE_PATH_INVALID)
         pattern = relative_pattern(tool_input["pattern"], place.folder)
-        arguments = glob_arguments(pattern)
-        output = await run_ripgrep(arguments, cwd=place.folder, separator=b"\0", seconds=SEARCH_SECONDS)
-        found = checked(output, SEARCH_SECONDS).records
+        seconds = timeout_of(tool_input, _glob_seconds(os.environ))
+        with glob_arguments(pattern, tool_input.get("ignore", []), os.environ) as (arguments, wanted):
+            output = await run_ripgrep(program(), arguments, cwd=place.folder, separator=b"\0", seconds=seconds)
+        found = list(filter(wanted, checked(output, seconds).records))
         paths = await asyncio.to_thread(newest_first, place.folder, found, GLOB_FILES)
-        lines = [place.shown(path) for path in paths]
-        if not output.whole:
-            lines.append(f"[Stopped early: there may be more than these {len(found):,} files. Narrow the search.]")
-        elif len(found) > len(paths):
-            lines.append(f"[The {len(paths)} newest of {len(found):,} files. Narrow the pattern or path for others.]")
-        return "\n".join(lines) or f"No file matches {tool_input['pattern']}{_in(cwd, tool_input)}."
+        names = [place.shown(path) for path in paths]
+        notes = _glob_notes(output, len(names), len(found), program().notice)
+        missing = [] if names else [f"No file matches {tool_input['pattern']}{in_folder(cwd, tool_input)}."]
+        facts = {
+            "filenames": names,
+            "numFiles": len(names),
+            "totalMatches": len(found),
+            "truncated": len(found) > len(names),
+            "countIsComplete": output.whole,
+            "timedOut": output.timed_out,
+        }
+        return ToolResult("\n".join([*names, *missing, *notes]), facts)
 
     return Tool(
         name="Glob",
@@ -72,75 +81,61 @@ def _glob_tool(cwd: Path) -> Tool:
                     "minLength": 1,
                     "description": "The glob: `*`, `?`, `**`, `[a-z]`, `{a,b}`; relative to path.",
                 },
-                "path": _path("The folder to search below. Leave it out for the working directory."),
+                "path": path_field("The folder to search below. Leave it out for the working directory."),
+                "ignore": globs_field("Files and folders to leave out: `node_modules`, `*.min.js`."),
+                "timeout_seconds": timeout_field(SEARCH_SECONDS),
             },
             required=["pattern"],
         ),
         call=glob,
         read_only=True,
         rule_key="path",
-        title=lambda tool_input: f"Glob {tool_input['pattern']}{_in(cwd, tool_input)}",
+        category="search",
+        limits=timed_limits(results=GLOB_FILES),
+        input_examples=[{"pattern": "**/*.py"}, {"pattern": "*.{ts,tsx}", "path": "web", "ignore": ["dist"]}],
+        title=lambda tool_input: f"Glob {tool_input['pattern']}{in_folder(cwd, tool_input)}",
     )
 
 
-def _grep_tool(cwd: Path) -> Tool:
-    async def call(tool_input: dict[str, Any], ctx: ToolContext) -> str:
+def _glob_notes(output: Output, shown: int, found: int, notice: str) -> list[str]:
+    notes = [notice] if notice else []
+    if not output.whole:
+        return [f"[Stopped early: there may be more than these {found:,} files. Narrow the search.]", *notes]
+    if found > shown:
+        return [f"[The {shown} newest of {found:,} files. Narrow the pattern or path for others.]", *notes]
+    return notes
+
+
+def _glob_seconds(environ: Mapping[str, str]) -> float:
+    """The user's own default time, CLAUDE_CODE_GLOB_TIMEOUT_SECONDS; what is no number counts as not given."""
+    try:
+        return max(float(environ["CLAUDE_CODE_GLOB_TIMEOUT_SECONDS"]), 1.0)
+    except (KeyError, ValueError):
+        return SEARCH_SECONDS
+
+
+def _grep_tool(cwd: Path, program: Callable[[], SearchProgram]) -> Tool:
+    async def grep(tool_input: dict[str, Any], ctx: ToolContext) -> ToolResult:
         if any("\0" in str(value) for value in tool_input.values()):
             raise ToolError("The input holds a null byte.", code=ErrorCode.INVALID_PARAMETERS)
-        return await grep(_place(cwd, tool_input), tool_input, SEARCH_SECONDS)
+        seconds = timeout_of(tool_input, SEARCH_SECONDS)
+        return await Grep(program(), _place(cwd, tool_input), tool_input, seconds).answer()
 
     return Tool(
         name="Grep",
         description=GREP_DESCRIPTION,
         input_schema=object_schema(GREP_FIELDS, required=["pattern"]),
-        call=call,
+        call=grep,
         read_only=True,
         rule_key="path",
-        title=lambda tool_input: f'Grep "{tool_input["pattern"]}"{_in(cwd, tool_input)}',
+        category="search",
+        limits=timed_limits(results=HEAD_LIMIT),
+        input_examples=[
+            {"pattern": r"def \w+_page\(", "type": "py"},
+            {"pattern": "TODO", "path": "src", "output_mode": "content", "-C": 2, "head_limit": 50},
+        ],
+        title=lambda tool_input: f'Grep "{tool_input["pattern"]}"{in_folder(cwd, tool_input)}',
     )
-
-
-def _ls_tool(cwd: Path) -> Tool:
-    async def ls(tool_input: dict[str, Any], ctx: ToolContext) -> str:
-        folder = resolve_path(cwd, tool_input.get("path", "."))
-        shown = shown_path(cwd, folder)
-        ignore = tool_input.get("ignore", [])
-        offset, limit = int(tool_input.get("offset", 0)), int(tool_input.get("limit", PAGE_ENTRIES))
-        with file_errors(shown):
-            if not folder.exists():
-                raise not_found(folder, shown)
-            return await asyncio.to_thread(list_folder, folder, shown, ignore, offset, limit)
-
-    return Tool(
-        name="LS",
-        description=LS_DESCRIPTION,
-        input_schema=object_schema(
-            {
-                "path": _path("The folder. Leave it out for the working directory."),
-                "ignore": {
-                    "type": "array",
-                    "items": {"type": "string"},
-                    "description": "Names to leave out, as globs: `*.pyc`, `node_modules`.",
-                },
-                "offset": {"type": "integer", "minimum": 0, "description": "Entries to skip."},
-                "limit": {
-                    "type": "integer",
-                    "minimum": 1,
-                    "maximum": PAGE_ENTRIES,
-                    "description": f"Entries to list, {PAGE_ENTRIES} by default.",
-                },
-            },
-            required=[],
-        ),
-        call=ls,
-        read_only=True,
-        rule_key="path",
-        title=lambda tool_input: f"List {shown_path(cwd, cwd / str(tool_input.get('path', '.')))}",
-    )
-
-
-def _path(description: str) -> dict[str, Any]:
-    return {"type": "string", "minLength": 1, "description": description}
 
 
 def _lines(description: str) -> dict[str, Any]:
@@ -153,7 +148,7 @@ def _flag(description: str, *, default: bool = False) -> dict[str, Any]:
 
 GREP_FIELDS: dict[str, Any] = {
     "pattern": {"type": "string", "minLength": 1, "description": "The regular expression to search for."},
-    "path": _path("A file, or a folder to search below. Leave it out for the working directory."),
+    "path": path_field("A file, or a folder to search below. Leave it out for the working directory."),
     "glob": {
         "type": "string",
         "minLength": 1,
@@ -189,6 +184,8 @@ GREP_FIELDS: dict[str, Any] = {
         "default": 0,
         "description": "Lines or files to skip, to go on where the last result ended.",
     },
+    "ignore": globs_field("Files and folders to leave out: `node_modules`, `*.lock`."),
+    "timeout_seconds": timeout_field(SEARCH_SECONDS),
     "multiline": _flag("Let the pattern span lines, and `.` match line ends."),
 }
 
@@ -204,7 +201,3 @@ def _place(cwd: Path, tool_input: Mapping[str, Any]) -> Place:
             return Place(path, ".", "" if shown == "." else f"{shown.rstrip('/')}/")
     folder = shown_path(cwd, path.parent)
     return Place(path.parent, path.name, "" if folder == "." else f"{folder.rstrip('/')}/")
-
-
-def _in(cwd: Path, tool_input: Mapping[str, Any]) -> str:
-    return f" in {shown_path(cwd, cwd / str(tool_input['path']))}" if "path" in tool_input else ""
