@@ -179,3 +179,28 @@ def test_a_rule_that_allows_nothing_is_told_once(talk: Talk) -> None:
     assert [notice.partition(" is not used")[0] for notice in talk.notices] == ["The allow rule `Python(x)`"]
     talk.say("two", allow=("Bash(make *)", "Python(x)"))
     assert talk.notices == []
+
+
+def test_claude_is_not_told_of_tools_that_a_rule_denies_as_a_whole(talk: Talk) -> None:
+    talk.say("one", deny=("Bash", "Glob(*)", "Edit(/src/**)"))
+    begun = talk.tools_sent
+    assert not {"Bash", "Glob"} & set(begun)
+    assert {"LS", "Edit"} <= set(begun)
+    session = talk.say("two").session_id
+    assert talk.tools_sent == begun
+    assert talk.say("three", deny=("Write",)).session_id == session
+    assert talk.tools_sent == begun
+
+
+def test_a_tool_denied_while_the_session_lasts_is_refused_when_it_is_called(
+    messages_server: Any, tmp_path: Path, own_place: Path
+) -> None:
+    script = [turn(say("One.")), turn(use("Bash", command="echo x")), turn(say("Two."))]
+    talk = Talk(messages_server(script), tmp_path, own_place)
+    talk.say("one")
+    begun = talk.tools_sent
+    talk.say("two", deny=("Bash",))
+    assert talk.tools_sent == begun
+    (result,) = talk.server.requests[-1].body["messages"][-1]["content"]
+    assert "denied by the rule `Bash`" in result["content"]
+    talk.conversation.close()

@@ -12,6 +12,7 @@ import json
 import os
 import threading
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -141,10 +142,11 @@ class Conversation:
             mode=mode,
             deny=(*settings.deny, *options.deny),
             ask=settings.ask,
-            # long outputs of commands are read from where Bash keeps them
-            allow=(*settings.allow, *options.allow, f"Read(/{output_folder()}/**)"),
+            allow=(*settings.allow, *options.allow),
             roots=(self.cwd, *settings.additional_directories),
             cwd=self.cwd,
+            # long outputs of commands are read from where Bash keeps them
+            readable=(output_folder(),),
         )
 
     def agent(self, options: RunOptions, provider: Provider, can_use_tool: CanUseTool | None) -> Agent:
@@ -193,6 +195,9 @@ class Conversation:
             if as_played is not None:
                 agent = as_played(agent)
             session = self._session_for(agent, options, session)
+            if not session.encoded:
+                # one that has begun keeps the tools it has: those denied since then are refused when they are called
+                agent = replace(agent, tools=_offered(agent))
             if options.mode is not None:
                 session.mode = None  # what the user says now goes before what the session came to
             self._tell_useless_rules(options, session)
@@ -205,7 +210,7 @@ class Conversation:
         When a run without such options follows, the usual tools are back, in a fork again.
         """
         session = given or self.session
-        tools = [tool.to_param() for tool in agent.tools]
+        tools = [tool.to_param() for tool in _offered(agent)]
         changed = bool(options.tools) or not options.builtin_tools
         as_before = not session.encoded or _names(json.loads(session.tools)) == _names(tools)
         if not as_before and (changed or self._own_tools is session):
@@ -283,6 +288,11 @@ def _checked(prompt: Prompt) -> Prompt:
     if not kept:
         raise CellwrightError(ErrorCode.INVALID_PARAMETERS, "The prompt is empty. Nothing was sent.")
     return prompt if len(kept) == len(blocks) else kept
+
+
+def _offered(agent: Agent) -> list[Tool]:
+    """The tools that Claude is told about: what a rule denies as a whole would only cost tokens."""
+    return [tool for tool in agent.tools if not agent.policy.hides(tool.name)]
 
 
 def _names(tools: Sequence[Mapping[str, Any]]) -> set[str]:

@@ -436,6 +436,61 @@ def test_a_file_that_changes_while_it_is_written_is_not_lost(tmp_path):
     assert leftovers(tmp_path) == []
 
 
+@pytest.mark.parametrize("deep", ["x", "x/y"])
+def test_a_folder_that_became_a_link_is_not_followed(tmp_path, deep):
+    real = tmp_path / deep
+    real.mkdir(parents=True)
+    path = real / "a.txt"
+    path.write_bytes(b"old")
+    status = path.stat()
+    elsewhere = tmp_path / "elsewhere"
+    (tmp_path / "x").rename(elsewhere)
+    (tmp_path / "x").symlink_to(elsewhere)
+    for replacing in (status, None):
+        with pytest.raises(FileChanged):
+            write_atomically(path, b"new", replacing=replacing)
+    with pytest.raises(FileChanged):
+        write_atomically(real / "new" / "b.txt", b"new", replacing=None)
+    assert (tmp_path / "elsewhere" / deep.removeprefix("x").lstrip("/") / "a.txt").read_bytes() == b"old"
+    assert leftovers(tmp_path) == []
+    assert not list(elsewhere.rglob("new"))
+
+
+def test_a_file_that_became_a_link_is_not_followed(tmp_path):
+    path, target = tmp_path / "a.txt", tmp_path / "target"
+    path.write_bytes(b"old")
+    target.write_bytes(b"target")
+    status = path.stat()
+    path.unlink()
+    path.symlink_to(target)
+    with pytest.raises(FileChanged):
+        write_atomically(path, b"new", replacing=status)
+    assert target.read_bytes() == b"target"
+
+
+def test_folders_that_were_made_for_nothing_go_again(tmp_path):
+    with pytest.raises(OSError, match="name too long"):
+        write_atomically(tmp_path / "a" / "b" / ("x" * 300), b"", replacing=None)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_only_lets_through_is_passed(tmp_path):
+    script = (
+        "import os, sys\n"
+        "from pathlib import Path\n"
+        "from cellwright.tools.atomic_write import write_atomically\n"
+        "if os.geteuid() == 0: os.setuid(65534)\n"
+        "write_atomically(Path(sys.argv[1]), b'new', replacing=None)\n"
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        inner = Path(folder) / "inner"
+        inner.mkdir(mode=0o777)
+        inner.chmod(0o777)
+        Path(folder).chmod(0o711)
+        subprocess.run([sys.executable, "-c", script, str(inner / "a.txt")], check=True)
+        assert (inner / "a.txt").read_bytes() == b"new"
+
+
 WRITER = """
 import sys
 import tempfile

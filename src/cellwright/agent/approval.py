@@ -72,6 +72,10 @@ class Policy(Protocol):
         """May the tool `tool_name` run with `tool_input`? `read_only` is what the tool claims of itself."""
         ...
 
+    def hides(self, tool_name: str) -> bool:
+        """Whether the tool is denied as a whole, so that Claude need not know of it."""
+        ...
+
     def allowing(self, rules: Sequence[str]) -> Self:
         """The same policy with these allow rules besides its own."""
         ...

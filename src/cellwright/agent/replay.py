@@ -163,6 +163,10 @@ class RecordedApproval:
             return Decision("allow", "It comes from a recording that you trust.")
         return decision
 
+    def hides(self, tool_name: str) -> bool:
+        """As the policy hides."""
+        return self.policy.hides(tool_name)
+
     def allowing(self, rules: Sequence[str]) -> Self:
         """The same with these allow rules besides the policy's own."""
         return replace(self, policy=self.policy.allowing(rules))

@@ -52,7 +52,8 @@ def _add(file: Path, rules: Sequence[str]) -> None:
         return
     if json.loads(changed) != wanted:
         raise SettingsProblem(f"{file}: is laid out in a way that a rule cannot be added to")
-    write_atomically(file, changed.encode(), replacing=status)
+    # the file itself is no link (its owner saw to that), but the project's folder may be reached through one
+    write_atomically(file.parent.resolve() / file.name, changed.encode(), replacing=status)
 
 
 def with_allow_rule(text: str, rule: str) -> str:

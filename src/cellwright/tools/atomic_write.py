@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import secrets
 import stat
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from cellwright.agent.tool import ToolError
 from cellwright.errors import ErrorCode
 
+BY_DESCRIPTOR = {os.open, os.mkdir, os.rename, os.rmdir, os.stat, os.unlink} <= os.supports_dir_fd
+"""Whether this system can work in an open folder; where not (Windows), paths are used."""
+_FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
+
 
 class FileChanged(Exception):
-    """The file is no longer the one that the new content was made from."""
+    """The file is no longer the one that the new content was made from, or no longer where it was."""
 
 
 def write_atomically(path: Path, data: bytes, *, replacing: os.stat_result | None) -> os.stat_result:
@@ -22,35 +27,75 @@ def write_atomically(path: Path, data: bytes, *, replacing: os.stat_result | Non
 
     `replacing` is the status of the file that `data` was made from, None for a new file (its missing folders are made);
     `FileChanged` is raised when that is not what is there. Mode, owner, access lists and other extended attributes are
-    kept. `path` is a real path: a symbolic link would be replaced. Nothing is left behind on failure.
-    Gives the new file's status.
+    kept. `path` is a real path: a symbolic link in it, put there since it was looked up, raises `FileChanged` too.
+    Nothing is left behind on failure. Gives the new file's status.
     """
-    made = _make_folders(path.parent) if replacing is None else []
+    with _opened(path.absolute().parent, make=replacing is None) as folder:
+        return _replace(folder, path, data, replacing)
+
+
+@dataclass(frozen=True, slots=True)
+class _Folder:
+    """The folder of a file. What is done in it is done by `descriptor`, so that it cannot become another meanwhile."""
+
+    path: Path
+    descriptor: int | None
+
+    def entry(self, name: str) -> str:
+        """What the functions of `os` that get `descriptor` call a file of the folder."""
+        return name if self.descriptor is not None else str(self.path / name)
+
+
+@contextmanager
+def _opened(folder: Path, *, make: bool) -> Iterator[_Folder]:
+    if not BY_DESCRIPTOR:
+        if make:
+            folder.mkdir(parents=True, exist_ok=True)
+        yield _Folder(folder, None)
+        return
+    descriptors = [os.open(folder.anchor, _FOLDER)]
+    made: list[tuple[int, str]] = []
     try:
-        return _replace(path, data, replacing)
+        for name in folder.parts[1:]:
+            try:
+                descriptor = _below(descriptors[-1], name)
+            except FileNotFoundError:
+                if not make:
+                    raise
+                with suppress(FileExistsError):
+                    os.mkdir(name, dir_fd=descriptors[-1])
+                    made.append((descriptors[-1], name))
+                descriptor = _below(descriptors[-1], name)
+            descriptors.append(descriptor)
+        yield _Folder(folder, descriptors[-1])
     except BaseException:
-        for folder in reversed(made):
+        for above, name in reversed(made):
             with suppress(OSError):
-                folder.rmdir()
+                os.rmdir(name, dir_fd=above)
+        raise
+    finally:
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+
+def _below(above: int, name: str) -> int:
+    try:
+        return os.open(name, _FOLDER, dir_fd=above)
+    except OSError:
+        with suppress(FileNotFoundError):
+            if stat.S_ISLNK(os.stat(name, dir_fd=above, follow_symlinks=False).st_mode):
+                raise FileChanged from None
         raise
 
 
-def _make_folders(folder: Path) -> list[Path]:
-    missing = [parent for parent in (folder, *folder.parents) if not parent.exists()]
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except FileExistsError:
-        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR)) from None
-    return missing[::-1]
-
-
-def _replace(path: Path, data: bytes, replacing: os.stat_result | None) -> os.stat_result:
-    if replacing is not None and not os.access(path, os.W_OK):
+def _replace(folder: _Folder, path: Path, data: bytes, replacing: os.stat_result | None) -> os.stat_result:
+    here, name = folder.descriptor, folder.entry(path.name)
+    if replacing is not None and not os.access(name, os.W_OK, dir_fd=here):
         raise ToolError(f"{path.as_posix()} is read-only.", code=ErrorCode.FILE_ACCESS_ERROR)
     # a name of fixed length: the file's own name may already have the greatest length there is
-    temporary = path.parent / f".cellwright-{secrets.token_hex(6)}.tmp"
+    temporary = folder.entry(f".cellwright-{secrets.token_hex(6)}.tmp")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-    descriptor = os.open(temporary, flags, 0o666)
+    descriptor = os.open(temporary, flags, 0o666, dir_fd=here)
     try:
         with os.fdopen(descriptor, "wb") as file:
             if replacing is not None:
@@ -60,13 +105,13 @@ def _replace(path: Path, data: bytes, replacing: os.stat_result | None) -> os.st
             file.flush()
             os.fsync(file.fileno())
             written = os.fstat(file.fileno())
-        _check_unchanged(path, replacing)
-        temporary.replace(path)
+        _check_unchanged(folder, name, replacing)
+        os.replace(temporary, name, src_dir_fd=here, dst_dir_fd=here)
     except BaseException:
         with suppress(OSError):
-            temporary.unlink()
+            os.unlink(temporary, dir_fd=here)
         raise
-    _sync_folder(path.parent)
+    _sync(folder)
     return written
 
 
@@ -82,14 +127,14 @@ def _copy_attributes(path: Path, descriptor: int, status: os.stat_result) -> Non
     if hasattr(os, "listxattr"):
         # access lists of shared folders live here; file systems may know none, and some only root may set
         with suppress(OSError):
-            for name in os.listxattr(path):
+            for name in os.listxattr(path, follow_symlinks=False):
                 with suppress(OSError):
-                    os.setxattr(descriptor, name, os.getxattr(path, name))
+                    os.setxattr(descriptor, name, os.getxattr(path, name, follow_symlinks=False))
 
 
-def _check_unchanged(path: Path, replacing: os.stat_result | None) -> None:
+def _check_unchanged(folder: _Folder, name: str, replacing: os.stat_result | None) -> None:
     try:
-        now = path.lstat()
+        now = os.stat(name, dir_fd=folder.descriptor, follow_symlinks=False)
     except FileNotFoundError:
         if replacing is None:
             return
@@ -102,13 +147,13 @@ def _identity(status: os.stat_result) -> tuple[int, int, int, int]:
     return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size
 
 
-def _sync_folder(folder: Path) -> None:
-    if os.name == "nt":  # folders cannot be opened there; the rename is in the journal
+def _sync(folder: _Folder) -> None:
+    if folder.descriptor is None:  # folders cannot be opened there; the rename is in the journal
         return
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        # the new file is in place already: a file system that cannot sync folders is no failure
-        with suppress(OSError):
+    # the new file is in place already: a folder that cannot be read, or a file system that cannot sync one, is no failure
+    with suppress(OSError):
+        descriptor = os.open(".", os.O_RDONLY | os.O_DIRECTORY, dir_fd=folder.descriptor)
+        try:
             os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        finally:
+            os.close(descriptor)
