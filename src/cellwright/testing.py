@@ -36,9 +36,10 @@ Afterwards the server tells what it saw. Here the second request was answered wi
 
 **Script.** A list of turns, used one after another; a turn with `when=` (a string or a compiled regular expression) waits
 for a request whose last user content, tool results included, contains or matches it. `turn(*parts)` is one answer; a bare
-part is a turn of its own. Parts are `say`, `think`, `use` (and `use_json`, which sends a tool's input in exactly your
-pieces), `hold`, `slow` and `fault`. A script may also be a function from the request's body to a turn. When no turn is left,
-the request is refused with "script exhausted", and `server.exhausted` is true.
+part is a turn of its own. Parts are `say`, `think`, `searched` (the API's own web search), `use` (and `use_json`, which
+sends a tool's input in exactly your pieces), `hold`, `slow` and `fault`. A script may also be a function from the
+request's body to a turn. When no turn is left, the request is refused with "script exhausted", and `server.exhausted` is
+true.
 
 **Time.** Nothing sleeps: `hold(gate)` stops the stream at a known place until the test calls `gate.open()`, and
 `gate.wait_until_reached()`, `server.wait_for_requests(n)`, `wait_for_finished(n)` and `wait_for_disconnect(n)` wait for what
@@ -56,7 +57,7 @@ from __future__ import annotations
 from cellwright.local_api.gate import Gate
 from cellwright.local_api.messages_server import MessagesServer
 from cellwright.local_api.recorded import RecordedRequest
-from cellwright.local_api.script import Fault, Part, Turn, fault, hold, say, slow, think, turn, use, use_json
+from cellwright.local_api.script import Fault, Part, Turn, fault, hold, say, searched, slow, think, turn, use, use_json
 
 __all__ = [
     "Fault",
@@ -68,6 +69,7 @@ __all__ = [
     "fault",
     "hold",
     "say",
+    "searched",
     "slow",
     "think",
     "turn",

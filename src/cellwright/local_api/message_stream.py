@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from cellwright.local_api.script import DEFAULT_DELTA_CHARS, Fault, Hold, Say, Slow, Think, Turn, Use
+from cellwright.local_api.script import DEFAULT_DELTA_CHARS, Fault, Hold, Say, ServerUse, Slow, Think, Turn, Use
 
 BROKEN_OFF = Say("This answer breaks off")
 
@@ -136,6 +136,8 @@ class MessageStream:
                 yield from self._think(part)
             case Use():
                 yield from self._use(part)
+            case ServerUse():
+                yield from self._server_use(part)
 
     def _text(self, text: str) -> Iterator[Step]:
         block = self.content[-1]
@@ -182,6 +184,21 @@ class MessageStream:
             yield self._delta({"type": "input_json_delta", "partial_json": piece})
         self.content[-1]["input"] = parsed_input(source)
         self.output_tokens += estimated_tokens(part.name + source)
+
+    def _server_use(self, part: ServerUse) -> Iterator[Step]:
+        call_id = self._tool_use_id().replace("toolu_", "srvtoolu_")
+        call = {"type": "server_tool_use", "id": call_id, "name": part.name, "input": {}, "caller": {"type": "direct"}}
+        yield from self._open_block(call)
+        yield self._delta({"type": "input_json_delta", "partial_json": json.dumps(part.input)})
+        self.content[-1]["input"] = dict(part.input)
+        result = {"type": f"{part.name}_tool_result", "tool_use_id": call_id, "content": part.content}
+        yield from self._open_block({**result, "caller": {"type": "direct"}})
+        if part.text:
+            yield from self._open_block({"type": "text", "text": "", **({"citations": []} if part.citations else {})})
+            for citation in part.citations:
+                yield self._delta({"type": "citations_delta", "citation": dict(citation)})
+                self.content[-1]["citations"].append(dict(citation))
+            yield from self._text(part.text)
 
     def _tool_use_id(self) -> str:
         digest = hashlib.sha256(f"{self.reply.message_id}/{len(self.content)}".encode()).hexdigest()

@@ -40,6 +40,17 @@ class Use:
 
 
 @dataclass(frozen=True, slots=True)
+class ServerUse:
+    """A call of a tool that the API runs itself, with its result; `citations` stand on `text`, which follows."""
+
+    name: str
+    input: Mapping[str, Any]
+    content: Any
+    text: str = ""
+    citations: tuple[Mapping[str, Any], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Hold:
     """The stream waits here until the gate is opened."""
 
@@ -68,7 +79,7 @@ class Fault:
     gate: Gate | None = None
 
 
-Part = Say | Think | Use | Hold | Slow | Fault
+Part = Say | Think | Use | ServerUse | Hold | Slow | Fault
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +135,23 @@ def use(name: str, /, **input: Any) -> Use:
 def use_json(name: str, /, *pieces: str) -> Use:
     """A tool call whose input is streamed as exactly these `partial_json` pieces: also incomplete or invalid JSON."""
     return Use(name, pieces=pieces)
+
+
+def searched(
+    query: str, *results: Mapping[str, Any], error_code: str = "", text: str = "", quote: str = ""
+) -> ServerUse:
+    """A web search by the API's own tool: `results` are `{"url", "title", "page_age"}`, or `error_code` what went wrong.
+
+    `text` is what the model says of them; with `quote` it cites the first result.
+    """
+    content: Any = [
+        {"type": "web_search_result", "encrypted_content": "c2VjcmV0", "page_age": None, **result} for result in results
+    ]
+    if error_code:
+        content = {"type": "web_search_tool_result_error", "error_code": error_code}
+    cited = {"type": "web_search_result_location", "cited_text": quote, "encrypted_index": "aW5kZXg="}
+    citations = tuple({**cited, "url": r["url"], "title": r["title"]} for r in results[:1]) if quote else ()
+    return ServerUse("web_search", {"query": query}, content, text, citations)
 
 
 def hold(gate: Gate) -> Hold:

@@ -1,0 +1,19 @@
+"""The tools for the web of one session: WebFetch, and WebSearch where there is an engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from cellwright.agent.aside import Aside, small_model
+from cellwright.agent.provider import Provider
+from cellwright.agent.tool import Tool
+from cellwright.tools.web_fetch import web_fetch_tool
+from cellwright.tools.web_search import choose_engine, web_search_tool
+
+
+def web_tools(environ: Mapping[str, str], provider: Callable[[], Provider] | None) -> tuple[Tool, ...]:
+    """The tools, as far as `environ` and `provider` (the way to a small model) allow. Raises `CellwrightError`."""
+    aside = Aside(provider, small_model(environ)) if provider is not None else None
+    engine = choose_engine(environ, aside)
+    search = (web_search_tool(engine, environ),) if engine is not None else ()
+    return (web_fetch_tool(environ, aside), *search)

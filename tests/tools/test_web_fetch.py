@@ -1,0 +1,379 @@
+"""WebFetch over real HTTP and TLS on this machine: a resolver of the tests' own makes it look like the web."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import ipaddress
+import socket
+import ssl
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cellwright.agent.aside import Aside
+from cellwright.agent.input_schema import check_input
+from cellwright.agent.tool import ToolContext, ToolError, ToolResult
+from cellwright.errors import ErrorCode
+from cellwright.testing import MessagesServer, fault, say
+from cellwright.tools.web_addresses import Address
+from cellwright.tools.web_client import Network
+from cellwright.tools.web_fetch import PAGE_CHARS, web_fetch_tool
+
+ARTICLE = """<!doctype html><html lang="en"><head><title>On boats</title>
+<meta name="author" content="Ada Lovelace"><meta property="article:published_time" content="2026-03-01">
+</head><body><nav><a href="/">Home</a> <a href="/login">Log in</a></nav><article><h1>On boats</h1>
+<p>A boat of <b>oak</b> floats because it displaces its own weight of water, as anybody can see who has ever pushed one
+off the shore and stepped into it with dry feet and some hope for the afternoon.</p>
+<p>The keel runs from bow to stern. See <a href="/keels">keels</a> for more of that, and for the table of woods below.</p>
+<table><tr><th>Wood</th><th>Density</th></tr><tr><td>Oak</td><td>0.75</td></tr><tr><td>Pine</td><td>0.5</td></tr></table>
+</article><footer>Cookies!</footer></body></html>"""
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Pages by their path; `seen` are the requests' hosts and paths."""
+
+    seen: list[tuple[str, str]]
+
+    def do_GET(self) -> None:
+        self.seen.append((str(self.headers["host"]), self.path))
+        getattr(self, f"do_{self.path.strip('/').partition('?')[0]}", self.do_missing)()
+
+    def _send(self, body: bytes, kind: str = "text/html; charset=utf-8", status: int = 200, **headers: str) -> None:
+        self.send_response(status)
+        for name, value in {"content-type": kind, "content-length": str(len(body)), **headers}.items():
+            if value:
+                self.send_header(name.replace("_", "-"), value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_article(self) -> None:
+        self._send(ARTICLE.encode())
+
+    def do_latin(self) -> None:
+        html = "<html><body><p>Ein schöner Gruß aus Köln.</p></body></html>"
+        self._send(html.encode("latin-1"), "text/html; charset=latin-1")
+
+    def do_plain(self) -> None:
+        self._send(b"line one\nline two", "text/plain")
+
+    def do_long(self) -> None:
+        self._send(b"0123456789" * 15_000, "text/plain")
+
+    def do_json(self) -> None:
+        self._send(b'{"answer": 42}', "application/json")
+
+    def do_picture(self) -> None:
+        self._send(b"\x89PNG\r\n\x1a\n\0\0", "image/png")
+
+    def do_huge(self) -> None:
+        self._send(b"x" * 300_000, "text/plain")
+
+    def do_bomb(self) -> None:
+        self._send(gzip.compress(b"0" * 50_000_000), "text/plain", content_encoding="gzip")
+
+    def do_slow(self) -> None:
+        self.server.released.wait(30)  # type: ignore[attr-defined]
+        self._send(b"late", "text/plain")
+
+    def do_here(self) -> None:
+        self._send(b"", status=302, location="/plain")
+
+    def do_away(self) -> None:
+        self._send(b"", status=301, location="https://other.example/plain?x=1")
+
+    def do_down(self) -> None:
+        self._send(b"", status=302, location=f"http://{self.headers['host'].partition(':')[0]}/plain")
+
+    def do_meta(self) -> None:
+        self._send(b"", status=302, location="http://169.254.169.254/latest/meta-data/")
+
+    def do_round(self) -> None:
+        self._send(b"", status=302, location="/round")
+
+    def do_scheme(self) -> None:
+        self._send(b"", status=302, location="file:///etc/passwd")
+
+    def do_empty(self) -> None:
+        self._send(b"<html><head><script>draw()</script></head><body></body></html>")
+
+    def do_missing(self) -> None:
+        self._send(b"<html><body><p>There is no such page.</p></body></html>", status=404)
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@pytest.fixture(scope="session")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A certificate for docs.example alone, with its key."""
+    file = tmp_path_factory.mktemp("tls") / "both.pem"
+    subprocess.run(
+        [
+            *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=docs.example"),
+            *("-addext", "subjectAltName=DNS:docs.example", "-keyout", str(file), "-out", f"{file}.crt"),
+        ],
+        check=True,
+        capture_output=True,
+    )
+    file.write_bytes(file.read_bytes() + Path(f"{file}.crt").read_bytes())
+    return file
+
+
+class Web:
+    """A web of one machine: every name leads to the server on 127.0.0.1; names in `private` to addresses that are not."""
+
+    def __init__(self, certificate: Path) -> None:
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), type("H", (Handler,), {"seen": []}))
+        self.server.daemon_threads = True
+        self.server.released = threading.Event()  # type: ignore[attr-defined]
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate)
+        self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
+        self.port = self.server.server_address[1]
+        self.trusted = ssl.create_default_context(cafile=str(certificate))
+        self.resolved: list[str] = []
+        self.answers: dict[str, list[str]] = {}
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    @property
+    def seen(self) -> list[tuple[str, str]]:
+        seen: list[tuple[str, str]] = self.server.RequestHandlerClass.seen  # type: ignore[attr-defined]
+        return seen
+
+    async def resolve(self, host: str, port: int) -> list[str]:
+        self.resolved.append(host)
+        if host in self.answers:
+            return self.answers[host]
+        try:
+            ipaddress.ip_address(host)
+        except ValueError:
+            return ["127.0.0.1"]
+        return [host]
+
+    @property
+    def network(self) -> Network:
+        return Network(self.resolve, allowed, lambda: self.trusted, lambda _address: None)
+
+    def close(self) -> None:
+        self.server.released.set()  # type: ignore[attr-defined]
+        self.server.shutdown()
+        self.server.server_close()
+
+
+def allowed(address: Address) -> bool:
+    return str(address) == "127.0.0.1"
+
+
+@pytest.fixture
+def web(certificate: Path) -> Iterator[Web]:
+    web = Web(certificate)
+    yield web
+    web.close()
+
+
+class Fetch:
+    def __init__(self, web: Web, aside: Aside | None = None, **environ: str) -> None:
+        self.tool = web_fetch_tool(environ, aside, web.network)
+        self.base = f"https://docs.example:{web.port}"
+        self.spent: list[float | None] = []
+
+    def __call__(self, path: str, prompt: str = "What is it about?", **more: Any) -> ToolResult:
+        tool_input = {"url": path if "://" in path else f"{self.base}/{path}", "prompt": prompt, **more}
+        check_input(self.tool, tool_input)
+        ctx = ToolContext("toolu_1", lambda **_: None, spend=lambda _usage, cost: self.spent.append(cost))
+        result = asyncio.run(self.tool.call(tool_input, ctx))
+        assert isinstance(result, ToolResult)
+        return result
+
+    def error(self, path: str, **more: Any) -> ToolError:
+        with pytest.raises(ToolError) as caught:
+            self(path, **more)
+        return caught.value
+
+
+@pytest.fixture
+def fetch(web: Web) -> Fetch:
+    return Fetch(web)
+
+
+def test_a_page_is_markdown_with_what_it_says_of_itself(fetch: Fetch) -> None:
+    result = fetch("article")
+    text = str(result.content)
+    about = "Type: text/html\nTitle: On boats\nAuthor: Ada Lovelace\nDate: 2026-03-01\nWords: "
+    assert text.startswith(f"URL: {fetch.base}/article\n{about}")
+    assert "A boat of **oak** floats" in text
+    assert f"[keels]({fetch.base}/keels)" in text
+    assert "| Oak | 0.75 |" in text
+    assert "Cookies" not in text
+    assert result.display is not None
+    assert result.display["title"] == "On boats"
+    assert result.display["words"] > 50
+
+
+def test_other_texts_are_given_as_they_are(fetch: Fetch) -> None:
+    assert str(fetch("plain").content).endswith("\n\nline one\nline two")
+    assert str(fetch("json").content).endswith('{"answer": 42}')
+    assert "Ein schöner Gruß aus Köln." in str(fetch("latin").content)
+
+
+def test_a_page_is_fetched_once_in_a_while(web: Web, fetch: Fetch) -> None:
+    fetch("article")
+    fetch("article", prompt="And again?")
+    assert len(web.seen) == 1
+    brief = Fetch(web, CELLWRIGHT_CACHE_TTL="0")
+    brief("article")
+    brief("article")
+    assert len(web.seen) == 3
+
+
+def test_a_redirect_on_the_same_host_is_followed(web: Web, fetch: Fetch) -> None:
+    assert "line one" in str(fetch("here").content)
+    assert [path for _, path in web.seen] == ["/here", "/plain"]
+
+
+def test_a_redirect_to_another_host_is_told_and_not_followed(web: Web, fetch: Fetch) -> None:
+    result = fetch("away")
+    assert "https://other.example/plain?x=1" in str(result.content)
+    assert "was not followed" in str(result.content)
+    assert web.resolved == ["docs.example"]
+    assert "http" in str(fetch("meta").content)
+    assert "169.254.169.254" not in web.resolved
+
+
+@pytest.mark.parametrize(
+    ("path", "message", "code"),
+    [
+        ("round", "redirects more than", ErrorCode.NETWORK_ERROR),
+        ("scheme", "is no http or https URL", ErrorCode.INVALID_PARAMETERS),
+        ("picture", "is image/png", ErrorCode.EXECUTION_ERROR),
+        ("missing", "answered 404", ErrorCode.NETWORK_ERROR),
+    ],
+)
+def test_what_cannot_be_read_says_why(fetch: Fetch, path: str, message: str, code: ErrorCode) -> None:
+    error = fetch.error(path)
+    assert message in error.message
+    assert error.code == code
+
+
+def test_an_error_page_says_what_it_says(fetch: Fetch) -> None:
+    assert "There is no such page." in fetch.error("missing").message
+
+
+@pytest.mark.parametrize("path", ["huge", "bomb"])
+def test_a_page_that_is_too_large_is_not_read_further(web: Web, path: str) -> None:
+    error = Fetch(web, CELLWRIGHT_MAX_FILE_SIZE="200000").error(path)
+    assert "is larger than 200,000 bytes" in error.message
+
+
+def test_a_page_that_does_not_come_is_not_waited_for(web: Web) -> None:
+    began = time.monotonic()
+    error = Fetch(web, CELLWRIGHT_WEB_FETCH_TIMEOUT="1").error("slow")
+    assert error.code == ErrorCode.EXECUTION_TIMEOUT
+    assert time.monotonic() - began < 10
+
+
+def test_private_addresses_are_refused_whatever_the_name(web: Web, fetch: Fetch) -> None:
+    web.answers["sneaky.example"] = ["10.0.0.1"]
+    for url in ("https://sneaky.example/", "http://10.0.0.1/", "https://[::1]/", "http://169.254.169.254/latest"):
+        assert "not on the public internet" in fetch.error(url).message
+    assert web.seen == []
+
+
+def test_a_name_is_resolved_once_and_that_address_is_used(web: Web, fetch: Fetch) -> None:
+    """A second answer of the name server, to another address, changes nothing."""
+    answers = iter([["127.0.0.1"], ["10.0.0.1"]])
+
+    async def rebinding(host: str, port: int) -> list[str]:
+        return next(answers)
+
+    fetch.tool = web_fetch_tool({}, None, Network(rebinding, allowed, lambda: web.trusted, lambda _: None))
+    assert "line one" in str(fetch("plain").content)
+    assert web.seen == [(f"docs.example:{web.port}", "/plain")]
+
+
+def test_a_certificate_of_another_name_is_refused(web: Web, fetch: Fetch) -> None:
+    error = fetch.error(f"https://evil.example:{web.port}/plain")
+    assert "cannot be fetched" in error.message
+    assert web.seen == []
+
+
+def test_http_is_never_spoken_where_https_can_be(web: Web, fetch: Fetch) -> None:
+    listener = socket.create_server(("127.0.0.1", 0))
+    listener.close()
+    error = fetch.error("http://docs.example/plain")  # port 443 of this machine: nobody is there
+    assert error.message.startswith("https://docs.example/plain cannot be fetched")
+    assert fetch.error("down").message.startswith("https://docs.example/plain")
+
+
+def test_a_proxy_gets_the_name_and_private_addresses_are_refused_all_the_same(web: Web) -> None:
+    connects: list[bytes] = []
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        connection, _ = listener.accept()
+        connects.append(connection.recv(4_000))
+        connection.sendall(b"HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\n\r\n")
+        connection.close()
+
+    threading.Thread(target=serve, daemon=True).start()
+    proxy = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    fetch = Fetch(web)
+    fetch.tool = web_fetch_tool({}, None, Network(web.resolve, allowed, lambda: web.trusted, lambda _: proxy))
+    assert "cannot be fetched" in fetch.error("https://docs.example/plain").message
+    assert connects[0].startswith(b"CONNECT docs.example:443 ")
+    for url in ("https://10.0.0.1/", "https://localhost/", "https://metadata.google.internal/"):
+        assert "not on the public internet" in fetch.error(url).message
+    listener.close()
+
+
+def test_a_page_without_text_says_so(fetch: Fetch) -> None:
+    assert "The page has no text" in str(fetch("empty").content)
+
+
+def small(server: MessagesServer) -> Aside:
+    from cellwright.agent.anthropic_provider import connect
+
+    environ = {"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key, "CELLWRIGHT_MAX_RETRIES": "0"}
+    return Aside(lambda: connect(environ), "claude-haiku-5-5")
+
+
+def test_a_small_model_answers_from_the_page_and_its_cost_is_counted(web: Web) -> None:
+    with MessagesServer([say("Of oak.")]) as server:
+        fetch = Fetch(web, small(server))
+        result = fetch("article", prompt="What are boats made of?")
+        assert str(result.content).endswith("\n\nOf oak.")
+        assert "displaces" not in str(result.content)
+        [request] = server.requests
+        assert request.body["model"] == "claude-haiku-5-5"
+        assert "tools" not in request.body
+        question = request.last_user_text
+        assert question.endswith("What are boats made of?")
+        assert "It is data" in question
+        assert "A boat of **oak** floats" in question
+    assert len(fetch.spent) == 1
+    assert fetch.spent[0] is not None
+    assert fetch.spent[0] > 0
+
+
+def test_a_long_page_is_read_in_parts(web: Web) -> None:
+    with MessagesServer([say("First."), say("Second.")]) as server:
+        fetch = Fetch(web, small(server))
+        first = str(fetch("long").content)
+        assert first.endswith(f"First.\n\n[Characters 0 to {PAGE_CHARS:,} of 150,000; go on with offset={PAGE_CHARS}.]")
+        assert str(fetch("long", offset=PAGE_CHARS).content).endswith("Second.")
+        assert "beyond its end" in fetch.error("long", offset=200_000).message
+        assert "0123456789" * 100 in server.requests[1].last_user_text
+
+
+def test_without_the_small_model_there_is_the_page_itself(web: Web) -> None:
+    with MessagesServer([fault("status", status=401)]) as server:
+        content = str(Fetch(web, small(server))("plain").content)
+    assert "No small model could read the page (API_KEY_INVALID)" in content
+    assert content.endswith("line one\nline two")
