@@ -1,0 +1,109 @@
+"""Tools that others bring: packages by the entry-point group `cellwright.tools`, trusted folders by `.claude/tools/*.py`.
+
+An entry point gives a `Tool`, a list of them, or a function without parameters that returns either. A file's tools are the
+`Tool` values at its top level (`@tool` makes them). A tool whose name is taken is left out: no package and no folder can
+put itself in the place of another tool.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+import sys
+import traceback
+import types
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cellwright.agent.permission_gate import LEAVING
+from cellwright.agent.tool import Tool
+
+GROUP = "cellwright.tools"
+
+
+@dataclass(slots=True)
+class Brought:
+    """What was brought, and what the user should know of what was not."""
+
+    tools: dict[str, Tool] = field(default_factory=dict)
+    notices: list[str] = field(default_factory=list)
+
+
+def brought_tools(files: Sequence[tuple[Path, bytes]], taken: Iterable[str]) -> Brought:
+    """The tools of installed packages and of `files` (each with the content that the user trusts).
+
+    `taken` are names that are not given away. Never raises: what is broken is left out, with a notice.
+    """
+    brought, names = Brought(), set(taken)
+    sources: list[tuple[str, Callable[[], object]]] = [
+        (f"the package {entry.dist.name if entry.dist else entry.value} ({entry.name})", entry.load)
+        for entry in importlib.metadata.entry_points(group=GROUP)
+    ]
+    sources += [(str(file), functools.partial(_run, file, content)) for file, content in files]
+    for where, load in sources:
+        try:
+            found = list(_tools_in(load()))
+        except LEAVING as error:  # it is others' code
+            brought.notices.append(f"No tools from {where}: {_what(error)}")
+            continue
+        for tool in found:
+            if tool.name in names:
+                brought.notices.append(
+                    f"{where} brings a tool named {tool.name}, which there is already; it is not used."
+                )
+                continue
+            names.add(tool.name)
+            brought.tools[tool.name] = tool
+    return brought
+
+
+def _tools_in(value: object) -> Iterator[Tool]:
+    if isinstance(value, Tool):
+        yield value
+    elif isinstance(value, types.ModuleType):
+        yield from (item for item in vars(value).values() if isinstance(item, Tool))
+    elif isinstance(value, list | tuple):
+        for item in value:
+            if not isinstance(item, Tool):
+                raise TypeError(f"{item!r} is no Tool")
+            yield item
+    elif callable(value):
+        yield from _tools_in(_checked(value()))
+    else:
+        raise TypeError(f"{value!r} is no Tool, no list of them and no function that makes them")
+
+
+def _checked(made: object) -> object:
+    if not isinstance(made, Tool | list | tuple):
+        raise TypeError(f"the function returned {made!r}, which is no Tool and no list of them")
+    return made
+
+
+def _run(file: Path, content: bytes) -> types.ModuleType:
+    """The module that `content`, which is what the user trusts, makes; the file is not read again."""
+    name = f"cellwright_project_tools.{file.stem}"
+    module = types.ModuleType(name)
+    module.__file__ = str(file)
+    code = compile(content, str(file), "exec")
+    before = sys.modules.get(name)
+    sys.modules[name] = module  # type hints and dataclasses look their module up
+    try:
+        exec(code, vars(module))
+    except BaseException:
+        if before is None:
+            del sys.modules[name]
+        else:
+            sys.modules[name] = before
+        raise
+    return module
+
+
+def _what(error: BaseException) -> str:
+    """The error, and the line of the brought file it comes from."""
+    if isinstance(error, SyntaxError):
+        return f"line {error.lineno}: {error.msg}"
+    frames: list[Any] = traceback.extract_tb(error.__traceback__)
+    line = f"line {frames[-1].lineno}: " if frames else ""
+    return f"{line}{type(error).__name__}: {error}"
