@@ -71,7 +71,7 @@ def judge_path(book: RuleBook, tool_name: str, path: str, *, glob: str | None = 
         found = places(path, book.cwd) if path else ()
     except PathProblem as problem:
         return Decision("deny", f"The path {shown} {problem}, so no file can be meant.")
-    if rule := _first_covering(book.deny, tool_name, found):
+    if rule := _first_covering(book.about("deny", tool_name), found):
         return denied_by(rule, f"{tool_name} of {shown}")
     if blocked := _blocked(book, tool_name, found, leaves=leaves):
         return blocked
@@ -79,7 +79,7 @@ def judge_path(book: RuleBook, tool_name: str, path: str, *, glob: str | None = 
         return searched
     if book.mode == "plan" and tool_name in EDITORS:
         return denied_by_plan(tool_name)
-    if rule := _first_covering(book.ask, tool_name, found):
+    if rule := _first_covering(book.about("ask", tool_name), found):
         return asked_by(rule, f"{tool_name} of {shown}")
     if book.mode == "bypassPermissions":
         return BYPASSED
@@ -135,7 +135,7 @@ def _judge_unruled(book: RuleBook, tool_name: str, path: str, found: tuple[str, 
     if tool_name in EDITORS and (part := protected_among(found)):
         reason = f"{shown} is protected (`{part}`): each change of it needs your consent."
         return Decision("ask", reason, firm=True)
-    rule = _first_covering(book.allow, tool_name, found)
+    rule = _first_covering(book.about("allow", tool_name), found)
     if leaves or _outside(book, tool_name, found):
         if rule and rule.path and not leaves:
             # only a rule that names the place reaches outside: a bare `Read` means the session's folders
@@ -166,8 +166,5 @@ def protected_among(found: Sequence[str]) -> str | None:
     return next((part for place in found if (part := protected_part(place))), None)
 
 
-def _first_covering(rules: Sequence[CompiledRule], tool_name: str, found: tuple[str, ...]) -> CompiledRule | None:
-    for rule in rules:
-        if rule.names(tool_name) and (rule.every_use or (found and rule.covers_place(found))):
-            return rule
-    return None
+def _first_covering(rules: Sequence[CompiledRule], found: tuple[str, ...]) -> CompiledRule | None:
+    return next((rule for rule in rules if rule.every_use or (found and rule.covers_place(found))), None)

@@ -79,7 +79,12 @@ def normalised(path: str) -> str:
 
 def inside(place: str, folders: Iterable[str]) -> bool:
     """Whether the normalised `place` is one of `folders` or below one, by whole path components."""
-    return any(place == folder or place.startswith(os.path.join(folder, "")) for folder in folders)
+    for folder in folders:
+        if place.startswith(folder) and (
+            place[len(folder) : len(folder) + 1] in ("", os.sep) or folder.endswith(os.sep)
+        ):
+            return True
+    return False
 
 
 def folder_spellings(folders: Iterable[str | Path], cwd: str | Path) -> tuple[str, ...]:

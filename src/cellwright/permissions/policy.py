@@ -7,7 +7,7 @@ rules → mode. The first that speaks wins; `docs/decisions/order-of-evaluation.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -89,11 +89,24 @@ class PermissionPolicy:
 
     def allowing(self, rules: Sequence[str]) -> PermissionPolicy:
         """The same policy with these allow rules besides its own."""
-        return replace(self, allow=(*_listed(self.allow), *rules)) if rules else self
+        if not rules:
+            return self
+        return self._variant(_allowing(self._book, rules), allow=(*_listed(self.allow), *rules))
 
     def in_mode(self, mode: str) -> PermissionPolicy:
         """The same policy in another mode."""
-        return self if mode == self.mode else replace(self, mode=mode)
+        if mode == self.mode:
+            return self
+        parsed, _ = parse_mode(mode)
+        return self._variant(replace(self._book, mode=parsed), mode=parsed)
+
+    def _variant(self, book: RuleBook, **changed: Any) -> PermissionPolicy:
+        # both are made for each call of a session: rules that are compiled stay compiled
+        made = object.__new__(PermissionPolicy)
+        for each in fields(self):
+            object.__setattr__(made, each.name, changed.get(each.name, getattr(self, each.name)))
+        object.__setattr__(made, "_book", book)
+        return made
 
     def hides(self, tool_name: str) -> bool:
         """Whether a rule denies the tool as a whole, so that Claude need not know of it."""
@@ -161,12 +174,19 @@ JUDGES: Mapping[str, Judge] = {
 
 
 def _judge(book: RuleBook, call: Call) -> Decision:
-    if rule := next((rule for rule in book.deny if rule.covers_parameters(call.name, call.input)), None):
-        return denied_by(rule, f"{call.name} with this `{rule.parameter and rule.parameter.name}`")
+    if rule := _about_parameters(book, "deny", call):
+        return denied_by(rule, f"{call.name} with these parameters")
     judge = JUDGES.get(call.name) or (judge_mcp if call.name.startswith("mcp__") else judge_unknown)
     decision = judge(book, call)
     if decision.behavior == "deny" or decision.firm:
         return decision
-    if rule := next((rule for rule in book.ask if rule.covers_parameters(call.name, call.input)), None):
-        return asked_by(rule, f"{call.name} with this `{rule.parameter and rule.parameter.name}`")
+    if rule := _about_parameters(book, "ask", call):
+        return asked_by(rule, f"{call.name} with these parameters")
     return decision
+
+
+def _about_parameters(book: RuleBook, behavior: Behavior, call: Call) -> CompiledRule | None:
+    for rule in book.about(behavior, call.name):
+        if rule.parameter is not None and rule.parameter.matches(call.input):
+            return rule
+    return None

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from cellwright.agent.approval import Decision
 from cellwright.permissions.modes import Mode
-from cellwright.permissions.rules import CompiledRule
+from cellwright.permissions.rules import Behavior, CompiledRule
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +28,17 @@ class RuleBook:
     readable: tuple[str, ...] = ()
     blocks_reads: bool = False
     blocks_writes: bool = False
+    _about: dict[tuple[Behavior, str], tuple[CompiledRule, ...]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+
+    def about(self, behavior: Behavior, tool_name: str) -> tuple[CompiledRule, ...]:
+        """The rules of one kind that speak about a tool, in their order."""
+        found = self._about.get((behavior, tool_name))
+        if found is None:
+            rules = {"deny": self.deny, "ask": self.ask, "allow": self.allow}[behavior]
+            found = self._about[behavior, tool_name] = tuple(rule for rule in rules if rule.names(tool_name))
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,21 +100,21 @@ def judge_by_rules(
     `otherwise` that is firm holds in bypassPermissions too.
     """
 
-    def first(rules: Sequence[CompiledRule]) -> CompiledRule | None:
-        about = (rule for rule in rules if rule.names(tool_name))
+    def first(behavior: Behavior) -> CompiledRule | None:
+        about = book.about(behavior, tool_name)
         return next((rule for rule in about if rule.every_use or (covers is not None and covers(rule))), None)
 
     what = what or f"The tool {tool_name}"
-    if rule := first(book.deny):
+    if rule := first("deny"):
         return denied_by(rule, what)
     if book.mode == "plan" and not in_plan:
         return denied_by_plan(tool_name)
-    if rule := first(book.ask):
+    if rule := first("ask"):
         return asked_by(rule, what)
     if otherwise.firm:
         return otherwise
     if book.mode == "bypassPermissions":
         return BYPASSED
-    if rule := first(book.allow):
+    if rule := first("allow"):
         return allowed_by(rule)
     return otherwise

@@ -10,10 +10,10 @@ read widely: what is not understood restricts every use of the tool.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Any, Literal
+from typing import Literal
 
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.permissions.command_patterns import GrantedCommand, RestrictedCommand
@@ -120,10 +120,6 @@ class CompiledRule:
             return self.every_use
         matched = (self.path.matches(place) for place in places)
         return all(matched) if self.behavior == "allow" else any(matched)
-
-    def covers_parameters(self, tool_name: str, tool_input: Mapping[str, Any]) -> bool:
-        """Whether the rule is about a parameter that the call has."""
-        return self.parameter is not None and self.names(tool_name) and self.parameter.matches(tool_input)
 
 
 def _grants_tool(tool: str, tool_name: str) -> bool:
