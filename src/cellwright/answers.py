@@ -20,6 +20,7 @@ Action = Literal["allow", "deny"]
 ANSWER_FIELDS: Mapping[QuestionKind, tuple[str, ...]] = {
     "question": ("answers", "annotations"),
     "plan": ("decision", "feedback", "plan"),
+    "trust": (),
 }
 """What an answer may put into the call's input."""
 
@@ -27,6 +28,7 @@ UNSAID: Mapping[QuestionKind, str] = {
     "permission": "",
     "question": "the question was dismissed",
     "plan": "go on planning",
+    "trust": "",
 }
 """The reason of a "no" that was given without one."""
 
@@ -56,6 +58,9 @@ def choices(kind: QuestionKind, suggestions: Sequence[Suggestion]) -> list[Choic
                 _choice("2", "Approve and accept edits", given={"decision": "accept_edits"}),
                 _choice("3", "Keep planning", action="deny"),
             ]
+        case "trust":
+            yes, no = (offer.label for offer in suggestions)
+            return [_choice("1", yes), _choice("4", no, action="deny")]
 
 
 def _choice(key: str, label: str, *, action: Action = "allow", given: Json | None = None) -> Choice:

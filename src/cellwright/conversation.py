@@ -7,11 +7,11 @@ provider connected, and the run started on the agent's thread.
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import functools
 import json
 import os
 import threading
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,24 +19,34 @@ from typing import Any
 from cellwright.agent.agent import Agent, Prompt
 from cellwright.agent.agent_thread import AgentTask, AgentThread, CallerJobs, agent_code_running
 from cellwright.agent.approval import CanUseTool
-from cellwright.agent.long_results import output_folder
 from cellwright.agent.prompt import environment_text, system_blocks
 from cellwright.agent.provider import Provider
 from cellwright.agent.session import Session, find_sessions, sessions_folder
 from cellwright.agent.tool import Tool
-from cellwright.config.settings import load_settings
+from cellwright.config.api_key_helper import with_helpers_key
+from cellwright.config.settings import Settings
+from cellwright.config.settings_in_force import SettingsInForce, TrustQuestion
+from cellwright.conversation_settings import (
+    Asking,
+    ask_about_trust,
+    effort_of,
+    model_of,
+    nobody_was_asked,
+    policy_of,
+)
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.events import Emit, Event, RunEnd
-from cellwright.permissions.modes import check_bypass_allowed, host_facts
+from cellwright.events import Emit, RunEnd
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.permissions.rules import grant_problem, parse_rule
 from cellwright.run_options import RunOptions
 from cellwright.toolbox import ToolMaker, builtin_tools
-
-DEFAULT_MODEL = "claude-opus-5-5"
+from cellwright.tools.child_processes import child_processes
 
 ROUNDS_UNTIL_CLOSED = 3
 """One makes the task that closes an iterator, one begins it; one to spare."""
+
+Run = Callable[[], Coroutine[Any, Any, RunEnd]]
+"""A run that is ready to go."""
 
 CREDENTIAL_NAMES = ("ANTHROPIC_", "CLAUDE_", "AWS_", "GOOGLE_", "CLOUD_ML_", "VERTEX_", "AZURE_", "CELLWRIGHT_")
 """How the names of environment variables start that say where the model is and who asks."""
@@ -46,7 +56,8 @@ class Conversation:
     """One session and the means to go on with it. Runs are started from any thread and work on the agent's thread.
 
     `face` is how Claude is told where the user is. `more_tools` makes the tools that this process adds to the built-in
-    ones (the kernel's `Python`); `jobs` is where such tools put work for the thread that waits.
+    ones (the kernel's `Python`); `jobs` is where such tools put work for the thread that waits. Before a run each of
+    `asking` may have a question about trust.
     """
 
     def __init__(
@@ -64,7 +75,8 @@ class Conversation:
         self.environ = os.environ if environ is None else environ
         self.thread = thread or AgentThread()
         self.jobs = CallerJobs()
-        self.settings = load_settings(cwd, self.environ)
+        self.in_force = SettingsInForce(cwd, self.environ)
+        self.asking: list[Asking] = [self.in_force]
         self._more_tools = more_tools
         self._tools: tuple[Tool, ...] | None = None
         self._given_provider = provider
@@ -75,6 +87,16 @@ class Conversation:
         self._told: set[str] = set()
         self._running: AgentTask[RunEnd] | None = None
         self._lock = threading.Lock()
+
+    @property
+    def settings(self) -> Settings:
+        """The settings as they stand."""
+        return self.in_force.settings
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """The process's environment, with what the settings' `env` puts over it."""
+        return {**self.environ, **self.settings.env} if self.settings.env else self.environ
 
     @property
     def session(self) -> Session:
@@ -134,31 +156,19 @@ class Conversation:
 
         Raises `CellwrightError` for a mode that is refused here, and for a malformed rule.
         """
-        settings = self.settings
-        mode = options.mode or settings.default_mode
-        if mode == "bypassPermissions":
-            check_bypass_allowed(host_facts(self.environ))
-        return PermissionPolicy(
-            mode=mode,
-            deny=(*settings.deny, *options.deny),
-            ask=settings.ask,
-            allow=(*settings.allow, *options.allow),
-            roots=(self.cwd, *settings.additional_directories),
-            cwd=self.cwd,
-            # long outputs of commands are read from where Bash keeps them
-            readable=(output_folder(),),
-        )
+        return policy_of(options, self.settings, self.cwd, self.environ)
 
     def agent(self, options: RunOptions, provider: Provider, can_use_tool: CanUseTool | None) -> Agent:
         """The agent of a run."""
         defaults = {
             name: value
-            for name in ("max_turns", "budget_usd", "effort", "max_tokens", "max_parallel_tools", "tool_timeout")
+            for name in ("max_turns", "budget_usd", "max_tokens", "max_parallel_tools", "tool_timeout")
             if (value := getattr(options, name)) is not None
         }
         return Agent(
             provider=provider,
-            model=options.model or self.environ.get("ANTHROPIC_MODEL") or DEFAULT_MODEL,
+            model=model_of(options, self.settings, self.environment),
+            effort=effort_of(options, self.settings),
             system=system_blocks(),
             tools=self.tools(options),
             policy=self.policy(options),
@@ -173,15 +183,17 @@ class Conversation:
         *,
         emit: Emit,
         can_use_tool: CanUseTool | None = None,
+        ask_user: CanUseTool | None = None,
         session: Session | None = None,
         provider: Provider | None = None,
         as_played: Callable[[Agent], Agent] | None = None,
     ) -> AgentTask[RunEnd]:
-        """Start a run on the agent's thread; `emit` and `can_use_tool` are called there.
+        """Start a run on the agent's thread; `emit`, `can_use_tool` and `ask_user` are called there.
 
-        `session` and `provider` stand in for the conversation's own for this run; `as_played` makes of the agent the one
-        that plays a recording. Raises `CellwrightError` when a run is going on, when the caller is code that the agent
-        itself runs, or when the prompt is empty.
+        `ask_user` reaches a person, never a program: what a folder brings along is trusted only so; None where nobody can
+        be asked. `session` and `provider` stand in for the conversation's own for this run; `as_played` makes of the agent
+        the one that plays a recording. Raises `CellwrightError` when a run is going on, when the caller is code that the
+        agent itself runs, or when the prompt is empty.
         """
         prompt = _checked(prompt)
         if agent_code_running.get():
@@ -191,18 +203,77 @@ class Conversation:
             raise CellwrightError(ErrorCode.EXECUTION_ERROR, message)
         with self._lock:
             self._refuse_while_running()
-            agent = self.agent(options, provider or self.provider, can_use_tool)
-            if as_played is not None:
-                agent = as_played(agent)
-            session = self._session_for(agent, options, session)
-            if not session.encoded:
-                # one that has begun keeps the tools it has: those denied since then are refused when they are called
-                agent = replace(agent, tools=_offered(agent))
-            if options.mode is not None:
-                session.mode = None  # what the user says now goes before what the session came to
-            self._tell_useless_rules(options, session)
-            self._running = self.thread.submit(agent.run(self._with_environment(prompt, session), session, emit))
+            self.in_force.refresh(session_has_begun=bool((session or self.session).encoded))
+            begin = functools.partial(self._begin, prompt, options, emit, can_use_tool, session, provider, as_played)
+            if self._has_question(ask_user, session or self.session):
+                assert ask_user is not None
+                work = self._after_questions(begin, ask_user, session or self.session, emit)
+            else:
+                work = self._held(begin())  # made here, so that what is wrong is raised where the run was asked for
+            self._running = self.thread.submit(work)
             return self._running
+
+    def _begin(
+        self,
+        prompt: Prompt,
+        options: RunOptions,
+        emit: Emit,
+        can_use_tool: CanUseTool | None,
+        session: Session | None,
+        provider: Provider | None,
+        as_played: Callable[[Agent], Agent] | None,
+    ) -> Run:
+        """The run, ready to go."""
+        agent = self.agent(options, provider or self.provider, can_use_tool)
+        if as_played is not None:
+            agent = as_played(agent)
+        session = self._session_for(agent, options, session)
+        if not session.encoded:
+            # one that has begun keeps the tools it has: those denied since then are refused when they are called
+            agent = replace(agent, tools=_offered(agent))
+        if options.mode is not None:
+            session.mode = None  # what the user says now goes before what the session came to
+        if provider is None or as_played is not None:  # a dry run shows nothing of what it is told
+            self._tell(session, self.settings.notices)
+        self._tell(session, [problem for rule in options.allow if (problem := grant_problem(parse_rule(rule)))])
+        return functools.partial(agent.run, self._with_environment(prompt, session), session, emit)
+
+    def _has_question(self, ask_user: CanUseTool | None, session: Session) -> bool:
+        """Whether the user is to be asked something first; where nobody can be, it is told and goes on without."""
+        questions = [question for each in self.asking if (question := each.question()) is not None]
+        if ask_user is None:
+            for question in questions:
+                self._tell_unasked(question, session)
+        return bool(questions) and ask_user is not None
+
+    def _tell_unasked(self, question: TrustQuestion, session: Session) -> None:
+        if question.required:
+            raise CellwrightError(ErrorCode.PERMISSION_DENIED, nobody_was_asked(question))
+        self._tell(session, [nobody_was_asked(question)])
+
+    async def _after_questions(
+        self, begin: Callable[[], Run], ask_user: CanUseTool, session: Session, emit: Emit
+    ) -> RunEnd:
+        for each in self.asking:
+            while (question := each.question()) is not None:
+                said = await ask_about_trust(question, ask_user, session, emit)
+                if said == "nobody":
+                    self._tell_unasked(question, session)
+                    break
+                each.answer(question, yes=said == "yes")
+                if said == "no" and question.required:
+                    raise CellwrightError(ErrorCode.PERMISSION_DENIED, f"{question.title}? No. Nothing was sent.")
+                if said == "yes" and not session.encoded:
+                    self._tools = None  # made when less was known to be allowed
+        return await self._held(begin())
+
+    async def _held(self, run: Run) -> RunEnd:
+        """A run cannot loosen the settings that it runs under."""
+        self.in_force.run_begins()
+        try:
+            return await run()
+        finally:
+            self.in_force.run_ends(goes_on=child_processes().running)
 
     def _session_for(self, agent: Agent, options: RunOptions, given: Session | None) -> Session:
         """The session, or a fork of it when the options change the tools: a session's tools stay what they were.
@@ -224,10 +295,10 @@ class Conversation:
             self._own_tools = session if changed else None
         return session
 
-    def _tell_useless_rules(self, options: RunOptions, session: Session) -> None:
-        problems = [problem for rule in options.allow if (problem := grant_problem(parse_rule(rule)))]
-        session.notices += [problem for problem in problems if problem not in self._told]
-        self._told.update(problems)
+    def _tell(self, session: Session, notices: Sequence[str]) -> None:
+        """Tell each of `notices` with the run that begins, once in this conversation."""
+        session.notices += [notice for notice in dict.fromkeys(notices) if notice not in self._told]
+        self._told.update(notices)
 
     @property
     def provider(self) -> Provider:
@@ -237,11 +308,12 @@ class Conversation:
         """
         if self._given_provider is not None:
             return self._given_provider
-        credentials = {name: value for name, value in self.environ.items() if name.startswith(CREDENTIAL_NAMES)}
+        environment = with_helpers_key(self.environment, self.settings.api_key_helper)
+        credentials = {name: value for name, value in environment.items() if name.startswith(CREDENTIAL_NAMES)}
         if self._provider is None or self._credentials != credentials:
             from cellwright.agent.anthropic_provider import connect  # httpx2 is not needed before there is a prompt
 
-            self._provider, self._credentials = connect(self.environ), credentials
+            self._provider, self._credentials = connect(environment), credentials
         return self._provider
 
     @property
@@ -297,29 +369,3 @@ def _offered(agent: Agent) -> list[Tool]:
 
 def _names(tools: Sequence[Mapping[str, Any]]) -> set[str]:
     return {str(tool["name"]) for tool in tools}
-
-
-async def stream_events(
-    conversation: Conversation, start: Callable[[Emit], AgentTask[RunEnd]]
-) -> AsyncGenerator[Event]:
-    """The events of the run that `start(emit)` starts, on the caller's loop; leaving the iteration cancels the run.
-
-    Work that the run's tools have for this thread is done between the events.
-    """
-    loop = asyncio.get_running_loop()
-    events: asyncio.Queue[Event | None] = asyncio.Queue()
-
-    def emit(event: Event) -> None:
-        loop.call_soon_threadsafe(events.put_nowait, event)
-
-    task = start(emit)
-    task.future.add_done_callback(lambda _: loop.call_soon_threadsafe(events.put_nowait, None))
-    jobs = asyncio.create_task(conversation.jobs.work_until_done_async(task))
-    try:
-        while (event := await events.get()) is not None:
-            yield event
-    finally:
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError, CellwrightError):
-            await asyncio.wrap_future(task.future)
-        await jobs

@@ -15,7 +15,7 @@ from typing import Any, Literal
 Json = Mapping[str, Any]
 ToolStatus = Literal["success", "error", "timeout", "denied", "interrupted"]
 AnsweredBy = Literal["widget", "sidebar", "input", "policy", "callback", "terminal", "hook"]
-QuestionKind = Literal["permission", "question", "plan"]
+QuestionKind = Literal["permission", "question", "plan", "trust"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +178,8 @@ class Asked(Logged):
     """The user is asked about a call. It is answered exactly once, by an `Answered` with the same id.
 
     `kind` is what is asked: "permission" (may it run?), "question" (the call is Claude's own question, its answers come
-    back in the input) or "plan" (the call ends plan mode, if the user approves of its plan).
+    back in the input), "plan" (the call ends plan mode, if the user approves of its plan) or "trust" (no call, but what a
+    folder or notebook brings along: the labels of the first two suggestions are the answers yes and no).
     """
 
     question_id: str

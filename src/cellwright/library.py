@@ -23,7 +23,8 @@ from cellwright.agent.agent_thread import AgentTask
 from cellwright.agent.approval import CanUseTool
 from cellwright.agent.session import Session
 from cellwright.agent.tool import Tool
-from cellwright.conversation import Conversation, stream_events
+from cellwright.conversation import Conversation
+from cellwright.event_stream import stream_events
 from cellwright.events import Emit, Event, RunEnd
 from cellwright.run_options import Result, RunOptions, result_of
 
@@ -37,10 +38,14 @@ SHARED: Final = _Shared.SESSION
 
 @dataclass(frozen=True)
 class Face:
-    """Where a run shows itself and asks: a sink of events and a coroutine that answers."""
+    """Where a run shows itself and asks: a sink of events and a coroutine that answers.
+
+    `ask_user` reaches a person; None where nobody can be asked.
+    """
 
     emit: Emit
     can_use_tool: CanUseTool | None
+    ask_user: CanUseTool | None = None
 
 
 @dataclass
@@ -132,7 +137,9 @@ def ask(prompt: Prompt, **options: Unpack[AskOptions]) -> Result:
             events.append(event)
             face.emit(event)
 
-        task = _start(place.conversation, prompt, options, emit, can_use_tool or face.can_use_tool)
+        task = _start(
+            place.conversation, prompt, options, emit, can_use_tool or face.can_use_tool, ask_user=face.ask_user
+        )
         try:
             place.conversation.jobs.work_until_done(task)
         except KeyboardInterrupt:
@@ -163,7 +170,12 @@ async def stream(prompt: Prompt, **options: Unpack[AskOptions]) -> AsyncIterator
 
 
 def _start(
-    conversation: Conversation, prompt: Prompt, options: AskOptions, emit: Emit, can_use_tool: CanUseTool | None
+    conversation: Conversation,
+    prompt: Prompt,
+    options: AskOptions,
+    emit: Emit,
+    can_use_tool: CanUseTool | None,
+    ask_user: CanUseTool | None = None,
 ) -> AgentTask[RunEnd]:
     if unknown := set(options) - set(_DEFAULTS):
         raise TypeError(f"unknown option: {', '.join(sorted(unknown))}; there are {', '.join(_DEFAULTS)}")
@@ -189,6 +201,7 @@ def _start(
         run_options,
         emit=emit,
         can_use_tool=can_use_tool,
+        ask_user=ask_user,
         session=None if isinstance(session, _Shared) else session,
     )
 

@@ -29,6 +29,7 @@ LEAVING = (Exception, SystemExit, KeyboardInterrupt)
 NOBODY_ANSWERS: Mapping[str, str] = {
     "question": "There is nobody here to answer. Choose what is sensible yourself, and say in your answer what you assumed.",
     "plan": "There is nobody here to approve a plan. Nothing may be changed: give the plan as your answer, and end there.",
+    "trust": "There is nobody here to trust it.",
 }
 
 

@@ -139,7 +139,7 @@ def settings_of(
 
     Never raises: problems are in `notices`.
     """
-    counting = [entry for entry in (*reading.entries, *kept) if entry.id not in withheld]
+    counting = [entry for entry in (*kept, *reading.entries) if entry.id not in withheld]
     merged = merge(counting)
     rules = _Rules()
     for entry in _listed(merged, "deny"):
@@ -150,7 +150,7 @@ def settings_of(
         rules.grant(entry)
     for entry in _listed(merged, "additionalDirectories"):
         rules.open_folder(entry)
-    mode = _mode((*reading.entries, *kept), withheld, rules.notices)
+    mode = _mode((*kept, *reading.entries), withheld, rules.notices)
     bypass_disabled = _any(merged, "permissions.disableBypassPermissionsMode", "disable")
     if mode == "bypassPermissions" and bypass_disabled:
         rules.notices.append("Mode bypassPermissions is switched off by `permissions.disableBypassPermissionsMode`.")
@@ -235,9 +235,8 @@ def _hooks(merged: Merged) -> tuple[HooksSource, ...]:
 def _mode(entries: Sequence[Entry], withheld: frozenset[str], notices: list[str]) -> Mode:
     """The mode to begin with. A folder can always make it stricter; looser only what is believed, and never bypass."""
     mode: Mode | None = None
-    for entry in merge(e for e in entries if e.key == "permissions.defaultMode").entries.get(
-        ("permissions", "defaultMode"), ()
-    ):
+    place = ("permissions", "defaultMode")
+    for entry in merge(each for each in entries if each.path == place).entries.get(place, ()):
         layer = entry.layer
         try:
             found, notice = parse_mode(_text(entry.value))
@@ -247,7 +246,7 @@ def _mode(entries: Sequence[Entry], withheld: frozenset[str], notices: list[str]
         if notice:
             notices.append(f"{layer.label}: {notice}")
         before = mode or "default"
-        own = not layer.of_folder or not (layer.foreign or entry.id in withheld or found == "bypassPermissions")
+        own = entry.id not in withheld and (not layer.of_folder or not (layer.foreign or found == "bypassPermissions"))
         if layer.scope == "managed" and mode is not None:
             mode = stricter(found, mode)  # the administrator's is as far as one may go
         elif own or stricter(found, before) == found:

@@ -104,10 +104,27 @@ def read_all(
         cwd=cwd,
         project=project,
         entries=tuple(entries),
-        tool_files=tuple(_tool_files(project)),
+        tool_files=tuple(_contents(_tool_files(project))),
         notices=tuple(notices),
         broken=broken,
     )
+
+
+def watched_files(cwd: Path, environ: Mapping[str, str], managed: Path | None = None) -> list[Path]:
+    """Every file and folder whose change can change what `read_all` gives."""
+    project = project_folder(cwd.absolute())
+    administrators = administrators_folder() if managed is None else managed
+    drop_ins = administrators / "managed-settings.d"
+    folders = dict.fromkeys((project, cwd.absolute(), main_checkout(project)))
+    tools = project / TOOLS_FOLDER
+    return [
+        users_folder(environ) / "settings.json",
+        *(folder / ".claude" / name for folder in folders for name in ("settings.json", "settings.local.json")),
+        administrators / "managed-settings.json",
+        *_drop_ins(drop_ins),
+        tools,
+        *_tool_files(project),
+    ]
 
 
 def _files(cwd: Path, project: Path, environ: Mapping[str, str], managed: Path) -> Iterator[Layer]:
@@ -158,15 +175,17 @@ def _environment(cwd: Path, environ: Mapping[str, str], notices: list[str]) -> S
     return layer, values
 
 
-def _tool_files(project: Path) -> Iterator[tuple[Path, bytes]]:
+def _tool_files(project: Path) -> list[Path]:
     try:
-        files = sorted((project / TOOLS_FOLDER).glob("*.py"))
+        return sorted(file for file in (project / TOOLS_FOLDER).glob("*.py") if file.is_file())
     except OSError:
-        return
+        return []
+
+
+def _contents(files: Sequence[Path]) -> Iterator[tuple[Path, bytes]]:
     for file in files:
         try:
-            if file.is_file():
-                yield file, file.read_bytes()
+            yield file, file.read_bytes()
         except OSError:  # what cannot be read cannot be trusted, nor loaded
             continue
 

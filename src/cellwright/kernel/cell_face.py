@@ -27,10 +27,11 @@ NOT_BUILT = (
 
 
 class CellFace(NamedTuple):
-    """A run's output and the coroutine that puts its questions to the user."""
+    """A run's output and the coroutine that puts its questions to the user; `ask_user` is None where nobody looks."""
 
     output: CellOutput
     can_use_tool: CanUseTool
+    ask_user: CanUseTool | None
 
 
 def cell_face(
@@ -63,7 +64,8 @@ def cell_face(
     else:
         output = ViewOutput(_view(options), notice)
     questions.tell = lambda text: output.emit(Notice(text, "warning"))
-    return CellFace(output, questions.can_use_tool)
+    somebody = widget or questions.allows_input
+    return CellFace(output, questions.can_use_tool, questions.can_use_tool if somebody else None)
 
 
 def _view(options: MagicOptions) -> View:

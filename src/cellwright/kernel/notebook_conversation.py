@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from cellwright.agent.agent_thread import AgentTask, agent_code_running
 from cellwright.agent.anthropic_provider import AnthropicProvider
 from cellwright.agent.tool import Tool
-from cellwright.config.settings import Settings, load_settings, save_allow_rules
+from cellwright.config.settings import Settings
 from cellwright.conversation import Conversation
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Emit, Event, RunEnd
@@ -55,7 +55,6 @@ class NotebookConversation:
         self._face: CellFace | None = None
         self._making_tools = threading.Lock()
         self._asked = False
-        self._settings_told = False
 
     async def run_awaited(self, prompt: str, options: MagicOptions) -> None:
         """Run `prompt` in a cell that is awaited. Raises what the cell should show."""
@@ -103,7 +102,7 @@ class NotebookConversation:
         self._face = face = self._new_face(options)
         face.output.open()
         try:
-            yield Face(face.output.emit, face.can_use_tool)
+            yield Face(face.output.emit, face.can_use_tool, face.ask_user)
         finally:
             face.output.close()
 
@@ -119,14 +118,10 @@ class NotebookConversation:
         if self._face is not None:
             self._face.output.stuck(tool_use_id)
 
-    def _save_rules(self, rules: Sequence[str]) -> None:
-        """Keep `rules` for this project, and for the sessions that begin in this kernel."""
-        conversation = self.conversation
-        save_allow_rules(conversation.settings.project, rules, conversation.environ)
-        conversation.settings = load_settings(conversation.cwd, conversation.environ)
-
     def _new_face(self, options: MagicOptions) -> CellFace:
-        return cell_face(self._shell, front_end_of(self._shell), self.conversation, options, self._save_rules)
+        conversation = self.conversation
+        save_rules = conversation.in_force.save_rules
+        return cell_face(self._shell, front_end_of(self._shell), conversation, options, save_rules)
 
     def _prepare(self, prompt: str, options: MagicOptions) -> _Prepared:
         self._asked = True
@@ -137,10 +132,6 @@ class NotebookConversation:
             conversation.resume(options.resume)
         if options.dry_run:
             return self._dry_run(prompt, options)
-        if not self._settings_told:
-            # what is broken in the settings or not believed of them: shown with the first run
-            conversation.session.notices += conversation.settings.notices
-            self._settings_told = True
         face = self._new_face(options)
         self._make_tools()
         events: list[Event] = []
@@ -153,6 +144,7 @@ class NotebookConversation:
                 run_options(options),
                 emit=recorded.emit,
                 can_use_tool=face.can_use_tool,
+                ask_user=face.ask_user,
                 provider=recorded.provider,
                 as_played=recorded.as_played,
             )

@@ -14,7 +14,6 @@ from cellwright.agent.agent_thread import AgentTask
 from cellwright.agent.approval import CanUseTool
 from cellwright.agent.provider import Provider
 from cellwright.agent.session import Session
-from cellwright.config.settings import save_allow_rules
 from cellwright.conversation import Conversation
 from cellwright.events import Emit, RunEnd
 from cellwright.run_options import RunOptions
@@ -65,8 +64,6 @@ class Command:
             conversation.resume(options.resume)
         elif options.resume_newest and not conversation.resume_newest():
             conversation.session.notices.append("There is no session of this folder to go on with: this is a new one.")
-        # what is broken in the settings or not believed of them: shown with the first run
-        self._session.notices += conversation.settings.notices
         if not options.dry_run and options.replay is None:
             self._connect()
 
@@ -96,7 +93,7 @@ class Command:
         run = TerminalRun(
             functools.partial(make_view, self.streams, output_format, quiet=quiet),
             asker_maker(self.streams, output_format, quiet=quiet),
-            functools.partial(save_allow_rules, self.conversation.settings.project),
+            self.conversation.in_force.save_rules,
         )
         end = run.run(functools.partial(self._start, prompt, way))
         for notice in way.finish():
@@ -109,6 +106,7 @@ class Command:
             run_options(self.options),
             emit=way.listen(emit),
             can_use_tool=can_use_tool,
+            ask_user=can_use_tool,
             session=self._unsaved,
             provider=way.provider,
             as_played=way.as_played,

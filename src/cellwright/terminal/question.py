@@ -43,7 +43,7 @@ class Asker:
             return self._ask_questions(use)
         if use.preview.warning:
             self.write(f"Careful: {visible_line(use.preview.warning, TITLE_CHARS)}", "warning")
-        if use.kind == "permission":
+        if use.kind in ("permission", "trust"):
             self.write(visible_line(use.decision.reason, TITLE_CHARS), "dim")
         self._detail(use.preview.detail, is_diff=use.preview.kind == "diff")
         return self._ask_by_key(use)
@@ -52,7 +52,7 @@ class Asker:
         offered = {choice["key"]: choice for choice in choices(use.kind, use.decision.suggestions)}
         edited: Json | None = None
         while True:
-            reply = self._key(use, offered, can_edit=self.edit is not None)
+            reply = self._key(use, offered, can_edit=self.edit is not None and use.kind != "trust")
             if reply is None:
                 return Deny("there was no answer", by=self.by)
             key, rest = reply
@@ -145,7 +145,7 @@ def _label(choice: Choice) -> str:
 
 
 def _hint(use: ToolUse, choice: Choice) -> str:
-    if choice["action"] == "deny":
+    if choice["action"] == "deny" and use.kind != "trust":
         example = "not now" if use.kind == "permission" else "leave the tests alone"
         what = "reason" if use.kind == "permission" else "comment"
         return f" (a {what} may follow: {choice['key']} {example})"

@@ -149,6 +149,12 @@ class ChildProcesses:
         self._tell(process.pid)
         return Child(process, mark)
 
+    @property
+    def running(self) -> bool:
+        """Whether a child, or something that one has left in its group, runs on."""
+        with self._lock:
+            return any(is_alive(group) for group in self._groups)
+
     def stop(self) -> None:
         """End what is left of the children, and the watchdog."""
         with self._lock:
