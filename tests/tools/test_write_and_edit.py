@@ -42,6 +42,7 @@ def test_write_creates_a_file_with_its_folders(tools):
     assert result.content == "Created new/deep/a.txt (2 lines, 5 bytes)."
     assert result.display == {
         "diff": "--- /dev/null\n+++ b/new/deep/a.txt\n@@ -0,0 +1,2 @@\n+é\n+b\n",
+        "structuredPatch": [{"oldStart": 0, "oldLines": 0, "newStart": 1, "newLines": 2, "lines": ["+é", "+b"]}],
         "path": str(path),
         "before_sha256": None,
         "after_sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
