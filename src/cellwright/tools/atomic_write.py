@@ -30,12 +30,12 @@ def write_atomically(path: Path, data: bytes, *, replacing: os.stat_result | Non
     kept. `path` is a real path: a symbolic link in it, put there since it was looked up, raises `FileChanged` too.
     Nothing is left behind on failure. Gives the new file's status.
     """
-    with _opened(path.absolute().parent, make=replacing is None) as folder:
+    with opened(path.absolute().parent, make=replacing is None) as folder:
         return _replace(folder, path, data, replacing)
 
 
 @dataclass(frozen=True, slots=True)
-class _Folder:
+class Folder:
     """The folder of a file. What is done in it is done by `descriptor`, so that it cannot become another meanwhile."""
 
     path: Path
@@ -47,40 +47,42 @@ class _Folder:
 
 
 @contextmanager
-def _opened(folder: Path, *, make: bool) -> Iterator[_Folder]:
+def opened(folder: Path, *, make: bool) -> Iterator[Folder]:
+    """An absolute folder, without symbolic links in it, held open; `make`: missing ones are made, and go if we fail."""
     if not BY_DESCRIPTOR:
         if make:
             folder.mkdir(parents=True, exist_ok=True)
-        yield _Folder(folder, None)
+        yield Folder(folder, None)
         return
-    descriptors = [os.open(folder.anchor, _FOLDER)]
+    here = os.open(folder.anchor, _FOLDER)
     made: list[tuple[int, str]] = []
     try:
         for name in folder.parts[1:]:
-            try:
-                descriptor = _below(descriptors[-1], name)
-            except FileNotFoundError:
-                if not make:
-                    raise
-                with suppress(FileExistsError):
-                    os.mkdir(name, dir_fd=descriptors[-1])
-                    made.append((descriptors[-1], name))
-                descriptor = _below(descriptors[-1], name)
-            descriptors.append(descriptor)
-        yield _Folder(folder, descriptors[-1])
+            above, here = here, _below(here, name, made if make else None)
+            if not made or made[-1][0] != above:
+                os.close(above)
+        yield Folder(folder, here)
     except BaseException:
         for above, name in reversed(made):
             with suppress(OSError):
                 os.rmdir(name, dir_fd=above)
         raise
     finally:
-        for descriptor in descriptors:
+        for descriptor in (here, *(above for above, _ in made)):
             os.close(descriptor)
 
 
-def _below(above: int, name: str) -> int:
+def _below(above: int, name: str, made: list[tuple[int, str]] | None) -> int:
+    """Open a folder's folder. A missing one is made and put on the list `made`, if there is one."""
     try:
         return os.open(name, _FOLDER, dir_fd=above)
+    except FileNotFoundError:
+        if made is None:
+            raise
+        with suppress(FileExistsError):
+            os.mkdir(name, dir_fd=above)
+            made.append((above, name))
+        return _below(above, name, None)
     except OSError:
         with suppress(FileNotFoundError):
             if stat.S_ISLNK(os.stat(name, dir_fd=above, follow_symlinks=False).st_mode):
@@ -88,31 +90,55 @@ def _below(above: int, name: str) -> int:
         raise
 
 
-def _replace(folder: _Folder, path: Path, data: bytes, replacing: os.stat_result | None) -> os.stat_result:
+def _replace(folder: Folder, path: Path, data: bytes, replacing: os.stat_result | None) -> os.stat_result:
     here, name = folder.descriptor, folder.entry(path.name)
-    if replacing is not None and not os.access(name, os.W_OK, dir_fd=here):
-        raise ToolError(f"{path.as_posix()} is read-only.", code=ErrorCode.FILE_ACCESS_ERROR)
-    # a name of fixed length: the file's own name may already have the greatest length there is
-    temporary = folder.entry(f".cellwright-{secrets.token_hex(6)}.tmp")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-    descriptor = os.open(temporary, flags, 0o666, dir_fd=here)
+    if replacing is not None:
+        check_writable(folder, path)
+    temporary, written = stage(folder, data, None if replacing is None else (path, replacing))
     try:
-        with os.fdopen(descriptor, "wb") as file:
-            if replacing is not None:
-                # before the content: a private file must not be readable by others for a moment
-                _copy_attributes(path, file.fileno(), replacing)
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-            written = os.fstat(file.fileno())
-        _check_unchanged(folder, name, replacing)
+        check_unchanged(folder, name, replacing)
         os.replace(temporary, name, src_dir_fd=here, dst_dir_fd=here)
     except BaseException:
         with suppress(OSError):
             os.unlink(temporary, dir_fd=here)
         raise
-    _sync(folder)
+    sync(folder)
     return written
+
+
+def check_writable(folder: Folder, path: Path) -> None:
+    """Raise ToolError if the file is read-only: a rename would replace it all the same."""
+    if not os.access(folder.entry(path.name), os.W_OK, dir_fd=folder.descriptor):
+        raise ToolError(f"{path.as_posix()} is read-only.", code=ErrorCode.FILE_ACCESS_ERROR)
+
+
+def stage(folder: Folder, data: bytes, like: tuple[Path, os.stat_result] | None) -> tuple[str, os.stat_result]:
+    """A new file in `folder` that holds `data`, safely on disk: its entry, to be renamed, and its status.
+
+    It gets mode, owner and extended attributes of the file `like`.
+    """
+    temporary = folder.entry(temporary_name())
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    descriptor = os.open(temporary, flags, 0o666, dir_fd=folder.descriptor)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            if like is not None:
+                # before the content: a private file must not be readable by others for a moment
+                _copy_attributes(like[0], file.fileno(), like[1])
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+            return temporary, os.fstat(file.fileno())
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(temporary, dir_fd=folder.descriptor)
+        raise
+
+
+def temporary_name() -> str:
+    """A name for a file beside another."""
+    # of fixed length: the file's own name may already have the greatest length there is
+    return f".cellwright-{secrets.token_hex(6)}.tmp"
 
 
 def _copy_attributes(path: Path, descriptor: int, status: os.stat_result) -> None:
@@ -132,7 +158,8 @@ def _copy_attributes(path: Path, descriptor: int, status: os.stat_result) -> Non
                     os.setxattr(descriptor, name, os.getxattr(path, name, follow_symlinks=False))
 
 
-def _check_unchanged(folder: _Folder, name: str, replacing: os.stat_result | None) -> None:
+def check_unchanged(folder: Folder, name: str, replacing: os.stat_result | None) -> None:
+    """Raise FileChanged unless the folder's entry `name` is the file with the status `replacing` (None: no file)."""
     try:
         now = os.stat(name, dir_fd=folder.descriptor, follow_symlinks=False)
     except FileNotFoundError:
@@ -147,7 +174,8 @@ def _identity(status: os.stat_result) -> tuple[int, int, int, int]:
     return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size
 
 
-def _sync(folder: _Folder) -> None:
+def sync(folder: Folder) -> None:
+    """Make the names in `folder` last, as far as the file system can."""
     if folder.descriptor is None:  # folders cannot be opened there; the rename is in the journal
         return
     # the new file is in place already: a folder that cannot be read, or a file system that cannot sync one, is no failure

@@ -17,6 +17,7 @@ from cellwright.events import Preview
 from cellwright.tools.atomic_write import FileChanged, write_atomically
 from cellwright.tools.diffs import Diff
 from cellwright.tools.file_state import FileState
+from cellwright.tools.originals import keep_original, original_path
 from cellwright.tools.paths import file_errors, real_path, resolve_path, shown_path
 
 T = TypeVar("T")
@@ -45,13 +46,16 @@ class Change:
     """More for the views, beside what `display` always has."""
 
     def display(self) -> dict[str, Any]:
-        """What views and recordings get of the change."""
+        """What views, hooks and recordings get of the change; `original` is the file that keeps what was there."""
+        before = None if self.before is None else sha256(self.before)
         return {
             "diff": self.diff.text,
+            "structuredPatch": self.diff.structured_patch(),
             "path": self.path.as_posix(),
-            "before_sha256": None if self.before is None else sha256(self.before),
+            "before_sha256": before,
             "after_sha256": sha256(self.after),
             "type": "create" if self.before is None else "update",
+            **({"original": original_path(before).as_posix()} if before and original_path(before).exists() else {}),
             **self.about,
         }
 
@@ -61,6 +65,14 @@ class Change:
             raise ToolError("Stopped before the file was written; it is unchanged.", code=ErrorCode.INTERRUPTED)
         if self.after == self.before:
             return
+        if state.is_unsaved(self.path):
+            raise ToolError(
+                f"{self.shown} is open in the user's editor with unsaved changes, which would be lost; nothing was written. "
+                "Ask the user to save it (then read it again) or to close it.",
+                code=ErrorCode.FILE_ACCESS_ERROR,
+            )
+        if self.before is not None:
+            keep_original(self.before, sha256(self.before))
         try:
             with file_errors(self.shown):
                 status = write_atomically(self.path, self.after, replacing=self.replacing)

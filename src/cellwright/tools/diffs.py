@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import re
 from dataclasses import dataclass
+from typing import Any
 
 from cellwright.tools.text_files import numbered
 
@@ -13,6 +15,8 @@ COMPARED_LINES = 4_000
 
 EXCERPT_LINES = 40
 LINE_CHARS = 500
+
+_HUNK_HEADER = re.compile(r"@@ -(?P<oldStart>\d+)(?:,(?P<oldLines>\d+))? \+(?P<newStart>\d+)(?:,(?P<newLines>\d+))? @@")
 
 Opcode = tuple[str, int, int, int, int]
 
@@ -32,13 +36,28 @@ class Diff:
         """`+3 −1`"""
         return f"+{self.added} −{self.removed}"
 
+    def structured_patch(self) -> list[dict[str, Any]]:
+        """The hunks as hooks know them from Claude Code: `oldStart`, `oldLines`, `newStart`, `newLines`, `lines`."""
+        hunks: list[dict[str, Any]] = []
+        # the first two lines name the file; only LF ends a line here
+        for line in self.text.split("\n")[2:-1]:
+            if found := _HUNK_HEADER.match(line):
+                starts = {key: int(found[key] or 1) for key in ("oldStart", "oldLines", "newStart", "newLines")}
+                hunks.append({**starts, "lines": []})
+            else:
+                hunks[-1]["lines"].append(line)
+        return hunks
 
-def diff_texts(before: str | None, after: str, name: str) -> Diff:
-    """The diff from `before` (None: there was no file) to `after`, with `name` in its header."""
-    old, new = _lines(before or ""), _lines(after)
+
+def diff_texts(before: str | None, after: str | None, name: str) -> Diff:
+    """The diff from `before` (None: there was no file) to `after` (None: there is none then), `name` in its header."""
+    old, new = _lines(before or ""), _lines(after or "")
     opcodes = _opcodes(old, new)
     groups = list(_grouped(opcodes))
-    header = [f"--- {'/dev/null' if before is None else f'a/{name}'}", f"+++ b/{name}"]
+    header = [
+        f"--- {'/dev/null' if before is None else f'a/{name}'}",
+        f"+++ {'/dev/null' if after is None else f'b/{name}'}",
+    ]
     body = [line for group in groups for line in _hunk(group, old, new)]
     changes = [opcode for opcode in opcodes if opcode[0] != "equal"]
     return Diff(

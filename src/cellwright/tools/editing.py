@@ -16,6 +16,7 @@ from cellwright.tools.notebook_json import NotANotebook, notebook_content
 from cellwright.tools.paths import not_found, real_path
 from cellwright.tools.replacement import replace_text
 from cellwright.tools.schemas import counted
+from cellwright.tools.syntax_check import ALLOW, check_syntax
 from cellwright.tools.text_files import (
     UTF_8,
     Encoding,
@@ -42,15 +43,20 @@ class OnDisk:
     seen: Seen
     stale: bool
 
+    @property
+    def known(self) -> bool:
+        """Whether the model knows all of it, as it is now."""
+        return self.seen.whole and not self.stale
+
 
 def plan_write(path: Path, shown: str, tool_input: Input, state: FileState) -> Change:
     """The whole file anew. An existing one must have been read to its end, and be as it was then."""
     real, content = real_path(path), tool_input["content"]
     if real.suffix.lower() == ".ipynb":
-        _check_notebook(content, shown)
-    old = _on_disk(real, shown, state)
+        check_notebook(content, shown)
+    old = on_disk(real, shown, state)
     if old is None:
-        return _creation(real, shown, content)
+        return creation(real, shown, content)
     if not old.seen.whole:
         raise ToolError(
             f"Only a part of {shown} was read in this session. Read all of it before you overwrite it, "
@@ -58,10 +64,10 @@ def plan_write(path: Path, shown: str, tool_input: Input, state: FileState) -> C
             code=ErrorCode.FILE_ACCESS_ERROR,
         )
     if old.stale:
-        raise _stale(shown)
+        raise stale_error(shown)
     if "\r\n" not in content:
         content = with_line_ends(content, old.text, main_line_end(old.text))
-    return _update(real, shown, old, content, ("Overwrite", "Wrote"), whole=True)
+    return update(real, shown, old, content, ("Overwrite", "Wrote"), tool_input, whole=True)
 
 
 def plan_edit(path: Path, shown: str, tool_input: Input, state: FileState) -> Change:
@@ -74,24 +80,27 @@ def plan_edit(path: Path, shown: str, tool_input: Input, state: FileState) -> Ch
     replace_all = bool(tool_input.get("replace_all", False))
     if old_string == new_string:
         raise ToolError("old_string and new_string are the same.", code=ErrorCode.INVALID_PARAMETERS)
-    old = _on_disk(real, shown, state)
+    old = on_disk(real, shown, state)
     if old is None:
         if old_string:
             raise not_found(path, shown)
-        return _creation(real, shown, new_string)
-    _check_editable(real, shown, old, old_string)
+        return creation(real, shown, new_string)
+    check_editable(real, shown, old, old_string)
     if old.stale and replace_all:
-        raise _stale(shown)
+        raise stale_error(shown)
     if not old.text and not old_string:
         text, count = new_string, 1
     else:
-        text, count = _replaced(old, old_string, new_string, replace_all, shown)
-    return _update(real, shown, old, text, ("Edit", "Edited"), whole=old.seen.whole and not old.stale, count=count)
+        text, count = replaced(old, old_string, new_string, replace_all, shown)
+    places = f", {count} places" if count > 1 else ""
+    return update(real, shown, old, text, ("Edit", "Edited"), tool_input, whole=old.known, about=places)
 
 
-def _creation(real: Path, shown: str, content: str) -> Change:
+def creation(real: Path, shown: str, content: str) -> Change:
+    """A new file, in UTF-8."""
     after = encode(content, UTF_8, shown)
     diff = diff_texts(None, content, shown)
+    note = check_syntax(real, None, content, shown, allowed=True)
     return Change(
         path=real,
         shown=shown,
@@ -100,22 +109,34 @@ def _creation(real: Path, shown: str, content: str) -> Change:
         after=after,
         diff=diff,
         title=f"Create {shown}",
-        result=f"Created {shown} ({counted(diff.added, 'line')}, {len(after):,} bytes).",
+        result=f"Created {shown} ({counted(diff.added, 'line')}, {len(after):,} bytes).{note}",
         whole=True,
     )
 
 
-def _update(
-    real: Path, shown: str, old: OnDisk, text: str, verb: tuple[str, str], *, whole: bool, count: int = 1
+def update(
+    real: Path,
+    shown: str,
+    old: OnDisk,
+    text: str,
+    verb: tuple[str, str],
+    tool_input: Input,
+    *,
+    whole: bool,
+    about: str = "",
 ) -> Change:
+    """The file with `text` in place of what it holds. ToolError if its syntax breaks and the input does not allow it."""
     after = encode(text, old.encoding, shown)
     diff = diff_texts(old.text, text, shown)
-    places = f", {count} places" if count > 1 else ""
-    result = f"{verb[1]} {shown} ({diff.counts}{places}):\n{diff.excerpt}"
     if after == old.data:
         result = f"{shown} has exactly this content already; nothing was written."
-    elif old.stale:
-        result += "\n[It had changed on disk since it was read; only your text was replaced. Read it to see the rest.]"
+    else:
+        note = check_syntax(real, old.text, text, shown, allowed=bool(tool_input.get(ALLOW, False)))
+        result = f"{verb[1]} {shown} ({diff.counts}{about}):\n{diff.excerpt}{note}"
+        if old.stale:
+            result += (
+                "\n[It had changed on disk since it was read; only your text was replaced. Read it to see the rest.]"
+            )
     return Change(
         path=real,
         shown=shown,
@@ -129,17 +150,17 @@ def _update(
     )
 
 
-def _replaced(old: OnDisk, old_string: str, new_string: str, replace_all: bool, shown: str) -> tuple[str, int]:
+def replaced(old: OnDisk, old_string: str, new_string: str, replace_all: bool, shown: str) -> tuple[str, int]:
     try:
         return replace_text(old.text, old_string, new_string, replace_all=replace_all, shown=shown)
     except ToolError as error:
         if old.stale:
             # what is there now was not shown to the model, and is not told to it by the way
-            raise _stale(shown) from error
+            raise stale_error(shown) from error
         raise
 
 
-def _on_disk(real: Path, shown: str, state: FileState) -> OnDisk | None:
+def on_disk(real: Path, shown: str, state: FileState) -> OnDisk | None:
     """The file as it is; None if there is none. It must have been read before."""
     if not real.exists():
         return None
@@ -155,7 +176,7 @@ def _on_disk(real: Path, shown: str, state: FileState) -> OnDisk | None:
     return OnDisk(data, status, text, encoding, seen, stale)
 
 
-def _check_editable(real: Path, shown: str, old: OnDisk, old_string: str) -> None:
+def check_editable(real: Path, shown: str, old: OnDisk, old_string: str) -> None:
     if not old_string and old.text:
         raise ToolError(
             f"old_string is empty, but {shown} exists and is not. Give the text to replace, or use Write.",
@@ -169,7 +190,7 @@ def _check_editable(real: Path, shown: str, old: OnDisk, old_string: str) -> Non
         raise ToolError(f"{shown} is a notebook. Change its cells with NotebookEdit.", code=ErrorCode.FILE_PATH_INVALID)
 
 
-def _check_notebook(content: str, shown: str) -> None:
+def check_notebook(content: str, shown: str) -> None:
     try:
         notebook_content(content)
     except NotANotebook as error:
@@ -180,7 +201,7 @@ def _check_notebook(content: str, shown: str) -> None:
         ) from error
 
 
-def _stale(shown: str) -> ToolError:
+def stale_error(shown: str) -> ToolError:
     return ToolError(
         f"{shown} has changed on disk since it was read. Read it again before you change it.",
         code=ErrorCode.FILE_ACCESS_ERROR,

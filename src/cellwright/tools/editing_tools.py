@@ -6,30 +6,33 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from cellwright.agent.tool import Tool
+from cellwright.agent.tool import Tool, ToolLimits
 from cellwright.tools.changes import Change, writing_call, writing_preview
-from cellwright.tools.editing import plan_edit, plan_write
+from cellwright.tools.editing import EDITED_BYTES, plan_edit, plan_write
 from cellwright.tools.file_state import FileState
+from cellwright.tools.multi_edit import multi_edit_tool
 from cellwright.tools.paths import shown_path
 from cellwright.tools.schemas import FILE_PATH, object_schema
+from cellwright.tools.syntax_check import ALLOW, ALLOW_FIELD
 
 WRITE_DESCRIPTION = """\
 Write a whole file: create it (missing folders are made) or replace all its content.
 - An existing file must have been read to its end in this session, and not have changed since. To change a part of a \
 file use Edit, which costs less and shows the user a smaller diff.
-- Encoding, line ends and mode of an existing file are kept."""
+- Encoding, line ends and mode of an existing file are kept. Source that parsed must still parse."""
 
 EDIT_DESCRIPTION = """\
 Replace text in a file, literally (no patterns).
 - Read the file first. old_string must be in the file exactly once, including indentation; leave out the line numbers \
 that Read shows. If it is there more often, give more of the surrounding lines, or set replace_all to change every one.
 - An empty old_string creates a file that does not exist yet.
-- Encoding, line ends and mode are kept; write line ends as \\n. For notebooks (.ipynb) use NotebookEdit."""
+- Encoding, line ends and mode are kept; write line ends as \\n. Source that parsed must still parse. For notebooks \
+(.ipynb) use NotebookEdit; for several changes of one file MultiEdit."""
 
 
 def editing_tools(state: FileState, cwd: Path) -> list[Tool]:
-    """Write and Edit. `state` is the session's memory of files; relative paths start at `cwd`."""
-    return [_write_tool(state, cwd), _edit_tool(state, cwd)]
+    """What changes text files. `state` is the session's memory of files; relative paths start at `cwd`."""
+    return [_write_tool(state, cwd), _edit_tool(state, cwd), multi_edit_tool(state, cwd)]
 
 
 def _write_tool(state: FileState, cwd: Path) -> Tool:
@@ -46,11 +49,15 @@ def _write_tool(state: FileState, cwd: Path) -> Tool:
             {
                 "file_path": FILE_PATH,
                 "content": {"type": "string", "description": "The whole new content of the file."},
+                ALLOW: ALLOW_FIELD,
             },
             required=["file_path", "content"],
         ),
         call=writing_call(plan, "file_path", state, cwd),
         rule_key="file_path",
+        category="files",
+        limits=ToolLimits(file_bytes=EDITED_BYTES),
+        input_examples=({"file_path": "docs/plan.md", "content": "# Plan\n"},),
         title=title,
         preview=writing_preview(plan, "file_path", title, cwd),
     )
@@ -76,11 +83,15 @@ def _edit_tool(state: FileState, cwd: Path) -> Tool:
                     "default": False,
                     "description": "Replace every occurrence, for example to rename something in the file.",
                 },
+                ALLOW: ALLOW_FIELD,
             },
             required=["file_path", "old_string", "new_string"],
         ),
         call=writing_call(plan, "file_path", state, cwd),
         rule_key="file_path",
+        category="files",
+        limits=ToolLimits(file_bytes=EDITED_BYTES),
+        input_examples=({"file_path": "app.py", "old_string": "retries = 3", "new_string": "retries = 5"},),
         title=title,
         preview=writing_preview(plan, "file_path", title, cwd),
     )

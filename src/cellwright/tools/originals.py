@@ -1,0 +1,52 @@
+"""What files held before they were changed, kept for the user: in the state folder's `originals/`, named by SHA-256."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from cellwright.agent.state_folder import PRIVATE_FILE, make_private_folder, state_folder
+
+KEPT_FILES = 1_000
+KEPT_BYTES = 256 * 2**20
+
+
+def original_path(sha256: str) -> Path:
+    """Where the content with this hash is, if it is kept."""
+    return state_folder() / "originals" / sha256
+
+
+def keep_original(data: bytes, sha256: str) -> None:
+    """Keep what a file holds, for the user alone; the oldest go when there are too many.
+
+    Nothing happens where that cannot be done: the change is what was asked for.
+    """
+    path = original_path(sha256)
+    with suppress(OSError):
+        if path.exists():
+            path.touch()
+            return
+        make_private_folder(path.parent)
+        partial = path.with_name(f"{sha256}.{os.getpid()}.tmp")
+        try:
+            descriptor = os.open(
+                partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0), PRIVATE_FILE
+            )
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(data)
+            partial.replace(path)
+        finally:
+            partial.unlink(missing_ok=True)
+        _drop_oldest(path.parent)
+
+
+def _drop_oldest(folder: Path) -> None:
+    with os.scandir(folder) as entries:
+        kept = sorted(((entry.stat().st_mtime, entry.stat().st_size, entry.path) for entry in entries), reverse=True)
+    size = 0
+    for number, (_, length, path) in enumerate(kept, 1):
+        size += length
+        if number > KEPT_FILES or size > KEPT_BYTES:
+            with suppress(OSError):  # another process may drop it at the same time
+                Path(path).unlink()
