@@ -176,7 +176,7 @@ class _Run:
         shown = "\n".join(str(block["text"]) for block in blocks if block["type"] == "text")
         self.emit(UserPrompt(whole_text(shown), agent.model, self.session.mode or agent.policy.mode, self.session.id))
         # before anything is written: a prompt that a hook refuses leaves no trace
-        blocks += await self.hooks.before_prompt(whole_text(shown))
+        blocks += await self.hooks.before_prompt(blocks)
         self.session.begin(
             model=agent.model,
             system=[dict(block) for block in agent.system],

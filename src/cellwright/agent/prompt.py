@@ -47,6 +47,9 @@ was just shown.
 """
 
 
+ENVIRONMENT_START = "<environment>"
+
+
 def system_blocks(append: str = "") -> list[dict[str, Any]]:
     """The `system` of a session: text blocks, the last one with the one-hour cache breakpoint (it covers the tools too)."""
     blocks: list[dict[str, Any]] = [{"type": "text", "text": SYSTEM}]
@@ -59,7 +62,7 @@ def system_blocks(append: str = "") -> list[dict[str, Any]]:
 def environment_text(cwd: Path, face: str) -> str:
     """What Claude is told once about the place it works in; `face` says where the user is ("a Jupyter notebook", …)."""
     return (
-        "<environment>\n"
+        f"{ENVIRONMENT_START}\n"
         f"The user talks to you from: {face}\n"
         f"Working folder: {cwd}\n"
         f"Platform: {platform.system()} {platform.release()}, Python {sys.version.split()[0]} at {sys.executable}\n"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from cellwright.agent.cost import worst_case_usd
 from cellwright.agent.hooks import NO_HOOKS, NOTHING_SAID, HookResult, HookRun, Hooks
 from cellwright.agent.models import canonical
+from cellwright.agent.prompt import ENVIRONMENT_START
 from cellwright.agent.tool_response import response_of, updated_content
 from cellwright.agent.whole_text import whole_text
 from cellwright.errors import CellwrightError, ErrorCode
@@ -86,8 +87,8 @@ class RunHooks:
             task.cancel()
         await asyncio.gather(*self._notifying, return_exceptions=True)
 
-    async def before_prompt(self, prompt: str) -> list[dict[str, Any]]:
-        """What Claude is told with the prompt. Raises `CellwrightError` when a hook keeps it from being sent."""
+    async def before_prompt(self, prompt: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """What Claude is told with the prompt's blocks. Raises `CellwrightError` when a hook keeps it from being sent."""
         if self.hooks is NO_HOOKS:
             self.session.started_by = ""
             return []
@@ -98,7 +99,7 @@ class RunHooks:
             _refuse_if_stopped("SessionStart", started)
             blocks += context_blocks("SessionStart hook", started.context)
         blocks += context_blocks("PostModelSwitch hook", await self._model_switch())
-        submitted = await self.fire("UserPromptSubmit", {"prompt": prompt, "source": "user"})
+        submitted = await self.fire("UserPromptSubmit", {"prompt": _words(prompt), "source": "user"})
         _refuse_if_stopped("UserPromptSubmit", submitted)
         return blocks + context_blocks("UserPromptSubmit hook", submitted.context)
 
@@ -209,6 +210,14 @@ class RunHooks:
 def context_blocks(source: str, texts: Iterable[str]) -> list[dict[str, Any]]:
     """What hooks add for Claude to read, as blocks of a user message."""
     return _texts(f"<system-reminder>\n{source} additional context: {text}\n</system-reminder>" for text in texts)
+
+
+def _words(prompt: Sequence[Mapping[str, Any]]) -> str:
+    """What the user wrote: the prompt without what a session's first one says of the place it is in."""
+    texts = [str(block["text"]) for block in prompt if block["type"] == "text"]
+    if len(texts) > 1 and texts[0].startswith(ENVIRONMENT_START):
+        del texts[0]
+    return whole_text("\n".join(texts))
 
 
 def _texts(texts: Iterable[str]) -> list[dict[str, Any]]:
