@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cellwright.errors import ErrorCode
-from cellwright.tools.notebook_json import NotANotebook, parse_notebook
+from cellwright.tools.notebook_json import parse_notebook
+from cellwright.tools.notebook_spans import NotANotebook
 
 PICTURE = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg=="
 
@@ -189,19 +190,27 @@ TEXTS = st.text(alphabet=st.sampled_from('ab\n\r\t"\\é\u2028\U0001f600\x00u'), 
 )
 def test_any_notebook_keeps_its_other_cells(sources, source, style, minor, as_list, data):
     content = notebook(sources, minor, as_list=as_list)
-    parsed = parse_notebook(dumps(content, style).decode())
+    parsed = parse_notebook(dumps(content, style))
     number = data.draw(st.integers(0, len(sources) - 1))
     expected = copy.deepcopy(content)
     changed = expected["cells"][number]
     changed["source"] = split(source, as_list=as_list)
     if changed["cell_type"] == "code":
         changed |= {"outputs": [], "execution_count": None}
-    assert parsed.with_source(number, source).encode() == dumps(expected, style)
-    text, _ = parsed.with_cell(number, "markdown", source)
+    assert parsed.with_source(number, source) == dumps(expected, style)
+    text, _ = parsed.with_cell(parsed.place_at(number, after=False), "markdown", source)
     cells = json.loads(text)["cells"]
     assert "".join(cells.pop(number)["source"]) == source
     assert cells == content["cells"]
-    del expected["cells"][number]
+    place = data.draw(st.integers(0, len(sources)))
+    moved = parsed.moved(
+        number, parsed.end_place(start=False) if place == len(sources) else parsed.place_at(place, after=False)
+    )
+    order: list[Any] = list(range(len(sources)))
+    order.insert(place, "here")
+    order.remove(number)
+    cells = [content["cells"][number if which == "here" else which] for which in order]
+    assert moved == dumps(content | {"cells": cells}, style)
     assert json.loads(parsed.without(number))["cells"] == [*content["cells"][:number], *content["cells"][number + 1 :]]
 
 
@@ -209,7 +218,7 @@ def test_any_notebook_keeps_its_other_cells(sources, source, style, minor, as_li
 @given(st.text(alphabet='{}[]",:abcells \n\\1', max_size=40))
 def test_no_text_is_taken_for_a_notebook_or_crashes(text):
     with pytest.raises(NotANotebook):
-        parse_notebook(text)
+        parse_notebook(text.encode())
 
 
 def test_results_say_what_and_where(tools):
@@ -231,9 +240,9 @@ def test_results_say_what_and_where(tools):
     assert edit(tools, cell_id="id-1", new_source="x = 2").content.endswith("nothing was written.")
     added = edit(tools, edit_mode="insert", cell_type="code", new_source="z")
     new = added.display["cell_id"]
-    assert added.content == f"Inserted code cell {new} at the end of n.ipynb: it is cell 5 of 5."
+    assert added.content == f"Inserted code cell {new} at the end of n.ipynb: it is cell 5 of 5 (index 4)."
     added = edit(tools, edit_mode="insert", cell_type="code", new_source="z", cell_id="id-0")
-    assert "after id-0 of n.ipynb: it is cell 2 of 6" in added.content
+    assert "after id-0 of n.ipynb: it is cell 2 of 6 (index 1)" in added.content
     assert added.display["cell_id"] != new
     assert edit(tools, edit_mode="delete", cell_id="id-3").content == (
         "Deleted code cell id-3, which was cell 5 of 6 in n.ipynb."
@@ -260,7 +269,7 @@ def test_cells_without_ids_are_named_by_position(tools):
         ({"edit_mode": "delete"}, "delete needs cell_id"),
         ({"edit_mode": "insert"}, "insert needs cell_type"),
         ({"edit_mode": "insert", "cell_type": "code", "cell_id": "nope"}, "There is no cell nope"),
-        ({"cell_id": "id-0", "cell_type": "raw"}, "cell_type"),
+        ({"cell_id": "id-0", "cell_type": "heading"}, "cell_type"),
         ({"cell_id": "id-0", "new_source": "\ud800"}, "no character"),
     ],
 )

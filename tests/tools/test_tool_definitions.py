@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-NAMES = ["Read", "Write", "Edit", "Glob", "Grep", "LS", "FileTree", "NotebookEdit"]
+NAMES = ["Read", "Write", "Edit", "Glob", "Grep", "LS", "FileTree", "NotebookEdit", "NotebookRead"]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -31,6 +31,7 @@ def test_what_permission_needs_to_know(tools):
         "LS": ("path", True),
         "FileTree": ("path", True),
         "NotebookEdit": ("notebook_path", False),
+        "NotebookRead": ("notebook_path", True),
     }
     assert all(tool.preview is not None for tool in tools.tools.values() if not tool.read_only)
 

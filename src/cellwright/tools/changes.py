@@ -42,6 +42,8 @@ class Change:
     result: str
     whole: bool
     """Whether the model then knows all of the file."""
+    parts: frozenset[str] = frozenset()
+    """What the model then knows of a notebook (see `Seen.parts`)."""
     about: Mapping[str, Any] = field(default_factory=dict)
     """More for the views, beside what `display` always has."""
 
@@ -81,7 +83,7 @@ class Change:
                 f"{self.shown} was changed by someone else just now; nothing was written. Read it again.",
                 code=ErrorCode.FILE_ACCESS_ERROR,
             ) from None
-        state.wrote(self.path, status, sha256(self.after), whole=self.whole)
+        state.wrote(self.path, status, sha256(self.after), whole=self.whole, parts=self.parts)
 
 
 Plan = Callable[[Path, str, Input], Change]

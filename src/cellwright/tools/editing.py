@@ -12,7 +12,8 @@ from cellwright.errors import ErrorCode
 from cellwright.tools.changes import Change, Input, sha256
 from cellwright.tools.diffs import diff_texts
 from cellwright.tools.file_state import FileState, Seen, is_stale
-from cellwright.tools.notebook_json import NotANotebook, notebook_content
+from cellwright.tools.notebook_json import notebook_content
+from cellwright.tools.notebook_spans import NotANotebook
 from cellwright.tools.paths import not_found, real_path
 from cellwright.tools.replacement import replace_text
 from cellwright.tools.schemas import counted

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -24,12 +25,23 @@ class Seen:
     sha256: str | None
     lines: int = 0
     whole: bool = False
+    parts: frozenset[str] = frozenset()
+    """What stands for the cells of a notebook that the model was shown, wherever they are."""
+
+
+def _never(_path: Path) -> bool:
+    """Where there is no editor."""
+    return False
 
 
 class FileState:
-    """A session's memory of files, by real path. Used by reads that run in parallel."""
+    """A session's memory of files, by real path. Used by reads that run in parallel.
 
-    def __init__(self) -> None:
+    `is_unsaved` says of a real path whether it is open somewhere with changes that are not on disk.
+    """
+
+    def __init__(self, is_unsaved: Callable[[Path], bool] = _never) -> None:
+        self.is_unsaved = is_unsaved
         self._seen: dict[Path, Seen] = {}
         self._lock = threading.Lock()
 
@@ -38,7 +50,16 @@ class FileState:
         with self._lock:
             return self._seen.get(path)
 
-    def read(self, path: Path, seen: Seen, first: int, last: int, *, to_the_end: bool) -> None:
+    def read(
+        self,
+        path: Path,
+        seen: Seen,
+        first: int,
+        last: int,
+        *,
+        to_the_end: bool,
+        parts: frozenset[str] = frozenset(),
+    ) -> None:
         """The model was shown lines `first` to `last`. Pages that follow one another add up to the whole file."""
         with self._lock:
             known = self._seen.get(path)
@@ -48,12 +69,16 @@ class FileState:
             if first <= lines + 1:
                 lines = max(lines, last)
                 whole = whole or to_the_end
-            self._seen[path] = replace(seen, lines=lines, whole=whole)
+            # a cell's content stands for it, so a notebook that changed elsewhere makes none of them unknown
+            parts |= known.parts if known is not None else frozenset()
+            self._seen[path] = replace(seen, lines=lines, whole=whole, parts=parts)
 
-    def wrote(self, path: Path, status: os.stat_result, sha256: str, *, whole: bool) -> None:
-        """We wrote the file; `whole` says that the model knows all of it."""
+    def wrote(
+        self, path: Path, status: os.stat_result, sha256: str, *, whole: bool, parts: frozenset[str] = frozenset()
+    ) -> None:
+        """We wrote the file; `whole` says that the model knows all of it, `parts` what it knows of a notebook."""
         with self._lock:
-            self._seen[path] = Seen(status.st_mtime_ns, status.st_size, sha256, whole=whole)
+            self._seen[path] = Seen(status.st_mtime_ns, status.st_size, sha256, whole=whole, parts=parts)
 
     def require(self, path: Path, shown: str) -> Seen:
         """What is known of an existing file that is about to be changed; an error if it was never read."""

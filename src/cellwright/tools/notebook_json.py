@@ -1,48 +1,32 @@
-"""A notebook as the text it is on disk, changed cell by cell: every byte outside the cell stays.
-
-Format: nbformat 4 (https://nbformat.readthedocs.io/en/latest/format_description.html).
-"""
+"""A notebook as the bytes it is on disk, changed cell by cell: every byte outside the cell stays."""
 
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from cellwright.agent.tool import ToolError
 from cellwright.errors import ErrorCode
+from cellwright.tools.notebook_source import NotebookSource, joined, open_notebook
+from cellwright.tools.notebook_spans import CellList, NotANotebook, Span
 
-WHITE_SPACE = re.compile(r"[ \t\r\n]*")
+OPENING_BYTES = 4_096
 OPENING = re.compile(r'\s*\{(?:(\r?\n)([ \t]*)|\s*)"(?:[^"\\]|\\.)*"([ \t]*:[ \t]*)')
-ESCAPED_CHARACTER = re.compile(r"(?<!\\)(?:\\\\)*\\u(?!00[0-7])")
-POSITION = re.compile(r"cell-(\d+)")
+ESCAPED_CHARACTER = re.compile(rb"(?<!\\)(?:\\\\)*\\u(?!00[0-7])")
+LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+WHITE_SPACE = re.compile(r"[ \t\r\n]*")
+POSITION = re.compile(r"cell-(\d{1,9})")
 IDS_NAMED = 40
 
+Change = tuple[int, int, bytes]
+"""What stands between two places of the file is replaced."""
+
 decode_at = json.JSONDecoder().raw_decode
-
-
-class NotANotebook(Exception):
-    """The text is no notebook that is understood here; the message says why."""
-
-
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """A cell and where it stands in the text."""
-
-    value: Mapping[str, Any]
-    start: int
-    stop: int
-
-    @property
-    def kind(self) -> str:
-        return str(self.value["cell_type"])
-
-    @property
-    def source(self) -> str:
-        return joined(self.value["source"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,19 +40,34 @@ class Style:
 
 
 @dataclass(frozen=True, slots=True)
-class Notebook:
-    """A notebook's text, its cells, and how it is written."""
+class Place:
+    """Where a new cell goes: before the cell that is now number `index` of a list of cells."""
 
-    text: str
-    minor: int
-    cells: tuple[Cell, ...]
-    cells_start: int
-    cells_stop: int
+    cells: CellList
+    index: int
+    position: int
+    """Its position in the notebook, all lists counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Notebook:
+    """A notebook's bytes, its cells (`heads`: without their outputs), and how it is written."""
+
+    data: bytes
+    source: NotebookSource
+    heads: tuple[Mapping[str, Any], ...]
     style: Style
 
     def ids(self) -> list[str]:
         """The name of each cell: its id, or `cell-N` (N from 0) where it has none."""
-        return [cell_name(cell.value, number) for number, cell in enumerate(self.cells)]
+        return [self.source.name(number, head) for number, head in enumerate(self.heads)]
+
+    def kind(self, position: int) -> str:
+        return str(self.heads[position]["cell_type"])
+
+    def text(self, position: int) -> str:
+        """The source of a cell."""
+        return joined(self.heads[position][self.source.source_key(self.kind(position))])
 
     def find(self, cell_id: str) -> int:
         """The position of a cell by its name; an error that lists the names when there is not exactly one."""
@@ -84,102 +83,176 @@ class Notebook:
             problem = f"There is no cell {cell_id}. The cells are: {known or 'none'}."
         raise ToolError(problem, code=ErrorCode.INVALID_PARAMETERS)
 
-    def with_source(self, position: int, source: str) -> str:
-        """The text with another source in a cell. A code cell loses what the old source gave."""
-        cell = self.cells[position]
-        members = dict(_members(self.text, cell.start))
-        values: dict[str, Any] = {"source": _source_like(source, cell.value["source"])}
-        if cell.kind == "code":
-            values |= {key: empty for key, empty in (("outputs", []), ("execution_count", None)) if key in members}
-        changes = [(*members[key], self._written(value, members[key][0])) for key, value in values.items()]
-        text = self.text
-        for start, stop, new in sorted(changes, reverse=True):
-            text = text[:start] + new + text[stop:]
-        return text
+    def place_at(self, position: int, *, after: bool) -> Place:
+        """The place before or after a cell, in the list that it is in."""
+        index = position
+        for cells in self.source.lists:
+            if index < len(cells.cells):
+                return Place(cells, index + after, position + after)
+            index -= len(cells.cells)
+        raise IndexError(position)
 
-    def with_type(self, position: int, kind: str, source: str) -> str:
-        """The text with a cell of another type and source."""
-        cell = self.cells[position]
-        extra = {"execution_count", "outputs"} if kind != "code" else {"attachments"}
-        value = {key: part for key, part in cell.value.items() if key not in extra}
-        value |= {"cell_type": kind, "source": _source_like(source, cell.value["source"])}
-        if kind == "code":
-            value |= {"execution_count": None, "outputs": []}
-        if list(cell.value) == sorted(cell.value):
-            value = dict(sorted(value.items()))
-        return self.text[: cell.start] + self._written(value, cell.start) + self.text[cell.stop :]
+    def end_place(self, *, start: bool) -> Place:
+        """The place before all cells, or after them."""
+        if start:
+            return Place(self.source.lists[0], 0, 0)
+        last = self.source.lists[-1]
+        return Place(last, len(last.cells), len(self.heads))
 
-    def with_cell(self, position: int, kind: str, source: str) -> tuple[str, str]:
-        """The text with a new cell at `position`, and that cell's name."""
-        like = self.cells[0].value["source"] if self.cells else []
-        value: dict[str, Any] = {"cell_type": kind, "metadata": {}, "source": _source_like(source, like)}
+    def with_source(self, position: int, source: str) -> bytes:
+        """The notebook with another source in a cell. A code cell loses what the old source gave."""
+        kind = self.kind(position)
+        key = self.source.source_key(kind)
+        members = self._members(position)
+        values: dict[str, Any] = {key: _source_like(source, self.heads[position][key])}
         if kind == "code":
-            value |= {"execution_count": None, "outputs": []}
-        if self.minor >= 5:
+            values |= {name: new for name, new in (("outputs", []), (self.source.count_key, None)) if name in members}
+        return self._changed([(*members[name], self._written(new, members[name][0])) for name, new in values.items()])
+
+    def with_type(self, position: int, kind: str, source: str) -> bytes:
+        """The notebook with a cell of another type and source; what only the old type has is gone."""
+        head, cell = self.heads[position], self.source.cells[position]
+        like = head[self.source.source_key(self.kind(position))]
+        value = self._new_cell(kind, _source_like(source, like))
+        kept = {"metadata", "id"} | ({"attachments"} if kind != "code" else set())
+        value |= {key: part for key, part in head.items() if key in kept}
+        value = _ordered(value, head)
+        return self._changed([(cell.start, cell.stop, self._written(value, cell.start))])
+
+    def with_cell(self, place: Place, kind: str, source: str) -> tuple[bytes, str]:
+        """The notebook with a new cell, and that cell's name."""
+        model = self._model(place.position, kind)
+        like: Any = [] if model is None else model[self.source.source_key(str(model["cell_type"]))]
+        value = self._new_cell(kind, _source_like(source, like))
+        if self.source.major == 4 and self.source.minor >= 5:
             value["id"] = self._new_id(source)
-        value = dict(sorted(value.items()))
-        name = cell_name(value, position)
-        if not self.cells:
-            new = self._written([value], self.cells_start)
-            return self.text[: self.cells_start] + new + self.text[self.cells_stop :], name
-        if position == 0:
-            at, before, after = self.cells[0].start, "", self._between_cells()
-        else:
-            at, before, after = self.cells[position - 1].stop, self._between_cells(), ""
-        written = self._written(value, self.cells[0].start)
-        return self.text[:at] + before + written + after + self.text[at:], name
+        value = _ordered(value, model or {})
+        return self._with_value(place, value), self.source.name(place.position, value)
 
-    def without(self, position: int) -> str:
-        """The text without a cell."""
-        if len(self.cells) == 1:
-            return self.text[: self.cells_start] + "[]" + self.text[self.cells_stop :]
-        if position == 0:
-            start, stop = self.cells[0].start, self.cells[1].start
-        else:
-            start, stop = self.cells[position - 1].stop, self.cells[position].stop
-        return self.text[:start] + self.text[stop:]
+    def without(self, position: int) -> bytes:
+        """The notebook without a cell."""
+        place = self.place_at(position, after=False)
+        cells = place.cells.cells
+        if len(cells) == 1:
+            return self._changed([(place.cells.start, place.cells.stop, b"[]")])
+        if place.index == 0:
+            return self._changed([(cells[0].start, cells[1].start, b"")])
+        return self._changed([(cells[place.index - 1].stop, cells[place.index].stop, b"")])
+
+    def moved(self, position: int, place: Place) -> bytes:
+        """The notebook with a cell at another place of the same list; what stands between the cells stays there."""
+        here = self.place_at(position, after=False)
+        if here.cells is not place.cells:
+            raise ToolError(
+                "The two places are in different worksheets of this nbformat 3 notebook. Insert the cell there and "
+                "delete it here.",
+                code=ErrorCode.INVALID_PARAMETERS,
+            )
+        spans = here.cells.cells
+        order = list(range(len(spans)))
+        order.remove(here.index)
+        order.insert(place.index - (place.index > here.index), here.index)
+        return self._changed(
+            [
+                (span.start, span.stop, self.data[spans[now].start : spans[now].stop])
+                for was, (span, now) in enumerate(zip(spans, order, strict=True))
+                if was != now
+            ]
+        )
+
+    def _members(self, position: int) -> dict[str, Span]:
+        """Where the values of a cell's keys stand in the file."""
+        head, outputs = self.source.head_text(position)
+        cell = self.source.cells[position]
+        # one character a byte, so that places in the text are places in the file
+        spans = dict(_members(head.decode("latin-1"), 0))
+        if outputs is None or cell.outputs is None:
+            return {key: (cell.start + start, cell.start + stop) for key, (start, stop) in spans.items()}
+        left_out = cell.outputs[1] - cell.outputs[0] - 2
+        return {
+            key: (
+                cell.start + start + (left_out if start > outputs[0] else 0),
+                cell.start + stop + (left_out if stop > outputs[0] else 0),
+            )
+            for key, (start, stop) in spans.items()
+        }
+
+    def _new_cell(self, kind: str, source: str | list[str]) -> dict[str, Any]:
+        value: dict[str, Any] = {"cell_type": kind, "metadata": {}, self.source.source_key(kind): source}
+        if kind == "code" and self.source.major == 3:
+            value |= {"collapsed": False, "language": self._language(), "outputs": []}
+        elif kind == "code":
+            value |= {"execution_count": None, "outputs": []}
+        return value
+
+    def _language(self) -> str:
+        """What nbformat 3 wants to know of each code cell."""
+        return next((str(head["language"]) for head in self.heads if "language" in head), "python")
+
+    def _model(self, position: int, kind: str) -> Mapping[str, Any] | None:
+        """The cell that a new one is written like: the nearest of its type, or else the nearest."""
+        near = sorted(range(len(self.heads)), key=lambda number: abs(number - position))
+        same = (number for number in near if self.kind(number) == kind)
+        number = next(same, near[0] if near else None)
+        return None if number is None else self.heads[number]
 
     def _new_id(self, source: str) -> str:
         """An id that no cell has; the same for the same call, so that previews and replays agree with it."""
-        seed, taken = f"{source}\0{self.text}", self.ids()
+        seed, taken = f"{source}\0{self.source.sha256}", set(self.ids())
         while (new := hashlib.sha256(seed.encode("utf-8", "replace")).hexdigest()[:8]) in taken:
             seed = new
         return new
 
-    def _between_cells(self) -> str:
-        if len(self.cells) > 1:
-            return self.text[self.cells[0].stop : self.cells[1].start]
-        return "," + self.text[self.cells_start + 1 : self.cells[0].start]
+    def _with_value(self, place: Place, value: Mapping[str, Any]) -> bytes:
+        cells = place.cells.cells
+        if not cells:
+            new = self._written([value], place.cells.start)
+            return self._changed([(place.cells.start, place.cells.stop, new)])
+        written, between = self._written(value, cells[0].start), self._between(place.cells)
+        if place.index == 0:
+            at = cells[0].start
+            return self._changed([(at, at, written + between)])
+        at = cells[place.index - 1].stop
+        return self._changed([(at, at, between + written)])
 
-    def _written(self, value: Any, at: int) -> str:
+    def _between(self, cells: CellList) -> bytes:
+        """What stands between two cells."""
+        if len(cells.cells) > 1:
+            return self.data[cells.cells[0].stop : cells.cells[1].start]
+        return b"," + self.data[cells.start + 1 : cells.cells[0].start]
+
+    def _written(self, value: Any, at: int) -> bytes:
         """`value` as JSON in this notebook's style, to stand at `at`."""
         style = self.style
         comma = "," if style.indent is not None or style.colon == ":" else ", "
         text = json.dumps(value, indent=style.indent, separators=(comma, style.colon), ensure_ascii=style.ascii_only)
-        line = self.text[self.text.rfind("\n", 0, at) + 1 : at]
-        return text.replace("\n", style.line_end + line[: len(line) - len(line.lstrip())])
+        line = self.data[self.data.rfind(b"\n", 0, at) + 1 : at]
+        indentation = line[: len(line) - len(line.lstrip())].decode("ascii")
+        text = text.replace("\n", style.line_end + indentation)
+        # half of a pair has no bytes in UTF-8; a notebook may hold it as an escape
+        return LONE_SURROGATE.sub(lambda half: f"\\u{ord(half[0]):04x}", text).encode()
+
+    def _changed(self, changes: Sequence[Change]) -> bytes:
+        view, at = memoryview(self.data), 0
+        pieces: list[bytes | memoryview] = []
+        for start, stop, new in sorted(changes):
+            pieces += [view[at:start], new]
+            at = stop
+        return b"".join([*pieces, view[at:]])
 
 
-def parse_notebook(text: str) -> Notebook:
-    """Take a notebook's text apart. Raises `NotANotebook`."""
-    content = notebook_content(text)
-    cells_start, cells_stop = dict(_members(text, WHITE_SPACE.match(text).end()))["cells"]  # type: ignore[union-attr]
-    spans = _items(text, cells_start)
-    return Notebook(
-        text=text,
-        minor=int(content.get("nbformat_minor", 0)),
-        cells=tuple(Cell(value, *span) for value, span in zip(content["cells"], spans, strict=True)),
-        cells_start=cells_start,
-        cells_stop=cells_stop,
-        style=_style(text),
-    )
+def parse_notebook(data: bytes) -> Notebook:
+    """Take a notebook's bytes (UTF-8) apart. Raises `NotANotebook`, `NotText`."""
+    source = open_notebook(io.BytesIO(data), len(data), lambda: False)
+    heads = tuple(source.head(position) for position in range(len(source.cells)))
+    return Notebook(data, source, heads, _style(data))
 
 
 def notebook_content(text: str) -> dict[str, Any]:
-    """The JSON of a notebook, with all that is relied on here checked. Raises `NotANotebook`."""
+    """The JSON of a notebook (nbformat 4), with all that is relied on here checked. Raises `NotANotebook`."""
     try:
         content = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise NotANotebook(f"its JSON is broken: {error}") from error
     if not isinstance(content, dict) or not isinstance(content.get("cells"), list):
         raise NotANotebook("it has no list of cells (nbformat 3 and older are not supported)")
@@ -191,31 +264,27 @@ def notebook_content(text: str) -> dict[str, Any]:
     return content
 
 
-def cell_name(cell: Mapping[str, Any], position: int) -> str:
-    """How a cell is named to the model."""
-    return str(cell.get("id") or f"cell-{position}")
-
-
-def joined(text: Any) -> str:
-    """A multi-line string of nbformat: a string, or a list of them."""
-    if isinstance(text, list):
-        return "".join(part for part in text if isinstance(part, str))
-    return text if isinstance(text, str) else ""
-
-
 def _source_like(source: str, like: Any) -> str | list[str]:
     """`source` as a list of lines or as one string, as `like` is. Lines as nbformat's own writer splits them."""
     return source if isinstance(like, str) else source.splitlines(keepends=True)
 
 
-def _style(text: str) -> Style:
-    opening = OPENING.match(text)
+def _ordered(value: Mapping[str, Any], like: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys in the order that they have in `like`; sorted where that is sorted, as nbformat's own writer does."""
+    order = list(like)
+    if order == sorted(order):
+        return dict(sorted(value.items()))
+    return dict(sorted(value.items(), key=lambda item: order.index(item[0]) if item[0] in order else len(order)))
+
+
+def _style(data: bytes) -> Style:
+    opening = OPENING.match(data[:OPENING_BYTES].decode("latin-1").removeprefix("\xef\xbb\xbf"))
     line_end, indent, colon = opening.groups() if opening else (None, None, ": ")
-    escaped = text.isascii() and ESCAPED_CHARACTER.search(text) is not None
+    escaped = data.isascii() and ESCAPED_CHARACTER.search(data) is not None
     return Style(indent, line_end or "\n", colon, escaped)
 
 
-def _members(text: str, start: int) -> Iterator[tuple[str, tuple[int, int]]]:
+def _members(text: str, start: int) -> Iterator[tuple[str, Span]]:
     """The keys of the JSON object that begins at `start`, and where their values stand. `text` is known to be JSON."""
     at = _after_space(text, start + 1)
     while text[at] != "}":
@@ -226,19 +295,6 @@ def _members(text: str, start: int) -> Iterator[tuple[str, tuple[int, int]]]:
         at = _after_space(text, value_stop)
         if text[at] == ",":
             at = _after_space(text, at + 1)
-
-
-def _items(text: str, start: int) -> list[tuple[int, int]]:
-    """Where the items of the JSON array that begins at `start` stand."""
-    items = []
-    at = _after_space(text, start + 1)
-    while text[at] != "]":
-        stop = decode_at(text, at)[1]
-        items.append((at, stop))
-        at = _after_space(text, stop)
-        if text[at] == ",":
-            at = _after_space(text, at + 1)
-    return items
 
 
 def _after_space(text: str, at: int) -> int:

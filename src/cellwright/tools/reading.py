@@ -1,125 +1,217 @@
-"""What Read gives back: numbered lines, an image, the cells of a notebook, or why not and what to use instead."""
+"""What Read gives back: numbered lines, an image, pages, the cells of a notebook, or why not and what to use instead."""
 
 from __future__ import annotations
 
-import hashlib
+import io
 import os
+import stat
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from cellwright.agent.tool import Content, ToolError
 from cellwright.errors import ErrorCode
 from cellwright.tools.file_state import FileState, Seen
-from cellwright.tools.images import MAX_BYTES, UnusableImage, image_block, media_type
-from cellwright.tools.notebook_json import NotANotebook, notebook_content
+from cellwright.tools.images import UnusableImage, media_type, model_image
 from cellwright.tools.notebook_pages import notebook_page
+from cellwright.tools.notebook_source import open_notebook
+from cellwright.tools.notebook_spans import NotANotebook
 from cellwright.tools.paths import real_path
+from cellwright.tools.pdf_pages import PdfRequest, read_pdf
+from cellwright.tools.read_limits import ReadLimits
 from cellwright.tools.schemas import counted
-from cellwright.tools.text_files import LATIN_1, NotText, decode, numbered, open_regular, read_bytes
-from cellwright.tools.text_pages import TextPage, read_page
+from cellwright.tools.text_files import CP_1252, LATIN_1, NotText, numbered, open_regular
+from cellwright.tools.text_pages import Bounds, TextPage, read_page
+from cellwright.tools.text_tails import read_tail
 
-PAGE_CHARS = 96_000
-"""About 25,000 tokens."""
+LINE_CHARS = 10_000
+"""A longer line is cut: it is data, of which the start says enough."""
 
-NOTEBOOK_BYTES = 100 * 2**20
+LINES_NAMED = 10
+HEAD_BYTES = 1_024
+PDF_SIGNATURE = b"%PDF-"
 
 BINARY_HINTS = (
-    (b"%PDF-", "a PDF. Take its text out with Bash (pdftotext) or Python"),
     (b"PAR1", "a Parquet file. Load it with Python (pandas.read_parquet)"),
     (b"\x89HDF", "an HDF5 file. Open it with Python (h5py, pandas.read_hdf)"),
     (b"\x93NUMPY", "a NumPy array. Load it with Python (numpy.load)"),
     (b"SQLite format 3", "an SQLite database. Query it with Python (sqlite3)"),
     (b"PK\x03\x04", "a ZIP archive (perhaps an Office document). List it with Bash (unzip -l)"),
     (b"\x1f\x8b", "gzip data. Unpack it with Bash (gzip -dc FILE | head)"),
+    (b"BZh", "bzip2 data. Unpack it with Bash (bzip2 -dc FILE | head)"),
+    (b"\xfd7zXZ", "xz data. Unpack it with Bash (xz -dc FILE | head)"),
+    (b"\x28\xb5\x2f\xfd", "Zstandard data. Unpack it with Bash (zstd -dc FILE | head)"),
+    (b"7z\xbc\xaf\x27\x1c", "a 7-Zip archive. List it with Bash (7z l)"),
+    (b"\x7fELF", "a program or library. Look into it with Bash (file, nm, strings)"),
+    (b"\x80\x04\x95", "a pickle. It runs code when it is loaded; look at it with Python (pickletools)"),
+    (b"ARROW1", "an Arrow file. Load it with Python (pandas.read_feather)"),
 )
 
 
-def read_file(
-    path: Path, shown: str, first: int, limit: int | None, state: FileState, stopped: Callable[[], bool]
-) -> Content:
-    """What the model sees of a file, from line (of a notebook: cell) `first` on; `state` remembers what it saw."""
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What of a file is asked for. `offset` (of a notebook: a cell) counts from 1, from the end where it is negative."""
+
+    offset: int
+    limit: int | None
+    pages: str | None
+    limits: ReadLimits
+
+
+def is_small_text(path: Path, shown: str, small: int) -> bool:
+    """Whether a file is read in no time: not much text. Raises what `read_file` raises for what is no regular file."""
+    with open_regular(path, shown) as file:
+        # files of /proc have no size, and may take their time
+        size = os.fstat(file.fileno()).st_size
+        if not 0 < size <= small or path.suffix.lower() in (".ipynb", ".pdf"):
+            return False
+        head = file.read(HEAD_BYTES) or b""
+        return media_type(head) is None and PDF_SIGNATURE not in head
+
+
+def read_file(path: Path, shown: str, wanted: Wanted, state: FileState, stopped: Callable[[], bool]) -> Content:
+    """What the model sees of a file; `state` remembers what it saw."""
     real = real_path(path)
     with open_regular(real, shown) as file:
         status = os.fstat(file.fileno())
-        head = file.read(16) or b""
+        head = file.read(HEAD_BYTES) or b""
         file.seek(0)
+        is_pdf = head.startswith(PDF_SIGNATURE) or (real.suffix.lower() == ".pdf" and PDF_SIGNATURE in head)
+        if wanted.pages is not None and not is_pdf:
+            raise ToolError(
+                f"{shown} is no PDF: pages is for PDFs only. Use offset and limit.", code=ErrorCode.INVALID_PARAMETERS
+            )
         if media_type(head) is not None:
-            return _image(real, shown, state)
+            return _image(file, status.st_size, shown)
+        if is_pdf:
+            request = PdfRequest(wanted.pages, wanted.limits.pdf_as_text, wanted.limits.chars)
+            return read_pdf(io.BufferedReader(file, 1 << 16), status.st_size, shown, request, stopped)
+        broken = []
         if real.suffix.lower() == ".ipynb":
             try:
-                return _notebook(real, shown, first, limit, state)
+                return _notebook(file, status, real, shown, wanted, state, stopped)
             except NotANotebook as error:
                 broken = [f"[Shown as text, because as a notebook {error}.]"]
-        else:
-            broken = []
+            except NotText:
+                raise _binary(head, shown) from None
         try:
-            page = read_page(file, status.st_size, first, limit, PAGE_CHARS, stopped)
+            page = _text_page(file, status, wanted, stopped)
         except NotText:
             raise _binary(head, shown) from None
+    _check_fits(page, shown, wanted)
+    _remember(page, real, status, state)
+    return "\n".join([*broken, _page_text(page, shown, wanted)])
+
+
+def _text_page(file: io.FileIO, status: os.stat_result, wanted: Wanted, stopped: Callable[[], bool]) -> TextPage:
+    line_chars = wanted.limits.chars if wanted.limits.large else min(LINE_CHARS, wanted.limits.chars)
+    bounds = Bounds(wanted.limits.chars, line_chars, wanted.limit)
+    if wanted.offset < 0 and stat.S_ISREG(status.st_mode):
+        return read_tail(file, status.st_size, -wanted.offset, bounds, stopped)
+    return read_page(file, status.st_size, max(wanted.offset, 1), bounds, stopped)
+
+
+def _remember(page: TextPage, real: Path, status: os.stat_result, state: FileState) -> None:
     seen = Seen(status.st_mtime_ns, status.st_size, page.sha256)
-    last = first - 1 if page.cut else page.last
+    # a line that was cut was not seen, nor what follows it; where lines are counted from the end, none is known by number
+    first = page.first if page.first > 0 else 2 + status.st_size
+    last = min(page.cut, default=page.last + 1) - 1
     state.read(real, seen, first, last, to_the_end=not page.cut and page.total == page.last)
-    return "\n".join([*broken, _page_text(page, shown, limit)])
 
 
-def _page_text(page: TextPage, shown: str, limit: int | None) -> str:
+def _check_fits(page: TextPage, shown: str, wanted: Wanted) -> None:
+    """Who asks for so many lines wants them all."""
+    if wanted.limit is None or not page.full:
+        return
+    more = "" if wanted.limits.large else ", set allow_large if you need them all at once"
+    raise ToolError(
+        f"{counted(wanted.limit, 'line')} of {shown} from offset={page.first} on are more than {wanted.limits.tokens:,} "
+        f"tokens. {counted(len(page.lines), 'line')} of them fit: ask for limit={len(page.lines)}{more}, or search with "
+        "Grep.",
+        code=ErrorCode.INVALID_PARAMETERS,
+        details={"lines_that_fit": len(page.lines), "max_tokens": wanted.limits.tokens},
+    )
+
+
+def _page_text(page: TextPage, shown: str, wanted: Wanted) -> str:
     if page.total == 0:
         return f"[{shown} is empty.]"
     if not page.lines:
         return f"[offset={page.first} is past the end: {shown} has {counted(page.total or 0, 'line')}.]"
+    return "\n".join([numbered(page.lines, page.first), *_notes(page, shown, wanted)])
+
+
+def _notes(page: TextPage, shown: str, wanted: Wanted) -> list[str]:
+    """What must be known of the lines shown."""
     notes = []
-    if page.encoding == LATIN_1:
-        notes.append("[The file is not UTF-8: shown as Latin-1. Edits keep its encoding.]")
+    if page.encoding in (LATIN_1, CP_1252):
+        name = "Latin-1" if page.encoding == LATIN_1 else "Windows-1252"
+        notes.append(f"[The file is not UTF-8: shown as {name}. Edits keep its encoding.]")
     if page.cut:
+        lines = [f"line {number} is longer ({length:,} characters)" for number, length in page.cut.items()]
+        more = f", and {len(lines) - LINES_NAMED} more lines" if len(lines) > LINES_NAMED else ""
         notes.append(
-            f"[PARTIAL: line {page.first} is longer than one result may be; {PAGE_CHARS:,} characters of it are shown. "
+            f"[Cut to what is shown of a line: {', '.join(lines[:LINES_NAMED])}{more}. "
             "Look into it with Grep (-o) or Bash (cut -c).]"
         )
-    elif page.total != page.last:
+    if page.first < 0:
+        notes.append("[Lines are counted from the end (-1 is the last): the file is too large to number them.]")
+    if page.last != (page.total if page.first > 0 else -1):
         of = f" of {page.total}" if page.total is not None else ""
-        asked = limit is not None and len(page.lines) == limit
-        why = "" if asked else " One result holds no more."
-        notes.append(f"[PARTIAL: lines {page.first}-{page.last}{of}.{why} Go on with offset={page.last + 1}.]")
-    return "\n".join([numbered(page.lines, page.first), *notes])
+        why = " One result holds no more." if page.full else ""
+        notes.append(f"[PARTIAL: lines {_lines(page)}{of}.{why} Go on with offset={page.last + 1}.]")
+    return notes
 
 
-def _image(real: Path, shown: str, state: FileState) -> Content:
-    too_large = "Scale it down with Python (Pillow) and read the copy."
-    data, status = read_bytes(real, shown, MAX_BYTES, too_large)
+def _lines(page: TextPage) -> str:
+    return f"{page.first} to {page.last}" if page.first < 0 else f"{page.first}-{page.last}"
+
+
+def _image(file: io.FileIO, size: int, shown: str) -> Content:
     try:
-        block, words = image_block(data)
+        image = model_image(io.BufferedReader(file, 1 << 16), size)
     except UnusableImage as error:
-        raise ToolError(f"{shown} cannot be shown: {error}. {too_large}", code=ErrorCode.FILE_ACCESS_ERROR) from error
-    state.read(real, _seen(data, status), 1, 1, to_the_end=True)
-    return [{"type": "text", "text": f"[{shown}: {words}]"}, block]
+        raise ToolError(
+            f"{shown} cannot be shown: {error}. Look into it, or scale it down, with Python (Pillow), and read the copy.",
+            code=ErrorCode.FILE_ACCESS_ERROR,
+        ) from error
+    return [{"type": "text", "text": f"[{shown}: {image.words}]"}, image.block]
 
 
-def _notebook(real: Path, shown: str, first: int, limit: int | None, state: FileState) -> Content:
-    data, status = read_bytes(real, shown, NOTEBOOK_BYTES, "Read parts of it with Python (json).")
-    try:
-        text, _ = decode(data)
-        content = notebook_content(text)
-    except NotText:
-        raise _binary(data, shown) from None
-    page = notebook_page(content["cells"], first, limit, PAGE_CHARS)
-    last = page.last if page.complete else first - 1
-    state.read(real, _seen(data, status), first, last, to_the_end=page.complete and page.last == page.total)
-    if not page.total:
+def _notebook(
+    file: io.FileIO,
+    status: os.stat_result,
+    real: Path,
+    shown: str,
+    wanted: Wanted,
+    state: FileState,
+    stopped: Callable[[], bool],
+) -> Content:
+    source = open_notebook(file, status.st_size, stopped)
+    total = len(source.cells)
+    first = max(total + wanted.offset + 1, 1) if wanted.offset < 0 else max(wanted.offset, 1)
+    stop = total if wanted.limit is None else min(total, first - 1 + wanted.limit)
+    page = notebook_page(source, range(first - 1, stop), "usual", wanted.limits.chars)
+    last = page.shown[-1] + 1 if page.shown else first - 1
+    known = last if page.complete else first - 1
+    seen = Seen(status.st_mtime_ns, status.st_size, source.sha256)
+    whole = page.complete and last == total
+    state.read(real, seen, first, known, to_the_end=whole, parts=frozenset(page.sources))
+    if not total:
         return f"[{shown} is a notebook without cells.]"
-    if page.last < first:
-        return f"[offset={first} is past the end: {shown} has {counted(page.total, 'cell')}.]"
-    if page.last < page.total:
+    if not page.shown:
+        return f"[offset={first} is past the end: {shown} has {counted(total, 'cell')}.]"
+    if last < total:
         page.add_text(
-            f"[PARTIAL: cells {first}-{page.last} of {page.total}. Go on with offset={page.last + 1} (a cell number).]"
+            f"[PARTIAL: cells {first}-{last} of {total}; NotebookRead shows those you choose. "
+            f"Go on with offset={last + 1} (a cell number).]"
         )
     return page.blocks
-
-
-def _seen(data: bytes, status: os.stat_result) -> Seen:
-    return Seen(status.st_mtime_ns, status.st_size, hashlib.sha256(data).hexdigest())
 
 
 def _binary(head: bytes, shown: str) -> ToolError:
     hints = (hint for signature, hint in BINARY_HINTS if head.startswith(signature))
     what = next(hints, "binary data. Look into it with Bash (file, xxd | head) or Python")
-    return ToolError(f"{shown} is {what}; Read shows text, images and notebooks.", code=ErrorCode.FILE_ACCESS_ERROR)
+    return ToolError(
+        f"{shown} is {what}; Read shows text, images, PDFs and notebooks.", code=ErrorCode.FILE_ACCESS_ERROR
+    )

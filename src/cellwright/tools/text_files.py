@@ -27,6 +27,7 @@ class Encoding:
 
 UTF_8 = Encoding("utf-8")
 LATIN_1 = Encoding("latin-1")
+CP_1252 = Encoding("cp1252")
 MARKED_ENCODINGS = (
     Encoding("utf-8", codecs.BOM_UTF8),
     # before UTF-16: the mark of UTF-32 LE begins with that of UTF-16 LE
@@ -35,6 +36,16 @@ MARKED_ENCODINGS = (
     Encoding("utf-16-le", codecs.BOM_UTF16_LE),
     Encoding("utf-16-be", codecs.BOM_UTF16_BE),
 )
+UTF_16_LE = Encoding("utf-16-le")
+UTF_16_BE = Encoding("utf-16-be")
+
+CONTROLS = bytes(code for code in range(32) if code not in b"\b\t\n\r\f\x1b")
+MAX_CONTROLS = 0.02
+WINDOWS_ONLY = bytes(range(0x80, 0xA0))
+NOT_IN_CP_1252 = (0x81, 0x8D, 0x8F, 0x90, 0x9D)
+
+MIN_NULLS = 0.2
+LOOKED_AT = 4_096
 
 
 class NotText(Exception):
@@ -73,12 +84,38 @@ def detect_encoding(head: bytes, *, final: bool) -> Encoding:
         if head.startswith(encoding.bom):
             return encoding
     if b"\0" in head:
-        raise NotText
+        return _unmarked_utf_16(head, final=final)
     try:
         codecs.getincrementaldecoder("utf-8")().decode(head, final)
     except UnicodeDecodeError:
-        return LATIN_1
+        return one_byte_encoding(head)
     return UTF_8
+
+
+def one_byte_encoding(data: bytes) -> Encoding:
+    """The encoding of text that is not UTF-8. Raises `NotText` for what has more control characters than text has."""
+    controls = len(data) - len(data.translate(None, CONTROLS))
+    if controls > len(data) * MAX_CONTROLS:
+        raise NotText
+    # Latin-1 has control characters there that no text holds; Windows has quotation marks, dashes and the euro
+    if len(data.translate(None, WINDOWS_ONLY)) < len(data) and not any(byte in data for byte in NOT_IN_CP_1252):
+        return CP_1252
+    return LATIN_1
+
+
+def _unmarked_utf_16(head: bytes, *, final: bool) -> Encoding:
+    """UTF-16 without a byte order mark, told by where its null bytes are: text is mostly of the first 256 characters."""
+    even, odd = head[::2].count(0), head[1::2].count(0)
+    encoding = UTF_16_LE if odd else UTF_16_BE
+    if min(even, odd) or max(even, odd) < len(head) * MIN_NULLS or (final and len(head) % 2):
+        raise NotText
+    try:
+        text = codecs.getincrementaldecoder(encoding.name)().decode(head, final)
+    except UnicodeDecodeError:
+        raise NotText from None
+    if any(character < " " and character not in "\t\n\r\f\x1b" for character in text[:LOOKED_AT]):
+        raise NotText
+    return encoding
 
 
 def decode(data: bytes) -> tuple[str, Encoding]:

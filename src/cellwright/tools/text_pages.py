@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from io import FileIO
 
-from cellwright.tools.text_files import Encoding, detect_encoding
+from cellwright.tools.text_files import Encoding, detect_encoding, one_byte_encoding
 
 BLOCK_BYTES = 1 << 20
 
@@ -18,74 +18,159 @@ COUNTED_BYTES = 64 << 20
 NUMBER_CHARS = 7
 """What the line number and the tab add to each line."""
 
+Stopped = Callable[[], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What a page may hold: `chars` in all (bytes of UTF-8, so that Chinese counts for what it costs), `line_chars` of a
+    line, and the `limit` of lines that was asked for."""
+
+    chars: int
+    line_chars: int
+    limit: int | None = None
+
 
 @dataclass(frozen=True, slots=True)
 class TextPage:
-    """Some lines of a file. `total` and `sha256` are None when it was not read to its end."""
+    """Some lines of a file. `total` and `sha256` are None when it was not read to its end.
+
+    `first` is negative where lines are counted from the end. `cut` says how long each line is that was cut, by its
+    number. `full` says that the page holds no more, as opposed to no more being asked for.
+    """
 
     lines: list[str]
     first: int
     total: int | None
     sha256: str | None
     encoding: Encoding
-    cut: bool
-    """Whether the only line shown is longer than a page, and was cut."""
+    cut: dict[int, int]
+    full: bool
 
     @property
     def last(self) -> int:
         return self.first + len(self.lines) - 1
 
 
-def read_page(
-    file: FileIO, size: int, first: int, limit: int | None, max_chars: int, stopped: Callable[[], bool]
-) -> TextPage:
-    """Lines `first` (from 1) to `first + limit - 1`, or as many of them as `max_chars` hold.
+def read_page(file: FileIO, size: int, first: int, bounds: Bounds, stopped: Stopped) -> TextPage:
+    """Lines `first` (from 1) to `first + limit - 1`, or as many of them as fit.
 
-    Bytes that do not fit the encoding found in the first megabyte become U+FFFD. Ends early when `stopped()`.
-    Raises `NotText`.
+    The encoding is that of the first megabyte; a smaller file that does not hold it to its end is read as one of single
+    bytes, in a larger one what does not fit becomes U+FFFD. Ends early when `stopped()`. Raises `NotText`.
     """
-    block = file.read(BLOCK_BYTES) or b""
-    encoding = detect_encoding(block, final=len(block) >= size)
-    decoder = codecs.getincrementaldecoder(encoding.name)("replace")
+    encoding = encoding_of(file, size)
+    if size <= COUNTED_BYTES:
+        try:
+            return _read_page(file, size, first, bounds, stopped, encoding, "strict")
+        except UnicodeDecodeError as error:
+            if not is_wide(encoding):
+                encoding = one_byte_encoding(error.object)
+    return _read_page(file, size, first, bounds, stopped, encoding, "replace")
+
+
+def encoding_of(file: FileIO, size: int) -> Encoding:
+    """The encoding of a file, by its first megabyte. Raises `NotText`."""
+    file.seek(0)
+    head = file.read(BLOCK_BYTES) or b""
+    return detect_encoding(head, final=len(head) >= size)
+
+
+def is_wide(encoding: Encoding) -> bool:
+    """Whether a line feed is more than one byte."""
+    return encoding.name.startswith(("utf-16", "utf-32"))
+
+
+def _read_page(
+    file: FileIO, size: int, first: int, bounds: Bounds, stopped: Stopped, encoding: Encoding, errors: str
+) -> TextPage:
     digest = hashlib.sha256()
-    picker = _LinePicker(first - 1, limit, max_chars)
+    lines = Lines(first - 1, bounds, encoding, errors)
     to_the_end = size <= COUNTED_BYTES
+    file.seek(0)
+    block = file.read(BLOCK_BYTES) or b""
     rest = block[len(encoding.bom) :]
     while block and not stopped():
         digest.update(block)
-        picker.feed(decoder.decode(rest))
-        if picker.full and not to_the_end:
+        lines.feed(rest)
+        if lines.done and not to_the_end:
             break
         block = rest = file.read(BLOCK_BYTES) or b""
     ended = not block
     if ended:
-        picker.feed(decoder.decode(b"", final=True))
-    lines, cut = picker.lines()
-    total = picker.line_feeds + picker.unfinished if ended else None
-    return TextPage(lines, first, total, digest.hexdigest() if ended else None, encoding, cut)
+        lines.end()
+    return TextPage(
+        lines.kept,
+        first,
+        lines.line_feeds + lines.unfinished if ended else None,
+        digest.hexdigest() if ended else None,
+        encoding,
+        {first + index: length for index, length in lines.cut.items()},
+        lines.full,
+    )
 
 
 @dataclass(slots=True)
-class _LinePicker:
-    """Takes text as it comes; keeps the lines that are wanted and counts all."""
+class Lines:
+    """Takes a file's bytes as they come; keeps the lines that are wanted, and counts all."""
 
     to_skip: int
-    limit: int | None
-    max_chars: int
+    bounds: Bounds
+    encoding: Encoding
+    errors: str
+    kept: list[str] = field(default_factory=list)
+    cut: dict[int, int] = field(default_factory=dict)
     line_feeds: int = 0
     unfinished: bool = False
     full: bool = False
-    _kept: list[str] = field(default_factory=list)
+    done: bool = False
     _chars: int = 0
-    _kept_feeds: int = 0
+    _part: str = ""
+    _part_length: int = 0
+    _decoder: codecs.IncrementalDecoder = field(init=False)
 
-    def feed(self, text: str) -> None:
+    def __post_init__(self) -> None:
+        self._decoder = codecs.getincrementaldecoder(self.encoding.name)(self.errors)
+
+    def feed(self, data: bytes) -> None:
+        """The next bytes of the file."""
+        if not data:
+            return
+        if is_wide(self.encoding):
+            self._feed_text(self._decoder.decode(data))
+            return
+        # counting in bytes is twenty times faster than decoding
+        feeds = data.count(b"\n")
+        self.line_feeds += feeds
+        self.unfinished = not data.endswith(b"\n")
+        if self.done:
+            return
+        if feeds < self.to_skip:
+            self.to_skip -= feeds
+            return
+        at = 0
+        while self.to_skip:
+            at = data.find(b"\n", at) + 1
+            self.to_skip -= 1
+        self._keep(self._decoder.decode(data[at:]))
+
+    def end(self) -> None:
+        """There is nothing more."""
+        rest = self._decoder.decode(b"", final=True)
+        if is_wide(self.encoding):
+            self._feed_text(rest)
+        elif not self.done:
+            self._keep(rest)
+        if not self.done and not self.to_skip and self._part_length:
+            self._end_line()
+        self.done = True
+
+    def _feed_text(self, text: str) -> None:
         if not text:
             return
         feeds = text.count("\n")
         self.line_feeds += feeds
         self.unfinished = not text.endswith("\n")
-        if self.full:
+        if self.done:
             return
         if feeds < self.to_skip:
             self.to_skip -= feeds
@@ -97,22 +182,28 @@ class _LinePicker:
         self._keep(text[at:])
 
     def _keep(self, text: str) -> None:
-        self._kept.append(text)
-        self._chars += len(text)
-        self._kept_feeds += text.count("\n")
-        self.full = self._chars > self.max_chars or (self.limit is not None and self._kept_feeds >= self.limit)
+        at = 0
+        while not self.done:
+            feed = text.find("\n", at)
+            piece = text[at:] if feed < 0 else text[at:feed]
+            self._part += piece[: self.bounds.line_chars - len(self._part)]
+            self._part_length += len(piece)
+            if feed < 0:
+                return
+            self._end_line()
+            at = feed + 1
 
-    def lines(self) -> tuple[list[str], bool]:
-        """The lines kept, within the limits, and whether the only one was cut."""
-        *lines, last = "".join(self._kept).split("\n")
-        if last:
-            lines.append(last)
-        lines = lines[: self.limit]
-        chars = 0
-        for number, line in enumerate(lines):
-            chars += len(line) + NUMBER_CHARS
-            if chars > self.max_chars:
-                if number:
-                    return [line.removesuffix("\r") for line in lines[:number]], False
-                return [line[: self.max_chars]], True
-        return [line.removesuffix("\r") for line in lines], False
+    def _end_line(self) -> None:
+        line, length = self._part, self._part_length
+        self._part, self._part_length = "", 0
+        is_cut = length > len(line)
+        if not is_cut:
+            line = line.removesuffix("\r")
+        self._chars += NUMBER_CHARS + (len(line) if line.isascii() else len(line.encode("utf-8", "replace")))
+        if self.kept and self._chars > self.bounds.chars:
+            self.full = self.done = True
+            return
+        if is_cut:
+            self.cut[len(self.kept)] = length
+        self.kept.append(line)
+        self.done = len(self.kept) == self.bounds.limit
