@@ -57,11 +57,11 @@ def normal_host(host: str) -> str:
 
 
 def _in_ascii(host: str) -> str:
-    import idna  # needed for few hosts; the same one that the HTTP client asks
+    import idna  # needed for few hosts; read as WebFetch reads it
 
     try:
-        return idna.encode(host.lower()).decode("ascii")
-    except idna.IDNAError as error:
+        return idna.encode(host, uts46=True).decode("ascii").lower()
+    except (idna.IDNAError, UnicodeError) as error:
         raise AddressProblem("has a host that no domain can be called") from error
 
 

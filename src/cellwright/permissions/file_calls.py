@@ -13,8 +13,8 @@ from cellwright.agent.approval import Decision
 from cellwright.permissions.paths import PathProblem, inside, places
 from cellwright.permissions.protected_paths import protected_part
 from cellwright.permissions.rule_book import BYPASSED, RuleBook, allowed_by, asked_by, denied_by, denied_by_plan
-from cellwright.permissions.rules import EDITORS, READERS, CompiledRule
-from cellwright.permissions.searched_folders import TooManyFiles, denied_file
+from cellwright.permissions.rules import EDITORS, READERS, Behavior, CompiledRule
+from cellwright.permissions.searched_folders import TooManyFiles, named_below
 from cellwright.visible_text import unseen_characters, visible_line
 
 _PATH_FIELDS = {
@@ -75,12 +75,14 @@ def judge_path(book: RuleBook, tool_name: str, path: str, *, glob: str | None = 
         return denied_by(rule, f"{tool_name} of {shown}")
     if blocked := _blocked(book, tool_name, found, leaves=leaves):
         return blocked
-    if glob is not None and (searched := _judge_search(book, glob, found)):
+    if glob is not None and (searched := _judge_search(book, "deny", glob, found)):
         return searched
     if book.mode == "plan" and tool_name in EDITORS:
         return denied_by_plan(tool_name)
     if rule := _first_covering(book.about("ask", tool_name), found):
         return asked_by(rule, f"{tool_name} of {shown}")
+    if glob is not None and (searched := _judge_search(book, "ask", glob, found)):
+        return searched
     if book.mode == "bypassPermissions":
         return BYPASSED
     return _judge_unruled(book, tool_name, path, found, leaves=leaves)
@@ -108,18 +110,19 @@ def _leaving(tool_name: str, found: tuple[str, ...]) -> str:
     return f"It {doing} outside the project: {where}{by}."
 
 
-def _judge_search(book: RuleBook, glob: str, found: tuple[str, ...]) -> Decision | None:
+def _judge_search(book: RuleBook, behavior: Behavior, glob: str, found: tuple[str, ...]) -> Decision | None:
     """What the files below a searched folder say about the search."""
-    readers = [rule for rule in book.deny if rule.rule.tool in READERS]
+    rules = [rule for rule in book.about(behavior, "Read") if rule.path]
     try:
-        hidden = denied_file(found[-1], readers, glob) if found else None
+        hidden = named_below(found[-1], rules, glob) if found and rules else None
     except TooManyFiles:
-        rule = next(rule for rule in readers if rule.path)
-        reason = f"The folder is too large to see whether it holds what the rule `{rule.rule}` denies."
+        reason = f"The folder is too large to see whether it holds what the rule `{rules[0].rule}` is about."
         return Decision("ask", reason, firm=True)
     if hidden is None:
         return None
     file, rule = hidden
+    if behavior == "ask":
+        return asked_by(rule, f"A search that reads {visible_line(file)}")
     reason = (
         f"The search would read {visible_line(file)}, which the rule `{rule.rule}` denies. Search a folder without it,"
     )

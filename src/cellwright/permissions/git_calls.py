@@ -13,7 +13,7 @@ from cellwright.permissions.file_calls import judge_path
 from cellwright.permissions.paths import PathProblem, places
 from cellwright.permissions.rule_book import Call, RuleBook, judge_by_rules
 from cellwright.permissions.rules import CompiledRule
-from cellwright.permissions.searched_folders import TooManyFiles, denied_file
+from cellwright.permissions.searched_folders import TooManyFiles, named_below
 
 PRINTS_CONTENT = frozenset({"diff", "show", "blame"})
 """Subcommands that print what is in files."""
@@ -88,7 +88,7 @@ def _unseen_restriction(book: RuleBook, folder: str, arguments: Sequence[str]) -
         if not behind or any(_SPECIAL.search(argument) for argument in behind):
             return about[0]
         for argument in behind:
-            if hidden := denied_file(os.path.join(root, argument), about, ""):
+            if hidden := named_below(os.path.join(root, argument), about, ""):
                 return hidden[1]
     except (PathProblem, TooManyFiles):
         return next(iter(rules), None)

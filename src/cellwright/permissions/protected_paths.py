@@ -18,6 +18,7 @@ PROTECTED_FOLDERS = (
     *(".ipython", ".jupyter", ".local/share/jupyter", "library/jupyter", "site-packages", "dist-packages"),
     *(".ssh", ".gnupg", ".aws", ".kube", ".docker", ".local/bin", ".local/share/cellwright"),
     *(".config/autostart", ".config/systemd", ".config/fish", ".config/pip", "library/launchagents"),
+    "library/application support/cellwright",
 )
 ALLOWED_IN_PROTECTED = {".claude": "worktrees"}
 
@@ -43,6 +44,8 @@ STARTUP_SCRIPT = re.compile(r"\.i?py\Z")
 
 _FOLDERS = tuple(tuple(folder.split("/")) for folder in PROTECTED_FOLDERS)
 _FILES = re.compile("|".join(translate(name) for name in PROTECTED_FILES))
+_SHORT_NAME = re.compile(r"([a-z0-9_-]{1,6})~\d")
+_BY_SHORT_NAME = {folder[0].lstrip(".")[:6]: folder[0] for folder in _FOLDERS if folder[0] not in (".config", ".local")}
 
 
 def protected_part(place: str) -> str | None:
@@ -62,5 +65,10 @@ def protected_part(place: str) -> str | None:
 
 
 def _comparable(name: str) -> str:
-    # NTFS: `.git::$INDEX_ALLOCATION` and `.git. ` are `.git`
-    return folded(name.partition(":")[0].rstrip(". ") or name)
+    if name.isalnum():
+        return name.lower()
+    # NTFS: `.git::$INDEX_ALLOCATION` and `.git. ` are `.git`, and so is its short name `GIT~1`
+    name = folded(name.partition(":")[0].rstrip(". ") or name)
+    if short := _SHORT_NAME.fullmatch(name):
+        return _BY_SHORT_NAME.get(short[1], name)
+    return name

@@ -1,4 +1,4 @@
-"""Whether a search through a folder would read a file that a rule denies: a Grep reads more than the path it names."""
+"""Whether a search through a folder would read a file that a rule names: a Grep reads more than the path it names."""
 # Paths are strings here: this runs for each call, and Path is several times slower.
 # ruff: noqa: PTH118, PTH119
 
@@ -20,8 +20,8 @@ class TooManyFiles(Exception):
     """The folder is too large to say."""
 
 
-def denied_file(folder: str, rules: Sequence[CompiledRule], glob: str) -> tuple[str, CompiledRule] | None:
-    """A file or folder below `folder` that passes the search's `glob` and that one of `rules` denies, with the rule.
+def named_below(folder: str, rules: Sequence[CompiledRule], glob: str) -> tuple[str, CompiledRule] | None:
+    """A file or folder below `folder` that passes the search's `glob` and that one of `rules` names, with the rule.
 
     Raises TooManyFiles.
     """
