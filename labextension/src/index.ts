@@ -1,6 +1,7 @@
 /** The plugins of the JupyterLab extension. */
 
 import { savedOutputPlugin } from "./cells/saved_output_plugin";
+import { unsavedDocumentsPlugin } from "./documents/unsaved_documents_plugin";
 import { transcriptPlugin } from "./transcript_plugin";
 
-export default [transcriptPlugin, savedOutputPlugin];
+export default [transcriptPlugin, savedOutputPlugin, unsavedDocumentsPlugin];

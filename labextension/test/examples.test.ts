@@ -13,7 +13,7 @@ const { ops } = fromKernel[0] as OpsMessage;
 /** As the type checker sees them: a kind that is added there must be added here, and shown in the examples. */
 const KINDS: Record<Op["op"], true> = {
   run: true, text: true, thinking: true, drop: true, tool_input: true, tool: true, output: true, display: true, tool_end: true,
-  ask: true, answered: true, turn: true, retry: true, notice: true, stuck: true, end: true,
+  decided: true, todos: true, mode: true, ask: true, answered: true, turn: true, retry: true, notice: true, stuck: true, end: true,
 };
 const MESSAGES: Record<BrowserMessage["type"], true> = { ready: true, answer: true, stop: true, restart: true, kept: true };
 
@@ -28,10 +28,16 @@ it("is drawn", async () => {
   kernel.say(...ops);
   await drawn();
   expect([...root.querySelectorAll(".items > *")].map((node) => node.className)).toEqual([
-    "thinking", "prose", "tool", "tool", "notice info",
+    "thinking", "prose", "tool", "tool", "tool", "tool", "notice info",
   ]);
   expect(text(root, ".prose strong")).toBe("one line");
-  expect(text(root, ".answered")).toBe("Allowed once in this cell");
+  expect([...root.querySelectorAll(".answered")].map((node) => node.textContent)).toEqual([
+    "Allowed once in this cell",
+    "Answered in this cellWhere should the table be kept? Parquet",
+    "Plan approved, edits accepted in this cell",
+  ]);
+  expect(text(root, ".todos .count")).toBe("1 of 3 done");
+  expect(text(root, ".mode")).toBe("plan mode");
   expect(find(root, "img").getAttribute("alt")).toBe("<Figure size 640x480 with 1 Axes>");
   expect(text(root, ".state")).toBe("Done · 14 s");
   expect(find(root, ".transcript").dataset.drawn).toBe(`${ops.length}`);
@@ -41,7 +47,7 @@ it("is what the browser sends", async () => {
   const sent: BrowserMessage[] = [];
   const upTo = ops.findIndex((op) => op.op === "ask") + 1;
   const answers = fromBrowser.filter((message) => message.type === "answer");
-  const [session, edited, denied] = answers;
+  const [session, edited, denied, chosen, approved, planning] = answers;
   const ask = ops[upTo - 1];
   if (ask?.op !== "ask" || !edited || !denied) throw new Error("incomplete examples");
   for (const act of [
@@ -61,7 +67,21 @@ it("is what the browser sends", async () => {
     act(await readyCard(fresh.root));
     sent.push(...fresh.kernel.answers);
   }
-  expect(sent).toEqual([session, edited, denied]);
+  for (const [question, act] of [
+    ["q_02", (card: HTMLElement) => { press(card, "1"); press(card, "Enter"); }],
+    ["q_03", (card: HTMLElement) => { press(card, "2"); }],
+    ["q_03", (card: HTMLElement) => {
+      find<HTMLInputElement>(card, "input").value = planning?.reason ?? "";
+      press(card, "3");
+    }],
+  ] as const) {
+    const fresh = scene();
+    const at = ops.findIndex((op) => op.op === "ask" && op.question === question);
+    fresh.kernel.say(...ops.slice(0, at + 1));
+    act(await readyCard(fresh.root));
+    sent.push(...fresh.kernel.answers);
+  }
+  expect(sent).toEqual([session, edited, denied, chosen, approved, planning]);
   const { kernel, root } = scene();
   expect(kernel.received[0]).toEqual(fromBrowser.find((message) => message.type === "ready"));
   kernel.say(...ops.slice(0, ops.findIndex((op) => op.op === "stuck") + 1));

@@ -161,7 +161,7 @@ describe("what is asked", () => {
     const shown = "a⟦U+202E⟧b";
     const { card } = await asked({
       title: bidi, detail: bidi, path: `/${bidi}`, warning: bidi, reason: bidi,
-      choices: [{ key: "3", action: "allow", scope: "always", label: bidi, rules: [bidi] }],
+      choices: [{ key: "3", action: "allow", scope: "always", label: bidi, rules: [bidi], input: null }],
     });
     expect(card.textContent).not.toContain("\u202E");
     for (const part of [".ask-title", ".detail", ".path", ".warning", ".reason", "button span", "button code"]) {
@@ -179,8 +179,8 @@ describe("what is asked", () => {
   it("says what each answer covers, and which rule would be kept", async () => {
     const { card } = await asked({
       choices: [
-        { key: "2", action: "allow", scope: "session", label: "all edits in src", rules: ["Edit(/src/**)"] },
-        { key: "3", action: "allow", scope: "always", label: "always allow Edit", rules: ["Edit"] },
+        { key: "2", action: "allow", scope: "session", label: "all edits in src", rules: ["Edit(/src/**)"], input: null },
+        { key: "3", action: "allow", scope: "always", label: "always allow Edit", rules: ["Edit"], input: null },
       ],
     });
     const labels = [...card.querySelectorAll("button")].map((one) => one.textContent);
@@ -305,7 +305,7 @@ describe("after the answer", () => {
   it("one line says what was decided, where, how far", async () => {
     const { kernel, root } = await asked();
     kernel.say({
-      op: "answered", question: "q", tool: "tool-q", behavior: "allow", scope: "session", by: "sidebar", reason: "", rules: ["Python"], edited: true,
+      op: "answered", question: "q", tool: "tool-q", behavior: "allow", scope: "session", by: "sidebar", reason: "", rules: ["Python"], edited: true, input: null,
     });
     await drawn();
     expect(root.querySelector(".ask")).toBeNull();

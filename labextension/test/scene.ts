@@ -89,10 +89,10 @@ export function text(root: ParentNode, selector: string): string {
 export const RUN: Op = { op: "run", model: "claude-opus-5-5", mode: "default", session: "s", started: Date.now() / 1000 };
 
 export const CHOICES: Choice[] = [
-  { key: "1", action: "allow", scope: "once", label: "Allow once", rules: [] },
-  { key: "2", action: "allow", scope: "session", label: "Allow all Python of this session", rules: ["Python"] },
-  { key: "3", action: "allow", scope: "always", label: "Always allow", rules: ["Bash(ls *)"] },
-  { key: "4", action: "deny", scope: "once", label: "Deny", rules: [] },
+  { key: "1", action: "allow", scope: "once", label: "Allow once", rules: [], input: null },
+  { key: "2", action: "allow", scope: "session", label: "Allow all Python of this session", rules: ["Python"], input: null },
+  { key: "3", action: "allow", scope: "always", label: "Always allow", rules: ["Bash(ls *)"], input: null },
+  { key: "4", action: "deny", scope: "once", label: "Deny", rules: [], input: null },
 ];
 
 export function ask(question: string, changes: Partial<AskOp> = {}): AskOp {
@@ -116,7 +116,7 @@ export function ask(question: string, changes: Partial<AskOp> = {}): AskOp {
 }
 
 export function answered(question: string, behavior: "allow" | "deny" = "allow", reason = ""): Op {
-  return { op: "answered", question, tool: `tool-${question}`, behavior, scope: "once", by: "widget", reason, rules: [], edited: false };
+  return { op: "answered", question, tool: `tool-${question}`, behavior, scope: "once", by: "widget", reason, rules: [], edited: false, input: null };
 }
 
 export function ended(id: string, changes: object = {}): Op {

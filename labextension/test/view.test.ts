@@ -113,7 +113,7 @@ describe("the footer", () => {
     await drawn();
     expect(text(root, ".state")).toMatch(/^Working… \d s$/);
     const facts = [...root.querySelectorAll(".facts span")].map((fact) => fact.textContent);
-    expect(facts).toEqual(["claude-opus-5-5", "plan mode", "$0.043", "8.0k in, 424 out", "context 3 %"]);
+    expect(facts).toEqual(["claude-opus-5-5", "$0.043", "8.0k in, 424 out", "context 3 %"]);
     kernel.say(END);
     await drawn();
     expect(text(root, ".state")).toBe("Done · 3.2 s");

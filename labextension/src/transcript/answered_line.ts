@@ -2,7 +2,8 @@
 
 import type { Child } from "./dom";
 import { element } from "./dom";
-import type { AnsweredOp, Scope } from "./protocol";
+import type { Question } from "./items";
+import type { AnsweredOp, Json, QuestionKind, Scope } from "./protocol";
 import { revealed } from "./visible_text";
 
 const ALLOWED: Record<Scope, string> = {
@@ -20,12 +21,45 @@ const PLACES: Record<string, string> = {
   hook: "by a hook",
 };
 
-export function answeredLine(answer: AnsweredOp): HTMLElement {
-  const allowed = answer.behavior === "allow";
-  const parts: Child[] = [element("b", {}, allowed ? ALLOWED[answer.scope] : "Denied")];
-  if (allowed && answer.edited) parts.push(", with an edited input");
-  if (allowed) answer.rules.forEach((rule) => parts.push(" ", element("code", {}, revealed(rule))));
+export function answeredLine({ ask, answer }: Question): HTMLElement {
+  if (!answer) return element("p", { class: "answered" }, "Not answered");
+  const parts: Child[] = [element("b", {}, headline(ask.kind, answer))];
+  if (answer.behavior === "allow") parts.push(...reach(answer));
   parts.push(` ${PLACES[answer.by] ?? `by ${revealed(answer.by)}`}`);
-  if (answer.reason) parts.push(`: ${revealed(answer.reason)}`);
-  return element("p", { class: `answered ${answer.behavior}` }, ...parts);
+  const said = answer.reason || textOf(answer.input?.feedback);
+  if (said) parts.push(`: ${revealed(said)}`);
+  return element("div", { class: `answered ${answer.behavior}` }, element("p", {}, ...parts), ...answers(answer));
+}
+
+function reach({ edited, rules }: AnsweredOp): Child[] {
+  const kept = rules.flatMap((rule) => [" ", element("code", {}, revealed(rule))]);
+  return edited ? [", with an edited input", ...kept] : kept;
+}
+
+function headline(kind: QuestionKind, answer: AnsweredOp): string {
+  const allowed = answer.behavior === "allow";
+  switch (kind) {
+    case "permission":
+      return allowed ? ALLOWED[answer.scope] : "Denied";
+    case "question":
+      return allowed ? "Answered" : "Dismissed";
+    case "plan":
+      if (!allowed) return "Goes on planning";
+      return answer.input?.decision === "accept_edits" ? "Plan approved, edits accepted" : "Plan approved";
+  }
+}
+
+/** What the user answered to each question. */
+function answers({ input }: AnsweredOp): HTMLElement[] {
+  const given = input?.answers;
+  if (typeof given !== "object" || given === null || Array.isArray(given)) return [];
+  return Object.entries(given).map(([question, answer]) =>
+    element("p", { class: "qa" }, revealed(question), " ", element("strong", {}, revealed(textOf(answer)))),
+  );
+}
+
+/** A text, or several. */
+function textOf(value: Json | undefined): string {
+  const texts = Array.isArray(value) ? value : [value];
+  return texts.filter((text) => typeof text === "string").join(", ");
 }

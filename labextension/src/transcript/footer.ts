@@ -37,6 +37,7 @@ export function endText(end: EndOp): string {
 export function footer(place: Place): ItemView {
   const { store } = place;
   const state = element("span", { class: "state" });
+  const mode = element("span", { class: "chip mode" });
   const facts = element("span", { class: "facts" });
   const stop = button("Stop", () => {
     place.send({ type: "stop" });
@@ -47,7 +48,7 @@ export function footer(place: Place): ItemView {
       setText(stop, "Stop");
     }, STOP_AGAIN_MS);
   }, { class: "stop" });
-  const node = element("footer", {}, element("span", { class: "dot", "aria-hidden": "true" }), state, facts, stop);
+  const node = element("footer", {}, element("span", { class: "dot", "aria-hidden": "true" }), state, mode, facts, stop);
 
   const tick = (): void => {
     setText(state, stateText(store));
@@ -59,6 +60,8 @@ export function footer(place: Place): ItemView {
       const now = runState(store);
       node.dataset.state = now;
       stop.hidden = store.end !== null || now === "starting";
+      setText(mode, `${store.mode} mode`);
+      mode.hidden = ["", "default"].includes(store.mode);
       facts.replaceChildren(...factTexts(store).map((fact) => element("span", {}, fact)));
       tick();
     },
@@ -77,7 +80,6 @@ function factTexts(store: TranscriptStore): string[] {
   const { run, totals } = store;
   const facts: string[] = [];
   if (run) facts.push(run.model);
-  if (run && run.mode !== "default") facts.push(`${run.mode} mode`);
   facts.push(...costText(store));
   if (totals.output > 0) facts.push(`${count(totals.input)} in, ${count(totals.output)} out`);
   if (totals.window) facts.push(`context ${Math.max(1, Math.round((100 * totals.context) / totals.window))} %`);

@@ -33,8 +33,15 @@ function parseObject(text: string): Parsed {
   }
 }
 
-/** The form; `allow` gets the edited input, `cancel` is called when nothing is to change. */
-export function inputEditor(form: InputForm, allow: (input: JsonObject) => void, cancel: () => void): HTMLElement {
+function first(index: number): Record<string, string> {
+  return index === 0 ? { class: "primary", "aria-keyshortcuts": "Control+Enter" } : {};
+}
+
+/** One way of allowing what was edited. */
+export type Submit = { label: string; run: (input: JsonObject) => void };
+
+/** The form; a button for each of `submits`, Ctrl+Enter for the first; `cancel` is called when nothing is to change. */
+export function inputEditor(form: InputForm, submits: Submit[], cancel: () => void): HTMLElement {
   const id = freshId();
   const area = element("textarea", {
     id,
@@ -45,10 +52,10 @@ export function inputEditor(form: InputForm, allow: (input: JsonObject) => void,
   });
   area.value = form.text;
   const problem = element("p", { class: "problem", id: `${id}-problem`, role: "alert" });
-  const submit = (): void => {
+  const submit = (to: Submit | undefined): void => {
     const parsed = form.parse(area.value);
     if ("input" in parsed) {
-      allow(parsed.input);
+      to?.run(parsed.input);
       return;
     }
     setText(problem, parsed.problem);
@@ -64,7 +71,7 @@ export function inputEditor(form: InputForm, allow: (input: JsonObject) => void,
     element(
       "div",
       { class: "choices" },
-      button("Allow once with this input", submit, { class: "primary", "aria-keyshortcuts": "Control+Enter" }),
+      ...submits.map((one, index) => button(one.label, () => { submit(one); }, first(index))),
       button("Cancel", cancel, { "aria-keyshortcuts": "Escape" }),
     ),
   );
@@ -72,7 +79,7 @@ export function inputEditor(form: InputForm, allow: (input: JsonObject) => void,
     // what is typed here is text: neither the card nor the notebook may take it for a key of theirs
     event.stopPropagation();
     if (event.key === "Escape") cancel();
-    else if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) submit();
+    else if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) submit(submits[0]);
     else return;
     event.preventDefault();
   });

@@ -1,6 +1,6 @@
 /** What the store holds: the parts of a transcript in the order in which they appeared. */
 
-import type { AnsweredOp, AskOp, ErrorInfo, Json, Level, ToolStatus } from "./protocol";
+import type { AnsweredOp, AskOp, DecidedOp, ErrorInfo, Json, Level, ToolStatus } from "./protocol";
 
 /** `revision` rises with every change, so that a view can tell in one comparison whether to draw again. */
 type Revised = { revision: number };
@@ -40,6 +40,7 @@ export type ToolItem = Revised & {
   diff: string | null;
   error: ErrorInfo | null;
   stuck: string;
+  decided: DecidedOp | null;
   questions: Question[];
 };
 export type NoticeItem = Revised & { kind: "notice"; level: Level; text: string };
@@ -63,6 +64,7 @@ export function newTool(id: string, name: string): ToolItem {
     diff: null,
     error: null,
     stuck: "",
+    decided: null,
     questions: [],
     revision: 0,
   };

@@ -9,7 +9,17 @@ export type Scope = "once" | "session" | "always";
 export type DetailKind = "text" | "command" | "code" | "diff";
 export type Level = "info" | "warning" | "error";
 export type ErrorInfo = { code: string; message: string };
-export type Choice = { key: string; action: "allow" | "deny"; scope: Scope; label: string; rules: string[] };
+export type Behavior = "allow" | "ask" | "deny";
+export type QuestionKind = "permission" | "question" | "plan";
+export type Choice = {
+  key: string;
+  action: "allow" | "deny";
+  scope: Scope;
+  label: string;
+  rules: string[];
+  input: JsonObject | null;
+};
+export type Todo = { content: string; status: "pending" | "in_progress" | "completed"; activeForm: string };
 
 export type RunOp = { op: "run"; model: string; mode: string; session: string; started: number };
 export type TextOp = { op: "text"; block: number; text: string };
@@ -36,13 +46,23 @@ export type ToolEndOp = {
   diff: string | null;
   error: ErrorInfo | null;
 };
+export type DecidedOp = {
+  op: "decided";
+  tool: string;
+  behavior: Behavior;
+  by: "policy" | "hook";
+  reason: string;
+  rule: string;
+};
+export type TodosOp = { op: "todos"; todos: Todo[] };
+export type ModeOp = { op: "mode"; mode: string };
 export type AskOp = {
   op: "ask";
   question: string;
   tool: string;
   name: string;
   input: JsonObject | null;
-  kind: "permission";
+  kind: QuestionKind;
   title: string;
   detail: string;
   detail_kind: DetailKind;
@@ -62,6 +82,7 @@ export type AnsweredOp = {
   reason: string;
   rules: string[];
   edited: boolean;
+  input: JsonObject | null;
 };
 export type TurnOp = {
   op: "turn";
@@ -102,6 +123,9 @@ export type Op =
   | OutputOp
   | DisplayOp
   | ToolEndOp
+  | DecidedOp
+  | TodosOp
+  | ModeOp
   | AskOp
   | AnsweredOp
   | TurnOp

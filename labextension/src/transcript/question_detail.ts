@@ -3,7 +3,13 @@
 import { diffView } from "./diff";
 import { element } from "./dom";
 import type { AskOp } from "./protocol";
+import { planText } from "./plan_text";
 import { visibleText } from "./visible_text";
+
+const PURPOSE = {
+  question: "Claude goes on with your answer.",
+  plan: "Nothing is changed until you approve.",
+};
 
 /** `reasonId`: the id of the element that says why it is asked. */
 export function questionDetail(ask: AskOp, reasonId: string): HTMLElement[] {
@@ -13,11 +19,13 @@ export function questionDetail(ask: AskOp, reasonId: string): HTMLElement[] {
     parts.push(element("p", { class: "notice warning" }, element("b", {}, "Warning: "), visibleText(ask.warning)));
   }
   if (ask.detail) parts.push(detail(ask));
-  parts.push(element("p", { class: "reason", id: reasonId }, visibleText(ask.reason)));
+  const reason = ask.kind === "permission" ? ask.reason : PURPOSE[ask.kind];
+  parts.push(element("p", { class: "reason", id: reasonId }, visibleText(reason)));
   return parts;
 }
 
 function detail(ask: AskOp): HTMLElement {
+  if (ask.kind === "plan") return planText(ask.detail);
   switch (ask.detail_kind) {
     case "diff":
       return diffView(ask.detail);

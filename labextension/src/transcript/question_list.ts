@@ -4,8 +4,8 @@ import { answeredLine } from "./answered_line";
 import { element } from "./dom";
 import type { Place } from "./item_view";
 import type { Question, ToolItem } from "./items";
-import type { PermissionCard } from "./permission_card";
-import { permissionCard } from "./permission_card";
+import type { QuestionCard } from "./question_card";
+import { questionCard } from "./question_card";
 
 export type QuestionList = {
   readonly node: HTMLElement;
@@ -16,13 +16,13 @@ export type QuestionList = {
 
 export function questionList(item: ToolItem, place: Place): QuestionList {
   const node = element("div", { class: "questions" });
-  const open = new Map<Question, PermissionCard>();
+  const open = new Map<Question, QuestionCard>();
   const closed = new Set<Question>();
 
   const show = (question: Question, rank: number, total: number): void => {
     let card = open.get(question);
     if (!card) {
-      card = permissionCard(question, place);
+      card = questionCard(question, place);
       open.set(question, card);
       node.append(card.node);
     }
@@ -30,7 +30,7 @@ export function questionList(item: ToolItem, place: Place): QuestionList {
   };
   const close = (question: Question): void => {
     closed.add(question);
-    const line = question.answer ? answeredLine(question.answer) : element("p", { class: "answered" }, "Not answered");
+    const line = answeredLine(question);
     const card = open.get(question);
     if (!card) {
       node.append(line);

@@ -2,7 +2,7 @@
 
 import type { Item, Question, TextItem, ThinkingItem, ToolItem } from "./items";
 import { isOver, newTool } from "./items";
-import type { EndOp, Op, OpsMessage, RetryOp, RunOp, ToolEndOp, TurnOp } from "./protocol";
+import type { EndOp, Op, OpsMessage, RetryOp, RunOp, Todo, ToolEndOp, TurnOp } from "./protocol";
 
 /** Live output is for looking at; the whole of it is the kernel's. */
 const OUTPUT_CHARS = 64_000;
@@ -15,6 +15,9 @@ export class TranscriptStore {
   run: RunOp | null = null;
   retry: RetryOp | null = null;
   end: EndOp | null = null;
+  /** The permission mode that is in force. */
+  mode = "";
+  todos: readonly Todo[] = [];
   readonly items: Item[] = [];
   readonly totals: Totals = { cost: 0, input: 0, output: 0, context: 0, window: null };
 
@@ -71,6 +74,13 @@ export class TranscriptStore {
     switch (op.op) {
       case "run":
         this.run = op;
+        this.mode = op.mode;
+        return;
+      case "mode":
+        this.mode = op.mode;
+        return;
+      case "todos":
+        this.todos = op.todos;
         return;
       case "text":
       case "thinking":
@@ -98,7 +108,7 @@ export class TranscriptStore {
   }
 
   private applyToCall(
-    op: Extract<Op, { op: "tool_input" | "tool" | "output" | "display" | "tool_end" | "ask" | "answered" | "stuck" }>,
+    op: Extract<Op, { op: "tool_input" | "tool" | "output" | "display" | "tool_end" | "decided" | "ask" | "answered" | "stuck" }>,
   ): void {
     switch (op.op) {
       case "tool_input":
@@ -124,6 +134,9 @@ export class TranscriptStore {
         return;
       case "tool_end":
         this.endTool(op);
+        return;
+      case "decided":
+        this.tool(op.tool).decided = op;
         return;
       case "ask": {
         const question: Question = { ask: op, answer: null, taken: false };

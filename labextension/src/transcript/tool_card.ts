@@ -1,6 +1,7 @@
 /** One tool call: what it is, how it goes, what came of it; the question about it while there is one. */
 
 import { callInput } from "./call_input";
+import { decisionLine, isNews } from "./decision_line";
 import { diffView } from "./diff";
 import { display } from "./display";
 import { button, element, freshId, setText } from "./dom";
@@ -10,14 +11,17 @@ import type { CallStatus, ToolItem } from "./items";
 import { isOver } from "./items";
 import type { LiveOutput } from "./live_output";
 import { liveOutput } from "./live_output";
+import { planText } from "./plan_text";
 import { questionList } from "./question_list";
 import { terminalText } from "./terminal_text";
+import { LIST_TOOLS } from "./todo_list";
 import { revealed } from "./visible_text";
 
 const DIFF_LINES = 40;
 const ERROR_LINES = 8;
 
-const WORDS: Record<CallStatus, string> = {
+const WORDS: Record<CallStatus | "asking", string> = {
+  asking: "asks",
   writing: "writing",
   waiting: "waiting",
   running: "running",
@@ -44,6 +48,7 @@ export function toolCard(item: ToolItem, place: Place): ItemView {
 
   let live: LiveOutput | null = null;
   let displays = 0;
+  let told = false;
   let settled = false;
   let filled = "";
 
@@ -51,10 +56,17 @@ export function toolCard(item: ToolItem, place: Place): ItemView {
     setText(time, timeText(item, place.store.now()));
   };
   const fill = (): void => {
-    const key = `${item.status} ${item.input === null ? "" : "input"}`;
+    const key = `${item.status} ${item.input === null ? "" : "input"} ${item.decided?.behavior ?? ""}`;
     if (!fold.open || key === filled) return;
     filled = key;
     inside.replaceChildren(...insideParts(item));
+  };
+  const showNews = (): void => {
+    for (const data of item.displays.slice(displays)) outcome.append(display(data));
+    displays = item.displays.length;
+    if (told || !isNews(item.decided)) return;
+    told = true;
+    fold.after(decisionLine(item.decided));
   };
   fold.addEventListener("toggle", fill);
   return {
@@ -64,13 +76,14 @@ export function toolCard(item: ToolItem, place: Place): ItemView {
       const asking = questions.update();
       setText(name, item.name || "Tool");
       setText(title, shortTitle(item));
-      setText(status, asking ? "asks" : WORDS[item.status]);
-      node.dataset.status = asking ? "asking" : item.status;
+      const now = asking ? "asking" : item.status;
+      setText(status, WORDS[now]);
+      node.dataset.status = now;
       fold.hidden = asking;
+      node.hidden = !asking && isInList(item);
       tick();
       fill();
-      for (const data of item.displays.slice(displays)) outcome.append(display(data));
-      displays = item.displays.length;
+      showNews();
       if (item.status === "running") {
         live = updateLive(item, live, fold, place);
       } else if (isOver(item.status) && !settled) {
@@ -98,8 +111,16 @@ function timeText(item: ToolItem, now: number): string {
   return isOver(item.status) && item.ms > 0 ? duration(item.ms / 1000) : "";
 }
 
+/** Whether all that the call does is seen in the list of todos. */
+function isInList({ name, status }: ToolItem): boolean {
+  return LIST_TOOLS.has(name) && ["writing", "waiting", "running", "success"].includes(status);
+}
+
 function insideParts(item: ToolItem): HTMLElement[] {
   const parts: HTMLElement[] = [];
+  if (item.decided && !isNews(item.decided)) parts.push(decisionLine(item.decided));
+  const plan = planOf(item);
+  if (plan) return [...parts, planText(plan)];
   if (item.input !== null) parts.push(element("p", { class: "label" }, "Input"), callInput(item.input));
   const result = isOver(item.status) ? item.result || item.output : "";
   if (result) {
@@ -109,6 +130,14 @@ function insideParts(item: ToolItem): HTMLElement[] {
     );
   }
   return parts;
+}
+
+/** The plan of a call that ends plan mode, as it was approved. */
+function planOf({ name, input, questions }: ToolItem): string {
+  if (name !== "ExitPlanMode") return "";
+  const proposed = typeof input === "object" && input !== null && !Array.isArray(input) ? input.plan : "";
+  const plan = questions.at(-1)?.answer?.input?.plan ?? proposed;
+  return typeof plan === "string" ? plan : "";
 }
 
 function updateLive(item: ToolItem, live: LiveOutput | null, fold: HTMLElement, place: Place): LiveOutput | null {

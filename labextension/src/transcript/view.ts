@@ -11,6 +11,7 @@ import type { TranscriptStore } from "./store";
 import { adoptStyle } from "./style";
 import { textBlock } from "./text_block";
 import { thinkingBlock } from "./thinking";
+import { nowDoing, progressText, todoList } from "./todo_list";
 import { toolCard } from "./tool_card";
 import { revealed } from "./visible_text";
 
@@ -41,9 +42,10 @@ export function view(host: HTMLElement, store: TranscriptStore, send: (message: 
   const items = element("div", { class: "items" });
   const waiting = element("p", { class: "notice info", role: "status", hidden: "" });
   const failure = element("div", { class: "failure", role: "alert", hidden: "" });
+  const todos = todoList(store);
   const foot = footer(place);
   const announcer = element("p", { class: "unseen", role: "status", "aria-live": "polite" });
-  const body = element("section", { class: "transcript", "aria-label": "Claude" }, items, waiting, failure, foot.node, announcer);
+  const body = element("section", { class: "transcript", "aria-label": "Claude" }, items, waiting, failure, todos.node, foot.node, announcer);
   body.addEventListener("keydown", keepKeys);
   root.replaceChildren(body);
   adoptStyle(root);
@@ -68,6 +70,7 @@ export function view(host: HTMLElement, store: TranscriptStore, send: (message: 
     if (views.size > store.items.length) removeDropped(views, store.items);
     drawEnding(store, waiting, failure);
     body.setAttribute("aria-busy", `${store.run !== null && store.end === null}`);
+    todos.update();
     foot.update();
     // how far the page is, for whoever waits for it
     body.dataset.drawn = `${store.have}`;
@@ -150,5 +153,6 @@ function newsOf(store: TranscriptStore): string {
   if (first) return `Claude asks: ${revealed(first.ask.title)}`;
   if (store.end) return `Claude: ${endText(store.end)}`;
   if (store.retry) return "The request failed and is sent again";
+  if (store.todos.length > 0) return `Claude: ${nowDoing(store.todos) || "working"}, ${progressText(store.todos)}`;
   return store.run ? "Claude is working" : "";
 }

@@ -1,0 +1,77 @@
+/** Tells each notebook's kernel which documents are open with changes that are not on disk: nobody writes behind an editor's back. */
+
+import type { Comm, DocumentContext, Kernel } from "@jupyterlab/docmanager";
+
+export const TARGET = "cellwright.documents";
+/** Unless it is said again in time, the kernel forgets it: a page that was closed does not say so. */
+export const AGAIN_MS = 20_000;
+
+export class UnsavedDocuments {
+  private readonly contexts = new Set<DocumentContext>();
+  private readonly comms = new Map<string, Comm>();
+  private readonly page = crypto.randomUUID();
+  private told = "";
+
+  /** `root` is the folder that documents' paths start from, on the server's disk. */
+  constructor(private readonly root: string) {}
+
+  /** Watches a document that was opened; the same document can be open in several places. */
+  add(context: DocumentContext): void {
+    this.serve(context.sessionContext.session?.kernel ?? null);
+    if (this.contexts.has(context)) return;
+    this.contexts.add(context);
+    const changed = (): void => { this.tell(); };
+    context.model.stateChanged.connect(changed);
+    context.pathChanged.connect(changed);
+    context.sessionContext.kernelChanged.connect((_, { newValue }) => { this.serve(newValue); });
+    context.disposed.connect(() => {
+      this.contexts.delete(context);
+      this.tell();
+    });
+    this.tell();
+  }
+
+  /** Says it once more, where there is something to say. */
+  again(): void {
+    if (this.unsaved().length > 0) this.comms.forEach((comm) => { this.send(comm); });
+  }
+
+  /** Kernels that hold Cellwright have a comm for this: they open it, or had opened it before the page came. */
+  private serve(kernel: Kernel | null): void {
+    if (!kernel || kernel.isDisposed) return;
+    kernel.registerCommTarget(TARGET, (comm) => { this.keep(kernel, comm); });
+    kernel.disposed.connect(() => { this.comms.delete(kernel.id); });
+    if (this.comms.has(kernel.id)) return;
+    void kernel.requestCommInfo({ target_name: TARGET }).then(
+      ({ content }) => {
+        const [id] = Object.keys(content.comms ?? {});
+        if (id && !this.comms.has(kernel.id)) this.keep(kernel, kernel.createComm(TARGET, id));
+      },
+      () => undefined, // the kernel went away
+    );
+  }
+
+  private keep(kernel: Kernel, comm: Comm): void {
+    this.comms.set(kernel.id, comm);
+    comm.onClose = () => {
+      if (this.comms.get(kernel.id) === comm) this.comms.delete(kernel.id);
+    };
+    this.send(comm);
+  }
+
+  private unsaved(): string[] {
+    return [...this.contexts].filter(({ model }) => model.dirty).map(({ path }) => path).sort();
+  }
+
+  private tell(): void {
+    const unsaved = this.unsaved();
+    const said = JSON.stringify(unsaved);
+    if (said === this.told) return;
+    this.told = said;
+    this.comms.forEach((comm) => { this.send(comm); });
+  }
+
+  private send(comm: Comm): void {
+    comm.send({ type: "unsaved", page: this.page, root: this.root, paths: this.unsaved() });
+  }
+}

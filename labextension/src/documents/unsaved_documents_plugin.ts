@@ -1,0 +1,26 @@
+/** Has the kernels know of documents with unsaved changes, wherever they are open in this page. */
+
+import { IDocumentWidgetOpener } from "@jupyterlab/docmanager";
+import type { IPlugin } from "@lumino/application";
+
+import { AGAIN_MS, UnsavedDocuments } from "./unsaved_documents";
+
+export const unsavedDocumentsPlugin: IPlugin<unknown, void> = {
+  id: "cellwright:unsaved-documents",
+  description: "Keeps Claude from writing to a file that is open with unsaved changes.",
+  autoStart: true,
+  optional: [IDocumentWidgetOpener],
+  activate: (_, opener: IDocumentWidgetOpener | null) => {
+    if (!opener) return;
+    const documents = new UnsavedDocuments(serverRoot());
+    opener.opened.connect((_sender, { context }) => { documents.add(context); });
+    setInterval(() => { documents.again(); }, AGAIN_MS);
+  },
+};
+
+/** Where the server's files are, as the page was told. */
+function serverRoot(): string {
+  const config = document.getElementById("jupyter-config-data")?.textContent ?? "{}";
+  const { serverRoot } = JSON.parse(config) as { serverRoot?: string };
+  return serverRoot ?? "";
+}
