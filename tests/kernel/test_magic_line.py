@@ -75,11 +75,24 @@ def test_the_help_names_every_option():
 
 def test_config_reads_values_as_the_options_do():
     config = Claude(model="claude-haiku-5-5", mode="plan", max_turns=3, budget=0.5, quiet=True)
-    assert config.options() == MagicOptions(model="claude-haiku-5-5", mode="plan", max_turns=3, budget=0.5, quiet=True)
-    for name, value in {"mode": "yolo", "max_turns": 0, "budget": -1.0, "format": "xml", "model": ""}.items():
+    assert config.options() == MagicOptions(max_turns=3, budget=0.5, quiet=True)
+    wrong = {"mode": "yolo", "max_turns": 0, "budget": -1.0, "format": "xml", "model": "", "deny": ["Bash("]}
+    for name, value in {**wrong, "allow": ["Write(x)"]}.items():
         with pytest.raises(TraitError):
             setattr(config, name, value)
 
 
-def test_every_trait_is_an_option_under_its_name():
-    assert {name.replace("_", "-") for name in Claude.class_own_traits(config=True)} <= set(OPTIONS)
+def test_config_says_settings_as_a_layer_of_them():
+    assert Claude().said() == ()
+    config = Claude(model="claude-haiku-5-5", mode="plan", allow=["Bash(make)"], deny=["Python"])
+    ((layer, values),) = config.said()
+    assert layer.scope == "config"
+    assert values == {
+        "model": "claude-haiku-5-5",
+        "permissions": {"defaultMode": "plan", "allow": ["Bash(make)"], "deny": ["Python"]},
+    }
+
+
+def test_every_trait_but_the_rules_is_an_option_under_its_name():
+    traits = {name.replace("_", "-") for name in Claude.class_own_traits(config=True)}
+    assert traits - set(OPTIONS) == {"allow", "deny"}

@@ -24,6 +24,8 @@ _SWITCHES = {
     "CLAUDE_CODE_USE_ANTHROPIC_GOOGLE_CLOUD": "google_cloud",
 }
 
+_ON = ("1", "true", "yes", "on")
+
 _HOW_TO_GIVE_A_KEY = """\
 No credential for the Claude API was found. Give one in one of three ways:
   1. set ANTHROPIC_API_KEY to a key from https://platform.claude.com/settings/keys before the kernel starts
@@ -36,7 +38,7 @@ A gateway or a local model server: ANTHROPIC_BASE_URL with ANTHROPIC_AUTH_TOKEN 
 def choose_transport(environ: Mapping[str, str]) -> Transport:
     """The transport for the credential in `environ`. Raises `CellwrightError` API_KEY_MISSING when there is none."""
     for switch, platform in _SWITCHES.items():
-        if environ.get(switch, "").strip().lower() in ("1", "true", "yes", "on"):
+        if environ.get(switch, "").strip().lower() in _ON:
             return SdkTransport(platform)
     custom_headers = _custom_headers(environ.get("ANTHROPIC_CUSTOM_HEADERS", ""))
     token = environ.get("ANTHROPIC_API_KEY", "").strip() or environ.get("ANTHROPIC_AUTH_TOKEN", "").strip() or None
@@ -46,6 +48,20 @@ def choose_transport(environ: Mapping[str, str]) -> Transport:
     if _sdk_finds_one(environ):
         return SdkTransport("anthropic")
     raise CellwrightError(ErrorCode.API_KEY_MISSING, _HOW_TO_GIVE_A_KEY)
+
+
+def source_of_credential(environ: Mapping[str, str]) -> str | None:
+    """The name of what gives the credential: a variable, or a sign-in of the SDK's; None where nothing does."""
+    for switch in _SWITCHES:
+        if environ.get(switch, "").strip().lower() in _ON:
+            return switch
+    for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"):
+        if environ.get(name, "").strip():
+            return name
+    headers = _custom_headers(environ.get("ANTHROPIC_CUSTOM_HEADERS", ""))
+    if {"authorization", "x-api-key"} & {name.lower() for name in headers}:
+        return "ANTHROPIC_CUSTOM_HEADERS"
+    return "the SDK's sign-in" if _sdk_finds_one(environ) else None
 
 
 def _custom_headers(lines: str) -> dict[str, str]:

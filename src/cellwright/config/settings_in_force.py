@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -17,7 +17,7 @@ from cellwright.config.trust_store import trust_file
 _RESTRICTING = (("permissions", "defaultMode"),)
 """Besides what always restricts: without it a looser mode may hold."""
 
-NOT_RELOADED = ("model", "effort_level")
+NOT_RELOADED = {"model": "model", "effortLevel": "effort_level"}
 """Another model in a session that has begun costs its cache; so these hold until the next session, as in Claude Code."""
 
 
@@ -42,13 +42,13 @@ class TrustQuestion:
 class SettingsInForce:
     """Reads the settings, judges what of them counts, and holds back what came while a run was going on.
 
-    `given` are layers that are in no file (`c.Claude`), lowest first; they may be replaced between runs.
+    `given` gives the layers that are in no file (`c.Claude`), the lowest first; it is asked again before each run.
     """
 
     def __init__(self, cwd: Path, environ: Mapping[str, str], *, managed: Path | None = None) -> None:
         self.cwd = cwd
         self.environ = environ
-        self.given: tuple[Said, ...] = ()
+        self.given: Callable[[], tuple[Said, ...]] = tuple
         self._managed = managed
         self._declined: frozenset[str] = frozenset()
         self._suspects: dict[str, Entry] = {}
@@ -65,6 +65,13 @@ class SettingsInForce:
         """What counts of the folder, and what waits for the user."""
         return self._trust
 
+    @property
+    def held_back(self) -> list[str]:
+        """What was changed during a run and does not count, each in a line."""
+        return [f"new: {describe(entry)}" for entry in self._suspects.values()] + [
+            f"gone: {describe(entry)}" for entry in self._lost.values()
+        ]
+
     def refresh(self, *, session_has_begun: bool = False) -> None:
         """Before a run: take over what has changed in the files since they were read."""
         signature = self._sign()
@@ -73,7 +80,8 @@ class SettingsInForce:
         before = self.settings
         self._take(signature)
         if session_has_begun:
-            self.settings = replace(self.settings, **{name: getattr(before, name) for name in NOT_RELOADED})
+            kept = {field: getattr(before, field) for key, field in NOT_RELOADED.items() if self._is_files(before, key)}
+            self.settings = replace(self.settings, **kept)
 
     def run_begins(self) -> None:
         """From now on what loosens the settings in the files waits for the user's word."""
@@ -125,16 +133,21 @@ class SettingsInForce:
         save_allow_rules(self._reading.project, rules, self.environ)
         self._saved_rules.update(rules)
 
+    def _is_files(self, before: Settings, key: str) -> bool:
+        """Whether files alone have said `key`, before and now: what the user says in a cell counts at once."""
+        origins = (*before.origins(key)[-1:], *self.settings.origins(key)[-1:])
+        return all(origin.scope != "config" for origin in origins)
+
     @property
     def _held(self) -> tuple[dict[str, Entry], dict[str, Entry]]:
         return self._suspects, self._lost
 
     def _sign(self) -> tuple[object, ...]:
         files = (*watched_files(self.cwd, self.environ, self._managed), trust_file())
-        return (self.given, *((file, _signature(file)) for file in files))
+        return (self.given(), *((file, _signature(file)) for file in files))
 
     def _read(self) -> Reading:
-        return read_all(self.cwd, self.environ, managed=self._managed, above=self.given)
+        return read_all(self.cwd, self.environ, managed=self._managed, above=self.given())
 
     def _take(self, signature: tuple[object, ...], reading: Reading | None = None) -> None:
         self._signature = signature

@@ -1,13 +1,20 @@
-"""`%config Claude` and `c.Claude`: the defaults of the magic's options."""
+"""`%config Claude` and `c.Claude`: the defaults of the magic's options, and settings of this user or kernel.
+
+What is a setting (model, effort, mode, rules) is a layer of the settings, above the files and below a cell's options.
+"""
 
 from __future__ import annotations
 
-from typing import Any, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
-from traitlets import Bool, Enum, Float, Int, TraitError, Unicode, validate
+from traitlets import Bool, Enum, Float, Int, List, TraitError, Unicode, validate
 from traitlets.config import Configurable
 
 from cellwright.kernel.magic_line import EFFORTS, FORMATS, MODES, OPTIONS, Format, MagicOptions
+
+if TYPE_CHECKING:
+    from cellwright.config.settings_read import Said
 
 
 class Claude(Configurable):
@@ -15,6 +22,8 @@ class Claude(Configurable):
 
     model = Unicode(None, allow_none=True, help="The model.").tag(config=True)
     mode = Enum(MODES, None, allow_none=True, help="The permission mode.").tag(config=True)
+    allow = List(Unicode(), help="Rules for what runs without asking: Bash(pytest *).").tag(config=True)
+    deny = List(Unicode(), help="Rules for what never runs.").tag(config=True)
     max_turns = Int(None, allow_none=True, help="At most this many requests to the model in a run.").tag(config=True)
     budget = Float(None, allow_none=True, help="Stop before a run costs more US dollars.").tag(config=True)
     effort = Enum(EFFORTS, None, allow_none=True, help="How hard the model thinks.").tag(config=True)
@@ -32,14 +41,39 @@ class Claude(Configurable):
         except ValueError as error:
             raise TraitError(f"{name}: {value!r} {error}.") from None
 
+    @validate("allow", "deny")
+    def _rules(self, proposal: dict[str, Any]) -> Any:
+        from cellwright.errors import CellwrightError
+        from cellwright.permissions.rules import grant_problem, parse_rule  # loading the extension needs no rules
+
+        for text in proposal["value"]:
+            try:
+                problem = grant_problem(parse_rule(text)) if proposal["trait"].name == "allow" else None
+            except CellwrightError as error:
+                problem = error.message
+            if problem:
+                raise TraitError(problem)
+        return proposal["value"]
+
+    def said(self) -> tuple[Said, ...]:
+        """What is set here of the settings, as a layer of them."""
+        from cellwright.config.settings_layers import Layer  # not needed before there is a conversation
+
+        given = {"defaultMode": self.mode, "allow": list(self.allow), "deny": list(self.deny)}
+        permissions = {name: value for name, value in given.items() if value}
+        values = {"model": self.model, "effortLevel": self.effort, "permissions": permissions}
+        values = {name: value for name, value in values.items() if value}
+        if not values:
+            return ()
+        here = Path.cwd()
+        layer = Layer(scope="config", label="c.Claude or %config Claude", root=here, folder=here)
+        return ((layer, values),)
+
     def options(self) -> MagicOptions:
-        """The options of a cell that gives none."""
+        """The options of a cell that gives none, as far as they are no settings."""
         return MagicOptions(
-            model=self.model,
-            mode=self.mode,
             max_turns=self.max_turns,
             budget=self.budget,
-            effort=self.effort,
             quiet=self.quiet,
             format=cast("Format", self.format),
         )

@@ -71,7 +71,7 @@ class Extension:
                 # everything heavy hangs on it
                 from cellwright.kernel.notebook_conversation import NotebookConversation
 
-                self._conversation = NotebookConversation(self._shell)
+                self._conversation = NotebookConversation(self._shell, self._config.said)
             return self._conversation
 
     def _place(self) -> Place:

@@ -174,4 +174,4 @@ Claude at work in this kernel.
   %claude [options] TEXT   the same on one line
 
 Cells go on with one conversation. Claude asks in the cell before it changes anything; Stop (or Ctrl-C) interrupts it.
-`%config Claude` shows and sets the defaults of the options."""
+`%claude /help` lists the slash commands; `%config Claude` shows and sets the defaults of the options."""

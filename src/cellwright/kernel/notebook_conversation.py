@@ -16,6 +16,7 @@ from cellwright.agent.agent_thread import AgentTask, agent_code_running
 from cellwright.agent.anthropic_provider import AnthropicProvider
 from cellwright.agent.tool import Tool
 from cellwright.config.settings import Settings
+from cellwright.config.settings_read import Said
 from cellwright.conversation import Conversation
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Emit, Event, RunEnd
@@ -45,12 +46,13 @@ class _Prepared(NamedTuple):
 class NotebookConversation:
     """Runs prompts of cells, one at a time, and shows each in its cell."""
 
-    def __init__(self, shell: InteractiveShell) -> None:
+    def __init__(self, shell: InteractiveShell, configured: Callable[[], tuple[Said, ...]]) -> None:
         self._shell = shell
         self._kernel: Any = getattr(shell, "kernel", None)
         self._in_kernel = self._kernel is not None
         face = "a cell of a Jupyter notebook" if self._in_kernel else "an IPython session in a terminal"
         self.conversation = Conversation(cwd=Path.cwd(), face=face, more_tools=self._kernel_tools)
+        self.conversation.in_force.given = configured
         self._recordings = RecordedRuns(self.conversation.cwd)
         self._face: CellFace | None = None
         self._making_tools = threading.Lock()
@@ -65,6 +67,19 @@ class NotebookConversation:
         """The same in a cell that blocks."""
         run = self._prepare(prompt, options)
         run.finish(run.cell.blocking())
+
+    def show_page(self, prompt: str, options: MagicOptions) -> None:
+        """Answer a slash command in the cell that is running. Raises `CellwrightError`."""
+        from IPython.display import display
+
+        from cellwright.builtin_commands import answer  # most cells are prompts
+
+        page = answer(prompt, self.conversation, run_options(options))
+        if options.format == "text":
+            data = {"text/markdown": page.markdown(), "text/plain": page.plain()}
+            display(data, raw=True)
+        else:
+            print(json.dumps({prompt.strip().removeprefix("/"): page.markdown()}))
 
     def place(self, options: MagicOptions) -> Place:
         """This conversation for `cellwright.ask`, which shows its run in the cell that asks."""

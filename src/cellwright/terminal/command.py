@@ -14,6 +14,7 @@ from cellwright.agent.agent_thread import AgentTask
 from cellwright.agent.approval import CanUseTool
 from cellwright.agent.provider import Provider
 from cellwright.agent.session import Session
+from cellwright.builtin_commands import Page, answer, command_name
 from cellwright.conversation import Conversation
 from cellwright.events import Emit, RunEnd
 from cellwright.run_options import RunOptions
@@ -55,8 +56,8 @@ class Command:
     streams: Streams
     _unsaved: Session | None = field(default=None, init=False)
 
-    def open(self) -> None:
-        """Find the session to go on with, and get ready to ask the model. Raises `CellwrightError`."""
+    def open(self, prompt: str = "") -> None:
+        """Find the session to go on with, and get ready to ask the model `prompt`. Raises `CellwrightError`."""
         options, conversation = self.options, self.conversation
         if options.no_session:
             self._unsaved = Session.create(conversation.cwd, None)
@@ -64,7 +65,7 @@ class Command:
             conversation.resume(options.resume)
         elif options.resume_newest and not conversation.resume_newest():
             conversation.session.notices.append("There is no session of this folder to go on with: this is a new one.")
-        if not options.dry_run and options.replay is None:
+        if not options.dry_run and options.replay is None and command_name(prompt) is None:
             self._connect()
 
     @property
@@ -86,6 +87,8 @@ class Command:
 
     def run(self, prompt: str) -> int:
         """Run `prompt` and show it; gives the exit code. Raises what kept it from starting."""
+        if (name := command_name(prompt)) is not None:
+            return self._show_page(name, answer(prompt, self.conversation, run_options(self.options)))
         if self.options.dry_run:
             return self._dry_run(prompt)
         output_format, quiet = self.options.output_format, self.options.quiet
@@ -99,6 +102,11 @@ class Command:
         for notice in way.finish():
             print(f"warning: {notice}", file=self.streams.stderr)
         return self._exit_code(end, run.signal_number)
+
+    def _show_page(self, name: str, page: Page) -> int:
+        text = page.plain() if self.options.output_format == "text" else json.dumps({name: page.markdown()})
+        print(text, file=self.streams.stdout)
+        return ExitCode.OK
 
     def _start(self, prompt: str, way: _Way, emit: Emit, can_use_tool: CanUseTool | None) -> AgentTask[RunEnd]:
         return self.conversation.start(

@@ -10,7 +10,7 @@ from cellwright.errors import CellwrightError
 
 HELP = """\
 Write what Claude is to do. A line that ends with \\ goes on in the next one.
-Ctrl-C interrupts Claude, or empties the line; Ctrl-D, /exit or /quit leaves."""
+Ctrl-C interrupts Claude, or empties the line; Ctrl-D, /exit or /quit leaves; /help lists the commands."""
 
 LEAVE = ("/exit", "/quit")
 
@@ -33,8 +33,8 @@ def interact(run: Callable[[str], int], title: str, stderr: TextIO) -> int:
         if prompt in LEAVE:
             return 0
         if prompt == "/help":
-            print(HELP)
-        elif prompt:
+            print(f"{HELP}\n")
+        if prompt:
             _run(run, prompt, stderr)
 
 
