@@ -91,7 +91,7 @@ def _conversation(options: argparse.Namespace, streams: Streams) -> int:
     conversation = Conversation(cwd=Path.cwd(), face="a terminal")
     try:
         command = Command(options, conversation, streams)
-        command.open(words)
+        command.open(words or options.prompt)
         if interactive:
             return interact(command.run, command.title, streams.stderr)
         return command.run(words or read_prompt(options.prompt, streams.stdin))
