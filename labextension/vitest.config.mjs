@@ -14,7 +14,14 @@ const cssAsText = {
 export default defineConfig({
   plugins: [cssAsText],
   // JupyterLab gives it to a plugin; its package is not installed
-  resolve: { alias: { "@jupyterlab/notebook": fileURLToPath(new URL("test/jupyterlab_notebook.ts", import.meta.url)) } },
+  resolve: {
+    alias: Object.fromEntries(
+      ["docmanager", "notebook"].map((name) => [
+        `@jupyterlab/${name}`,
+        fileURLToPath(new URL(`test/jupyterlab_${name}.ts`, import.meta.url)),
+      ]),
+    ),
+  },
   define: { BUILD: JSON.stringify("test-build") },
   // the protocol's examples and the Python package's version are read from outside this folder
   server: { fs: { allow: [".."] } },

@@ -38,7 +38,7 @@ RUN: tuple[Event, ...] = (
 
 
 def test_a_log_holds_sizes_times_and_hashes_and_nothing_else(tmp_path: Path) -> None:
-    log = ToolLog(tmp_path / "logs" / "tools.jsonl", b"key")
+    log = ToolLog(tmp_path / "logs" / "tools.jsonl", lambda: b"key")
     lines = played(log, *RUN)
     assert [line["type"] for line in lines] == ["api_call", "tool_call", "tool_call", "tool_call"]
     api, first, second, third = lines
@@ -66,8 +66,8 @@ def test_a_log_holds_sizes_times_and_hashes_and_nothing_else(tmp_path: Path) -> 
 
 
 def test_hashes_cannot_be_compared_with_another_users(tmp_path: Path) -> None:
-    one = played(ToolLog(tmp_path / "one", b"key"), *RUN)
-    other = played(ToolLog(tmp_path / "other", b"another key"), *RUN)
+    one = played(ToolLog(tmp_path / "one", lambda: b"key"), *RUN)
+    other = played(ToolLog(tmp_path / "other", lambda: b"another key"), *RUN)
     assert one[1]["parameters"]["pattern"]["hash"] != other[1]["parameters"]["pattern"]["hash"]
 
 
@@ -82,12 +82,12 @@ def test_sums_are_kept_without_a_file() -> None:
 
 def test_a_log_that_cannot_be_written_ends_nothing(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    log = ToolLog(tmp_path / "file" / "log", b"key")
+    log = ToolLog(tmp_path / "file" / "log", lambda: b"key")
     played(log, *RUN)
     assert log.sums["Bash"].calls == 1
 
 
 def test_two_conversations_share_a_file(tmp_path: Path) -> None:
     path = tmp_path / "log"
-    played(ToolLog(path, b"key"), *RUN)
-    assert len(played(ToolLog(path, b"key"), *RUN)) == 8
+    played(ToolLog(path, lambda: b"key"), *RUN)
+    assert len(played(ToolLog(path, lambda: b"key"), *RUN)) == 8

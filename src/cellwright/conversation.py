@@ -22,7 +22,9 @@ from cellwright.agent.approval import CanUseTool
 from cellwright.agent.prompt import environment_text, system_blocks
 from cellwright.agent.provider import Provider
 from cellwright.agent.session import Session, find_sessions, sessions_folder
+from cellwright.agent.state_folder import state_folder
 from cellwright.agent.tool import Tool
+from cellwright.agent.users_key import users_key
 from cellwright.config.api_key_helper import with_helpers_key
 from cellwright.config.settings import Settings
 from cellwright.config.settings_in_force import SettingsInForce, TrustQuestion
@@ -39,7 +41,8 @@ from cellwright.events import Emit, RunEnd
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.permissions.rules import grant_problem, parse_rule
 from cellwright.run_options import RunOptions
-from cellwright.toolbox import ToolMaker, builtin_tools
+from cellwright.tool_log import ToolLog
+from cellwright.toolbox import ToolMaker, Workplace, all_tools, never_unsaved
 from cellwright.tools.child_processes import child_processes
 
 ROUNDS_UNTIL_CLOSED = 3
@@ -57,7 +60,7 @@ class Conversation:
 
     `face` is how Claude is told where the user is. `more_tools` makes the tools that this process adds to the built-in
     ones (the kernel's `Python`); `jobs` is where such tools put work for the thread that waits. Before a run each of
-    `asking` may have a question about trust.
+    `asking` may have a question about trust. `is_unsaved` says of a file whether an editor holds changes of it.
     """
 
     def __init__(
@@ -69,6 +72,7 @@ class Conversation:
         more_tools: ToolMaker | None = None,
         provider: Provider | None = None,
         thread: AgentThread | None = None,
+        is_unsaved: Callable[[Path], bool] = never_unsaved,
     ) -> None:
         self.cwd = cwd
         self.face = face
@@ -77,7 +81,10 @@ class Conversation:
         self.jobs = CallerJobs()
         self.in_force = SettingsInForce(cwd, self.environ)
         self.asking: list[Asking] = [self.in_force]
+        self.tool_log = ToolLog(key=functools.cache(lambda: users_key(state_folder() / "tool-log-key")))
         self._more_tools = more_tools
+        self._is_unsaved = is_unsaved
+        self._tool_notices: list[str] = []
         self._tools: tuple[Tool, ...] | None = None
         self._given_provider = provider
         self._provider: Provider | None = None
@@ -147,8 +154,14 @@ class Conversation:
         if not options.builtin_tools:
             return options.tools
         if self._tools is None:
-            more = self._more_tools(self.cwd, self.settings) if self._more_tools is not None else ()
-            self._tools = (*builtin_tools(self.cwd, self.settings), *more)
+            place = Workplace(
+                cwd=self.cwd,
+                settings=self.settings,
+                environ=self.environment,
+                provider=lambda: self.provider,
+                is_unsaved=self._is_unsaved,
+            )
+            self._tools, self._tool_notices = all_tools(place, self._more_tools)
         return (*self._tools, *options.tools)
 
     def policy(self, options: RunOptions) -> PermissionPolicy:
@@ -236,7 +249,10 @@ class Conversation:
         if provider is None or as_played is not None:  # a dry run shows nothing of what it is told
             self._tell(session, self.settings.notices)
         self._tell(session, [problem for rule in options.allow if (problem := grant_problem(parse_rule(rule)))])
-        return functools.partial(agent.run, self._with_environment(prompt, session), session, emit)
+        self._tell(session, self._tool_notices)
+        self.tool_log.path = self.settings.tool_log
+        listen = self.tool_log.listen(emit)
+        return functools.partial(agent.run, self._with_environment(prompt, session), session, listen)
 
     def _has_question(self, ask_user: CanUseTool | None, session: Session) -> bool:
         """Whether the user is to be asked something first; where nobody can be, it is told and goes on without."""

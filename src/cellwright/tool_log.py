@@ -19,7 +19,7 @@ import json
 import logging
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -67,11 +67,11 @@ class _Open:
 class ToolLog:
     """Follows the events of a conversation's runs. `path` None: only the sums are kept.
 
-    `key` hashes parameters. From the agent's thread only.
+    `key` gives what parameters are hashed with. From the agent's thread only.
     """
 
     path: Path | None = None
-    key: bytes = b""
+    key: Callable[[], bytes] = bytes
     sums: dict[str, ToolSums] = field(default_factory=dict)
     _session: str = ""
     _batch: int = 0
@@ -144,7 +144,7 @@ class ToolLog:
 
     def _about(self, value: Any) -> dict[str, Any]:
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True)
-        digest = hmac.new(self.key, text.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
+        digest = hmac.new(self.key(), text.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
         return {"chars": len(text), "hash": digest[:HASH_CHARS]}
 
     def _write(self, at: float, line: Mapping[str, Any]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from cellwright.agent.provider import Provider
@@ -13,17 +14,28 @@ from cellwright.config.settings import Settings
 ToolMaker = Callable[[Path, Settings], Sequence[Tool]]
 
 
-def builtin_tools(
-    cwd: Path,
-    settings: Settings,
-    *,
-    provider: Callable[[], Provider] | None = None,
-    environ: Mapping[str, str] = os.environ,
-) -> tuple[Tool, ...]:
-    """The tools that need no kernel, sharing one memory of what was read.
+def never_unsaved(_path: Path) -> bool:
+    """Where there is no editor."""
+    return False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workplace:
+    """What tools need of the place they work in.
 
     `provider` is the way to the model for tools that ask a small one; it is called when there is something to ask.
+    `is_unsaved` says of a file whether it is open in an editor with changes that are not on disk.
     """
+
+    cwd: Path
+    settings: Settings
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    provider: Callable[[], Provider] | None = None
+    is_unsaved: Callable[[Path], bool] = never_unsaved
+
+
+def builtin_tools(place: Workplace) -> tuple[Tool, ...]:
+    """The tools that need no kernel, sharing one memory of what was read."""
     from cellwright.tools.ask_user import ask_user_tool
     from cellwright.tools.bash import bash_tools
     from cellwright.tools.file_state import FileState
@@ -34,15 +46,33 @@ def builtin_tools(
     from cellwright.tools.todos import todo_tools
     from cellwright.tools.web import web_tools
 
-    state = FileState()
+    cwd, settings, environ = place.cwd, place.settings, place.environ
+    state = FileState(place.is_unsaved)
     roots = (cwd, *settings.additional_directories)
     return (
         *file_tools(state, cwd),
         *search_tools(cwd),
         *notebook_file_tools(state, cwd),
-        *bash_tools(cwd, roots, environ=environ),
+        *bash_tools(
+            cwd, roots, environ=environ, shown_chars=settings.bash_output_max_chars, seconds=settings.command_timeout
+        ),
         *todo_tools(environ),
         ask_user_tool(),
         *plan_tools(cwd),
-        *web_tools(environ, provider),
+        *web_tools(
+            environ,
+            place.provider,
+            seconds=settings.web_fetch_timeout,
+            most_bytes=settings.max_file_size,
+            cache_seconds=settings.cache_ttl,
+        ),
     )
+
+
+def all_tools(place: Workplace, more_tools: ToolMaker | None) -> tuple[tuple[Tool, ...], list[str]]:
+    """The built-in tools, this process's own, those that packages and trusted folders bring; and notices for the user."""
+    from cellwright.config.tool_plugins import brought_tools
+
+    own = (*builtin_tools(place), *(more_tools(place.cwd, place.settings) if more_tools is not None else ()))
+    brought = brought_tools(place.settings.tool_files, [tool.name for tool in own])
+    return (*own, *brought.tools.values()), brought.notices

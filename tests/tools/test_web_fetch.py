@@ -179,8 +179,8 @@ def web(certificate: Path) -> Iterator[Web]:
 
 
 class Fetch:
-    def __init__(self, web: Web, aside: Aside | None = None, **environ: str) -> None:
-        self.tool = web_fetch_tool(environ, aside, web.network)
+    def __init__(self, web: Web, aside: Aside | None = None, **limits: Any) -> None:
+        self.tool = web_fetch_tool(aside, web.network, **limits)
         self.base = f"https://docs.example:{web.port}"
         self.spent: list[float | None] = []
 
@@ -227,7 +227,7 @@ def test_a_page_is_fetched_once_in_a_while(web: Web, fetch: Fetch) -> None:
     fetch("article")
     fetch("article", prompt="And again?")
     assert len(web.seen) == 1
-    brief = Fetch(web, CELLWRIGHT_CACHE_TTL="0")
+    brief = Fetch(web, cache_seconds=0)
     brief("article")
     brief("article")
     assert len(web.seen) == 3
@@ -268,13 +268,13 @@ def test_an_error_page_says_what_it_says(fetch: Fetch) -> None:
 
 @pytest.mark.parametrize("path", ["huge", "bomb"])
 def test_a_page_that_is_too_large_is_not_read_further(web: Web, path: str) -> None:
-    error = Fetch(web, CELLWRIGHT_MAX_FILE_SIZE="200000").error(path)
+    error = Fetch(web, most_bytes=200_000).error(path)
     assert "is larger than 200,000 bytes" in error.message
 
 
 def test_a_page_that_does_not_come_is_not_waited_for(web: Web) -> None:
     began = time.monotonic()
-    error = Fetch(web, CELLWRIGHT_WEB_FETCH_TIMEOUT="1").error("slow")
+    error = Fetch(web, seconds=1).error("slow")
     assert error.code == ErrorCode.EXECUTION_TIMEOUT
     assert time.monotonic() - began < 10
 
@@ -293,7 +293,7 @@ def test_a_name_is_resolved_once_and_that_address_is_used(web: Web, fetch: Fetch
     async def rebinding(host: str, port: int) -> list[str]:
         return next(answers)
 
-    fetch.tool = web_fetch_tool({}, None, Network(rebinding, allowed, lambda: web.trusted, lambda _: None))
+    fetch.tool = web_fetch_tool(None, Network(rebinding, allowed, lambda: web.trusted, lambda _: None))
     assert "line one" in str(fetch("plain").content)
     assert web.seen == [(f"docs.example:{web.port}", "/plain")]
 
@@ -325,7 +325,7 @@ def test_a_proxy_gets_the_name_and_private_addresses_are_refused_all_the_same(we
     threading.Thread(target=serve, daemon=True).start()
     proxy = f"http://127.0.0.1:{listener.getsockname()[1]}"
     fetch = Fetch(web)
-    fetch.tool = web_fetch_tool({}, None, Network(web.resolve, allowed, lambda: web.trusted, lambda _: proxy))
+    fetch.tool = web_fetch_tool(None, Network(web.resolve, allowed, lambda: web.trusted, lambda _: proxy))
     assert "cannot be fetched" in fetch.error("https://docs.example/plain").message
     assert connects[0].startswith(b"CONNECT docs.example:443 ")
     for url in ("https://10.0.0.1/", "https://localhost/", "https://metadata.google.internal/"):

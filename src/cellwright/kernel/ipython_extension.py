@@ -16,6 +16,7 @@ from cellwright import place_maker
 from cellwright.kernel.claude_config import Claude
 from cellwright.kernel.input_rewrite import Rewriting
 from cellwright.kernel.magics import ClaudeMagic
+from cellwright.kernel.open_documents import OpenDocuments
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -34,6 +35,7 @@ class Extension:
         self._config = Claude(parent=shell)
         self._rewriting = Rewriting(shell)
         self._magic = ClaudeMagic(self, self._config)
+        self._documents = OpenDocuments()
         self._making = threading.Lock()
         self._conversation: NotebookConversation | None = None
         self._warming_up = threading.Thread(target=self._warm_up, name="cellwright-warm-up", daemon=True)
@@ -49,6 +51,8 @@ class Extension:
         self._configurables.append(self._config)
         self._shell.magics_manager.register_function(self._magic.claude, "line_cell", MAGIC)
         place_maker.make = self._place
+        if getattr(self._shell, "kernel", None) is not None:
+            self._documents.open()
         self._warming_up.start()
 
     def unload(self) -> None:
@@ -61,6 +65,7 @@ class Extension:
             del self._shell.magics_manager.magics[kind][MAGIC]
         place_maker.make = None
         self._warming_up.join()
+        self._documents.close()
         if self._conversation is not None:
             self._conversation.close()
 
@@ -71,7 +76,7 @@ class Extension:
                 # everything heavy hangs on it
                 from cellwright.kernel.notebook_conversation import NotebookConversation
 
-                self._conversation = NotebookConversation(self._shell, self._config.said)
+                self._conversation = NotebookConversation(self._shell, self._config.said, self._documents.is_unsaved)
             return self._conversation
 
     def _place(self) -> Place:

@@ -46,12 +46,16 @@ class _Prepared(NamedTuple):
 class NotebookConversation:
     """Runs prompts of cells, one at a time, and shows each in its cell."""
 
-    def __init__(self, shell: InteractiveShell, configured: Callable[[], tuple[Said, ...]]) -> None:
+    def __init__(
+        self, shell: InteractiveShell, configured: Callable[[], tuple[Said, ...]], is_unsaved: Callable[[Path], bool]
+    ) -> None:
         self._shell = shell
         self._kernel: Any = getattr(shell, "kernel", None)
         self._in_kernel = self._kernel is not None
         face = "a cell of a Jupyter notebook" if self._in_kernel else "an IPython session in a terminal"
-        self.conversation = Conversation(cwd=Path.cwd(), face=face, more_tools=self._kernel_tools)
+        self.conversation = Conversation(
+            cwd=Path.cwd(), face=face, more_tools=self._kernel_tools, is_unsaved=is_unsaved
+        )
         self.conversation.in_force.given = configured
         self._recordings = RecordedRuns(self.conversation.cwd)
         self._face: CellFace | None = None

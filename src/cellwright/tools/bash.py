@@ -139,15 +139,16 @@ def bash_tools(
     environ: Mapping[str, str] = os.environ,
     children: ChildProcesses | None = None,
     shown_chars: int | None = None,
+    seconds: float | None = None,
 ) -> tuple[Tool, Tool]:
     """The tools `Bash` and `TaskStop` of one session, starting in `cwd`; `cd` is kept inside `roots` and `cwd`.
 
     `environ` is what commands inherit, less its secrets; it is read at each call. `shown_chars`: what the model gets of an
-    output.
+    output; `seconds`: how long a command may take that says nothing of it.
     """
     start = cwd.resolve()
     folder = ShellFolder(start, tuple(dict.fromkeys([start, *(Path(root).resolve() for root in roots)])), start)
-    shell = Shell(folder, read_shell_limits(environ, shown_chars), children or child_processes(), environ)
+    shell = Shell(folder, read_shell_limits(environ, shown_chars, seconds), children or child_processes(), environ)
 
     async def call(tool_input: dict[str, Any], ctx: ToolContext) -> ToolResult:
         return await _call(shell, tool_input, ctx)

@@ -44,13 +44,18 @@ class ShellLimits:
         return min(self.background_ms if timeout_ms is None else timeout_ms, self.most_background_ms) / 1000
 
 
-def read_shell_limits(environ: Mapping[str, str], shown_chars: int | None = None) -> ShellLimits:
+def read_shell_limits(
+    environ: Mapping[str, str], shown_chars: int | None = None, seconds: float | None = None
+) -> ShellLimits:
     """The limits as the environment sets them; what makes no sense there is left out.
+
+    `shown_chars` and `seconds` (in the foreground, by default) are what the settings say; the environment goes before.
 
     >>> read_shell_limits({"BASH_DEFAULT_TIMEOUT_MS": "5000", "CLAUDE_CODE_TOOL_MEMORY_LIMIT": "2G"}).memory_mb
     2048
     """
-    default_ms = _positive(environ, "BASH_DEFAULT_TIMEOUT_MS") or DEFAULT_MS
+    from_settings = int(seconds * 1000) if seconds else DEFAULT_MS
+    default_ms = _positive(environ, "BASH_DEFAULT_TIMEOUT_MS") or from_settings
     shown = _positive(environ, "BASH_MAX_OUTPUT_LENGTH") or shown_chars or SHOWN_CHARS
     return ShellLimits(
         default_ms=default_ms,

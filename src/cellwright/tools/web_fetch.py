@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import time
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -202,17 +201,17 @@ def _elsewhere(fetched: Fetched, prompt: str) -> ToolResult:
     return ToolResult(text, {"url": fetched.address.url, "redirect": fetched.elsewhere, "status": fetched.status})
 
 
-def web_fetch_tool(environ: Mapping[str, str], aside: Aside | None, network: Network | None = None) -> Tool:
-    """The tool `WebFetch` of one session.
-
-    `environ` may set CELLWRIGHT_WEB_FETCH_TIMEOUT and CELLWRIGHT_CACHE_TTL (seconds), CELLWRIGHT_MAX_FILE_SIZE (bytes).
-    """
+def web_fetch_tool(
+    aside: Aside | None,
+    network: Network | None = None,
+    *,
+    seconds: float = DEFAULT_SECONDS,
+    most_bytes: int = MOST_BYTES,
+    cache_seconds: float = CACHE_SECONDS,
+) -> Tool:
+    """The tool `WebFetch` of one session: `seconds` for getting a page of `most_bytes` at most, kept for `cache_seconds`."""
     web = WebFetch(
-        network or Network(),
-        aside,
-        PageCache(_number(environ, "CELLWRIGHT_CACHE_TTL", CACHE_SECONDS)),
-        min(max(_number(environ, "CELLWRIGHT_WEB_FETCH_TIMEOUT", DEFAULT_SECONDS), 1.0), MOST_SECONDS),
-        int(_number(environ, "CELLWRIGHT_MAX_FILE_SIZE", MOST_BYTES)),
+        network or Network(), aside, PageCache(cache_seconds), min(max(seconds, 1.0), MOST_SECONDS), most_bytes
     )
 
     async def call(tool_input: dict[str, Any], ctx: ToolContext) -> ToolResult:
@@ -234,11 +233,3 @@ def web_fetch_tool(environ: Mapping[str, str], aside: Aside | None, network: Net
         title=lambda tool_input: f"Fetch {visible_line(str(tool_input['url']))}",
         preview=preview,
     )
-
-
-def _number(environ: Mapping[str, str], name: str, default: float) -> float:
-    try:
-        value = float(environ.get(name, ""))
-    except ValueError:
-        return default
-    return value if math.isfinite(value) and value >= 0 else default

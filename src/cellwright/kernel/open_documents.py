@@ -1,0 +1,75 @@
+"""Which files are open in the browser with changes that are not on disk: what the pages say of it.
+
+Each page says it on the comm `cellwright.documents` (docs/protocol/documents.md), again and again while there is something
+to say; what was not said again for a while is forgotten, since a page that is closed does not say so.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+TARGET = "cellwright.documents"
+FORGOTTEN_SECONDS = 60.0
+MOST_PATHS = 1_000
+
+
+class OpenDocuments:
+    """What the pages of this kernel said. From any thread."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._pages: dict[str, tuple[float, frozenset[str]]] = {}
+        self._comm: Any = None
+
+    def open(self) -> None:
+        """Open the comm, on which each page that shows a notebook of this kernel answers."""
+        import comm  # there is one in each kernel
+
+        from cellwright.kernel.comm_routes import keep_own_shell
+
+        self._comm = comm.create_comm(target_name=TARGET, data={"protocol": 1})
+        keep_own_shell(self._comm)
+        self._comm.on_msg(lambda message: self.told(message["content"]["data"]))
+
+    def close(self) -> None:
+        """Close the comm; what the pages said is forgotten."""
+        if self._comm is not None:
+            self._comm.close()
+        with self._lock:
+            self._pages.clear()
+
+    def told(self, message: object) -> None:
+        """A page said which of its documents are unsaved. What makes no sense is passed over."""
+        if not isinstance(message, dict) or message.get("type") != "unsaved":
+            return
+        page, root, paths = message.get("page"), message.get("root"), message.get("paths")
+        if not (isinstance(page, str) and isinstance(root, str) and isinstance(paths, list)):
+            return
+        folder = Path(root).expanduser() if root else Path.cwd()
+        found = frozenset(
+            os.path.realpath(folder / path.partition(":")[2] if _has_drive(path) else folder / path)
+            for path in paths[:MOST_PATHS]
+            if isinstance(path, str) and "\0" not in path
+        )
+        with self._lock:
+            self._pages[page] = self._clock(), found
+
+    def is_unsaved(self, path: Path) -> bool:
+        """Whether some page has `path`, a real path, open with unsaved changes."""
+        now = self._clock()
+        with self._lock:
+            for page, (said, _) in list(self._pages.items()):
+                if now - said > FORGOTTEN_SECONDS:
+                    del self._pages[page]
+            return any(str(path) in paths for _, paths in self._pages.values())
+
+
+def _has_drive(path: str) -> bool:
+    # `RTC:folder/file`: the same files, through another drive
+    return ":" in path.partition("/")[0]

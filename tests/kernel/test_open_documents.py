@@ -1,0 +1,84 @@
+"""What pages say of unsaved documents, and what becomes of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cellwright.kernel.open_documents import FORGOTTEN_SECONDS, OpenDocuments
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def documents(clock: Clock) -> OpenDocuments:
+    return OpenDocuments(clock)
+
+
+def message(root: Path | str, *paths: Any, page: str = "one") -> dict[str, Any]:
+    return {"type": "unsaved", "page": page, "root": str(root), "paths": list(paths)}
+
+
+def test_a_document_is_unsaved_until_its_page_says_otherwise(documents: OpenDocuments, tmp_path: Path) -> None:
+    documents.told(message(tmp_path, "src/a.py", "b.ipynb"))
+    assert documents.is_unsaved(tmp_path / "src" / "a.py")
+    assert documents.is_unsaved(tmp_path / "b.ipynb")
+    assert not documents.is_unsaved(tmp_path / "a.py")
+    documents.told(message(tmp_path, "b.ipynb"))
+    assert not documents.is_unsaved(tmp_path / "src" / "a.py")
+
+
+def test_each_page_speaks_for_itself(documents: OpenDocuments, tmp_path: Path) -> None:
+    documents.told(message(tmp_path, "a.py", page="one"))
+    documents.told(message(tmp_path, page="two"))
+    assert documents.is_unsaved(tmp_path / "a.py")
+
+
+def test_a_page_that_says_nothing_more_is_forgotten(documents: OpenDocuments, clock: Clock, tmp_path: Path) -> None:
+    documents.told(message(tmp_path, "a.py"))
+    clock.now = FORGOTTEN_SECONDS
+    assert documents.is_unsaved(tmp_path / "a.py")
+    clock.now += 1
+    assert not documents.is_unsaved(tmp_path / "a.py")
+
+
+def test_paths_are_the_files_they_lead_to(
+    documents: OpenDocuments, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    documents.told(message(tmp_path, "link/a.py", "RTC:real/c.py"))
+    assert documents.is_unsaved(tmp_path / "real" / "a.py")
+    assert documents.is_unsaved(tmp_path / "real" / "c.py")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    documents.told(message("~/real", "d.py"))
+    assert documents.is_unsaved(tmp_path / "real" / "d.py")
+    monkeypatch.chdir(tmp_path)
+    documents.told(message("", "e.py"))
+    assert documents.is_unsaved(tmp_path / "e.py")
+
+
+@pytest.mark.parametrize(
+    "nonsense",
+    [
+        *(None, "x", [], {}, {"type": "other"}, {"type": "unsaved"}),
+        {"type": "unsaved", "page": 1, "root": "/", "paths": ["a"]},
+        {"type": "unsaved", "page": "p", "root": "/", "paths": "a"},
+        {"type": "unsaved", "page": "p", "root": "/", "paths": [1, None, "a\0b"]},
+    ],
+)
+def test_what_makes_no_sense_is_passed_over(documents: OpenDocuments, nonsense: object) -> None:
+    documents.told(nonsense)
+    assert not documents.is_unsaved(Path("/a"))
