@@ -1,118 +1,181 @@
-"""Judging a Bash command: what restricts looks at everything it might run, what allows covers one simple command."""
+"""Judging a Bash command: what restricts looks at everything it might run, what allows at each simple command of it.
+
+A rule that denies or asks is compared with a rough reading that takes rather too much for a command (`rough_commands.py`);
+one that allows with a careful one that takes nothing for granted (`shell_analysis.py`).
+"""
 # Paths are strings here: this runs for each call, and Path is several times slower.
-# ruff: noqa: PTH207
+# ruff: noqa: PTH111, PTH118
 
 from __future__ import annotations
 
-import glob
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
+from dataclasses import dataclass
 from typing import Any
 
 from cellwright.agent.approval import Decision
+from cellwright.permissions.command_files import is_harmless, places_named
+from cellwright.permissions.command_wrappers import SAFE_ASSIGNMENT
 from cellwright.permissions.critical_deletes import critical_delete
-from cellwright.permissions.file_calls import judge_file, protected_among, text_field
-from cellwright.permissions.paths import PathProblem, places
-from cellwright.permissions.read_only_commands import files_printed
+from cellwright.permissions.file_calls import judge_path, protected_among, text_field
+from cellwright.permissions.paths import normalised
 from cellwright.permissions.rough_commands import RoughCommand, read_rough
 from cellwright.permissions.rule_book import BYPASSED, RuleBook, allowed_by, asked_by, denied_by, denied_by_plan
 from cellwright.permissions.rules import READERS, CompiledRule
-from cellwright.permissions.simple_commands import MAX_LENGTH, NotSimple, Word, read_simple
+from cellwright.permissions.shell_analysis import Analysis, analyse
+from cellwright.permissions.shell_tokens import MAX_LENGTH
+from cellwright.permissions.simple_command_calls import (
+    ALLOWED,
+    Part,
+    against_writes,
+    denied_use,
+    is_inside,
+    judge_part,
+    only_looks,
+    part_of,
+)
 from cellwright.visible_text import unseen_characters, visible_line
 
-_WILD = re.compile(r"[*?\[]")
-MAX_EXPANDED = 200
-"""File names looked at for one wildcard."""
-MAX_WILD_PARTS = 2
-"""A word with more wildcard components is not expanded: it counts as naming anything."""
+_NOT_FIXED = re.compile(r"[$`*?\[~]")
+MAX_FOLDERS = 16
+"""Folders from which the names in a command are looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShellCall:
+    """A call of Bash, taken apart. `folder` is where it starts, `problem` what is wrong with how it is started."""
+
+    command: str
+    folder: str
+    rough: RoughCommand
+    analysis: Analysis
+    parts: tuple[Part, ...]
+    problem: str = ""
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """The folders that names in the command may start from: rather too many."""
+        found = [self.folder]
+        for part in self.rough.parts:
+            if part.program in ("cd", "pushd") and len(part.words) > 1:
+                found.append(normalised(os.path.join(found[-1], os.path.expanduser(part.words[-1]))))
+        found += [folder for part in self.parts for folder in part.command.folders or ()]
+        return tuple(dict.fromkeys(found))[:MAX_FOLDERS]
+
+
+def shell_call(book: RuleBook, tool_input: Mapping[str, Any]) -> ShellCall:
+    """Take Bash's input apart; with the fact "cwd", the folder that its shell is in."""
+    command = text_field(tool_input, "command")
+    start = text_field(tool_input, "cwd") or book.cwd
+    folder = normalised(os.path.join(start, text_field(tool_input, "working_directory")))
+    variables = tool_input.get("environment_variables")
+    set_besides = [f"{name}={value}" for name, value in variables.items()] if isinstance(variables, Mapping) else []
+    odd = next((each for each in set_besides if not SAFE_ASSIGNMENT.fullmatch(each)), "")
+    analysis = analyse(command, folder)
+    parts = tuple(part_of(each, more_variables=bool(odd)) for each in analysis.commands)
+    return ShellCall(command, folder, read_rough(command), analysis, parts, odd)
 
 
 def judge_command(book: RuleBook, tool_input: Mapping[str, Any]) -> Decision:
     """May this shell command run? `tool_input` is Bash's, with the fact "cwd": the folder that its shell is in."""
-    command = text_field(tool_input, "command")
-    rough = read_rough(command)
-    if denied := _denied(book, rough):
+    call = shell_call(book, tool_input)
+    if denied := _denied(book, call):
         return denied
-    words: tuple[Word, ...] = ()
-    printed, why = None, ""
-    try:
-        words = read_simple(command)
-        printed = _printed_files(book, words)
-    except NotSimple as problem:
-        why = str(problem)
-    if book.mode == "plan" and printed is None:
+    looks = bool(call.parts) and all(only_looks(book, part) for part in call.parts)
+    if book.mode == "plan" and not looks:
         return denied_by_plan("Bash")
-    if asked := _asked(book, rough, prints=printed is not None) or _unsafe(book, command, rough):
+    if asked := _asked(book, call, looks=looks) or _unsafe(book, call):
         return asked
     if book.mode == "bypassPermissions":
         return BYPASSED
-    if printed is not None:
-        return _judge_printed(book, printed)
-    return _judge_allowed(book, command, rough, words, why)
+    every_use = next((rule for rule in book.allow if rule.every_use and rule.names("Bash")), None)
+    return _judge_every_use(book, call, every_use) if every_use else judge_parts(book, call)
 
 
-def _denied(book: RuleBook, rough: RoughCommand) -> Decision | None:
+def judge_parts(book: RuleBook, call: ShellCall) -> Decision:
+    """Each simple command must be allowed by itself; the first that is not speaks for all."""
+    if call.analysis.problem:
+        return Decision("ask", f"The command {call.analysis.problem}, so that no rule for a command can cover it.")
+    if against := _start_problem(book, call):
+        return against
+    decisions = [judge_part(book, part) for part in call.parts]
+    for behavior in ("deny", "ask"):
+        if found := next((decision for decision in decisions if decision.behavior == behavior), None):
+            return found
+    return next((decision for decision in decisions if decision.rule), decisions[0] if decisions else ALLOWED)
+
+
+def _start_problem(book: RuleBook, call: ShellCall) -> Decision | None:
+    """What is against starting in the call's folder."""
+    decision = judge_path(book, "LS", call.folder)
+    return None if decision.behavior == "allow" else decision
+
+
+def _denied(book: RuleBook, call: ShellCall) -> Decision | None:
+    rough = call.rough
     if rule := _command_rule(book.deny, rough):
         return denied_by(rule, "This command")
-    for rule, name in _file_rules(book, book.deny, rough.words, reading=True):
+    for rule, name in _file_rules(book.deny, rough.words, call, reading=True):
         return denied_by(rule, f"A command that names {visible_line(name)}")
-    for rule, name in _file_rules(book, book.deny, rough.redirects, reading=False):
+    for rule, name in _file_rules(book.deny, rough.redirects, call, reading=False):
         return denied_by(rule, f"Redirecting to {visible_line(name)}")
+    if book.blocks_reads or book.blocks_writes or any(rule.path for rule in book.deny):
+        return next(filter(None, (denied_use(book, part) for part in call.parts)), None)
     return None
 
 
-def _asked(book: RuleBook, rough: RoughCommand, *, prints: bool) -> Decision | None:
-    if rule := _command_rule(book.ask, rough):
+def _asked(book: RuleBook, call: ShellCall, *, looks: bool) -> Decision | None:
+    if rule := _command_rule(book.ask, call.rough):
         return asked_by(rule, "This command")
-    for rule, name in _file_rules(book, book.ask, rough.words, reading=True):
+    for rule, name in _file_rules(book.ask, call.rough.words, call, reading=True):
         return asked_by(rule, f"A command that names {visible_line(name)}")
-    if not prints:
+    if not looks:
         # whether the command changes the file it names is not known here
-        for rule, name in _file_rules(book, (*book.ask, *book.deny), rough.words, reading=False):
+        for rule, name in _file_rules((*book.ask, *book.deny), call.rough.words, call, reading=False):
             return asked_by(rule, f"A command that may change {visible_line(name)}")
     return None
 
 
-def _unsafe(book: RuleBook, command: str, rough: RoughCommand) -> Decision | None:
-    if target := critical_delete(command, book.folders, book.cwd):
-        return Decision("ask", f"The command deletes {visible_line(target)}; no mode and no rule allows that unasked.")
+def _unsafe(book: RuleBook, call: ShellCall) -> Decision | None:
+    if target := critical_delete(call.command, call.analysis.commands, book.folders, call.folder):
+        reason = f"The command deletes {visible_line(target)}; no mode and no rule allows that unasked."
+        return Decision("ask", reason, firm=True)
     scoped = next((rule for rule in (*book.deny, *book.ask) if rule.restricts or rule.path), None)
-    if scoped and any(part.opaque for part in rough.parts):
+    if scoped and any(part.opaque for part in call.rough.parts):
         reason = f"What the command runs shows only when it runs, so the rule `{scoped.rule}` cannot be checked."
         return Decision("ask", reason)
     return None
 
 
-def _judge_printed(book: RuleBook, files: Sequence[str]) -> Decision:
-    for file in files:
-        decision = judge_file(book, "Read", {"file_path": file})
-        if decision.behavior != "allow":
-            return decision
-    return Decision("allow", "The command only prints.")
-
-
-def _judge_allowed(book: RuleBook, command: str, rough: RoughCommand, words: Sequence[Word], why: str) -> Decision:
-    every_use = next((rule for rule in book.allow if rule.every_use and rule.names("Bash")), None)
-    rule = every_use or next((rule for rule in book.allow if rule.grants and words and rule.grants.covers(words)), None)
-    if rule is None:
-        reason = f"The command {why}; rules only allow single commands." if why else "No rule allows this command."
-        return Decision("ask", reason)
-    if rule.grants is None or not rule.grants.is_exact:
-        if unseen := unseen_characters(command):
-            return Decision("ask", f"The command has a character that cannot be seen ({unseen[0]}).")
-        if len(command) > MAX_LENGTH:
-            return Decision("ask", f"The command is longer than {MAX_LENGTH:,} characters.")
-        if part := next((part for name in rough.words if (part := protected_among(_named(book, name) or ()))), None):
+def _judge_every_use(book: RuleBook, call: ShellCall, rule: CompiledRule) -> Decision:
+    """`Bash` allows whatever runs, as far as it can be read; what is protected or elsewhere is written with consent only."""
+    if unseen := unseen_characters(call.command):
+        return Decision("ask", f"The command has a character that cannot be seen ({unseen[0]}).")
+    if len(call.command) > MAX_LENGTH:
+        return Decision("ask", f"The command is longer than {MAX_LENGTH:,} characters.")
+    if not call.analysis.parses:
+        return Decision("ask", "The command cannot be read as bash, so what it runs is not known.")
+    if against := _start_problem(book, call):
+        return against
+    for name in call.rough.words:
+        if part := protected_among(places_named(name, call.folders) or ()):
             return Decision("ask", f"The command names `{part}`, which is protected: each change needs your consent.")
-    return allowed_by(rule)
+    return _judge_targets(book, call) or allowed_by(rule)
 
 
-def _printed_files(book: RuleBook, words: Sequence[Word]) -> list[str] | None:
-    files = files_printed(words)
-    if files == [] and words[0].text == "ls" and any(rule.path for rule in (*book.deny, *book.ask)):
-        return None  # which folder it lists, and so whether a rule is about it, is known to the shell alone
-    return files
+def _judge_targets(book: RuleBook, call: ShellCall) -> Decision | None:
+    """What is against the places that a command writes to; None when nothing is."""
+    if not call.analysis.problem:
+        return next(filter(None, (against_writes(book, part) for part in call.parts)), None)
+    for target in call.rough.redirects:
+        if is_harmless(target) or target.removesuffix("-").isdecimal():
+            continue
+        if _NOT_FIXED.search(target):
+            return Decision("ask", f"It redirects to {visible_line(target)}, which shows only when the command runs.")
+        if not all(is_inside(book, os.path.join(folder, target)) for folder in call.folders):
+            return Decision("ask", f"It redirects to {visible_line(target)}, outside the project.")
+    return None
 
 
 def _command_rule(rules: Sequence[CompiledRule], rough: RoughCommand) -> CompiledRule | None:
@@ -123,24 +186,11 @@ def _command_rule(rules: Sequence[CompiledRule], rough: RoughCommand) -> Compile
 
 
 def _file_rules(
-    book: RuleBook, rules: Sequence[CompiledRule], names: Sequence[str], *, reading: bool
+    rules: Sequence[CompiledRule], names: Sequence[str], call: ShellCall, *, reading: bool
 ) -> Iterator[tuple[CompiledRule, str]]:
     about = [rule for rule in rules if rule.path and (rule.rule.tool in READERS) is reading]
     for name in names if about else ():
-        found = _named(book, name)
+        found = places_named(name, call.folders)
         for rule in about:
             if found is None or rule.covers_place(found):
                 yield rule, name
-
-
-def _named(book: RuleBook, name: str) -> tuple[str, ...] | None:
-    """The places that a word of a command may name, wildcards expanded; None where that may be anything."""
-    spellings = [name]
-    if sum(1 for part in name.split("/") if _WILD.search(part)) > MAX_WILD_PARTS:
-        return None
-    try:
-        if _WILD.search(name):
-            spellings += islice(glob.iglob(name, root_dir=book.cwd, include_hidden=True), MAX_EXPANDED)
-        return tuple(place for spelling in spellings for place in places(spelling, book.cwd))
-    except (PathProblem, ValueError):  # no file can have such a name
-        return ()

@@ -9,9 +9,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cellwright.permissions.rough_commands import SHELLS, WRAPPERS, RoughCommand, normal_text
-from cellwright.permissions.simple_commands import NotSimple, Word, read_words
+from cellwright.permissions.shell_tokens import ASSIGNMENT, RESERVED_WORDS, Unreadable, Word, read_words
 
-EXACT_ONLY = (WRAPPERS | {"source", "."}) - SHELLS - {"sudo", "doas"}
+_CHANGES_SHELL = frozenset(
+    {
+        *("alias", "declare", "enable", "export", "hash", "let", "local", "mapfile", "read", "readarray", "readonly"),
+        *("set", "shopt", "trap", "typeset", "unset"),
+    }
+)
+"""Builtins that change what the commands after them do."""
+EXACT_ONLY = (WRAPPERS | {"source", "."} | _CHANGES_SHELL) - SHELLS - {"sudo", "doas"}
 """Programs that run another: a wildcard behind them allows more than it says. Behind a shell or sudo it says it all."""
 _FIND_ACTIONS = ("-exec", "-ok", "-delete", "-fprint", "-fls")
 # between the words of a simple command; no word holds it, control characters are refused
@@ -32,12 +39,12 @@ class GrantedCommand:
         specifier = _without_colon(specifier)
         try:
             words = read_words(specifier)
-        except NotSimple as why:
+        except Unreadable as why:
             return cls((), problem=f"rules allow single commands, and this pattern {why}")
-        program = words[0]
+        program = next((word for word in words if word.globs or not ASSIGNMENT.match(word.raw)), words[0])
         if any(program.text[place] == "*" for place in program.globs) and specifier.strip() != program.text:
             return cls((), problem="its program is a wildcard, which would allow any program")
-        if program.text.startswith("*"):
+        if program.text.startswith("*") or (program.globs and ASSIGNMENT.match(program.raw)):
             return cls((), problem="it starts with a wildcard, which would allow any program")
         pieces = _pieces(words)
         return cls(pieces, whole_words=len(pieces) > 1 and pieces[-1] == "" and pieces[-2].endswith(_GAP))
@@ -46,9 +53,17 @@ class GrantedCommand:
     def is_exact(self) -> bool:
         return len(self.pieces) == 1
 
+    @property
+    def takes_more(self) -> bool:
+        """Whether any further arguments fall under the pattern, too."""
+        return len(self.pieces) > 1 and self.pieces[-1] == ""
+
     def covers(self, words: Sequence[Word]) -> bool:
         """Whether the simple command made of `words` falls under the pattern as a whole."""
-        if self.problem or any(word.may_become_flag for word in words):
+        if self.problem or not words or any(word.dynamic or word.may_become_flag for word in words):
+            return False
+        program = words[0]
+        if program.globs or not program.text or program.raw in RESERVED_WORDS - {"time"}:
             return False
         if not self.is_exact and _exact_only(words):
             return False
@@ -126,7 +141,8 @@ def _pieces(words: Sequence[Word]) -> tuple[str, ...]:
 
 
 def _exact_only(words: Sequence[Word]) -> bool:
-    program = words[0].text.rpartition("/")[2]
+    programs = (word for word in words if not ASSIGNMENT.match(word.raw))
+    program = next(programs, words[0]).text.rpartition("/")[2]
     if program == "find":
         return any(word.text.startswith(_FIND_ACTIONS) for word in words)
     return program in EXACT_ONLY

@@ -7,7 +7,7 @@ from typing import Any
 
 from cellwright.events import Suggestion
 from cellwright.permissions.file_calls import text_field
-from cellwright.permissions.simple_commands import NotSimple, read_simple
+from cellwright.permissions.shell_tokens import Unreadable, read_words
 from cellwright.visible_text import visible_line
 
 PREFIXES_FOR_SESSION = tuple(
@@ -26,8 +26,8 @@ def suggestions_for_command(tool_input: Mapping[str, Any], folders: Sequence[str
     if "*" in command:
         return []  # no rule can say it: a `*` in a rule stands for anything
     try:
-        words = [word.text for word in read_simple(command)]
-    except NotSimple:
+        words = [word.text for word in read_words(command)]
+    except Unreadable:
         return []
     exact = f"Bash({command})"
     for prefix in PREFIXES_FOR_SESSION:

@@ -1,52 +1,292 @@
-"""The few commands that run without asking because all they can do is print: each with the flags that are known to.
+"""Commands that run without asking because all they can do is read and print: each with the flags that are known to.
 
-Files must be named by absolute path: the shell's working directory moves, the policy's does not. Git is left out on
-purpose: a repository's own configuration and hooks make even `git status` run programs.
+A flag that is not listed makes the command one that asks. No program that reaches the network, runs another program or
+writes a file is here, and of those that can, only the flags that do not. `docs/decisions/read-only-shell.md` has the reasons.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
-from cellwright.permissions.simple_commands import Word
+from cellwright.permissions.command_files import HERE, Access, Use, accesses
+from cellwright.permissions.shell_tokens import EXIT_STATUS, Word
 
-_COUNT = r"\+?\d{1,12}[bkKMG]?"
-FLAGS = {
-    "pwd": re.compile(r"-[LP]"),
-    "echo": re.compile(r"-[neE]+"),
-    "ls": re.compile(
-        r"-[aAlhtrS1FdispRngocuCxmGX]+|--(all|almost-all|human-readable|reverse|recursive|size|inode|directory"
-        r"|group-directories-first|full-time|no-group|color=(never|auto|always)|time-style=(iso|long-iso|full-iso))"
-    ),
-    "cat": re.compile(r"-[nbsAeEtTvu]+|--(number|number-nonblank|squeeze-blank|show-all|show-ends|show-tabs)"),
-    "head": re.compile(rf"-[qv]+|-[nc]?{_COUNT}|--(lines|bytes)={_COUNT}|--(quiet|verbose)"),
-    "tail": re.compile(rf"-[qv]+|-[nc]?{_COUNT}|--(lines|bytes)={_COUNT}|--(quiet|verbose)"),
-    "wc": re.compile(r"-[lwcmL]+|--(lines|words|bytes|chars|max-line-length)"),
-}
-_TAKES_COUNT = {"head": ("-n", "-c"), "tail": ("-n", "-c")}
-_NEEDS_FILE = frozenset({"cat", "head", "tail", "wc"})
+_NUMBER = re.compile(r"[+-]?\d{1,12}(?:\.\d{1,6})?[bkKMGcwm]?")
+_SHORT_NUMBER = re.compile(r"-\d{1,9}")
 
 
-def files_printed(words: Sequence[Word]) -> list[str] | None:
-    """The absolute paths that a read-only command reads; None when it is not known to be one.
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """A command's arguments as its program takes them: the flags that were given, files behind flags, operands."""
 
-    `ls` without a path gives an empty list: it lists the shell's working directory, which is always an allowed one.
+    flags: frozenset[str]
+    files: tuple[Word, ...]
+    operands: tuple[Word, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Flags:
+    """What flags a program may be given. `valued` maps those with a value to its kind: "number", "text", "file".
+
+    `letters` may be bundled behind one dash. `numbers`: `-5` is a flag. `any_glob`: even a file name that is taken for a
+    flag does no harm, since the program has none that does.
     """
-    program, *rest = [word.text for word in words]
-    flags = FLAGS.get(program)
-    if flags is None or any(word.globs for word in words):
-        return None
-    if program == "echo":
-        return []
-    files: list[str] = []
-    arguments = iter(rest)
-    for argument in arguments:
-        if argument in _TAKES_COUNT.get(program, ()):
-            if not re.fullmatch(_COUNT, next(arguments, "")):
+
+    letters: str = ""
+    valued: Mapping[str, str] = field(default_factory=dict)
+    long: frozenset[str] = frozenset()
+    numbers: bool = False
+    any_glob: bool = False
+
+    def read(self, words: Sequence[Word]) -> Arguments | None:
+        """Take the arguments `words` apart; None where one of them is not known to be harmless."""
+        given: set[str] = set()
+        files: list[Word] = []
+        operands: list[Word] = []
+        left = list(words)
+        while left:
+            word = left.pop(0)
+            if word.dynamic or (word.may_become_flag and not self.any_glob):
                 return None
-        elif not flags.fullmatch(argument):
-            files.append(argument)
-    if program in _NEEDS_FILE and not files:
-        return None
-    return files if program != "pwd" and all(file.startswith("/") for file in files) else ([] if not files else None)
+            if word.text == "--":
+                if any(rest.dynamic for rest in left):
+                    return None
+                operands += left
+                break
+            if word.text == "-" or not word.text.startswith("-") or 0 in word.globs:
+                operands.append(word)
+            elif self.numbers and _SHORT_NUMBER.fullmatch(word.text):
+                continue
+            elif not self._take(word, left, given, files):
+                return None
+        return Arguments(frozenset(given), tuple(files), tuple(operands))
+
+    def _take(self, word: Word, left: list[Word], given: set[str], files: list[Word]) -> bool:
+        if word.globs and not word.text.startswith("--"):
+            return False
+        if word.text.startswith("--"):
+            name, joined, value = word.text.partition("=")
+            given.add(name)
+            if name in self.long and not joined:
+                return True
+            kind = self.valued.get(name)
+            return kind is not None and self._value(kind, Word(value, raw=value) if joined else None, left, files)
+        for index, letter in enumerate(word.text[1:], start=1):
+            given.add(f"-{letter}")
+            if kind := self.valued.get(f"-{letter}"):
+                rest = word.text[index + 1 :]
+                return self._value(kind, Word(rest, raw=rest) if rest else None, left, files)
+            if letter not in self.letters:
+                return False
+        return True
+
+    def _value(self, kind: str, value: Word | None, left: list[Word], files: list[Word]) -> bool:
+        if value is None:
+            if not left or left[0].globs:
+                return False
+            value = left.pop(0)
+        if value.dynamic:
+            return False
+        if kind == "file":
+            files.append(value)
+        return kind != "number" or _NUMBER.fullmatch(value.text) is not None
+
+
+def flags(
+    letters: str = "", valued: str = "", long: str = "", *, numbers: bool = False, any_glob: bool = False
+) -> Flags:
+    """`Flags` in short: `valued` is "-n:number --lines:number", `long` "--all --color" (which may be valued, too)."""
+    kinds = dict(part.rsplit(":", 1) for part in valued.split())
+    return Flags(letters, kinds, frozenset(long.split()), numbers, any_glob)
+
+
+Finder = Callable[[Arguments], list[Access] | None]
+
+
+def _files(use: Use, *, recursive: Sequence[str] = (), at_most: int = 1000, or_here: bool = False) -> Finder:
+    """The operands are files, used as `use` says; with a flag of `recursive`, so is all below them."""
+
+    def find(arguments: Arguments) -> list[Access] | None:
+        operands = [word for word in arguments.operands if word.text != "-"]
+        if len(arguments.operands) > at_most:
+            return None
+        deep = not arguments.flags.isdisjoint(recursive)
+        if (or_here or deep) and not arguments.operands:
+            operands = [HERE]
+        return [*accesses("Grep" if deep else use, operands), *accesses("Read", arguments.files)]
+
+    return find
+
+
+def _text(arguments: Arguments) -> list[Access] | None:
+    return None if any(word.globs for word in arguments.operands) else list(accesses("Read", arguments.files))
+
+
+def _pattern_and_files(*, recursive: Sequence[str] = (), always_deep: bool = False) -> Finder:
+    def find(arguments: Arguments) -> list[Access] | None:
+        operands = arguments.operands
+        if arguments.flags.isdisjoint(("-e", "-f", "--regexp", "--file", "--files")):
+            if not operands or operands[0].globs:
+                return None
+            operands = operands[1:]
+        deep = always_deep or not arguments.flags.isdisjoint(recursive)
+        searched = [word for word in operands if word.text != "-"] or ([HERE] if deep else [])
+        return [*accesses("Grep" if deep else "Read", searched), *accesses("Read", arguments.files)]
+
+    return find
+
+
+_GREP = flags(
+    "EFGPiywxvcLlqsobHhnTZzraIU",
+    "-e:text -f:file -m:number -A:number -B:number -C:number --regexp:text --file:file --max-count:number"
+    " --after-context:number --before-context:number --context:number --include:text --exclude:text --exclude-dir:text"
+    " --color:text --colour:text --binary-files:text --label:text",
+    "--extended-regexp --fixed-strings --basic-regexp --perl-regexp --ignore-case --no-ignore-case --word-regexp"
+    " --line-regexp --invert-match --count --files-without-match --files-with-matches --quiet --silent --no-messages"
+    " --only-matching --byte-offset --with-filename --no-filename --line-number --initial-tab --null --null-data"
+    " --recursive --text --color --colour --line-buffered",
+    numbers=True,
+    any_glob=True,
+)
+_RG = flags(
+    "aciFHIlnNopPqsSuUvVwx0.",
+    "-A:number -B:number -C:number -e:text -f:file -g:text -m:number -t:text -T:text -j:number -M:number -r:text -E:text"
+    " --after-context:number --before-context:number --context:number --regexp:text --file:file --glob:text --iglob:text"
+    " --max-count:number --type:text --type-not:text --max-depth:number -d:number --max-columns:number --sort:text"
+    " --sortr:text --color:text --colors:text --replace:text --encoding:text --threads:number --max-filesize:number"
+    " --context-separator:text --field-match-separator:text --engine:text",
+    "--text --count --count-matches --ignore-case --fixed-strings --with-filename --no-filename --files-with-matches"
+    " --files-without-match --line-number --no-line-number --only-matching --pcre2 --quiet --case-sensitive --smart-case"
+    " --unrestricted --multiline --multiline-dotall --invert-match --word-regexp --line-regexp --hidden --no-ignore"
+    " --no-ignore-vcs --no-heading --heading --column --trim --vimgrep --json --stats --files --null --no-messages"
+    " --no-config --crlf --passthru --pretty --type-list --version --max-columns-preview --no-ignore-parent",
+)
+_LS = flags(
+    "aAlhtrS1FdispRngocuCxmGXUfkNQvBbZ",
+    "-I:text -w:number --ignore:text --hide:text --color:text --time-style:text --sort:text --format:text --time:text"
+    " --block-size:text --indicator-style:text --width:number --quoting-style:text",
+    "--all --almost-all --human-readable --reverse --recursive --size --inode --directory --group-directories-first"
+    " --full-time --no-group --color --classify --file-type --numeric-uid-gid --si --author --escape --literal --zero",
+    any_glob=True,
+)
+_HEAD = flags(
+    "qvz", "-n:number -c:number --lines:number --bytes:number", "--quiet --silent --verbose", numbers=True, any_glob=True
+)
+
+READERS: Mapping[str, tuple[Flags, Finder]] = {
+    "ls": (_LS, _files("LS", or_here=True)),
+    "cat": (
+        flags(
+            "nbsAeEtTvu",
+            "",
+            "--number --number-nonblank --squeeze-blank --show-all --show-ends --show-tabs --show-nonprinting",
+            any_glob=True,
+        ),
+        _files("Read"),
+    ),
+    "head": (_HEAD, _files("Read")),
+    "tail": (
+        flags("qvzr", "-n:number -c:number --lines:number --bytes:number", "--quiet --verbose", numbers=True, any_glob=True),
+        _files("Read"),
+    ),
+    "wc": (flags("lwcmL", "", "--lines --words --bytes --chars --max-line-length", any_glob=True), _files("Read")),
+    "grep": (_GREP, _pattern_and_files(recursive=("-r", "--recursive"))),
+    "egrep": (_GREP, _pattern_and_files(recursive=("-r", "--recursive"))),
+    "fgrep": (_GREP, _pattern_and_files(recursive=("-r", "--recursive"))),
+    "rg": (_RG, _pattern_and_files(always_deep=True)),
+    "pwd": (flags("LP"), _files("LS", at_most=0)),
+    "true": (flags(), _text),
+    "false": (flags(), _text),
+    ":": (flags(), _text),
+    "which": (flags("as", "", "--all"), _text),
+    "type": (flags("afptP"), _text),
+    "basename": (flags("az", "-s:text --suffix:text", "--multiple --zero"), _text),
+    "dirname": (flags("z", "", "--zero"), _text),
+    "seq": (flags("w", "-s:text -f:text --separator:text --format:text", "--equal-width", numbers=True), _text),
+    "realpath": (
+        flags("emsqzLP", "--relative-to:file --relative-base:file", "--canonicalize-existing --no-symlinks --strip"),
+        _files("LS"),
+    ),
+    "readlink": (flags("femnqsvz", "", "--canonicalize --canonicalize-existing --no-newline"), _files("LS")),
+    "stat": (
+        flags("LfqtxnrsF", "-c:text --format:text --printf:text", "--dereference --file-system --terse", any_glob=True),
+        _files("LS"),
+    ),
+    "du": (
+        flags(
+            "shackmbxSl0H",
+            "-d:number --max-depth:number --exclude:text --block-size:text -t:number --threshold:number",
+            "--summarize --human-readable --all --total --apparent-size --bytes --one-file-system --si",
+        ),
+        _files("LS", or_here=True),
+    ),
+    "df": (flags("hHkmTiPlag", "-t:text -x:text", "--human-readable --portability --print-type --total"), _files("LS")),
+    "file": (flags("bihkLNnr0", "-F:text -P:text", "--brief --mime --mime-type --mime-encoding"), _files("Read")),
+    "sort": (
+        flags(
+            "nrufbdghiMVscCzR",
+            "-k:text -t:text --key:text --field-separator:text --sort:text",
+            "--numeric-sort --reverse --unique --ignore-case --ignore-leading-blanks --dictionary-order"
+            " --general-numeric-sort --human-numeric-sort --month-sort --version-sort --stable --check --zero-terminated",
+        ),
+        _files("Read"),
+    ),
+    "uniq": (
+        flags(
+            "cdDuiz",
+            "-f:number -s:number -w:number --skip-fields:number --skip-chars:number --check-chars:number",
+            "--count --repeated --unique --ignore-case",
+        ),
+        _files("Read", at_most=1),  # the second is what it writes to
+    ),
+    "cut": (
+        flags(
+            "snz",
+            "-d:text -f:text -c:text -b:text --delimiter:text --fields:text --characters:text --bytes:text"
+            " --output-delimiter:text",
+            "--complement --only-delimited",
+        ),
+        _files("Read"),
+    ),
+    "tr": (flags("dscCtu", "", "--delete --squeeze-repeats --complement --truncate-set1"), _text),
+    "nl": (
+        flags("p", "-b:text -h:text -f:text -d:text -i:number -l:number -n:text -s:text -v:number -w:number"),
+        _files("Read"),
+    ),
+    "tac": (flags("br", "-s:text --separator:text", "--before --regex"), _files("Read")),
+    "rev": (flags(), _files("Read")),
+    "column": (
+        flags("txneR", "-s:text -c:number -o:text -N:text -H:text --separator:text --output-separator:text", "--table"),
+        _files("Read"),
+    ),
+    "comm": (flags("123iz", "", "--check-order --nocheck-order --total"), _files("Read")),
+    "cmp": (flags("bsl", "-n:number -i:text --bytes:number", "--print-bytes --quiet --silent --verbose"), _files("Read")),
+    "diff": (
+        flags(
+            "urNqsbBwiyaEZtTdpe",
+            "-U:number -C:number -I:text -W:number -x:text --unified:number --context:number --exclude:text --color:text"
+            " --ignore-matching-lines:text --width:number --label:text -L:text",
+            "--unified --context --recursive --new-file --brief --report-identical-files --ignore-space-change"
+            " --ignore-blank-lines --ignore-all-space --ignore-case --side-by-side --text --minimal --color"
+            " --suppress-common-lines --no-dereference --strip-trailing-cr --left-column",
+            numbers=True,
+        ),
+        _files("Read", recursive=("-r", "--recursive")),
+    ),
+    "tree": (
+        flags(
+            "adfDhspugiCnFrtvQNAS",
+            "-L:number -I:text -P:text --filelimit:number --sort:text --charset:text",
+            "--dirsfirst --noreport --gitignore --prune --du --si --inodes --device --matchdirs --ignore-case",
+        ),
+        _files("LS", or_here=True),
+    ),
+}
+"""Each program with its flags and with what finds the files it reads; others are in `read_only_programs.py`."""
+
+
+def is_exit_status(word: Word) -> bool:
+    """Whether all that is dynamic in `word` is `$?`: digits."""
+    return word.dynamic == EXIT_STATUS

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from cellwright.permissions.simple_commands import RESERVED_WORDS
+from cellwright.permissions.shell_tokens import RESERVED_WORDS
 
 SHELLS = frozenset({"ash", "bash", "csh", "dash", "fish", "ksh", "sh", "zsh"})
 WRAPPERS = SHELLS | {
@@ -92,7 +92,7 @@ class RoughCommand:
     @property
     def words(self) -> tuple[str, ...]:
         """Everything in it that may be the name of a file, each once."""
-        pieces = (piece for part in self.parts for word in part.words for piece in _path_pieces(word))
+        pieces = (piece for part in self.parts for word in part.words for piece in path_pieces(word))
         return tuple(dict.fromkeys((*pieces, *self.redirects)))
 
 
@@ -128,7 +128,8 @@ def _parts(text: str) -> Iterator[Part]:
                 yield Part((*expanded, *words[1:]), anywhere=assigned)
 
 
-def _path_pieces(word: str) -> Iterator[str]:
+def path_pieces(word: str) -> Iterator[str]:
+    """Everything in `word` that may be the name of a file: `of=x`, `host:x`, `@x`, `-fx`."""
     yield word
     for piece in _PATH_PIECES.split(word):
         if piece:
