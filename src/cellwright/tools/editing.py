@@ -152,6 +152,7 @@ def update(
 
 
 def replaced(old: OnDisk, old_string: str, new_string: str, replace_all: bool, shown: str) -> tuple[str, int]:
+    """`replace_text` in a file that may have changed since it was read."""
     try:
         return replace_text(old.text, old_string, new_string, replace_all=replace_all, shown=shown)
     except ToolError as error:
@@ -178,20 +179,28 @@ def on_disk(real: Path, shown: str, state: FileState) -> OnDisk | None:
 
 
 def check_editable(real: Path, shown: str, old: OnDisk, old_string: str) -> None:
+    """Raise ToolError if `old_string` cannot be replaced in this file, whatever it holds."""
     if not old_string and old.text:
         raise ToolError(
             f"old_string is empty, but {shown} exists and is not. Give the text to replace, or use Write.",
             code=ErrorCode.INVALID_PARAMETERS,
         )
-    if real.suffix.lower() == ".ipynb":
-        try:
-            notebook_content(old.text)
-        except NotANotebook:
-            return  # broken as a notebook: it can only be mended as text
-        raise ToolError(f"{shown} is a notebook. Change its cells with NotebookEdit.", code=ErrorCode.FILE_PATH_INVALID)
+    check_editable_notebook(real, shown, old.text)
+
+
+def check_editable_notebook(real: Path, shown: str, text: str) -> None:
+    """Raise ToolError if the file is a notebook: those are not changed as text."""
+    if real.suffix.lower() != ".ipynb":
+        return
+    try:
+        notebook_content(text)
+    except NotANotebook:
+        return  # broken as a notebook: it can only be mended as text
+    raise ToolError(f"{shown} is a notebook. Change its cells with NotebookEdit.", code=ErrorCode.FILE_PATH_INVALID)
 
 
 def check_notebook(content: str, shown: str) -> None:
+    """Raise ToolError if a notebook file would not be a notebook with this content."""
     try:
         notebook_content(content)
     except NotANotebook as error:
@@ -203,6 +212,7 @@ def check_notebook(content: str, shown: str) -> None:
 
 
 def stale_error(shown: str) -> ToolError:
+    """The error for a file that is no longer what the model has seen."""
     return ToolError(
         f"{shown} has changed on disk since it was read. Read it again before you change it.",
         code=ErrorCode.FILE_ACCESS_ERROR,
