@@ -44,11 +44,16 @@ def _hops(path: str) -> Iterator[str]:
         followed = _follow_first_link(path)
         if followed is None:
             return
-        path = followed
+        target, rest = followed
+        if os.pardir in rest:
+            # `link/..` leads through a folder that the whole path no longer shows
+            yield normalised(target)
+        path = os.path.join(target, *rest)
     raise PathProblem("leads through too many symlinks")
 
 
-def _follow_first_link(path: str) -> str | None:
+def _follow_first_link(path: str) -> tuple[str, list[str]] | None:
+    """What the first symlink in `path` leads to, and the parts behind it."""
     # component by component, because `link/..` is the parent of the link's target and not the folder of the link
     parts = path.split(os.sep)
     here = parts[0] + os.sep
@@ -59,7 +64,7 @@ def _follow_first_link(path: str) -> str | None:
             there = os.path.join(here, part)
             target = _link_target(there)
             if target is not None:
-                return os.path.join(here, target, *parts[index + 1 :])
+                return os.path.join(here, target), parts[index + 1 :]
             here = there
     return None
 

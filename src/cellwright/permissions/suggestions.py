@@ -16,8 +16,9 @@ from cellwright.permissions.patch_calls import MAX_FILES, files_of, named_by
 from cellwright.permissions.patch_names import PatchProblem
 from cellwright.permissions.path_patterns import escaped
 from cellwright.permissions.paths import PathProblem, inside, places
+from cellwright.permissions.project_calls import paths_given
 from cellwright.permissions.rule_book import Call
-from cellwright.permissions.rules import EDITORS, READERS, parse_rule
+from cellwright.permissions.rules import EDITORS, READERS, CompiledRule, parse_rule
 from cellwright.visible_text import visible_line
 
 MAX_RULES = 5
@@ -28,10 +29,18 @@ MAX_SHOWN = 400
 Offer = Callable[[Call, Sequence[str], str], list[Suggestion]]
 
 
-def suggestions_for(call: Call, folders: Sequence[str], cwd: str) -> list[Suggestion]:
-    """Rules that might allow the call, "session" before "always". Whether they do is for the policy to check."""
-    offer = _OFFERS.get(call.name, _for_tool)
-    return [suggestion for suggestion in offer(call, folders, cwd) if can_be_offered(suggestion)]
+def suggestions_for(
+    call: Call, folders: Sequence[str], cwd: str, allow: Sequence[CompiledRule] = ()
+) -> list[Suggestion]:
+    """Rules that might allow the call, "session" before "always". Whether they do is for the policy to check.
+
+    What the rules `allow` cover already is not offered again.
+    """
+    if call.name == "Bash":
+        offered = suggestions_for_command(call.input, folders, cwd, allow)
+    else:
+        offered = _OFFERS.get(call.name, _for_tool)(call, folders, cwd)
+    return [suggestion for suggestion in offered if can_be_offered(suggestion)]
 
 
 def can_be_offered(suggestion: Suggestion) -> bool:
@@ -128,8 +137,11 @@ def _for_patch(call: Call, folders: Sequence[str], cwd: str) -> list[Suggestion]
     return _for_editing(paths, folders, cwd) if len(paths) <= MAX_FILES else []
 
 
-def _for_command(call: Call, folders: Sequence[str], cwd: str) -> list[Suggestion]:
-    return suggestions_for_command(call.input, folders, cwd)
+def _for_lint(call: Call, folders: Sequence[str], cwd: str) -> list[Suggestion]:
+    if not call.input.get("fix"):
+        return _for_tool(call, folders, cwd)
+    edits = _for_editing(list(paths_given(call, cwd)), folders, cwd)
+    return [Suggestion(("Lint", *offer.rules), "session", f"all calls of Lint, and {offer.label}") for offer in edits]
 
 
 def _for_question(_call: Call, _folders: Sequence[str], _cwd: str) -> list[Suggestion]:
@@ -137,10 +149,10 @@ def _for_question(_call: Call, _folders: Sequence[str], _cwd: str) -> list[Sugge
 
 
 _OFFERS: Mapping[str, Offer] = {
-    "Bash": _for_command,
     "Python": _for_python,
     **dict.fromkeys(READERS | EDITORS, _for_file),
     "ApplyPatch": _for_patch,
+    "Lint": _for_lint,
     "WebFetch": _for_fetch,
     "Skill": _for_skill,
     **dict.fromkeys(("AskUserQuestion", "ExitPlanMode"), _for_question),
