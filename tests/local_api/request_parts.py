@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import base64
+import io
 import struct
 import zlib
+
+import pypdf
 
 HELLO = {"role": "user", "content": "Hello"}
 ASK = {"role": "assistant", "content": [{"type": "tool_use", "id": "toolu_1", "name": "Read", "input": {}}]}
@@ -80,6 +83,17 @@ def lossy_webp(width=1, height=1):
 def lossless_webp(width=1, height=1):
     bits = (width - 1) | (height - 1) << 14
     return b"RIFF\x16\x00\x00\x00WEBPVP8L\x0a\x00\x00\x00\x2f" + struct.pack("<I", bits)
+
+
+def pages(count, password=""):
+    writer = pypdf.PdfWriter()
+    for _ in range(count):
+        writer.add_blank_page(72, 72)
+    if password:
+        writer.encrypt(password, algorithm="RC4-128")
+    out = io.BytesIO()
+    writer.write(out)
+    return out.getvalue()
 
 
 def pdf(data=b"%PDF-1.7"):

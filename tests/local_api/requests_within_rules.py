@@ -17,6 +17,7 @@ from request_parts import (
     jpeg,
     lossless_webp,
     lossy_webp,
+    pages,
     pdf,
     png,
     result,
@@ -47,6 +48,10 @@ TAKEN = {
         user({"type": "image", "source": {"type": "url", "url": "https://example.org/x.png"}})
     ),
     "pdf": conversation(user(pdf())),
+    "100 pages, in a tool_result": {
+        "model": "claude-haiku-4-5",
+        **conversation(HELLO, ASK, user(result(content=[text(), pdf(pages(100))]))),
+    },
     "same role twice": conversation(HELLO, HELLO),
     "call and result": conversation(HELLO, ASK, RESULT),
     "result, then text": conversation(HELLO, ASK, user(result(), text())),

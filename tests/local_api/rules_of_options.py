@@ -16,6 +16,7 @@ from request_parts import (
     jpeg,
     lossless_webp,
     lossy_webp,
+    pages,
     pdf,
     png,
     result,
@@ -250,6 +251,14 @@ REFUSED = {
     "pdf that is none": (
         conversation(user(pdf(b"hello"))),
         "messages.0.content.0.document.source.base64.data: The PDF specified was not valid.",
+    ),
+    "pdf with a password": (
+        conversation(HELLO, ASK, user(result(content=[pdf(pages(1, "secret"))]))),
+        "messages.2.content.0.tool_result.content.0.document.source.base64.data: The PDF specified is password protected",
+    ),
+    "too many pages": (
+        {"model": "claude-haiku-4-5", **conversation(user(pdf(pages(60)), pdf(pages(41))))},
+        "messages: A maximum of 100 PDF pages may be provided.",
     ),
     # limits
     "max_tokens above the model's": (

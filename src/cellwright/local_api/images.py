@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import io
 import math
 import struct
 from collections.abc import Mapping, Sequence
@@ -23,14 +24,17 @@ TOKENS_UNMEASURED = 1500
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """An image in a request. Width and height are 0 where they are not known (URLs, uploaded files)."""
+    """An image in a request, or a PDF with its `pages`. What is 0 is not known (URLs, uploaded files)."""
 
     path: str
     width: int = 0
     height: int = 0
+    pages: int = 0
 
     @property
     def tokens(self) -> int:
+        if self.pages:
+            return self.pages * TOKENS_UNMEASURED
         if not self.width:
             return TOKENS_UNMEASURED
         return math.ceil(self.width / PATCH) * math.ceil(self.height / PATCH)
@@ -109,20 +113,35 @@ def measured(block: Mapping[str, Any], path: str) -> Picture:
     return Picture(path, *_size(found, data))
 
 
-def check_document(block: Mapping[str, Any], path: str) -> None:
-    """A base64 document must be a PDF."""
-    source = block["source"]
-    if source["type"] == "base64" and not _decoded(source, f"{path}.document").startswith(b"%PDF"):
-        raise ApiRejection(f"{path}.document.source.base64.data: The PDF specified was not valid.")
+def counted_pages(block: Mapping[str, Any], path: str) -> Picture:
+    """A base64 document, which must be a PDF, and how many pages it has; one where that cannot be told."""
+    import pypdf  # heavy, and not needed by most conversations
+
+    field = f"{path}.document.source.base64.data"
+    data = _decoded(block["source"], f"{path}.document")
+    if not data.startswith(b"%PDF"):
+        raise ApiRejection(f"{field}: The PDF specified was not valid.")
+    try:
+        reader = pypdf.PdfReader(io.BytesIO(data))
+        encrypted = reader.is_encrypted
+        pages = 0 if encrypted else len(reader.pages)
+    except Exception:  # noqa: BLE001  broken files make pypdf raise nearly anything; what the API then says is not known
+        return Picture(path, pages=1)
+    if encrypted:
+        raise ApiRejection(f"{field}: The PDF specified is password protected.")
+    return Picture(path, pages=max(pages, 1))
 
 
 def check_pictures(pictures: Sequence[Picture], model: ServedModel) -> None:
-    """How many, and how large each may then be."""
+    """How many, and how large each may then be; how many pages of PDFs."""
     allowed = 100 if model.context_window <= 200_000 else 600
-    if len(pictures) > allowed:
-        raise ApiRejection(f"messages: too many images: {len(pictures)} > {allowed} maximum")
-    limit = MAX_SIDE_OF_MANY if len(pictures) > MANY else MAX_SIDE
-    for picture in pictures:
+    if sum(picture.pages for picture in pictures) > allowed:
+        raise ApiRejection(f"messages: A maximum of {allowed} PDF pages may be provided.")
+    images = [picture for picture in pictures if not picture.pages]
+    if len(images) > allowed:
+        raise ApiRejection(f"messages: too many images: {len(images)} > {allowed} maximum")
+    limit = MAX_SIDE_OF_MANY if len(images) > MANY else MAX_SIDE
+    for picture in images:
         if max(picture.width, picture.height) > limit:
             many = " for many-image requests" if limit == MAX_SIDE_OF_MANY else ""
             raise ApiRejection(

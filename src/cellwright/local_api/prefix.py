@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import Any
 
-from cellwright.local_api.images import TOKENS_UNMEASURED, Picture, check_document, measured
+from cellwright.local_api.images import Picture, counted_pages, measured
 
 REMEMBERED_REQUESTS = 16
 CHARS_PER_TOKEN = 4
@@ -114,10 +114,9 @@ class Prefix:
     def _media_tokens(self, block: Block, path: str) -> int:
         """What a picture or document counts beyond its JSON, whose base64 counts nothing."""
         uncounted = len(str(block["source"].get("data", ""))) // CHARS_PER_TOKEN
-        if block["type"] == "document":
-            check_document(block, path)
-            return TOKENS_UNMEASURED - uncounted if block["source"]["type"] == "base64" else 0
-        picture = measured(block, path)
+        if block["type"] == "document" and block["source"]["type"] != "base64":
+            return 0
+        picture = counted_pages(block, path) if block["type"] == "document" else measured(block, path)
         self.pictures.append(picture)
         return picture.tokens - uncounted
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import importlib.util
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -44,16 +44,21 @@ def new_cell_problems(source: NotebookSource, before: Mapping[str, Any] | None, 
     problem = cell_problem(source, after)
     if not problem or before is None or not cell_problem(source, before):
         return problem
-    definition = CELL_KINDS[source.major].get(str(after.get("cell_type")))
-    if definition is None or after.get("cell_type") != before.get("cell_type"):
-        return problem
-    # one problem can hide another: all of them are compared. Slow to import, and hardly ever needed
-    from jsonschema import Draft4Validator  # type: ignore[import-untyped]
+    # one problem can hide another, so all of them are compared
+    old = set(_all_problems(source, before))
+    return next((words for where, words in _all_problems(source, after) if (where, words) not in old), "")
 
-    validator = Draft4Validator(_cell_schema(source.major, source.minor, definition))
-    old = {(*error.absolute_path, error.message) for error in validator.iter_errors(before)}
-    new = ((*error.absolute_path, error.message) for error in validator.iter_errors(after))
-    return next((str(error[-1]) for error in new if error not in old), "")
+
+def _all_problems(source: NotebookSource, cell: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Where and what the schema has against a cell that is not valid."""
+    from jsonschema import Draft4Validator  # type: ignore[import-untyped]  # a second, and hardly ever needed
+
+    definition = CELL_KINDS[source.major].get(str(cell.get("cell_type")))
+    if definition is None:
+        yield "", cell_problem(source, cell)
+        return
+    for error in Draft4Validator(_cell_schema(source.major, source.minor, definition)).iter_errors(cell):
+        yield str(list(error.absolute_path)), str(error.message)
 
 
 def cell_value(source: NotebookSource, position: int) -> Mapping[str, Any]:
