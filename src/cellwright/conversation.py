@@ -19,13 +19,15 @@ from typing import Any
 from cellwright.agent.agent import Agent, Prompt
 from cellwright.agent.agent_thread import AgentTask, AgentThread, CallerJobs, agent_code_running
 from cellwright.agent.approval import CanUseTool
-from cellwright.agent.prompt import environment_text, system_blocks
+from cellwright.agent.hook_callbacks import as_hooks, together
+from cellwright.agent.prompt import PLAN_MODE, environment_text, system_blocks
 from cellwright.agent.provider import Provider
 from cellwright.agent.session import Session, find_sessions, sessions_folder
 from cellwright.agent.state_folder import state_folder
 from cellwright.agent.tool import Tool
 from cellwright.agent.users_key import users_key
 from cellwright.config.api_key_helper import with_helpers_key
+from cellwright.config.hooks_in_force import HooksInForce
 from cellwright.config.settings import Settings
 from cellwright.config.settings_in_force import SettingsInForce, TrustQuestion
 from cellwright.conversation_settings import (
@@ -81,6 +83,7 @@ class Conversation:
         self.jobs = CallerJobs()
         self.in_force = SettingsInForce(cwd, self.environ)
         self.asking: list[Asking] = [self.in_force]
+        self.hooks = HooksInForce()
         self.tool_log = ToolLog(key=functools.cache(lambda: users_key(state_folder() / "tool-log-key")))
         self._more_tools = more_tools
         self._is_unsaved = is_unsaved
@@ -112,17 +115,24 @@ class Conversation:
             self._session = Session.create(self.cwd, sessions_folder(self.cwd))
         return self._session
 
-    def use_session(self, session: Session) -> None:
-        """Go on with `session`; the one before is closed. What was read is forgotten: files must be read again."""
+    def use_session(self, session: Session, *, because: str = "resume") -> None:
+        """Go on with `session`; the one before is closed. What was read is forgotten: files must be read again.
+
+        `because` is what SessionEnd hooks are told.
+        """
         self._refuse_while_running()
         if self._session is not None and self._session is not session:
+            self.hooks.end_session(self._session, self.settings.default_mode, because, self.thread, wait=False)
             self._session.close()
         self._session = session
         self._tools = None
 
     def new_session(self) -> None:
         """Go on with a session of its own; the one before stays on disk."""
-        self.use_session(Session.create(self.cwd, sessions_folder(self.cwd)))
+        session = Session.create(self.cwd, sessions_folder(self.cwd))
+        if self._session is not None and self._session.encoded:
+            session.started_by = "clear"
+        self.use_session(session, because="clear")
 
     def resume(self, session_id: str) -> None:
         """Go on with the session of this id (or the start of one) that was held in this folder.
@@ -186,6 +196,7 @@ class Conversation:
             tools=self.tools(options),
             policy=self.policy(options),
             can_use_tool=can_use_tool,
+            hooks=together(self.hooks.of(self.settings, self.environment), as_hooks(options.hooks)),
             **defaults,
         )
 
@@ -252,7 +263,7 @@ class Conversation:
         self._tell(session, self._tool_notices)
         self.tool_log.path = self.settings.tool_log
         listen = self.tool_log.listen(emit)
-        return functools.partial(agent.run, self._with_environment(prompt, session), session, listen)
+        return functools.partial(agent.run, self._with_surroundings(prompt, session, agent), session, listen)
 
     def _has_question(self, ask_user: CanUseTool | None, session: Session) -> bool:
         """Whether the user is to be asked something first; where nobody can be, it is told and goes on without."""
@@ -345,6 +356,8 @@ class Conversation:
     def close(self) -> None:
         """End a run that is going on, close the session, stop the thread."""
         self.cancel()
+        if self._session is not None:
+            self.hooks.end_session(self._session, self.settings.default_mode, "other", self.thread, wait=True)
         self.thread.stop()
         if self._session is not None:
             self._session.close()
@@ -362,11 +375,18 @@ class Conversation:
             message = "Claude is still at work in this conversation. Wait for the answer, or interrupt it first."
             raise CellwrightError(ErrorCode.EXECUTION_ERROR, message, recoverable=True)
 
-    def _with_environment(self, prompt: Prompt, session: Session) -> Prompt:
-        if session.encoded:
+    def _with_surroundings(self, prompt: Prompt, session: Session, agent: Agent) -> Prompt:
+        """The prompt between what Claude must know besides: before the first one where it works, in plan mode how to plan."""
+        before = [] if session.encoded else [environment_text(self.cwd, self.face)]
+        plans = (session.mode or agent.policy.mode) == "plan" and any(
+            tool.name == "ExitPlanMode" for tool in agent.tools
+        )
+        after = [PLAN_MODE] if plans else []
+        if not before and not after:
             return prompt
         blocks = [{"type": "text", "text": prompt}] if isinstance(prompt, str) else list(prompt)
-        return [{"type": "text", "text": environment_text(self.cwd, self.face)}, *blocks]
+        texts = [[{"type": "text", "text": text} for text in around] for around in (before, after)]
+        return [*texts[0], *blocks, *texts[1]]
 
 
 def _checked(prompt: Prompt) -> Prompt:

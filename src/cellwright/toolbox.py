@@ -58,7 +58,7 @@ def builtin_tools(place: Workplace) -> tuple[Tool, ...]:
         ),
         *todo_tools(environ),
         ask_user_tool(),
-        *plan_tools(cwd),
+        *plan_tools(settings.project, settings.plans_directory),
         *web_tools(
             environ,
             place.provider,

@@ -50,6 +50,13 @@ was just shown.
 ENVIRONMENT_START = "<environment>"
 
 
+PLAN_MODE = """\
+Plan mode: nothing may be changed until the user approves of a plan. Read and search until you know what has to be \
+done; ask with AskUserQuestion what only the user can decide; then call ExitPlanMode with the plan: what will be \
+changed where, in which order, how it is checked, what is left out."""
+"""What Claude is told while it may only plan; that it does no more is the policy's to see to."""
+
+
 def system_blocks(append: str = "") -> list[dict[str, Any]]:
     """The `system` of a session: text blocks, the last one with the one-hour cache breakpoint (it covers the tools too)."""
     blocks: list[dict[str, Any]] = [{"type": "text", "text": SYSTEM}]

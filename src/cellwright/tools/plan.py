@@ -13,6 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from cellwright.agent.prompt import PLAN_MODE
 from cellwright.agent.tool import Tool, ToolContext, ToolError, ToolLimits, ToolResult
 from cellwright.events import Preview
 from cellwright.tools.atomic_write import write_atomically
@@ -32,21 +33,16 @@ EXIT_DESCRIPTION = """\
 Show the user your plan and ask to begin. Only in plan mode, when the plan is whole: put open questions first \
 (AskUserQuestion). Not for a task that only looks something up."""
 
-HOW_TO_PLAN = """\
-Plan mode: nothing may be changed until the user approves of a plan. Read and search until you know what has to be \
-done; ask with AskUserQuestion what only the user can decide; then call ExitPlanMode with the plan: what will be \
-changed where, in which order, how it is checked, what is left out."""
 
-
-def plan_tools(cwd: Path, plans_directory: Path | None = None) -> tuple[Tool, Tool]:
-    """The two tools. Approved plans are kept in `plans_directory` where one is given; it must be in `cwd`."""
+def plan_tools(project: Path, plans_directory: Path | None = None) -> tuple[Tool, Tool]:
+    """The two tools. Approved plans are kept in `plans_directory` where one is given; it must be in `project`."""
 
     async def leave(tool_input: dict[str, Any], ctx: ToolContext) -> ToolResult:
         if ctx.mode != "plan":
             raise ToolError("Plan mode is off: there is nothing to approve. Go on with the work.")
         plan = str(tool_input["plan"])
         mode = APPROVED_MODES[tool_input.get("decision", "approve")]
-        kept = await asyncio.to_thread(_kept, plan, cwd, plans_directory) if plans_directory is not None else ""
+        kept = await asyncio.to_thread(_kept, plan, project, plans_directory) if plans_directory is not None else ""
         ctx.set_mode(mode)
         edited = _proposed(ctx) not in (None, plan.strip())
         told = [f"The user approved of the plan{', after editing it' if edited else ''}. Plan mode is off: begin."]
@@ -73,7 +69,7 @@ def _enter_tool() -> Tool:
             )
         if ctx.mode != "plan":
             ctx.set_mode("plan")
-        return ToolResult(HOW_TO_PLAN)
+        return ToolResult(PLAN_MODE)
 
     return Tool(
         name="EnterPlanMode",
@@ -133,11 +129,11 @@ def _proposed(ctx: ToolContext) -> str | None:
     return None
 
 
-def _kept(plan: str, cwd: Path, folder: Path) -> str:
+def _kept(plan: str, project: Path, folder: Path) -> str:
     """Write the plan into a new file of `folder`; where it is, or why it is not there."""
-    path = real_path(cwd / folder) / _file_name(plan)
-    shown = shown_path(cwd, path)
-    if not path.is_relative_to(real_path(cwd)):
+    path = real_path(project / folder) / _file_name(plan)
+    shown = shown_path(project, path)
+    if not path.is_relative_to(real_path(project)):
         return f"The plan was not kept in a file: the setting plansDirectory leads out of the project ({shown})."
     try:
         with file_errors(shown):
