@@ -27,6 +27,7 @@ _HOME = {
     "Decision": "cellwright.agent.approval",
     "Deny": "cellwright.agent.approval",
     "ErrorCode": "cellwright.errors",
+    "HookMatcher": "cellwright.agent.hook_callbacks",
     "PermissionPolicy": "cellwright.permissions.policy",
     "Result": "cellwright.run_options",
     "RunError": "cellwright.run_options",
@@ -51,6 +52,7 @@ __all__ = [
     "Decision",
     "Deny",
     "ErrorCode",
+    "HookMatcher",
     "PermissionPolicy",
     "Result",
     "RunError",
@@ -73,6 +75,7 @@ if TYPE_CHECKING:
     from cellwright.agent.anthropic_provider import connect
     from cellwright.agent.approval import Allow, Decision, Deny, ToolUse
     from cellwright.agent.function_tool import tool
+    from cellwright.agent.hook_callbacks import HookMatcher
     from cellwright.agent.session import Session
     from cellwright.agent.tool import Tool, ToolContext, ToolError, ToolLimits, ToolResult
     from cellwright.errors import CellwrightError, ErrorCode

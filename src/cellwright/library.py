@@ -21,6 +21,7 @@ from cellwright import place_maker
 from cellwright.agent.agent import Prompt
 from cellwright.agent.agent_thread import AgentTask
 from cellwright.agent.approval import CanUseTool
+from cellwright.agent.hook_callbacks import GivenHooks
 from cellwright.agent.session import Session
 from cellwright.agent.tool import Tool
 from cellwright.conversation import Conversation
@@ -79,6 +80,7 @@ class AskOptions(TypedDict, total=False):
     tools: Sequence[Tool]
     builtin_tools: bool
     can_use_tool: CanUseTool | None
+    hooks: GivenHooks
     allow: Sequence[str]
     deny: Sequence[str]
     max_turns: int | None
@@ -95,6 +97,7 @@ _DEFAULTS: AskOptions = {
     "tools": (),
     "builtin_tools": True,
     "can_use_tool": None,
+    "hooks": {},
     "allow": (),
     "deny": (),
     "max_turns": None,
@@ -186,6 +189,7 @@ def _start(
         mode=given["mode"],
         tools=tuple(given["tools"]),
         builtin_tools=given["builtin_tools"],
+        hooks=given["hooks"],
         allow=tuple(given["allow"]),
         deny=tuple(given["deny"]),
         max_turns=given["max_turns"],

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from cellwright.agent.hook_callbacks import GivenHooks
 from cellwright.agent.tool import Tool
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Event, RunEnd
@@ -27,6 +28,7 @@ class RunOptions:
     deny: tuple[str, ...] = ()
     tools: tuple[Tool, ...] = ()
     builtin_tools: bool = True
+    hooks: GivenHooks = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

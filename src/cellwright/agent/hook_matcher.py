@@ -40,6 +40,9 @@ LONGEST_VALUE = 200
 MOST_REPEATS = 4
 """Unbounded repeats in an expression: its worst case grows with the value's length to this power."""
 
+MOST_TRIES = 8
+"""Groups, and parts that may be left out: each can double what has to be tried."""
+
 _NAMES = re.compile(r"[A-Za-z0-9_\- ,|]*")
 _NOT_PLAIN = re.compile(r"\\.|\[(?:\\.|[^\]\\])*\]", re.DOTALL)
 _REPEAT = re.compile(r"[*+]|\{\d*,\}|\{\d{2,}")
@@ -66,7 +69,8 @@ def matcher_problem(matcher: str) -> str | None:
     if len(matcher) > LONGEST_MATCHER:
         return f"is longer than {LONGEST_MATCHER:,} characters"
     bare = _NOT_PLAIN.sub("x", matcher)
-    if _REPEATED_GROUP.search(bare) or len(_REPEAT.findall(bare)) > MOST_REPEATS:
+    tries = max(bare.count("("), bare.count("?"))
+    if _REPEATED_GROUP.search(bare) or len(_REPEAT.findall(bare)) > MOST_REPEATS or tries > MOST_TRIES:
         return "repeats a group, or repeats too often, so searching with it could take forever"
     try:
         re.compile(_as_python(matcher))

@@ -196,15 +196,20 @@ class RunHooks:
         return said
 
     def _common(self, event: str) -> dict[str, Any]:
-        session, agent = self.session, self.run.agent
-        common: dict[str, Any] = {
-            "session_id": session.id,
-            "transcript_path": str(session.path or ""),
-            "cwd": str(session.cwd),
-            "hook_event_name": event,
-            "permission_mode": session.mode or agent.policy.mode,
-        }
+        agent = self.run.agent
+        common = session_fields(event, self.session, agent.policy.mode)
         return {**common, "effort": {"level": agent.effort}} if agent.effort else common
+
+
+def session_fields(event: str, session: Session, mode: str) -> dict[str, Any]:
+    """What every event tells; `mode` is the permission mode where the session has none of its own."""
+    return {
+        "session_id": session.id,
+        "transcript_path": str(session.path or ""),
+        "cwd": str(session.cwd),
+        "hook_event_name": event,
+        "permission_mode": session.mode or mode,
+    }
 
 
 def context_blocks(source: str, texts: Iterable[str]) -> list[dict[str, Any]]:

@@ -115,7 +115,7 @@ def _headers(hook: HttpHook, bounds: HttpBounds) -> dict[str, str]:
 
     headers = {"content-type": "application/json", "user-agent": "cellwright"}
     for name, text in hook.headers:
-        sent = _VARIABLE.sub(value, text)
+        sent = _VARIABLE.sub(value, text).strip()
         if not _HEADER_NAME.fullmatch(name) or not (sent.isascii() and (sent.isprintable() or not sent)):
             raise Refused(f"has a header {name!r} that cannot be sent")
         headers[name.lower()] = sent
