@@ -150,7 +150,8 @@ def settings_of(
         rules.grant(entry)
     for entry in _listed(merged, "additionalDirectories"):
         rules.open_folder(entry)
-    mode = _mode((*kept, *reading.entries), withheld, rules.notices)
+    mode, said = _mode((*kept, *reading.entries), withheld, rules.notices)
+    merged.set_to(("permissions", "defaultMode"), said)
     bypass_disabled = _any(merged, "permissions.disableBypassPermissionsMode", "disable")
     if mode == "bypassPermissions" and bypass_disabled:
         rules.notices.append("Mode bypassPermissions is switched off by `permissions.disableBypassPermissionsMode`.")
@@ -232,9 +233,13 @@ def _hooks(merged: Merged) -> tuple[HooksSource, ...]:
     )
 
 
-def _mode(entries: Sequence[Entry], withheld: frozenset[str], notices: list[str]) -> Mode:
-    """The mode to begin with. A folder can always make it stricter; looser only what is believed, and never bypass."""
+def _mode(entries: Sequence[Entry], withheld: frozenset[str], notices: list[str]) -> tuple[Mode, Entry | None]:
+    """The mode to begin with, and the entry that says so.
+
+    A folder can always make it stricter; looser only what is believed, and never bypassPermissions.
+    """
     mode: Mode | None = None
+    said: Entry | None = None
     place = ("permissions", "defaultMode")
     for entry in merge(each for each in entries if each.path == place).entries.get(place, ()):
         layer = entry.layer
@@ -246,14 +251,21 @@ def _mode(entries: Sequence[Entry], withheld: frozenset[str], notices: list[str]
         if notice:
             notices.append(f"{layer.label}: {notice}")
         before = mode or "default"
-        own = entry.id not in withheld and (not layer.of_folder or not (layer.foreign or found == "bypassPermissions"))
-        if layer.scope == "managed" and mode is not None:
-            mode = stricter(found, mode)  # the administrator's is as far as one may go
-        elif own or stricter(found, before) == found:
-            mode = found
-        elif layer.foreign or found == "bypassPermissions":
+        # the administrator's is as far as one may go
+        own = (layer.scope != "managed" or mode is None) and _is_believed(entry, found, withheld)
+        if own or stricter(found, before) == found:
+            mode, said = found, entry
+        elif layer.foreign or (layer.of_folder and found == "bypassPermissions"):
             notices.append(f"{layer.label}: mode `{found}` is looser than `{before}`; a folder cannot set it.")
-    return mode or "default"
+    return mode or "default", said
+
+
+def _is_believed(entry: Entry, mode: Mode, withheld: frozenset[str]) -> bool:
+    """Whether an entry may set a looser mode."""
+    layer = entry.layer
+    if entry.id in withheld or layer.foreign:
+        return False
+    return not (layer.of_folder and mode == "bypassPermissions")
 
 
 @dataclass(slots=True)

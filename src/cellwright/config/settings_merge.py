@@ -30,6 +30,17 @@ class Merged:
             found = found[name]
         return found
 
+    def set_to(self, path: tuple[str, ...], entry: Entry | None) -> None:
+        """Let `entry` alone count at `path`; None: nothing does."""
+        if entry is not None:
+            self.entries[path] = (entry,)
+            _put(self.values, path, entry.value)
+        elif self.entries.pop(path, None) is not None:
+            place: Any = self.values
+            for name in path[:-1]:
+                place = place[name]
+            del place[path[-1]]
+
 
 def merge(entries: Iterable[Entry]) -> Merged:
     """Merge `entries`, which may come in any order."""

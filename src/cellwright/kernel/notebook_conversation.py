@@ -24,6 +24,7 @@ from cellwright.kernel.cell_face import CellFace, cell_face
 from cellwright.kernel.cell_run import CellRun
 from cellwright.kernel.front_end import front_end_of
 from cellwright.kernel.magic_line import MagicOptions
+from cellwright.kernel.notebook_trust import NotebookTrust
 from cellwright.kernel.python_tool import python_tool
 from cellwright.kernel.recorded_runs import RecordedRun, RecordedRuns
 from cellwright.kernel.view_output import ViewOutput
@@ -57,6 +58,7 @@ class NotebookConversation:
             cwd=Path.cwd(), face=face, more_tools=self._kernel_tools, is_unsaved=is_unsaved
         )
         self.conversation.in_force.given = configured
+        self.conversation.asking.insert(0, NotebookTrust(self.conversation.environ))
         self._recordings = RecordedRuns(self.conversation.cwd)
         self._face: CellFace | None = None
         self._making_tools = threading.Lock()
