@@ -1,42 +1,111 @@
-"""The rules a permission question offers for a shell command."""
+"""The rules a permission question offers for a shell command: one for each simple command in it that needs approval."""
+# Paths are strings here: this runs for each call, and Path is several times slower.
+# ruff: noqa: PTH118
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cellwright.events import Suggestion
-from cellwright.permissions.file_calls import text_field
-from cellwright.permissions.shell_tokens import Unreadable, read_words
+from cellwright.permissions.command_calls import shell_call
+from cellwright.permissions.command_files import is_harmless
+from cellwright.permissions.path_patterns import escaped
+from cellwright.permissions.paths import normalised
+from cellwright.permissions.rule_book import RuleBook
+from cellwright.permissions.rules import CompiledRule
+from cellwright.permissions.shell_folders import folder_named
+from cellwright.permissions.simple_command_calls import Part, judge_part
 from cellwright.visible_text import visible_line
 
 PREFIXES_FOR_SESSION = tuple(
     tuple(prefix.split())
     for prefix in (
-        *("pytest", "python -m pytest", "python3 -m pytest", "ruff", "mypy", "npm test", "cargo test", "cargo build"),
-        *("cargo check", "go test", "go build", "go vet", "git status", "git diff", "git log", "git show"),
+        *("pytest", "python -m pytest", "python3 -m pytest", "uv run pytest", "ruff", "mypy", "tsc", "eslint"),
+        *("npm test", "npm run", "pnpm test", "pnpm run", "yarn test", "yarn run", "cargo test", "cargo build"),
+        *("cargo check", "cargo clippy", "go test", "go build", "go vet"),
     )
 )
 """Commands repeated with other arguments all day: for a session their prefix is offered, not the exact command."""
 
 
-def suggestions_for_command(tool_input: Mapping[str, Any], folders: Sequence[str], cwd: str) -> list[Suggestion]:
-    """Rules that might allow the command, "session" before "always". Whether they do is for the policy to check."""
-    command = text_field(tool_input, "command").strip()
-    if "*" in command:
-        return []  # no rule can say it: a `*` in a rule stands for anything
-    try:
-        words = [word.text for word in read_words(command)]
-    except Unreadable:
+def suggestions_for_command(
+    tool_input: Mapping[str, Any], folders: Sequence[str], cwd: str, allow: Sequence[CompiledRule] = ()
+) -> list[Suggestion]:
+    """Rules that might allow the command besides `allow`, "session" before "always"; the policy checks whether they do."""
+    book = RuleBook("default", (), (), tuple(allow), tuple(folders), cwd)
+    call = shell_call(book, tool_input)
+    if call.problem or call.analysis.problem:
         return []
-    exact = f"Bash({command})"
+    asking = [part for part in call.parts if judge_part(book, part).behavior == "ask"]
+    exact = [_rules_for(part) for part in asking]
+    if not asking or None in exact:
+        return []
+    written = [rule for part in asking for rule in _written(part)]
+    kept = _flat(exact)
+    broader = _flat([_prefix(part) or rules for part, rules in zip(asking, exact, strict=True)])
+    session = [*broader, *written]
+    offered = [Suggestion(tuple(session), "session", _label(session, kept if session == kept else [], "session"))]
+    if not written:
+        offered.append(Suggestion(tuple(kept), "always", _label(kept, kept, "always")))
+    return [suggestion for suggestion in offered if suggestion.rules]
+
+
+def _flat(rules: Sequence[Sequence[str] | None]) -> list[str]:
+    return list(dict.fromkeys(rule for each in rules for rule in each or ()))
+
+
+def _rules_for(part: Part) -> list[str] | None:
+    """The rules that say this command and nothing else, less those for files it writes; None where none can."""
+    command = part.command
+    if not command.words:
+        return None if command.assignments else []
+    if folder_named(command.words) is not None:
+        return _folder_rule(part)
+    if "*" in command.text or "\n" in command.text:
+        return None  # a `*` in a rule stands for anything; and a rule is one line
+    # of a command that only reads, it is what it writes to that needs approval
+    only_redirect = part.read is not None and any(redirect.writes for redirect in command.redirects)
+    return [] if only_redirect else [f"Bash({command.text})"]
+
+
+def _folder_rule(part: Part) -> list[str] | None:
+    folder = folder_named(part.command.words)
+    starts = part.command.folders
+    if folder is None or starts is None:
+        return None
+    places = {normalised(os.path.join(start, folder)) for start in starts}
+    return [f"Read(/{escaped(place)}/**)" for place in sorted(places)]
+
+
+def _written(part: Part) -> list[str]:
+    rules = []
+    for redirect in part.command.redirects:
+        if redirect.writes and not redirect.is_descriptor and not is_harmless(redirect.target.text):
+            for start in part.command.folders or ():
+                rules.append(f"Edit(/{escaped(normalised(os.path.join(start, redirect.target.text)))})")
+    return list(dict.fromkeys(rules))
+
+
+def _prefix(part: Part) -> list[str] | None:
+    if not part.plain_variables or part.gets_more:
+        return None
+    words = tuple(word.text for word in part.words)
     for prefix in PREFIXES_FOR_SESSION:
-        if tuple(words[: len(prefix)]) == prefix:
-            start = " ".join(prefix)
-            session = Suggestion(
-                (f"Bash({start} *)",), "session", f"every command that starts with `{start}`, this session"
-            )
-            break
-    else:
-        session = Suggestion((exact,), "session", "this exact command, for this session")
-    return [session, Suggestion((exact,), "always", f"always allow exactly `{visible_line(command)}` in this project")]
+        if words[: len(prefix)] == prefix:
+            return [f"Bash({' '.join(prefix)} *)"]
+    return None
+
+
+def _label(rules: Sequence[str], exact: Sequence[str], scope: str) -> str:
+    """What the rules cover, whole: for one exact command short, since the card shows it."""
+    where = "for this session" if scope == "session" else "in this project"
+    if len(rules) == 1 and exact and rules[0].startswith("Bash("):
+        if scope == "session":
+            return "this exact command, for this session"
+        return f"always allow exactly `{visible_line(rules[0][5:-1])}` in this project"
+    if len(rules) == 1 and rules[0].endswith(" *)"):
+        return f"every command that starts with `{rules[0][5:-3]}`, this session"
+    listed = ", ".join(f"`{visible_line(rule)}`" for rule in rules)
+    return f"{'always allow ' if scope == 'always' else ''}{listed} {where}"

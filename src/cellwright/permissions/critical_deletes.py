@@ -30,9 +30,7 @@ _EVERYTHING = "everything that is not committed"
 _UNSEEN = "something that cannot be seen before it runs"
 
 
-def critical_delete(
-    command: str, commands: Sequence[SimpleCommand], folders: Sequence[str], cwd: str
-) -> str | None:
+def critical_delete(command: str, commands: Sequence[SimpleCommand], folders: Sequence[str], cwd: str) -> str | None:
     """What `command` would delete that is critical (as the object of a sentence), or None.
 
     `commands`: what it is known to run. `folders` are the working folders, absolute and normalised, in all spellings.

@@ -1,4 +1,4 @@
-"""Commands that change files and nothing else: mkdir, touch, rm, rmdir, mv, cp, sed -i; which files, and whether all is known."""
+"""Commands that change files and nothing else: mkdir, touch, rm, rmdir, mv, cp, sed -i; and which files those are."""
 # Paths are strings here: this runs for each call, and Path is several times slower.
 # ruff: noqa: PTH118, PTH119
 

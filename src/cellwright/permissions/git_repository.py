@@ -5,7 +5,7 @@ brings its own `.git/config`. So the configuration must be of plain keys only, t
 session works in, and nothing may be nested in it that Git would enter.
 """
 # Paths are strings here: this runs for each call, and Path is several times slower.
-# ruff: noqa: PTH100, PTH110, PTH112, PTH113, PTH118, PTH120, PTH123
+# ruff: noqa: PTH100, PTH110, PTH112, PTH113, PTH114, PTH116, PTH118, PTH120, PTH123, PTH208
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ _PLAIN = {
     "core": "repositoryformatversion filemode bare logallrefupdates ignorecase precomposeunicode symlinks autocrlf eol"
     " safecrlf abbrev quotepath longpaths untrackedcache protecthfs protectntfs compression bigfilethreshold",
     "remote": "url fetch pushurl prune tagopt pushdefault gh-resolved",
-    "branch": "remote merge rebase description pushremote vscode-merge-base gh-merge-base autosetuprebase autosetupmerge sort",
+    "branch": "remote merge rebase description pushremote vscode-merge-base gh-merge-base autosetuprebase autosetupmerge"
+    " sort",
     "user": "name email signingkey useconfigonly",
     "author": "name email",
     "committer": "name email",

@@ -125,7 +125,7 @@ class PermissionPolicy:
             return decision
         offered = tuple(
             suggestion
-            for suggestion in suggestions_for(call, book.folders, book.cwd)
+            for suggestion in suggestions_for(call, book.folders, book.cwd, book.allow)
             if _judge(_allowing(book, suggestion.rules), call).behavior == "allow"
         )
         if self.mode != "dontAsk":

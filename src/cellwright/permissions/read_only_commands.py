@@ -1,7 +1,7 @@
 """Commands that run without asking because all they can do is read and print: each with the flags that are known to.
 
 A flag that is not listed makes the command one that asks. No program that reaches the network, runs another program or
-writes a file is here, and of those that can, only the flags that do not. `docs/decisions/read-only-shell.md` has the reasons.
+writes a file is here, and of those that can, only the flags that do not. `docs/decisions/read-only-shell.md` says why.
 """
 
 from __future__ import annotations
@@ -172,7 +172,11 @@ _LS = flags(
     any_glob=True,
 )
 _HEAD = flags(
-    "qvz", "-n:number -c:number --lines:number --bytes:number", "--quiet --silent --verbose", numbers=True, any_glob=True
+    "qvz",
+    "-n:number -c:number --lines:number --bytes:number",
+    "--quiet --silent --verbose",
+    numbers=True,
+    any_glob=True,
 )
 
 READERS: Mapping[str, tuple[Flags, Finder]] = {
@@ -188,7 +192,13 @@ READERS: Mapping[str, tuple[Flags, Finder]] = {
     ),
     "head": (_HEAD, _files("Read")),
     "tail": (
-        flags("qvzr", "-n:number -c:number --lines:number --bytes:number", "--quiet --verbose", numbers=True, any_glob=True),
+        flags(
+            "qvzr",
+            "-n:number -c:number --lines:number --bytes:number",
+            "--quiet --verbose",
+            numbers=True,
+            any_glob=True,
+        ),
         _files("Read"),
     ),
     "wc": (flags("lwcmL", "", "--lines --words --bytes --chars --max-line-length", any_glob=True), _files("Read")),
@@ -262,7 +272,10 @@ READERS: Mapping[str, tuple[Flags, Finder]] = {
         _files("Read"),
     ),
     "comm": (flags("123iz", "", "--check-order --nocheck-order --total"), _files("Read")),
-    "cmp": (flags("bsl", "-n:number -i:text --bytes:number", "--print-bytes --quiet --silent --verbose"), _files("Read")),
+    "cmp": (
+        flags("bsl", "-n:number -i:text --bytes:number", "--print-bytes --quiet --silent --verbose"),
+        _files("Read"),
+    ),
     "diff": (
         flags(
             "urNqsbBwiyaEZtTdpe",

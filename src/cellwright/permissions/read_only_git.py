@@ -14,28 +14,38 @@ from cellwright.permissions.shell_tokens import Word
 
 _DIFF_LETTERS = "pubwsRazM"
 _DIFF_VALUED = (
-    "-U:number -S:text -G:text --unified:number --stat:text --color:text --color-words:text --word-diff:text --diff-filter:text"
+    "-U:number -S:text -G:text --unified:number --stat:text --color:text --color-words:text"
+    " --word-diff:text --diff-filter:text"
     " --inter-hunk-context:number --abbrev:number --find-renames:text --diff-algorithm:text --ignore-submodules:text"
     " --relative:text --src-prefix:text --dst-prefix:text --anchored:text --word-diff-regex:text -C:text"
 )
 _DIFF_LONG = (
-    "--patch --no-patch --raw --stat --numstat --shortstat --dirstat --summary --name-only --name-status --cached --staged"
+    "--patch --no-patch --raw --stat --numstat --shortstat --dirstat --summary --name-only"
+    " --name-status --cached --staged"
     " --color --no-color --color-words --word-diff --check --full-index --binary --abbrev --no-abbrev --find-renames"
-    " --no-renames --ignore-all-space --ignore-space-change --ignore-blank-lines --ignore-space-at-eol --function-context"
-    " --text --exit-code --quiet --no-ext-diff --no-textconv --minimal --patience --histogram --merge-base --compact-summary"
+    " --no-renames --ignore-all-space --ignore-space-change --ignore-blank-lines"
+    " --ignore-space-at-eol --function-context"
+    " --text --exit-code --quiet --no-ext-diff --no-textconv --minimal --patience --histogram"
+    " --merge-base --compact-summary"
     " --patch-with-stat --no-prefix --relative --ignore-cr-at-eol --pickaxe-regex --pickaxe-all --reverse"
 )
 _LOG_VALUED = (
-    "-n:number -L:text --max-count:number --skip:number --since:text --until:text --after:text --before:text --author:text"
-    " --committer:text --grep:text --format:text --pretty:text --date:text --decorate:text --branches:text --tags:text"
+    "-n:number -L:text --max-count:number --skip:number --since:text --until:text --after:text"
+    " --before:text --author:text"
+    " --committer:text --grep:text --format:text --pretty:text --date:text --decorate:text"
+    " --branches:text --tags:text"
     " --remotes:text --glob:text --exclude:text --decorate-refs:text --encoding:text --min-parents:number"
     " --max-parents:number"
 )
 _LOG_LONG = (
-    "--oneline --graph --all --decorate --no-decorate --follow --merges --no-merges --first-parent --reverse --branches --tags"
-    " --remotes --abbrev-commit --no-abbrev-commit --topo-order --date-order --author-date-order --left-right --cherry-pick"
-    " --cherry --cherry-mark --no-walk --regexp-ignore-case --invert-grep --all-match --walk-reflogs --boundary --source"
-    " --full-history --simplify-by-decoration --parents --children --relative-date --no-notes --pretty --ancestry-path --cc"
+    "--oneline --graph --all --decorate --no-decorate --follow --merges --no-merges"
+    " --first-parent --reverse --branches --tags"
+    " --remotes --abbrev-commit --no-abbrev-commit --topo-order --date-order"
+    " --author-date-order --left-right --cherry-pick"
+    " --cherry --cherry-mark --no-walk --regexp-ignore-case --invert-grep --all-match"
+    " --walk-reflogs --boundary --source"
+    " --full-history --simplify-by-decoration --parents --children --relative-date --no-notes"
+    " --pretty --ancestry-path --cc"
 )
 _LOG = flags(_DIFF_LETTERS + "igEFPcm", f"{_DIFF_VALUED} {_LOG_VALUED}", f"{_DIFF_LONG} {_LOG_LONG}", numbers=True)
 
@@ -43,7 +53,8 @@ SUBCOMMANDS: Mapping[str, Flags] = {
     "status": flags(
         "sbuvz",
         "--porcelain:text --untracked-files:text --ignored:text --column:text --ahead-behind:text",
-        "--short --branch --porcelain --long --untracked-files --ignored --show-stash --ahead-behind --no-ahead-behind"
+        "--short --branch --porcelain --long --untracked-files --ignored --show-stash"
+        " --ahead-behind --no-ahead-behind"
         " --renames --no-renames --no-column --verbose",
     ),
     "log": _LOG,
@@ -51,21 +62,28 @@ SUBCOMMANDS: Mapping[str, Flags] = {
     "shortlog": flags("nsec", _LOG_VALUED, "--numbered --summary --email --all --no-merges --merges"),
     "whatchanged": _LOG,
     "diff": flags(_DIFF_LETTERS, _DIFF_VALUED, _DIFF_LONG),
-    "blame": flags("lswetpfcnMCb", "-L:text --date:text --since:text", "--porcelain --line-porcelain --root --show-name"),
+    "blame": flags(
+        "lswetpfcnMCb", "-L:text --date:text --since:text", "--porcelain --line-porcelain --root --show-name"
+    ),
     "rev-parse": flags(
         "q",
         "--short:number --abbrev-ref:text --default:text --branches:text --tags:text",
-        "--abbrev-ref --short --show-toplevel --show-prefix --show-cdup --git-dir --git-common-dir --absolute-git-dir --verify"
-        " --is-inside-work-tree --is-inside-git-dir --is-bare-repository --symbolic-full-name --symbolic --all --quiet"
+        "--abbrev-ref --short --show-toplevel --show-prefix --show-cdup --git-dir --git-common-dir"
+        " --absolute-git-dir --verify"
+        " --is-inside-work-tree --is-inside-git-dir --is-bare-repository --symbolic-full-name"
+        " --symbolic --all --quiet"
         " --is-shallow-repository --branches --tags --revs-only --no-revs --show-object-format",
     ),
     "ls-files": flags(
         "cdmosituzkv",
         "-x:text --exclude:text --abbrev:number --eol:text",
-        "--cached --deleted --modified --others --stage --unmerged --killed --exclude-standard --full-name --error-unmatch"
+        "--cached --deleted --modified --others --stage --unmerged --killed --exclude-standard"
+        " --full-name --error-unmatch"
         " --directory --no-empty-directory --ignored --eol --deduplicate",
     ),
-    "ls-tree": flags("rtdlz", "--format:text --abbrev:number", "--name-only --name-status --long --full-name --full-tree"),
+    "ls-tree": flags(
+        "rtdlz", "--format:text --abbrev:number", "--name-only --name-status --long --full-name --full-tree"
+    ),
     "rev-list": flags("", _LOG_VALUED, f"{_LOG_LONG} --count --objects", numbers=True),
     "describe": flags(
         "",
@@ -78,7 +96,8 @@ SUBCOMMANDS: Mapping[str, Flags] = {
         "arvi",
         "--sort:text --format:text --contains:text --no-contains:text --merged:text --no-merged:text --points-at:text"
         " --color:text --abbrev:number --column:text",
-        "--all --remotes --list --verbose --show-current --no-color --merged --no-merged --contains --no-column --ignore-case",
+        "--all --remotes --list --verbose --show-current --no-color --merged --no-merged"
+        " --contains --no-column --ignore-case",
     ),
     "tag": flags(
         "li",
@@ -96,16 +115,20 @@ SUBCOMMANDS: Mapping[str, Flags] = {
     "reflog": _LOG,
     "symbolic-ref": flags("q", "", "--short --quiet"),
     "for-each-ref": flags(
-        "", "--count:number --sort:text --format:text --points-at:text --merged:text --contains:text", "--merged --contains"
+        "",
+        "--count:number --sort:text --format:text --points-at:text --merged:text --contains:text",
+        "--merged --contains",
     ),
     "count-objects": flags("vH", "", "--verbose --human-readable"),
     "check-ignore": flags("qvn", "", "--quiet --verbose --non-matching --no-index"),
     "grep": flags(
         "vwiaIEFGPnlLcohHWqr",
-        "-e:text -A:number -B:number -C:number --max-depth:number -m:number --max-count:number --color:text --context:number"
+        "-e:text -A:number -B:number -C:number --max-depth:number -m:number --max-count:number"
+        " --color:text --context:number"
         " --after-context:number --before-context:number",
         "--cached --untracked --ignore-case --word-regexp --invert-match --line-number --name-only --count"
-        " --files-with-matches --files-without-match --extended-regexp --fixed-strings --perl-regexp --only-matching --heading"
+        " --files-with-matches --files-without-match --extended-regexp --fixed-strings"
+        " --perl-regexp --only-matching --heading"
         " --break --show-function --function-context --and --or --not --all-match --no-color --recursive",
         numbers=True,
     ),
@@ -136,7 +159,9 @@ def _stays_reading(subcommand: str, arguments: Arguments) -> bool:
     operands = [word.text for word in arguments.operands]
     match subcommand:
         case "branch" | "tag":
-            return not operands or not arguments.flags.isdisjoint(_LISTING - {"-v", "-r", "-a"} if operands else _LISTING)
+            return not operands or not arguments.flags.isdisjoint(
+                _LISTING - {"-v", "-r", "-a"} if operands else _LISTING
+            )
         case "remote":
             return not operands or (len(operands) == 2 and operands[0] == "get-url")
         case "config":

@@ -1,6 +1,6 @@
 """Which folder the shell is in after a `cd`, as far as that can be told from the text."""
 # Paths are strings here: this runs for each call, and Path is several times slower.
-# ruff: noqa: PTH111, PTH117, PTH118, PTH123
+# ruff: noqa: PTH111, PTH118, PTH206
 
 from __future__ import annotations
 

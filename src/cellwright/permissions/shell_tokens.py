@@ -18,10 +18,10 @@ MAX_LENGTH = 10_000
 MAX_TOKENS = 2_000
 MAX_DEPTH = 10
 
-RESERVED_WORDS = frozenset(
-    "! [[ ]] { } case coproc do done elif else esac fi for function if in select then time until while".split()
+_READ_KEYWORDS = frozenset(
+    {"!", "{", "}", "do", "done", "elif", "else", "fi", "for", "if", "in", "then", "until", "while"}
 )
-_READ_KEYWORDS = frozenset("! { } do done elif else fi for if in then until while".split())
+RESERVED_WORDS = _READ_KEYWORDS | {"[[", "]]", "case", "coproc", "esac", "function", "select", "time"}
 ASSIGNMENT = re.compile(r"[A-Za-z_]\w*(\[.*\])?\+?=")
 PIPE_FILE = "/dev/fd/63"
 """What `<(…)` is to the program that gets it."""

@@ -19,16 +19,22 @@ Piece = tuple[str, int, int]
 """Kind (`w`ord, `k`eyword, `o`perator, `r`edirect, `;`), start and end."""
 
 MAX_DEPTH = 60
-_WORDS = frozenset(
+
+
+def _kinds(names: str) -> frozenset[str]:
+    return frozenset(names.split())
+
+
+_WORDS = _kinds(
     "word string raw_string ansi_c_string translated_string concatenation number simple_expansion expansion"
     " command_substitution process_substitution arithmetic_expansion brace_expansion variable_assignment variable_name"
-    " test_operator extglob_pattern regex heredoc_start special_variable_name".split()
+    " test_operator extglob_pattern regex heredoc_start special_variable_name"
 )
-_STATEMENTS = frozenset(
+_STATEMENTS = _kinds(
     "program list pipeline command redirected_statement subshell compound_statement negated_command if_statement"
     " elif_clause else_clause while_statement for_statement do_group command_name variable_assignments file_redirect"
     " herestring_redirect heredoc_redirect declaration_command unset_command test_command unary_expression"
-    " binary_expression parenthesized_expression".split()
+    " binary_expression parenthesized_expression"
 )
 _SUBSTITUTIONS = frozenset({"command_substitution", "process_substitution"})
 _SAID_ELSEWHERE = frozenset({"comment", "heredoc_body", "heredoc_end"})

@@ -1,4 +1,4 @@
-"""Judging one simple command: its redirects, the files it has to do with, and whether a rule, its kind or the mode allows it."""
+"""Judging one simple command: its redirects, its files, and whether a rule, its kind or the mode allows it."""
 # Paths are strings here: this runs for each call, and Path is several times slower.
 # ruff: noqa: PTH112, PTH114, PTH118
 
@@ -233,7 +233,9 @@ def _names_protected(book: RuleBook, part: Part) -> Decision | None:
     return None
 
 
-def _is_elsewhere(book: RuleBook, access: Access, command: SimpleCommand, against: Decision, rule: CompiledRule) -> bool:
+def _is_elsewhere(
+    book: RuleBook, access: Access, command: SimpleCommand, against: Decision, rule: CompiledRule
+) -> bool:
     """Whether what is `against` a use is more than that no rule for files allows it: protected, or outside."""
     paths = paths_named(access.word, command.folders)
     if against.firm or paths is None:
@@ -267,9 +269,7 @@ def _git_only_reads(book: RuleBook, part: Part) -> bool:
     if program.raw != "git" or not only_reads(part.words) or not part.command.folders:
         return False
     own = (book.cwd, *book.folders)
-    return all(
-        is_inside(book, folder) and reading_runs_nothing(folder, own) for folder in part.command.folders
-    )
+    return all(is_inside(book, folder) and reading_runs_nothing(folder, own) for folder in part.command.folders)
 
 
 def _judge_changes(book: RuleBook, part: Part) -> Decision:
