@@ -376,17 +376,18 @@ class Conversation:
             raise CellwrightError(ErrorCode.EXECUTION_ERROR, message, recoverable=True)
 
     def _with_surroundings(self, prompt: Prompt, session: Session, agent: Agent) -> Prompt:
-        """The prompt between what Claude must know besides: before the first one where it works, in plan mode how to plan."""
+        """The prompt, and what Claude must know besides: with the first one where it works, in plan mode how to plan."""
         before = [] if session.encoded else [environment_text(self.cwd, self.face)]
         plans = (session.mode or agent.policy.mode) == "plan" and any(
             tool.name == "ExitPlanMode" for tool in agent.tools
         )
         after = [PLAN_MODE] if plans else []
-        if not before and not after:
-            return prompt
         blocks = [{"type": "text", "text": prompt}] if isinstance(prompt, str) else list(prompt)
-        texts = [[{"type": "text", "text": text} for text in around] for around in (before, after)]
-        return [*texts[0], *blocks, *texts[1]]
+        return [*_texts(before), *blocks, *_texts(after)]
+
+
+def _texts(texts: Sequence[str]) -> list[dict[str, Any]]:
+    return [{"type": "text", "text": text} for text in texts]
 
 
 def _checked(prompt: Prompt) -> Prompt:
