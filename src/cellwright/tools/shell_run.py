@@ -6,6 +6,7 @@ It belongs to the loop that started it, and is followed there to its end whether
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import shutil
 from collections.abc import Callable, Mapping
@@ -66,12 +67,14 @@ class ShellRun:
         self._children = children
         self._live: LiveText | None = LiveText(progress)
         self._loop = asyncio.get_running_loop()
-        self._written, self._told = Pipe(), Pipe()
-        try:
-            self._child = _start(what, children, self._written, self._told)
-        except BaseException:
-            self._close_pipes()
-            raise
+        with contextlib.ExitStack() as unless_started:
+            try:
+                self._written = unless_started.enter_context(contextlib.closing(Pipe()))
+                self._told = unless_started.enter_context(contextlib.closing(Pipe()))
+                self._child = _start(what, children, self._written, self._told)
+            except (OSError, ValueError) as error:  # no descriptors left; too long, or a NUL byte in it
+                raise ToolError(f"The command could not be started: {error}.") from error
+            unless_started.pop_all()
         self._at_end: asyncio.Future[None] = self._loop.create_future()
         self._overflow: asyncio.Future[None] = self._loop.create_future()
         self._loop.add_reader(self._written.reader, self._take)
@@ -168,10 +171,7 @@ def _start(what: ShellCommand, children: ChildProcesses, written: Pipe, told: Pi
     # the shell tells the folder it ended in, however the command ended it
     script = f"{bound}trap 'pwd -P >&{told.writer} 2>/dev/null' EXIT; {what.command}"
     arguments = [bash, "--noprofile", "--norc", "-c", script]
-    try:
-        child = children.start(arguments, cwd=what.cwd, environ=what.environ, output=written.writer, keep=told.writer)
-    except (OSError, ValueError) as error:  # too long, or a NUL byte in it
-        raise ToolError(f"The command could not be started: {error}.") from error
+    child = children.start(arguments, cwd=what.cwd, environ=what.environ, output=written.writer, keep=told.writer)
     written.close_writer()
     told.close_writer()
     return child
