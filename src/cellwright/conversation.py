@@ -83,7 +83,7 @@ class Conversation:
         self.jobs = CallerJobs()
         self.in_force = SettingsInForce(cwd, self.environ)
         self.asking: list[Asking] = [self.in_force]
-        self.hooks = HooksInForce()
+        self.hooks = HooksInForce(self.in_force)
         self.tool_log = ToolLog(key=functools.cache(lambda: users_key(state_folder() / "tool-log-key")))
         self._more_tools = more_tools
         self._is_unsaved = is_unsaved
@@ -122,7 +122,7 @@ class Conversation:
         """
         self._refuse_while_running()
         if self._session is not None and self._session is not session:
-            self.hooks.end_session(self._session, self.settings.default_mode, because, self.thread, wait=False)
+            self.hooks.end_session(self._session, because, self.thread, wait=False)
             self._session.close()
         self._session = session
         self._tools = None
@@ -196,7 +196,7 @@ class Conversation:
             tools=self.tools(options),
             policy=self.policy(options),
             can_use_tool=can_use_tool,
-            hooks=together(self.hooks.of(self.settings, self.environment), as_hooks(options.hooks)),
+            hooks=together(self.hooks.of(self.environment), as_hooks(options.hooks)),
             **defaults,
         )
 
@@ -263,7 +263,7 @@ class Conversation:
         self._tell(session, self._tool_notices)
         self.tool_log.path = self.settings.tool_log
         listen = self.tool_log.listen(emit)
-        return functools.partial(agent.run, self._with_surroundings(prompt, session, agent), session, listen)
+        return functools.partial(self.hooks.run, agent, self._with_surroundings(prompt, session, agent), session, listen)
 
     def _has_question(self, ask_user: CanUseTool | None, session: Session) -> bool:
         """Whether the user is to be asked something first; where nobody can be, it is told and goes on without."""
@@ -357,7 +357,7 @@ class Conversation:
         """End a run that is going on, close the session, stop the thread."""
         self.cancel()
         if self._session is not None:
-            self.hooks.end_session(self._session, self.settings.default_mode, "other", self.thread, wait=True)
+            self.hooks.end_session(self._session, "other", self.thread, wait=True)
         self.thread.stop()
         if self._session is not None:
             self._session.close()

@@ -185,6 +185,13 @@ class RunHooks:
             fields = {"error": kind, "error_details": error.message, "last_assistant_message": last_message}
             await self.fire("StopFailure", fields)
 
+    async def objection(self, event: str, fields: Mapping[str, Any]) -> str:
+        """Why hooks say that `event`, which a call is about to bring about, must not be; "" when they do not."""
+        said = await self.fire(event, fields)
+        if said.block or said.stop is not None:
+            return said.reason or said.stop or "a hook said no and gave no reason"
+        return ""
+
     async def after_move(self, old: str, new: str) -> HookResult:
         """Tell of the folder that a shell command went to."""
         return await self.fire("CwdChanged", {"old_cwd": old, "new_cwd": new})

@@ -76,6 +76,10 @@ def _unpaid(_usage: Mapping[str, Any], _cost_usd: float | None) -> None:
     """Where nobody counts."""
 
 
+async def _no_objection(_event: str, _fields: Mapping[str, Any]) -> str:
+    return ""
+
+
 @dataclass(frozen=True, slots=True)
 class ToolContext:
     """What a call may know of the run it is part of, and what it may tell it. From its own thread only, but `progress`."""
@@ -94,6 +98,8 @@ class ToolContext:
     """Puts the session into a permission mode, for the calls that follow."""
     mode: str = "default"
     """The permission mode that the call was decided in."""
+    ask_hooks: Callable[[str, Mapping[str, Any]], Awaitable[str]] = _no_objection
+    """Tells hooks of an event that is the call's own doing (`TaskCreated`); gives why it must not be, or ""."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -243,6 +243,7 @@ class ToolCalls:
             spend=self.spend,
             set_mode=self._set_mode,
             mode=self.gate.mode,
+            ask_hooks=self.hooks.objection,
         )
 
     def _set_mode(self, mode: str) -> None:

@@ -5,26 +5,39 @@ from __future__ import annotations
 import concurrent.futures
 import contextlib
 from collections.abc import Mapping
+from pathlib import Path
 
+from cellwright.agent.agent import Agent, Prompt
 from cellwright.agent.agent_thread import AgentThread
 from cellwright.agent.hooks import NO_HOOKS, Hooks
 from cellwright.agent.run_hooks import session_fields
 from cellwright.agent.session import Session
-from cellwright.config.settings import Settings
+from cellwright.config.settings_in_force import SettingsInForce
+from cellwright.config.settings_read import users_folder
+from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.events import Emit, RunEnd
 
 LONGEST_END_SECONDS = 61.0
 """How long the end of a session is waited for; each of its hooks has a time of its own."""
 
 
 class HooksInForce:
-    """The hooks of settings files, for one conversation after another session."""
+    """The hooks of settings files, for one session after another of a conversation."""
 
-    def __init__(self) -> None:
-        self.hooks: Hooks = NO_HOOKS
+    def __init__(self, in_force: SettingsInForce) -> None:
+        self._in_force = in_force
+        self._hooks: Hooks = NO_HOOKS
         self._read_from: object = ()
+        self._changes: tuple[Path, ...] = ()
+        self._hooks_before_changes: Hooks = NO_HOOKS
 
-    def of(self, settings: Settings, environ: Mapping[str, str]) -> Hooks:
-        """The hooks that `settings` say; the same ones as long as the settings say the same."""
+    def of(self, environ: Mapping[str, str]) -> Hooks:
+        """The hooks that the settings say; the same ones as long as the settings say the same."""
+        settings = self._in_force.settings
+        if changed := self._in_force.take_changed():
+            if not self._changes:
+                self._hooks_before_changes = self._hooks  # a change may take away the hook that would refuse it
+            self._changes = tuple(dict.fromkeys((*self._changes, *changed)))
         key = (
             settings.hooks,
             settings.env,
@@ -35,19 +48,52 @@ class HooksInForce:
         )
         if key != self._read_from:
             self._read_from = key
-            self.hooks = NO_HOOKS
+            self._hooks = NO_HOOKS
             if settings.hooks:
                 from cellwright.config.hooks import settings_hooks  # nobody without hooks waits for it
 
-                self.hooks = settings_hooks(settings, environ)
-        return self.hooks
+                self._hooks = settings_hooks(settings, environ)
+        return self._hooks
 
-    def end_session(self, session: Session, mode: str, reason: str, thread: AgentThread, *, wait: bool) -> None:
-        """Tell SessionEnd hooks that a session which had begun is left."""
-        if session.started_by or not self.hooks.listens_to("SessionEnd"):
+    async def run(self, agent: Agent, prompt: Prompt, session: Session, emit: Emit) -> RunEnd:
+        """Run the agent, unless a hook refuses what has changed in the settings: then `CellwrightError`, each time."""
+        for file in self._changes:
+            await self._tell_change(file, agent, session)
+        self._changes = ()
+        return await agent.run(prompt, session, emit)
+
+    async def _tell_change(self, file: Path, agent: Agent, session: Session) -> None:
+        hooks = self._hooks_before_changes
+        if not hooks.listens_to("ConfigChange"):
             return
+        source = self._source_of(file)
+        if source is None:
+            return
+        common = session_fields("ConfigChange", session, agent.policy.mode)
+        said = await hooks.fire("ConfigChange", {**common, "source": source, "file_path": str(file)}, None)
+        session.notices += [*said.messages, *said.problems]
+        if source != "policy_settings" and (said.block or said.stop is not None):
+            why = said.reason or said.stop or "no reason was given"
+            message = (
+                f"A ConfigChange hook refuses what has changed in {file}: {why} Take the change back. Nothing was sent."
+            )
+            raise CellwrightError(ErrorCode.PERMISSION_DENIED, message, recoverable=True)
+
+    def _source_of(self, file: Path) -> str | None:
+        """What Claude Code calls a settings file; None for other files."""
+        if file == users_folder(self._in_force.environ) / "settings.json":
+            return "user_settings"
+        if file.name.startswith("managed-settings") or file.parent.name == "managed-settings.d":
+            return "policy_settings"
+        return {"settings.json": "project_settings", "settings.local.json": "local_settings"}.get(file.name)
+
+    def end_session(self, session: Session, reason: str, thread: AgentThread, *, wait: bool) -> None:
+        """Tell SessionEnd hooks that a session which had begun is left."""
+        if session.started_by or not self._hooks.listens_to("SessionEnd"):
+            return
+        mode = self._in_force.settings.default_mode
         fields = {**session_fields("SessionEnd", session, mode), "reason": reason}
-        task = thread.submit(self.hooks.fire("SessionEnd", fields, None))
+        task = thread.submit(self._hooks.fire("SessionEnd", fields, None))
         if wait:
             with contextlib.suppress(TimeoutError, concurrent.futures.CancelledError):
                 task.future.result(LONGEST_END_SECONDS)

@@ -55,6 +55,7 @@ class SettingsInForce:
         self._lost: dict[str, Entry] = {}
         self._saved_rules: set[str] = set()
         self._before_run: tuple[Reading, Trust] | None = None
+        self._changed: tuple[Path, ...] = ()
         self._signature = self._sign()
         self._reading = self._read()
         self._trust = judge(self._reading, environ)
@@ -149,7 +150,14 @@ class SettingsInForce:
     def _read(self) -> Reading:
         return read_all(self.cwd, self.environ, managed=self._managed, above=self.given())
 
+    def take_changed(self) -> tuple[Path, ...]:
+        """The settings files that have changed since this was asked last."""
+        changed, self._changed = self._changed, ()
+        return changed
+
     def _take(self, signature: tuple[object, ...], reading: Reading | None = None) -> None:
+        new = [each for each in signature[1:] if each not in self._signature]
+        self._changed = tuple(dict.fromkeys((*self._changed, *(file for file, _ in new if file.suffix == ".json"))))
         self._signature = signature
         self._reading = self._read() if reading is None else reading
         self._trust = judge(self._reading, self.environ)

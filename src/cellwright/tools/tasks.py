@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from cellwright.agent.tool import Tool, ToolContext, ToolLimits, ToolResult
+from cellwright.agent.tool import Tool, ToolContext, ToolError, ToolLimits, ToolResult
+from cellwright.errors import ErrorCode
 from cellwright.events import TodosChanged
 from cellwright.tools.schemas import object_schema
 from cellwright.tools.task_list import MAX_TASKS, Task, TaskList, created, task_list_of
@@ -33,6 +34,10 @@ def task_tools(limits: ToolLimits) -> tuple[Tool, ...]:
 
     async def create(given: dict[str, Any], ctx: ToolContext) -> ToolResult:
         tasks = lists.of(ctx)
+        about = {"task_id": str(tasks.last_id + 1), "task_subject": given["subject"]}
+        await _unless_objected(
+            ctx.ask_hooks("TaskCreated", {**about, "task_description": given["description"]}), "was not created"
+        )
         task = tasks.create(given)
         ctx.emit(TodosChanged(tasks.todos()))
         return ToolResult(created(task))
@@ -42,6 +47,9 @@ def task_tools(limits: ToolLimits) -> tuple[Tool, ...]:
 
     async def update(given: dict[str, Any], ctx: ToolContext) -> ToolResult:
         tasks = lists.of(ctx)
+        if given.get("status") == "completed" and (task := tasks.find(given["taskId"])).status != "completed":
+            about = {"task_id": task.id, "task_subject": task.subject, "task_description": task.description}
+            await _unless_objected(ctx.ask_hooks("TaskCompleted", about), "is not completed")
         changed = tasks.update(given)
         ctx.emit(TodosChanged(tasks.todos()))
         what = "deleted" if given.get("status") == "deleted" else f"updated: {', '.join(changed) or 'nothing is new'}"
@@ -71,6 +79,11 @@ def task_tools(limits: ToolLimits) -> tuple[Tool, ...]:
         )
         for name, call in calls.items()
     )
+
+
+async def _unless_objected(asked: Awaitable[str], what_is_not: str) -> None:
+    if objection := await asked:
+        raise ToolError(f"The task {what_is_not}: {objection}", code=ErrorCode.PERMISSION_DENIED)
 
 
 def _line(tasks: TaskList, task: Task) -> str:
