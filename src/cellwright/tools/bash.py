@@ -97,8 +97,9 @@ class ShellFolder:
 
     def chosen(self, working_directory: str) -> Path:
         """The folder that a call names, from the current one. Raises ToolError."""
-        folder = (self.checked() / Path(working_directory).expanduser()).resolve()
-        if not self._inside(folder):
+        # as the permission policy reads it: `..` before links are followed
+        folder = Path(os.path.normpath(self.checked() / working_directory))
+        if not self._inside(folder.resolve()):
             message = f"working_directory {folder} is outside the project's folders. Use `cd` in the command instead."
             raise ToolError(message, code=ErrorCode.INVALID_PARAMETERS)
         if not folder.is_dir():
@@ -125,11 +126,8 @@ class Shell:
         return self.folder.checked() if wanted is None else self.folder.chosen(wanted)
 
     def facts(self, tool_input: Mapping[str, Any]) -> dict[str, Any]:
-        """What the permission policy must know: the folder."""
-        try:
-            return {"cwd": str(self.folder_of(tool_input))}
-        except ToolError:
-            return {"cwd": str(self.folder.start)}  # the call will fail; what it would run is judged all the same
+        """What the permission policy must know: the folder that `working_directory` starts from."""
+        return {"cwd": str(self.folder.checked())}
 
 
 def bash_tools(
@@ -178,7 +176,7 @@ def _preview(shell: Shell, tool_input: Mapping[str, Any]) -> Preview:
     command = str(tool_input["command"])
     unseen = ", ".join(unseen_characters(command))
     warning = f"The command has characters that cannot be seen: {unseen}." if unseen else ""
-    where = visible_line(shell.facts(tool_input)["cwd"])
+    where = visible_line(os.path.normpath(shell.folder.checked() / tool_input.get("working_directory", "")))
     title = f"Run a shell command in {where}{' in the background' if tool_input.get('run_in_background') else ''}"
     variables = tool_input.get("environment_variables", {})
     settings = "".join(f"{name}={value}\n" for name, value in variables.items())
