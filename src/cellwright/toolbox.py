@@ -40,6 +40,7 @@ def builtin_tools(place: Workplace) -> tuple[Tool, ...]:
     from cellwright.tools.bash import bash_tools
     from cellwright.tools.file_state import FileState
     from cellwright.tools.files import file_tools
+    from cellwright.tools.git import git_tool
     from cellwright.tools.notebook_files import notebook_file_tools
     from cellwright.tools.plan import plan_tools
     from cellwright.tools.search import search_tools
@@ -52,6 +53,7 @@ def builtin_tools(place: Workplace) -> tuple[Tool, ...]:
     return (
         *file_tools(state, cwd),
         *search_tools(cwd),
+        git_tool(cwd, environ),
         *notebook_file_tools(state, cwd),
         *bash_tools(
             cwd, roots, environ=environ, shown_chars=settings.bash_output_max_chars, seconds=settings.command_timeout
