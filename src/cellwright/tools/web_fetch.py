@@ -226,6 +226,7 @@ def web_fetch_tool(
         description=DESCRIPTION,
         input_schema=SCHEMA,
         call=call,
+        read_only=True,
         rule_key="url",
         category="web",
         input_examples=EXAMPLES,

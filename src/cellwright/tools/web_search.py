@@ -239,6 +239,7 @@ def web_search_tool(engine: Engine, environ: Mapping[str, str] = os.environ) -> 
         description=DESCRIPTION,
         input_schema=SCHEMA,
         call=call,
+        read_only=True,
         category="web",
         input_examples=EXAMPLES,
         limits=ToolLimits(seconds=SECONDS + 10, results=MOST_HITS, calls_per_minute=30),
