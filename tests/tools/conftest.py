@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ from cellwright.tools.file_state import FileState
 from cellwright.tools.files import file_tools
 from cellwright.tools.notebook_files import notebook_file_tools
 from cellwright.tools.search import search_tools
+
+sys.path.insert(0, str(Path(__file__).parent))  # importlib mode leaves a test's own folder out
 
 CONTEXT = ToolContext("toolu_test", lambda **_: None)
 

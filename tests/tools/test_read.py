@@ -9,9 +9,11 @@ import threading
 import tracemalloc
 import zlib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from cellwright.agent.tool import ToolError
 from cellwright.errors import ErrorCode
 
 
@@ -60,6 +62,99 @@ def test_latin_1_is_the_last_resort_and_is_said(tools):
     lines = tools.text("Read", file_path="a.txt").split("\n")
     assert lines[0] == "     1\tcafé"
     assert "Latin-1" in lines[1]
+
+
+@pytest.mark.parametrize(
+    ("data", "shown", "note"),
+    [
+        ("größe\n".encode("utf-16-le"), "größe", None),
+        ("a\n\tb €\n".encode("utf-16-be"), "a\n     2\t\tb €", None),
+        (b"\x93quoted\x94 \x80\n", "“quoted” €", "Windows-1252"),
+        (b"\xe9\x81\n", "é\x81", "Latin-1"),
+    ],
+)
+def test_encodings_without_a_mark_are_told_by_their_bytes_and_kept(tools, data, shown, note):
+    path = tools.cwd / "a.txt"
+    path.write_bytes(data)
+    text = tools.text("Read", file_path="a.txt")
+    assert text.split("\n[")[0] == f"     1\t{shown}"
+    assert (note is None and "not UTF-8" not in text) or f"shown as {note}" in text
+    end = shown[-1]
+    tools.result("Edit", file_path="a.txt", old_string=end, new_string=f"{end}x")
+    codec = {None: "utf-16-le" if data[1:2] == b"\0" else "utf-16-be", "Windows-1252": "cp1252", "Latin-1": "latin-1"}
+    assert path.read_bytes() == data[: -len("\n".encode(codec[note]))] + "x\n".encode(codec[note])
+
+
+def test_a_file_that_turns_out_to_be_no_utf_8_is_shown_as_edit_has_it(tools):
+    path = tools.cwd / "a.txt"
+    path.write_bytes(b"a" * (1 << 20) + b"\ncaf\xe9\n")
+    assert "     2\tcafé" in tools.text("Read", file_path="a.txt", offset=2)
+    tools.result("Edit", file_path="a.txt", old_string="café", new_string="thé")
+    assert path.read_bytes().endswith(b"\nth\xe9\n")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [bytes(range(1, 256)) * 4, b"\0a\0\x01" * 9, struct.pack("<40i", *range(40)), b"\x80\x04\x95\x10\x01\x02\x03\xff"],
+)
+def test_what_is_no_text_is_not_shown_as_some(tools, data):
+    (tools.cwd / "a").write_bytes(data)
+    assert "Read shows text" in tools.error("Read", file_path="a").message
+
+
+def lines(tools: Any, **more: Any) -> list[str]:
+    return tools.text("Read", file_path="a.txt", **more).split("\n")
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_a_negative_offset_counts_from_the_end(tools, encoding):
+    (tools.cwd / "a.txt").write_bytes("".join(f"line {n}\n" for n in range(1, 11)).encode(encoding))
+    assert lines(tools, offset=-2) == ["     9\tline 9", "    10\tline 10"]
+    assert lines(tools, offset=-4, limit=1) == [
+        "     7\tline 7",
+        "[PARTIAL: lines 7-7 of 10. Go on with offset=8.]",
+    ]
+    assert lines(tools, offset=-99)[0] == "     1\tline 1"
+    assert tools.title("Read", file_path="a.txt", offset=-4, limit=1) == "Read a.txt, 1 of the last 4 lines"
+
+
+def test_a_negative_offset_in_an_empty_file(tools):
+    (tools.cwd / "a.txt").write_bytes(b"")
+    assert tools.text("Read", file_path="a.txt", offset=-2) == "[a.txt is empty.]"
+
+
+def test_who_asks_for_more_lines_than_fit_is_told_how_many_do(tools):
+    (tools.cwd / "a.txt").write_text(f"{'x' * 93}\n" * 3000)
+    error = tools.error("Read", file_path="a.txt", offset=11, limit=1500)
+    assert error.code == ErrorCode.INVALID_PARAMETERS
+    assert "1,500 lines of a.txt from offset=11 on are more than 25,000 tokens. 960 lines of them fit" in error.message
+    assert "allow_large" in error.message
+    assert len(lines(tools, offset=11, limit=960)) == 961
+    assert len(lines(tools, offset=11, limit=1500, allow_large=True)) == 1501
+    assert len(lines(tools, allow_large=True)) == 3000
+
+
+def test_the_environment_sets_how_much_a_result_holds(tools, monkeypatch):
+    (tools.cwd / "a.txt").write_text(f"{'x' * 93}\n" * 300)
+    monkeypatch.setenv("CLAUDE_CODE_FILE_READ_MAX_OUTPUT_TOKENS", "250")
+    assert lines(tools)[-1] == "[PARTIAL: lines 1-9 of 300. One result holds no more. Go on with offset=10.]"
+    monkeypatch.setenv("CLAUDE_CODE_FILE_READ_MAX_OUTPUT_TOKENS", "many")
+    assert len(lines(tools)) == 300
+
+
+def test_what_is_not_ascii_counts_for_what_it_costs(tools):
+    (tools.cwd / "a.txt").write_text(f"{'漢' * 100}\n" * 1000, encoding="utf-8")
+    assert len(lines(tools)) == 96_000 // 307 + 1
+
+
+def test_long_lines_are_cut_and_named_and_then_not_known(tools):
+    (tools.cwd / "a.txt").write_text(f"a\n{'y' * 20_000}\nc\n")
+    shown = lines(tools)
+    assert [len(line) for line in shown[:3]] == [8, 10_007, 8]
+    assert "line 2 is longer (20,000 characters)" in shown[3]
+    assert "Only a part" in tools.error("Write", file_path="a.txt", content="").message
+    tools.result("Edit", file_path="a.txt", old_string="c", new_string="d")
+    assert len(lines(tools, allow_large=True)[1]) == 20_007
 
 
 def test_offset_and_limit_and_how_to_go_on(tools):
@@ -132,6 +227,14 @@ def test_binary_files_are_refused_with_what_to_use(tools, data, hint):
     error = tools.error("Read", file_path="a.bin")
     assert error.code == ErrorCode.FILE_ACCESS_ERROR
     assert hint in error.message
+
+
+def test_files_that_the_system_makes_up_do_not_hang(tools):
+    assert tools.text("Read", file_path="/proc/self/stat").startswith("     1\t")
+    for path in ("/proc/self/mem", "/proc/self/pagemap", "/proc/self/environ", "/dev/tty", "/dev/stdin"):
+        if Path(path).exists():
+            with pytest.raises((ToolError, AssertionError)):
+                tools.result("Read", file_path=path)
 
 
 def test_broken_utf_16_is_no_text_for_edit(tools):

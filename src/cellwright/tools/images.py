@@ -162,7 +162,7 @@ def _scaled(image: Image.Image) -> Image.Image:
     factor = min(MAX_SIDE / max(width, height), math.sqrt(MAX_PIXELS / (width * height)))
     if factor >= 1:
         return image
-    size = (max(1, int(width * factor)), max(1, int(height * factor)))
+    size = (max(1, round(width * factor)), max(1, round(height * factor)))
     # palettes and single bits cannot be averaged
     plain = image if image.mode in ("L", "RGB", "RGBA") else _plain(image)
     return plain.resize(size, Image.Resampling.LANCZOS, reducing_gap=3.0)

@@ -151,6 +151,13 @@ class Lines:
         while self.to_skip:
             at = data.find(b"\n", at) + 1
             self.to_skip -= 1
+        if len(self._part) == self.bounds.line_chars:
+            # of a line that is cut anyway only the length is wanted
+            end = data.find(b"\n", at) if feeds else -1
+            end = len(data) if end < 0 else end
+            self._part_length += end - at
+            self._decoder.reset()
+            at = end
         self._keep(self._decoder.decode(data[at:]))
 
     def end(self) -> None:

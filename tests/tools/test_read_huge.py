@@ -1,0 +1,139 @@
+"""Files that no memory holds: each call in a process of its own, which says what it took."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SCRIPT = """
+import asyncio, json, pathlib, resource, sys, time
+from cellwright.agent.tool import ToolContext, ToolError
+from cellwright.tools.file_state import FileState
+from cellwright.tools.files import file_tools
+from cellwright.tools.notebook_files import notebook_file_tools
+
+state, cwd, (name, warm, given) = FileState(), pathlib.Path(sys.argv[1]), json.loads(sys.argv[2])
+tools = {tool.name: tool for tool in (*file_tools(state, cwd), *notebook_file_tools(state, cwd))}
+
+def call(tool_input):
+    try:
+        result = asyncio.run(tools[name].call(tool_input, ToolContext("toolu_test", print)))
+    except ToolError as error:
+        return error.message
+    content = getattr(result, "content", result)
+    return content if isinstance(content, str) else "".join(block.get("text", block["type"]) for block in content)
+
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+
+if warm:
+    call(warm)
+before, start = peak(), time.perf_counter()
+text = call(given)
+print(json.dumps({"text": text, "seconds": time.perf_counter() - start, "mb": peak() - before}))
+"""
+
+MAX_MB = 100
+GIGABYTE = 1 << 30
+
+
+def call(folder: Path, name: str, warm: dict[str, Any] | None = None, **given: Any) -> dict[str, Any]:
+    """A call in a new process: its text, its seconds, and by how many MB memory grew at most.
+
+    `warm` is a call before it, which imports what is imported once.
+    """
+    run = subprocess.run(
+        [sys.executable, "-c", SCRIPT, str(folder), json.dumps([name, warm, given])],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return json.loads(run.stdout)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A log of 5 GB, of which the disk holds three: its middle is a hole."""
+    path = tmp_path_factory.mktemp("huge")
+    with (path / "huge.log").open("wb") as file:
+        file.write(b"".join(b"first %d\n" % number for number in range(200_000)))
+        file.seek(5 * GIGABYTE)
+        file.write(b"\n" + b"".join(b"last %d\n" % number for number in range(60_000)))
+    (path / "small.txt").write_text("a\n")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("given", "first", "last"),
+    [
+        ({"offset": -3}, "    -3\tlast 59997", "number them.]"),
+        (
+            {"offset": -50_000, "limit": 2},
+            "-50000\tlast 10000",
+            "[PARTIAL: lines -50000 to -49999. Go on with offset=-49998.]",
+        ),
+        ({}, "     1\tfirst 0", "One result holds no more. Go on with offset=5713.]"),
+        (
+            {"offset": 150_000, "limit": 1},
+            "150000\tfirst 149999",
+            "[PARTIAL: lines 150000-150000. Go on with offset=150001.]",
+        ),
+    ],
+)
+def test_a_log_of_5_gb(folder, given, first, last):
+    found = call(folder, "Read", {"file_path": "small.txt"}, file_path="huge.log", **given)
+    assert found["text"].startswith(first)
+    assert found["text"].endswith(last)
+    assert found["mb"] < 30
+    assert found["seconds"] < 1
+
+
+def test_a_line_of_a_gigabyte(tmp_path):
+    with (tmp_path / "line.txt").open("wb") as file:
+        file.write(b"x" * (2 << 20))
+        file.truncate(GIGABYTE)
+    found = call(tmp_path, "Read", file_path="line.txt", limit=2)
+    assert "line 1 is longer (1,073,741,824 characters)" in found["text"]
+    assert found["mb"] < MAX_MB
+
+
+@pytest.fixture(scope="module")
+def notebook(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """100 MB: many lines of output, and pictures."""
+    path = tmp_path_factory.mktemp("notebook")
+    text = json.dumps([f"epoch {number} loss 0.1234567 accuracy 0.98765 é\n" for number in range(40_000)])
+    stream = f'{{"output_type": "stream", "name": "stdout", "text": {text}}}'
+    image = f'{{"output_type": "display_data", "metadata": {{}}, "data": {{"image/png": "{"A" * 3_000_000}"}}}}'
+    with (path / "n.ipynb").open("w", encoding="utf-8") as file:
+        file.write('{"cells": [\n')
+        for number in range(20):
+            outputs = f"{stream}, {image}" if number else f'{stream}, {{"data": "{"B" * 12_000_000}"}}'
+            cell = f'{{"cell_type": "code", "id": "c{number}", "metadata": {{}}, "execution_count": 1, '
+            file.write(f'{cell}"source": ["x = {number}"], "outputs": [{outputs}]}}{"," if number < 19 else ""}\n')
+        file.write('], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}\n')
+    (path / "small.ipynb").write_text('{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}')
+    assert (path / "n.ipynb").stat().st_size > 100_000_000
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "expected"),
+    [
+        ("NotebookRead", {"cell_ids": ["c17"]}, '<cell id="c17" number="18" type="code"'),
+        ("NotebookRead", {"cells": "1", "outputs": "full"}, "an output of 12,"),
+        ("NotebookRead", {"outline": True}, "20 cells"),
+        ("NotebookRead", {"outputs": "none"}, '<cell id="c19" number="20"'),
+        ("Read", {"offset": -1}, '<cell id="c19" number="20"'),
+        ("Read", {"offset": 5, "limit": 1}, "x = 4"),
+    ],
+)
+def test_a_notebook_of_100_mb_is_read_by_part(notebook, name, given, expected):
+    key = "notebook_path" if name == "NotebookRead" else "file_path"
+    found = call(notebook, name, {key: "small.ipynb"}, **{key: "n.ipynb"}, **given)
+    assert expected in found["text"]
+    assert found["mb"] < MAX_MB
