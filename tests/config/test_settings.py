@@ -11,37 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from cellwright.config.settings import load_settings, save_allow_rules
+from cellwright.config.settings import save_allow_rules
 from cellwright.config.settings_edit import with_allow_rule
 from cellwright.errors import CellwrightError, ErrorCode
-
-
-class Place:
-    def __init__(self, home: Path, project: Path) -> None:
-        self.home, self.project = home, project
-        self.environ = {"HOME": str(home), "PATH": os.environ["PATH"]}
-
-    def write(self, where: str, content: object) -> Path:
-        folder = {"user": self.home}.get(where, self.project) / ".claude"
-        file = folder / ("settings.local.json" if where == "local" else "settings.json")
-        file.parent.mkdir(exist_ok=True)
-        file.write_text(content if isinstance(content, str) else json.dumps({"permissions": content}), "utf-8")
-        return file
-
-    def git(self, *arguments: str) -> None:
-        identity = ["-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "init.defaultBranch=main"]
-        subprocess.run(["git", *identity, *arguments], cwd=self.project, check=True, capture_output=True)
-
-    def load(self, cwd: Path | None = None, **environ: str):
-        return load_settings(cwd or self.project, self.environ | environ)
-
-
-@pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
-    home, project = tmp_path / "home", tmp_path / "home" / "proj"
-    (project / "sub").mkdir(parents=True)
-    monkeypatch.setenv("HOME", str(home))
-    return Place(home, project)
 
 
 def texts(rules) -> list[str]:
@@ -60,6 +32,7 @@ def test_lists_of_all_files_are_joined(place):
     place.write("user", {"deny": ["Read(.env)"], "ask": ["Bash(a *)"], "allow": ["Bash(b)"]})
     place.write("project", {"deny": ["Bash(rm *)"], "ask": ["Python"]})
     place.write("local", {"deny": ["Bash(mv *)"], "allow": ["Bash(c)"]})
+    place.trust()
     settings = place.load()
     assert texts(settings.deny) == ["Read(.env)", "Bash(rm *)", "Bash(mv *)"]
     assert texts(settings.ask) == ["Bash(a *)", "Python"]
@@ -113,24 +86,32 @@ def test_the_users_folder_can_be_elsewhere(place, tmp_path):
         (None, None, "acceptEdits", "acceptEdits"),
         ("plan", None, "acceptEdits", "acceptEdits"),
         (None, "plan", "default", "default"),
+        (None, None, "bypassPermissions", "default"),
     ],
 )
 def test_modes(place, user, project, local, expected):
     for where, mode in (("user", user), ("project", project), ("local", local)):
         if mode is not None:
-            place.write(where, {"defaultMode": mode})
+            place.write(where, {"defaultMode": mode, "allow": ["Python"]})
+    place.trust()
     settings = place.load()
     assert settings.default_mode == expected
-    looser = project in ("bypassPermissions", "acceptEdits") or (user, project) == ("plan", "default")
+    looser = (
+        "bypassPermissions" in (project, local) or project == "acceptEdits" or (user, project) == ("plan", "default")
+    )
     assert bool(settings.notices) is (looser or "auto" in (user, project) or user in ("nonsense", 17))
 
 
-def test_a_project_gives_itself_no_rights(place):
+@pytest.mark.parametrize("trusted", [False, True])
+def test_a_project_sets_no_looser_mode(place, trusted):
     place.write("project", {"allow": ["Bash"], "additionalDirectories": ["/"], "defaultMode": "bypassPermissions"})
+    if trusted:
+        place.trust()
     settings = place.load()
-    assert (settings.allow, settings.additional_directories, settings.default_mode) == ((), (), "default")
-    assert len(settings.notices) == 3
-    assert all("came with the project" in notice for notice in settings.notices)
+    assert (bool(settings.allow), bool(settings.additional_directories)) == (trusted, trusted)
+    assert settings.default_mode == "default"
+    assert settings.origin("permissions.defaultMode") is None
+    assert "a folder cannot set it" in settings.notices[0]
 
 
 @pytest.mark.parametrize(
@@ -160,9 +141,11 @@ def test_local_settings_that_came_with_the_project_count_like_the_projects(place
     assert caught.value.code == ErrorCode.CONFIG_INVALID
 
 
-def test_local_settings_that_git_does_not_track_are_believed(place):
+def test_local_settings_of_a_trusted_folder_are_believed(place):
     place.git("init")
     place.write("local", {"allow": ["Bash(x)"], "additionalDirectories": ["../data", "~/other", "/abs"]})
+    assert place.load(place.project / "sub").allow == ()
+    place.trust()
     settings = place.load(place.project / "sub")
     assert texts(settings.allow) == ["Bash(x)"]
     assert settings.additional_directories == (place.project / "../data", place.home / "other", Path("/abs"))
@@ -189,6 +172,7 @@ def test_asking_git_runs_nothing_of_the_repository(place, monkeypatch):
     (place.project / "git").write_bytes(script.read_bytes())
     (place.project / "git").chmod(0o755)
     place.write("local", {"allow": ["Bash(x)"]})
+    place.trust()
     monkeypatch.chdir(place.project)
     mark.unlink(missing_ok=True)
     settings = place.load(PATH=os.pathsep.join([".", "", os.environ["PATH"]]))

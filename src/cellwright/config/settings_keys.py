@@ -13,7 +13,7 @@ from typing import Any, Literal
 from cellwright.permissions.modes import MODES
 
 Path = tuple[str, ...]
-Shape = Literal["value", "list", "members"]
+Shape = Literal["value", "list", "members", "lists"]
 Folder = Literal["tightens", "trust", "confirm", "own", "managed"]
 """What counts of a folder's settings: at once, because it can only restrict; after trust; after a confirmation of its own;
 only from files that are the user's own; only from the administrator's."""
@@ -28,7 +28,7 @@ EFFORT_LEVELS = ("low", "medium", "high", "xhigh", "max")
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One setting. `shape`: a value, a list whose elements are checked, or an object whose members are checked."""
+    """One setting. `check` is for the value, each element, each member, or each element of each member."""
 
     path: Path
     check: Check
@@ -72,6 +72,11 @@ def one_of(*names: str) -> Check:
     return check
 
 
+def amount_of_seconds(value: Any) -> str:
+    fits = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= _LONGEST_WAIT
+    return "" if fits else f"a number of seconds above 0, at most {_LONGEST_WAIT:,.0f}"
+
+
 def waiting_time(value: Any) -> str:
     """`"never"`, seconds, or a number with a unit; `seconds_of` reads it."""
     try:
@@ -92,12 +97,10 @@ def seconds_of(value: Any) -> float | None:
     return float(value)
 
 
-def hook_groups(value: Any) -> str:
-    """The groups of one event, as far as settings go; what a handler says is read in `hooks.py`."""
-    expected = 'a list of {"matcher": text, "hooks": [handlers]}'
-    if not isinstance(value, list):
-        return expected
-    return "" if all(isinstance(group, dict) and isinstance(group.get("hooks"), list) for group in value) else expected
+def hook_group(value: Any) -> str:
+    """One group of an event, as far as settings go; what a handler says is read in `hooks.py`."""
+    fits = isinstance(value, dict) and isinstance(value.get("hooks"), list)
+    return "" if fits else '{"matcher": text, "hooks": [handlers]}'
 
 
 def _key(name: str, check: Check, shape: Shape = "value", folder: Folder = "trust") -> Key:
@@ -124,7 +127,7 @@ KEYS: dict[Path, Key] = {
         _key("deniedModels", text, "list", "tightens"),
         _key("language", text),
         _key("apiKeyHelper", text, folder="confirm"),
-        _key("hooks", hook_groups, "members"),
+        _key("hooks", hook_group, "lists"),
         _key("disableAllHooks", flag, folder="own"),
         _key("allowManagedHooksOnly", flag, folder="managed"),
         _key("allowedHttpHookUrls", text, "list", "own"),
@@ -136,6 +139,10 @@ KEYS: dict[Path, Key] = {
         _key("cleanupPeriodDays", whole_number(0, 36_500), folder="own"),
         _key("fileCheckpointingEnabled", flag, folder="own"),
         _key("cellwright.toolLog", text, folder="own"),
+        _key("cellwright.commandTimeout", amount_of_seconds),
+        _key("cellwright.webFetchTimeout", amount_of_seconds),
+        _key("cellwright.cacheTtl", amount_of_seconds),
+        _key("cellwright.maxFileSize", whole_number(1_000, 1_000_000_000)),
     )
 }
 

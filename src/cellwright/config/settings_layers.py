@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
-from cellwright.config.settings_keys import KEYS, OBJECTS, Key
+from cellwright.config.settings_keys import KEYS, OBJECTS, Check, Key
 
 Scope = Literal["environment", "user", "project", "local", "config", "options", "managed"]
 """Where a value can come from, from the lowest to the highest: `config` is `c.Claude`, `options` the cell's or command's."""
@@ -112,7 +112,7 @@ class _Taking:
     def known(self, key: Key, value: Any) -> None:
         if key.shape == "list":
             self._elements(key, value)
-        elif key.shape == "members":
+        elif key.shape in ("members", "lists"):
             self._members(key, value)
         elif expected := key.check(value):
             self.refuse(key.name, expected)
@@ -126,21 +126,29 @@ class _Taking:
                 return
             self.problems.append(f"{self.layer.label}: `{key.name}` is not a list.")
             value = [value]
+        self._add_good(key.path, value, key.check)
+
+    def _add_good(self, path: tuple[str, ...], values: list[Any], check: Check) -> None:
         good = []
-        for element in value:
-            if expected := key.check(element):
-                self.refuse(f"{key.name}: {json.dumps(element)[:80]}", expected)
+        for value in values:
+            if expected := check(value):
+                self.refuse(f"{'.'.join(path)}: {json.dumps(value)[:80]}", expected)
             else:
-                good.append(element)
-        if good or not value:
-            self.add(key.path, good)
+                good.append(value)
+        if good or not values:
+            self.add(path, good)
 
     def _members(self, key: Key, value: Any) -> None:
         if not isinstance(value, dict):
             self.refuse(key.name, "an object")
             return
         for name, member in value.items():
-            if expected := key.check(member):
-                self.refuse(f"{key.name}.{name}", expected)
+            path = (*key.path, name)
+            if key.shape == "members" and (expected := key.check(member)):
+                self.refuse(".".join(path), expected)
+            elif key.shape == "members":
+                self.add(path, member)
+            elif isinstance(member, list):
+                self._add_good(path, member, key.check)
             else:
-                self.add((*key.path, name), member)
+                self.refuse(".".join(path), "a list")
