@@ -14,6 +14,7 @@ from cellwright.tools.multi_edit import multi_edit_tool
 from cellwright.tools.patches import apply_patch_tool
 from cellwright.tools.paths import shown_path
 from cellwright.tools.schemas import FILE_PATH, object_schema
+from cellwright.tools.symbol_edits import edit_symbol_tool
 from cellwright.tools.syntax_check import ALLOW, ALLOW_FIELD
 
 WRITE_DESCRIPTION = """\
@@ -33,7 +34,13 @@ that Read shows. If it is there more often, give more of the surrounding lines, 
 
 def editing_tools(state: FileState, cwd: Path) -> list[Tool]:
     """What changes text files. `state` is the session's memory of files; relative paths start at `cwd`."""
-    return [_write_tool(state, cwd), _edit_tool(state, cwd), multi_edit_tool(state, cwd), apply_patch_tool(state, cwd)]
+    return [
+        _write_tool(state, cwd),
+        _edit_tool(state, cwd),
+        multi_edit_tool(state, cwd),
+        apply_patch_tool(state, cwd),
+        edit_symbol_tool(state, cwd),
+    ]
 
 
 def _write_tool(state: FileState, cwd: Path) -> Tool:
