@@ -256,3 +256,23 @@ describe("a plan", () => {
     await vi.waitFor(() => { expect(text(root, ".inside em")).toBe("Half"); });
   });
 });
+
+describe("a question of trust", () => {
+  it("has two answers and nothing to edit, and is over when it is answered", async () => {
+    const yesOrNo = [
+      { key: "1", action: "allow", scope: "once", label: "Let it ask", rules: [], input: null },
+      { key: "4", action: "deny", scope: "once", label: "Do not run it", rules: [], input: null },
+    ] satisfies AskOp["choices"];
+    const { card, kernel, root } = await asked({ kind: "trust", name: "Trust", title: "Let it ask", input: {}, reason: "It runs with your key.", choices: yesOrNo });
+    expect([...card.querySelectorAll("button")].map((one) => one.textContent)).toEqual(["1Let it ask", "4Do not run it"]);
+    expect(card.querySelector("input")).toBeNull();
+    expect(text(card, ".reason")).toBe("It runs with your key.");
+    press(card, "e");
+    press(card, "1");
+    expect(kernel.answers).toEqual([{ ...no(""), behavior: "allow" }]);
+    kernel.say(answered("q"));
+    await drawn();
+    expect(text(root, ".answered")).toBe("Trusted in this cell");
+    expect(text(root, ".status")).toBe("done");
+  });
+});

@@ -14,7 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import nbformat
 import pytest
+from nbformat.sign import NotebookNotary
 
 from cellwright.testing import MessagesServer
 
@@ -64,6 +66,7 @@ class Lab:
 
     url: str
     root: Path
+    home: Path
     process: subprocess.Popen[bytes]
 
     def api(self, method: str, path: str, body: Any = None) -> Any:
@@ -114,7 +117,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory, model: MessagesServer) -> Iter
     ]
     process = subprocess.Popen(command, cwd=root, env=environ, stdout=log, stderr=log, start_new_session=True)
     try:
-        yield Lab(_wait_for_url(home / "runtime", process, home / "lab.log"), root, process)
+        yield Lab(_wait_for_url(home / "runtime", process, home / "lab.log"), root, home, process)
     finally:
         os.killpg(process.pid, signal.SIGTERM)
         process.wait(20)
@@ -261,6 +264,8 @@ def notebook(page: Any, lab: Lab, request: pytest.FixtureRequest) -> Any:
         content = {"cells": cells, "metadata": {"kernelspec": kernelspec}, "nbformat": 4, "nbformat_minor": 5}
         path = folder / "notebook.ipynb"
         path.write_text(json.dumps(content, indent=1), "utf-8")
+        # as if the user had written it in JupyterLab: a foreign one would ask before its first prompt
+        NotebookNotary(data_dir=str(lab.home / ".local/share/jupyter")).sign(nbformat.read(path, 4))
         return NotebookPage(page, lab, str(path.relative_to(lab.root))).open()
 
     return make

@@ -41,6 +41,8 @@ function headline(kind: QuestionKind, answer: AnsweredOp): string {
   switch (kind) {
     case "permission":
       return allowed ? ALLOWED[answer.scope] : "Denied";
+    case "trust":
+      return allowed ? "Trusted" : "Not trusted";
     case "question":
       return allowed ? "Answered" : "Dismissed";
     case "plan":

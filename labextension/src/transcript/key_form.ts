@@ -60,7 +60,7 @@ export function keyForm(ask: AskOp, card: Card): Form {
       return keyButton(choice.key, choiceLabel(choice, ask.kind === "permission"), () => { take(choice); }, kind);
     });
   const allowing = buttons("allow");
-  if (ask.input && allowing.length > 0) {
+  if (ask.input && ask.kind !== "trust" && allowing.length > 0) {
     keys.set("e", edit).set("E", edit);
     allowing.push(keyButton("e", [element("span", {}, words.edit)], edit));
   }
@@ -68,7 +68,7 @@ export function keyForm(ask: AskOp, card: Card): Form {
     "fieldset",
     { disabled: "" },
     element("div", { class: "choices" }, ...allowing),
-    element("div", { class: "choices" }, ...buttons("deny"), why),
+    element("div", { class: "choices" }, ...buttons("deny"), ...(ask.kind === "trust" ? [] : [why])),
   );
   const inReason = new Map<string, () => void>([["Enter", deny], ["Escape", card.focus]]);
   return {

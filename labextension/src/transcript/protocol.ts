@@ -10,7 +10,7 @@ export type DetailKind = "text" | "command" | "code" | "diff";
 export type Level = "info" | "warning" | "error";
 export type ErrorInfo = { code: string; message: string };
 export type Behavior = "allow" | "ask" | "deny";
-export type QuestionKind = "permission" | "question" | "plan";
+export type QuestionKind = "permission" | "question" | "plan" | "trust";
 export type Choice = {
   key: string;
   action: "allow" | "deny";

@@ -6,10 +6,6 @@ import type { AskOp } from "./protocol";
 import { planText } from "./plan_text";
 import { visibleText } from "./visible_text";
 
-const PURPOSE = {
-  question: "Claude goes on with your answer.",
-  plan: "Nothing is changed until you approve.",
-};
 
 /** `reasonId`: the id of the element that says why it is asked. */
 export function questionDetail(ask: AskOp, reasonId: string): HTMLElement[] {
@@ -19,7 +15,7 @@ export function questionDetail(ask: AskOp, reasonId: string): HTMLElement[] {
     parts.push(element("p", { class: "notice warning" }, element("b", {}, "Warning: "), visibleText(ask.warning)));
   }
   if (ask.detail) parts.push(detail(ask));
-  const reason = ask.kind === "permission" ? ask.reason : PURPOSE[ask.kind];
+  const reason = ask.kind === "plan" ? "Nothing is changed until you approve." : ask.reason;
   parts.push(element("p", { class: "reason", id: reasonId }, visibleText(reason)));
   return parts;
 }

@@ -152,6 +152,7 @@ export class TranscriptStore {
         const question = this.questions.get(op.question);
         if (question) question.answer = op;
         this.touchTool(op.tool);
+        if (question?.ask.kind === "trust") this.tool(op.tool).status = op.behavior === "allow" ? "success" : "denied";
         return;
       }
       case "stuck":

@@ -1,0 +1,220 @@
+"""Cards of a `%%claude` cell as their user meets them: questions, plans, todos, rules to keep; by keys and by mouse."""
+
+import json
+
+import pytest
+
+from cellwright.testing import Gate, hold, say, turn, use
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(180)]
+
+LOAD = "%load_ext cellwright"
+
+TIDES = """\
+def rolling_mean(values, window):
+    means = []
+    for start in range(len(values) - window):
+        means.append(sum(values[start : start + window]) / window)
+    return means
+"""
+EDIT = use(
+    "Edit",
+    file_path="tides.py",
+    old_string="range(len(values) - window)",
+    new_string="range(len(values) - window + 1)",
+)
+
+STORE = {
+    "question": "How should the levels be kept for the next run?",
+    "header": "Storage",
+    "options": [
+        {"label": "Parquet (recommended)", "description": "Small and typed; reads back in a blink."},
+        {"label": "CSV", "description": "Opens everywhere, but times become text."},
+        {"label": "SQLite", "description": "One file that can be queried; needs a schema."},
+    ],
+}
+GAUGES = {
+    "question": "Which gauges belong into the report?",
+    "header": "Gauges",
+    "multiSelect": True,
+    "options": [
+        {"label": "Harbour", "description": "Complete since 2019."},
+        {"label": "Lighthouse", "description": "Gaps in March."},
+        {"label": "Estuary", "description": "New, not calibrated yet."},
+    ],
+}
+PLAN = """\
+# Find the tide that is lost
+
+1. **`tides.py`**: `rolling_mean` stops one window early; let the range end at `len(values) - window + 1`.
+2. **`test_tides.py`**: a test with two values and a window of two, which has one mean.
+3. Run the tests, then draw the last day again.
+
+| | now | then |
+|---|--:|--:|
+| means of 36 values, window 3 | 33 | 34 |
+
+Left alone: the plot's labels, and how the file is read.
+"""
+
+
+def loaded(notebook, *cells, files=None):
+    book = notebook(LOAD, *cells, "", files=files)
+    book.run(0)
+    book.wait_done(0)
+    return book
+
+
+def asked(book, index=1):
+    card = book.output(index).locator(".ask[data-ready]")
+    card.wait_for()
+    return card
+
+
+def told(model):
+    """What Claude was told of its last call."""
+    return model.requests[-1].body["messages"][-1]["content"][0]
+
+
+def test_questions_are_answered_by_keys_alone(notebook, model):
+    model.add(turn(say("Two things first.\n"), use("AskUserQuestion", questions=[STORE, GAUGES])), say("So be it."))
+    book = loaded(notebook, "%%claude\nMake the report of the month ready.")
+    book.run(1)
+    asked(book)
+    book.page.keyboard.press("1")
+    book.page.keyboard.press("1")
+    book.page.keyboard.press("2")
+    book.screenshot("question-card", book.cell(1))
+    book.page.keyboard.press("Enter")
+    book.wait_done(1)
+    assert told(model)["content"] == (
+        "The user answered:\n"
+        "- How should the levels be kept for the next run? → Parquet (recommended)\n"
+        "- Which gauges belong into the report? → Harbour, Lighthouse"
+    )
+    saved = "".join(book.save()["cells"][1]["outputs"][0]["data"]["text/markdown"])
+    assert "`Which gauges belong into the report?` → `Harbour, Lighthouse`" in saved
+
+
+def test_a_question_is_answered_by_mouse_and_in_ones_own_words(notebook, model):
+    model.add(turn(use("AskUserQuestion", questions=[STORE])), say("So be it."))
+    book = loaded(notebook, "%%claude\nKeep the levels")
+    book.run(1)
+    card = asked(book)
+    card.get_by_text("CSV").click()
+    card.locator(".own").click()
+    book.page.keyboard.type("2 files, one a year")
+    card.get_by_role("button").filter(has_text="Send").click()
+    book.wait_done(1)
+    assert told(model)["content"].endswith("→ 2 files, one a year")
+
+
+def test_a_question_is_dismissed(notebook, model):
+    model.add(turn(use("AskUserQuestion", questions=[STORE])), say("Then I choose."))
+    book = loaded(notebook, "%%claude\nKeep the levels")
+    book.run(1)
+    asked(book)
+    book.page.keyboard.press("Escape")
+    book.wait_done(1)
+    assert told(model)["is_error"]
+    assert "the question was dismissed" in told(model)["content"]
+
+
+def test_a_plan_is_sent_back_then_approved_and_only_then_a_file_is_changed(notebook, model):
+    gate = Gate()
+    model.add(
+        turn(use("Read", file_path="tides.py")),
+        turn(say("I would change it right away.\n"), EDIT),
+        turn(use("ExitPlanMode", plan="Change `tides.py`.")),
+        turn(say("More precisely:\n"), use("ExitPlanMode", plan=PLAN)),
+        turn(say("Now the change.\n"), EDIT),
+        turn(hold(gate), say("The last tide is there.")),
+    )
+    book = loaded(
+        notebook, "%%claude --mode plan\nThe last tide is missing in the plot. Find out why.", files={"tides.py": TIDES}
+    )
+    file = (book.lab.root / book.path).parent / "tides.py"
+    book.run(1)
+    card = asked(book)
+    assert "Change tides.py." in card.inner_text()
+    assert "plan mode" in book.output(1).locator("footer").inner_text()
+    assert "Denied" in book.output(1).locator(".decided.deny").inner_text()
+    card.locator("input[type=text]").fill("Which line? And say how you test it.")
+    card.get_by_role("button").filter(has_text="Keep planning").click()
+    book.output(1).locator(".ask[data-ready] .plan table").wait_for()
+    book.screenshot("plan-card", book.cell(1))
+    assert file.read_text() == TIDES
+    book.page.keyboard.press("2")
+    book.output(1).get_by_text("Plan approved, edits accepted").wait_for()
+    book.output(1).locator("footer").get_by_text("acceptEdits mode").wait_for()
+    gate.open()
+    book.wait_done(1)
+    assert "window + 1" in file.read_text()
+    results = [
+        block["content"]
+        for message in model.requests[-1].body["messages"]
+        for block in message["content"]
+        if block["type"] == "tool_result"
+    ]
+    assert "Which line? And say how you test it." in str(results)
+    assert "Find the tide that is lost" in "".join(book.save()["cells"][1]["outputs"][0]["data"]["text/markdown"])
+
+
+def todos(*statuses):
+    texts = [
+        ("Read how the means are made", "Reading how the means are made"),
+        ("Let the last window count", "Letting the last window count"),
+        ("Add a test with two values", "Adding a test with two values"),
+        ("Draw the last day again", "Drawing the last day again"),
+    ]
+    return use(
+        "TodoWrite",
+        todos=[
+            {"content": content, "activeForm": form, "status": status}
+            for (content, form), status in zip(texts, statuses, strict=True)
+        ],
+    )
+
+
+def test_the_todos_are_one_list_that_goes_on(notebook, model):
+    first, second = Gate(), Gate()
+    model.add(
+        turn(say("Four steps.\n"), todos("in_progress", "pending", "pending", "pending")),
+        turn(hold(first), use("Read", file_path="tides.py")),
+        turn(
+            say("`rolling_mean` stops one window too early.\n"), todos("completed", "in_progress", "pending", "pending")
+        ),
+        turn(EDIT),
+        turn(say("Now a test.\n"), todos("completed", "completed", "in_progress", "pending")),
+        turn(hold(second), say("Done.")),
+    )
+    book = loaded(notebook, "%%claude --mode acceptEdits\nThe last tide is missing.", files={"tides.py": TIDES})
+    book.run(1)
+    lists = book.output(1).locator(".todos")
+    lists.get_by_text("0 of 4 done").wait_for()
+    first.open()
+    lists.get_by_text("2 of 4 done").wait_for()
+    assert lists.count() == 1
+    assert lists.locator("li").all_inner_texts()[1:3] != []
+    book.screenshot("todos", book.cell(1))
+    second.open()
+    book.wait_done(1)
+    saved = "".join(book.save()["cells"][1]["outputs"][0]["data"]["text/markdown"])
+    assert "**Todos** · 2 of 4 done\n\n- [x] Read how the means are made" in saved
+
+
+def test_every_rule_that_would_be_kept_is_shown_and_kept(notebook, model):
+    model.add(turn(use("Bash", command="mkdir -p out && touch out/tides.txt")), say("Made it."))
+    book = loaded(notebook, "%%claude\nMake a folder for the tables")
+    book.run(1)
+    card = asked(book)
+    always = card.get_by_role("button").filter(has_text="lways")
+    rules = always.locator("code").all_inner_texts()
+    assert len(rules) == 2
+    book.screenshot("permission-card-rules", book.cell(1))
+    book.page.keyboard.press("3")
+    book.wait_done(1)
+    folder = (book.lab.root / book.path).parent
+    assert (folder / "out" / "tides.txt").exists()
+    kept = json.loads((folder / ".claude" / "settings.local.json").read_text())
+    assert kept["permissions"]["allow"] == rules
