@@ -4,7 +4,10 @@ import re
 
 import pytest
 
-NAMES = ["Read", "Write", "Edit", "Glob", "Grep", "LS", "FileTree", "NotebookEdit", "NotebookRead"]
+NAMES = [
+    *("Read", "Write", "Edit", "MultiEdit", "ApplyPatch", "EditSymbol"),
+    *("Glob", "Grep", "LS", "FileTree", "NotebookEdit", "NotebookRead"),
+]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -26,6 +29,9 @@ def test_what_permission_needs_to_know(tools):
         "Read": ("file_path", True),
         "Write": ("file_path", False),
         "Edit": ("file_path", False),
+        "MultiEdit": ("file_path", False),
+        "ApplyPatch": ("patch", False),
+        "EditSymbol": ("file_path", False),
         "Glob": ("path", True),
         "Grep": ("path", True),
         "LS": ("path", True),
@@ -38,5 +44,6 @@ def test_what_permission_needs_to_know(tools):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_field_that_is_not_known_is_refused(tools, name):
-    required = dict.fromkeys(tools.tools[name].input_schema["required"], "x")
-    assert "surprise" in tools.error(name, **required, surprise=1).message
+    tool = tools.tools[name]
+    given = tool.input_examples[0] if tool.input_examples else dict.fromkeys(tool.input_schema["required"], "x")
+    assert "surprise" in tools.error(name, **given, surprise=1).message
