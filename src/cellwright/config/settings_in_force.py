@@ -55,6 +55,7 @@ class SettingsInForce:
         self._lost: dict[str, Entry] = {}
         self._saved_rules: set[str] = set()
         self._before_run: tuple[Reading, Trust] | None = None
+        self._running = False
         self._changed: tuple[Path, ...] = ()
         self._signature = self._sign()
         self._reading = self._read()
@@ -74,7 +75,11 @@ class SettingsInForce:
         ]
 
     def refresh(self, *, session_has_begun: bool = False) -> None:
-        """Before a run: take over what has changed in the files since they were read."""
+        """Before a run: take over what has changed in the files since they were read. During one it does nothing."""
+        if self._running:
+            return
+        if self._before_run is not None:  # what an earlier run left running may have written since
+            self.run_ends()
         signature = self._sign()
         if signature == self._signature:
             return
@@ -87,9 +92,11 @@ class SettingsInForce:
     def run_begins(self) -> None:
         """From now on what loosens the settings in the files waits for the user's word."""
         self._before_run = (self._reading, self._trust)
+        self._running = True
 
     def run_ends(self, *, goes_on: bool = False) -> None:
         """The run is over. `goes_on`: it left something running, so that what follows is still its doing."""
+        self._running = False
         if self._before_run is None:
             return
         before, trust = self._before_run
@@ -104,8 +111,6 @@ class SettingsInForce:
 
     def question(self) -> TrustQuestion | None:
         """What the user has to be asked before the next run; None when nothing is open."""
-        if self._before_run is not None:  # what an earlier run left running may have written since
-            self.run_ends()
         new, lost = ([entry for id_, entry in held.items() if id_ not in self._declined] for held in self._held)
         if new or lost:
             return _about_run(new, lost)
@@ -156,8 +161,8 @@ class SettingsInForce:
         return changed
 
     def _take(self, signature: tuple[object, ...], reading: Reading | None = None) -> None:
-        new = [each for each in signature[1:] if each not in self._signature]
-        self._changed = tuple(dict.fromkeys((*self._changed, *(file for file, _ in new if file.suffix == ".json"))))
+        new = [each[0] for each in signature[1:] if isinstance(each, tuple) and each not in self._signature]
+        self._changed = tuple(dict.fromkeys((*self._changed, *(file for file in new if file.suffix == ".json"))))
         self._signature = signature
         self._reading = self._read() if reading is None else reading
         self._trust = judge(self._reading, self.environ)
