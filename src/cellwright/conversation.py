@@ -11,6 +11,7 @@ import functools
 import json
 import os
 import threading
+from collections import ChainMap
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -167,7 +168,7 @@ class Conversation:
             place = Workplace(
                 cwd=self.cwd,
                 settings=self.settings,
-                environ=self.environment,
+                environ=ChainMap(self.hooks.exported, self.environment),  # type: ignore[arg-type]  # it is only read
                 provider=lambda: self.provider,
                 is_unsaved=self._is_unsaved,
             )
@@ -263,7 +264,9 @@ class Conversation:
         self._tell(session, self._tool_notices)
         self.tool_log.path = self.settings.tool_log
         listen = self.tool_log.listen(emit)
-        return functools.partial(self.hooks.run, agent, self._with_surroundings(prompt, session, agent), session, listen)
+        return functools.partial(
+            self.hooks.run, agent, self._with_surroundings(prompt, session, agent), session, listen
+        )
 
     def _has_question(self, ask_user: CanUseTool | None, session: Session) -> bool:
         """Whether the user is to be asked something first; where nobody can be, it is told and goes on without."""

@@ -1,7 +1,9 @@
 """Hooks of settings files: what is read of them, which of them run, and that the documents tell of every event."""
 
+import json
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -245,34 +247,50 @@ def test_placeholders_of_an_mcp_tools_input():
 # where they come from
 
 
-def test_only_the_administrators_hooks_when_they_say_so(tmp_path):
-    own, managed = command("echo own >&2; exit 2"), command("echo managed >&2; exit 2")
-    settings = load_settings(tmp_path, os.environ)
-    from dataclasses import replace
+OWN, MANAGED = command("echo own >&2; exit 2"), command("echo managed >&2; exit 2")
+SOURCES = (source({"Stop": [group(OWN)]}), source({"Stop": [group(MANAGED)]}, "managed", "managed"))
 
-    sources = (source({"Stop": [group(own)]}), source({"Stop": [group(managed)]}, "managed", "managed"))
-    for only in (replace(settings, hooks=sources, allow_managed_hooks_only=True),):
-        assert fire(settings_hooks(only, os.environ), tmp_path, "Stop").reason == "managed"
-    everything = settings_hooks(replace(settings, hooks=sources), os.environ)
-    assert set(fire(everything, tmp_path, "Stop").reason.split()) == {"own", "managed"}
+
+@pytest.mark.parametrize(
+    ("changed", "trusted", "expected"),
+    [
+        ({}, True, {"own", "managed"}),
+        ({"allow_managed_hooks_only": True}, True, {"managed"}),
+        ({"disable_all_hooks": True}, True, {"managed"}),
+        ({}, False, {"managed"}),
+    ],
+    ids=str,
+)
+def test_whose_hooks_run(tmp_path, changed, trusted, expected):
+    settings = replace(load_settings(tmp_path, os.environ), hooks=SOURCES, **changed)
+    said = fire(settings_hooks(settings, os.environ, trusted=trusted), tmp_path, "Stop")
+    assert set(said.reason.split()) == expected
+
+
+def test_the_administrator_can_switch_all_hooks_off(tmp_path):
+    managed = tmp_path / "managed"
+    managed.mkdir()
+    text = json.dumps({"disableAllHooks": True, "hooks": {"Stop": [group(MANAGED)]}})
+    (managed / "managed-settings.json").write_text(text, "utf-8")
+    settings = load_settings(tmp_path, os.environ, managed=managed)
+    assert settings.hooks
+    assert settings_hooks(settings, os.environ, trusted=True) is NO_HOOKS
 
 
 # the document
 
-FATES = ("fires", "comes with", "no meaning")
+ROW = re.compile(r"^\| `(\w+)` \| (fires|comes with|no meaning) \| \S", re.MULTILINE)
 
 
 def test_the_document_tells_of_every_event():
-    rows = re.findall(r"^\| `(\w+)` \| (\w+ ?\w*)", DOCUMENT.read_text("utf-8"), re.MULTILINE)
-    told = dict(rows)
-    assert sorted(told) == sorted(EVENTS)
+    rows = ROW.findall(DOCUMENT.read_text("utf-8"))
+    assert sorted(event for event, _ in rows) == sorted(EVENTS)
     assert len(rows) == 33
-    assert {fate for fate in told.values() if not fate.startswith(FATES)} == set()
 
 
 def test_what_the_document_says_fires_is_fired_by_the_code():
-    rows = dict(re.findall(r"^\| `(\w+)` \| (\w+)", DOCUMENT.read_text("utf-8"), re.MULTILINE))
+    rows = dict(ROW.findall(DOCUMENT.read_text("utf-8")))
     sources = Path(__file__).parents[2] / "src" / "cellwright"
     code = "\n".join(path.read_text("utf-8") for path in sources.rglob("*.py"))
-    fired = {event for event in EVENTS if re.search(rf'fire\(\s*"{event}"|_fired\(\s*"{event}"', code)}
+    fired = {event for event in EVENTS if re.search(rf'(fire|ask_hooks)\(\s*"{event}"', code)}
     assert fired == {event for event, fate in rows.items() if fate == "fires"}

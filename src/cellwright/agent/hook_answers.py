@@ -82,8 +82,8 @@ def merged(results: Sequence[HookResult]) -> HookResult:
         problems=tuple(text for result in said for text in result.problems),
         updated_input=_last(result.updated_input for result in said),
         updated_output=_last(result.updated_output for result in said),
-        # what a hook grants goes with its own "allow", which a stricter one has overruled
-        rules=tuple(rule for result in said for rule in result.rules) if behavior in ("", "allow") else (),
+        rules=tuple(rule for result in said for rule in result.rules),
+        kept_rules=tuple(rule for result in said for rule in result.kept_rules),
         mode=_last(result.mode for result in said),
         interrupt=any(result.interrupt for result in said),
     )
@@ -195,6 +195,7 @@ class _Reader:
             behavior="allow",
             updated_input=self._object(decision, "updatedInput"),
             rules=updates.rules,
+            kept_rules=updates.kept_rules,
             mode=updates.mode,
         )
 

@@ -84,6 +84,9 @@ class CallbackHooks:
     def waking(self) -> bool:
         return False
 
+    async def keep(self, rules: Sequence[str]) -> str:
+        return ""
+
 
 @dataclass(frozen=True, slots=True)
 class HooksTogether:
@@ -103,6 +106,9 @@ class HooksTogether:
 
     def waking(self) -> bool:
         return any(part.waking() for part in self.parts)
+
+    async def keep(self, rules: Sequence[str]) -> str:
+        return " ".join([problem for part in self.parts if (problem := await part.keep(rules))])
 
 
 def together(*hooks: Hooks) -> Hooks:

@@ -6,7 +6,7 @@ hooks in `hook_callbacks.py`, what settings files say in `config/hooks.py`; `run
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -34,7 +34,8 @@ class HookResult:
     `block`: what was about to happen must not (a prompt, the end of a turn, a result). `stop` ends the run, for the
     reason it holds. `context` is for Claude to read, `messages` for the user, `problems` tell the user what failed.
     `updated_input` and `updated_output` stand in for the call's input and result. `rules` are allow rules and `mode` is a
-    permission mode for the session. `interrupt` goes with a denial and ends the run.
+    permission mode for the session, which go with an "allow"; `kept_rules` are those of `rules` that later sessions have
+    too. `interrupt` goes with a denial and ends the run.
     """
 
     behavior: Literal["", "allow", "ask", "deny"] = ""
@@ -47,6 +48,7 @@ class HookResult:
     updated_input: Mapping[str, Any] | None = None
     updated_output: Any = None
     rules: tuple[str, ...] = ()
+    kept_rules: tuple[str, ...] = ()
     mode: str | None = None
     interrupt: bool = False
 
@@ -97,6 +99,10 @@ class Hooks(Protocol):
         """Whether one of them wants a run to go on for what it said."""
         ...
 
+    async def keep(self, rules: Sequence[str]) -> str:
+        """Keep allow rules for later sessions, where the hooks have such a place; gives what went wrong, or ""."""
+        ...
+
 
 class NoHooks:
     """Nobody listens."""
@@ -112,6 +118,9 @@ class NoHooks:
 
     def waking(self) -> bool:
         return False
+
+    async def keep(self, rules: Sequence[str]) -> str:
+        return ""
 
 
 NO_HOOKS: Hooks = NoHooks()

@@ -169,6 +169,8 @@ class PermissionGate:
             self.session.mode = said.mode
             self.emit(ModeChanged(said.mode))
         rules = self._usable(said.rules)
+        if rules:
+            await self.hooks.keep(said.kept_rules)
         return Allow(said.updated_input, "session" if rules else "once", rules, by="hook")
 
     def _may_allow(self, tool: Tool, use: ToolUse, updated: Mapping[str, Any] | None) -> bool:

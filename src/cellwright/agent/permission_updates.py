@@ -1,7 +1,7 @@
 """Claude Code's PermissionUpdate objects: what hooks are offered, and what they may change with a permission.
 
-Only grants are taken: allow rules for the session (also where a file is named as their destination: a hook's answer is
-not written down) and a mode that is not the one without questions. The rest is refused, and said.
+Only grants are taken: allow rules (for the session; those for the user's own settings of the project are kept there too)
+and a mode that is not the one without questions. The rest is refused, and said.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ _RULE = re.compile(r"([^()]+)\((.*)\)", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Updates:
-    """What updates ask for, as far as it is taken; `problems` say what is not."""
+    """What updates ask for, as far as it is taken; `problems` say what is not. `kept_rules` are some of `rules`."""
 
     rules: tuple[str, ...] = ()
+    kept_rules: tuple[str, ...] = ()
     mode: str | None = None
     problems: tuple[str, ...] = ()
 
@@ -46,12 +47,15 @@ def read_updates(updates: Any) -> Updates:
     if not isinstance(updates, Sequence) or isinstance(updates, str):
         return Updates(problems=("`updatedPermissions` is not a list",))
     rules: list[str] = []
+    kept: list[str] = []
     mode, problems = None, []
     for update in updates:
         kind = update.get("type") if isinstance(update, Mapping) else None
         if kind == "addRules" and update.get("behavior") == "allow":
             found = [_as_rule(value) for value in update.get("rules") or ()]
-            rules += [rule for rule in found if rule is not None]
+            read = [rule for rule in found if rule is not None]
+            rules += read
+            kept += read if update.get("destination") == "localSettings" else []
             if None in found:
                 problems.append("a rule in `updatedPermissions` has no `toolName`, and grants nothing")
         elif kind == "setMode" and update.get("mode") in MODES:
@@ -60,7 +64,7 @@ def read_updates(updates: Any) -> Updates:
             problems.append(f"a hook cannot put the session into the mode {update.get('mode')!r}")
         else:
             problems.append(f"the permission update {kind!r} ({_behavior(update)}) is not taken from a hook")
-    return Updates(tuple(rules), mode, tuple(problems))
+    return Updates(tuple(rules), tuple(kept), mode, tuple(problems))
 
 
 def _behavior(update: Any) -> str:

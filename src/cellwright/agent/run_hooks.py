@@ -185,6 +185,11 @@ class RunHooks:
             fields = {"error": kind, "error_details": error.message, "last_assistant_message": last_message}
             await self.fire("StopFailure", fields)
 
+    async def keep(self, rules: Sequence[str]) -> None:
+        """Keep allow rules that a hook has given for later sessions."""
+        if rules and (problem := await self.hooks.keep(rules)):
+            self.run.emit(Notice(problem, "warning"))
+
     async def objection(self, event: str, fields: Mapping[str, Any]) -> str:
         """Why hooks say that `event`, which a call is about to bring about, must not be; "" when they do not."""
         said = await self.fire(event, fields)

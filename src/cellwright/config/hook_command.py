@@ -20,6 +20,7 @@ from typing import Any
 from cellwright.agent.hook_answers import BLOCKABLE, JUDGING, blocked, capped, read_answer
 from cellwright.agent.hooks import NOTHING_SAID, HookResult
 from cellwright.config.hook_entries import CommandHook, HookEntry
+from cellwright.config.hook_exports import EXPORT_VARIABLE, export_file, read_exports
 from cellwright.config.hook_process import Ended, run_program
 from cellwright.tools.child_environment import child_environment
 from cellwright.tools.child_processes import ChildProcesses, child_processes
@@ -32,24 +33,34 @@ _PLACEHOLDER = "${CLAUDE_PROJECT_DIR}"
 
 @dataclass(frozen=True, slots=True)
 class HookPlace:
-    """Where commands run: the project's folder, the environment they inherit less its secrets, whose children they are."""
+    """Where commands run: the project's folder, the environment they inherit less its secrets, whose children they are.
+
+    `exported` is what hooks have set for the session's shell commands.
+    """
 
     project: Path
     environ: Mapping[str, str]
     children: ChildProcesses = field(default_factory=child_processes)
+    exported: dict[str, str] = field(default_factory=dict)
 
 
 async def run_command(hook: CommandHook, event: str, fields: Mapping[str, Any], place: HookPlace) -> HookResult:
     """Run the hook and read its answer. Never raises but for a cancellation."""
     environ = _environment(fields, place)
+    folder = _folder(fields, place)
+    source = json.dumps(fields, ensure_ascii=False, default=str).encode("utf-8", "replace")
     try:
-        ended = await run_program(
-            _arguments(hook, environ, place),
-            json.dumps(fields, ensure_ascii=False, default=str).encode("utf-8", "replace"),
-            cwd=_folder(fields, place),
-            environ=environ,
-            children=place.children,
-        )
+        with export_file(event) as file:
+            more = {} if file is None else {EXPORT_VARIABLE: str(file)}
+            ended = await run_program(
+                _arguments(hook, environ, place),
+                source,
+                cwd=folder,
+                environ={**environ, **more},
+                children=place.children,
+            )
+            if file is not None:
+                place.exported.update(await read_exports(file, folder, environ, place.children))
     except (OSError, ValueError) as error:  # no such program or folder, or a NUL byte in an argument
         return failed(hook, event, f"could not be started: {error}")
     return read_end(hook, event, ended)

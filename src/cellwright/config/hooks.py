@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -32,8 +32,12 @@ from cellwright.config.hook_input import as_documented
 from cellwright.config.hook_mcp import CallMcpTool, call_tool
 from cellwright.config.hook_model import ask_model
 from cellwright.config.settings import HooksSource, Settings
+from cellwright.errors import CellwrightError
 from cellwright.events import Notice, ToolProgress
 from cellwright.tools.child_processes import ChildProcesses, child_processes
+
+SaveRules = Callable[[Sequence[str]], object]
+"""Keeps allow rules for the project. Raises CellwrightError."""
 
 logger = logging.getLogger(__name__)
 
@@ -42,14 +46,20 @@ def settings_hooks(
     settings: Settings,
     environ: Mapping[str, str],
     *,
+    trusted: bool,
     call_mcp_tool: CallMcpTool | None = None,
     children: ChildProcesses | None = None,
+    exported: dict[str, str] | None = None,
+    save_rules: SaveRules | None = None,
 ) -> Hooks:
-    """The hooks that `settings` say. Those of a folder that is not trusted are not among them."""
+    """The hooks that `settings` say. In a folder that is not trusted only the administrator's run.
+
+    `exported` gets what hooks export for the session's shell commands; `save_rules` keeps allow rules for the project.
+    """
     switched_off = settings.origin("disableAllHooks") if settings.disable_all_hooks else None
     if switched_off is not None and switched_off.scope == "managed":
         return NO_HOOKS
-    only_managed = settings.allow_managed_hooks_only or settings.disable_all_hooks
+    only_managed = settings.allow_managed_hooks_only or settings.disable_all_hooks or not trusted
     sources = [source for source in settings.hooks if source.scope == "managed" or not only_managed]
     return hooks_from(
         sources,
@@ -59,6 +69,8 @@ def settings_hooks(
         allowed_env_vars=settings.http_hook_allowed_env_vars,
         call_mcp_tool=call_mcp_tool,
         children=children,
+        exported=exported,
+        save_rules=save_rules,
     )
 
 
@@ -71,6 +83,8 @@ def hooks_from(
     allowed_env_vars: Sequence[str] | None = None,
     call_mcp_tool: CallMcpTool | None = None,
     children: ChildProcesses | None = None,
+    exported: dict[str, str] | None = None,
+    save_rules: SaveRules | None = None,
 ) -> Hooks:
     """The hooks of `sources` together. Never raises: what is broken is told with the first run that has an event for it."""
     entries = Entries()
@@ -83,10 +97,11 @@ def hooks_from(
         return NO_HOOKS
     return SettingsHooks(
         by_event={event: tuple(found) for event, found in entries.by_event.items()},
-        place=HookPlace(project, environ, children or child_processes()),
+        place=HookPlace(project, environ, children or child_processes(), {} if exported is None else exported),
         bounds=HttpBounds(environ, allowed_urls, allowed_env_vars),
         model=small_model(environ),
         call_mcp_tool=call_mcp_tool,
+        save_rules=save_rules,
         told=set(),
         waiting=[HookResult(problems=tuple(entries.problems))] if entries.problems else [],
     )
@@ -101,6 +116,7 @@ class SettingsHooks:
     bounds: HttpBounds
     model: str
     call_mcp_tool: CallMcpTool | None
+    save_rules: SaveRules | None
     told: set[str]
     waiting: list[HookResult]
     _background: set[asyncio.Task[None]] = field(default_factory=set)
@@ -110,6 +126,8 @@ class SettingsHooks:
 
     async def fire(self, event: str, fields: Mapping[str, Any], run: HookRun | None) -> HookResult:
         fields = as_documented(event, fields)
+        if event == "SessionStart":
+            self.place.exported.clear()
         telling = []
         for entry in distinct(self._concerned(event, fields)):
             if isinstance(entry, CommandHook) and entry.in_background:
@@ -124,6 +142,15 @@ class SettingsHooks:
 
     def waking(self) -> bool:
         return any(said.block for said in self.waiting)
+
+    async def keep(self, rules: Sequence[str]) -> str:
+        if self.save_rules is None:
+            return ""
+        try:
+            await asyncio.to_thread(self.save_rules, rules)
+        except CellwrightError as error:
+            return f"A hook's rules hold for this session only: {error.message}"
+        return ""
 
     def _concerned(self, event: str, fields: Mapping[str, Any]) -> Iterator[HookEntry]:
         """The hooks whose matcher and `if` mean this."""

@@ -22,9 +22,13 @@ LONGEST_END_SECONDS = 61.0
 
 
 class HooksInForce:
-    """The hooks of settings files, for one session after another of a conversation."""
+    """The hooks of settings files, for one session after another of a conversation.
+
+    `exported` is what they set for the session's shell commands.
+    """
 
     def __init__(self, in_force: SettingsInForce) -> None:
+        self.exported: dict[str, str] = {}
         self._in_force = in_force
         self._hooks: Hooks = NO_HOOKS
         self._read_from: object = ()
@@ -38,7 +42,11 @@ class HooksInForce:
             if not self._changes:
                 self._hooks_before_changes = self._hooks  # a change may take away the hook that would refuse it
             self._changes = tuple(dict.fromkeys((*self._changes, *changed)))
+        trust = self._in_force.trust
+        # a hook of the user's own may run what the folder brings along: `npm run lint`
+        trusted = trust.trusted or not any(item.gate == "trust" for item in trust.waiting)
         key = (
+            trusted,
             settings.hooks,
             settings.env,
             settings.disable_all_hooks,
@@ -52,7 +60,13 @@ class HooksInForce:
             if settings.hooks:
                 from cellwright.config.hooks import settings_hooks  # nobody without hooks waits for it
 
-                self._hooks = settings_hooks(settings, environ)
+                self._hooks = settings_hooks(
+                    settings,
+                    environ,
+                    trusted=trusted,
+                    exported=self.exported,
+                    save_rules=self._in_force.save_rules,
+                )
         return self._hooks
 
     async def run(self, agent: Agent, prompt: Prompt, session: Session, emit: Emit) -> RunEnd:
