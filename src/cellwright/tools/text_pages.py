@@ -33,7 +33,7 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class TextPage:
-    """Some lines of a file. `total` and `sha256` are None when it was not read to its end.
+    """Some lines of a file. `total` is None when it was not read to its end, `sha256` also when it is very large.
 
     `first` is negative where lines are counted from the end. `cut` says how long each line is that was cut, by its
     number. `full` says that the page holds no more, as opposed to no more being asked for.
@@ -90,7 +90,8 @@ def _read_page(
     block = file.read(BLOCK_BYTES) or b""
     rest = block[len(encoding.bom) :]
     while block and not stopped():
-        digest.update(block)
+        if to_the_end:
+            digest.update(block)
         lines.feed(rest)
         if lines.done and not to_the_end:
             break
@@ -102,7 +103,7 @@ def _read_page(
         lines.kept,
         first,
         lines.line_feeds + lines.unfinished if ended else None,
-        digest.hexdigest() if ended else None,
+        digest.hexdigest() if ended and to_the_end else None,
         encoding,
         {first + index: length for index, length in lines.cut.items()},
         lines.full,
