@@ -176,6 +176,19 @@ describe("what is asked", () => {
     expect(card.querySelector(".more")).toBeNull();
   });
 
+  it("shows every rule that would be kept, once", async () => {
+    const both = ["Bash(mkdir -p out)", "Bash(touch out/a)"];
+    const { card } = await asked({
+      choices: [
+        { key: "2", action: "allow", scope: "session", label: "all of it", rules: both, input: null },
+        { key: "3", action: "allow", scope: "always", label: "always allow `Bash(mkdir -p out)` and more", rules: both, input: null },
+      ],
+    });
+    const always = find(card, '[aria-keyshortcuts="3"]');
+    expect(always.textContent).toBe("3Always allow Bash(mkdir -p out) and moreBash(touch out/a)");
+    expect([...always.querySelectorAll("code")].map((code) => code.textContent)).toEqual(both);
+  });
+
   it("says what each answer covers, and which rule would be kept", async () => {
     const { card } = await asked({
       choices: [

@@ -15,7 +15,7 @@ const WHY = { placeholder: "Why, or what you want instead (optional)", why: "Rea
 export function choiceForm(questions: AskedQuestion[], card: Card, titleId: string, reasonId: string): Form {
   const only = questions.length === 1;
   const lists = questions.map((question, index) =>
-    optionList(question, only ? titleId : null, `${index + 1} of ${questions.length}`, changed),
+    optionList(question, only ? titleId : null, `${index + 1}/${questions.length}`, changed),
   );
   const why = whyField(WHY);
   /** The question that digits are for. */
@@ -25,7 +25,7 @@ export function choiceForm(questions: AskedQuestion[], card: Card, titleId: stri
   const node = element(
     "fieldset",
     { class: "questionnaire", disabled: "" },
-    element("p", { class: "reason", id: reasonId }, only ? "Digits choose, Enter sends." : "Digits choose, Enter sends all answers."),
+    element("p", { class: "reason", id: reasonId }, only ? "Digits choose, Enter sends." : "Digits choose in the marked question, Enter sends all answers."),
     ...lists.map((list) => list.node),
     element(
       "div",

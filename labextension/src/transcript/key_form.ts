@@ -6,7 +6,7 @@ import type { Card, Form } from "./form";
 import type { Submit } from "./input_editor";
 import { inputEditor, inputForm } from "./input_editor";
 import type { AskOp, Choice, JsonObject } from "./protocol";
-import { revealed } from "./visible_text";
+import { revealed, sentence } from "./visible_text";
 
 type Words = { placeholder: string; why: string; edit: string; edited(choice: Choice): string };
 
@@ -94,14 +94,16 @@ export function keyButton(key: string, label: Child[], onClick: () => void, kind
   return node;
 }
 
-/** What the choice covers; for the one that is kept for ever the rules as well. */
+/** What the choice covers; for the one that is kept for ever every rule as well. */
 function choiceLabel(choice: Choice, isPermission: boolean): Child[] {
-  const text = element("span", {}, revealed(isPermission ? sentence(choice) : choice.label));
-  return choice.scope === "always" ? [text, ...choice.rules.map((rule) => element("code", {}, revealed(rule)))] : [text];
+  const { label, scope, rules } = choice;
+  const unsaid = scope === "always" ? rules.filter((rule) => !label.includes(`\`${rule}\``)) : [];
+  const text = element("span", {}, ...sentence(isPermission ? offer(choice) : label));
+  return [text, ...unsaid.map((rule) => element("code", {}, revealed(rule)))];
 }
 
 /** "all edits in src" is offered as "Allow all edits in src". */
-function sentence({ label, action }: Choice): string {
+function offer({ label, action }: Choice): string {
   const text = action === "deny" || /^(?:always )?allow/i.test(label) ? label : `Allow ${label}`;
   return text.charAt(0).toUpperCase() + text.slice(1);
 }

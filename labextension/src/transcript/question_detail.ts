@@ -4,7 +4,7 @@ import { diffView } from "./diff";
 import { element } from "./dom";
 import type { AskOp } from "./protocol";
 import { planText } from "./plan_text";
-import { visibleText } from "./visible_text";
+import { sentence, visibleText } from "./visible_text";
 
 
 /** `reasonId`: the id of the element that says why it is asked. */
@@ -16,7 +16,7 @@ export function questionDetail(ask: AskOp, reasonId: string): HTMLElement[] {
   }
   if (ask.detail) parts.push(detail(ask));
   const reason = ask.kind === "plan" ? "Nothing is changed until you approve." : ask.reason;
-  parts.push(element("p", { class: "reason", id: reasonId }, visibleText(reason)));
+  parts.push(element("p", { class: "reason", id: reasonId }, ...sentence(reason)));
   return parts;
 }
 

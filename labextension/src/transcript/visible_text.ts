@@ -35,3 +35,8 @@ export function visibleText(text: string): DocumentFragment {
   fragment.append(text.slice(from));
   return fragment;
 }
+
+/** A sentence of ours: what stands between backticks (rules, commands, paths) as code. */
+export function sentence(text: string): Node[] {
+  return text.split("`").map((part, index) => (index % 2 === 1 ? element("code", {}, visibleText(part)) : visibleText(part)));
+}
