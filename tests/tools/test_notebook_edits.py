@@ -201,7 +201,7 @@ def sources_of(text: str) -> list[str]:
 def test_what_was_wrong_before_may_stay_and_nothing_new_may_come(tools):
     content = four()
     content["cells"][1] |= {"id": "not an id!", "surprise": 1}
-    path = put(tools, content)
+    put(tools, content)
     given = {"notebook_path": "n.ipynb", "cell_id": "not an id!"}
     assert "not quite valid before" in tools.result("NotebookEdit", **given, new_source="x").content
     content["cells"][1]["metadata"] = {"collapsed": 3}

@@ -15,6 +15,7 @@ from cellwright.tools.file_state import FileState, Seen, is_stale
 from cellwright.tools.notebook_json import Notebook, Place, parse_notebook
 from cellwright.tools.notebook_pages import source_digest
 from cellwright.tools.notebook_schema import cell_value, first_problem, new_cell_problems
+from cellwright.tools.notebook_source import CHECKED_BYTES
 from cellwright.tools.notebook_spans import BLOCK_BYTES, NotANotebook
 from cellwright.tools.paths import not_found, real_path
 from cellwright.tools.text_files import UTF_8, Encoding, NotText, decode, encode, read_bytes
@@ -294,5 +295,6 @@ def _checked(notebook: Notebook, edit: CellEdit, shown: str) -> str:
                 f"{shown} would no longer be a valid notebook: {problem}. Nothing was written.",
                 code=ErrorCode.INVALID_PARAMETERS,
             )
-    problem = first_problem(new.source)
+    # in a large notebook the cells that stay as they are are not gone through only to say this
+    problem = first_problem(new.source) if len(edit.data) <= CHECKED_BYTES else ""
     return f"\n[The notebook was not quite valid before and is not now: {problem}]" if problem else ""

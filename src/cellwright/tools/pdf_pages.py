@@ -51,7 +51,8 @@ def read_pdf(file: BinaryIO, size: int, shown: str, request: PdfRequest, stopped
         data = _document(file, size, reader, numbers, count, shown, stopped)
         if len(data) <= DOCUMENT_BYTES:
             return [{"type": "text", "text": f"[{shown}: PDF, {which}]"}, _block(data, Path(shown).name, which)]
-    why = "" if request.as_text else f", as text because they have more than {DOCUMENT_BYTES >> 20} MB"
+    fewer = "; ask for fewer pages to see them" if len(numbers) > 1 else ""
+    why = "" if request.as_text else f", as text because they have more than {DOCUMENT_BYTES >> 20} MB{fewer}"
     return f"[{shown}: PDF, {which}{why}]\n" + _text(reader, numbers, request.max_chars, shown, stopped)
 
 
