@@ -1,6 +1,7 @@
 """Cards of a `%%claude` cell as their user meets them: questions, plans, todos, rules to keep; by keys and by mouse."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -9,6 +10,7 @@ from cellwright.testing import Gate, hold, say, turn, use
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(180)]
 
 LOAD = "%load_ext cellwright"
+AXE = Path(__file__).parents[2] / "labextension" / "node_modules" / "axe-core" / "axe.min.js"
 
 TIDES = """\
 def rolling_mean(values, window):
@@ -71,6 +73,18 @@ def asked(book, index=1):
     return card
 
 
+def check_accessible(book, index=1):
+    """No serious violation of WCAG in what the cell shows (its shadow root included), as axe-core sees it."""
+    book.page.add_script_tag(path=AXE)
+    found = book.page.evaluate(
+        """async target => (await axe.run(target, {resultTypes: ["violations"]})).violations
+            .filter(({impact}) => ["serious", "critical"].includes(impact))
+            .map(({id, help, nodes}) => [id, help, nodes.map(({html, any}) => [html, any.map(({message}) => message)])])""",
+        book.output(index).element_handle(),
+    )
+    assert found == []
+
+
 def told(model):
     """What Claude was told of its last call."""
     return model.requests[-1].body["messages"][-1]["content"][0]
@@ -84,6 +98,7 @@ def test_questions_are_answered_by_keys_alone(notebook, model):
     book.page.keyboard.press("1")
     book.page.keyboard.press("1")
     book.page.keyboard.press("2")
+    check_accessible(book)
     book.screenshot("question-card", book.cell(1))
     book.page.keyboard.press("Enter")
     book.wait_done(1)
@@ -142,6 +157,7 @@ def test_a_plan_is_sent_back_then_approved_and_only_then_a_file_is_changed(noteb
     card.locator("input[type=text]").fill("Which line? And say how you test it.")
     card.get_by_role("button").filter(has_text="Keep planning").click()
     book.output(1).locator(".ask[data-ready] .plan table").wait_for()
+    check_accessible(book)
     book.screenshot("plan-card", book.cell(1))
     assert file.read_text() == TIDES
     book.page.keyboard.press("2")
@@ -195,7 +211,9 @@ def test_the_todos_are_one_list_that_goes_on(notebook, model):
     first.open()
     lists.get_by_text("2 of 4 done").wait_for()
     assert lists.count() == 1
-    assert lists.locator("li").all_inner_texts()[1:3] != []
+    states = [line.get_attribute("data-status") for line in lists.locator("li").all()]
+    assert states == ["completed", "completed", "in_progress", "pending"]
+    check_accessible(book)
     book.screenshot("todos", book.cell(1))
     second.open()
     book.wait_done(1)
@@ -211,10 +229,40 @@ def test_every_rule_that_would_be_kept_is_shown_and_kept(notebook, model):
     always = card.get_by_role("button").filter(has_text="lways")
     rules = always.locator("code").all_inner_texts()
     assert len(rules) == 2
-    book.screenshot("permission-card-rules", book.cell(1))
+    check_accessible(book)
     book.page.keyboard.press("3")
     book.wait_done(1)
     folder = (book.lab.root / book.path).parent
     assert (folder / "out" / "tides.txt").exists()
     kept = json.loads((folder / ".claude" / "settings.local.json").read_text())
     assert kept["permissions"]["allow"] == rules
+
+
+def test_the_cards_in_the_dark_theme(notebook, model, lab):
+    model.add(
+        turn(use("AskUserQuestion", questions=[STORE])),
+        turn(todos("completed", "in_progress", "pending", "pending")),
+        turn(say("One more thing:\n"), use("AskUserQuestion", questions=[GAUGES])),
+        turn(use("ExitPlanMode", plan=PLAN)),
+        say("Done."),
+    )
+    settings = "lab/api/settings/@jupyterlab/apputils-extension:themes"
+    lab.api("PUT", settings, {"raw": json.dumps({"theme": "JupyterLab Dark"})})
+    try:
+        book = loaded(notebook, "%%claude --mode plan\nMake the report of the month ready.")
+        book.run(1)
+        asked(book)
+        book.page.keyboard.press("1")
+        book.page.keyboard.press("Enter")
+        book.output(1).locator(".ask[data-ready]").get_by_text("Which gauges").wait_for()
+        book.page.keyboard.press("2")
+        check_accessible(book)
+        book.screenshot("question-card-dark", book.cell(1))
+        book.page.keyboard.press("Enter")
+        book.output(1).locator(".ask[data-ready] .plan").wait_for()
+        check_accessible(book)
+        book.screenshot("plan-card-dark", book.cell(1))
+        book.page.keyboard.press("1")
+        book.wait_done(1)
+    finally:
+        lab.api("PUT", settings, {"raw": "{}"})
