@@ -43,6 +43,7 @@ def builtin_tools(place: Workplace) -> tuple[Tool, ...]:
     from cellwright.tools.git import git_tool
     from cellwright.tools.notebook_files import notebook_file_tools
     from cellwright.tools.plan import plan_tools
+    from cellwright.tools.run_tests import run_tests_tool
     from cellwright.tools.search import search_tools
     from cellwright.tools.todos import todo_tools
     from cellwright.tools.web import web_tools
@@ -54,6 +55,7 @@ def builtin_tools(place: Workplace) -> tuple[Tool, ...]:
         *file_tools(state, cwd),
         *search_tools(cwd),
         git_tool(cwd, environ),
+        run_tests_tool(cwd, environ),
         *notebook_file_tools(state, cwd),
         *bash_tools(
             cwd, roots, environ=environ, shown_chars=settings.bash_output_max_chars, seconds=settings.command_timeout
