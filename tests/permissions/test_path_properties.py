@@ -103,23 +103,22 @@ def test_respelling_a_path_never_gets_it_past_a_deny_rule(path, choices, rule):
                 assert policy.decide(tool, {"file_path": spelling}).behavior == "deny", spelling
 
 
+def change_text(action: str, path: str, other: str) -> str:
+    if action == "rename":
+        return f"diff --git a/{path} b/{other}\nsimilarity index 100%\nrename from {path}\nrename to {other}\n"
+    old, new = "/dev/null" if action == "create" else f"a/{path}", "/dev/null" if action == "delete" else f"b/{path}"
+    hunk = {"create": "@@ -0,0 +1 @@\n+x\n", "delete": "@@ -1 +0,0 @@\n-x\n"}.get(action, "@@ -1 +1 @@\n-x\n+y\n")
+    return f"diff --git a/{path} b/{path}\n--- {old}\n+++ {new}\n{hunk}"
+
+
 @settings(derandomize=True, max_examples=200, deadline=None, database=None)
 @given(
     st.lists(st.tuples(st.sampled_from(["edit", "create", "delete", "rename"]), PLAIN, PLAIN), min_size=1, max_size=5)
 )
 def test_a_patch_is_denied_if_it_names_one_file_that_is(changes):
     policy = PermissionPolicy("bypassPermissions", deny=["Read(./a/secrets/**)"], roots=["/p"], cwd="/p")
-    texts, named = [], []
-    for action, path, other in changes:
-        old = "/dev/null" if action == "create" else f"a/{path}"
-        new = "/dev/null" if action == "delete" else f"b/{path}"
-        named += [path, other] if action == "rename" else [path]
-        texts.append(
-            f"diff --git a/{path} b/{other}\nsimilarity index 100%\nrename from {path}\nrename to {other}\n"
-            if action == "rename"
-            else f"diff --git a/{path} b/{path}\n--- {old}\n+++ {new}\n@@ -{0 if action == 'create' else 1} +{0 if action == 'delete' else 1} @@\n"
-            + {"create": "+x\n", "delete": "-x\n"}.get(action, "-x\n+y\n")
-        )
+    named = [name for action, *paths in changes for name in (paths if action == "rename" else paths[:1])]
+    texts = [change_text(*change) for change in changes]
     denied = any(path == "a/secrets" or path.startswith("a/secrets/") for path in named)
     decision = policy.decide("ApplyPatch", {"patch": "".join(texts)})
     assert decision.behavior == ("deny" if denied else "allow"), decision.reason

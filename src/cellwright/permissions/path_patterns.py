@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import translate
 from functools import lru_cache
 
@@ -36,16 +36,20 @@ class PathPattern:
     bases: tuple[str, ...]
     parts: tuple[str, ...]
     restricts: bool
+    starts: tuple[str, ...] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        starts = tuple(base if base.endswith(os.sep) else base + os.sep for base in self.bases)
+        object.__setattr__(self, "starts", starts)
 
     def matches(self, place: str) -> bool:
         """Whether the absolute, normalised `place` falls under the pattern."""
         if self.restricts:
             place = folded(place)
-        for base in self.bases:
-            if inside(place, [base]):
-                names = [name for name in place[len(base) :].split(os.sep) if name]
-                if _match(self.parts, names):
-                    return True
+        place = place if place.endswith(os.sep) else place + os.sep
+        for start in self.starts:
+            if place.startswith(start) and _match(self.parts, place[len(start) :].split(os.sep)[:-1]):
+                return True
         return False
 
     def may_match_below(self, folder: str) -> bool:
@@ -121,6 +125,8 @@ def _covering(parts: Sequence[str]) -> tuple[str, ...]:
 
 
 def _match(parts: Sequence[str], names: Sequence[str]) -> bool:
+    if parts == (ANY_DEPTH,):
+        return True
     # greedy with one point of return, as for `*` in a string: linear in practice, never exponential
     part = name = 0
     again: tuple[int, int] | None = None

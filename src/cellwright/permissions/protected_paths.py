@@ -43,6 +43,7 @@ PROTECTED_FILES = (
 STARTUP_SCRIPT = re.compile(r"\.i?py\Z")
 
 _FOLDERS = tuple(tuple(folder.split("/")) for folder in PROTECTED_FOLDERS)
+_BY_FIRST_NAME = {first: [folder for folder in _FOLDERS if folder[0] == first] for first, *_ in _FOLDERS}
 _FILES = re.compile("|".join(translate(name) for name in PROTECTED_FILES))
 _SHORT_NAME = re.compile(r"([a-z0-9_-]{1,6})~\d")
 _BY_SHORT_NAME = {folder[0].lstrip(".")[:6]: folder[0] for folder in _FOLDERS if folder[0] not in (".config", ".local")}
@@ -52,8 +53,8 @@ def protected_part(place: str) -> str | None:
     """The part of the absolute path `place` that makes it protected, or None. Spelling variants count as the same."""
     names = [_comparable(name) for name in place.split(os.sep)]
     for start, name in enumerate(names):
-        for folder in _FOLDERS:
-            if name == folder[0] and tuple(names[start : start + len(folder)]) == folder:
+        for folder in _BY_FIRST_NAME.get(name, ()):
+            if tuple(names[start : start + len(folder)]) == folder:
                 below = names[start + len(folder) : start + len(folder) + 1]
                 if below != [ALLOWED_IN_PROTECTED.get("/".join(folder))]:
                     return "/".join(folder)

@@ -118,8 +118,11 @@ class CompiledRule:
         """Whether a file that goes by `places` falls under the rule: all of them to allow, any of them to restrict."""
         if self.path is None:
             return self.every_use
-        matched = (self.path.matches(place) for place in places)
-        return all(matched) if self.behavior == "allow" else any(matched)
+        wanted = self.behavior != "allow"
+        for place in places:
+            if self.path.matches(place) is wanted:
+                return wanted
+        return not wanted
 
 
 def _grants_tool(tool: str, tool_name: str) -> bool:

@@ -1,0 +1,86 @@
+"""Rows of the permission policy: what one `decide()` costs, since every call of every tool waits for it."""
+
+from __future__ import annotations
+
+import functools
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from benchmarks.row import Row
+from cellwright.agent.approval import Decision
+from cellwright.permissions.policy import PermissionPolicy
+
+DECISIONS = 300
+ROUNDS = 7
+
+RULES: Mapping[str, list[str]] = {
+    "deny": ["Read(.env)", *(f"Read(./private{number}/**)" for number in range(9))],
+    "ask": [f"Bash(publish{number} *)" for number in range(10)],
+    "allow": [*(f"Bash(tool{number} *)" for number in range(10)), *(f"Edit(/made{number}/**)" for number in range(10))],
+}
+"""40 rules, as somebody has them who has used the system for a while."""
+COMPOUND = "cd src && tool3 --all a.py | head -20 && tool4 2>&1 | tail -3"
+
+READ, EDIT, LINK = "l decide: Read", "l decide: Edit, 40 rules", "l decide: Read by a link"
+SIMPLE, JOINED, ASKED = "l decide: Bash, 40 rules", "l decide: Bash, joined", "l decide: asking"
+
+
+@contextmanager
+def _project() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory() as name:
+        root = Path(name).resolve()
+        (root / "src" / "package").mkdir(parents=True)
+        (root / "src" / "package" / "a.py").touch()
+        (root / "linked").symlink_to("src")
+        yield root
+
+
+def _microseconds(call: Callable[[], Any]) -> float:
+    """The best of some rounds: what the machine does besides only ever adds."""
+    call()
+    rounds = []
+    for _ in range(ROUNDS):
+        begun = time.perf_counter()
+        for _ in range(DECISIONS):
+            call()
+        rounds.append((time.perf_counter() - begun) / DECISIONS * 1e6)
+    return min(rounds)
+
+
+def decide(name: str, subject: str) -> Mapping[str, float]:
+    """Microseconds of one decision of a kind."""
+    with _project() as root:
+        file = str(root / "src" / "package" / "a.py")
+        if subject == "floor":
+            return {name: _microseconds(lambda: os.path.realpath(file).startswith(f"{root}/"))}
+        policy = PermissionPolicy("acceptEdits", **RULES, roots=[root], cwd=root)
+        plain = PermissionPolicy(roots=[root], cwd=root)
+        asking = PermissionPolicy(**RULES, roots=[root], cwd=root)
+        calls: Mapping[str, Callable[[], Decision]] = {
+            READ: lambda: plain.decide("Read", {"file_path": file}),
+            EDIT: lambda: policy.decide("Edit", {"file_path": file}),
+            LINK: lambda: policy.decide("Read", {"file_path": str(root / "linked" / "package" / "a.py")}),
+            SIMPLE: lambda: policy.decide("Bash", {"command": "tool3 --all a.py"}),
+            JOINED: lambda: policy.decide("Bash", {"command": COMPOUND}),
+            # as a session asks it: in a mode of its own, with what is offered judged anew
+            ASKED: lambda: asking.in_mode("plan").in_mode("default").decide("Edit", {"file_path": file}),
+        }
+        return {name: _microseconds(calls[name])}
+
+
+DECISION_ROWS = [
+    Row(name, what, "µs", functools.partial(decide, name), subjects, max_value=target)
+    for name, what, subjects, target in (
+        (READ, "decide() of a Read in the root; the floor resolves the path", ("floor", "cellwright"), 50),
+        (EDIT, "… of an edit that acceptEdits allows", ("cellwright",), 50),
+        (LINK, "… of a file behind a symbolic link", ("cellwright",), 100),
+        (SIMPLE, "… of a simple command", ("cellwright",), 300),
+        (JOINED, "… of four commands, joined", ("cellwright",), 1500),
+        (ASKED, "… of an edit that is asked for, its offers checked", ("cellwright",), 500),
+    )
+]
