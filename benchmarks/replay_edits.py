@@ -4,7 +4,7 @@
 
 For each commit that is no merge, the files that it changed are written to a folder as they were before, and read with Read.
 Then the commit is made three times: each hunk as an `Edit`, all hunks of a file as one `MultiEdit`, the whole diff as one
-`ApplyPatch`. What comes out must be the commit's own bytes. It prints the counts as JSON; `wrong` must be 0, and so it exits.
+`ApplyPatch`. What comes out must be the commit's own bytes. It prints the counts as JSON; `wrong` must be 0: the exit code.
 """
 
 from __future__ import annotations

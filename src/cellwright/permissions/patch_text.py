@@ -226,7 +226,7 @@ def _file_patch(headers: _Headers, hunks: tuple[Hunk, ...], strip: int | None) -
             f"Line {headers.at}: the old name is {old!r} and the new one {new!r}. To rename, use git's headers "
             "`rename from` and `rename to`; if both begin with folders that are not there, set `strip`."
         )
-    if old is None and new is None:
+    if "" in (old, new) or (old is None and new is None):
         raise PatchProblem(f"Line {headers.at}: no name is given for the file.")
     if not hunks and not extended:
         raise PatchProblem(f"Line {headers.at}: no hunk follows the names.")

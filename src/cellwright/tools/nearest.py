@@ -26,8 +26,8 @@ COMMON_LINE = 50
 """A line that is there so often says nothing about the place."""
 
 
-def nearest_place(text: str, wanted: str) -> str:
-    """A hint that shows the lines of `text` most like `wanted`, numbered; empty if nothing is like it."""
+def nearest_place(text: str, wanted: str, name: str = "old_string") -> str:
+    """A hint that shows the lines of `text` most like `wanted` (called `name`), numbered; empty if nothing is like it."""
     lines = text.split("\n")
     sought = wanted.strip("\n").split("\n")
     start = _by_equal_lines(lines, sought)
@@ -37,7 +37,7 @@ def nearest_place(text: str, wanted: str) -> str:
         return ""
     found = lines[start : start + len(sought)]
     shown = numbered([line[:LINE_CHARS] for line in found[:LINES_SHOWN]], start + 1)
-    return f"The nearest place is this:\n{shown}\n{_difference(found, sought, start)}"
+    return f"The nearest place is this:\n{shown}\n{_difference(found, sought, start, name)}"
 
 
 def _by_equal_lines(lines: list[str], sought: list[str]) -> int | None:
@@ -127,13 +127,13 @@ def differences(one: str, other: str) -> list[str]:
     return [words for number, (words, _) in enumerate(_DIFFERENCES) if not alike(left_out=number)]
 
 
-def _difference(found: list[str], sought: list[str], start: int) -> str:
+def _difference(found: list[str], sought: list[str], start: int, name: str) -> str:
     there, wanted = "\n".join(found), "\n".join(sought)
     named = differences(there, wanted)
     only = f"It differs only in {' and '.join(named)}. " if named else ""
     for number, (line, line_sought) in enumerate(zip(found, sought, strict=False), start + 1):
         if line != line_sought:
-            return f"{only}Line {number} is {line[:LINE_CHARS]!r}, old_string has {line_sought[:LINE_CHARS]!r}."
+            return f"{only}Line {number} is {line[:LINE_CHARS]!r}, {name} has {line_sought[:LINE_CHARS]!r}."
     if len(found) == len(sought):
         return "It differs only in empty lines before or after it."
-    return "old_string goes on after the last line of the file."
+    return f"{name} goes on after the last line of the file."

@@ -55,7 +55,7 @@ def apply_hunks(text: str, hunks: Sequence[Hunk], *, exact: bool) -> Applied:
     done = moved = 0
     for number, hunk in enumerate(hunks, 1):
         expected = max(hunk.old_start - 1 if hunk.old else hunk.old_start, 0) + moved
-        fit = _fit(lines, hunk, expected, done, LINE_ENDS if exact else INDENTATION)
+        fit = _fit(lines, hunk, expected, done, LINE_ENDS if exact else INDENTATION) or _why_not(text, hunk)
         if isinstance(fit, str) or (exact and lines and not any(line.strip() for line in hunk.old)):
             why = fit if isinstance(fit, str) else "no line of it says what must be there. Read the file first"
             result.misfits.append(Misfit(number, hunk, why, "".join(hunk.old)))
@@ -77,7 +77,7 @@ def split_lines(text: str) -> list[str]:
 
 
 def _fit(lines: list[str], hunk: Hunk, expected: int, done: int, loosest: int) -> tuple[int, int] | str:
-    """The line where the hunk fits, and what is overlooked; or why it does not fit."""
+    """The line where the hunk fits, and what is overlooked; or why it does not fit, "" if it is nowhere."""
     old = hunk.old
     if not old:
         return _inserted(lines, hunk, expected, done)
@@ -90,9 +90,15 @@ def _fit(lines: list[str], hunk: Hunk, expected: int, done: int, loosest: int) -
         if starts:
             numbers = ", ".join(str(start + 1) for start in starts)
             return f"it fits in several places (lines {numbers}, …). Give more lines of context"
-    if _places(lines, hunk.new, EXACTLY, expected, 0):
+    return ""
+
+
+def _why_not(text: str, hunk: Hunk) -> str:
+    """Why the lines of a hunk are nowhere after the hunk before it, judged by the text as it was."""
+    lines = split_lines(text)
+    if any(line.strip() for line in hunk.new) and _places(lines, hunk.new, EXACTLY, hunk.new_start - 1, 0):
         return "what it adds is there already; it may have been applied before"
-    if _places(lines, old, EXACTLY, expected, 0):
+    if _places(lines, hunk.old, EXACTLY, hunk.old_start - 1, 0):
         return "its lines are before those of the hunk before it. Put the hunks in the file's order"
     return "its lines are not in the file"
 

@@ -192,5 +192,7 @@ def _words(file: PatchedFile, misfit: Misfit, text: str) -> str:
     if not file.fresh:
         # what is there now was not shown to the model, and is not told to it by the way
         return f"{where} It was not read as it is now: read it, then white space may differ too."
-    hint = nearest_place(text.replace("\r\n", "\n"), misfit.wanted) if "not in the file" in misfit.why else ""
+    hint = (
+        nearest_place(text.replace("\r\n", "\n"), misfit.wanted, "the hunk") if "not in the file" in misfit.why else ""
+    )
     return f"{where} {hint}".rstrip()

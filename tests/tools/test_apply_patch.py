@@ -1,0 +1,535 @@
+from __future__ import annotations
+
+import difflib
+import hashlib
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from cellwright.agent.tool import ToolError
+from cellwright.errors import ErrorCode
+from cellwright.permissions.patch_paths import paths_in_patch
+from cellwright.permissions.patch_text import read_patch
+from cellwright.tools.atomic_write import FileChanged
+from cellwright.tools.file_set import FileWrite, write_together
+from cellwright.tools.patch_matching import apply_hunks
+
+TEN = "".join(f"line {number}\n" for number in range(1, 11))
+
+
+def put(tools, name: str, data: str | bytes, *, read: bool = True) -> Path:
+    path = tools.cwd / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data.encode() if isinstance(data, str) else data)
+    if read:
+        tools.result("Read", file_path=name)
+    return path
+
+
+def snapshot(folder: Path) -> dict[str, bytes]:
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def one(body: str, name: str = "a.txt") -> str:
+    return f"--- a/{name}\n+++ b/{name}\n{body}"
+
+
+# what a patch can do
+
+
+def test_many_files_at_once(tools):
+    put(tools, "a.txt", TEN)
+    put(tools, "gone.txt", "x\ny\n")
+    put(tools, "old/name.py", "a = 1\nb = 2\n")
+    patch = (
+        one("@@ -1,3 +1,3 @@\n line 1\n-line 2\n+LINE 2\n line 3\n@@ -9,2 +9,3 @@\n line 9\n line 10\n+line 11\n")
+        + "--- /dev/null\n+++ b/new/deep.txt\n@@ -0,0 +1,2 @@\n+one\n+two\n\\ No newline at end of file\n"
+        + "--- a/gone.txt\n+++ /dev/null\n@@ -1,2 +0,0 @@\n-x\n-y\n"
+        + "diff --git a/old/name.py b/name.py\nold mode 100644\nnew mode 100755\nsimilarity index 50%\n"
+        + "rename from old/name.py\nrename to name.py\n--- a/old/name.py\n+++ b/name.py\n"
+        + "@@ -1,2 +1,2 @@\n a = 1\n-b = 2\n+b = 3\n"
+    )
+    result = tools.result("ApplyPatch", patch=patch)
+    assert snapshot(tools.cwd) == {
+        "a.txt": TEN.replace("line 2\n", "LINE 2\n").encode() + b"line 11\n",
+        "new/deep.txt": b"one\ntwo",
+        "name.py": b"a = 1\nb = 3\n",
+    }
+    assert stat.S_IMODE((tools.cwd / "name.py").stat().st_mode) & 0o111
+    assert result.content == (
+        "Patched 4 files (+5 −4):\nM a.txt (+2 −1)\nA new/deep.txt (+2 −0)\nD gone.txt (+0 −2)\n"
+        "R old/name.py → name.py (+1 −1, executable)"
+    )
+    assert result.display["type"] == "patch"
+    assert [(Path(file["path"]).name, file["type"]) for file in result.display["files"]] == [
+        ("a.txt", "update"),
+        ("deep.txt", "create"),
+        ("gone.txt", "delete"),
+        ("name.py", "delete"),
+        ("name.py", "create"),
+    ]
+    assert "rename from old/name.py\nrename to name.py\n" in result.display["diff"]
+
+
+def test_what_was_patched_may_be_edited_and_the_original_is_kept(tools):
+    put(tools, "a.txt", TEN)
+    result = tools.result("ApplyPatch", patch=one("@@ -1,2 +1,2 @@\n-line 1\n+first\n line 2\n"))
+    original = Path(result.display["files"][0]["original"])
+    assert original.read_text() == TEN
+    assert original.name == hashlib.sha256(TEN.encode()).hexdigest()
+    assert stat.S_IMODE(original.stat().st_mode) == 0o600
+    tools.result("Write", file_path="a.txt", content="all\n")
+    assert Path(tools.result("Write", file_path="a.txt", content="x\n").display["original"]).read_text() == "all\n"
+
+
+def test_copies_modes_and_empty_files(tools):
+    path = put(tools, "a.sh", "x\n")
+    path.chmod(0o640)
+    tools.result(
+        "ApplyPatch",
+        patch="diff --git a/a.sh b/b.sh\nsimilarity index 100%\ncopy from a.sh\ncopy to b.sh\n"
+        "diff --git a/a.sh b/a.sh\nold mode 100644\nnew mode 100755\n"
+        "diff --git a/empty b/empty\nnew file mode 100644\nindex 0000000..e69de29\n",
+    )
+    assert snapshot(tools.cwd) == {"a.sh": b"x\n", "b.sh": b"x\n", "empty": b""}
+    assert stat.S_IMODE(path.stat().st_mode) == 0o750
+    assert stat.S_IMODE((tools.cwd / "b.sh").stat().st_mode) == 0o640
+    tools.result("ApplyPatch", patch="diff --git a/empty b/empty\ndeleted file mode 100644\nindex e69de29..0000000\n")
+    assert not (tools.cwd / "empty").exists()
+
+
+def test_a_binary_file_is_renamed_but_not_patched(tools):
+    put(tools, "a.bin", b"\0\1\2", read=False)
+    assert "binary" in tools.error("ApplyPatch", patch=one("@@ -1 +1 @@\n-a\n+b\n", "a.bin")).message
+    tools.result("ApplyPatch", patch="diff --git a/a.bin b/b.bin\nrename from a.bin\nrename to b.bin\n")
+    assert snapshot(tools.cwd) == {"b.bin": b"\0\1\2"}
+
+
+def test_a_series_changes_a_file_twice(tools):
+    put(tools, "a.txt", "1\n")
+    patch = one("@@ -1 +1 @@\n-1\n+2\n") + "-- \n2.39\n\nFrom x\n" + one("@@ -1 +1 @@\n-2\n+3\n")
+    tools.result("ApplyPatch", patch=patch)
+    assert (tools.cwd / "a.txt").read_text() == "3\n"
+
+
+def test_a_link_is_written_through_and_never_made_or_deleted(tools):
+    path = put(tools, "real.txt", "a\n")
+    (tools.cwd / "link.txt").symlink_to("real.txt")
+    tools.result("ApplyPatch", patch=one("@@ -1 +1 @@\n-a\n+b\n", "link.txt"))
+    assert path.read_text() == "b\n"
+    assert (tools.cwd / "link.txt").is_symlink()
+    gone = tools.error("ApplyPatch", patch="--- a/link.txt\n+++ /dev/null\n@@ -1 +0,0 @@\n-b\n")
+    assert "symbolic link" in gone.message
+    made = tools.error(
+        "ApplyPatch", patch="diff --git a/l b/l\nnew file mode 120000\n--- /dev/null\n+++ b/l\n@@ -0,0 +1 @@\n+/etc\n"
+    )
+    assert "symbolic link" in made.message
+    assert path.read_text() == "b\n"
+
+
+# where hunks fit
+
+
+def test_an_offset_is_tolerated_and_told(tools):
+    put(tools, "a.txt", "new\nnew\n" + TEN)
+    result = tools.text("ApplyPatch", patch=one("@@ -5,3 +5,3 @@\n line 5\n-line 6\n+six\n line 7\n"))
+    assert result == "Patched 1 file (+1 −1):\nM a.txt (+1 −1)\n  hunk 1: at line 7, 2 after its place"
+    assert (tools.cwd / "a.txt").read_text() == "new\nnew\n" + TEN.replace("line 6", "six")
+
+
+def test_of_equal_places_the_stated_one_is_taken_and_otherwise_none(tools):
+    path = put(tools, "a.txt", "a\nx\nb\n" * 4)
+    tools.result("ApplyPatch", patch=one("@@ -7,3 +7,3 @@\n a\n-x\n+y\n b\n"))
+    assert path.read_text() == "a\nx\nb\n" * 2 + "a\ny\nb\n" + "a\nx\nb\n"
+    error = tools.error("ApplyPatch", patch=one("@@ -2,3 +2,3 @@\n a\n-x\n+y\n b\n"))
+    assert error.code == ErrorCode.INVALID_PARAMETERS
+    assert "hunk 1 (line 3 of the patch): it fits in several places (lines 1, 4, …)" in error.message
+
+
+@pytest.mark.parametrize(
+    ("text", "hunk", "after", "note"),
+    [
+        ("a  \nb\nc\n", " a\n-b\n+B\n c\n", "a  \nB\nc\n", "white space at line ends"),
+        ("a\nb \nc\n", " a\n-b\n+B\n c\n", "a\nB\nc\n", "white space at line ends"),
+        ("a\n\t\nc\n", " a\n\n-c\n+C\n", "a\n\t\nC\n", "white space at line ends"),
+        ("a\nb", " a\n-b\n+B\n", "a\nB", "white space at line ends"),
+        ("    a\n    b\n\n    c\n", " a\n-b\n+B\n+  D\n\n c\n", "    a\n    B\n      D\n\n    c\n", "indentation"),
+        ("a\nb\n  c\n", "     a\n-    b\n+    B\n       c\n", "a\nB\n  c\n", "indentation"),
+        ("\ta\n\tb\n", " a\n-b\n+B\n", "\ta\n\tB\n", "indentation"),
+    ],
+)
+def test_white_space_may_differ_in_a_file_that_was_read(tools, text, hunk, after, note):
+    path = put(tools, "a.txt", text)
+    patch = one(f"@@ -1,3 +1,3 @@\n{hunk}")
+    assert note in tools.text("ApplyPatch", patch=patch)
+    assert path.read_text() == after
+    path.write_text(text)
+    unread = tools.error("ApplyPatch", patch=patch)
+    assert "It was not read as it is now" in unread.message
+    assert path.read_text() == text
+
+
+@pytest.mark.parametrize(
+    ("text", "hunk"),
+    [
+        ("    a\n  b\n", " a\n-b\n+B\n"),
+        ("\ta\n    b\n", " a\n-b\n+B\n"),
+        ("a b\n", "-a  b\n+c\n"),
+        ("  \n\t\n", " \n-\n+x\n"),
+    ],
+)
+def test_other_differences_are_no_fit(tools, text, hunk):
+    path = put(tools, "a.txt", text)
+    assert "not in the file" in tools.error("ApplyPatch", patch=one(f"@@ -1,2 +1,2 @@\n{hunk}")).message
+    assert path.read_text() == text
+
+
+@pytest.mark.parametrize(
+    ("before", "hunk", "after"),
+    [
+        (b"a\r\nb\r\n", " a\n-b\n+B\n+C\n", b"a\r\nB\r\nC\r\n"),
+        (b"a\r\nb\r\n", " a\r\n-b\r\n+B\n", b"a\r\nB\n"),
+        (b"a\nb\n", " a\n-b\n+B\r\n", b"a\nB\r\n"),
+        (b"a\r\nb\nc\r\n", " a\n-b\n+B\n c\n", b"a\r\nB\nc\r\n"),
+        (b"\xef\xbb\xbfa\r\nb\r\n", " a\n-b\n+é\n", b"\xef\xbb\xbfa\r\n\xc3\xa9\r\n"),
+        (b"\xef\xbb\xbfa\nb\n", "-\ufeffa\n+a\n b\n", b"a\nb\n"),
+        (b"a\nb\n", "-a\n+\ufeffa\n b\n", b"\xef\xbb\xbfa\nb\n"),
+        (b"caf\xe9\nb\n", " café\n-b\n+thé\n", b"caf\xe9\nth\xe9\n"),
+        ("é\r\nb\r\n".encode("utf-16"), " é\n-b\n+ü\n", "é\r\nü\r\n".encode("utf-16")),
+        (b"a\x0cb\xe2\x80\xa8c\nd\n", " a\x0cb\u2028c\n-d\n+e\n", b"a\x0cb\xe2\x80\xa8c\ne\n"),
+    ],
+)  # fmt: skip
+def test_encodings_and_line_ends_stay(tools, before, hunk, after):
+    path = put(tools, "a.txt", before)
+    tools.result("ApplyPatch", patch=one(f"@@ -1,3 +1,3 @@\n{hunk}"))
+    assert path.read_bytes() == after
+
+
+def test_wrong_counts_are_told(tools):
+    path = put(tools, "a.txt", TEN)
+    text = tools.text("ApplyPatch", patch=one("@@ -2,9 +2,9 @@\n line 2\n-line 3\n+three\n line 4\n"))
+    assert "hunk 1: the counts in its header were wrong" in text
+    assert path.read_text() == TEN.replace("line 3", "three")
+
+
+def test_hunks_may_share_lines_but_must_be_in_order(tools):
+    path = put(tools, "a.txt", "a\nb\nc\nd\ne\n")
+    tools.result("ApplyPatch", patch=one("@@ -1,3 +1,3 @@\n a\n-b\n+B\n c\n@@ -3,3 +3,3 @@\n c\n-d\n+D\n e\n"))
+    assert path.read_text() == "a\nB\nc\nD\ne\n"
+    error = tools.error("ApplyPatch", patch=one("@@ -4,2 +4,2 @@\n-D\n+d\n e\n@@ -1,2 +1,2 @@\n a\n-B\n+b\n"))
+    assert "hunk 2" in error.message
+    assert "in the file's order" in error.message
+
+
+# what is refused, with nothing changed
+
+
+@pytest.mark.parametrize(
+    ("patch", "why"),
+    [
+        (
+            one("@@ -1,2 +1,2 @@\n line 1\n-line 7\n+x\n"),
+            "its lines are not in the file",
+        ),
+        (one("@@ -1 +1 @@\n-line 1\n+line 2\n", "b.txt"), "does not exist"),
+        (one("@@ -3 +3 @@\n-line 99\n+line 4\n"), "it may have been applied before"),
+        ("--- /dev/null\n+++ b/a.txt\n@@ -0,0 +1 @@\n+x\n", "exists already"),
+        ("--- a/a.txt\n+++ /dev/null\n@@ -1,2 +0,0 @@\n-line 1\n-line 2\n", "does not have all of its lines"),
+        ("diff --git a/a.txt b/a.txt\ndeleted file mode 100644\n", "does not have all of its lines"),
+        ("diff --git a/a.txt b/c.txt\nrename from a.txt\nrename to c.txt\n", "exists already"),
+        (one("@@ -20,0 +21 @@\n+x\n"), "has only 10 lines"),
+        (one("@@ -1,0 +1 @@\n+x\n\\ No newline at end of file\n"), "newline at the end"),
+        ("no patch", "must be a unified diff"),
+        (one("@@ -1 +1 @@\n-line 1\n+x\n", "~/a.txt"), "not expanded"),
+        (one("@@ -1 +1 @@\n-line 1\n+x\n", "folder"), "directory"),
+        ("--- /dev/null\n+++ b/n.ipynb\n@@ -0,0 +1 @@\n+x\n", "smallest"),
+        (one("@@ -1 +1 @@\n-{\n+[\n", "real.ipynb"), "NotebookEdit"),
+    ],
+)
+def test_a_patch_that_does_not_fit_changes_nothing(tools, patch, why):
+    put(tools, "a.txt", TEN)
+    put(tools, "c.txt", "c\n")
+    put(tools, "real.ipynb", '{\n"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}\n')
+    (tools.cwd / "folder").mkdir()
+    before = snapshot(tools.cwd)
+    good = one("@@ -1 +1 @@\n-c\n+d\n", "c.txt")
+    error = tools.error("ApplyPatch", patch=good + patch if patch != "no patch" else patch)
+    assert why in error.message
+    assert "othing" in error.message
+    assert snapshot(tools.cwd) == before
+
+
+def test_all_that_does_not_fit_is_named_with_the_nearest_place(tools):
+    put(tools, "a.txt", "def alpha(one, two):\n    return one\n")
+    put(tools, "b.txt", TEN)
+    error = tools.error(
+        "ApplyPatch",
+        patch=one("@@ -1,2 +1,2 @@\n-def alpha(one, tow):\n+def beta():\n     return one\n")
+        + one("@@ -1 +1 @@\n-line 1\n+x\n@@ -5 +5 @@\n-nope\n+x\n@@ -9 +9 @@\n-nope\n+x\n", "b.txt"),
+    )
+    assert "     1\tdef alpha(one, two):" in error.message
+    assert "b.txt, hunk 2 (line 13 of the patch)" in error.message
+    assert "b.txt, hunk 3" in error.message
+    assert "hunk 1 (line 9" not in error.message
+
+
+def test_an_unread_file_is_patched_only_exactly_and_not_shown(tools):
+    path = put(tools, "a.txt", TEN, read=False)
+    tools.result("ApplyPatch", patch=one("@@ -2,2 +2,2 @@\n line 2\n-line 3\n+three\n"))
+    assert path.read_text() == TEN.replace("line 3", "three")
+    assert "Only a part" in tools.error("Write", file_path="a.txt", content="").message
+    put(tools, "b.txt", "the secret line\nb\n", read=False)
+    error = tools.error("ApplyPatch", patch=one("@@ -1,2 +1,2 @@\n-the sacred line\n+x\n b\n", "b.txt"))
+    assert "read it" in error.message
+    assert "secret" not in error.message
+    blind = tools.error("ApplyPatch", patch=one("@@ -1,0 +2 @@\n+x\n", "b.txt"))
+    assert "Read the file first" in blind.message
+
+
+def test_syntax_is_checked_for_all_files(tools):
+    put(tools, "a.py", "def f():\n    return 1\n")
+    put(tools, "b.json", '{"a": 1}\n')
+    good = one("@@ -1,2 +1,2 @@\n def f():\n-    return 1\n+    return 2\n", "a.py")
+    bad = one('@@ -1 +1 @@\n-{"a": 1}\n+{"a": }\n', "b.json")
+    before = snapshot(tools.cwd)
+    assert "b.json would no longer parse" in tools.error("ApplyPatch", patch=good + bad).message
+    assert snapshot(tools.cwd) == before
+    assert "no longer parses" in tools.text("ApplyPatch", patch=good + bad, allow_syntax_errors=True)
+
+
+def test_previews_show_all_files_and_what_is_fuzzy(tools):
+    put(tools, "a.txt", "a \nb\n")
+    put(tools, "b.txt", "b\n")
+    patch = one("@@ -1,2 +1,2 @@\n a\n-b\n+B\n") + one("@@ -1 +1 @@\n-b\n+B\n", "b.txt")
+    preview = tools.preview("ApplyPatch", patch=patch)
+    assert preview.title == "Patch a.txt and 1 more: 2 files (+2 −2)"
+    assert "+++ b/a.txt" in preview.detail
+    assert "+++ b/b.txt" in preview.detail
+    assert preview.warning == "a.txt: hunk 1: fuzzy: white space at line ends differs"
+    assert (tools.cwd / "a.txt").read_text() == "a \nb\n"
+    broken = tools.preview("ApplyPatch", patch=patch.replace("-b\n", "-c\n"))
+    assert "cannot be done" in broken.warning
+    assert broken.detail == patch.replace("-b\n", "-c\n")
+    assert tools.title("ApplyPatch", patch="nonsense") == "Apply a patch"
+
+
+# whatever happens while it is written
+
+
+def status(path: Path) -> os.stat_result:
+    return path.stat()
+
+
+def test_a_failure_midway_takes_back_what_was_done(tmp_path):
+    one_file, gone, new = tmp_path / "one", tmp_path / "gone", tmp_path / "sub/new"
+    one_file.write_text("1")
+    gone.write_text("2")
+    writes = [
+        FileWrite(path=one_file, replacing=status(one_file), after=b"one"),
+        FileWrite(path=gone, replacing=status(gone), after=None),
+        FileWrite(path=new, replacing=None, after=b"new"),
+        # by then it is not what was looked at
+        FileWrite(path=one_file, replacing=status(one_file), after=b"again"),
+    ]
+    with pytest.raises(FileChanged):
+        write_together(writes)
+    assert snapshot(tmp_path) == {"one": b"1", "gone": b"2"}
+    assert not new.parent.exists()
+    write_together(writes[:3])
+    assert snapshot(tmp_path) == {"one": b"one", "sub/new": b"new"}
+
+
+CHILD = """
+import asyncio, json, os, resource, signal, sys
+from pathlib import Path
+from cellwright.agent.tool import ToolContext, ToolError
+from cellwright.tools.file_state import FileState
+from cellwright.tools.files import file_tools
+tools = {tool.name: tool for tool in file_tools(FileState(), Path(sys.argv[1]))}
+call = lambda name, **given: asyncio.run(tools[name].call(given, ToolContext("t", print)))
+call("Read", file_path="a.txt")
+call("ApplyPatch", patch="--- /dev/null\\n+++ b/warm.txt\\n@@ -0,0 +1 @@\\n+x\\n")
+if sys.argv[2] == "bytes":
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000))
+elif sys.argv[2] == "files":
+    loop = asyncio.new_event_loop()
+    call = lambda name, **given: loop.run_until_complete(tools[name].call(given, ToolContext("t", print)))
+    call("Read", file_path="a.txt")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + 3,) * 2)
+try:
+    print(call("ApplyPatch", patch=sys.stdin.read()).content)
+except ToolError as error:
+    print(error.code, error.message)
+"""
+
+
+def in_child(tools, limit: str, patch: str) -> str:
+    run = subprocess.run(
+        [sys.executable, "-c", CHILD, str(tools.cwd), limit], input=patch, capture_output=True, text=True, check=True
+    )
+    (tools.cwd / "warm.txt").unlink()
+    return run.stdout
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of this kind are Linux's")
+@pytest.mark.parametrize(("limit", "why"), [("bytes", "File too large"), ("files", "Too many open files")])
+def test_a_full_disk_or_no_descriptors_left_change_nothing(tools, limit, why):
+    put(tools, "a.txt", "a\n")
+    patch = one("@@ -1 +1 @@\n-a\n+b\n") + "".join(
+        f"--- /dev/null\n+++ b/d{number}/n.txt\n@@ -0,0 +1 @@\n+{'x' * 3000 * number}\n" for number in range(1, 8)
+    )
+    before = snapshot(tools.cwd)
+    output = in_child(tools, limit, patch)
+    assert output.startswith("FILE_ACCESS_ERROR")
+    assert why in output
+    assert "all files are unchanged" in output
+    assert snapshot(tools.cwd) == before
+    assert [path.name for path in tools.cwd.iterdir()] == ["a.txt"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")
+def test_a_disk_that_is_really_full(tools, tmp_path):
+    small = tmp_path / "small"
+    small.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(small)], check=False).returncode:
+        pytest.skip("mounting is not allowed here")
+    try:
+        (small / "a.txt").write_text("a\n")
+        patch = "".join(
+            f"--- /dev/null\n+++ b/small/n{number}\n@@ -0,0 +1 @@\n+{'x' * 12_000}\n" for number in range(20)
+        )
+        error = tools.error("ApplyPatch", patch=one("@@ -1 +1 @@\n-a\n+b\n", "small/a.txt") + patch)
+        assert error.code == ErrorCode.FILE_ACCESS_ERROR
+        assert "No space left" in error.message
+        assert snapshot(small) == {"a.txt": b"a\n"}
+        assert "No space left" in tools.error("Write", file_path="small/big", content="x" * 100_000).message
+        assert snapshot(small) == {"a.txt": b"a\n"}
+    finally:
+        subprocess.run(["umount", "-l", str(small)], check=True)
+
+
+# properties
+
+LINES = st.lists(st.text(alphabet="ab \t\r\x0c\u2028é", max_size=3), max_size=14)
+TEXTS = st.builds(lambda lines, end: "\n".join(lines) + end, LINES, st.sampled_from(["", "\n"]))
+
+
+def diff(before: str, after: str, context: int, name: str = "a.txt") -> str:
+    """A unified diff, by difflib, as git would write it."""
+    old, new = ([*lines] for lines in (before.split("\n"), after.split("\n")))
+    old, new = ([f"{line}\n" for line in lines[:-1]] + ([lines[-1]] if lines[-1] else []) for lines in (old, new))
+    body = list(difflib.unified_diff(old, new, n=context))[2:]
+    marked = [line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in body]
+    return one("".join(marked), name) if body else ""
+
+
+@given(before=TEXTS, after=TEXTS, context=st.integers(0, 4), exact=st.booleans())
+def test_a_diff_applied_to_what_it_was_made_from_gives_what_it_was_made_to(before, after, context, exact):
+    patch = diff(before, after, context)
+    if not patch:
+        return
+    (file,) = read_patch(patch)
+    applied = apply_hunks(before, file.hunks, exact=exact and context > 0)
+    if exact and applied.misfits:
+        assert all("says what must be there" in misfit.why for misfit in applied.misfits)
+        return
+    assert applied.misfits == []
+    assert applied.text == after
+    assert applied.notes == []
+
+
+NUMBERS = st.lists(st.integers(0, 999), min_size=2, max_size=30, unique=True)
+CHANGES = st.lists(st.sampled_from(["keep", "keep", "keep", "drop", "change", "add"]), min_size=30, max_size=30)
+
+
+@given(numbers=NUMBERS, changes=CHANGES, head=st.lists(st.sampled_from("xyz"), max_size=4))
+def test_where_lines_came_before_it_a_patch_finds_its_place(numbers, changes, head):
+    before = [f"{number}\n" for number in numbers]
+    after = [
+        {"keep": line, "drop": "", "change": f"new {line}", "add": f"more\n{line}"}[change]
+        for line, change in zip(before, changes, strict=False)
+    ]
+    patch = diff("".join(before), "".join(after), 3)
+    if not patch:
+        return
+    moved = "".join(f"{line}\n" for line in head)
+    (file,) = read_patch(patch)
+    applied = apply_hunks(moved + "".join(before), file.hunks, exact=True)
+    assert applied.misfits == []
+    assert applied.text == moved + "".join(after)
+    assert bool(applied.notes) is bool(head)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_git_makes_of_a_diff_is_what_we_make_of_it(tools, seed):
+    before = "".join(f"{(number * (seed + 3)) % 7} of {number % (seed + 4)}\n" for number in range(60))
+    lines = before.splitlines(keepends=True)
+    for number in range(seed, len(lines), 7 + seed):
+        lines[number] = ["", "changed\n", "one\ntwo\n", "\r\n"][number % 4]
+    put(tools, "a.txt", before)
+    (tools.cwd / "after.txt").write_text("".join(lines), newline="")
+    made = subprocess.run(
+        ["git", "diff", "--no-index", "--no-color", "a.txt", "after.txt"],
+        cwd=tools.cwd,
+        capture_output=True,
+        check=False,
+    ).stdout.decode()
+    (tools.cwd / "after.txt").unlink()
+    tools.result("ApplyPatch", patch=made.replace("b/after.txt", "b/a.txt"))
+    assert (tools.cwd / "a.txt").read_bytes().decode() == "".join(lines)
+
+
+MUTATION = st.tuples(st.integers(0, 10_000), st.sampled_from(["drop", "twice", "swap", "mark", "cut", "text"]))
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150, deadline=None)
+@given(mutations=st.lists(MUTATION, min_size=1, max_size=4), filler=st.text(alphabet=" +-@a1,\\\n", max_size=8))
+def test_a_damaged_patch_applies_wholly_or_not_at_all(tools, mutations, filler):
+    contents = {"a.txt": TEN, "d/b.txt": "x\ny\nz\n", "c.txt": "c\n"}
+    for path in [path for path in tools.cwd.rglob("*") if path.is_file()]:
+        path.unlink()
+    for name, text in contents.items():
+        put(tools, name, text)
+    patch = (
+        diff(TEN, TEN.replace("line 4", "four").replace("line 9\n", ""), 2)
+        + diff("x\ny\nz\n", "x\nY\nz\n", 1, "d/b.txt")
+        + "diff --git a/c.txt b/e.txt\nsimilarity index 50%\nrename from c.txt\nrename to e.txt\n"
+        + "--- /dev/null\n+++ b/new.txt\n@@ -0,0 +1,2 @@\n+n\n+m\n"
+    )
+    before = snapshot(tools.cwd)
+    damaged = mutated(patch, mutations, filler)
+    try:
+        tools.result("ApplyPatch", patch=damaged or " ")
+    except ToolError:
+        assert snapshot(tools.cwd) == before
+        return
+    after = snapshot(tools.cwd)
+    changed = {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
+    assert changed <= {os.path.normpath(name) for name, _ in paths_in_patch(damaged)}
+    assert not [name for name in after if ".cellwright" in name]
+
+
+def mutated(patch: str, mutations: list[tuple[int, str]], filler: str) -> str:
+    lines = patch.split("\n")
+    for place, kind in mutations:
+        at = place % len(lines)
+        if kind == "drop" and len(lines) > 1:
+            del lines[at]
+        elif kind == "twice":
+            lines.insert(at, lines[at])
+        elif kind == "swap":
+            lines[at], lines[0] = lines[0], lines[at]
+        elif kind == "mark":
+            lines[at] = " +-\\@"[place % 5] + lines[at][1:]
+        elif kind == "cut":
+            lines[at] = lines[at][: len(lines[at]) // 2]
+        else:
+            lines[at] += filler
+    return "\n".join(lines)
