@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pictures import picture
 
 SCRIPT = """
 import asyncio, json, pathlib, resource, sys, time
@@ -137,3 +138,24 @@ def test_a_notebook_of_100_mb_is_read_by_part(notebook, name, given, expected):
     found = call(notebook, name, {key: "small.ipynb"}, **{key: "n.ipynb"}, **given)
     assert expected in found["text"]
     assert found["mb"] < MAX_MB
+
+
+@pytest.mark.parametrize(
+    ("mode", "size"),
+    [("RGBA", (4600, 4600)), ("RGB", (5500, 3900)), ("P", (9000, 9000)), ("I;16", (4600, 4600)), ("LA", (3800, 3800))],
+)
+def test_a_large_image_is_scaled_in_little_memory(tmp_path, mode, size):
+    (tmp_path / "large.png").write_bytes(picture("PNG", *size, mode))
+    (tmp_path / "small.png").write_bytes(picture("PNG"))
+    found = call(tmp_path, "Read", {"file_path": "small.png"}, file_path="large.png")
+    assert f"{size[0]} × {size[1]} pixels" in found["text"]
+    assert found["text"].endswith("image")
+    assert found["mb"] < MAX_MB
+
+
+def test_a_large_photograph_is_decoded_at_a_fraction_of_its_size(tmp_path):
+    (tmp_path / "large.jpg").write_bytes(picture("JPEG", 9000, 6000))
+    (tmp_path / "small.jpg").write_bytes(picture("JPEG"))
+    found = call(tmp_path, "Read", {"file_path": "small.jpg"}, file_path="large.jpg")
+    assert found["text"].startswith("[large.jpg: JPEG, 9000 × 6000 pixels")
+    assert found["mb"] < 40

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import base64
 import io
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO
+
+from cellwright.tools.image_scaling import plain, scaled_down
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -32,6 +33,17 @@ DRAFTED_PIXELS = 88_000_000
 """A JPEG takes less: it is decoded at a half, a quarter or an eighth of its size."""
 
 EXIF_ORIENTATION = 0x0112
+TURNS = {
+    2: "FLIP_LEFT_RIGHT",
+    3: "ROTATE_180",
+    4: "FLIP_TOP_BOTTOM",
+    5: "TRANSPOSE",
+    6: "ROTATE_270",
+    7: "TRANSVERSE",
+    8: "ROTATE_90",
+}
+"""What brings a picture upright, by its EXIF orientation."""
+
 JPEG_QUALITIES = (85, 70, 50, 30)
 
 SIGNATURES = {
@@ -81,55 +93,63 @@ def model_image(file: BinaryIO, size: int) -> ModelImage:
     Scaled down to `MAX_SIDE` and `MAX_PIXELS`, turned as its EXIF data says, the first picture of an animation. Raises
     `UnusableImage`.
     """
-    image = _decoded(file)
-    scaled = _scaled(image.pixels)
-    words = f"{image.kind}, {image.width} × {image.height} pixels, {size:,} bytes"
-    if image.animated:
+    pixels, about = _decoded(file)
+    words = f"{about.kind}, {about.width} × {about.height} pixels, {size:,} bytes"
+    if about.animated:
         words += ", the first picture of an animation"
-    if image.as_in_file and scaled is image.pixels and size <= MAX_KEPT_BYTES and image.kind in SENT_AS_THEY_ARE:
-        file.seek(0)
-        return _with_block(file.read(), SENT_AS_THEY_ARE[image.kind], words)
-    if scaled.size != image.pixels.size or scaled.size not in (
-        (image.width, image.height),
-        (image.height, image.width),
-    ):
-        words += f"; shown at {scaled.width} × {scaled.height}"
-    return _with_block(*_encoded(scaled), words)
+    elif pixels.size == (about.width, about.height) and not about.turned:
+        if size <= MAX_KEPT_BYTES and about.kind in SENT_AS_THEY_ARE:
+            file.seek(0)
+            return _with_block(file.read(), SENT_AS_THEY_ARE[about.kind], words)
+    else:
+        words += f"; shown at {pixels.width} × {pixels.height}"
+    return _with_block(*_encoded(plain(pixels)), words)
 
 
 @dataclass(frozen=True, slots=True)
-class _Decoded:
-    """An image's pixels, and what its file says of it. `as_in_file`: the pixels are neither turned nor one of many."""
+class _About:
+    """What an image's file says of it. `turned`: its pixels do not stand as it is meant to be seen."""
 
-    pixels: Image.Image
     kind: str
     width: int
     height: int
     animated: bool
-    as_in_file: bool
+    turned: bool
 
 
-def _decoded(file: BinaryIO) -> _Decoded:
-    from PIL import Image, ImageOps, UnidentifiedImageError  # heavy: 100 ms
+def _decoded(file: BinaryIO) -> tuple[Image.Image, _About]:
+    """The pixels to be shown, no more than are wanted, and what the file says."""
+    from PIL import Image, UnidentifiedImageError  # heavy: 100 ms
 
     try:
         image = Image.open(file)
         _check_size(image)
-        kind, (width, height) = image.format or "", image.size
-        animated = bool(getattr(image, "is_animated", False))
-        if kind == "JPEG":
+        orientation = image.getexif().get(EXIF_ORIENTATION, 1)
+        turned = orientation in TURNS
+        about = _About(image.format or "", *image.size, bool(getattr(image, "is_animated", False)), turned)
+        if about.kind == "JPEG":
             image.draft(None, (MAX_SIDE, MAX_SIDE))
         image.load()
-        turned = ImageOps.exif_transpose(image)
+        scaled = scaled_down(image, MAX_SIDE, MAX_PIXELS)
+        return scaled.transpose(Image.Transpose[TURNS[orientation]]) if turned else scaled, about
     except UnusableImage:
         raise
     except UnidentifiedImageError:
         raise UnusableImage("it is damaged, or of a kind that is not known") from None
     except Exception as error:  # broken bytes make the decoders raise whatever their C libraries do
         raise UnusableImage(f"it is damaged or cut off ({error})") from error
-    # without an orientation exif_transpose gives a copy
-    as_in_file = not animated and image.getexif().get(EXIF_ORIENTATION, 1) == 1 and image.size == (width, height)
-    return _Decoded(image if as_in_file else turned, kind, width, height, animated, as_in_file)
+
+
+def _check_size(image: Image.Image) -> None:
+    """The pixels are decoded only after this: a small file may unfold to gigabytes."""
+    width, height = image.size
+    if not width or not height:
+        raise UnusableImage(f"it has {width} × {height} pixels")
+    # Pillow keeps colours in four bytes, and has a copy of grey with transparency
+    bytes_per_pixel = {"1": 1, "L": 1, "P": 1, "LA": 6, "PA": 6}.get(image.mode, 4)
+    possible = DRAFTED_PIXELS if image.format == "JPEG" else DECODED_BYTES // bytes_per_pixel
+    if width * height > possible:
+        raise UnusableImage(f"it has {width} × {height} pixels, more than {possible:,}")
 
 
 def _with_block(data: bytes, kind: str, words: str) -> ModelImage:
@@ -143,54 +163,8 @@ def image_from_bytes(data: bytes) -> ModelImage:
     return model_image(io.BytesIO(data), len(data))
 
 
-def _check_size(image: Image.Image) -> None:
-    """The pixels are decoded only after this: a small file may unfold to gigabytes."""
-    width, height = image.size
-    if not width or not height:
-        raise UnusableImage(f"it has {width} × {height} pixels")
-    # Pillow keeps colours in four bytes
-    bytes_per_pixel = 1 if image.mode in ("1", "L", "P") else 4
-    possible = DRAFTED_PIXELS if image.format == "JPEG" else DECODED_BYTES // bytes_per_pixel
-    if width * height > possible:
-        raise UnusableImage(f"it has {width} × {height} pixels, more than {possible:,}")
-
-
-def _scaled(image: Image.Image) -> Image.Image:
-    from PIL import Image  # heavy
-
-    width, height = image.size
-    factor = min(MAX_SIDE / max(width, height), math.sqrt(MAX_PIXELS / (width * height)))
-    if factor >= 1:
-        return image
-    size = (max(1, round(width * factor)), max(1, round(height * factor)))
-    # palettes and single bits cannot be averaged
-    plain = image if image.mode in ("L", "RGB", "RGBA") else _plain(image)
-    return plain.resize(size, Image.Resampling.LANCZOS, reducing_gap=3.0)
-
-
-def _plain(image: Image.Image) -> Image.Image:
-    """The image in grey, RGB, or RGBA."""
-    if image.mode in ("L", "RGB", "RGBA"):
-        return image
-    if image.mode.startswith(("I", "F")):
-        return _stretched(image)
-    if image.mode in ("LA", "PA", "La", "RGBa") or "transparency" in image.info:
-        return image.convert("RGBA")
-    return image.convert("L" if image.mode == "1" else "RGB")
-
-
-def _stretched(image: Image.Image) -> Image.Image:
-    """Grey values of 16 bits and more, from the darkest to the brightest that are there."""
-    values = image.convert("F")
-    extrema: Any = values.getextrema()
-    low, high = float(extrema[0]), float(extrema[1])
-    scale = 255 / (high - low) if high > low else 0.0
-    return values.point(lambda value: value * scale - low * scale).convert("L")
-
-
 def _encoded(image: Image.Image) -> tuple[bytes, str]:
     """As PNG, or as JPEG where that would be large."""
-    image = _plain(image)
     out = io.BytesIO()
     image.save(out, "PNG")
     if len(out.getvalue()) <= MAX_KEPT_BYTES:
