@@ -168,10 +168,11 @@ def test_callables_run_also_where_nothing_is_trusted(talk):
     assert heard == ["Stop"]
 
 
-def test_hooks_hear_the_users_prompt_and_not_the_place_it_is_in(talk):
+@pytest.mark.parametrize("mode", ["default", "plan"])
+def test_hooks_hear_the_users_prompt_and_not_what_is_told_with_it(talk, mode):
     talking = talk(say("one"))
     talking.settings(talking.home, UserPromptSubmit=talking.noting("prompt"))
-    talking.say("only this")
+    talking.say("only this", mode=mode)
     assert talking.noted == ["UserPromptSubmit only this"]
 
 

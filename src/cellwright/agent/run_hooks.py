@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from cellwright.agent.cost import worst_case_usd
 from cellwright.agent.hooks import NO_HOOKS, NOTHING_SAID, HookResult, HookRun, Hooks
 from cellwright.agent.models import canonical
-from cellwright.agent.prompt import ENVIRONMENT_START
+from cellwright.agent.prompt import ENVIRONMENT_START, PLAN_MODE
 from cellwright.agent.tool_response import response_of, updated_content
 from cellwright.agent.whole_text import whole_text
 from cellwright.errors import CellwrightError, ErrorCode
@@ -230,10 +230,12 @@ def context_blocks(source: str, texts: Iterable[str]) -> list[dict[str, Any]]:
 
 
 def _words(prompt: Sequence[Mapping[str, Any]]) -> str:
-    """What the user wrote: the prompt without what a session's first one says of the place it is in."""
+    """What the user wrote: the prompt without what is told with it of the place and the mode."""
     texts = [str(block["text"]) for block in prompt if block["type"] == "text"]
     if len(texts) > 1 and texts[0].startswith(ENVIRONMENT_START):
         del texts[0]
+    if len(texts) > 1 and texts[-1] == PLAN_MODE:
+        del texts[-1]
     return whole_text("\n".join(texts))
 
 
