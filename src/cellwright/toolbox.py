@@ -41,6 +41,7 @@ def builtin_tools(place: Workplace) -> tuple[Tool, ...]:
     from cellwright.tools.file_state import FileState
     from cellwright.tools.files import file_tools
     from cellwright.tools.git import git_tool
+    from cellwright.tools.lint import lint_tool
     from cellwright.tools.notebook_files import notebook_file_tools
     from cellwright.tools.plan import plan_tools
     from cellwright.tools.run_tests import run_tests_tool
@@ -56,6 +57,7 @@ def builtin_tools(place: Workplace) -> tuple[Tool, ...]:
         *search_tools(cwd),
         git_tool(cwd, environ),
         run_tests_tool(cwd, environ),
+        lint_tool(cwd, environ),
         *notebook_file_tools(state, cwd),
         *bash_tools(
             cwd, roots, environ=environ, shown_chars=settings.bash_output_max_chars, seconds=settings.command_timeout

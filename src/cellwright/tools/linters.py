@@ -1,0 +1,179 @@
+"""Which linters a project uses, how each is run, and whether running it runs code of the project."""
+
+from __future__ import annotations
+
+import configparser
+import json
+import sys
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cellwright.agent.tool import ToolError
+from cellwright.errors import ErrorCode
+from cellwright.tools.lint_reports import (
+    Reader,
+    read_clippy,
+    read_eslint,
+    read_flake8,
+    read_mypy,
+    read_ruff,
+    read_tsc,
+)
+from cellwright.tools.project_programs import node_program, on_path, own_program, python_with
+
+LINTERS = ("ruff", "eslint", "mypy", "tsc", "flake8", "clippy")
+FIXERS = frozenset({"ruff", "eslint", "clippy"})
+
+_ESLINT_FILES = ("eslint.config.js", "eslint.config.mjs", "eslint.config.cjs", "eslint.config.ts", ".eslintrc.json")
+_ESLINT_OLD = (".eslintrc", ".eslintrc.js", ".eslintrc.cjs", ".eslintrc.yml", ".eslintrc.yaml")
+_GET = {
+    "ruff": f"{sys.executable} -m pip install ruff",
+    "mypy": f"{sys.executable} -m pip install mypy",
+    "flake8": f"{sys.executable} -m pip install flake8",
+    "eslint": "npm install --save-dev eslint",
+    "tsc": "npm install --save-dev typescript",
+    "clippy": "rustup component add clippy",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LinterCall:
+    """A linter's command line. `runs_project_code` says that the project's files can make it run what they hold.
+
+    `clean_codes` are the exit codes with which it has done its work.
+    """
+
+    linter: str
+    arguments: tuple[str, ...]
+    read: Reader
+    runs_project_code: bool
+    clean_codes: tuple[int, ...] = (0, 1)
+
+
+def linters_of(folder: Path, paths: Sequence[str]) -> list[str]:
+    """The linters that the project has settings for, the likeliest first; ruff for Python files without any."""
+    found = []
+    pyproject = _toml(folder / "pyproject.toml").get("tool", {})
+    if "ruff" in pyproject or any((folder / name).exists() for name in ("ruff.toml", ".ruff.toml")):
+        found.append("ruff")
+    if any((folder / name).exists() for name in (*_ESLINT_FILES, *_ESLINT_OLD)) or "eslintConfig" in _package(folder):
+        found.append("eslint")
+    if (folder / ".flake8").exists() or _has_section(folder, "flake8"):
+        found.append("flake8")
+    if "mypy" in pyproject or (folder / "mypy.ini").exists() or _has_section(folder, "mypy"):
+        found.append("mypy")
+    if (folder / "tsconfig.json").exists():
+        found.append("tsc")
+    if (folder / "Cargo.toml").exists():
+        found.append("clippy")
+    if not found and (any(path.endswith(".py") for path in paths) or any(folder.glob("*.py"))):
+        found.append("ruff")
+    return [name for name in found if _suits(name, paths)]
+
+
+def _suits(linter: str, paths: Sequence[str]) -> bool:
+    suffixes = {Path(path).suffix for path in paths} - {""}
+    if not suffixes:
+        return True
+    if linter in ("ruff", "flake8", "mypy"):
+        return bool(suffixes & {".py", ".pyi", ".ipynb"})
+    return suffixes <= {".rs"} if linter == "clippy" else not suffixes & {".py", ".pyi", ".ipynb", ".rs"}
+
+
+def plan_lint(linter: str, folder: Path, paths: Sequence[str], *, fix: bool, environ: Mapping[str, str]) -> LinterCall:
+    """How the linter is run. Raises ToolError when it is not installed, or cannot do what is asked."""
+    for path in paths:
+        if path.startswith("-"):
+            raise ToolError(f"The path {path!r} looks like a flag.", code=ErrorCode.INVALID_PARAMETERS)
+    if fix and linter not in FIXERS:
+        raise ToolError(
+            f"{linter} cannot fix what it finds. Those that can: {', '.join(sorted(FIXERS))}.",
+            code=ErrorCode.INVALID_PARAMETERS,
+        )
+    if linter in ("ruff", "mypy", "flake8"):
+        return _python_linter(linter, folder, paths, fix=fix)
+    if linter == "clippy":
+        return _clippy(environ, paths, fix=fix)
+    program = node_program(linter, folder)
+    if program is None:
+        raise _missing("tsc" if linter == "tsc" else linter)
+    if linter == "tsc":
+        # a project's settings decide what belongs together: single files would be read without them
+        return LinterCall("tsc", (program, "--noEmit", "--pretty", "false"), read_tsc, True, (0, 1, 2))
+    fixed = ("--format", "json", *(("--fix",) if fix else ()))
+    return LinterCall("eslint", (program, *fixed, "--", *(paths or ["."])), read_eslint, True)
+
+
+def _python_linter(linter: str, folder: Path, paths: Sequence[str], *, fix: bool) -> LinterCall:
+    if linter == "ruff":
+        own = own_program("ruff")
+        program = (own,) if own else _python_module("ruff", folder)
+        fixed = ("check", "--output-format=json", "--no-cache", "--force-exclude", "--quiet")
+        arguments = (*program, *fixed, *(("--fix",) if fix else ("--no-fix",)), "--", *(paths or ["."]))
+        # its settings name no plug-ins; a ruff that the project brought along may be anything
+        return LinterCall("ruff", arguments, read_ruff, runs_project_code=own is None)
+    program = _python_module(linter, folder)
+    if linter == "mypy":
+        targets = paths or ([] if _mypy_has_files(folder) else ["."])
+        arguments = (*program, "--output=json", "--no-color-output", "--no-error-summary", "--", *targets)
+        return LinterCall("mypy", arguments if targets else arguments[:-1], read_mypy, runs_project_code=True)
+    return LinterCall("flake8", (*program, "--format=default", "--", *(paths or ["."])), read_flake8, True)
+
+
+def _python_module(linter: str, folder: Path) -> tuple[str, ...]:
+    python = python_with(linter, folder)
+    if python is None:
+        raise _missing(linter)
+    return (python, "-m", linter)
+
+
+def _clippy(environ: Mapping[str, str], paths: Sequence[str], *, fix: bool) -> LinterCall:
+    cargo = on_path("cargo", environ)
+    if cargo is None:
+        raise _missing("clippy")
+    if paths:
+        raise ToolError("clippy checks whole packages: leave paths out.", code=ErrorCode.INVALID_PARAMETERS)
+    fixed = ("--fix", "--allow-dirty", "--allow-staged") if fix else ()
+    return LinterCall("clippy", (cargo, "clippy", "-q", "--message-format=json", *fixed), read_clippy, True, (0, 101))
+
+
+def _missing(linter: str) -> ToolError:
+    return ToolError(f"{linter} is not installed for this project. The user can get it with: {_GET[linter]}")
+
+
+def _mypy_has_files(folder: Path) -> bool:
+    options = _toml(folder / "pyproject.toml").get("tool", {}).get("mypy", {})
+    return bool(options.get("files") or options.get("packages")) or any(
+        _ini(folder / name).get("mypy", "files", fallback="") for name in ("mypy.ini", "setup.cfg")
+    )
+
+
+def _toml(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text("utf-8"))
+    except (OSError, ValueError):
+        return {}
+
+
+def _ini(file: Path) -> configparser.RawConfigParser:
+    parser = configparser.RawConfigParser()
+    try:
+        parser.read_string(file.read_text("utf-8"))
+    except (OSError, ValueError, configparser.Error):
+        return configparser.RawConfigParser()
+    return parser
+
+
+def _has_section(folder: Path, name: str) -> bool:
+    return any(_ini(folder / file).has_section(name) for file in ("setup.cfg", "tox.ini"))
+
+
+def _package(folder: Path) -> dict[str, Any]:
+    try:
+        package = json.loads((folder / "package.json").read_text("utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return package if isinstance(package, dict) else {}
