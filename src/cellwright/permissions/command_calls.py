@@ -29,11 +29,12 @@ from cellwright.permissions.simple_command_calls import (
     ALLOWED,
     Part,
     against_writes,
-    denied_use,
     is_inside,
+    is_understood,
     judge_part,
     only_looks,
     part_of,
+    restricted_use,
 )
 from cellwright.visible_text import unseen_characters, visible_line
 
@@ -72,6 +73,7 @@ def shell_call(book: RuleBook, tool_input: Mapping[str, Any]) -> ShellCall:
     variables = tool_input.get("environment_variables")
     set_besides = [f"{name}={value}" for name, value in variables.items()] if isinstance(variables, Mapping) else []
     odd = next((each for each in set_besides if not SAFE_ASSIGNMENT.fullmatch(each)), "")
+    odd = odd or ("" if variables is None or isinstance(variables, Mapping) else "environment_variables")
     analysis = analyse(command, folder)
     parts = tuple(part_of(each, more_variables=bool(odd)) for each in analysis.commands)
     return ShellCall(command, folder, read_rough(command), analysis, parts, odd)
@@ -121,7 +123,8 @@ def _denied(book: RuleBook, call: ShellCall) -> Decision | None:
     for rule, name in _file_rules(book.deny, rough.redirects, call, reading=False):
         return denied_by(rule, f"Redirecting to {visible_line(name)}")
     if book.blocks_reads or book.blocks_writes or any(rule.path for rule in book.deny):
-        return next(filter(None, (denied_use(book, part) for part in call.parts)), None)
+        used = filter(None, (restricted_use(book, part) for part in call.parts))
+        return next((decision for decision in used if decision.behavior == "deny"), None)
     return None
 
 
@@ -130,10 +133,12 @@ def _asked(book: RuleBook, call: ShellCall, *, looks: bool) -> Decision | None:
         return asked_by(rule, "This command")
     for rule, name in _file_rules(book.ask, call.rough.words, call, reading=True):
         return asked_by(rule, f"A command that names {visible_line(name)}")
-    if not looks:
+    if not looks and (call.analysis.problem or not all(is_understood(book, part) for part in call.parts)):
         # whether the command changes the file it names is not known here
         for rule, name in _file_rules((*book.ask, *book.deny), call.rough.words, call, reading=False):
             return asked_by(rule, f"A command that may change {visible_line(name)}")
+    if any(rule.path for rule in book.ask):
+        return next(filter(None, (restricted_use(book, part) for part in call.parts)), None)
     return None
 
 

@@ -6,15 +6,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+from cellwright.errors import CellwrightError
 from cellwright.events import Suggestion
-from cellwright.permissions.command_calls import shell_call
+from cellwright.permissions.command_calls import ShellCall, judge_parts, shell_call
 from cellwright.permissions.command_files import is_harmless
 from cellwright.permissions.path_patterns import escaped
 from cellwright.permissions.paths import normalised
 from cellwright.permissions.rule_book import RuleBook
-from cellwright.permissions.rules import CompiledRule
+from cellwright.permissions.rules import CompiledRule, compile_rule, parse_rule
 from cellwright.permissions.shell_folders import folder_named
 from cellwright.permissions.simple_command_calls import Part, judge_part
 from cellwright.visible_text import visible_line
@@ -28,6 +30,8 @@ PREFIXES_FOR_SESSION = tuple(
     )
 )
 """Commands repeated with other arguments all day: for a session their prefix is offered, not the exact command."""
+MAX_COMPARED = 10
+"""With more rules than this, far too many to be offered, none is looked at closely."""
 
 
 def suggestions_for_command(
@@ -43,13 +47,29 @@ def suggestions_for_command(
     if not asking or None in exact:
         return []
     written = [rule for part in asking for rule in _written(part)]
-    kept = _flat(exact)
+    kept = _needed(book, call, _flat(exact))
     broader = _flat([_prefix(part) or rules for part, rules in zip(asking, exact, strict=True)])
-    session = [*broader, *written]
+    session = _needed(book, call, [*broader, *written])
     offered = [Suggestion(tuple(session), "session", _label(session, kept if session == kept else [], "session"))]
     if not written:
         offered.append(Suggestion(tuple(kept), "always", _label(kept, kept, "always")))
     return [suggestion for suggestion in offered if suggestion.rules]
+
+
+def _needed(book: RuleBook, call: ShellCall, rules: Sequence[str]) -> list[str]:
+    """`rules` without those that the others make superfluous: once `cd` may go to a folder, so may `ls`."""
+    if not 1 < len(rules) <= MAX_COMPARED:
+        return list(rules)
+    try:
+        compiled = {rule: compile_rule(parse_rule(rule), "allow", book.cwd) for rule in rules}
+    except CellwrightError:  # no rule can say it, so it will not be offered
+        return list(rules)
+    for rule in rules:
+        others = {each: kept for each, kept in compiled.items() if each != rule}
+        allowing = replace(book, allow=(*book.allow, *filter(None, others.values())))
+        if judge_parts(allowing, call).behavior == "allow":
+            compiled = others
+    return list(compiled)
 
 
 def _flat(rules: Sequence[Sequence[str] | None]) -> list[str]:

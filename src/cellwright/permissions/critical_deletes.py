@@ -26,6 +26,10 @@ _SUBCOMMANDS = frozenset(
 _ALL_INSIDE = re.compile(r"/[*.?]+\Z")
 _NAMELESS = re.compile(r"[./*?]+")
 _FIND_FILTER = re.compile(r"-(i?name|i?path|i?regex|(i?whole|l)name|size|[acm](time|min)|newer.*|user|empty|perm)")
+_FILLED_IN = re.compile(
+    r"(?:^|[;&|\n(`{!]|\b(?:then|do|else|sudo|doas|time|exec|command|nohup|env)\s)\s*(?:\S*/)?rm(?:dir)?\s[^;|&\n]*(?:\$\(|`)"
+)
+"""`rm` with what another command prints."""
 _EVERYTHING = "everything that is not committed"
 _UNSEEN = "something that cannot be seen before it runs"
 
@@ -51,7 +55,7 @@ def critical_delete(command: str, commands: Sequence[SimpleCommand], folders: Se
             return _EVERYTHING
         if _deletes_unseen(part):
             return _UNSEEN
-    return _UNSEEN if any(_names_dynamically(each) for each in commands) else None
+    return _UNSEEN if _FILLED_IN.search(command) or any(map(_names_dynamically, commands)) else None
 
 
 def _may_delete(part: Part) -> bool:

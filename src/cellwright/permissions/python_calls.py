@@ -1,32 +1,64 @@
-"""Judging Python: code in the user's namespace can do anything the user can, so it asks whatever the code."""
+"""Judging Python: code in the user's namespace can do anything the user can, so it asks whatever the code.
+
+Where it is allowed, the shell commands that the code names plainly are judged like Bash's: a rule that denies or asks
+binds `!rm x` and `os.system("rm x")` as it binds Bash. That keeps honest code to the rules; it stops nobody.
+"""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from cellwright.agent.approval import Decision
-from cellwright.permissions.rule_book import (
-    BYPASSED,
-    RuleBook,
-    allowed_by,
-    asked_by,
-    denied_by,
-    denied_by_plan,
-    first_of_every_use,
-)
+from cellwright.permissions.command_calls import judge_command
+from cellwright.permissions.critical_deletes import critical_delete
+from cellwright.permissions.file_calls import judge_path, text_field
+from cellwright.permissions.python_shell import Use, uses_in
+from cellwright.permissions.rule_book import RuleBook, judge_by_rules
+from cellwright.visible_text import visible_line
+
+MAX_USES = 50
+"""Commands in one cell that are looked at; with more it is asked."""
 
 
 def judge_python(book: RuleBook, tool_input: Mapping[str, Any]) -> Decision:
-    """May this code run in the kernel?"""
-    if rule := first_of_every_use(book.deny, "Python"):
-        return denied_by(rule, "The tool Python")
-    if book.mode == "plan":
-        return denied_by_plan("Python")
-    if rule := first_of_every_use(book.ask, "Python"):
-        return asked_by(rule, "The tool Python")
-    if book.mode == "bypassPermissions":
-        return BYPASSED
-    if rule := first_of_every_use(book.allow, "Python"):
-        return allowed_by(rule)
-    return Decision("ask", "Python code in the kernel can do anything you can.")
+    """May this code run in the kernel? `tool_input` is the tool's: `code`, and the fact "cwd" where it is known."""
+    asks = Decision("ask", "Python code in the kernel can do anything you can.")
+    judged = judge_by_rules(book, "Python", asks)
+    if judged.behavior == "deny":
+        return judged
+    asked = None
+    for count, use in enumerate(dict.fromkeys(uses_in(text_field(tool_input, "code")))):
+        if count >= MAX_USES:
+            asked = asked or Decision("ask", f"The code runs more than {MAX_USES} commands.")
+            break
+        decision = _judge_use(book, use, tool_input)
+        if decision.behavior == "deny":
+            return replace(decision, reason=f"The code has `{visible_line(use.text)}`. {decision.reason}")
+        if decision.behavior == "ask" and (asked is None or (decision.firm and not asked.firm)):
+            asked = replace(decision, reason=f"The code has `{visible_line(use.text)}`. {decision.reason}")
+    return asked if asked and judged.behavior == "allow" else judged
+
+
+def _judge_use(book: RuleBook, use: Use, tool_input: Mapping[str, Any]) -> Decision:
+    folder = text_field(tool_input, "cwd") or book.cwd
+    match use.kind:
+        case "command":
+            decision = judge_command(book, {"command": use.text, "cwd": folder})
+            if use.expanded and decision.behavior == "allow" and not _allows_all(book):
+                return Decision("ask", "What it runs shows only when it runs.")
+            return decision
+        case "delete":
+            if target := critical_delete(f"rm -rf {shlex.quote(use.text)}", (), book.folders, folder):
+                return Decision("ask", f"It deletes {target}; no mode and no rule allows that unasked.", firm=True)
+            return Decision("allow", "It deletes nothing critical.")
+        case "read":
+            return judge_path(book, "Read", use.text)
+        case "edit":
+            return judge_path(book, "Edit", use.text)
+
+
+def _allows_all(book: RuleBook) -> bool:
+    return book.mode == "bypassPermissions" or any(rule.every_use and rule.names("Bash") for rule in book.allow)

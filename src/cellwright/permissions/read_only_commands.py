@@ -105,12 +105,12 @@ def flags(
 Finder = Callable[[Arguments], list[Access] | None]
 
 
-def _files(use: Use, *, recursive: Sequence[str] = (), at_most: int = 1000, or_here: bool = False) -> Finder:
+def _files(use: Use, *, recursive: Sequence[str] = (), at_most: int | None = None, or_here: bool = False) -> Finder:
     """The operands are files, used as `use` says; with a flag of `recursive`, so is all below them."""
 
     def find(arguments: Arguments) -> list[Access] | None:
         operands = [word for word in arguments.operands if word.text != "-"]
-        if len(arguments.operands) > at_most:
+        if at_most is not None and (len(operands) > at_most or any(word.globs for word in operands)):
             return None
         deep = not arguments.flags.isdisjoint(recursive)
         if (or_here or deep) and not arguments.operands:

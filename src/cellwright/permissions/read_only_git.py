@@ -134,7 +134,8 @@ SUBCOMMANDS: Mapping[str, Flags] = {
     ),
 }
 _LISTING = frozenset(
-    "-l --list -a -r -v -vv --all --remotes --show-current --merged --no-merged --contains --no-contains --points-at -n".split()  # noqa: SIM905
+    {"-l", "--list", "-a", "-r", "-v", "--all", "--remotes", "--show-current", "--merged", "--no-merged"}
+    | {"--contains", "--no-contains", "--points-at", "-n"}
 )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from cellwright.permissions.command_files import HERE, Access, accesses
 from cellwright.permissions.read_only_commands import READERS, flags, is_exit_status
 from cellwright.permissions.shell_folders import folder_named
-from cellwright.permissions.shell_tokens import Word
+from cellwright.permissions.shell_tokens import EXIT_STATUS, SUBSTITUTION, Word
 
 _ABSENT: list[Access] = []
 
@@ -31,7 +31,8 @@ def files_read(words: Sequence[Word]) -> list[Access] | None:
 
 
 def _echo(words: Sequence[Word]) -> list[Access] | None:
-    if any((word.dynamic and not is_exit_status(word)) or word.globs for word in words):
+    # what a substitution runs is judged by itself; whatever it prints, echo only prints it
+    if any(word.dynamic not in ("", EXIT_STATUS, SUBSTITUTION) or word.globs for word in words):
         return None
     return _ABSENT
 

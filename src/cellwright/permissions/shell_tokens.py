@@ -27,6 +27,8 @@ PIPE_FILE = "/dev/fd/63"
 """What `<(…)` is to the program that gets it."""
 EXIT_STATUS = "exit status"
 """What makes a word with `$?` dynamic: digits, whatever happens."""
+SUBSTITUTION = "runs a command inside another (`$(`)"
+"""What makes a word with `$(…)` dynamic; the command is read like any other."""
 
 _REDIRECT = re.compile(r"\d{0,5}(?P<operator>&>>|&>|>>|>\||>&|<<<|<<-?|<>|<&|>(?!\()|<(?!\())")
 _OPERATOR = re.compile(r"&&|\|\||\|&|;;&?|;&|[|&;()\n]")
@@ -260,36 +262,41 @@ class _Reader:
 
     def _read_word(self) -> tuple[Word, tuple[tuple[Token, ...], ...]]:
         start = self.at
-        text, globs, dynamic, braces = "", set[int](), "", ""
-        inner: list[tuple[Token, ...]] = []
         if self.text.startswith("#", start):
             raise Unreadable("has a comment where a word should be")
         if self.text.startswith("<(", start):
-            self.at += 2
-            inner.append(self._inner())
-            if not _ends_word(self.text, self.at):
-                raise Unreadable("has a parenthesis in a word")
-            return Word(PIPE_FILE, raw=self.text[start : self.at]), tuple(inner)
+            return self._pipe_file()
+        text, globs, dynamic, braces = "", set[int](), "", ""
+        inner: list[tuple[Token, ...]] = []
         while not _ends_word(self.text, self.at):
             found = _PIECE.match(self.text, self.at)
             if found is None:
                 value, why = self._special(inner)
-                dynamic = why if not dynamic or dynamic == EXIT_STATUS else dynamic
+                dynamic = _stronger(dynamic, why)
                 text += value
                 continue
-            kind = found.lastgroup
             self.at = found.end()
-            if kind == "glob":
+            if found["glob"]:
                 globs.add(len(text))
-            elif kind == "brace":
-                braces += found[0]
-            text += _ESCAPED.sub(r"\1", found["double"]) if kind == "double" else found[str(kind)]
+            braces += found["brace"] or ""
+            double = found["double"]
+            text += found[str(found.lastgroup)] if double is None else _ESCAPED.sub(r"\1", double)
         raw = self.text[start : self.at]
-        if "{" in braces and ("," in braces or ".." in braces):
-            dynamic = dynamic or "has braces, which the shell expands"
         if raw.startswith("{") and self.text[self.at : self.at + 1] in ("<", ">"):
             raise Unreadable("redirects to a variable")
-        return Word(text, frozenset(globs), dynamic, raw), tuple(inner)
+        if "{" in braces and ("," in braces or ".." in braces):
+            dynamic = "has braces, which the shell expands"
+        # alone it is the program `[`, or what ends it
+        places = frozenset() if text in ("[", "]") else frozenset(globs)
+        return Word(text, places, dynamic, raw), tuple(inner)
+
+    def _pipe_file(self) -> tuple[Word, tuple[tuple[Token, ...], ...]]:
+        start = self.at
+        self.at += 2
+        inner = self._inner()
+        if not _ends_word(self.text, self.at):
+            raise Unreadable("has a parenthesis in a word")
+        return Word(PIPE_FILE, raw=self.text[start : self.at]), (inner,)
 
     def _special(self, inner: list[tuple[Token, ...]]) -> tuple[str, str]:
         """A piece that is no fixed text: its text as far as it is known, and why it is dynamic ("" when it is not)."""
@@ -306,7 +313,7 @@ class _Reader:
             else:
                 value, why = self._dollar(inner, quoted=True)
                 text += value
-                dynamic = why if not dynamic or dynamic == EXIT_STATUS else dynamic
+                dynamic = _stronger(dynamic, why)
         self.at += 1
         return text, dynamic
 
@@ -317,7 +324,7 @@ class _Reader:
             tokens = self._inner()
             inner.append(tokens)
             fixed = _printed_text(tokens) if quoted else None
-            return ("", "runs a command inside another (`$(`)") if fixed is None else (fixed, "")
+            return ("", SUBSTITUTION) if fixed is None else (fixed, "")
         if found := _VARIABLE.match(text, start):
             self.at = found.end()
             if found["status"]:
@@ -334,6 +341,13 @@ class _Reader:
         tokens = reader.read(inner=True)
         self.at = reader.at
         return tokens
+
+
+def _stronger(one: str, other: str) -> str:
+    """Of two reasons why a word is dynamic, the one that says less about what it may become."""
+    weak = ("", EXIT_STATUS, SUBSTITUTION)
+    rank = {reason: index for index, reason in enumerate(weak)}
+    return other if rank.get(other, len(weak)) > rank.get(one, len(weak)) else one
 
 
 def _after_blanks(text: str, at: int) -> int:

@@ -100,9 +100,7 @@ class _Flattening:
         in_test = node.type in _TESTS
         if node.type == "file_redirect" and node.children[0].type == "file_descriptor":
             _, operator, *rest = node.children
-            self._gap(node.start_byte)
-            self.flat.append(("r", node.start_byte, operator.end_byte))
-            self.at = operator.end_byte
+            self._redirect(node.start_byte, operator)
             for child in rest:
                 self.add(child, depth + 1)
             return
@@ -113,13 +111,23 @@ class _Flattening:
             else:
                 self.add(child, depth + 1)
 
+    def _redirect(self, start: int, operator: Node) -> None:
+        self._gap(start)
+        end = operator.end_byte
+        if operator.type.endswith("&-"):
+            # `2>&-` is one piece there, and an operator with its target here
+            self.flat += [("r", start, end - 1), ("w", end - 1, end)]
+        else:
+            self.flat.append(("r", start, end))
+        self.at = end
+
     def _anonymous(self, node: Node) -> None:
         kind, parent = node.type, node.parent.type if node.parent else ""
         if kind in (";", "\n"):
             self._gap(node.start_byte)
             self.flat.append((";", 0, 0))
         elif parent in _REDIRECTS:
-            self._piece("r", node)
+            self._redirect(node.start_byte, node)
         elif parent in ("declaration_command", "unset_command"):
             self._piece("w", node)
         else:

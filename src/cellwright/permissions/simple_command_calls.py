@@ -42,6 +42,7 @@ class Part:
     words: tuple[Word, ...]
     gets_more: bool
     plain_variables: bool
+    set_besides: bool
     read: tuple[Access, ...] | None
     changed: tuple[Access, ...] | None
 
@@ -62,6 +63,7 @@ def part_of(command: SimpleCommand, *, more_variables: bool = False) -> Part:
         inner.words,
         inner.gets_more,
         plain,
+        more_variables,
         None if read is None else tuple(read),
         None if changed is None else tuple(changed),
     )
@@ -76,8 +78,14 @@ def only_looks(book: RuleBook, part: Part) -> bool:
     return part.read is not None or (not part.gets_more and _git_only_reads(book, part))
 
 
-def denied_use(book: RuleBook, part: Part) -> Decision | None:
-    """What denies a file that the command is known to use, in every mode."""
+def is_understood(book: RuleBook, part: Part) -> bool:
+    """Whether it is known which files the command uses."""
+    return not part.words or part.read is not None or part.changed is not None or only_looks(book, part)
+
+
+def restricted_use(book: RuleBook, part: Part) -> Decision | None:
+    """What denies a file that the command is known to use, or has it asked for, in every mode."""
+    asked = None
     folders = part.command.folders
     uses = [*part.accesses, *(_redirect_access(redirect) for redirect in part.command.redirects if _is_file(redirect))]
     for access in uses:
@@ -85,7 +93,9 @@ def denied_use(book: RuleBook, part: Part) -> Decision | None:
             decision = judge_path(book, access.use, path, glob="" if access.use == "Grep" else None)
             if decision.behavior == "deny" and not (book.mode == "plan" and access.use == "Edit"):
                 return decision
-    return None
+            if decision.behavior == "ask" and decision.rule and decision.firm:
+                asked = asked or decision
+    return asked
 
 
 def judge_part(book: RuleBook, part: Part) -> Decision:
@@ -189,7 +199,7 @@ def _granting(book: RuleBook, part: Part) -> CompiledRule | None:
     for rule in book.allow:
         if (grants := rule.grants) is None:
             continue
-        if grants.covers((*command.assignments, *command.words)):
+        if not part.set_besides and grants.covers((*command.assignments, *command.words)):
             return rule
         if not part.plain_variables:
             continue

@@ -1,0 +1,168 @@
+"""May Python run, and are the shell commands in it held to Bash's rules?"""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cellwright.permissions.python_shell import uses_in
+
+RUNS_RM = {
+    "bang": "!rm x",
+    "bang-indented": "if True:\n    !rm x",
+    "bang-assigned": "out = !rm x",
+    "bang-unpacked": "a, b = !rm x",
+    "bang-bang": "!!rm x",
+    "bang-continued": "!rm \\\n  x",
+    "bang-variable": "!rm {name}",
+    "bang-compound": "!ls; rm x",
+    "sx": "%sx rm x",
+    "sx-assigned": "out = %sx rm x",
+    "system": "%system rm x",
+    "timed": "%time !rm x",
+    "alias": "%rm x",
+    "automagic": "rm x",
+    "automagic-path": "rm /srv/data",
+    "alias-defined": "%alias wipe rm x",
+    "cell-bash": "%%bash\nls\nrm x",
+    "cell-sh": "%%sh\nrm x",
+    "cell-script": "%%script bash -e\nrm x",
+    "cell-bang": "%%!\nrm x",
+    "cell-sx": "%%sx\nrm x",
+    "cell-timed": "%%time\n!rm x",
+    "get_ipython-system": "get_ipython().system('rm x')",
+    "get_ipython-getoutput": 'files = get_ipython().getoutput("rm x")',
+    "get_ipython-magic": "get_ipython().run_line_magic('sx', 'rm x')",
+    "get_ipython-cell-magic": "get_ipython().run_cell_magic('bash', '', 'rm x')",
+    "get_ipython-run-cell": "get_ipython().run_cell('!rm x')",
+    "os-system": "import os\nos.system('rm x')",
+    "os-popen": "os.popen('rm x').read()",
+    "os-system-imported": "from os import system\nsystem('rm x')",
+    "os-system-formatted": "os.system(f'rm {path}')",
+    "os-system-added": "os.system('rm ' + path)",
+    "subprocess-list": "subprocess.run(['rm', '-rf', path])",
+    "subprocess-text": "subprocess.check_output('rm x', shell=True)",
+    "subprocess-Popen": "from subprocess import Popen\nPopen(['rm', 'x'])",
+    "subprocess-keyword": "subprocess.run(args=['rm', 'x'])",
+    "asyncio-shell": "await asyncio.create_subprocess_shell('rm x')",
+    "asyncio-exec": "await asyncio.create_subprocess_exec('rm', 'x')",
+    "not-python": "def broken(:\n  os.system('rm x')",
+    "among-others": "x = 1\n!ls\ny = 2\n!rm x\n",
+}
+
+
+@pytest.mark.parametrize("code", RUNS_RM.values(), ids=RUNS_RM.keys())
+def test_rules_for_bash_bind_the_commands_in_python(place, code):
+    for mode in ("default", "bypassPermissions"):
+        denied = place.policy(mode, deny=["Bash(rm *)"], allow=["Python", "Bash"]).decide("Python", {"code": code})
+        assert denied.behavior == "deny"
+        assert denied.rule == "Bash(rm *)"
+    asked = place.policy("bypassPermissions", ask=["Bash(rm *)"]).decide("Python", {"code": code})
+    assert asked.behavior == "ask"
+
+
+ONLY_LOOKS_LIKE_IT = {
+    "variable": "rm = 3\nrm",
+    "two-lines": "x = 1\nrm",
+    "text": "print('rm x')",
+    "method": "frame.rm('x')",
+    "assignment": "rm = x",
+    "dictionary": "d['rm'] = 1",
+    "import": "import rm",
+    "percent": "print('%d rm' % 3)",
+    "modulo": "a = b %rm",
+    "not-equal": "assert x != rm",
+    "run-method": "model.run('rm x')",
+    "comment": "# !rm x",
+}
+
+
+@pytest.mark.parametrize("code", ONLY_LOOKS_LIKE_IT.values(), ids=ONLY_LOOKS_LIKE_IT.keys())
+def test_what_runs_no_shell_is_not_held_to_its_rules(place, code):
+    assert place.policy(deny=["Bash(rm *)"], allow=["Python"]).decide("Python", {"code": code}).behavior == "allow"
+
+
+@pytest.mark.parametrize(
+    ("code", "rules", "expected"),
+    [
+        pytest.param("1", {}, "ask", id="asks-whatever-the-code"),
+        pytest.param("!ls", {}, "ask", id="asks-for-a-read-only-command-too"),
+        pytest.param("1", {"allow": ["Python"]}, "allow", id="allowed"),
+        pytest.param("1", {"deny": ["Python"], "allow": ["Python"]}, "deny", id="denied"),
+        pytest.param("!ls", {"allow": ["Python"]}, "allow", id="reading-command"),
+        pytest.param("!make", {"allow": ["Python"]}, "ask", id="command-that-asks"),
+        pytest.param("!make", {"allow": ["Python", "Bash(make *)"]}, "allow", id="command-with-a-rule"),
+        pytest.param("!make {target}", {"allow": ["Python", "Bash(make *)"]}, "ask", id="filled-in-later"),
+        pytest.param("!make {target}", {"allow": ["Python", "Bash"]}, "allow", id="filled-in-and-all-of-bash"),
+        pytest.param("%pip install x", {"deny": ["Bash(pip *)"], "allow": ["Python"]}, "deny", id="pip"),
+        pytest.param("%run .env", {"deny": ["Read(.env)"], "allow": ["Python"]}, "deny", id="run-reads"),
+        pytest.param("%load .env", {"deny": ["Read(.env)"], "allow": ["Python"]}, "deny", id="load-reads"),
+        pytest.param("!cat .env", {"deny": ["Read(.env)"], "allow": ["Python", "Bash"]}, "deny", id="cat-reads"),
+        pytest.param(
+            "%%writefile src/a.py\nx", {"deny": ["Edit(/src/**)"], "allow": ["Python"]}, "deny", id="writefile"
+        ),
+        pytest.param("%%writefile a.py\nx", {"allow": ["Python"]}, "ask", id="writefile-asks"),
+        pytest.param(
+            "!echo x > src/a.py", {"deny": ["Edit(/src/**)"], "allow": ["Python", "Bash"]}, "deny", id="redirect"
+        ),
+    ],
+)
+def test_python_and_its_commands(place, code, rules, expected):
+    assert place.policy(**rules).decide("Python", {"code": code}).behavior == expected
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("!rm -rf /", "ask"),
+        ("shutil.rmtree('/')", "ask"),
+        ("shutil.rmtree('..')", "ask"),
+        ("from pathlib import Path\nPath('/etc').rmdir()", "ask"),
+        ("os.removedirs('{home}')", "ask"),
+        ("subprocess.run(['rm', '-rf', path])", "ask"),
+        ("shutil.rmtree('build')", "allow"),
+        ("os.remove('x')", "allow"),
+        ("!rm -rf build", "allow"),
+        ("Path('x').unlink()", "allow"),
+    ],
+)
+def test_critical_deletes_ask_in_bypass_too(place, code, expected):
+    code = place.fill(code)
+    assert place.policy("bypassPermissions").decide("Python", {"code": code}).behavior == expected
+
+
+def test_plan_mode_runs_no_python(place):
+    assert place.policy("plan", allow=["Python"]).decide("Python", {"code": "!ls"}).behavior == "deny"
+
+
+def test_the_reason_shows_the_command(place):
+    decision = place.policy(allow=["Python"]).decide("Python", {"code": "x = 1\n!make install"})
+    assert "`make install`" in decision.reason
+
+
+PIECES = [
+    "!",
+    "%",
+    "%%",
+    "bash",
+    "rm x",
+    "\n",
+    " ",
+    "(",
+    ")",
+    "'",
+    '"',
+    "os.system",
+    "{x}",
+    "=",
+    "get_ipython()",
+    "\\\n",
+]
+
+
+@settings(derandomize=True, max_examples=300, deadline=None, database=None)
+@given(st.one_of(st.lists(st.sampled_from(PIECES), max_size=12).map("".join), st.text(max_size=40)))
+def test_any_text_is_looked_through(code):
+    for use in uses_in(code):
+        assert isinstance(use.text, str)
