@@ -33,7 +33,7 @@ it("is drawn", async () => {
   expect(text(root, ".prose strong")).toBe("one line");
   expect([...root.querySelectorAll(".answered")].map((node) => node.textContent)).toEqual([
     "Allowed once in this cell",
-    "Answered in this cellWhere should the table be kept? Parquet",
+    "Answered in this cell: Parquet",
     "Plan approved, edits accepted in this cell",
   ]);
   expect(text(root, ".todos .count")).toBe("1 of 3 done");

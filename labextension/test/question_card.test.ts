@@ -206,6 +206,15 @@ const PLAN: Partial<AskOp> = {
   ],
 };
 
+it("the answers to several questions stay to be read", async () => {
+  const { kernel, root } = await asked(question(STORE, PARTS));
+  kernel.say({ ...answered("q"), input: { answers: { "Where to keep it?": "CSV\u202E", "Which columns?": ["time", "level"] } } } as never);
+  await drawn();
+  expect([...root.querySelectorAll(".answered p")].map((line) => line.textContent)).toEqual([
+    "Answered in this cell", "Where to keep it? CSV⟦U+202E⟧", "Which columns? time, level",
+  ]);
+});
+
 describe("a plan", () => {
   it("is shown as Markdown, without anything active, and approved by key", async () => {
     const { card, kernel } = await asked({ ...PLAN, detail: "1. **Do** it <img src=x>\u200B" });

@@ -28,7 +28,12 @@ export function answeredLine({ ask, answer }: Question): HTMLElement {
   parts.push(` ${PLACES[answer.by] ?? `by ${revealed(answer.by)}`}`);
   const said = answer.reason || textOf(answer.input?.feedback);
   if (said) parts.push(`: ${revealed(said)}`);
-  return element("div", { class: `answered ${answer.behavior}` }, element("p", {}, ...parts), ...answers(answer));
+  const given = answers(answer);
+  const [only] = given;
+  // the card's title is the question then
+  if (only && given.length === 1) parts.push(": ", element("strong", {}, revealed(only[1])));
+  const lines = given.length > 1 ? given.map(([question, text]) => answerLine(question, text)) : [];
+  return element("div", { class: `answered ${answer.behavior}` }, element("p", {}, ...parts), ...lines);
 }
 
 function reach({ edited, rules }: AnsweredOp): Child[] {
@@ -51,13 +56,15 @@ function headline(kind: QuestionKind, answer: AnsweredOp): string {
   }
 }
 
-/** What the user answered to each question. */
-function answers({ input }: AnsweredOp): HTMLElement[] {
+/** What the user answered, by the question. */
+function answers({ input }: AnsweredOp): [string, string][] {
   const given = input?.answers;
   if (typeof given !== "object" || given === null || Array.isArray(given)) return [];
-  return Object.entries(given).map(([question, answer]) =>
-    element("p", { class: "qa" }, revealed(question), " ", element("strong", {}, revealed(textOf(answer)))),
-  );
+  return Object.entries(given).map(([question, answer]) => [question, textOf(answer)]);
+}
+
+function answerLine(question: string, text: string): HTMLElement {
+  return element("p", { class: "qa" }, revealed(question), " ", element("strong", {}, revealed(text)));
 }
 
 /** A text, or several. */

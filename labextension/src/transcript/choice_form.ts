@@ -9,13 +9,17 @@ import { optionList } from "./option_list";
 import type { JsonObject } from "./protocol";
 import type { AskedQuestion } from "./questions";
 
+const HOW = "Digits choose, Enter sends.";
+const HOW_ALL = "Digits choose in the marked question, Enter sends all answers.";
 const WHY = { placeholder: "Why, or what you want instead (optional)", why: "Reason for dismissing" };
 
 /** `titleId`: what the card is called, which is the question itself where there is only one. */
 export function choiceForm(questions: AskedQuestion[], card: Card, titleId: string, reasonId: string): Form {
   const only = questions.length === 1;
+  const how = element("span", { class: "remark", id: reasonId }, only ? HOW : HOW_ALL);
+  const place = (index: number): HTMLElement => element("span", { class: "remark" }, `${index + 1}/${questions.length}`);
   const lists = questions.map((question, index) =>
-    optionList(question, only ? titleId : null, `${index + 1}/${questions.length}`, changed),
+    optionList(question, only ? titleId : null, only ? how : place(index), changed),
   );
   const why = whyField(WHY);
   /** The question that digits are for. */
@@ -25,7 +29,7 @@ export function choiceForm(questions: AskedQuestion[], card: Card, titleId: stri
   const node = element(
     "fieldset",
     { class: "questionnaire", disabled: "" },
-    element("p", { class: "reason", id: reasonId }, only ? "Digits choose, Enter sends." : "Digits choose in the marked question, Enter sends all answers."),
+    ...(only ? [] : [element("p", {}, how)]),
     ...lists.map((list) => list.node),
     element(
       "div",

@@ -17,8 +17,8 @@ export type OptionList = {
   focus(): void;
 };
 
-/** `title`: the id of what the question is called, where the card's title is the question; else it is shown with its `place`. */
-export function optionList(question: AskedQuestion, title: string | null, place: string, onChange: () => void): OptionList {
+/** `title`: the id of what the question is called, where the card's title is the question; else it is shown. `remark` follows it. */
+export function optionList(question: AskedQuestion, title: string | null, remark: Node, onChange: () => void): OptionList {
   const id = title ?? freshId();
   const name = freshId();
   const type = question.several ? "checkbox" : "radio";
@@ -32,12 +32,12 @@ export function optionList(question: AskedQuestion, title: string | null, place:
     placeholder: question.several ? "Something else as well" : "Something else",
     "aria-label": "Your own answer",
   });
-  const asked = title === null ? [element("span", { id, class: "asked" }, visibleText(question.text)), element("span", { class: "place" }, place)] : [];
-  const hint = question.several ? [element("span", { class: "place" }, "choose any number")] : [];
+  const asked = title === null ? [element("span", { id, class: "asked" }, visibleText(question.text))] : [];
+  const several = question.several ? [element("span", { class: "remark" }, "Choose any number.")] : [];
   const node = element(
     "div",
     { class: "question", role: question.several ? "group" : "radiogroup", "aria-labelledby": id },
-    element("p", { class: "heading" }, element("span", { class: "chip" }, revealed(question.header)), ...asked, ...hint),
+    element("p", { class: "heading" }, element("span", { class: "chip" }, revealed(question.header)), ...asked, ...several, remark),
     ...boxes.map((box, index) => row(index + 1, box, optionText(question.options[index]))),
     row(question.options.length + 1, own, [text], "div"),
     ...previews.nodes,

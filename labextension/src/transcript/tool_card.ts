@@ -108,7 +108,7 @@ function shortTitle(item: ToolItem): string {
 function timeText(item: ToolItem, now: number): string {
   if (item.status === "running") return wholeSeconds(now - item.at);
   if (item.status === "writing") return item.chars > 0 ? `${count(item.chars)} characters` : "";
-  return isOver(item.status) && item.ms > 0 ? duration(item.ms / 1000) : "";
+  return isOver(item.status) && item.ms >= 1 ? duration(item.ms / 1000) : "";
 }
 
 /** Whether all that the call does is seen in the list of todos. */
