@@ -21,7 +21,7 @@ from cellwright.agent.agent import Agent, Prompt
 from cellwright.agent.agent_thread import AgentTask, AgentThread, CallerJobs, agent_code_running
 from cellwright.agent.approval import CanUseTool
 from cellwright.agent.hook_callbacks import as_hooks, together
-from cellwright.agent.prompt import PLAN_MODE, environment_text, system_blocks
+from cellwright.agent.prompt import system_blocks
 from cellwright.agent.provider import Provider
 from cellwright.agent.session import Session, find_sessions, sessions_folder
 from cellwright.agent.state_folder import state_folder
@@ -33,7 +33,7 @@ from cellwright.config.settings import Settings
 from cellwright.config.settings_in_force import SettingsInForce, TrustQuestion
 from cellwright.conversation_settings import (
     Asking,
-    ask_about_trust,
+    ask_all,
     effort_of,
     model_of,
     nobody_was_asked,
@@ -44,6 +44,7 @@ from cellwright.events import Emit, RunEnd
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.permissions.rules import grant_problem, parse_rule
 from cellwright.run_options import RunOptions
+from cellwright.run_prompt import checked, with_surroundings
 from cellwright.tool_log import ToolLog
 from cellwright.toolbox import ToolMaker, Workplace, all_tools, never_unsaved
 from cellwright.tools.child_processes import child_processes
@@ -220,7 +221,7 @@ class Conversation:
         the one that plays a recording. Raises `CellwrightError` when a run is going on, when the caller is code that the
         agent itself runs, or when the prompt is empty.
         """
-        prompt = _checked(prompt)
+        prompt = checked(prompt)
         if agent_code_running.get():
             message = (
                 "Code that Claude runs cannot ask Claude: the run would wait for itself. Ask from a cell of your own."
@@ -230,10 +231,12 @@ class Conversation:
             self._refuse_while_running()
             self.in_force.refresh(session_has_begun=bool((session or self.session).encoded))
             begin = functools.partial(self._begin, prompt, options, emit, can_use_tool, session, provider, as_played)
-            if self._has_question(ask_user, session or self.session):
-                assert ask_user is not None
+            questions = [question for each in self.asking if (question := each.question()) is not None]
+            if questions and ask_user is not None:
                 work = self._after_questions(begin, ask_user, session or self.session, emit)
             else:
+                for question in questions:
+                    self._tell_unasked(question, session or self.session)
                 work = self._held(begin())  # made here, so that what is wrong is raised where the run was asked for
             self._running = self.thread.submit(work)
             return self._running
@@ -264,19 +267,13 @@ class Conversation:
         self._tell(session, self._tool_notices)
         self.tool_log.path = self.settings.tool_log
         listen = self.tool_log.listen(emit)
-        return functools.partial(
-            self.hooks.run, agent, self._with_surroundings(prompt, session, agent), session, listen
+        prompt = with_surroundings(
+            prompt, session, agent, cwd=self.cwd, face=self.face, language=self.settings.language
         )
-
-    def _has_question(self, ask_user: CanUseTool | None, session: Session) -> bool:
-        """Whether the user is to be asked something first; where nobody can be, it is told and goes on without."""
-        questions = [question for each in self.asking if (question := each.question()) is not None]
-        if ask_user is None:
-            for question in questions:
-                self._tell_unasked(question, session)
-        return bool(questions) and ask_user is not None
+        return functools.partial(self.hooks.run, agent, prompt, session, listen)
 
     def _tell_unasked(self, question: TrustQuestion, session: Session) -> None:
+        """Where nobody can be asked the run goes on without, if it can."""
         if question.required:
             raise CellwrightError(ErrorCode.PERMISSION_DENIED, nobody_was_asked(question))
         self._tell(session, [nobody_was_asked(question)])
@@ -284,17 +281,10 @@ class Conversation:
     async def _after_questions(
         self, begin: Callable[[], Run], ask_user: CanUseTool, session: Session, emit: Emit
     ) -> RunEnd:
-        for each in self.asking:
-            while (question := each.question()) is not None:
-                said = await ask_about_trust(question, ask_user, session, emit)
-                if said == "nobody":
-                    self._tell_unasked(question, session)
-                    break
-                each.answer(question, yes=said == "yes")
-                if said == "no" and question.required:
-                    raise CellwrightError(ErrorCode.PERMISSION_DENIED, f"{question.title}? No. Nothing was sent.")
-                if said == "yes" and not session.encoded:
-                    self._tools = None  # made when less was known to be allowed
+        """The run, when the user has been asked what has to be asked before."""
+        unasked = functools.partial(self._tell_unasked, session=session)
+        if await ask_all(self.asking, ask_user, session, emit, unasked) and not session.encoded:
+            self._tools = None  # made when less was known to be allowed
         return await self._held(begin())
 
     async def _held(self, run: Run) -> RunEnd:
@@ -377,29 +367,6 @@ class Conversation:
         if self.is_running:
             message = "Claude is still at work in this conversation. Wait for the answer, or interrupt it first."
             raise CellwrightError(ErrorCode.EXECUTION_ERROR, message, recoverable=True)
-
-    def _with_surroundings(self, prompt: Prompt, session: Session, agent: Agent) -> Prompt:
-        """The prompt, and what Claude must know besides: with the first one where it works, in plan mode how to plan."""
-        before = [] if session.encoded else [environment_text(self.cwd, self.face)]
-        plans = (session.mode or agent.policy.mode) == "plan" and any(
-            tool.name == "ExitPlanMode" for tool in agent.tools
-        )
-        after = [PLAN_MODE] if plans else []
-        blocks = [{"type": "text", "text": prompt}] if isinstance(prompt, str) else list(prompt)
-        return [*_texts(before), *blocks, *_texts(after)]
-
-
-def _texts(texts: Sequence[str]) -> list[dict[str, Any]]:
-    return [{"type": "text", "text": text} for text in texts]
-
-
-def _checked(prompt: Prompt) -> Prompt:
-    """The prompt without empty texts: the API refuses them, and would refuse each later request of the session for them."""
-    blocks = [{"type": "text", "text": prompt}] if isinstance(prompt, str) else prompt
-    kept = [block for block in blocks if block.get("type") != "text" or str(block.get("text", "")).strip()]
-    if not kept:
-        raise CellwrightError(ErrorCode.INVALID_PARAMETERS, "The prompt is empty. Nothing was sent.")
-    return prompt if len(kept) == len(blocks) else kept
 
 
 def _offered(agent: Agent) -> list[Tool]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -121,6 +121,31 @@ def policy_of(options: RunOptions, settings: Settings, cwd: Path, environ: Mappi
         block_reads_outside=settings.block_reads_outside,
         block_writes_outside=settings.block_writes_outside,
     )
+
+
+async def ask_all(
+    asking: Sequence[Asking],
+    ask_user: CanUseTool,
+    session: Session,
+    emit: Emit,
+    unasked: Callable[[TrustQuestion], None],
+) -> bool:
+    """Put every open question of `asking` to the user; whether any was answered with yes.
+
+    `unasked` is told of one that reached nobody. Raises CellwrightError PERMISSION_DENIED for a no to a required one.
+    """
+    any_yes = False
+    for each in asking:
+        while (question := each.question()) is not None:
+            said = await ask_about_trust(question, ask_user, session, emit)
+            if said == "nobody":
+                unasked(question)
+                break
+            each.answer(question, yes=said == "yes")
+            if said == "no" and question.required:
+                raise CellwrightError(ErrorCode.PERMISSION_DENIED, f"{question.title}? No. Nothing was sent.")
+            any_yes = any_yes or said == "yes"
+    return any_yes
 
 
 async def ask_about_trust(
