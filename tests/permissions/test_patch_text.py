@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cellwright.permissions.patch_names import PatchProblem
@@ -136,6 +136,7 @@ PIECES = st.sampled_from(
 )
 
 
+@settings(deadline=None)
 @given(lines=st.lists(PIECES | st.text(max_size=6), max_size=25), strip=st.none() | st.integers(0, 3))
 def test_any_text_is_a_patch_or_a_problem(lines, strip):
     patch = "\n".join(lines)

@@ -105,9 +105,9 @@ _DIFFERENCES: tuple[tuple[str, Callable[[str], str]], ...] = (
     ("line ends", lambda text: text.replace("\r", "")),
     ("characters that look alike (dashes, blanks that are no blanks, …)", _plain),
     ("quotes", _unquoted),
-    ("indentation (white space at the start of a line)", _by_line(str.lstrip)),
-    ("white space at the end of a line", _by_line(str.rstrip)),
-    ("white space within a line", _by_line(lambda line: re.sub(r"(?<=\S)\s+", " ", line))),
+    ("indentation (white space at the start of a line)", _by_line(lambda line: line.lstrip(" \t"))),
+    ("white space at the end of a line", _by_line(lambda line: line.rstrip(" \t"))),
+    ("white space within a line", _by_line(lambda line: re.sub(r"(?<=[^ \t])[ \t]+", " ", line))),
     ("upper and lower case", str.casefold),
 )
 

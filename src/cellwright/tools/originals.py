@@ -10,6 +10,8 @@ from cellwright.agent.state_folder import PRIVATE_FILE, make_private_folder, sta
 
 KEPT_FILES = 1_000
 KEPT_BYTES = 256 * 2**20
+LOOKED_AT_EACH = 16
+"""So many more files may come before it is looked how large all are."""
 
 
 def original_path(sha256: str) -> Path:
@@ -42,11 +44,16 @@ def keep_original(data: bytes, sha256: str) -> None:
 
 
 def _drop_oldest(folder: Path) -> None:
+    """Keep to the limits, with some room below them: looking at all files takes time."""
+    count = len(os.listdir(folder))  # noqa: PTH208  a number is wanted, not a thousand paths
+    if count <= KEPT_FILES and count % LOOKED_AT_EACH:
+        return
     with os.scandir(folder) as entries:
         kept = sorted(((entry.stat().st_mtime, entry.stat().st_size, entry.path) for entry in entries), reverse=True)
+    most = KEPT_FILES if count <= KEPT_FILES else KEPT_FILES - LOOKED_AT_EACH
     size = 0
     for number, (_, length, path) in enumerate(kept, 1):
         size += length
-        if number > KEPT_FILES or size > KEPT_BYTES:
+        if number > most or size > KEPT_BYTES:
             with suppress(OSError):  # another process may drop it at the same time
                 Path(path).unlink()

@@ -26,6 +26,9 @@ CHECKED_BYTES = 2**20
 TOML_CHARS = 200_000
 """Python's TOML reader is slow."""
 
+COMPILED_CHARS = 300_000
+"""More Python than this is not compiled, only parsed: that would take seconds."""
+
 COMPILE_SECONDS = 10
 ERRORS_COUNTED = 1_000
 
@@ -153,7 +156,9 @@ def _python_problem(text: str) -> SyntaxProblem | None:
 
 
 def _compiled(text: str) -> str | None:
-    """What the compiler says: empty if it takes the text; None where there is no compiler."""
+    """What the compiler says: empty if it takes the text; None if it cannot be asked."""
+    if len(text) > COMPILED_CHARS:
+        return None
     try:
         run = subprocess.run(
             [sys.executable, "-I", "-S", "-W", "ignore", "-c", _COMPILE],
