@@ -97,7 +97,7 @@ def _refuse_foreign_syntax(pattern: str) -> None:
         raise PatternProblem("starts with `!`; a rule cannot take back another")
     if pattern.startswith("~") and pattern != "~" and not pattern.startswith("~/"):
         raise PatternProblem("starts with `~`; only `~/` is understood (`./~x` is a file of that name)")
-    if re.search(r"\{[^/]*,[^/]*\}", pattern):
+    if re.search(r"(?<!\[)\{[^/]*,[^/]*\}", pattern):
         raise PatternProblem("has braces; write one rule for each alternative")
 
 
@@ -152,4 +152,4 @@ def _component(part: str) -> re.Pattern[str]:
 
 def escaped(path: str) -> str:
     """`path` with its wildcard characters taken literally, for a rule made from it."""
-    return re.sub(r"([*?\[\\])", r"[\1]", path)
+    return re.sub(r"([*?\[\\{])", r"[\1]", path)

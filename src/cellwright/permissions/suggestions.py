@@ -16,7 +16,7 @@ from cellwright.permissions.patch_calls import MAX_FILES, files_of, named_by
 from cellwright.permissions.patch_names import PatchProblem
 from cellwright.permissions.path_patterns import escaped
 from cellwright.permissions.paths import PathProblem, inside, places
-from cellwright.permissions.project_calls import paths_given
+from cellwright.permissions.project_calls import fixed_paths
 from cellwright.permissions.rule_book import Call
 from cellwright.permissions.rules import EDITORS, READERS, CompiledRule, parse_rule
 from cellwright.visible_text import visible_line
@@ -140,7 +140,7 @@ def _for_patch(call: Call, folders: Sequence[str], cwd: str) -> list[Suggestion]
 def _for_lint(call: Call, folders: Sequence[str], cwd: str) -> list[Suggestion]:
     if not call.input.get("fix"):
         return _for_tool(call, folders, cwd)
-    edits = _for_editing(list(paths_given(call, cwd)), folders, cwd)
+    edits = _for_editing(fixed_paths(call, cwd), folders, cwd)
     return [Suggestion(("Lint", *offer.rules), "session", f"all calls of Lint, and {offer.label}") for offer in edits]
 
 
