@@ -146,6 +146,19 @@ def test_a_prompt_that_a_hook_refuses_is_not_sent_and_leaves_no_trace(scene, ans
     assert played.go_on("hello").ok
 
 
+def test_what_a_session_is_told_at_its_start_comes_with_its_first_prompt_that_is_sent(scene):
+    starts = Told(specific("SessionStart", additionalContext="It is Monday."))
+    answers = iter([{"decision": "block"}, {}, {}])
+
+    async def submit(*_):
+        return next(answers)
+
+    played = scene([say("one"), say("two")], hooks={"SessionStart": [starts], "UserPromptSubmit": [submit]})
+    for prompt in ("refused", "first", "second"):
+        played.go_on(prompt)
+    assert ["It is Monday." in str(body["messages"][-1]) for body in played.bodies] == [True, False]
+
+
 def test_a_hook_denies_a_call_and_claude_reads_why(play):
     answer = specific("PreToolUse", permissionDecision="deny", permissionDecisionReason="not on Fridays")
     played = play(CALL, tools=[change], hooks={"PreToolUse": [Told(answer)]})
@@ -219,9 +232,16 @@ def test_a_critical_delete_is_asked_for_whatever_hooks_say(play, tmp_path):
 
 
 def test_an_input_that_a_hook_rewrites_is_what_runs(play):
-    answer = specific("PreToolUse", updatedInput={"name": "y"})
-    played = play(CALL, tools=[change], hooks={"PreToolUse": [Told(answer)]})
+    told = Told()
+    hooks = {
+        "PreToolUse": [Told(specific("PreToolUse", updatedInput={"name": "y"}))],
+        "PostToolUse": [told],
+        "PostToolBatch": [told],
+    }
+    played = play(CALL, tools=[change], hooks=hooks)
     assert played.results()[0]["content"] == "changed y"
+    after, batch = told.inputs
+    assert after["tool_input"] == batch["tool_calls"][0]["tool_input"] == {"name": "y"}
 
 
 def test_a_rewritten_input_is_checked_against_the_schema(play):
@@ -484,6 +504,23 @@ def test_a_hook_gets_what_would_be_offered_as_permission_updates(play, tmp_path)
     assert {each["destination"] for each in hook_input["permission_suggestions"]} <= {"session", "localSettings"}
 
 
+@pytest.mark.parametrize(
+    ("rules", "status"), [({}, "success"), ({"deny": ["change"]}, "denied"), ({"ask": ["change"]}, "denied")]
+)
+def test_a_hook_may_allow_what_mode_dont_ask_would_not_ask_for(play, rules, status):
+    answer = specific("PreToolUse", permissionDecision="allow")
+    policy = PermissionPolicy(mode="dontAsk", **rules)
+    played = play(CALL, tools=[change], policy=policy, hooks={"PreToolUse": [Told(answer)]})
+    assert played.of(ToolEnd)[0].status == status
+
+
+def test_a_hook_does_not_allow_changes_in_plan_mode(play):
+    answer = specific("PreToolUse", permissionDecision="allow")
+    policy = PermissionPolicy(mode="plan")
+    played = play(CALL, tools=[change], policy=policy, hooks={"PreToolUse": [Told(answer)]})
+    assert played.of(ToolEnd)[0].status == "denied"
+
+
 def test_rules_that_a_hook_adds_hold_for_the_session(play):
     update = {"type": "addRules", "rules": [{"toolName": "change"}], "behavior": "allow", "destination": "session"}
     told = Told(specific("PermissionRequest", decision={"behavior": "allow", "updatedPermissions": [update]}))
@@ -558,6 +595,38 @@ def test_notifications_go_out_while_the_user_is_asked(play):
     (hook_input,) = told.inputs
     assert hook_input["notification_type"] == "permission_prompt"
     assert "change" in hook_input["message"]
+
+
+def test_a_notification_that_hangs_holds_nobody_up_and_ends_with_an_interrupt(scene):
+    hanging, ended = asyncio.Event(), []
+
+    async def hang(*_):
+        hanging.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(True)
+
+    async def never(use):
+        await asyncio.Event().wait()
+
+    played = scene(CALL, tools=[change], policy=asking(), can_use_tool=never, hooks={"Notification": [hang]})
+
+    async def interrupted():
+        run = asyncio.create_task(played.run("go"))
+        await hanging.wait()
+        run.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await run
+        assert ended == [True]
+
+    asyncio.run(interrupted())
+
+
+def test_a_failure_is_told_once(play):
+    script = [use("change", name="a"), use("change", name="b"), say("ok")]
+    played = play(script, tools=[change], hooks={"PostToolUse": [raises]})
+    assert len(notices(played)) == 1
 
 
 def test_a_shell_that_moves_is_told(play):

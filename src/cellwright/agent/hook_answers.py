@@ -126,7 +126,9 @@ class _Reader:
 
     def read(self) -> HookResult:
         said = NOTHING_SAID
-        if self.answer.get("continue", True) is False:
+        if not isinstance(goes_on := self.answer.get("continue", True), bool):
+            self._problem(f"`continue` is {goes_on!r}")
+        if goes_on is False:
             said = replace(said, stop=self._text(self.answer, "stopReason") or f"{self.source} stopped the run.")
         said = self._decision(said)
         specific = self.answer.get("hookSpecificOutput")

@@ -68,7 +68,12 @@ class PermissionGate:
             check_input(tool, said.updated_input, answered=True)
             tool_use = {**tool_use, "input": dict(said.updated_input)}
         tool_input = tool_use["input"]
-        decision, by_hook = _with_hook(self.decide(tool, tool_input), said, answers=tool.answered_schema is not None)
+        decision = self.decide(tool, tool_input)
+        if said.behavior == "allow" and self.mode == "dontAsk" and decision.behavior == "deny":
+            # what this mode only denies because it would ask, a hook may allow
+            asking = self.decide(tool, tool_input, mode="default")
+            decision = asking if asking.behavior == "ask" and not asking.firm else decision
+        decision, by_hook = _with_hook(decision, said, answers=tool.answered_schema is not None)
         self.emit(
             Decided(
                 str(tool_use["id"]),
@@ -101,11 +106,9 @@ class PermissionGate:
         """The permission mode that calls are decided in."""
         return self.session.mode or self.policy.mode
 
-    def decide(self, tool: Tool, tool_input: Mapping[str, Any]) -> Decision:
-        """What the policy says, with what the session has been granted and the mode it is in."""
-        policy = self.policy
-        if self.session.mode is not None:
-            policy = policy.in_mode(self.session.mode)
+    def decide(self, tool: Tool, tool_input: Mapping[str, Any], *, mode: str | None = None) -> Decision:
+        """What the policy says, with what the session has been granted and the mode it is in (or `mode`)."""
+        policy = self.policy.in_mode(mode or self.mode)
         if self.session.granted:
             policy = policy.allowing(self.session.granted)
         facts = tool.facts(tool_input) if tool.facts is not None else {}

@@ -49,6 +49,7 @@ class RunHooks:
     hooks: Hooks = NO_HOOKS
     blocked_stops: int = 0
     ended: bool = False
+    _told: set[str] = field(default_factory=set)
     _notifying: list[asyncio.Task[HookResult]] = field(default_factory=list)
 
     def listens_to(self, event: str) -> bool:
@@ -69,7 +70,9 @@ class RunHooks:
         for message in said.messages:
             self.run.emit(Notice(message))
         for problem in said.problems:
-            self.run.emit(Notice(problem, "warning"))
+            if problem not in self._told:
+                self._told.add(problem)
+                self.run.emit(Notice(problem, "warning"))
 
     def notify(self, message: str, kind: str) -> None:
         """Tell Notification hooks; nobody waits for them."""
@@ -94,13 +97,14 @@ class RunHooks:
             return []
         blocks = context_blocks("Hook", self.arrived().context)
         if source := self.session.started_by:
-            self.session.started_by = ""
             started = await self.fire("SessionStart", {"source": source, "model": self.run.agent.model})
             _refuse_if_stopped("SessionStart", started)
             blocks += context_blocks("SessionStart hook", started.context)
         blocks += context_blocks("PostModelSwitch hook", await self._model_switch())
         submitted = await self.fire("UserPromptSubmit", {"prompt": _words(prompt), "source": "user"})
         _refuse_if_stopped("UserPromptSubmit", submitted)
+        # a session whose first prompt is kept back has not started: what it is told at its start is told with the next
+        self.session.started_by = ""
         return blocks + context_blocks("UserPromptSubmit hook", submitted.context)
 
     async def _model_switch(self) -> tuple[str, ...]:

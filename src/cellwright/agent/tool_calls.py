@@ -66,11 +66,13 @@ class ToolCalls:
     stop_reason: str | None = None
     """Why the run must not go on after these calls; None: it may."""
     _said: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    _inputs: dict[str, Mapping[str, Any]] = field(default_factory=dict)
 
     async def run(self, calls: Sequence[dict[str, Any]]) -> None:
         """Run `calls` and append one user message that answers them all, also when cancelled on the way."""
         results: dict[str, dict[str, Any]] = {}
         self._said.clear()
+        self._inputs.clear()
         unanswered = INTERRUPTED
         try:
             for batch in self._batches(calls):
@@ -91,7 +93,7 @@ class ToolCalls:
         said = await self.hooks.after_batch(
             {
                 "tool_name": tool_use["name"],
-                "tool_input": tool_use["input"],
+                "tool_input": self._inputs.get(tool_use["id"], tool_use["input"]),
                 "tool_use_id": tool_use["id"],
                 "tool_response": results[tool_use["id"]]["content"],
             }
@@ -176,6 +178,7 @@ class ToolCalls:
             verdict = await self.gate.verdict(tool, tool_use)
         except ToolError as error:
             return _failure(error.message, "error", error.code, error.details)
+        self._inputs[tool_use["id"]] = verdict.input
         self._add(tool_use, "PreToolUse", verdict.context)
         if isinstance(verdict.answer, Deny):
             if verdict.answer.interrupt:
@@ -209,7 +212,8 @@ class ToolCalls:
         outcome = await self._guarded(tool, tool_input, self._context(tool_use_id))
         outcome = replace(outcome, duration_ms=(time.perf_counter() - started) * 1000)
         if folder is not None and (now := _folder(tool, tool_input)) not in (None, folder):
-            await self.hooks.after_move(folder, str(now))
+            moved = await self.hooks.after_move(folder, str(now))
+            self.stop_reason = moved.stop if moved.stop is not None else self.stop_reason
         return outcome
 
     async def _guarded(self, tool: Tool, tool_input: dict[str, Any], ctx: ToolContext) -> Outcome:

@@ -61,7 +61,8 @@ async def run_command(hook: CommandHook, event: str, fields: Mapping[str, Any], 
             )
             if file is not None:
                 place.exported.update(await read_exports(file, folder, environ, place.children))
-    except (OSError, ValueError) as error:  # no such program or folder, or a NUL byte in an argument
+    except (OSError, ValueError, NotImplementedError) as error:
+        # no such program or folder, a NUL byte in an argument, or a system whose loops cannot read pipes
         return failed(hook, event, f"could not be started: {error}")
     return read_end(hook, event, ended)
 
