@@ -4,6 +4,7 @@ import asyncio
 import base64
 import json
 import os
+import socket
 import struct
 import threading
 import tracemalloc
@@ -216,6 +217,19 @@ def test_directories_pipes_and_devices_are_refused(tools):
     assert "LS" in error.message
     assert tools.error("Read", file_path="pipe").code == ErrorCode.FILE_PATH_INVALID
     assert tools.error("Read", file_path="/dev/zero").code == ErrorCode.FILE_PATH_INVALID
+    listening = socket.socket(socket.AF_UNIX)
+    listening.bind(str(tools.cwd / "socket"))
+    listening.close()
+    assert "not a regular file" in tools.error("Read", file_path="socket").message
+    (tools.cwd / "loop").symlink_to("loop")
+    assert tools.error("Read", file_path="loop").code == ErrorCode.FILE_PATH_INVALID
+
+
+def test_a_link_is_read_where_it_leads(tools):
+    (tools.cwd / "folder").mkdir()
+    (tools.cwd / "folder" / "a.ipynb").write_text(notebook([code_cell("x", [])]))
+    (tools.cwd / "link").symlink_to("folder/a.ipynb")
+    assert tools.result("Read", file_path="link").content[0]["text"].startswith("<cell ")
 
 
 @pytest.mark.parametrize(

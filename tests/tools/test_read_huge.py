@@ -94,6 +94,19 @@ def test_a_log_of_5_gb(folder, given, first, last):
     assert found["seconds"] < 1
 
 
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-le"])
+def test_the_end_of_a_log_whose_line_feeds_are_wide(tmp_path, encoding):
+    marks = {"utf-16-le": b"\xff\xfe", "utf-16-be": b"\xfe\xff", "utf-32-le": b"\xff\xfe\0\0"}
+    with (tmp_path / "wide.log").open("wb") as file:
+        file.write(marks[encoding] + "first\n".encode(encoding) * 300_000)
+        file.seek(80 << 20)
+        # characters of which a part looks like a line feed
+        file.write("".join(f"\n\u0a0a\u010a {number}" for number in range(60_000)).encode(encoding))
+    found = call(tmp_path, "Read", file_path="wide.log", offset=-50_000, limit=1)
+    assert found["text"].startswith("-50000\t\u0a0a\u010a 10000\n")
+    assert found["mb"] < MAX_MB
+
+
 def test_a_line_of_a_gigabyte(tmp_path):
     with (tmp_path / "line.txt").open("wb") as file:
         file.write(b"x" * (2 << 20))

@@ -13,11 +13,11 @@ from cellwright.errors import ErrorCode
 from cellwright.tools.changes import in_thread
 from cellwright.tools.file_state import FileState, Seen
 from cellwright.tools.notebook_json import POSITION
-from cellwright.tools.notebook_pages import notebook_page, outline
+from cellwright.tools.notebook_pages import OUTPUT_CHARS, notebook_page, outline
 from cellwright.tools.notebook_source import NotebookSource, open_notebook
 from cellwright.tools.notebook_spans import NotANotebook
 from cellwright.tools.paths import file_errors, not_found, real_path, resolve_path, shown_path
-from cellwright.tools.read_limits import TOKENS, read_limits
+from cellwright.tools.read_limits import MOST_CHARS, read_limits
 from cellwright.tools.schemas import counted, object_schema
 from cellwright.tools.text_files import NotText, open_regular
 
@@ -97,7 +97,7 @@ def notebook_read_tool(state: FileState, cwd: Path) -> Tool:
         read_only=True,
         rule_key="notebook_path",
         category="notebooks",
-        limits=ToolLimits(seconds=30, result_chars=TOKENS * 6),
+        limits=ToolLimits(seconds=30, result_chars=MOST_CHARS + OUTPUT_CHARS["full"]),
         title=title,
     )
 

@@ -167,6 +167,7 @@ class _Scan:
     def _long_string(self, start: int) -> None:
         """Go past a string that no window holds: a picture, most likely. It is never a key that matters here."""
         self._no_scalars(b'"', self.base + start - 1)
+        self.key = None
         self.at = start
         while True:
             inside = INSIDE_STRING.match(self.window, self.at)

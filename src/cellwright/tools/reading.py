@@ -60,10 +60,11 @@ class Wanted:
 
 def is_small_text(path: Path, shown: str, small: int) -> bool:
     """Whether a file is read in no time: not much text. Raises what `read_file` raises for what is no regular file."""
-    with open_regular(path, shown) as file:
+    real = real_path(path)
+    with open_regular(real, shown) as file:
         # files of /proc have no size, and may take their time
         size = os.fstat(file.fileno()).st_size
-        if not 0 < size <= small or path.suffix.lower() in (".ipynb", ".pdf"):
+        if not 0 < size <= small or real.suffix.lower() in (".ipynb", ".pdf"):
             return False
         head = file.read(HEAD_BYTES) or b""
         return media_type(head) is None and PDF_SIGNATURE not in head

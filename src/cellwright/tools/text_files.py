@@ -52,15 +52,27 @@ class NotText(Exception):
     """The bytes are not text in any encoding that is known here."""
 
 
-def open_regular(path: Path, shown: str) -> FileIO:
-    """Open a file for reading, unbuffered. Only a regular one: a pipe or a device would block or never end."""
+def open_regular(real: Path, shown: str) -> FileIO:
+    """Open a file for reading, unbuffered. Only a regular one: a pipe or a device would block, never end, or do something.
+
+    `real` is a real path: a symbolic link that was put in its place since is not followed.
+    """
+    _check_regular(real.stat().st_mode, shown)
     # without O_NONBLOCK the open itself waits for the other end of a pipe
-    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-    descriptor = os.open(path, flags)
-    mode = os.fstat(descriptor).st_mode
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+    descriptor = os.open(real, flags)
+    try:
+        # it may be another one by now
+        _check_regular(os.fstat(descriptor).st_mode, shown)
+    except ToolError:
+        os.close(descriptor)
+        raise
+    return FileIO(descriptor, "rb")
+
+
+def _check_regular(mode: int, shown: str) -> None:
     if stat.S_ISREG(mode):
-        return FileIO(descriptor, "rb")
-    os.close(descriptor)
+        return
     what, hint = ("a directory", "List it with LS or Glob.") if stat.S_ISDIR(mode) else ("not a regular file", "")
     raise ToolError(f"{shown} is {what}. {hint}".strip(), code=ErrorCode.FILE_PATH_INVALID)
 
