@@ -321,3 +321,9 @@ def test_the_same_value_of_the_same_file_has_one_id_and_others_have_others():
     entries = entries_of(layer("user"), said).entries
     assert len({entry.id for entry in entries}) == len(entries) == 6
     assert [entry.id for entry in entries_of(layer("user"), said).entries] == [entry.id for entry in entries]
+
+
+def test_the_document_names_every_key():
+    document = (Path(__file__).parents[2] / "docs" / "settings.md").read_text("utf-8")
+    for path in KEYS:
+        assert f"`{path[-1]}`" in document or f"`{'.'.join(path)}`" in document
