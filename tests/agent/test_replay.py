@@ -198,11 +198,12 @@ def edited(record, workplace, tmp_path):
         turn(use("Read", file_path="book.ipynb")),
         use("NotebookEdit", notebook_path="book.ipynb", new_source="new()", edit_mode="insert", cell_type="code"),
         say("Edited."),
-        turn(use("Edit", file_path="old.py", old_string="2", new_string="3")),
+        turn(use("MultiEdit", file_path="old.py", edits=[{"old_string": "2", "new_string": "3"}])),
         say("Again."),
     ]
     recorded = record(here, script, "Edit", "Edit again")
     assert here.files()["old.py"] == "a = 3\n"
+    assert "originals" not in recorded.recording.read_text()
     return recorded, before, here
 
 

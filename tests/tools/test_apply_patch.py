@@ -80,12 +80,15 @@ def test_many_files_at_once(tools):
 def test_what_was_patched_may_be_edited_and_the_original_is_kept(tools):
     put(tools, "a.txt", TEN)
     result = tools.result("ApplyPatch", patch=one("@@ -1,2 +1,2 @@\n-line 1\n+first\n line 2\n"))
-    original = Path(result.display["files"][0]["original"])
+    original = Path(result.display["originals"]["a.txt"])
     assert original.read_text() == TEN
     assert original.name == hashlib.sha256(TEN.encode()).hexdigest()
     assert stat.S_IMODE(original.stat().st_mode) == 0o600
     tools.result("Write", file_path="a.txt", content="all\n")
-    assert Path(tools.result("Write", file_path="a.txt", content="x\n").display["original"]).read_text() == "all\n"
+    assert (
+        Path(tools.result("Write", file_path="a.txt", content="x\n").display["originals"]["a.txt"]).read_text()
+        == "all\n"
+    )
 
 
 def test_copies_modes_and_empty_files(tools):

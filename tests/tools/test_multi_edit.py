@@ -180,12 +180,12 @@ def test_of_similar_lines_the_one_with_similar_neighbours_is_shown(tools):
 def test_the_original_is_kept_for_the_user_alone(tools, own_place):
     put(tools, b"before\n")
     result = tools.result("Edit", file_path="a.txt", old_string="before", new_string="after")
-    kept = Path(result.display["original"])
+    kept = Path(result.display["originals"]["a.txt"])
     assert kept.read_bytes() == b"before\n"
     assert kept.is_relative_to(own_place)
     assert stat.S_IMODE(kept.stat().st_mode) == 0o600
     assert stat.S_IMODE(kept.parent.stat().st_mode) == 0o700
-    assert "original" not in tools.result("Write", file_path="new.txt", content="x").display
+    assert "originals" not in tools.result("Write", file_path="new.txt", content="x").display
 
 
 def test_only_so_many_originals_are_kept():
@@ -217,5 +217,5 @@ def test_where_no_original_can_be_kept_the_edit_is_made(tools, monkeypatch):
     put(tools, b"before\n")
     monkeypatch.setenv("CELLWRIGHT_HOME", "/dev/null/nowhere")
     result = tools.result("Edit", file_path="a.txt", old_string="before", new_string="after")
-    assert "original" not in result.display
+    assert "originals" not in result.display
     assert (tools.cwd / "a.txt").read_text() == "after\n"

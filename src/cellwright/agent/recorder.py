@@ -147,7 +147,9 @@ def _recorded_message(event: TurnEnd) -> RecordedMessage:
 
 
 def _recorded_call(event: ToolEnd, progress: list[dict[str, Any]] | None) -> RecordedCall:
-    display = None if event.display is None else dict(event.display)
+    # where this machine keeps what a file held before an edit is of no use elsewhere
+    shown = (event.display or {}).items()
+    display = None if event.display is None else {key: value for key, value in shown if key != "originals"}
     error = None if event.error is None else dict(event.error)
     return RecordedCall(event.tool_use_id, event.name, event.status, event.content, display, error, progress)
 

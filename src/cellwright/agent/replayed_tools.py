@@ -12,7 +12,7 @@ from cellwright.agent.recordings import RecordedCall
 from cellwright.agent.tool import Tool, ToolContext, ToolError, ToolResult
 from cellwright.errors import ErrorCode
 
-EDITS = frozenset({"Write", "Edit", "NotebookEdit"})
+EDITS = frozenset({"Write", "Edit", "MultiEdit", "EditSymbol", "NotebookEdit"})
 
 Tell = Callable[[str], None]
 

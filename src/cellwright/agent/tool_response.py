@@ -8,7 +8,7 @@ from typing import Any
 from cellwright.agent.long_results import bounded
 from cellwright.agent.tool import Content, ToolLimits
 
-WRITERS = frozenset({"Write", "Edit", "MultiEdit", "NotebookEdit"})
+WRITERS = frozenset({"Write", "Edit", "MultiEdit", "EditSymbol", "NotebookEdit"})
 
 MOST_CHARS = ToolLimits().result_chars
 

@@ -17,7 +17,7 @@ from cellwright.events import Preview
 from cellwright.tools.atomic_write import FileChanged, write_atomically
 from cellwright.tools.diffs import Diff
 from cellwright.tools.file_state import FileState
-from cellwright.tools.originals import keep_original, original_path
+from cellwright.tools.originals import keep_original, kept_originals
 from cellwright.tools.paths import file_errors, real_path, resolve_path, shown_path
 
 T = TypeVar("T")
@@ -48,7 +48,7 @@ class Change:
     """More for the views, beside what `display` always has."""
 
     def display(self) -> dict[str, Any]:
-        """What views, hooks and recordings get of the change; `original` is the file that keeps what was there."""
+        """What views, hooks and recordings get of the change; `originals` says where what was there is kept."""
         before = None if self.before is None else sha256(self.before)
         return {
             "diff": self.diff.text,
@@ -57,7 +57,7 @@ class Change:
             "before_sha256": before,
             "after_sha256": sha256(self.after),
             "type": "create" if self.before is None else "update",
-            **({"original": original_path(before).as_posix()} if before and original_path(before).exists() else {}),
+            **kept_originals({self.shown: before}),
             **self.about,
         }
 

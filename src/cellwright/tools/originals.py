@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -41,6 +42,13 @@ def keep_original(data: bytes, sha256: str) -> None:
         finally:
             partial.unlink(missing_ok=True)
         _drop_oldest(path.parent)
+
+
+def kept_originals(hashes: Mapping[str, str | None]) -> dict[str, dict[str, str]]:
+    """For the views: where the originals of files are, given the hash of what each held; nothing if none is kept."""
+    kept = {name: original_path(sha256) for name, sha256 in hashes.items() if sha256}
+    there = {name: path.as_posix() for name, path in kept.items() if path.exists()}
+    return {"originals": there} if there else {}
 
 
 def _drop_oldest(folder: Path) -> None:

@@ -18,7 +18,7 @@ from cellwright.tools.diffs import Diff, diff_texts
 from cellwright.tools.editing import EDITED_BYTES
 from cellwright.tools.file_set import FileWrite, write_together
 from cellwright.tools.file_state import FileState
-from cellwright.tools.originals import keep_original, original_path
+from cellwright.tools.originals import keep_original, kept_originals
 from cellwright.tools.patch_plan import PatchedFile, plan_patch
 from cellwright.tools.paths import file_errors, shown_path
 from cellwright.tools.schemas import counted, object_schema
@@ -221,16 +221,16 @@ def _like(file: PatchedFile) -> tuple[Path, Any] | None:
 
 def _display(result: _Result) -> dict[str, Any]:
     """What views and hooks get: one diff of all files, and what became of each."""
-    return {"diff": result.diff, "type": "patch", "files": [_file_display(file) for file in result.files]}
+    hashes = {file.shown: sha256(file.before) for file in result.files if file.before is not None}
+    files = [_file_display(file) for file in result.files]
+    return {"diff": result.diff, "type": "patch", "files": files, **kept_originals(hashes)}
 
 
 def _file_display(file: PatchedFile) -> dict[str, Any]:
-    before = None if file.before is None else sha256(file.before)
     return {
         "path": file.path.as_posix(),
         "type": "create" if file.before is None else "delete" if file.now is None else "update",
-        "before_sha256": before,
+        "before_sha256": None if file.before is None else sha256(file.before),
         "after_sha256": None if file.now is None else sha256(file.now),
         "structuredPatch": diff_texts(_text(file.before), _text(file.now), file.shown).structured_patch(),
-        **({"original": original_path(before).as_posix()} if before and original_path(before).exists() else {}),
     }
