@@ -96,10 +96,19 @@ class PermissionGate:
         if answer.updated_input is not None:
             check_input(tool, answer.updated_input, answered=True)
             tool_input = answer.updated_input
-            again = self.decide(tool, tool_input)
-            if again.behavior == "deny":
-                return Verdict(Deny(again.reason, "policy"), tool_input, said.context)
+        if denial := self._denied_again(tool, tool_input, None if answer.updated_input or by_hook else decision):
+            return Verdict(denial, tool_input, said.context)
         return Verdict(answer, tool_input, said.context)
+
+    def _denied_again(self, tool: Tool, tool_input: Mapping[str, Any], asked: Decision | None) -> Deny | None:
+        """What the policy has against a call that was just allowed: of another input, or for another reason than `asked`."""
+        again = self.decide(tool, tool_input)
+        if again.behavior == "deny":
+            return Deny(again.reason, "policy")
+        if asked is not None and again.behavior == "ask" and again.reason != asked.reason:
+            # a folder has become a link to another place while the user was looking
+            return Deny(f"It is no longer what was asked for, so it was not run. {again.reason}", "policy")
+        return None
 
     @property
     def mode(self) -> str:
@@ -230,8 +239,8 @@ def nobody_to_ask(use: ToolUse) -> str:
     if use.kind != "permission":
         return NOBODY_ANSWERS[use.kind]
     offered = [suggestion.rules for suggestion in use.decision.suggestions if suggestion.rules]
-    way_out = f" {rules_in_words(offered[-1])} would allow it." if offered else ""
-    return f"{use.decision.reason} There is nobody to ask here.{way_out}"
+    way_out = f"{rules_in_words(offered[-1])} would allow it." if offered else "No allow rule can allow it."
+    return f"{use.decision.reason} There is nobody to ask here. {way_out}"
 
 
 def _answered(use: ToolUse, answer: Allow | Deny) -> Answered:
