@@ -167,12 +167,12 @@ class RunHooks:
 
     async def before_stop(self, last_message: str) -> list[dict[str, Any]]:
         """What Claude goes on with instead of ending here; nothing when it may end."""
-        waking = self.arrived().context if self.hooks.waking() else ()
         fields = {"stop_hook_active": self.blocked_stops > 0, "last_assistant_message": last_message}
         said = await self.fire("Stop", fields)
         if said.stop is not None:
             self.run.emit(Notice(said.stop))
             return []
+        waking = self.arrived().context if self.hooks.waking() else ()
         reasons = (f"Stop hook feedback:\n{said.reason}",) if said.block else ()
         blocks = [*_texts(reasons), *context_blocks("Stop hook", said.context), *context_blocks("Hook", waking)]
         if blocks and self.blocked_stops == MOST_BLOCKED_STOPS:
