@@ -11,7 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cellwright.errors import ErrorCode
-from cellwright.events import Call, RunEnd, TextDelta, ToolEnd, ToolProgress, ToolStart, UserPrompt
+from cellwright.events import (
+    Call,
+    ModeChanged,
+    RunEnd,
+    TextDelta,
+    TodosChanged,
+    ToolEnd,
+    ToolProgress,
+    ToolStart,
+    UserPrompt,
+)
 from cellwright.terminal import words
 from cellwright.terminal.arguments import split_rules
 from cellwright.terminal.exit_codes import MEANINGS, ExitCode, exit_code_of
@@ -157,3 +167,36 @@ def test_logs_hold_no_secrets() -> None:
     record = logging.LogRecord("x", logging.INFO, "", 0, message, (), None)
     shown = Redacting(environ).format(record)
     assert shown.endswith("key [redacted], [redacted], Authorization: Bearer [redacted] home /home/ada, abc")
+
+
+def todos(*statuses: str) -> tuple[dict[str, str], ...]:
+    names = ("read\x1b[2J", "fix", "test")
+    return tuple({"content": name, "status": status} for name, status in zip(names, statuses, strict=False))
+
+
+def test_of_the_todos_the_lines_that_changed_are_shown() -> None:
+    out = io.StringIO()
+    view = PlainView(out)
+    call = Call({"type": "tool_use", "id": "t", "name": "TodoWrite", "input": {}}, "TodoWrite")
+    view.emit(ToolStart((call,)))
+    view.emit(TodosChanged(todos("in_progress", "pending")))
+    view.emit(ToolEnd("t", "TodoWrite", "success", "kept", 1.0))
+    view.emit(TodosChanged(todos("completed", "in_progress")))
+    view.emit(TodosChanged(todos("completed", "in_progress", "pending")))
+    view.emit(ModeChanged("plan"))
+    view.emit(ToolEnd("t", "TodoWrite", "error", "x", 1.0, None, {"code": "X", "message": "no list"}))
+    assert out.getvalue().splitlines() == [
+        "Todos: 0 of 2 done",
+        "  [>] read⟨U+001B⟩[2J",
+        "  [ ] fix",
+        "Todos: 1 of 2 done",
+        "  [x] read⟨U+001B⟩[2J",
+        "  [>] fix",
+        "Todos: 1 of 3 done",
+        "  [x] read⟨U+001B⟩[2J",
+        "  [>] fix",
+        "  [ ] test",
+        "Mode: plan",
+        "* TodoWrite: failed, 0.0 s",
+        "  no list",
+    ]

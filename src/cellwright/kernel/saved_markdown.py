@@ -29,7 +29,7 @@ from cellwright.events import (
 )
 from cellwright.kernel.safe_markdown import code_span, fenced, neutralised, visible_controls
 from cellwright.kernel.transcript_ops import DIFF_CHARS, cut
-from cellwright.tools.todo_list import LIST_TOOLS, progress_in_words
+from cellwright.tools.todo_list import LIST_TOOLS, MARKS, progress_in_words
 
 TITLE_CHARS = 200
 REASON_CHARS = 300
@@ -241,11 +241,8 @@ def _task_list(todos: Sequence[Mapping[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-PLAIN_MARKS = {"completed": "[x]", "in_progress": "[>]", "pending": "[ ]"}
-
-
 def _plain_list(todos: Sequence[Mapping[str, Any]]) -> str:
-    lines = [f"{PLAIN_MARKS[todo['status']]} {' '.join(str(todo['content']).split())}" for todo in todos]
+    lines = [f"{MARKS[todo['status']]} {' '.join(str(todo['content']).split())}" for todo in todos]
     return "\n".join([f"Todos: {progress_in_words(todos)}", *lines])
 
 

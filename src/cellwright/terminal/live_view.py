@@ -7,7 +7,7 @@ written, the calls that run, what is waited for.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TextIO
 
@@ -20,11 +20,14 @@ from rich.text import Text
 from cellwright.events import (
     Call,
     Event,
+    Json,
+    ModeChanged,
     Notice,
     Retrying,
     RunEnd,
     TextDelta,
     ThinkingDelta,
+    TodosChanged,
     ToolEnd,
     ToolInputDelta,
     ToolProgress,
@@ -54,6 +57,8 @@ DRAW_SECONDS = 0.08
 
 OUTPUT_LINES = 3
 OUTPUT_CHARS = 4_000
+TODO_MARKS = {"completed": "✓", "in_progress": "▸", "pending": "○"}
+TODO_STYLES: dict[str, Style] = {"✓": "dim", "▸": "title", "○": ""}
 MARKS = {"success": "✓", "error": "✗", "timeout": "✗", "denied": "⊘", "interrupted": "■"}
 
 
@@ -101,6 +106,7 @@ class LiveView:
     _model: str = ""
     _blocks: MarkdownBlocks = field(default_factory=MarkdownBlocks)
     _running: dict[str, _Running] = field(default_factory=dict)
+    _todos: Sequence[Json] = ()
     _doing: str = "waiting for the answer"
     _since: float = field(default_factory=time.monotonic)
     _printed_text: bool = False
@@ -129,6 +135,10 @@ class LiveView:
                 self._end_text()
                 self._printed_text = False
                 self._now("waiting for the answer")
+            case TodosChanged():
+                self._todos_changed(event)
+            case ModeChanged():
+                self._print(f"Mode: {event.mode}", "hunk")
             case Retrying():
                 self._retry(event)
             case Notice():
@@ -172,6 +182,10 @@ class LiveView:
 
     def _call_ended(self, event: ToolEnd) -> None:
         running = self._running.pop(event.tool_use_id, None)
+        if not self._running:
+            self._now("waiting for the answer")
+        if words.shows_in_the_list(event):
+            return
         _, style = words.STATUS[event.status]
         line = Text(f"{MARKS[event.status]} ", STYLES[style])
         line.append(words.call_title(running.call) if running else event.name, "bold")
@@ -181,9 +195,13 @@ class LiveView:
             lines.append(Text(f"  {what}", STYLES[style]))
         for diff_line in words.diff_lines(event):
             lines.append(Text(f"  {diff_line}", STYLES[style_of_diff_line(diff_line)]))
-        if not self._running:
-            self._now("waiting for the answer")
         self._print_above(Group(*lines))
+
+    def _todos_changed(self, event: TodosChanged) -> None:
+        head, *lines = words.todo_lines(self._todos, event.todos, TODO_MARKS)
+        self._todos = event.todos
+        styled = [Text(line, STYLES[TODO_STYLES[line.lstrip()[0]]]) for line in lines]
+        self._print_above(Group(Text(head, STYLES["title"]), *styled))
 
     def _retry(self, event: Retrying) -> None:
         self._blocks.rest()

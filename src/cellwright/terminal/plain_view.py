@@ -7,16 +7,20 @@ end, and what happens on the way goes to stderr.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Protocol, TextIO
 
 from cellwright.events import (
     Call,
     Event,
+    Json,
+    ModeChanged,
     Notice,
     Retrying,
     RunEnd,
     TextDelta,
     ThinkingDelta,
+    TodosChanged,
     ToolEnd,
     ToolStart,
     TurnEnd,
@@ -25,6 +29,7 @@ from cellwright.events import (
 from cellwright.json_lines import JsonLines, Line, whole_run
 from cellwright.terminal import words
 from cellwright.terminal.screen import harmless
+from cellwright.tools.todo_list import MARKS
 from cellwright.visible_text import visible_line
 
 
@@ -108,11 +113,12 @@ class PlainView(Unseen):
 
 
 class CallLines:
-    """A line for each call that ended, each retry, each notice, and the end."""
+    """A line for each call that ended, each retry, each notice, what changed of the todos and the mode, and the end."""
 
     def __init__(self, out: TextIO) -> None:
         self._out = out
         self._calls: dict[str, Call] = {}
+        self._todos: Sequence[Json] = ()
         self._model = ""
 
     def emit(self, event: Event) -> None:
@@ -123,6 +129,12 @@ class CallLines:
                 self._calls |= {call.id: call for call in event.calls}
             case ToolEnd():
                 self._call_ended(event)
+            case TodosChanged():
+                for line in words.todo_lines(self._todos, event.todos, MARKS):
+                    self._print(line)
+                self._todos = event.todos
+            case ModeChanged():
+                self._print(f"Mode: {event.mode}")
             case Retrying():
                 self._print(words.retry(event))
             case Notice():
@@ -134,6 +146,8 @@ class CallLines:
 
     def _call_ended(self, event: ToolEnd) -> None:
         call = self._calls.pop(event.tool_use_id, None)
+        if words.shows_in_the_list(event):
+            return
         self._print(f"* {words.call_title(call) if call else event.name}: {words.outcome(event)}")
         if what := words.complaint(event):
             self._print(f"  {what}")

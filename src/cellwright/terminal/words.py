@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from cellwright.events import Call, Retrying, RunEnd, ToolEnd, ToolStatus
 from cellwright.terminal.screen import Style
+from cellwright.tools.todo_list import LIST_TOOLS, progress_in_words
 from cellwright.visible_text import visible_line
 
 STATUS: dict[ToolStatus, tuple[str, Style]] = {
@@ -54,6 +58,21 @@ def diff_lines(end: ToolEnd) -> list[str]:
     if len(lines) > MAX_DIFF_LINES:
         lines = [*lines[:MAX_DIFF_LINES], f"… {len(lines) - MAX_DIFF_LINES} more lines"]
     return lines
+
+
+def shows_in_the_list(end: ToolEnd) -> bool:
+    """Whether all that the call did is in the list of todos."""
+    return end.name in LIST_TOOLS and end.status == "success"
+
+
+def todo_lines(
+    before: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]], marks: Mapping[str, str]
+) -> list[str]:
+    """The todos as lines: how far it is, and below it those that changed; all of them when it is another list."""
+    same = [todo["content"] for todo in before] == [todo["content"] for todo in now]
+    changed = [todo for index, todo in enumerate(now) if not same or todo["status"] != before[index]["status"]]
+    lines = [f"  {marks[todo['status']]} {visible_line(str(todo['content']), 500)}" for todo in changed]
+    return [f"Todos: {progress_in_words(now)}", *lines]
 
 
 def retry(event: Retrying) -> str:

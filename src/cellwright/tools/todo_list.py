@@ -9,6 +9,10 @@ LIST_TOOLS = frozenset({"TodoWrite", "TaskCreate", "TaskUpdate", "TaskGet", "Tas
 """What these do shows in the list itself; views need not show each call as well."""
 
 
+MARKS = {"completed": "[x]", "in_progress": "[>]", "pending": "[ ]"}
+"""How far a todo is, in plain text."""
+
+
 def progress_in_words(todos: Sequence[Mapping[str, Any]]) -> str:
     """`2 of 5 done`, or that there is nothing to do."""
     if not todos:
