@@ -13,7 +13,6 @@ import os
 import threading
 from collections import ChainMap
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -256,9 +255,6 @@ class Conversation:
         if as_played is not None:
             agent = as_played(agent)
         session = self._session_for(agent, options, session)
-        if not session.encoded:
-            # one that has begun keeps the tools it has: those denied since then are refused when they are called
-            agent = replace(agent, tools=_offered(agent))
         if options.mode is not None:
             session.mode = None  # what the user says now goes before what the session came to
         if provider is None or as_played is not None:  # a dry run shows nothing of what it is told
@@ -301,7 +297,7 @@ class Conversation:
         When a run without such options follows, the usual tools are back, in a fork again.
         """
         session = given or self.session
-        tools = [tool.to_param() for tool in _offered(agent)]
+        tools = agent.tool_params
         changed = bool(options.tools) or not options.builtin_tools
         as_before = not session.encoded or _names(json.loads(session.tools)) == _names(tools)
         if not as_before and (changed or self._own_tools is session):
@@ -367,11 +363,6 @@ class Conversation:
         if self.is_running:
             message = "Claude is still at work in this conversation. Wait for the answer, or interrupt it first."
             raise CellwrightError(ErrorCode.EXECUTION_ERROR, message, recoverable=True)
-
-
-def _offered(agent: Agent) -> list[Tool]:
-    """The tools that Claude is told about: what a rule denies as a whole would only cost tokens."""
-    return [tool for tool in agent.tools if not agent.policy.hides(tool.name)]
 
 
 def _names(tools: Sequence[Mapping[str, Any]]) -> set[str]:

@@ -75,6 +75,11 @@ class Agent:
         # what is wrong with them is said here, and not when a run begins
         object.__setattr__(self, "hooks", as_hooks(self.hooks))
 
+    @property
+    def tool_params(self) -> list[dict[str, Any]]:
+        """The tools that a session which begins is told of: what a rule denies as a whole would only cost tokens."""
+        return [tool.to_param() for tool in self.tools if not self.policy.hides(tool.name)]
+
     async def run(self, prompt: Prompt, session: Session, emit: Emit) -> RunEnd:
         """Work on `prompt` in `session` until the model is done; `emit` gets every event, in order, on this thread.
 
@@ -180,7 +185,7 @@ class _Run:
         self.session.begin(
             model=agent.model,
             system=[dict(block) for block in agent.system],
-            tools=[tool.to_param() for tool in agent.tools],
+            tools=agent.tool_params,
         )
         # a full disk may have kept results from being written when their calls had run
         self.session.repair()
