@@ -86,6 +86,35 @@ def test_encodings_without_a_mark_are_told_by_their_bytes_and_kept(tools, data, 
     assert path.read_bytes() == data[: -len("\n".encode(codec[note]))] + "x\n".encode(codec[note])
 
 
+@pytest.mark.parametrize(
+    ("text", "encoding"),
+    [
+        ("# -*- coding: koi8-r -*-\nx = 'привет'\n", "koi8-r"),
+        ('<?xml version="1.0" encoding="Shift_JIS"?>\n<a>日本語表</a>\n', "shift_jis"),
+        ('<html><meta charset="gbk">\n中文\n', "gbk"),
+    ],
+)
+def test_a_file_that_says_its_encoding_is_believed_if_it_can_be(tools, text, encoding):
+    path = tools.cwd / "a.txt"
+    path.write_bytes(text.encode(encoding))
+    shown = tools.text("Read", file_path="a.txt")
+    assert text.split("\n")[1] in shown
+    assert f"shown as {encoding}, as it says itself" in shown
+    old, new = text.split("\n")[1], text.split("\n")[1][::-1]
+    tools.result("Edit", file_path="a.txt", old_string=old, new_string=new)
+    assert path.read_bytes() == text.replace(old, new).encode(encoding)
+
+
+@pytest.mark.parametrize("name", ["utf-8", "nonsense", "rot13", "zlib", "utf-16", "idna", "unicode_escape", "cp037"])
+def test_a_file_that_says_what_cannot_be_is_not_believed(tools, name):
+    data = f"# coding: {name}\ncaf".encode() + b"\xe9\n"
+    path = tools.cwd / "a.txt"
+    path.write_bytes(data)
+    assert "     2\tcafé\n[The file is not UTF-8: shown as Latin-1." in tools.text("Read", file_path="a.txt")
+    tools.result("Edit", file_path="a.txt", old_string="coding", new_string="Coding")
+    assert path.read_bytes() == data.replace(b"coding", b"Coding")
+
+
 def test_a_file_that_turns_out_to_be_no_utf_8_is_shown_as_edit_has_it(tools):
     path = tools.cwd / "a.txt"
     path.write_bytes(b"a" * (1 << 20) + b"\ncaf\xe9\n")

@@ -145,8 +145,10 @@ def _page_text(page: TextPage, shown: str, wanted: Wanted) -> str:
 def _notes(page: TextPage, shown: str, wanted: Wanted) -> list[str]:
     """What must be known of the lines shown."""
     notes = []
-    if page.encoding in (LATIN_1, CP_1252):
-        name = "Latin-1" if page.encoding == LATIN_1 else "Windows-1252"
+    if not page.encoding.name.startswith("utf-"):
+        name = {LATIN_1: "Latin-1", CP_1252: "Windows-1252"}.get(
+            page.encoding, f"{page.encoding.name}, as it says itself"
+        )
         notes.append(f"[The file is not UTF-8: shown as {name}. Edits keep its encoding.]")
     if page.cut:
         lines = [f"line {number} is longer ({length:,} characters)" for number, length in page.cut.items()]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import difflib
 import os
+import re
 import stat
 from dataclasses import dataclass
 from io import FileIO
@@ -43,6 +44,10 @@ CONTROLS = bytes(code for code in range(32) if code not in b"\b\t\n\r\f\x1b")
 MAX_CONTROLS = 0.02
 WINDOWS_ONLY = bytes(range(0x80, 0xA0))
 NOT_IN_CP_1252 = (0x81, 0x8D, 0x8F, 0x90, 0x9D)
+
+DECLARATION = re.compile(rb"""(?:coding[:=]|encoding=|charset=)[ \t]*["']?([A-Za-z][\w.-]{1,30})""")
+DECLARED_WITHIN = 1_024
+LONGEST_CHARACTER = 8
 
 MIN_NULLS = 0.2
 LOOKED_AT = 4_096
@@ -100,7 +105,8 @@ def detect_encoding(head: bytes, *, final: bool) -> Encoding:
     try:
         codecs.getincrementaldecoder("utf-8")().decode(head, final)
     except UnicodeDecodeError:
-        return one_byte_encoding(head)
+        one_byte = one_byte_encoding(head)
+        return _declared_encoding(head, final=final) or one_byte
     return UTF_8
 
 
@@ -113,6 +119,25 @@ def one_byte_encoding(data: bytes) -> Encoding:
     if len(data.translate(None, WINDOWS_ONLY)) < len(data) and not any(byte in data for byte in NOT_IN_CP_1252):
         return CP_1252
     return LATIN_1
+
+
+def _declared_encoding(head: bytes, *, final: bool) -> Encoding | None:
+    """The encoding that the text says it has, as Python (PEP 263), XML and HTML do; None if that cannot be."""
+    found = DECLARATION.search(head[:DECLARED_WITHIN])
+    if found is None:
+        return None
+    name = found[1].decode("ascii").lower()
+    try:
+        if b"\n <a=1>".decode(name) != "\n <a=1>":
+            return None
+        text = codecs.getincrementaldecoder(name)().decode(head, final)
+        again = text.encode(name)
+    # the name may be none, or that of something that is no encoding of text
+    except (LookupError, UnicodeError, ValueError):
+        return None
+    # a head may end within a character
+    unread = 0 if final else LONGEST_CHARACTER
+    return Encoding(name) if head.startswith(again) and len(head) - len(again) <= unread else None
 
 
 def _unmarked_utf_16(head: bytes, *, final: bool) -> Encoding:
