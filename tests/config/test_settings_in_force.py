@@ -8,6 +8,7 @@ import os
 import pytest
 
 from cellwright.config.settings_layers import Layer
+from cellwright.config.trust_store import trust_file
 
 HOOK = {"PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": "./guard.sh"}]}]}
 
@@ -254,3 +255,39 @@ def test_a_config_that_code_of_the_run_sets_waits(running, place):
     in_force.run_ends()
     assert (in_force.settings.default_mode, allowed(in_force)) == ("default", ["Bash(make)"])
     assert "permission mode bypassPermissions" in in_force.question().detail
+
+
+def test_a_restart_does_not_help_what_a_run_wrote(running, place):
+    in_force = running()
+    in_force.run_begins()
+    place.say("user", permissions={"allow": ["Bash"]}, env={"TOKEN_OF": "s3cr3t"})
+    in_force.run_ends()
+    again = place.in_force()
+    assert (allowed(again), denied(again), again.settings.env) == ([], ["Bash(rm *)"], {})
+    assert "s3cr3t" not in trust_file().read_text("utf-8")
+    again.answer(again.question(), yes=False)
+    again = place.in_force()
+    again.answer(again.question(), yes=True)
+    for each in (again, place.in_force()):
+        assert (allowed(each), denied(each), each.settings.env) == (["Bash"], [], {"TOKEN_OF": "s3cr3t"})
+        assert each.question() is None
+
+
+def test_what_is_held_back_in_one_project_does_not_hold_in_another(place, tmp_path):
+    place.say("project", permissions={"deny": ["Bash"]})
+    in_force = place.in_force()
+    in_force.run_begins()
+    place.say("project", permissions={})
+    in_force.run_ends()
+    assert denied(place.in_force()) == ["Bash"]
+    assert denied(place.in_force(tmp_path)) == []
+
+
+@pytest.mark.parametrize(
+    "held", [7, {}, {"new": 7, "gone": []}, {"new": [7], "gone": {"x": 7, "y": {"scope": "user"}}}]
+)
+def test_a_damaged_record_holds_nothing(running, place, held):
+    place.trust()
+    trust_file().parent.mkdir(parents=True, exist_ok=True)
+    trust_file().write_text(json.dumps({"held_back": held}), "utf-8")
+    assert allowed(running()) == ["Bash(make)"]

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+from cellwright.config.held_back import held_back, hold_back, let_go
 from cellwright.config.settings import Settings, save_allow_rules, settings_of
 from cellwright.config.settings_layers import Entry
 from cellwright.config.settings_read import Reading, Said, read_all, watched_files
 from cellwright.config.trust import Item, Trust, accept, describe, judge, tightens
 from cellwright.config.trust_store import trust_file
+from cellwright.errors import CellwrightError
 
 _RESTRICTING = (("permissions", "defaultMode"),)
 """Besides what always restricts: without it a looser mode may hold."""
@@ -59,6 +62,7 @@ class SettingsInForce:
         self._changed: tuple[Path, ...] = ()
         self._signature = self._sign()
         self._reading = self._read()
+        self._hold_what_was_held()
         self._trust = judge(self._reading, environ)
         self.settings = self._settle()
 
@@ -128,8 +132,10 @@ class SettingsInForce:
             self._declined |= question.ids
             return
         if question.about == "run":
-            self._suspects.clear()
-            self._lost.clear()
+            for id_ in question.ids:
+                self._suspects.pop(id_, None)
+                self._lost.pop(id_, None)
+            let_go(question.ids)
         else:
             accept(self._trust, [item for item in self._trust.waiting if item.id in question.ids])
         self._take(self._sign())
@@ -191,11 +197,27 @@ class SettingsInForce:
             restricts = tightens(entry) or entry.path in _RESTRICTING or entry.path[0] == "hooks"
             if id_ not in new and (restricts or (entry.layer.label, entry.path) in changed):
                 self._lost[id_] = entry
+        if self._suspects or self._lost:
+            with contextlib.suppress(CellwrightError):  # it holds in this process all the same
+                hold_back(self._suspects, [entry for entry in self._lost.values() if _is_kept(entry)])
+
+    def _hold_what_was_held(self) -> None:
+        """What an earlier process held back, and nobody has answered for, does not count in this one either."""
+        held = held_back()
+        here = {entry.id: entry for entry in self._reading.entries}
+        files = set(watched_files(self.cwd, self.environ, self._managed))
+        self._suspects = {id_: here[id_] for id_ in held.new if id_ in here}
+        self._lost = {e.id: e for e in held.gone if e.id not in here and e.layer.file in files}
 
     def _was_saved(self, entry: Entry) -> bool:
         return (
             entry.path == ("permissions", "allow") and entry.value in self._saved_rules and entry.layer.scope == "local"
         )
+
+
+def _is_kept(entry: Entry) -> bool:
+    # what runs or is passed on may hold a secret, and nothing of that is written down
+    return tightens(entry) or entry.path in _RESTRICTING
 
 
 def _signature(file: Path) -> tuple[int, ...] | None:

@@ -2,7 +2,8 @@
 
     {"version": 1,
      "folders": {"/path/of/the/project": {"trusted": true, "accepted": [id, …], "confirmed": [id, …], "rules": [rule, …]}},
-     "notebooks": [sha256 of content, …]}
+     "notebooks": [sha256 of content, …],
+     "held_back": {"new": [id of an entry, …], "gone": {id of an entry: the entry, …}}}
 
 The ids are hashes of what a folder configures (`trust.py`): no value of it is kept here.
 """
@@ -42,12 +43,12 @@ def trust_file() -> Path:
 
 def folder_trust(folder: Path) -> FolderTrust | None:
     """What was answered about `folder`; None when it was never asked about. A damaged file holds no answers."""
-    return _read_folder(_read().get("folders", {}), folder)
+    return _read_folder(read_answers().get("folders", {}), folder)
 
 
 def remember_folder(folder: Path, change: Callable[[FolderTrust], FolderTrust]) -> None:
     """Keep `change` of what is known about `folder`. Raises CellwrightError FILE_ACCESS_ERROR."""
-    with _changing() as content:
+    with changing_answers() as content:
         folders = content.setdefault("folders", {})
         changed = change(_read_folder(folders, folder) or FolderTrust())
         folders[_key(folder)] = {
@@ -60,13 +61,13 @@ def remember_folder(folder: Path, change: Callable[[FolderTrust], FolderTrust]) 
 
 def is_known_notebook(digest: str) -> bool:
     """Whether the user let a notebook of this content run."""
-    return digest in _texts(_read().get("notebooks"))
+    return digest in texts(read_answers().get("notebooks"))
 
 
 def remember_notebook(digest: str) -> None:
     """From now on a notebook of this content may run. Raises CellwrightError FILE_ACCESS_ERROR."""
-    with _changing() as content:
-        known = [each for each in _texts(content.get("notebooks")) if each != digest]
+    with changing_answers() as content:
+        known = [each for each in texts(content.get("notebooks")) if each != digest]
         content["notebooks"] = [*known, digest][-MAX_NOTEBOOKS:]
 
 
@@ -78,15 +79,16 @@ def _read_folder(folders: Any, folder: Path) -> FolderTrust | None:
     found = folders.get(_key(folder)) if isinstance(folders, dict) else None
     if not isinstance(found, dict):
         return None
-    lists = (frozenset(_texts(found.get(name))) for name in ("accepted", "confirmed", "rules"))
+    lists = (frozenset(texts(found.get(name))) for name in ("accepted", "confirmed", "rules"))
     return FolderTrust(found.get("trusted") is True, *lists)
 
 
-def _texts(values: Any) -> list[str]:
+def texts(values: Any) -> list[str]:
     return [value for value in values if isinstance(value, str)] if isinstance(values, list) else []
 
 
-def _read() -> dict[str, Any]:
+def read_answers() -> dict[str, Any]:
+    """The whole file; nothing where it is damaged or not there."""
     try:
         content = json.loads(trust_file().read_bytes())
     except (OSError, ValueError, RecursionError):
@@ -95,12 +97,13 @@ def _read() -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def _changing() -> Iterator[dict[str, Any]]:
+def changing_answers() -> Iterator[dict[str, Any]]:
+    """The whole file, to be changed in place; it is written at the end. Raises CellwrightError FILE_ACCESS_ERROR."""
     file = trust_file()
     try:
         make_private_folder(file.parent)
         with _locked(file.parent):
-            content = _read()
+            content = read_answers()
             if not isinstance(content.get("folders", {}), dict):
                 content = {}
             yield content
