@@ -19,6 +19,7 @@ from benchmarks.decision_rows import DECISION_ROWS
 from benchmarks.kernel_rows import KERNEL_ROWS
 from benchmarks.loop_rows import LOOP_ROWS
 from benchmarks.row import Figures, Row
+from benchmarks.search_rows import SEARCH_ROWS
 from benchmarks.table import markdown_table, print_table
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -33,7 +34,7 @@ def main() -> int:
     options = parser.parse_args()
     # users' Python keeps its bytecode; compiling at each start is not what is measured
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-    rows = [row for row in (*DECISION_ROWS, *LOOP_ROWS, *KERNEL_ROWS) if options.rows in row.name]
+    rows = [row for row in (*DECISION_ROWS, *LOOP_ROWS, *KERNEL_ROWS, *SEARCH_ROWS) if options.rows in row.name]
     figures = measure(rows, options.runs)
     print_table(rows, figures)
     if options.write:

@@ -111,12 +111,13 @@ def _is_on(name: str, environ: Mapping[str, str]) -> bool:
 
 def newest_first(folder: Path, paths: Iterable[bytes], limit: int | None) -> list[bytes]:
     """Paths below `folder` by time of change, the newest first, those of one time by name. At most `limit`."""
-    keyed = ((-_mtime(folder, path), path) for path in paths)
+    base = os.fsencode(folder) + os.fsencode(os.sep)
+    keyed = ((-_mtime(base + path), path) for path in paths)
     return [path for _, path in (sorted(keyed) if limit is None else heapq.nsmallest(limit, keyed))]
 
 
-def _mtime(folder: Path, path: bytes) -> int:
+def _mtime(path: bytes) -> int:
     try:
-        return os.stat(os.path.join(os.fsencode(folder), path)).st_mtime_ns  # noqa: PTH116, PTH118  bytes, 100,000 times
+        return os.stat(path).st_mtime_ns  # noqa: PTH116  bytes, 100,000 times
     except OSError:
         return 0  # gone meanwhile, or a link that leads nowhere

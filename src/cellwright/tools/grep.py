@@ -21,6 +21,7 @@ from cellwright.tools.found_files import (
 )
 from cellwright.tools.grep_output import (
     LINE_CHARS,
+    RESULT_CHARS,
     SEPARATOR,
     Found,
     Place,
@@ -32,11 +33,15 @@ from cellwright.tools.grep_output import (
     with_whole_names,
 )
 from cellwright.tools.ripgrep import MOST_RECORDS, Output, SearchProgram, run_ripgrep
-from cellwright.tools.text_files import LATIN_1, NotText, detect_encoding
+from cellwright.tools.text_files import CP_1252, LATIN_1, NotText, detect_encoding
 
 HEAD_LIMIT = 250
-COLLECTED_LINES = 3_000
-"""Up to so many matching lines, all are collected (in parallel) and sorted; past it they are searched for in order."""
+COLLECTED_LINES = 1_000
+"""Up to so many matching lines, or as many as are asked for, all are collected (in parallel) and sorted; past it they are
+searched for in order, up to what is asked for."""
+
+MOST_LINES = RESULT_CHARS // 16
+"""What fits into one result, where all lines are asked for."""
 
 HEAD_BYTES = 64 * 1024
 
@@ -73,15 +78,15 @@ class Grep:
                     records = (record for record in records if record == SEPARATOR or wanted(path_of(record)))
                 return checked(replace(output, records=list(records)), self.seconds)
 
-            found, output = await self._found(run, offset + limit if limit else 0)
+            found, output = await self._found(run, offset + (limit or MOST_LINES))
         return page(found, offset, limit, output, self.seconds, self.program.notice)
 
     async def _found(self, run: Callable[..., Awaitable[Output]], needed: int) -> tuple[Found, Output]:
         mode = self.tool_input.get("output_mode", "files_with_matches")
         if mode == "content":
-            output = await run(max_records=COLLECTED_LINES)
+            output = await run(max_records=max(COLLECTED_LINES, needed))
             if not output.whole and not output.timed_out:
-                output = await run("--sort=path", max_records=needed or MOST_RECORDS)
+                output = await run("--sort=path", max_records=needed)
             return content_lines(output, self.place, self.tool_input), output
         if mode == "count":
             output = await run()
@@ -147,7 +152,7 @@ def _encoding_arguments(place: Place) -> list[str]:
         if not file.is_file():
             return []  # a pipe or a device: opening it could wait for ever
         with file.open("rb") as opened:
-            latin = detect_encoding(opened.read(HEAD_BYTES), final=False) == LATIN_1
+            latin = detect_encoding(opened.read(HEAD_BYTES), final=False) in (LATIN_1, CP_1252)
     except (NotText, OSError):
         return []  # rg says what is wrong with it
     return ["--encoding=latin1"] if latin else []

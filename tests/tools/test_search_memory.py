@@ -1,0 +1,97 @@
+"""What a call costs in memory, in a process of its own: less than 100 MB, whatever is searched."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads the peak of resident memory from /proc")
+
+MOST_MB = 100
+
+SCRIPT = """
+import asyncio, json, pathlib, sys
+from cellwright.agent.tool import ToolContext
+from cellwright.tools.search import search_tools
+from cellwright.tools.ripgrep import fallback_program, search_program
+
+def peak():
+    text = pathlib.Path("/proc/self/status").read_text()
+    return int(text.split("VmHWM:")[1].split()[0]) / 1024
+
+folder, name, tool_input = pathlib.Path(sys.argv[1]), sys.argv[2], json.loads(sys.argv[3])
+(folder / "warm").mkdir()
+tools = {tool.name: tool for tool in search_tools(folder)}
+# what is imported and started once is no cost of a call
+asyncio.run(tools["Grep"].call({"pattern": "x", "path": "warm"}, ToolContext("", print)))
+before = peak()
+result = asyncio.run(tools[name].call(tool_input, ToolContext("", print)))
+print(json.dumps([peak() - before, len(result.content)]))
+"""
+
+
+def cost(folder: Path, name: str, tool_input: dict[str, Any]) -> float:
+    """What the call added to the peak of this process's memory, in MB."""
+    run = subprocess.run(
+        [sys.executable, "-c", SCRIPT, str(folder), name, json.dumps(tool_input)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    added, chars = json.loads(run.stdout.splitlines()[-1])
+    assert chars < 100_000
+    return float(added)
+
+
+@pytest.fixture(scope="module")
+def many_lines(tmp_path_factory):
+    """Millions of matching lines, short and long."""
+    folder = tmp_path_factory.mktemp("lines")
+    (folder / "short.txt").write_text("x\n" * 3_000_000)
+    (folder / "long.txt").write_text(("x" * 5_000 + "\n") * 20_000)
+    return folder
+
+
+@pytest.mark.parametrize(
+    "tool_input",
+    [
+        {"pattern": "x", "output_mode": "content", "head_limit": 0},
+        {"pattern": "x", "output_mode": "content", "head_limit": 0, "offset": 2_000_000},
+        {"pattern": "x", "output_mode": "content", "-o": True, "head_limit": 100_000},
+        {"pattern": "x", "output_mode": "content", "-C": 500, "head_limit": 0},
+        {"pattern": "x", "output_mode": "count"},
+        {"pattern": "(?s).*", "output_mode": "content", "multiline": True, "path": "short.txt", "head_limit": 0},
+    ],
+)
+def test_a_huge_number_of_matches(many_lines, tmp_path, tool_input):
+    folder = tmp_path / "place"
+    folder.mkdir()
+    for file in many_lines.iterdir():
+        (folder / file.name).hardlink_to(file)
+    assert cost(folder, "Grep", tool_input) < MOST_MB
+
+
+def test_a_huge_number_of_files(tmp_path):
+    for number in range(150):
+        folder = tmp_path / f"folder with a long name {number:03}"
+        folder.mkdir()
+        for file in range(100):
+            (folder / f"file with a name of some length {file:04}.txt").touch()
+    for name, tool_input in (
+        ("Glob", {"pattern": "**/*"}),
+        ("Grep", {"pattern": "^$|x", "output_mode": "count"}),
+        ("FileTree", {"depth": 20}),
+        ("LS", {"path": "folder with a long name 001"}),
+    ):
+        assert cost(tmp_path, name, tool_input) < MOST_MB
+        (tmp_path / "warm").rmdir()
+
+
+def test_one_line_of_many_megabytes(tmp_path):
+    (tmp_path / "line.txt").write_text("needle " + "x" * 200_000_000)
+    assert cost(tmp_path, "Grep", {"pattern": "needle", "output_mode": "content"}) < MOST_MB
