@@ -284,3 +284,21 @@ def test_the_widgets_answer_to_a_question_or_a_plan_fills_the_fields_for_it_alon
     use: ToolUse, given: Answer, means: Allow | Deny
 ):
     assert run(asked_about(use, given)) == means
+
+
+def test_a_question_that_is_not_answered_in_time_lets_claude_go_on_and_a_plan_waits():
+    async def scene(use: ToolUse) -> Allow | Deny | None:
+        given = questions(widget=True)
+        given.answer_seconds = 0.01
+        given.ready.set()
+        asking = asyncio.ensure_future(given.can_use_tool(use))
+        done, _ = await asyncio.wait({asking}, timeout=0.5)
+        asking.cancel()
+        return asking.result() if done else None
+
+    late = asyncio.run(scene(question_of("question", {"questions": [STORE]})))
+    assert isinstance(late, Allow)
+    assert late.by == "policy"
+    assert late.updated_input is not None
+    assert late.updated_input["annotations"] == {"Where to keep it?": {"unanswered": "timed_out"}}
+    assert asyncio.run(scene(question_of("plan", {"plan": "1."}))) is None

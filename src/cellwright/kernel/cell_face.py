@@ -48,7 +48,13 @@ def cell_face(
     if widget and not is_built():
         widget, notice = False, _once(NOT_BUILT)
     # a question on stdout would end up among the JSON
-    questions = Questions(conversation.jobs, front_end.allows_input and for_people, widget, save_rules)
+    questions = Questions(
+        conversation.jobs,
+        front_end.allows_input and for_people,
+        widget,
+        save_rules,
+        answer_seconds=conversation.settings.ask_user_question_seconds,
+    )
     output: CellOutput
     if widget:
         output = WidgetOutput(

@@ -36,7 +36,8 @@ class Questions:
     """The questions of one cell. All of it runs on the agent's loop, but for what `jobs` takes to the waiting thread.
 
     `widget`: whether one was displayed; `ready` is set when it has answered. `save_rules` keeps rules for ever; where it
-    cannot, the user is told by `tell`.
+    cannot, the user is told by `tell`. `answer_seconds` is how long a question of Claude's own waits in the widget before
+    Claude goes on without an answer; None: as long as it takes.
     """
 
     jobs: CallerJobs
@@ -44,6 +45,7 @@ class Questions:
     widget: bool
     save_rules: Callable[[Sequence[str]], object]
     tell: Callable[[str], object] = _no_one
+    answer_seconds: float | None = None
     ready: asyncio.Event = field(default_factory=asyncio.Event)
     _open: dict[str, tuple[ToolUse, Answering]] = field(default_factory=dict)
 
@@ -74,7 +76,7 @@ class Questions:
 
     async def _answer(self, use: ToolUse, answer: Answering) -> Allow | Deny:
         if self.widget and await self._widget_is_ready():
-            return await answer
+            return await self._answer_in_time(use, answer)
         if not self.allows_input:
             return Deny(nobody_to_ask(use), "policy")
         typed: Answering = asyncio.ensure_future(self.jobs.call(functools.partial(_ask_here, use)))
@@ -83,6 +85,16 @@ class Questions:
             return answer.result() if answer.done() else typed.result()
         finally:
             typed.cancel()
+
+    async def _answer_in_time(self, use: ToolUse, answer: Answering) -> Allow | Deny:
+        # what is asked about a permission or a plan is never taken as answered
+        seconds = self.answer_seconds if use.kind == "question" else None
+        try:
+            async with asyncio.timeout(seconds):
+                return await answer
+        except TimeoutError:
+            late = {str(question["question"]): {"unanswered": "timed_out"} for question in use.input["questions"]}
+            return answered(use, {"answers": {}, "annotations": late}, "policy")
 
     async def _widget_is_ready(self) -> bool:
         try:
