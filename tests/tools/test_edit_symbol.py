@@ -241,6 +241,28 @@ def test_delete_takes_all_that_belongs_to_it_and_nothing_else(tools, name, symbo
     assert edit(tools, name, symbol, "delete") == before.replace(gone, "")
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "symbol", "left"),
+    [
+        ("a.js", "// r\nexports.run = function () {\n};\n\nfoo();\n", "run", "foo();\n"),
+        ("a.js", "Box.prototype.get = () => 1;\nBox.prototype.set = () => 2;\n", "Box.get",
+         "Box.prototype.set = () => 2;\n"),
+        ("a.js", "const o = {\n  f() {},\n  g: () => 1,\n};\n", "g", "const o = {\n  f() {},\n};\n"),
+        ("a.cc", "bool V::operator==(V o) {\n  return 1;\n}\nint x;\n", "V::operator==", "int x;\n"),
+        ("a.cc", "struct A;\nstruct A {\n};\nint x;\n", "A", "struct A;\nint x;\n"),
+        ("a.c", "static int f(void);\n\n#define X 1\n/* it */\nstatic int\nf(void)\n{\n}\n", "f",
+         "static int f(void);\n\n#define X 1\n"),
+        ("a.c", "char *g(void)\n{\n}\n  #define Y\nint z;\n", "g", "  #define Y\nint z;\n"),
+        ("a.go", "package a\ntype S struct{}\n\n\nfunc (S) M() {}\n", "S.M", "package a\ntype S struct{}\n"),
+        ("a.tsx", "export function A() {\n  return <b/>;\n}\n", "A", ""),
+        ("a.java", "enum E { A, B }\ninterface I { void f(); }\n", "E", "interface I { void f(); }\n"),
+    ],
+)  # fmt: skip
+def test_less_common_forms(tools, name, text, symbol, left):
+    (tools.cwd / name).write_text(text)
+    assert edit(tools, name, symbol, "delete", allow_syntax_errors=True) == left
+
+
 def test_replace_moves_the_new_source_to_its_place(tools):
     text = edit(tools, "a.py", "Stack.push", "replace", "async def push(self, *items):\n    self.items += items\n")
     assert "    async def push(self, *items):\n        self.items += items\n\n\ndef last" in text

@@ -6,6 +6,7 @@ Decorators, attributes, `export`, `template<…>` and the comment right above be
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -62,6 +63,7 @@ _SCRIPT = {
     "variable_declarator": "function",
     "field_definition": "method",
     "pair": "method",
+    "assignment_expression": "function",
 }
 _TYPED_SCRIPT = {
     **_SCRIPT,
@@ -76,7 +78,9 @@ _TYPED_SCRIPT = {
     "method_signature": "method",
     "abstract_method_signature": "method",
 }
-_SCRIPT_WRAPPERS = frozenset({"export_statement", "lexical_declaration", "variable_declaration"})
+_SCRIPT_WRAPPERS = frozenset(
+    {"export_statement", "lexical_declaration", "variable_declaration", "expression_statement"}
+)
 _C_KINDS = {
     "function_definition": "function",
     "struct_specifier": "struct",
@@ -90,7 +94,7 @@ _C_DECLARED = frozenset({"declaration", "field_declaration"})
 _TYPED = _Rules(
     _TYPED_SCRIPT,
     declared=frozenset({"function_signature", "method_signature", "abstract_method_signature"}),
-    wrappers=_SCRIPT_WRAPPERS | {"ambient_declaration", "expression_statement"},
+    wrappers=_SCRIPT_WRAPPERS | {"ambient_declaration"},
 )
 _RULES = {
     PYTHON: _Rules(
@@ -172,12 +176,13 @@ def _walk(root: Node, rules: _Rules, spots: list[int] | None) -> Iterator[tuple[
             names = (*names, *own)
             if node.type in rules.kinds:
                 yield node, names
-        children = [
-            child
-            for child in node.named_children
-            if spots is None or any(child.start_byte <= spot < child.end_byte for spot in spots)
-        ]
+        children = [child for child in node.named_children if spots is None or _holds_any(child, spots)]
         waiting += [(child, names) for child in reversed(children)]
+
+
+def _holds_any(node: Node, spots: list[int]) -> bool:
+    at = bisect_left(spots, node.start_byte)
+    return at < len(spots) and spots[at] < node.end_byte
 
 
 def _names(node: Node, rules: _Rules) -> tuple[str, ...]:
@@ -214,7 +219,16 @@ def _declarator_names(node: Node) -> tuple[str, ...]:
         )
     if inner is None or (not is_function and node.type != "type_definition"):
         return ()
-    return tuple(re.sub(r"<.*>", "", part.strip()) for part in _text(inner).split("::") if part.strip())
+    parts = (part.strip() for part in _text(inner).split("::"))
+    return tuple(part if "operator" in part else re.sub(r"<.*>", "", part) for part in parts if part)
+
+
+def _assigned_names(node: Node) -> tuple[str, ...]:
+    """JavaScript: `exports.run = function () {}`, `Box.prototype.get = () => {}`."""
+    left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
+    if left is None or right is None or left.type != "member_expression" or right.type not in _FUNCTION_VALUES:
+        return ()
+    return tuple(part for part in _text(left).split(".") if part not in ("module", "exports", "prototype", "this"))
 
 
 def _receiver_names(node: Node) -> tuple[str, ...]:
@@ -239,6 +253,7 @@ _SPECIAL: dict[str, Callable[[Node], tuple[str, ...]]] = {
     "type_definition": _declarator_names,
     "method_declaration": lambda node: _receiver_names(node) or _plain_names(node),
     "impl_item": _impl_names,
+    "assignment_expression": _assigned_names,
 }
 
 

@@ -23,6 +23,9 @@ _KEYS: tuple[Callable[[str], str], ...] = (
     str.rstrip,
     str.strip,
 )
+MISFITS_NAMED = 10
+"""After so many hunks of a file that do not fit, the others are not looked for: each search goes through the file."""
+
 _WORDS = ("", "", "white space at line ends differs", "indentation differs")
 
 
@@ -59,6 +62,8 @@ def apply_hunks(text: str, hunks: Sequence[Hunk], *, exact: bool) -> Applied:
         if isinstance(fit, str) or (exact and lines and not any(line.strip() for line in hunk.old)):
             why = fit if isinstance(fit, str) else "no line of it says what must be there. Read the file first"
             result.misfits.append(Misfit(number, hunk, why, "".join(hunk.old)))
+            if len(result.misfits) == MISFITS_NAMED:
+                break
             continue
         start, level = fit
         new = _new_lines(lines, hunk, start, level)

@@ -19,6 +19,9 @@ from cellwright.tools.paths import file_errors, not_found, real_path, resolve_pa
 from cellwright.tools.text_files import UTF_8, Encoding, NotText, decode, encode, read_bytes
 
 PROBLEMS_NAMED = 10
+TOGETHER_BYTES = 50 * 2**20
+"""What all files of a patch may hold together: they are in memory at once."""
+
 _NO_FILES = {"120000": "a symbolic link", "160000": "a submodule"}
 _BOM = "\ufeff"
 
@@ -68,6 +71,8 @@ class _Plan:
         if real not in self.files:
             with file_errors(shown):
                 self.files[real] = _on_disk(real, shown, self.state)
+            if sum(len(file.before or b"") for file in self.files.values()) > TOGETHER_BYTES:
+                raise ToolError(f"The files of the patch hold more than {TOGETHER_BYTES // 2**20} MB. Split it.")
         return self.files[real]
 
 

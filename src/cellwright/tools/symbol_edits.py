@@ -12,13 +12,16 @@ from cellwright.agent.tool import Tool, ToolError, ToolLimits
 from cellwright.errors import ErrorCode
 from cellwright.tools.changes import Change, Input, writing_call, writing_preview
 from cellwright.tools.definitions import LANGUAGES, Definition, definitions
-from cellwright.tools.editing import EDITED_BYTES, on_disk, stale_error, update
+from cellwright.tools.editing import on_disk, stale_error, update
 from cellwright.tools.file_state import FileState
 from cellwright.tools.languages import BASH, Grammar, grammar_of
 from cellwright.tools.paths import not_found, real_path, shown_path
 from cellwright.tools.schemas import FILE_PATH, object_schema
 from cellwright.tools.symbol_text import Spliced, splice
 from cellwright.tools.syntax_check import ALLOW, ALLOW_FIELD
+
+PARSED_BYTES = 2 * 2**20
+"""A syntax tree takes many times the memory of its text."""
 
 PLACES_NAMED = 20
 
@@ -70,7 +73,7 @@ def edit_symbol_tool(state: FileState, cwd: Path) -> Tool:
         call=writing_call(plan, "file_path", state, cwd),
         rule_key="file_path",
         category="code",
-        limits=ToolLimits(file_bytes=EDITED_BYTES),
+        limits=ToolLimits(file_bytes=PARSED_BYTES),
         input_examples=(
             {
                 "file_path": "app.py",
@@ -102,6 +105,8 @@ def plan_symbol_edit(path: Path, shown: str, tool_input: Input, state: FileState
         # by its name alone, something that was never seen would be overwritten
         raise stale_error(shown)
     source = old.text.encode("utf-8", "surrogatepass")
+    if len(source) > PARSED_BYTES:
+        raise ToolError(f"{shown} is too large to be parsed. Use Edit.", code=ErrorCode.FILE_ACCESS_ERROR)
     definition = _chosen(source, grammar, tool_input, shown)
     spliced = splice(old.text, source, definition, action, new_source, grammar, shown)
     change = update(real, shown, old, spliced.text, ("Edit", "Edited"), tool_input, whole=old.known)
@@ -134,7 +139,8 @@ def _result(definition: Definition, action: str, spliced: Spliced, source: bytes
 def _chosen(source: bytes, grammar: Grammar, tool_input: Input, shown: str) -> Definition:
     """The definition that `symbol` and `occurrence` name."""
     symbol = tool_input["symbol"].strip()
-    names = tuple(part for part in re.split(r"::|\.|#", symbol.removesuffix("()")) if part)
+    plain = symbol if symbol.endswith("operator()") else symbol.removesuffix("()")
+    names = tuple(part for part in re.split(r"::|\.|#", plain) if part)
     named = definitions(grammar, source, names[-1]) if names else []
     fitting = [each for each in named if each.names[-len(names) :] == names]
     # what is called exactly so is meant, if there is one: nothing else could name it
