@@ -85,6 +85,12 @@ def test_every_hop_of_a_chain_of_links_counts(place, hops):
     assert edits(place, f"hop{hops - 1}/x", allow=["Edit(~/**)"]) == "allow"
 
 
+@pytest.mark.parametrize("path", ["a/" * 20_000, "x" * 40_000, "../" * 15_000, "link-in/" * 10_000, "\0", "a\ud800"])
+def test_what_no_path_can_be_is_denied_at_once(place, path):
+    for tool, field in (("Write", "file_path"), ("Grep", "path"), ("NotebookRead", "notebook_path")):
+        assert place.policy("bypassPermissions").decide(tool, {field: path}).behavior == "deny"
+
+
 def test_a_hop_in_between_that_is_outside_counts(place):
     # in, out, and in again: whoever owns the place outside decides where it goes next
     assert edits(place, "back/x.py") == "ask"

@@ -230,6 +230,8 @@ def test_a_very_long_patch_is_asked_for_and_its_deny_rules_hold(place):
     decision = policy.decide("ApplyPatch", {"patch": many})
     assert (decision.behavior, decision.firm, decision.suggestions) == ("ask", True, ())
     assert policy.decide("ApplyPatch", {"patch": many + create(".env")}).behavior == "deny"
+    endless = "".join(create(f"src/{number}") for number in range(10_001))
+    assert place.policy("bypassPermissions").decide("ApplyPatch", {"patch": endless}).behavior == "deny"
 
 
 # ---- git, linters, tests ----
@@ -261,6 +263,8 @@ def test_a_very_long_patch_is_asked_for_and_its_deny_rules_hold(place):
         ({"subcommand": "diff", "args": ["--", "secrets"]}, "deny"),
         ({"subcommand": "diff", "args": ["--", "../.env"], "path": "src"}, "deny"),
         ({"subcommand": "blame", "args": [".ENV"]}, "deny"),
+        ({"subcommand": "show", "args": ["a:b:c:.env"]}, "deny"),
+        ({"subcommand": "show", "args": [":" * 1000 + ".env"]}, "ask"),
         ({"subcommand": "log", "args": ["-L1,5:.env"]}, "deny"),
         ({"subcommand": "status", "path": "secrets"}, "deny"),
         # elsewhere

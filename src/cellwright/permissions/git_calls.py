@@ -20,6 +20,8 @@ PRINTS_CONTENT = frozenset({"diff", "show", "blame"})
 _PRINTING_FLAG = re.compile(
     r"-[puUcGSL].*|-m|--patch.*|--cc|--unified.*|--remerge-diff|--word-diff.*|--function-context"
 )
+MAX_COLONS = 8
+"""In one argument; no revision and no pathspec has more, and each may stand before a path."""
 _SPECIAL = re.compile(r"[*?\[\\]|\A:")
 
 
@@ -37,6 +39,8 @@ def _unruled(book: RuleBook, call: Call, folder: str, arguments: Sequence[str], 
     asked = next((verdict for verdict in named if verdict.behavior == "ask"), None)
     if asked:
         return asked
+    if any(argument.count(":") > MAX_COLONS for argument in arguments):
+        return Decision("ask", "An argument has more parts than can be looked at.", firm=True)
     if (rule := _unseen_restriction(book, folder, arguments)) and _prints_content(call, arguments):
         return Decision(
             "ask",
@@ -57,11 +61,12 @@ def _named(folder: str, arguments: Sequence[str]) -> Iterator[str]:
         value = argument if not argument.startswith("-") else argument.partition("=")[2]
         if value:
             yield os.path.join(folder, value)
-        _, colon, path = argument.partition(":")
-        while colon:
-            # the repository's folder is this one or one above it
-            yield from (os.path.join(above, path) for above in (folder, *_above(folder)) if path)
-            _, colon, path = path.partition(":")
+        path = argument
+        for _ in range(min(argument.count(":"), MAX_COLONS)):
+            path = path.partition(":")[2]
+            if path:
+                # the repository's folder is this one or one above it
+                yield from (os.path.join(above, path) for above in (folder, *_above(folder)))
 
 
 def _above(folder: str) -> Iterator[str]:

@@ -14,6 +14,8 @@ from cellwright.visible_text import visible_line
 
 MAX_FILES = 500
 """Files judged one by one; a larger patch is asked for."""
+MOST_FILES = 10_000
+"""A larger one is denied: not even the deny rules can be looked up for it in good time."""
 PLAIN_FILES = ("100644", "100755", "100664")
 """Git's modes of files; others are symbolic links and submodules, which lead elsewhere."""
 
@@ -49,6 +51,8 @@ def named_by(files: Sequence[FilePatch]) -> list[tuple[str, PathKind]]:
 
 
 def _of_too_many(book: RuleBook, call: Call, pairs: Sequence[tuple[str, PathKind]]) -> Decision:
+    if len(pairs) > MOST_FILES:
+        return Decision("deny", f"The patch names more than {MOST_FILES:,} files. Send it in parts.")
     # deny rules are asked for every file all the same: a limit must not be a way around them
     verdicts = (judge_path(book, call.name, path) for path, _ in pairs)
     denied = next((verdict for verdict in verdicts if verdict.behavior == "deny"), None)

@@ -12,6 +12,9 @@ from pathlib import Path
 MAX_LINKS = 40
 """As many links as Linux follows before it calls a path a loop."""
 
+MAX_LENGTH = 32_768
+"""Characters; no operating system takes a longer path, and looking through one would take time."""
+
 
 class PathProblem(Exception):
     """A path that names no place: what is wrong with it, as the end of a sentence."""
@@ -25,6 +28,8 @@ def places(path: str, cwd: str | Path) -> tuple[str, ...]:
     """
     if "\0" in path:
         raise PathProblem("contains a NUL byte")
+    if len(path) > MAX_LENGTH:
+        raise PathProblem("is longer than any path can be")
     try:
         os.fsencode(path)
     except UnicodeEncodeError as error:
