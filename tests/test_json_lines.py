@@ -152,6 +152,7 @@ TABLE: list[tuple[Event, list[tuple[str, Line]]]] = [
                 "permission_request",
                 {
                     "question_id": "q1",
+                    "kind": "permission",
                     "tool_call_id": "toolu_1",
                     "tool_name": "Read",
                     "parameters": {"file_path": "a"},
@@ -160,6 +161,26 @@ TABLE: list[tuple[Event, list[tuple[str, Line]]]] = [
                     "warning": "far",
                     "reason": "why",
                     "suggestions": [{"rules": ["Read(a)"], "scope": "session", "label": "all"}],
+                },
+            )
+        ],
+    ),
+    (
+        Asked("q2", READ, Preview("Which?"), "why", kind="question"),
+        [
+            (
+                "question",
+                {
+                    "question_id": "q2",
+                    "kind": "question",
+                    "tool_call_id": "toolu_1",
+                    "tool_name": "Read",
+                    "parameters": {"file_path": "a"},
+                    "title": "Which?",
+                    "detail": "",
+                    "warning": "",
+                    "reason": "why",
+                    "suggestions": [],
                 },
             )
         ],

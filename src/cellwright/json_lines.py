@@ -2,7 +2,8 @@
 
 Six types carry most of it (`tool_execution_start`, `tool_progress`, `tool_completion`, `claude_response_chunk`,
 `session_complete`, `error`); further ones carry what these cannot (`thinking_chunk`, `permission_request`,
-`permission_decision`, `retry`, `notice`). A reader ignores types and fields that it does not know.
+`permission_decision`, `question`, `todo`, `mode`, `retry`, `notice`). A reader ignores types and fields that it does not
+know.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ class JsonLines:
             case ModeChanged():
                 yield "mode", {"mode": event.mode}
             case Asked():
-                yield "permission_request", _asked(event)
+                yield "question" if event.kind == "question" else "permission_request", _asked(event)
             case Answered():
                 yield "permission_decision", _answered(event)
             case TurnEnd():
@@ -149,6 +150,7 @@ def _tool_end(event: ToolEnd) -> Line:
 def _asked(event: Asked) -> Line:
     return {
         "question_id": event.question_id,
+        "kind": event.kind,
         "tool_call_id": event.tool_use["id"],
         "tool_name": event.tool_use["name"],
         "parameters": event.tool_use["input"],
