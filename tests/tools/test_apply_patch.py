@@ -316,6 +316,12 @@ def test_previews_show_all_files_and_what_is_fuzzy(tools):
     assert "+++ b/b.txt" in preview.detail
     assert preview.warning == "a.txt: hunk 1: fuzzy: white space at line ends differs"
     assert (tools.cwd / "a.txt").read_text() == "a \nb\n"
+    gone = tools.preview("ApplyPatch", patch="--- a/b.txt\n+++ /dev/null\n@@ -1 +0,0 @@\n-b\n")
+    assert gone.detail == (
+        "diff --git a/b.txt b/b.txt\ndeleted file mode 100644\n--- a/b.txt\n+++ /dev/null\n@@ -1 +0,0 @@\n-b\n"
+    )
+    ends = tools.preview("ApplyPatch", patch=one("@@ -1 +1 @@\n-b\n+b\r\n", "b.txt"))
+    assert ends.warning == "b.txt: only line ends, or the byte order mark, are changed"
     broken = tools.preview("ApplyPatch", patch=patch.replace("-b\n", "-c\n"))
     assert "cannot be done" in broken.warning
     assert broken.detail == patch.replace("-b\n", "-c\n")

@@ -135,6 +135,9 @@ def _plan(tool_input: Input, state: FileState, cwd: Path) -> _Result:
     moved = {id(file.origin) for file in files if file.origin is not None and file.origin.now is None}
     shown = [file for file in files if id(file) not in moved]
     diffs = [_diff(file) for file in shown]
+    for file, diff in zip(shown, diffs, strict=True):
+        if file.was != file.now and not diff.added + diff.removed and (file.was or file.now):
+            file.notes.append("only line ends, or the byte order mark, are changed")
     notes = [_checked(file, allowed=bool(tool_input.get(ALLOW, False))) for file in shown]
     lines = [_line(file, diff) + note for file, diff, note in zip(shown, diffs, notes, strict=True)]
     return _Result(files, diffs, lines)
@@ -152,6 +155,9 @@ def _text(data: bytes | None) -> str | None:
 def _diff(file: PatchedFile) -> Diff:
     diff = diff_texts(_text(file.was), _text(file.now), file.shown)
     headers = []
+    if file.now is None:
+        # views show the second name of a file, and here it is /dev/null
+        headers.append("deleted file mode 100644")
     if file.executable is not None and file.was is not None:
         headers.append(f"new mode {'100755' if file.executable else '100644'}")
     if file.origin is not None:
