@@ -120,6 +120,8 @@ def policy_of(options: RunOptions, settings: Settings, cwd: Path, environ: Mappi
         readable=(output_folder(),),
         block_reads_outside=settings.block_reads_outside,
         block_writes_outside=settings.block_writes_outside,
+        # what a plan or a hook leads to is no way around the administrator
+        loosest=settings.default_mode if _is_administrators(settings, "permissions.defaultMode") else None,
     )
 
 

@@ -65,9 +65,17 @@ def write_tool(folder: Path) -> Tool:
 def planned(play: Any, tmp_path: Path) -> Any:
     """`planned(script, user, mode=…)`: what happens in a folder with the tools for planning and one that writes."""
 
-    def run(script: Any, user: User | None, *, mode: str = "plan", plans: Path | None = None, **options: Any) -> Any:
+    def run(
+        script: Any,
+        user: User | None,
+        *,
+        mode: str = "plan",
+        loosest: str | None = None,
+        plans: Path | None = None,
+        **options: Any,
+    ) -> Any:
         tools = (*plan_tools(tmp_path, plans), ask_user_tool(), write_tool(tmp_path))
-        policy = PermissionPolicy(mode=mode, roots=(tmp_path,), cwd=tmp_path)
+        policy = PermissionPolicy(mode=mode, roots=(tmp_path,), cwd=tmp_path, loosest=loosest)
         return play(script, tools=tools, policy=policy, can_use_tool=user, **options)
 
     return run
@@ -154,6 +162,16 @@ def test_where_nobody_is_ever_asked_plan_mode_is_not_entered(planned, mode):
     scene = planned([use("EnterPlanMode"), say("Then not.")], User(), mode=mode)
     assert "nobody could approve" in scene.results()[0]["content"]
     assert modes(scene) == []
+
+
+@pytest.mark.parametrize(("loosest", "reached"), [("default", ["default"]), ("plan", ["plan"])])
+def test_an_approval_is_no_way_around_the_administrator(planned, tmp_path, loosest, reached):
+    user = User(approving(decision="accept_edits"), lambda _: Deny("no"))
+    scene = planned([EXIT, WRITE, say("Done.")], user, loosest=loosest)
+    assert modes(scene) == reached
+    assert "without asking" not in scene.results()[0]["content"]
+    assert scene.results()[1]["is_error"]
+    assert not (tmp_path / "made.txt").exists()
 
 
 def test_there_is_nothing_to_leave_outside_plan_mode(planned):

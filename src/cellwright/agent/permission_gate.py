@@ -113,7 +113,13 @@ class PermissionGate:
     @property
     def mode(self) -> str:
         """The permission mode that calls are decided in."""
-        return self.session.mode or self.policy.mode
+        return self.policy.in_mode(self.session.mode or self.policy.mode).mode
+
+    def set_mode(self, mode: str) -> str:
+        """Put the session into `mode`, as far as the policy lets it; the mode that it is in now."""
+        self.session.mode = mode
+        self.emit(ModeChanged(self.mode))
+        return self.mode
 
     def decide(self, tool: Tool, tool_input: Mapping[str, Any], *, mode: str | None = None) -> Decision:
         """What the policy says, with what the session has been granted and the mode it is in (or `mode`)."""
@@ -178,8 +184,7 @@ class PermissionGate:
         if said.behavior != "allow" or not self._may_allow(tool, use, said.updated_input):
             return None
         if said.mode is not None:
-            self.session.mode = said.mode
-            self.emit(ModeChanged(said.mode))
+            self.set_mode(said.mode)
         rules = self._usable(said.rules)
         if rules:
             await self.hooks.keep(said.kept_rules)

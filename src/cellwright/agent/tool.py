@@ -94,8 +94,8 @@ class ToolContext:
     """The session's messages so far, as the API has them."""
     spend: Callable[[Mapping[str, Any], float | None], None] = _unpaid
     """Counts what a request of the tool's own has cost (`usage`, US dollars) with the run's."""
-    set_mode: Callable[[str], object] = str
-    """Puts the session into a permission mode, for the calls that follow."""
+    set_mode: Callable[[str], str] = str
+    """Puts the session into a permission mode for the calls that follow; gives the one it is in then."""
     mode: str = "default"
     """The permission mode that the call was decided in."""
     ask_hooks: Callable[[str, Mapping[str, Any]], Awaitable[str]] = _no_objection

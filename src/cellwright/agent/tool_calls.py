@@ -19,7 +19,7 @@ from cellwright.agent.run_hooks import RunHooks, context_blocks
 from cellwright.agent.tool import Content, Tool, ToolContext, ToolError, ToolResult
 from cellwright.agent.whole_text import whole_strings, whole_text
 from cellwright.errors import ErrorCode
-from cellwright.events import Call, Emit, ModeChanged, QuestionKind, ToolEnd, ToolProgress, ToolStart, ToolStatus
+from cellwright.events import Call, Emit, QuestionKind, ToolEnd, ToolProgress, ToolStart, ToolStatus
 
 if TYPE_CHECKING:
     from cellwright.agent.session import Session
@@ -245,14 +245,10 @@ class ToolCalls:
             emit=self.emit,
             history=lambda: self.session.messages,
             spend=self.spend,
-            set_mode=self._set_mode,
+            set_mode=self.gate.set_mode,
             mode=self.gate.mode,
             ask_hooks=self.hooks.objection,
         )
-
-    def _set_mode(self, mode: str) -> None:
-        self.session.mode = mode
-        self.emit(ModeChanged(mode))
 
     def _progress_of(self, tool_use_id: str) -> Any:
         loop = asyncio.get_running_loop()

@@ -15,7 +15,7 @@ from cellwright.agent.approval import Decision, rules_in_words
 from cellwright.permissions.command_calls import judge_command
 from cellwright.permissions.file_calls import judge_file
 from cellwright.permissions.git_calls import judge_git
-from cellwright.permissions.modes import Mode, parse_mode
+from cellwright.permissions.modes import Mode, parse_mode, stricter
 from cellwright.permissions.other_calls import (
     judge_agent,
     judge_fetch,
@@ -54,7 +54,8 @@ class PermissionPolicy:
     `deny`, `ask`, `allow` are rules (`"Bash(npm test)"`; a `Rule` where its `/x` starts elsewhere than at `cwd`).
     `roots` are the folders the session works in (default: `cwd`), `cwd` is what relative paths start from (default:
     the process's), `readable` are folders besides where reading needs no question. `block_reads_outside` and
-    `block_writes_outside` forbid file tools to leave the roots, whatever the rules and the mode say.
+    `block_writes_outside` forbid file tools to leave the roots, whatever the rules and the mode say. A session that comes
+    into another mode gets none that is looser than `loosest`.
     Raises CellwrightError CONFIG_INVALID for a malformed rule or an unknown mode.
     """
 
@@ -67,6 +68,7 @@ class PermissionPolicy:
     readable: Sequence[str | Path] = ()
     block_reads_outside: bool = False
     block_writes_outside: bool = False
+    loosest: Mode | str | None = None
     _book: RuleBook = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -94,10 +96,12 @@ class PermissionPolicy:
         return self._variant(_allowing(self._book, rules), allow=(*_listed(self.allow), *rules))
 
     def in_mode(self, mode: str) -> PermissionPolicy:
-        """The same policy in another mode."""
+        """The same policy in another mode, or in `loosest` where that is stricter."""
         if mode == self.mode:
             return self
         parsed, _ = parse_mode(mode)
+        if self.loosest is not None:
+            parsed = stricter(parsed, parse_mode(self.loosest)[0])
         return self._variant(replace(self._book, mode=parsed), mode=parsed)
 
     def _variant(self, book: RuleBook, **changed: Any) -> PermissionPolicy:

@@ -41,9 +41,12 @@ def plan_tools(project: Path, plans_directory: Path | None = None) -> tuple[Tool
         if ctx.mode != "plan":
             raise ToolError("Plan mode is off: there is nothing to approve. Go on with the work.")
         plan = str(tool_input["plan"])
-        mode = APPROVED_MODES[tool_input.get("decision", "approve")]
+        mode = ctx.set_mode(APPROVED_MODES[tool_input.get("decision", "approve")])
+        if mode == "plan":
+            raise ToolError(
+                "The user approves, but the administrator's settings leave no mode other than plan. End here."
+            )
         kept = await asyncio.to_thread(_kept, plan, project, plans_directory) if plans_directory is not None else ""
-        ctx.set_mode(mode)
         edited = _proposed(ctx) not in (None, plan.strip())
         told = [f"The user approved of the plan{', after editing it' if edited else ''}. Plan mode is off: begin."]
         if mode == "acceptEdits":
