@@ -13,9 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from cellwright.agent.tool import ToolError
 from cellwright.errors import ErrorCode
+from cellwright.tools.text_files import UTF_8, UTF_16_LE
+from cellwright.tools.text_pages import Bounds, Lines
 
 
 def png(width: int, height: int) -> bytes:
@@ -113,6 +117,35 @@ def test_a_file_that_says_what_cannot_be_is_not_believed(tools, name):
     assert "     2\tcafé\n[The file is not UTF-8: shown as Latin-1." in tools.text("Read", file_path="a.txt")
     tools.result("Edit", file_path="a.txt", old_string="coding", new_string="Coding")
     assert path.read_bytes() == data.replace(b"coding", b"Coding")
+
+
+def test_a_character_between_two_blocks_of_what_is_not_shown_does_not_matter(tools):
+    (tools.cwd / "a.txt").write_bytes(b"caf\xc3\xa9\n" + b"x" * ((1 << 20) - 7) + "é\n".encode())
+    assert tools.text("Read", file_path="a.txt", limit=1).startswith("     1\tcafé\n[PARTIAL: lines 1-1 of 2.")
+    assert "Latin-1" not in tools.text("Read", file_path="a.txt")
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    text=st.text(st.sampled_from("ab\n\r\té漢\U0001f600\u2028"), max_size=60),
+    skip=st.integers(0, 5),
+    limit=st.none() | st.integers(1, 5),
+    line_chars=st.sampled_from([2, 1000]),
+    block=st.integers(1, 9),
+    encoding=st.sampled_from([UTF_8, UTF_16_LE]),
+)
+def test_however_the_bytes_come_the_lines_are_the_same(text, skip, limit, line_chars, block, encoding):
+    lines = Lines(skip, Bounds(100_000, line_chars, limit), encoding, "strict")
+    data = text.encode(encoding.name)
+    for start in range(0, len(data), block):
+        lines.feed(data[start : start + block])
+    lines.end()
+    whole = text.removesuffix("\n").split("\n") if text else []
+    wanted = whole[skip:][:limit]
+    shown = [line[:line_chars] if len(line) > line_chars else line.removesuffix("\r") for line in wanted]
+    assert lines.kept == shown
+    assert set(lines.cut) == {index for index, line in enumerate(wanted) if len(line) > line_chars}
+    assert lines.line_feeds + lines.unfinished == len(whole)
 
 
 def test_a_file_that_turns_out_to_be_no_utf_8_is_shown_as_edit_has_it(tools):

@@ -163,11 +163,11 @@ class Lines:
 
     def end(self) -> None:
         """There is nothing more."""
-        rest = self._decoder.decode(b"", final=True)
         if is_wide(self.encoding):
-            self._feed_text(rest)
+            self._feed_text(self._decoder.decode(b"", final=True))
         elif not self.done:
-            self._keep(rest)
+            # once all is there that is wanted nothing was decoded any more, and half a character may be left
+            self._keep(self._decoder.decode(b"", final=True))
         if not self.done and not self.to_skip and self._part_length:
             self._end_line()
         self.done = True
