@@ -80,6 +80,7 @@ def _command(options: argparse.Namespace) -> int:
 
 
 def _conversation(options: argparse.Namespace, streams: Streams) -> int:
+    from cellwright.config.settings_read import start_folder
     from cellwright.conversation import Conversation
     from cellwright.terminal.command import Command
     from cellwright.terminal.interactive import interact
@@ -88,7 +89,7 @@ def _conversation(options: argparse.Namespace, streams: Streams) -> int:
     one_prompt = options.prompt or options.print or options.dry_run or options.output_format != "text"
     interactive = not one_prompt and sys.stdin.isatty() and sys.stdout.isatty()
     words = "" if interactive or is_piped(streams.stdin) else read_prompt(options.prompt, streams.stdin)
-    conversation = Conversation(cwd=Path.cwd(), face="a terminal")
+    conversation = Conversation(cwd=start_folder(os.environ), face="a terminal")
     try:
         command = Command(options, conversation, streams)
         command.open(words or options.prompt)

@@ -134,6 +134,7 @@ class Conversation:
         if self._session is not None and self._session.encoded:
             session.started_by = "clear"
         self.use_session(session, because="clear")
+        self.in_force.ask_again()
 
     def resume(self, session_id: str) -> None:
         """Go on with the session of this id (or the start of one) that was held in this folder.
@@ -281,7 +282,7 @@ class Conversation:
         unasked = functools.partial(self._tell_unasked, session=session)
         if await ask_all(self.asking, ask_user, session, emit, unasked) and not session.encoded:
             self._tools = None  # made when less was known to be allowed
-        return await self._held(begin())
+        return await self._held(await asyncio.to_thread(begin))  # a key helper may take its time
 
     async def _held(self, run: Run) -> RunEnd:
         """A run cannot loosen the settings that it runs under."""

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import os
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import Enum
-from pathlib import Path
 from typing import Any, Final, TypedDict, TypeVar, Unpack
 
 from cellwright import place_maker
@@ -24,6 +24,7 @@ from cellwright.agent.approval import CanUseTool
 from cellwright.agent.hook_callbacks import GivenHooks
 from cellwright.agent.session import Session
 from cellwright.agent.tool import Tool
+from cellwright.config.settings_read import start_folder
 from cellwright.conversation import Conversation
 from cellwright.event_stream import stream_events
 from cellwright.events import Emit, Event, RunEnd
@@ -68,7 +69,7 @@ def current_place() -> Place:
         return place_maker.make()
     with _lock:
         if _place is None:
-            _place = Place(Conversation(cwd=Path.cwd(), face="a Python program that imported cellwright"))
+            _place = Place(Conversation(cwd=start_folder(os.environ), face="a Python program that imported cellwright"))
         return _place
 
 

@@ -291,3 +291,12 @@ def test_a_damaged_record_holds_nothing(running, place, held):
     trust_file().parent.mkdir(parents=True, exist_ok=True)
     trust_file().write_text(json.dumps({"held_back": held}), "utf-8")
     assert allowed(running()) == ["Bash(make)"]
+
+
+def test_a_new_session_asks_again_about_what_was_refused(place):
+    place.say("project", hooks=HOOK)
+    in_force = place.in_force()
+    in_force.answer(in_force.question(), yes=False)
+    assert in_force.question() is None
+    in_force.ask_again()
+    assert in_force.question() is not None

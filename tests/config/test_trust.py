@@ -186,6 +186,12 @@ REDIRECTING = [
     "npm_config_registry",
     "RUSTC_WRAPPER",
     "JAVA_TOOL_OPTIONS",
+    "GOPROXY",
+    "GOFLAGS",
+    "MAKEFLAGS",
+    "LESSOPEN",
+    "PERL5LIB",
+    "INPUTRC",
 ]
 
 

@@ -287,3 +287,11 @@ def test_the_key_is_never_shown(messages_server: Server, command_for: For, own_p
     assert server.api_key not in shown
     assert "s3cr3t" not in shown
     assert "ANTHROPIC_API_KEY" in shown
+
+
+def test_the_folder_can_be_named_by_the_environment(messages_server: Server, command_for: For, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    command = command_for(messages_server([]))
+    assert str(tmp_path / "elsewhere") in command.run("/status", CELLWRIGHT_BASE_PATH=str(tmp_path / "elsewhere")).stdout
+    done = command.run("/status", CELLWRIGHT_BASE_PATH=str(tmp_path / "nowhere"))
+    assert "CONFIG_INVALID: CELLWRIGHT_BASE_PATH" in done.stderr

@@ -140,6 +140,10 @@ class SettingsInForce:
             accept(self._trust, [item for item in self._trust.waiting if item.id in question.ids])
         self._take(self._sign())
 
+    def ask_again(self) -> None:
+        """A new session begins: what the user has said no to is asked about once more."""
+        self._declined = frozenset()
+
     def save_rules(self, rules: Sequence[str]) -> None:
         """Keep allow rules for this project, as the user said in a question. Raises CellwrightError."""
         save_allow_rules(self._reading.project, rules, self.environ)

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from cellwright.config.repository import is_tracked, main_checkout, project_folder
-from cellwright.config.settings_file import SettingsProblem, read_settings_file
+from cellwright.config.settings_file import MAX_BYTES, SettingsProblem, read_settings_file
 from cellwright.config.settings_layers import Entry, Layer, entries_of
+from cellwright.errors import CellwrightError, ErrorCode
 
 _ADMINISTRATORS = {
     "darwin": "/Library/Application Support/ClaudeCode",
@@ -41,6 +42,20 @@ class Reading:
     tool_files: tuple[tuple[Path, bytes], ...] = ()
     notices: tuple[str, ...] = ()
     broken: bool = False
+
+
+def start_folder(environ: Mapping[str, str]) -> Path:
+    """The folder that a session works in: CELLWRIGHT_BASE_PATH, else the process's.
+
+    Raises CellwrightError CONFIG_INVALID for one that is no folder.
+    """
+    base = environ.get("CELLWRIGHT_BASE_PATH", "").strip()
+    if not base:
+        return Path.cwd()
+    folder = Path(base).expanduser().absolute()
+    if not folder.is_dir():
+        raise CellwrightError(ErrorCode.CONFIG_INVALID, f"CELLWRIGHT_BASE_PATH is {base!r}, which is no folder.")
+    return folder
 
 
 def administrators_folder() -> Path:
@@ -176,8 +191,10 @@ def _environment(cwd: Path, environ: Mapping[str, str], notices: list[str]) -> S
 
 
 def _tool_files(project: Path) -> list[Path]:
+    """The folder's tools; what is too large to be one is not read."""
     try:
-        return sorted(file for file in (project / TOOLS_FOLDER).glob("*.py") if file.is_file())
+        files = sorted((project / TOOLS_FOLDER).glob("*.py"))
+        return [file for file in files if file.is_file() and file.stat().st_size <= MAX_BYTES]
     except OSError:
         return []
 

@@ -6,6 +6,7 @@ import contextlib
 import functools
 import importlib
 import json
+import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -16,7 +17,7 @@ from cellwright.agent.agent_thread import AgentTask, agent_code_running
 from cellwright.agent.anthropic_provider import AnthropicProvider
 from cellwright.agent.tool import Tool
 from cellwright.config.settings import Settings
-from cellwright.config.settings_read import Said
+from cellwright.config.settings_read import Said, start_folder
 from cellwright.conversation import Conversation
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Emit, Event, RunEnd
@@ -55,7 +56,7 @@ class NotebookConversation:
         self._in_kernel = self._kernel is not None
         face = "a cell of a Jupyter notebook" if self._in_kernel else "an IPython session in a terminal"
         self.conversation = Conversation(
-            cwd=Path.cwd(), face=face, more_tools=self._kernel_tools, is_unsaved=is_unsaved
+            cwd=start_folder(os.environ), face=face, more_tools=self._kernel_tools, is_unsaved=is_unsaved
         )
         self.conversation.in_force.given = configured
         self.conversation.asking.insert(0, NotebookTrust(self.conversation.environ))
