@@ -403,6 +403,36 @@ def test_a_full_disk_or_no_descriptors_left_change_nothing(tools, limit, why):
     assert [path.name for path in tools.cwd.iterdir()] == ["a.txt"]
 
 
+KILLED = """
+import asyncio, sys
+from pathlib import Path
+from cellwright.agent.tool import ToolContext
+from cellwright.tools.file_state import FileState
+from cellwright.tools.files import file_tools
+tools = {tool.name: tool for tool in file_tools(FileState(), Path(sys.argv[1]))}
+there = "--- a/{0}\\n+++ b/{0}\\n@@ -1 +1 @@\\n-{1}\\n+{2}\\n"
+a, b = "a" * 500_000, "b" * 500_000
+print("ready", flush=True)
+for number in range(10_000):
+    patch = "".join(there.format(name, *((a, b) if number % 2 == 0 else (b, a))) for name in ("1", "2", "3"))
+    asyncio.run(tools["ApplyPatch"].call({"patch": patch}, ToolContext("t", print)))
+    print(number, flush=True)
+"""
+
+
+@pytest.mark.parametrize("times", [1, 2, 3, 4])
+def test_killed_in_between_it_leaves_every_file_whole(tmp_path, times):
+    whole = [letter.encode() * 500_000 + b"\n" for letter in "ab"]
+    for name in "123":
+        (tmp_path / name).write_bytes(whole[0])
+    child = subprocess.Popen([sys.executable, "-c", KILLED, str(tmp_path)], stdout=subprocess.PIPE)
+    with child:
+        for _ in range(times):
+            child.stdout.readline()
+        child.kill()
+    assert all((tmp_path / name).read_bytes() in whole for name in "123")
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")
 def test_a_disk_that_is_really_full(tools, tmp_path):
     small = tmp_path / "small"

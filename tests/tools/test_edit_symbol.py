@@ -3,11 +3,18 @@ from __future__ import annotations
 import ast
 import asyncio
 import textwrap
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from cellwright.agent.tool import ToolError
 from cellwright.errors import ErrorCode
+from cellwright.tools.definitions import definitions
+from cellwright.tools.languages import grammar_of
+from cellwright.tools.symbol_text import splice
 
 PYTHON = '''\
 #!/usr/bin/env python
@@ -444,6 +451,30 @@ def test_preview_and_title(tools):
     assert (
         tools.title("EditSymbol", file_path="a.py", symbol="last", action="insert_after") == "Insert after last in a.py"
     )
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    name=st.sampled_from(sorted(FILES)),
+    cuts=st.lists(st.tuples(st.integers(0, 2000), st.integers(0, 40)), max_size=4),
+    junk=st.text(alphabet="{}()<>:;\"'`#/*\\\n é", max_size=5),
+)
+def test_in_damaged_code_definitions_are_still_parts_of_the_text(name, cuts, junk):
+    text = FILES[name]
+    for start, length in cuts:
+        text = text[:start] + junk + text[start + length :]
+    source = text.encode()
+    grammar = grammar_of(Path(name))
+    everything = definitions(grammar, source)
+    for found in everything:
+        assert 0 <= found.start <= found.below_comment <= found.stop <= len(source)
+        assert found.names[-1]
+        assert 1 <= found.line <= text.count("\n") + 1
+        assert found in definitions(grammar, source, found.names[-1])
+        for action in ("delete", "insert_before", "insert_after", "replace"):
+            with suppress(ToolError):
+                spliced = splice(text, source, found, action, "x\n", grammar, name)
+                assert len(spliced.text.encode()) <= len(source) + 50
 
 
 def own_source() -> list[Path]:
