@@ -485,6 +485,13 @@ ask   ¦ Bash(grep *)      ¦ xargs -I{} grep {} x
 ask   ¦ Bash(xargs *)     ¦ xargs make
 ask   ¦ Bash(export *)    ¦ export PATH=.
 ask   ¦ Bash(A=*)         ¦ A=b make
+ask   ¦ Bash(ls*)         ¦ ls=1 make
+ask   ¦ Bash(A=b*)        ¦ A=b=1 make
+ask   ¦ Bash(A=b make*)   ¦ A=b maker
+ask   ¦ Bash(./run *)     ¦ cd src && ./run x
+ask   ¦ Bash(bin/run *)   ¦ (cd src; bin/run x)
+allow ¦ Bash(./run *)     ¦ ./run x && ls
+allow ¦ Bash(/usr/bin/env) ¦ cd src && /usr/bin/env
 """)
 
 UNSEEN = table("""
@@ -811,6 +818,13 @@ def offered(place, command, mode="default", **rules):
         ("A=b; make", None, None),
         ("f() { make; }; f", None, None),
         ("rm -rf /; make", None, None),
+        ("echo x | sh", None, None),
+        ("make x | python3 -", None, None),
+        ("bash <<'EOF'\nmake\nEOF", None, None),
+        ("bash <<< make", None, None),
+        ("node < script.js", None, None),
+        ("python3 -c 'print(1)'", ("Bash(python3 -c 'print(1)')",), ("Bash(python3 -c 'print(1)')",)),
+        ("make x | python3 tool.py", ("Bash(make x)", "Bash(python3 tool.py)"), None),
         ("make\u200b", None, None),
     ],
 )
@@ -818,7 +832,7 @@ def test_what_is_offered(project, command, session, always):
     found = offered(project, command)
     filled = session and tuple(map(project.fill, session))
     assert found.get("session") == filled
-    if always or not session:
+    if always or not session:  # None beside rules for the session: whether they may be kept is another test's
         assert found.get("always") == (always and tuple(map(project.fill, always)))
     for rules in found.values():
         policy = project.policy().allowing(rules)

@@ -12,10 +12,11 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from cellwright.agent.approval import Decision
-from cellwright.permissions.command_files import is_harmless, places_named
+from cellwright.permissions.command_files import is_harmless, places_named, starts_at
 from cellwright.permissions.command_wrappers import SAFE_ASSIGNMENT
 from cellwright.permissions.critical_deletes import critical_delete
 from cellwright.permissions.file_calls import judge_path, protected_among, text_field
@@ -45,38 +46,47 @@ MAX_FOLDERS = 16
 
 @dataclass(frozen=True, slots=True)
 class ShellCall:
-    """A call of Bash, taken apart. `folder` is where it starts, `problem` what is wrong with how it is started."""
+    """A call of Bash, taken apart. It starts in `folder`; names in it may be meant from any of `folders`.
+
+    `problem`: what is odd about how it is started.
+    """
 
     command: str
     folder: str
     rough: RoughCommand
     analysis: Analysis
     parts: tuple[Part, ...]
+    folders: tuple[str, ...]
     problem: str = ""
-
-    @property
-    def folders(self) -> tuple[str, ...]:
-        """The folders that names in the command may start from: rather too many."""
-        found = [self.folder]
-        for part in self.rough.parts:
-            if part.program in ("cd", "pushd") and len(part.words) > 1:
-                found.append(normalised(os.path.join(found[-1], os.path.expanduser(part.words[-1]))))
-        found += [folder for part in self.parts for folder in part.command.folders or ()]
-        return tuple(dict.fromkeys(found))[:MAX_FOLDERS]
 
 
 def shell_call(book: RuleBook, tool_input: Mapping[str, Any]) -> ShellCall:
     """Take Bash's input apart; with the fact "cwd", the folder that its shell is in."""
-    command = text_field(tool_input, "command")
     start = text_field(tool_input, "cwd") or book.cwd
     folder = normalised(os.path.join(start, text_field(tool_input, "working_directory")))
     variables = tool_input.get("environment_variables")
     set_besides = [f"{name}={value}" for name, value in variables.items()] if isinstance(variables, Mapping) else []
     odd = next((each for each in set_besides if not SAFE_ASSIGNMENT.fullmatch(each)), "")
     odd = odd or ("" if variables is None or isinstance(variables, Mapping) else "environment_variables")
+    return _taken_apart(text_field(tool_input, "command"), folder, odd)
+
+
+@lru_cache(maxsize=64)  # a question judges one command several times, with the rules it might offer
+def _taken_apart(command: str, folder: str, odd: str) -> ShellCall:
     analysis = analyse(command, folder)
+    rough = read_rough(command)
     parts = tuple(part_of(each, more_variables=bool(odd)) for each in analysis.commands)
-    return ShellCall(command, folder, read_rough(command), analysis, parts, odd)
+    return ShellCall(command, folder, rough, analysis, parts, _folders(folder, rough, parts), odd)
+
+
+def _folders(folder: str, rough: RoughCommand, parts: Sequence[Part]) -> tuple[str, ...]:
+    """The folders that names in a command may start from: rather too many."""
+    found = [folder]
+    for part in rough.parts:
+        if part.program in ("cd", "pushd") and len(part.words) > 1:
+            found.append(normalised(os.path.join(found[-1], os.path.expanduser(part.words[-1]))))
+    found += [each for part in parts for each in part.command.folders or ()]
+    return tuple(dict.fromkeys(found))[:MAX_FOLDERS]
 
 
 def judge_command(book: RuleBook, tool_input: Mapping[str, Any]) -> Decision:
@@ -110,6 +120,8 @@ def judge_parts(book: RuleBook, call: ShellCall) -> Decision:
 
 def _start_problem(book: RuleBook, call: ShellCall) -> Decision | None:
     """What is against starting in the call's folder."""
+    if call.folder == book.cwd:
+        return None
     decision = judge_path(book, "LS", call.folder)
     return None if decision.behavior == "allow" else decision
 
@@ -163,8 +175,9 @@ def _judge_every_use(book: RuleBook, call: ShellCall, rule: CompiledRule) -> Dec
         return Decision("ask", "The command cannot be read as bash, so what it runs is not known.")
     if against := _start_problem(book, call):
         return against
+    starts = starts_at(call.folders)
     for name in call.rough.words:
-        if part := protected_among(places_named(name, call.folders) or ()):
+        if part := protected_among(places_named(name, starts) or ()):
             return Decision("ask", f"The command names `{part}`, which is protected: each change needs your consent.")
     return _judge_targets(book, call) or allowed_by(rule)
 
@@ -194,8 +207,9 @@ def _file_rules(
     rules: Sequence[CompiledRule], names: Sequence[str], call: ShellCall, *, reading: bool
 ) -> Iterator[tuple[CompiledRule, str]]:
     about = [rule for rule in rules if rule.path and (rule.rule.tool in READERS) is reading]
+    starts = starts_at(call.folders) if about and names else {}
     for name in names if about else ():
-        found = places_named(name, call.folders)
+        found = places_named(name, starts)
         for rule in about:
             if found is None or rule.covers_place(found):
                 yield rule, name

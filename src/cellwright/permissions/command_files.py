@@ -1,13 +1,13 @@
 """The files that a command has to do with: what it does to each, and which places a word of a command can name."""
 # Paths are strings here: this runs for each call, and Path is several times slower.
-# ruff: noqa: PTH117, PTH118, PTH207
+# ruff: noqa: PTH114, PTH117, PTH118, PTH207
 
 from __future__ import annotations
 
 import glob
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import Literal
@@ -23,6 +23,7 @@ MAX_WILD_PARTS = 2
 
 HARMLESS_FILES = frozenset({"/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/tty"})
 _DESCRIPTOR = re.compile(r"/dev/fd/\d+")
+_PLAIN_NAME = re.compile(r"(?!~)(?!\.\.?\Z)[\w.,:=@%+~-]+", re.ASCII)
 _WILD = re.compile(r"[*?\[]")
 
 Use = Literal["Read", "LS", "Grep", "Edit"]
@@ -82,16 +83,35 @@ def _expanded(word: Word, path: str, folder: str) -> list[str] | None:
     return None if len(names) > MAX_EXPANDED else [*names, path]
 
 
-def places_named(name: str, folders: Sequence[str]) -> tuple[str, ...] | None:
+Starts = Mapping[str, tuple[str, ...]]
+"""Folders that names may be meant from, each with all its places."""
+
+
+def starts_at(folders: Iterable[str]) -> Starts:
+    """`folders`, looked at once for all the names of a command."""
+    found: dict[str, tuple[str, ...]] = {}
+    for folder in folders:
+        try:
+            found[folder] = places(folder, "/")
+        except PathProblem:  # names nothing
+            continue
+    return found
+
+
+def places_named(name: str, starts: Starts) -> tuple[str, ...] | None:
     """The places that any text in a command may name, wildcards expanded; None where that may be anything."""
     spellings = [name]
     if sum(1 for part in name.split("/") if _WILD.search(part)) > MAX_WILD_PARTS:
         return None
     found: list[str] = []
     try:
-        for folder in folders:
+        for folder, folder_places in starts.items():
             if _WILD.search(name):
                 spellings += islice(glob.iglob(name, root_dir=folder, include_hidden=True), MAX_EXPANDED)
+            elif _PLAIN_NAME.fullmatch(name) and not os.path.islink(os.path.join(folder, name)):
+                # most words of most commands: no way to go, so no link on it
+                found += [os.path.join(place, name) for place in folder_places]
+                continue
             found += [place for spelling in spellings for place in places(spelling, folder)]
     except (PathProblem, ValueError):  # no file can have such a name
         return tuple(found)

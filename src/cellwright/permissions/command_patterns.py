@@ -58,8 +58,18 @@ class GrantedCommand:
         """Whether any further arguments fall under the pattern, too."""
         return len(self.pieces) > 1 and self.pieces[-1] == ""
 
-    def covers(self, words: Sequence[Word]) -> bool:
-        """Whether the simple command made of `words` falls under the pattern as a whole."""
+    def covers(self, words: Sequence[Word], assignments: Sequence[Word] = ()) -> bool:
+        """Whether the simple command made of `words` falls under the pattern as a whole.
+
+        Variables that it sets (`assignments`) must stand in the pattern, as must the program behind them.
+        """
+        if assignments and words:
+            start = _GAP.join(word.text for word in (*assignments, words[0]))
+            if not self.pieces or not self.pieces[0].startswith(start):
+                return False
+        return self._covers((*assignments, *words))
+
+    def _covers(self, words: Sequence[Word]) -> bool:
         if self.problem or not words or any(word.dynamic or word.may_become_flag for word in words):
             return False
         program = words[0]

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -30,6 +31,9 @@ PREFIXES_FOR_SESSION = tuple(
     )
 )
 """Commands repeated with other arguments all day: for a session their prefix is offered, not the exact command."""
+_INTERPRETER = re.compile(
+    r"(ba|da|z|k|fi|a|c|tc)?sh|python[\d.]*|ipython\d?|node|deno|bun|perl|ruby|php|lua|Rscript|R|psql|mysql|sqlite3|bc|xargs"
+)
 MAX_COMPARED = 10
 """With more rules than this, far too many to be offered, none is looked at closely."""
 
@@ -85,9 +89,23 @@ def _rules_for(part: Part) -> list[str] | None:
         return _folder_rule(part)
     if "*" in command.text or "\n" in command.text:
         return None  # a `*` in a rule stands for anything; and a rule is one line
+    if _reads_its_commands(part):
+        return None  # a rule would not say what it runs
     # of a command that only reads, it is what it writes to that needs approval
     only_redirect = part.read is not None and any(redirect.writes for redirect in command.redirects)
     return [] if only_redirect else [f"Bash({command.text})"]
+
+
+def _reads_its_commands(part: Part) -> bool:
+    """Whether what the program does comes from its input, as in `… | sh` and `python <<EOF`."""
+    if part.read is not None:
+        return False
+    if any(redirect.operator in ("<<", "<<<", "<") for redirect in part.command.redirects):
+        return True
+    program, *arguments = part.words
+    without_file = all(word.text.startswith("-") for word in arguments)
+    inline = any(word.text in ("-c", "-e", "-m", "--version", "-V", "--help") for word in arguments)
+    return without_file and not inline and _INTERPRETER.fullmatch(program.text.rpartition("/")[2]) is not None
 
 
 def _folder_rule(part: Part) -> list[str] | None:

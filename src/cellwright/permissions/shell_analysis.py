@@ -9,10 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 from cellwright.permissions.shell_folders import Folders, moved
-from cellwright.permissions.shell_tokens import ASSIGNMENT, MAX_LENGTH, Token, Unreadable, Word, read_tokens
+from cellwright.permissions.shell_tokens import (
+    ASSIGNMENT,
+    MAX_LENGTH,
+    RESERVED_WORDS,
+    Token,
+    Unreadable,
+    Word,
+    read_tokens,
+)
 from cellwright.permissions.shell_tree import check_readings, parses
 
 MAX_COMMANDS = 100
@@ -65,7 +72,6 @@ class Analysis:
     parses: bool = True
 
 
-@lru_cache(maxsize=128)
 def analyse(command: str, folder: str) -> Analysis:
     """Take `command` apart, which starts in `folder` (absolute). Never fails."""
     try:
@@ -96,9 +102,6 @@ def _united(one: Folders, other: Folders) -> Folders:
         return None
     both = tuple(dict.fromkeys((*one, *other)))
     return both if len(both) <= MAX_FOLDERS else None
-
-
-_SEPARATORS = frozenset({"&&", "||", "|", "|&", "&"})
 
 
 class _Follower:
@@ -263,6 +266,7 @@ class _Follower:
             self.at += 1
         if self._next() == "(":
             raise Unreadable("has a parenthesis after a word")
+        _check_time(words)
         command = SimpleCommand(tuple(words), tuple(assignments), tuple(redirects), folders)
         self._add(command)
         return _After(moved(words, assignments, folders), folders)
@@ -285,3 +289,11 @@ class _Follower:
         if len(self.commands) >= MAX_COMMANDS:
             raise Unreadable(f"runs more than {MAX_COMMANDS} commands")
         self.commands.append(command)
+
+
+def _check_time(words: Sequence[Word]) -> None:
+    """`time` is a reserved word with a command of any kind behind it; what is followed here is a program."""
+    if words and words[0].raw == "time":
+        timed = next((word.raw for word in words[1:] if word.raw != "-p"), "")
+        if not timed or timed in RESERVED_WORDS:
+            raise Unreadable("measures something with `time` that is no program")

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from cellwright.agent.approval import Decision
-from cellwright.permissions.command_files import Access, is_harmless, paths_named, places_named
+from cellwright.permissions.command_files import Access, is_harmless, paths_named, places_named, starts_at
 from cellwright.permissions.command_patterns import GrantedCommand
 from cellwright.permissions.command_wrappers import SAFE_ASSIGNMENT, unwrapped
 from cellwright.permissions.file_calls import judge_path, protected_among
@@ -196,10 +196,13 @@ def _judge_program(book: RuleBook, part: Part) -> Decision:
 def _granting(book: RuleBook, part: Part) -> CompiledRule | None:
     """The rule that covers the command as it is, or without the wrappers and harmless variables in front of it."""
     command = part.command
+    program = part.words[0].text
+    if "/" in program and not program.startswith("/") and command.folders != (book.cwd,):
+        return None  # `./run` is another program in another folder than the one that the rule speaks of
     for rule in book.allow:
         if (grants := rule.grants) is None:
             continue
-        if not part.set_besides and grants.covers((*command.assignments, *command.words)):
+        if not part.set_besides and grants.covers(command.words, command.assignments):
             return rule
         if not part.plain_variables:
             continue
@@ -235,9 +238,9 @@ def _against_rule(book: RuleBook, part: Part, rule: CompiledRule) -> Decision | 
 
 def _names_protected(book: RuleBook, part: Part) -> Decision | None:
     """A file that needs consent, named by a program of which nobody knows what it does with it."""
-    folders = part.command.folders or (book.cwd,)
+    starts = starts_at(part.command.folders or (book.cwd,))
     for piece in {piece: None for word in part.words for piece in path_pieces(word.text)}:
-        if protected := protected_among(places_named(piece, folders) or ()):
+        if protected := protected_among(places_named(piece, starts) or ()):
             reason = f"The command names `{protected}`, which is protected: each change needs your consent."
             return Decision("ask", reason)
     return None
