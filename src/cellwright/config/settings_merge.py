@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from cellwright.config.settings_layers import SCOPES, Entry
@@ -64,26 +66,21 @@ def _counting(path: tuple[str, ...], found: list[Entry]) -> list[Entry]:
     alone = path in REPLACED or (path in REPLACED_BY_ADMINISTRATOR and highest.layer.scope == "managed")
     if alone:
         listed = [entry for entry in listed if entry.layer == highest.layer]
-    kept: list[Entry] = []
+    distinct: dict[tuple[str, bool, Path], Entry] = {}
     for entry in listed:
-        if not any(_same(entry, other) for other in kept):
-            kept.append(entry)
-    return kept
+        # a rule's `/x` means another path in another file
+        distinct.setdefault((_text(entry.value), entry.element, entry.layer.root), entry)
+    return list(distinct.values())
 
 
-def _same(one: Entry, other: Entry) -> bool:
-    # a rule's `/x` means another path in another file
-    return one.value == other.value and one.element == other.element and one.layer.root == other.layer.root
+def _text(value: Any) -> str:
+    return json.dumps(value, sort_keys=True)
 
 
 def _value_of(entries: Sequence[Entry]) -> Any:
     if not (entries[-1].element or entries[-1].value == []):
         return entries[-1].value
-    values: list[Any] = []
-    for entry in entries:
-        if entry.element and entry.value not in values:
-            values.append(entry.value)
-    return values
+    return list({_text(entry.value): entry.value for entry in entries if entry.element}.values())
 
 
 def _put(values: dict[str, Any], path: tuple[str, ...], value: Any) -> bool:

@@ -38,7 +38,8 @@ class Asker:
     def ask(self, use: ToolUse) -> Allow | Deny:
         """Ask until there is an answer; the end of the input is a no. Ctrl-C raises `KeyboardInterrupt`."""
         self.write("", "")
-        self.write(f"Claude asks: {visible_line(use.preview.title, TITLE_CHARS)}", "title")
+        who = "Before Claude begins" if use.kind == "trust" else "Claude asks"
+        self.write(f"{who}: {visible_line(use.preview.title, TITLE_CHARS)}", "title")
         if use.kind == "question":
             return self._ask_questions(use)
         if use.preview.warning:
