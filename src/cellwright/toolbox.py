@@ -54,7 +54,7 @@ def builtin_tools(place: Workplace) -> tuple[Tool, ...]:
     roots = (cwd, *settings.additional_directories)
     return (
         *file_tools(state, cwd),
-        *search_tools(cwd),
+        *search_tools(cwd, environ=environ),
         git_tool(cwd, environ),
         run_tests_tool(cwd, environ),
         lint_tool(cwd, environ),

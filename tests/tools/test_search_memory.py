@@ -52,8 +52,8 @@ def cost(folder: Path, name: str, tool_input: dict[str, Any]) -> float:
 def many_lines(tmp_path_factory):
     """Millions of matching lines, short and long."""
     folder = tmp_path_factory.mktemp("lines")
-    (folder / "short.txt").write_text("x\n" * 3_000_000)
-    (folder / "long.txt").write_text(("x" * 5_000 + "\n") * 20_000)
+    (folder / "short.txt").write_text("x\n" * 2_000_000)
+    (folder / "long.txt").write_text(("x" * 5_000 + "\n") * 10_000)
     return folder
 
 
@@ -95,3 +95,22 @@ def test_a_huge_number_of_files(tmp_path):
 def test_one_line_of_many_megabytes(tmp_path):
     (tmp_path / "line.txt").write_text("needle " + "x" * 200_000_000)
     assert cost(tmp_path, "Grep", {"pattern": "needle", "output_mode": "content"}) < MOST_MB
+
+
+def test_rg_itself_is_bounded(tmp_path):
+    """It would keep a whole line, a whole file for patterns over lines, and all of a file's matches."""
+    (tmp_path / "line.txt").write_text("needle " + "x" * 200_000_000 + "\n" + "y\n" * 10)
+    (tmp_path / "matches.txt").write_text(("z" * 5_000 + "\n") * 8_000)
+    script = (
+        "import resource, sys; exec(sys.argv.pop(1)); "
+        "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024)"
+    )
+    for tool_input in (
+        {"pattern": "needle", "output_mode": "content"},
+        {"pattern": "needle", "multiline": True},
+        {"pattern": "z", "output_mode": "content", "-o": True},
+    ):
+        command = [sys.executable, "-c", script, SCRIPT, str(tmp_path), "Grep", json.dumps(tool_input)]
+        run = subprocess.run(command, capture_output=True, text=True, check=True)
+        (tmp_path / "warm").rmdir()
+        assert float(run.stdout.splitlines()[-1]) < 300

@@ -76,6 +76,9 @@ def main(arguments: Sequence[str]) -> int:
     except (Refused, ValueError) as error:
         print(f"rg: {error}", file=sys.stderr)
         return 2
+    except Exception as error:  # noqa: BLE001  an uncaught one exits with 1, which would say "nothing found"
+        print(f"rg: {type(error).__name__}: {error}", file=sys.stderr)
+        return 2
     sys.stdout.flush()
     return 0 if found else 1
 

@@ -14,11 +14,14 @@ from pathlib import Path
 
 from cellwright.agent.tool import ToolError
 from cellwright.errors import ErrorCode
-from cellwright.tools.streamed_child import stream_child
+from cellwright.tools.streamed_child import Ended, stream_child
 
 OUTPUT_BYTES = 8 * 2**20
 MOST_RECORDS = 150_000
 """What is kept of one run's output; past either the child is stopped."""
+
+MEMORY_BYTES = 256 * 2**20
+"""What rg may take of its own: it would keep a line of any length, and all matches of a file."""
 
 PASSED_ON = ("HOME", "XDG_CONFIG_HOME", "USERPROFILE", "SYSTEMROOT", "LANG", "LC_ALL", "TMPDIR")
 """All that rg needs of the environment (the user's global git ignore file is in HOME); secrets are in the rest."""
@@ -52,11 +55,21 @@ class Output:
     timed_out: bool = False
 
 
-@functools.cache
 def search_program() -> SearchProgram:
     """rg; without it a search in Python."""
+    try:
+        return _ripgrep()
+    except FileNotFoundError:
+        return fallback_program()
+
+
+@functools.cache
+def _ripgrep() -> SearchProgram:
+    """rg, found once; where it is not there it is looked for again: the user may install it meanwhile."""
     found = find_ripgrep(os.environ)
-    return fallback_program() if found is None else SearchProgram((str(found), "--no-config"))
+    if found is None:
+        raise FileNotFoundError
+    return SearchProgram((str(found), "--no-config"))
 
 
 def fallback_program() -> SearchProgram:
@@ -122,15 +135,31 @@ async def run_ripgrep(
     After `max_records` records, `seconds`, or too many bytes the child is killed, and what came so far is the result.
     """
     environ = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
-    records = Records(separator, max_records)
-    try:
+
+    async def run(*more: str) -> tuple[Records, Ended]:
+        records = Records(separator, max_records)
+        command = [*program.arguments, *more, *arguments]
         ended = await stream_child(
-            [*program.arguments, *arguments], records.take, cwd=cwd, environ=environ, seconds=seconds
+            command, records.take, cwd=cwd, environ=environ, seconds=seconds, memory_bytes=MEMORY_BYTES
         )
+        return records, ended
+
+    try:
+        records, ended = await run()
+        if ended.whole and ended.exit_code < 0 and not program.notice:
+            # out of memory: by a file's long lines, which a mapped file does not copy, or by its many matches, which one
+            # thread writes at once and several keep until the file is through
+            records, ended = await run("--mmap", "--threads=1")
     except OSError as error:
         raise ToolError(
             f"ripgrep could not be started: {error.strerror}.", code=ErrorCode.SEARCH_SERVICE_ERROR
         ) from error
+    if ended.whole and ended.exit_code < 0:
+        raise ToolError(
+            "ripgrep ran out of memory: a file has a line of hundreds of megabytes. Leave it out with ignore, or search "
+            "other folders.",
+            code=ErrorCode.MEMORY_LIMIT_EXCEEDED,
+        )
     if ended.whole:
         records.close()
     return Output(records.kept, ended.errors, ended.exit_code, ended.whole, ended.timed_out)

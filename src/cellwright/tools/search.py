@@ -39,22 +39,24 @@ unless path names the very file.
 - For patterns that span lines set multiline."""
 
 
-def search_tools(cwd: Path, program: Callable[[], SearchProgram] = search_program) -> list[Tool]:
+def search_tools(
+    cwd: Path, program: Callable[[], SearchProgram] = search_program, environ: Mapping[str, str] = os.environ
+) -> list[Tool]:
     """Glob, Grep, LS and FileTree. Relative paths start at `cwd`, and so do the paths in results.
 
-    `program` gives what searches; it is asked when the first search is made.
+    `program` gives what searches and is asked at each search; `environ` has the switches of Glob (CLAUDE_CODE_GLOB_…).
     """
-    return [_glob_tool(cwd, program), _grep_tool(cwd, program), ls_tool(cwd), file_tree_tool(cwd, program)]
+    return [_glob_tool(cwd, program, environ), _grep_tool(cwd, program), ls_tool(cwd), file_tree_tool(cwd, program)]
 
 
-def _glob_tool(cwd: Path, program: Callable[[], SearchProgram]) -> Tool:
+def _glob_tool(cwd: Path, program: Callable[[], SearchProgram], environ: Mapping[str, str]) -> Tool:
     async def glob(tool_input: dict[str, Any], ctx: ToolContext) -> ToolResult:
         place = _place(cwd, tool_input)
         if place.target != ".":
             raise ToolError(f"{tool_input['path']} is a file, not a folder.", code=ErrorCode.FILE_PATH_INVALID)
         pattern = relative_pattern(tool_input["pattern"], place.folder)
-        seconds = timeout_of(tool_input, _glob_seconds(os.environ))
-        with glob_arguments(pattern, tool_input.get("ignore", []), os.environ) as (arguments, wanted):
+        seconds = timeout_of(tool_input, _glob_seconds(environ))
+        with glob_arguments(pattern, tool_input.get("ignore", []), environ) as (arguments, wanted):
             output = await run_ripgrep(program(), arguments, cwd=place.folder, separator=b"\0", seconds=seconds)
         found = list(filter(wanted, checked(output, seconds).records))
         paths = await asyncio.to_thread(newest_first, place.folder, found, GLOB_FILES)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -27,11 +28,18 @@ class Ended:
 
 
 async def stream_child(
-    arguments: Sequence[str], take: Take, *, cwd: Path, environ: Mapping[str, str], seconds: float
+    arguments: Sequence[str],
+    take: Take,
+    *,
+    cwd: Path,
+    environ: Mapping[str, str],
+    seconds: float,
+    memory_bytes: int | None = None,
 ) -> Ended:
     """Run a program without input in `cwd` and hand its standard output to `take`. Raises OSError when it cannot start.
 
-    The child is gone when this returns or raises, also when the caller is cancelled.
+    The child is gone when this returns or raises, also when the caller is cancelled. `memory_bytes` bounds its own memory
+    (files that it maps do not count), where the system can.
     """
     process = await asyncio.create_subprocess_exec(
         *arguments, stdin=DEVNULL, stdout=PIPE, stderr=PIPE, cwd=cwd, env=environ
@@ -39,6 +47,8 @@ async def stream_child(
     assert process.stdout is not None
     assert process.stderr is not None
     errors = asyncio.create_task(_head(process.stderr))
+    if memory_bytes is not None:
+        _bound_memory(process.pid, memory_bytes)
     whole, timed_out = False, False
     try:
         async with asyncio.timeout(seconds):
@@ -55,6 +65,16 @@ async def stream_child(
         await asyncio.shield(_gone(process))
     text = (await errors).decode("utf-8", "replace").strip()
     return Ended(process.returncode or 0, text, whole and not timed_out, timed_out)
+
+
+def _bound_memory(pid: int, memory_bytes: int) -> None:
+    if os.name != "posix":
+        return
+    import resource  # not on Windows
+
+    if hasattr(resource, "prlimit"):
+        with suppress(ProcessLookupError):  # it has ended already
+            resource.prlimit(pid, resource.RLIMIT_DATA, (memory_bytes, memory_bytes))
 
 
 async def _hand_on(stream: asyncio.StreamReader, take: Take) -> bool:
