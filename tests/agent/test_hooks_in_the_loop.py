@@ -8,6 +8,7 @@ import pytest
 
 from cellwright.agent.approval import Allow, Deny
 from cellwright.agent.function_tool import tool
+from cellwright.agent.hook_answers import read_answer
 from cellwright.agent.hook_callbacks import HookMatcher
 from cellwright.agent.hooks import EVENTS
 from cellwright.agent.session import Session
@@ -444,6 +445,13 @@ def test_an_interrupt_is_no_failure_and_no_stop(scene):
     assert len(played.results()) == 1
 
 
+@pytest.mark.parametrize("event", ["SessionStart", "PreModelSwitch", "PostModelSwitch", "CwdChanged", "SessionEnd"])
+def test_a_block_where_there_is_nothing_to_block_is_only_said(event):
+    said = read_answer(event, {"decision": "block", "reason": "no"}, "The hook")
+    assert not said.block
+    assert "has no meaning" in said.problems[0]
+
+
 def test_the_user_reads_a_system_message(play):
     played = play([say("ok")], hooks={"Stop": [Told({"systemMessage": "Remember to commit."})]})
     assert notices(played) == ["Remember to commit."]
@@ -508,9 +516,13 @@ def test_a_hook_gets_what_would_be_offered_as_permission_updates(play, tmp_path)
     ("rules", "status"), [({}, "success"), ({"deny": ["change"]}, "denied"), ({"ask": ["change"]}, "denied")]
 )
 def test_a_hook_may_allow_what_mode_dont_ask_would_not_ask_for(play, rules, status):
-    answer = specific("PreToolUse", permissionDecision="allow")
+    async def never(use):
+        raise AssertionError("nobody is asked in this mode")
+
+    hooks = {"PreToolUse": [Told(specific("PreToolUse", permissionDecision="allow"))]}
     policy = PermissionPolicy(mode="dontAsk", **rules)
-    played = play(CALL, tools=[change], policy=policy, hooks={"PreToolUse": [Told(answer)]})
+    played = play(CALL, tools=[change], policy=policy, can_use_tool=never, hooks=hooks)
+    assert played.of(Asked) == []
     assert played.of(ToolEnd)[0].status == status
 
 
