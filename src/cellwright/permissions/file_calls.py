@@ -66,13 +66,12 @@ def judge_path(book: RuleBook, tool_name: str, path: str, *, glob: str | None = 
 
     `glob`: the files below are read as well, as far as it lets them. `leaves`: others may be read, nobody knows where.
     """
-    shown = visible_line(path)
     try:
         found = places(path, book.cwd) if path else ()
     except PathProblem as problem:
-        return Decision("deny", f"The path {shown} {problem}, so no file can be meant.")
+        return Decision("deny", f"The path {visible_line(path)} {problem}, so no file can be meant.")
     if rule := _first_covering(book.about("deny", tool_name), found):
-        return denied_by(rule, f"{tool_name} of {shown}")
+        return denied_by(rule, f"{tool_name} of {visible_line(path)}")
     if blocked := _blocked(book, tool_name, found, leaves=leaves):
         return blocked
     if glob is not None and (searched := _judge_search(book, "deny", glob, found)):
@@ -80,7 +79,7 @@ def judge_path(book: RuleBook, tool_name: str, path: str, *, glob: str | None = 
     if book.mode == "plan" and tool_name in EDITORS:
         return denied_by_plan(tool_name)
     if rule := _first_covering(book.about("ask", tool_name), found):
-        return asked_by(rule, f"{tool_name} of {shown}")
+        return asked_by(rule, f"{tool_name} of {visible_line(path)}")
     if glob is not None and (searched := _judge_search(book, "ask", glob, found)):
         return searched
     if book.mode == "bypassPermissions":
@@ -132,11 +131,10 @@ def _judge_search(book: RuleBook, behavior: Behavior, glob: str, found: tuple[st
 def _judge_unruled(book: RuleBook, tool_name: str, path: str, found: tuple[str, ...], *, leaves: bool) -> Decision:
     if not found:
         return Decision("ask", f"{tool_name} does not say which file it is about.")
-    shown = visible_line(found[-1])
     if unseen := unseen_characters(_beyond_folders(path, book.folders)):
-        return Decision("ask", f"The path {shown} has a character that cannot be seen ({unseen[0]}).")
+        return Decision("ask", f"The path {visible_line(found[-1])} has a character that cannot be seen ({unseen[0]}).")
     if tool_name in EDITORS and (part := protected_among(found)):
-        reason = f"{shown} is protected (`{part}`): each change of it needs your consent."
+        reason = f"{visible_line(found[-1])} is protected (`{part}`): each change of it needs your consent."
         return Decision("ask", reason, firm=True)
     rule = _first_covering(book.about("allow", tool_name), found)
     if leaves or _outside(book, tool_name, found):
@@ -144,7 +142,7 @@ def _judge_unruled(book: RuleBook, tool_name: str, path: str, found: tuple[str, 
             # only a rule that names the place reaches outside: a bare `Read` means the session's folders
             return allowed_by(rule)
         return Decision("ask", _leaving(tool_name, found))
-    return _judge_inside(book, tool_name, rule, shown)
+    return _judge_inside(book, tool_name, rule, found[-1])
 
 
 def _beyond_folders(path: str, folders: Sequence[str]) -> str:
@@ -152,7 +150,7 @@ def _beyond_folders(path: str, folders: Sequence[str]) -> str:
     return next((path.removeprefix(folder) for folder in folders if path.startswith(folder)), path)
 
 
-def _judge_inside(book: RuleBook, tool_name: str, rule: CompiledRule | None, shown: str) -> Decision:
+def _judge_inside(book: RuleBook, tool_name: str, rule: CompiledRule | None, place: str) -> Decision:
     if tool_name in READERS:
         return Decision("allow", "It only reads, inside the session's folders.")
     if rule:
@@ -160,7 +158,7 @@ def _judge_inside(book: RuleBook, tool_name: str, rule: CompiledRule | None, sho
     if book.mode == "acceptEdits":
         return Decision("allow", "Mode acceptEdits allows edits inside the session's folders.")
     # inside the folder the name in it says enough, and the long path would hide it
-    name = shown.removeprefix(f"{visible_line(book.cwd)}/")
+    name = visible_line(place.removeprefix(f"{book.cwd}/"))
     return Decision("ask", f"{tool_name} changes {name}, and no rule allows it.")
 
 

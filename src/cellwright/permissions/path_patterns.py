@@ -44,13 +44,12 @@ class PathPattern:
 
     def matches(self, place: str) -> bool:
         """Whether the absolute, normalised `place` falls under the pattern."""
-        if self.restricts:
-            place = folded(place)
-        place = place if place.endswith(os.sep) else place + os.sep
-        for start in self.starts:
-            if place.startswith(start) and _match(self.parts, place[len(start) :].split(os.sep)[:-1]):
-                return True
-        return False
+        place = (folded(place) if self.restricts else place) + os.sep
+        # most rules are about another place: that is to be seen at once
+        if not place.startswith(self.starts):
+            return False
+        below = (place[len(start) :] for start in self.starts if place.startswith(start))
+        return any(_match(self.parts, [name for name in rest.split(os.sep) if name]) for rest in below)
 
     def may_match_below(self, folder: str) -> bool:
         """Whether something inside the absolute `folder` could fall under the pattern."""
