@@ -204,7 +204,7 @@ class SettingsHooks:
     def _once(self, said: HookResult) -> HookResult:
         """`said` without the failures that the user knows of."""
         for problem in said.problems:
-            logger.warning("%s", problem)
+            logger.info("%s", problem)
         fresh = tuple(problem for problem in said.problems if problem not in self.told)
         self.told.update(fresh)
         return replace(said, problems=fresh) if fresh != said.problems else said
