@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -38,7 +39,7 @@ def table(text: str) -> list[object]:
     cases = []
     for line in text.strip("\n").splitlines():
         expected, rule, command = (part.strip() for part in line.split("¦"))
-        command = command.replace("⏎", "\n")
+        command = re.sub(r"\\u(\w{4})", lambda code: chr(int(code[1], 16)), command.replace("⏎", "\n"))
         cases.append(
             pytest.param(command, [] if rule == "-" else rule.split(" + "), expected, id=f"{command} [{rule}]")
         )
@@ -502,6 +503,16 @@ ask ¦ Bash(npm test *) ¦ npm test \u00a0x
 ask ¦ Bash(npm test *) ¦ npm \\⏎test
 ask ¦ Bash(npm test *) ¦ npm test\x07
 ask ¦ -                ¦ cat notes.txt \u2066#
+ask ¦ Bash(npm test *) ¦ npm test "p\u0430yp\u0430l"
+ask ¦ Bash(npm test *) ¦ npm test '\uff41'
+ask ¦ Bash(npm test *) ¦ npm test 'e\u0301'
+ask ¦ Bash(npm test *) ¦ npm test \\\u00e9
+ask ¦ Bash(npm test *) ¦ npm test '\u200b'
+ask ¦ Bash(npm test *) ¦ "npm" test é
+allow ¦ Bash(npm test *) ¦ npm test "naïve café"
+allow ¦ Bash(npm test *) ¦ npm test 'Привет мир'
+allow ¦ -                ¦ echo "✅ all done" # größer
+allow ¦ -                ¦ cat <<'EOF'⏎– 日本語⏎EOF
 """)
 
 

@@ -7,6 +7,7 @@ when it runs (`$x`, `$(…)`) is marked `dynamic`; the commands in a substitutio
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -22,7 +23,7 @@ _READ_KEYWORDS = frozenset(
     {"!", "{", "}", "do", "done", "elif", "else", "fi", "for", "if", "in", "then", "until", "while"}
 )
 RESERVED_WORDS = _READ_KEYWORDS | {"[[", "]]", "case", "coproc", "esac", "function", "select", "time"}
-ASSIGNMENT = re.compile(r"[A-Za-z_]\w*(\[.*\])?\+?=")
+ASSIGNMENT = re.compile(r"[A-Za-z_]\w*(\[.*\])?\+?=", re.ASCII)
 PIPE_FILE = "/dev/fd/63"
 """What `<(…)` is to the program that gets it."""
 EXIT_STATUS = "exit status"
@@ -36,17 +37,17 @@ _SKIPPED = re.compile(r" +|(?<![^\s;&|()])#[^\n]*")
 _PIECE = re.compile(
     r"""'(?P<single>[^']*)'
     |"(?P<double>(?:[^"\\$`]|\\.)*)"
-    |\\(?P<escaped>[^\n])
+    |\\(?P<escaped>[ -~])
     |(?P<glob>[*?\[\]])
     |(?P<brace>[{}]|,|\.\.)
-    |(?P<plain>(?:(?!\.\.)[^\s'"\\*?\[\]$`;&|<>(){},])+)""",
+    |(?P<plain>(?:(?!\.\.)[^\s'"\\*?\[\]$`;&|<>(){},\x80-\U0010ffff])+)""",
     re.VERBOSE | re.DOTALL,
 )
 _QUOTED_TEXT = re.compile(r'(?:[^"\\$`]|\\.)+', re.DOTALL)
 _ESCAPED = re.compile(r'\\(["\\$`])')
-_VARIABLE = re.compile(r"\$(?:(?P<status>[?#])|\{\w+\}|\w+|[$!@*-])")
+_VARIABLE = re.compile(r"\$(?:(?P<status>[?#])|\{\w+\}|\w+|[$!@*-])", re.ASCII)
 _LONE_DOLLAR = re.compile(r'\$(?=["\s/.,|)\\]|\Z)')
-_DELIMITER = re.compile(r"""(?P<quote>['"]?)(?P<word>\w+)(?P=quote)(?=[\s;&|<>()])""")
+_DELIMITER = re.compile(r"""(?P<quote>['"]?)(?P<word>\w+)(?P=quote)(?=[\s;&|<>()])""", re.ASCII)
 _WHY = {
     "`": "runs a command inside another (`` ` ``)",
     "$((": "calculates (`$((`)",
@@ -151,9 +152,23 @@ def _refuse_unseen(command: str) -> None:
         return
     if unseen := unseen_characters(command):
         raise Unreadable(f"has a character that cannot be seen ({unseen[0]})")
-    for character in command:
-        if character not in "\n\t" and not " " <= character <= "~":
-            raise Unreadable(f"has a character outside ASCII (U+{ord(character):04X}), which may look like another")
+    if not command.isascii() and (odd := _lookalike(command)):
+        raise Unreadable(f"has a character (U+{ord(odd):04X}) that may look like another")
+
+
+def _lookalike(text: str) -> str:
+    """The first character that some system takes for another, or that hides among letters of another script."""
+    if not unicodedata.is_normalized("NFC", text):
+        return next(character for character in text if not character.isascii())
+    for run in re.findall(r"\w+", text):
+        if run.isascii():
+            continue
+        latin = any(character.isascii() and character.isalpha() for character in run)
+        for character in run:
+            foreign = latin and not character.isascii() and "LATIN" not in unicodedata.name(character, "")
+            if foreign or not unicodedata.is_normalized("NFKC", character):
+                return character
+    return ""
 
 
 class _Reader:
@@ -333,6 +348,8 @@ class _Reader:
         if quoted and (found := _LONE_DOLLAR.match(text, start)):
             self.at += 1
             return "$", ""
+        if not text[start].isascii():
+            raise Unreadable(f"has a character outside ASCII (U+{ord(text[start]):04X}) that is not quoted")
         why = next((why for opening, why in _WHY.items() if text.startswith(opening, start)), None)
         raise Unreadable(why or f"has `{text[start : start + 2]}` in a word")
 

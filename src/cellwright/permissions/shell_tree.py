@@ -6,6 +6,7 @@ at the same places, nothing allows the command.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING
@@ -19,6 +20,7 @@ Piece = tuple[str, int, int]
 """Kind (`w`ord, `k`eyword, `o`perator, `r`edirect, `;`), start and end."""
 
 MAX_DEPTH = 60
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 
 
 def _kinds(names: str) -> frozenset[str]:
@@ -57,7 +59,9 @@ def parses(command: str) -> bool:
 
 
 def check_readings(command: str, tokens: Sequence[Token]) -> None:
-    """Raise Unreadable unless tree-sitter sees what `tokens` say. `command` is ASCII, so that bytes are characters."""
+    """Raise Unreadable unless tree-sitter sees what `tokens` say."""
+    # what is not ASCII stands in quotes, comments and texts; one byte for each keeps places the same
+    command = _NOT_ASCII.sub("x", command)
     root = _parser().parse(command.encode("ascii")).root_node
     if root.has_error:
         raise Unreadable("is not understood as bash")
