@@ -217,7 +217,7 @@ def _rules(entries: Sequence[Entry]) -> list[Row]:
 def _trust_in_words(conversation: Conversation) -> str:
     trust = conversation.in_force.trust
     if trust.waiting:
-        return "trusted, but what is new in it is not" if trust.trusted else "not trusted"
+        return f"{'trusted, but what is new in it is not' if trust.trusted else 'not trusted'} (a new session asks)"
     return "trusted" if trust.trusted else "brings nothing along that would need trust"
 
 
@@ -235,9 +235,27 @@ def _status(conversation: Conversation, options: RunOptions) -> Page:
         ("sent to", environment.get("ANTHROPIC_BASE_URL") or "the API's own address"),
         ("running", "yes" if conversation.is_running else "no"),
     ]
-    return Page(
-        [Section("Status", rows), Section("Tools", [("category", "tools"), *_by_category(conversation, options)])]
-    )
+    tools = Section("Tools", [("category", "tools"), *_by_category(conversation, options)])
+    return Page([Section("Status", rows), tools, *_calls(conversation)])
+
+
+def _calls(conversation: Conversation) -> list[Section]:
+    """What the tools did so far in this process."""
+    sums = conversation.tool_log.sums
+    if not sums:
+        return []
+    head = ("tool", "calls", "time", "results")
+    rows = [
+        (
+            name,
+            f"{tool.calls} ({tool.failed} failed, {tool.denied} denied)",
+            f"{tool.total_ms / tool.calls:,.0f} ms each, {tool.longest_ms:,.0f} ms at most",
+            f"{tool.result_chars:,} characters",
+        )
+        for name, tool in sorted(sums.items(), key=lambda item: -item[1].calls)
+    ]
+    log = conversation.tool_log.path
+    return [Section("Calls of tools", [head, *rows], f"logged in {log}" if log is not None else "")]
 
 
 def _key_source(settings: Settings, environment: Mapping[str, str]) -> str:
