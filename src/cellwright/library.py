@@ -129,7 +129,8 @@ def ask(prompt: Prompt, **options: Unpack[AskOptions]) -> Result:
 
     `tools` come besides the built-in ones. `can_use_tool` is a coroutine that is asked for what the policy does not decide;
     without one, what would ask is denied (in a notebook the cell asks). `allow` and `deny` are permission rules such as
-    `Bash(pytest *)`. `budget` is in US dollars. `session=None` keeps nothing on disk.
+    `Bash(pytest *)`. `hooks` are told what happens, and may say no: `{"PreToolUse": [HookMatcher("Bash", [check])]}`.
+    `budget` is in US dollars. `session=None` keeps nothing on disk.
     Raises `RunError` when the run did not end by itself, `KeyboardInterrupt` when it was interrupted.
     """
     place = current_place()

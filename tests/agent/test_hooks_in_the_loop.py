@@ -589,6 +589,13 @@ def test_an_input_that_a_permission_hook_rewrites_is_judged_anew(play):
         assert played.of(ToolEnd)[0].status == "denied", rewritten
 
 
+def test_claude_is_told_that_a_hook_rewrote_what_it_was_asked_about(play):
+    hooks = requested(behavior="allow", updatedInput={"name": "y"})
+    played = play(CALL, tools=[change], policy=asking(), hooks=hooks)
+    assert played.results()[0]["content"].startswith("[A hook edited this call before it ran.")
+    assert played.results()[0]["content"].endswith("changed y")
+
+
 def test_notifications_go_out_while_the_user_is_asked(play):
     told = Told()
     seen = asyncio.Event()

@@ -186,7 +186,9 @@ class ToolCalls:
             return _denied(tool, verdict.answer)
         outcome = await self._call(tool, tool_use["id"], dict(verdict.input))
         outcome = await self._after(tool_use, verdict.input, outcome)
-        return _with_note(outcome, verdict.input) if verdict.edited and tool.asks == "permission" else outcome
+        if not verdict.edited or tool.asks != "permission":
+            return outcome
+        return _with_note(outcome, verdict.input, "A hook" if verdict.answer.by == "hook" else "The user")
 
     async def _after(self, tool_use: Mapping[str, Any], tool_input: Mapping[str, Any], outcome: Outcome) -> Outcome:
         outcome, said = await self.hooks.after_call(tool_use, tool_input, outcome)
@@ -331,9 +333,9 @@ def _text_of(content: Sequence[Mapping[str, Any]]) -> str:
     return "\n".join(str(block["text"]) for block in content if block.get("type") == "text")
 
 
-def _with_note(outcome: Outcome, tool_input: Mapping[str, Any]) -> Outcome:
+def _with_note(outcome: Outcome, tool_input: Mapping[str, Any], who: str) -> Outcome:
     """Claude must know that what ran is not what it asked for."""
-    note = f"[The user edited this call before it ran. Its input was:\n{input_lines(tool_input)}]"
+    note = f"[{who} edited this call before it ran. Its input was:\n{input_lines(tool_input)}]"
     content: Content = (
         f"{note}\n{outcome.content}"
         if isinstance(outcome.content, str)

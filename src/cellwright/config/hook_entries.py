@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 from cellwright.agent.hook_matcher import MATCHED_FIELDS, matcher_problem
 from cellwright.agent.hooks import EVENTS
@@ -29,8 +29,6 @@ _SECONDS = {"prompt": 30.0, "agent": 60.0}
 _SECONDS_BY_EVENT = {"UserPromptSubmit": 30.0, "MessageDisplay": 10.0, "SessionEnd": 1.5}
 _DEFAULT_SECONDS = 600.0
 _MOST_SECONDS = {"SessionEnd": 60.0}
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -245,11 +243,6 @@ class _Fields:
         if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
             raise Malformed(f"`{key}` is {_shown(value)}")
         return value
-
-
-def distinct(entries: Iterator[HookEntry]) -> list[HookEntry]:
-    """The entries without those that say the same as an earlier one."""
-    return list({entry.identity: entry for entry in reversed(list(entries))}.values())[::-1]
 
 
 def _shown(value: Any) -> str:

@@ -25,7 +25,6 @@ from cellwright.config.hook_entries import (
     HttpHook,
     McpToolHook,
     ModelHook,
-    distinct,
 )
 from cellwright.config.hook_http import HttpBounds, send
 from cellwright.config.hook_input import as_documented
@@ -129,7 +128,7 @@ class SettingsHooks:
         if event == "SessionStart":
             self.place.exported.clear()
         telling = []
-        for entry in distinct(self._concerned(event, fields)):
+        for entry in _distinct(self._concerned(event, fields)):
             if isinstance(entry, CommandHook) and entry.in_background:
                 self._start(entry, event, fields)
             else:
@@ -208,3 +207,8 @@ class SettingsHooks:
         fresh = tuple(problem for problem in said.problems if problem not in self.told)
         self.told.update(fresh)
         return replace(said, problems=fresh) if fresh != said.problems else said
+
+
+def _distinct(entries: Iterator[HookEntry]) -> list[HookEntry]:
+    """The entries without those that say the same as an earlier one."""
+    return list({entry.identity: entry for entry in reversed(list(entries))}.values())[::-1]
