@@ -160,7 +160,8 @@ def _lookalike(text: str) -> str:
     """The first character that some system takes for another, or that hides among letters of another script."""
     if not unicodedata.is_normalized("NFC", text):
         return next(character for character in text if not character.isascii())
-    for run in re.findall(r"\w+", text):
+    for word in re.finditer(r"\w+", text):
+        run = word[0]
         if run.isascii():
             continue
         latin = any(character.isascii() and character.isalpha() for character in run)
