@@ -90,5 +90,6 @@ it("the plugins have their ids and start by themselves", () => {
   expect(plugins.map(({ id, autoStart }) => [id, autoStart])).toEqual([
     ["cellwright:transcript", true],
     ["cellwright:saved-output", true],
+    ["cellwright:unsaved-documents", true],
   ]);
 });
