@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -154,6 +156,38 @@ def test_a_run_past_its_time_is_ended_with_what_it_wrote(tmp_path):
     told = error(tmp_path, args=["-s"], timeout_seconds=5)
     assert told.code == ErrorCode.EXECUTION_TIMEOUT
     assert "begun" in told.message
+
+
+def test_a_run_that_is_interrupted_leaves_no_process(tmp_path):
+    put(
+        tmp_path,
+        "test_slow.py",
+        "import os, time\ndef test_slow():\n    print('pid', os.getpid())\n    time.sleep(60)\n",
+    )
+
+    async def scene() -> int:
+        said = ""
+        begun = asyncio.Event()
+
+        def progress(text: str = "", **_: Any) -> None:
+            nonlocal said
+            said += text
+            if re.search(r"pid \d+\n", said):
+                begun.set()
+
+        call = run_tests_tool(tmp_path).call({"args": ["-s"]}, ToolContext("", progress))
+        task = asyncio.create_task(call)
+        await begun.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        found = re.search(r"pid (\d+)", said)
+        assert found is not None
+        return int(found[1])
+
+    pid = asyncio.run(scene())
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
 
 
 def test_no_secrets_reach_the_tests(tmp_path, monkeypatch):
