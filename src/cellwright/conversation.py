@@ -41,7 +41,7 @@ from cellwright.conversation_settings import (
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Emit, RunEnd
 from cellwright.permissions.policy import PermissionPolicy
-from cellwright.permissions.rules import grant_problem, parse_rule
+from cellwright.permissions.rules import grant_problem, parse_rule, restriction_problem
 from cellwright.run_options import RunOptions
 from cellwright.run_prompt import checked, with_surroundings
 from cellwright.tool_log import ToolLog
@@ -261,6 +261,7 @@ class Conversation:
         if provider is None or as_played is not None:  # a dry run shows nothing of what it is told
             self._tell(session, self.settings.notices)
         self._tell(session, [problem for rule in options.allow if (problem := grant_problem(parse_rule(rule)))])
+        self._tell(session, [problem for rule in options.deny if (problem := restriction_problem(parse_rule(rule)))])
         self._tell(session, self._tool_notices)
         self.tool_log.path = self.settings.tool_log
         listen = self.tool_log.listen(emit)

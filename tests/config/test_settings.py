@@ -228,6 +228,17 @@ def test_a_file_that_is_no_file_is_not_waited_for(place):
     assert texts(place.load().deny) == ["Python"]
 
 
+def test_a_restriction_that_covers_more_than_it_says_is_in_force_and_told(place):
+    place.write("user", {"deny": ["WebFetch(example.com)"], "ask": ["Bash(command:rm *)", "Bash(rm *)"]})
+    settings = place.load()
+    assert texts(settings.deny) == ["WebFetch(example.com)"]
+    assert texts(settings.ask) == ["Bash(command:rm *)", "Bash(rm *)"]
+    assert [("every use of WebFetch" in notice, "write `Bash(rm *)`" in notice) for notice in settings.notices] == [
+        (True, False),
+        (False, True),
+    ]
+
+
 @pytest.mark.parametrize(
     ("key", "entry", "deny", "ask"),
     [

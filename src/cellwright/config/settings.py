@@ -33,7 +33,7 @@ from cellwright.config.settings_read import Reading, came_with_project, local_se
 from cellwright.config.trust import judge, remember_rules
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.permissions.modes import Mode, parse_mode, stricter
-from cellwright.permissions.rules import Rule, grant_problem, parse_rule
+from cellwright.permissions.rules import Rule, grant_problem, parse_rule, restriction_problem
 
 _TOOL_NAME = re.compile(r"[A-Za-z_][\w-]*")
 
@@ -287,6 +287,8 @@ class _Rules:
             rule, kept = parse_rule(name[0] if name else "*"), kept if name else "ask"
             what = "denied" if kept == "deny" else "asked for"
             self.notices.append(f"{entry.layer.label}: {_message(error)} Until it is mended, `{rule}` is {what}.")
+        if problem := restriction_problem(rule):
+            self.notices.append(f"{entry.layer.label}: {problem}")
         (self.deny if kept == "deny" else self.ask).append(rule)
 
     def grant(self, entry: Entry) -> None:
