@@ -34,9 +34,9 @@ def peak():
 
 if warm:
     call(warm)
-before, start = peak(), time.perf_counter()
+before, start = peak(), time.process_time()
 text = call(given)
-print(json.dumps({"text": text, "seconds": time.perf_counter() - start, "mb": peak() - before}))
+print(json.dumps({"text": text, "seconds": time.process_time() - start, "mb": peak() - before}))
 """
 
 MAX_MB = 100
@@ -44,7 +44,7 @@ GIGABYTE = 1 << 30
 
 
 def call(folder: Path, name: str, warm: dict[str, Any] | None = None, **given: Any) -> dict[str, Any]:
-    """A call in a new process: its text, its seconds, and by how many MB memory grew at most.
+    """A call in a new process: its text, its CPU seconds, and by how many MB memory grew at most.
 
     `warm` is a call before it, which imports what is imported once.
     """
