@@ -51,26 +51,60 @@ class Diff:
 
 def diff_texts(before: str | None, after: str | None, name: str) -> Diff:
     """The diff from `before` (None: there was no file) to `after` (None: there is none then), `name` in its header."""
-    old, new = _lines(before or ""), _lines(after or "")
+    first, old, new = _differing(_flat(before), _flat(after))
     opcodes = _opcodes(old, new)
     groups = list(_grouped(opcodes))
     header = [
         f"--- {'/dev/null' if before is None else f'a/{name}'}",
         f"+++ {'/dev/null' if after is None else f'b/{name}'}",
     ]
-    body = [line for group in groups for line in _hunk(group, old, new)]
+    body = [line for group in groups for line in _hunk(group, old, new, first)]
     changes = [opcode for opcode in opcodes if opcode[0] != "equal"]
     return Diff(
         text="".join(f"{line}\n" for line in header + body) if body else "",
         added=sum(opcode[4] - opcode[3] for opcode in changes),
         removed=sum(opcode[2] - opcode[1] for opcode in changes),
-        excerpt=_excerpt(groups, new),
+        excerpt=_excerpt(groups, new, first),
     )
+
+
+def _flat(text: str | None) -> str:
+    return (text or "").replace("\r\n", "\n")
+
+
+def _differing(old: str, new: str) -> tuple[int, list[str], list[str]]:
+    """The lines of both texts without most of what is equal at both ends; and how many were left out before them.
+
+    A text of millions of lines, as a list of lines, takes ten times its memory.
+    """
+    head = start = common_start(old, new)
+    for _ in range(CONTEXT + 1):
+        head = old.rfind("\n", 0, max(head, 0))
+    head += 1
+    most = min(len(old), len(new)) - start
+    low, high = 0, most
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if old[len(old) - middle :] == new[len(new) - middle :] else (low, middle - 1)
+    stop = len(old) - low
+    for _ in range(CONTEXT + 1):
+        line_feed = old.find("\n", stop)
+        stop = line_feed + 1 if line_feed >= 0 else len(old)
+    return old.count("\n", 0, head), _lines(old[head:stop]), _lines(new[head : len(new) - (len(old) - stop)])
+
+
+def common_start(one: str, other: str) -> int:
+    """How many characters two texts have in common at their start."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if one[low:middle] == other[low:middle] else (low, middle - 1)
+    return low
 
 
 def _lines(text: str) -> list[str]:
     """Lines with their LF, so that a missing last one is a difference."""
-    *lines, last = text.replace("\r\n", "\n").split("\n")
+    *lines, last = text.split("\n")
     return [f"{line}\n" for line in lines] + ([last] if last else [])
 
 
@@ -113,9 +147,11 @@ def _grouped(opcodes: list[Opcode]) -> list[list[Opcode]]:
     return [group for group in groups if any(opcode[0] != "equal" for opcode in group)]
 
 
-def _hunk(group: list[Opcode], old: list[str], new: list[str]) -> list[str]:
+def _hunk(group: list[Opcode], old: list[str], new: list[str], before: int) -> list[str]:
+    """A hunk's lines; so many lines of the file are `before` those in the lists."""
     first, last = group[0], group[-1]
-    lines = [f"@@ -{_range(first[1], last[2])} +{_range(first[3], last[4])} @@"]
+    old_range, new_range = _range(before + first[1], before + last[2]), _range(before + first[3], before + last[4])
+    lines = [f"@@ -{old_range} +{new_range} @@"]
     for tag, old_from, old_to, new_from, new_to in group:
         if tag == "equal":
             lines += _marked(" ", old[old_from:old_to])
@@ -138,7 +174,7 @@ def _marked(mark: str, lines: list[str]) -> list[str]:
     return marked
 
 
-def _excerpt(groups: list[list[Opcode]], new: list[str]) -> str:
+def _excerpt(groups: list[list[Opcode]], new: list[str], before: int) -> str:
     parts: list[str] = []
     left = EXCERPT_LINES
     for group in groups:
@@ -148,7 +184,7 @@ def _excerpt(groups: list[list[Opcode]], new: list[str]) -> str:
             break
         lines = new[start : min(stop, start + left)]
         left -= stop - start
-        parts.append(numbered([line.rstrip("\n")[:LINE_CHARS] for line in lines], start + 1))
+        parts.append(numbered([line.rstrip("\n")[:LINE_CHARS] for line in lines], before + start + 1))
         if left < 0:
             parts.append("      …")
             break

@@ -10,6 +10,7 @@ from typing import Any
 from cellwright.agent.tool import Tool, ToolError, ToolLimits
 from cellwright.errors import ErrorCode
 from cellwright.tools.changes import Change, Input, writing_call, writing_preview
+from cellwright.tools.diffs import common_start
 from cellwright.tools.editing import (
     EDITED_BYTES,
     OnDisk,
@@ -120,7 +121,8 @@ def _made(edits: Sequence[Input], text: str, shown: str, old: OnDisk | None) -> 
         except ToolError as error:
             statuses.append(_Status(error.message, error))
             continue
-        statuses.append(_Status(f"line {_first_difference(text, after)}" if count == 1 else f"{count} places"))
+        line = after.count("\n", 0, common_start(text, after)) + 1
+        statuses.append(_Status(f"line {line}" if count == 1 else f"{count} places"))
         text = after
     return text, statuses
 
@@ -142,18 +144,6 @@ def _edited(edit: Input, text: str, shown: str, old: OnDisk | None) -> tuple[str
     if old.stale and replace_all:
         raise stale_error(shown)
     return replaced(replace(old, text=text), old_string, new_string, replace_all, shown)
-
-
-def _first_difference(before: str, after: str) -> int:
-    """The line, counted from 1, in which two texts begin to differ."""
-    low, high = 0, min(len(before), len(after))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if before[:middle] == after[:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return after.count("\n", 0, low) + 1
 
 
 def _check_all(edits: Sequence[Input], statuses: Sequence[_Status], shown: str) -> None:

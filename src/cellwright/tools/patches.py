@@ -22,7 +22,7 @@ from cellwright.tools.originals import keep_original, kept_originals
 from cellwright.tools.patch_plan import PatchedFile, plan_patch
 from cellwright.tools.paths import file_errors, shown_path
 from cellwright.tools.schemas import counted, object_schema
-from cellwright.tools.syntax_check import ALLOW, ALLOW_FIELD, check_syntax
+from cellwright.tools.syntax_check import ALLOW, ALLOW_FIELD, Edited, check_all
 from cellwright.tools.text_files import NotText, decode
 
 DESCRIPTION = """\
@@ -138,7 +138,7 @@ def _plan(tool_input: Input, state: FileState, cwd: Path) -> _Result:
     for file, diff in zip(shown, diffs, strict=True):
         if file.was != file.now and not diff.added + diff.removed and (file.was or file.now):
             file.notes.append("only line ends, or the byte order mark, are changed")
-    notes = [_checked(file, allowed=bool(tool_input.get(ALLOW, False))) for file in shown]
+    notes = _checked(shown, allowed=bool(tool_input.get(ALLOW, False)))
     lines = [_line(file, diff) + note for file, diff, note in zip(shown, diffs, notes, strict=True)]
     return _Result(files, diffs, lines)
 
@@ -170,12 +170,15 @@ def _diff(file: PatchedFile) -> Diff:
     return Diff(text, diff.added, diff.removed, diff.excerpt)
 
 
-def _checked(file: PatchedFile, *, allowed: bool) -> str:
-    """A note on the file's syntax. ToolError if the patch breaks it."""
-    before, after = _text(file.was), _text(file.now)
-    if after is None or before == after:
-        return ""
-    return check_syntax(file.path, before, after, file.shown, allowed=allowed)
+def _checked(files: list[PatchedFile], *, allowed: bool) -> list[str]:
+    """A note on each file's syntax. ToolError if the patch breaks any of them."""
+    edited: dict[int, Edited] = {}
+    for number, file in enumerate(files):
+        before, after = _text(file.was), _text(file.now)
+        if after is not None and after != before:
+            edited[number] = Edited(file.path, before, after, file.shown)
+    notes = dict(zip(edited, check_all(list(edited.values()), allowed=allowed), strict=True))
+    return [notes.get(number, "") for number in range(len(files))]
 
 
 def _line(file: PatchedFile, diff: Diff) -> str:

@@ -11,7 +11,7 @@ import json
 import subprocess
 import sys
 import tomllib
-from collections.abc import Callable
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -39,15 +39,18 @@ ALLOW_FIELD = {
     "description": "Write it although a file that parsed would no longer parse.",
 }
 
-# the text comes through stdin, and never runs
+# the texts come through stdin, and never run; a line of the answer is about each
 _COMPILE = """\
-import sys
-try:
-    compile(sys.stdin.buffer.read().decode("utf-8", "surrogatepass"), "file", "exec", dont_inherit=True)
-except SyntaxError as error:
-    print(isinstance(error, IndentationError), error.lineno or 1, ascii(error.msg), sep="\\t")
-except (ValueError, OverflowError, RecursionError, MemoryError):
-    pass
+import json, sys
+for text in json.load(sys.stdin):
+    try:
+        compile(text, "file", "exec", dont_inherit=True)
+        print()
+    except SyntaxError as error:
+        print(isinstance(error, IndentationError), error.lineno or 1, ascii(error.msg), sep="\\t")
+    except (ValueError, OverflowError, RecursionError, MemoryError):
+        print()
+    sys.stdout.flush()
 """
 
 
@@ -61,26 +64,45 @@ class SyntaxProblem:
     doubtful: bool = False
 
 
-def check_syntax(path: Path, before: str | None, after: str, shown: str, *, allowed: bool) -> str:
-    """A note on the syntax of a file that is about to hold `after`; empty if there is nothing to say.
+@dataclass(frozen=True, slots=True)
+class Edited:
+    """A file before (None: there was none) and after an edit; `shown` is what it is called."""
 
-    Raises ToolError if `before` (None: no file) parsed and `after` does not, unless `allowed`.
+    path: Path
+    before: str | None
+    after: str
+    shown: str
+
+
+def check_syntax(path: Path, before: str | None, after: str, shown: str, *, allowed: bool) -> str:
+    """`check_all` for one file."""
+    return check_all([Edited(path, before, after, shown)], allowed=allowed)[0]
+
+
+def check_all(files: Sequence[Edited], *, allowed: bool) -> list[str]:
+    """A note on the syntax of each file that is about to hold `after`; empty if there is nothing to say.
+
+    Raises ToolError if `before` parsed and `after` does not, in any of them, unless `allowed`.
     """
-    problem = syntax_problem(path, after)
+    compiled = _compiled([file.after for file in files if grammar_of(file.path) is PYTHON])
+    return [_checked(file, _problem(file.path, file.after, compiled), allowed=allowed) for file in files]
+
+
+def _checked(file: Edited, problem: SyntaxProblem | None, *, allowed: bool) -> str:
     if problem is None:
         return ""
-    there = syntax_problem(path, before) if before is not None else None
+    there = syntax_problem(file.path, file.before) if file.before is not None else None
     failed = there is not None and not there.doubtful
     if there is not None and there.errors >= problem.errors and (failed or problem.doubtful):
         return ""
     where = f"line {problem.line}: {problem.message}"
-    if before is None or failed or problem.doubtful:
+    if file.before is None or failed or problem.doubtful:
         return f"\n[It does not parse, {where}]"
     if allowed:
         return f"\n[It no longer parses, {where}]"
-    line = after.split("\n")[problem.line - 1 : problem.line]
+    line = file.after.split("\n")[problem.line - 1 : problem.line]
     raise ToolError(
-        f"{shown} would no longer parse; nothing was written. After the change, {where}"
+        f"{file.shown} would no longer parse; nothing was written. After the change, {where}"
         + (f"\n{problem.line:6d}\t{line[0][:300]}" if line else "")
         + f"\nMend the new text, or set {ALLOW} if the file is to be broken for a while.",
         code=ErrorCode.INVALID_PARAMETERS,
@@ -90,22 +112,21 @@ def check_syntax(path: Path, before: str | None, after: str, shown: str, *, allo
 
 def syntax_problem(path: Path, text: str) -> SyntaxProblem | None:
     """What is wrong with `text` as a file of this name; None if nothing, or if that cannot be told."""
-    check = _check_for(path)
-    if check is None or len(text) > CHECKED_BYTES:
+    return _problem(path, text, _compiled([text] if grammar_of(path) is PYTHON else []))
+
+
+def _problem(path: Path, text: str, compiled: Mapping[str, str]) -> SyntaxProblem | None:
+    """The same, with what the compiler says of Python texts."""
+    if len(text) > CHECKED_BYTES:
         return None
-    return check(text)
-
-
-def _check_for(path: Path) -> Callable[[str], SyntaxProblem | None] | None:
-    suffix = path.suffix.lower()
+    suffix, grammar = path.suffix.lower(), grammar_of(path)
     if suffix == ".json":
-        return _json_problem
+        return _json_problem(text)
     if suffix == ".toml":
-        return _toml_problem
-    grammar = grammar_of(path)
-    if grammar is None:
-        return None
-    return _python_problem if grammar is PYTHON else lambda text: _grammar_problem(grammar, text)
+        return _toml_problem(text)
+    if grammar is PYTHON:
+        return _python_problem(text, compiled.get(text))
+    return None if grammar is None else _grammar_problem(grammar, text)
 
 
 def _json_problem(text: str) -> SyntaxProblem | None:
@@ -141,8 +162,8 @@ def _grammar_problem(grammar: Grammar, text: str) -> SyntaxProblem | None:
     return SyntaxProblem(first.start_point.row + 1, f"{missing} ({grammar.name}).", len(errors))
 
 
-def _python_problem(text: str) -> SyntaxProblem | None:
-    found = _compiled(text)
+def _python_problem(text: str, found: str | None) -> SyntaxProblem | None:
+    """`found` is what the compiler says: empty if it takes the text, None if it was not asked."""
     if found == "":
         return None
     by_grammar = _grammar_problem(PYTHON, text)
@@ -155,18 +176,18 @@ def _python_problem(text: str) -> SyntaxProblem | None:
     return SyntaxProblem(int(line), f"{message.strip()[1:-1]}.", errors, doubtful)
 
 
-def _compiled(text: str) -> str | None:
-    """What the compiler says: empty if it takes the text; None if it cannot be asked."""
-    if len(text) > COMPILED_CHARS:
-        return None
+def _compiled(texts: Sequence[str]) -> dict[str, str]:
+    """What the compiler says of Python texts; those that it was not asked for are left out."""
+    asked = [text for text in dict.fromkeys(texts) if len(text) <= COMPILED_CHARS]
+    if not asked:
+        return {}
+    command = [sys.executable, "-I", "-S", "-W", "ignore", "-c", _COMPILE]
+    seconds = COMPILE_SECONDS + sum(map(len, asked)) / COMPILED_CHARS
     try:
         run = subprocess.run(
-            [sys.executable, "-I", "-S", "-W", "ignore", "-c", _COMPILE],
-            input=text.encode("utf-8", "surrogatepass"),
-            capture_output=True,
-            timeout=COMPILE_SECONDS,
-            check=True,
+            command, input=json.dumps(asked).encode(), capture_output=True, timeout=seconds, check=False
         )
     except (OSError, subprocess.SubprocessError):
-        return None
-    return run.stdout.decode("ascii", "replace").strip()
+        return {}
+    # if one text was too much for the compiler, there are fewer answers than questions
+    return dict(zip(asked, run.stdout.decode("ascii", "replace").splitlines(), strict=False))

@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import difflib
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cellwright.permissions.patch_text import read_patch
+from cellwright.tools.diffs import diff_texts
+from cellwright.tools.patch_matching import apply_hunks
+
+LINES = st.lists(st.sampled_from(["a", "b", "c", "", "  d"]), max_size=25)
+TEXTS = st.builds(lambda lines, end: "\n".join(lines) + end, LINES, st.sampled_from(["", "\n"]))
+EQUAL = st.lists(st.sampled_from("xyz"), max_size=12).map(lambda lines: "".join(f"{line}\n" for line in lines))
+
+
+@settings(deadline=None)
+@given(head=EQUAL, before=TEXTS, after=TEXTS, tail=EQUAL)
+def test_a_diff_says_how_to_get_from_one_text_to_the_other(head, before, after, tail):
+    before, after = head + before + tail, head + after + tail
+    diff = diff_texts(before, after, "a.txt")
+    if before == after:
+        assert (diff.text, diff.added, diff.removed, diff.excerpt) == ("", 0, 0, "")
+        return
+    (file,) = read_patch(diff.text)
+    assert not any(hunk.recounted for hunk in file.hunks)
+    applied = apply_hunks(before, file.hunks, exact=False)
+    assert (applied.text, applied.notes, applied.misfits) == (after, [], [])
+    lines = after.split("\n")
+    for shown in diff.excerpt.split("\n"):
+        number, _, line = shown.partition("\t")
+        if number.strip().isdecimal():
+            assert lines[int(number) - 1] == line
+
+
+@settings(deadline=None)
+@given(before=EQUAL, after=EQUAL)
+def test_hunks_keep_three_lines_around(before, after):
+    ours = [line for line in diff_texts(before, after, "a").text.split("\n")[2:] if line.startswith((" ", "@"))]
+    lines = before.splitlines(keepends=True), after.splitlines(keepends=True)
+    theirs = [line.rstrip("\n") for line in list(difflib.unified_diff(*lines))[2:] if line.startswith((" ", "@"))]
+    # which of several equal lines counts as kept may differ, the frame does not
+    if before and after and len(ours) == len(theirs):
+        assert [line for line in ours if line[0] == "@"][:1] == [line for line in theirs if line[0] == "@"][:1]
+
+
+def test_the_structured_patch_has_the_same_lines():
+    diff = diff_texts(
+        "".join(f"{n}\n" for n in range(30)), "".join(f"{n}\n" for n in range(30) if n not in (2, 20)), "a"
+    )
+    assert diff.structured_patch() == [
+        {"oldStart": 1, "oldLines": 6, "newStart": 1, "newLines": 5, "lines": [" 0", " 1", "-2", " 3", " 4", " 5"]},
+        {
+            "oldStart": 18,
+            "oldLines": 7,
+            "newStart": 17,
+            "newLines": 6,
+            "lines": [" 17", " 18", " 19", "-20", " 21", " 22", " 23"],
+        },
+    ]
+    assert diff_texts(None, "@@ -1 +1 @@", "a").structured_patch()[0]["lines"] == [
+        "+@@ -1 +1 @@",
+        "\\ No newline at end of file",
+    ]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="memory is measured otherwise there")
+def test_a_large_text_with_a_small_change_costs_little_memory():
+    script = (
+        "import resource\n"
+        "from cellwright.tools.diffs import diff_texts\n"
+        "before = 'some line of text\\n' * 500_000 + 'end\\n'\n"
+        "after = before.replace('end', 'END')\n"
+        "at_first = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "diff = diff_texts(before, after, 'a')\n"
+        "assert (diff.added, diff.removed) == (1, 1)\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - at_first)\n"
+    )
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    unit = 1 if sys.platform == "darwin" else 1024
+    assert int(run.stdout) * unit < 40 * 2**20
