@@ -86,15 +86,12 @@ def effort_of(options: RunOptions, settings: Settings) -> str | None:
 
 def mode_of(options: RunOptions, settings: Settings, environ: Mapping[str, str]) -> str:
     """The mode of a run. Raises CellwrightError for one that is unknown or refused here."""
-    mode = settings.default_mode
-    if options.mode is not None:
-        mode, _ = parse_mode(options.mode)
-        if _is_administrators(settings, "permissions.defaultMode"):
-            mode = stricter(mode, settings.default_mode)
+    mode = settings.default_mode if options.mode is None else parse_mode(options.mode)[0]
+    if mode == "bypassPermissions" and settings.bypass_disabled:
+        message = "Mode bypassPermissions is switched off by `permissions.disableBypassPermissionsMode`."
+        raise CellwrightError(ErrorCode.PERMISSION_DENIED, f"{message} `/config` shows which file says so.")
+    mode = stricter(mode, settings.loosest_mode)
     if mode == "bypassPermissions":
-        if settings.bypass_disabled:
-            message = "Mode bypassPermissions is switched off by `permissions.disableBypassPermissionsMode`."
-            raise CellwrightError(ErrorCode.PERMISSION_DENIED, f"{message} `/config` shows which file says so.")
         check_bypass_allowed(host_facts(environ))
     return mode
 
@@ -121,7 +118,7 @@ def policy_of(options: RunOptions, settings: Settings, cwd: Path, environ: Mappi
         block_reads_outside=settings.block_reads_outside,
         block_writes_outside=settings.block_writes_outside,
         # what a plan or a hook leads to is no way around the administrator
-        loosest=settings.default_mode if _is_administrators(settings, "permissions.defaultMode") else None,
+        loosest=settings.loosest_mode,
     )
 
 

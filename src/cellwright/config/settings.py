@@ -16,6 +16,7 @@ something forbids or asks.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -35,6 +36,7 @@ from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.permissions.modes import Mode, parse_mode, stricter
 from cellwright.permissions.rules import Rule, grant_problem, parse_rule, restriction_problem
 
+_MODE = ("permissions", "defaultMode")
 _TOOL_NAME = re.compile(r"[A-Za-z_][\w-]*")
 
 
@@ -62,12 +64,13 @@ class HooksSource:
 class Settings:
     """What all settings say together. `notices` are for the user: what is broken, and what was not believed.
 
-    A limit that is None is the user's to have none of. `tool_files` are the trusted `.claude/tools/*.py`, with the content
-    that is trusted.
+    `loosest_mode` is how far options and a session may go. A limit that is None is the user's to have none of.
+    `tool_files` are the trusted `.claude/tools/*.py`, with the content that is trusted.
     """
 
     project: Path
     default_mode: Mode = "default"
+    loosest_mode: Mode = "bypassPermissions"
     deny: tuple[Rule, ...] = ()
     ask: tuple[Rule, ...] = ()
     allow: tuple[Rule, ...] = ()
@@ -150,8 +153,9 @@ def settings_of(
         rules.grant(entry)
     for entry in _listed(merged, "additionalDirectories"):
         rules.open_folder(entry)
-    mode, said = _mode((*kept, *reading.entries), withheld, rules.notices)
-    merged.set_to(("permissions", "defaultMode"), said)
+    modes = [entry for entry in (*kept, *reading.entries) if entry.path == _MODE]
+    mode, said = _mode(modes, withheld, rules.notices)
+    merged.set_to(_MODE, said)
     bypass_disabled = _any(merged, "permissions.disableBypassPermissionsMode", "disable")
     if mode == "bypassPermissions" and bypass_disabled:
         rules.notices.append("Mode bypassPermissions is switched off by `permissions.disableBypassPermissionsMode`.")
@@ -159,6 +163,7 @@ def settings_of(
     return Settings(
         project=reading.project,
         default_mode=stricter(mode, "default") if reading.broken else mode,
+        loosest_mode=stricter(_loosest(modes), "acceptEdits") if bypass_disabled else _loosest(modes),
         deny=tuple(rules.deny),
         ask=tuple(rules.ask),
         allow=tuple(rules.allow),
@@ -240,8 +245,7 @@ def _mode(entries: Sequence[Entry], withheld: frozenset[str], notices: list[str]
     """
     mode: Mode | None = None
     said: Entry | None = None
-    place = ("permissions", "defaultMode")
-    for entry in merge(each for each in entries if each.path == place).entries.get(place, ()):
+    for entry in merge(entries).entries.get(_MODE, ()):
         layer = entry.layer
         try:
             found, notice = parse_mode(_text(entry.value))
@@ -258,6 +262,16 @@ def _mode(entries: Sequence[Entry], withheld: frozenset[str], notices: list[str]
         elif layer.foreign or (layer.of_folder and found == "bypassPermissions"):
             notices.append(f"{layer.label}: mode `{found}` is looser than `{before}`; a folder cannot set it.")
     return mode or "default", said
+
+
+def _loosest(entries: Sequence[Entry]) -> Mode:
+    """The administrator's mode, if there is one: no option goes further."""
+    loosest: Mode = "bypassPermissions"
+    for entry in entries:
+        if entry.layer.scope == "managed":
+            with contextlib.suppress(CellwrightError, TypeError):  # it is told of where the mode is read
+                loosest = stricter(loosest, parse_mode(_text(entry.value))[0])
+    return loosest
 
 
 def _is_believed(entry: Entry, mode: Mode, withheld: frozenset[str]) -> bool:
