@@ -154,9 +154,25 @@ def test_an_agent_hook_looks_before_it_answers(play):
 
 
 def test_an_agent_hook_has_only_what_is_left_of_the_budget(play):
-    played = play([CALL, say("ok")], "PreToolUse", {"type": "agent", "prompt": "Check x"}, budget_usd=0.0075)
-    spent = played.end.cost_usd
-    assert spent <= 0.0075
+    hook = {"type": "agent", "prompt": "Check x"}
+    script = [CALL, verdict(True), say("ok")]
+    free = play(script, "PreToolUse", hook)
+    left = 0.01
+    bound = play(script, "PreToolUse", hook, budget_usd=free.of(TurnEnd)[0].cost_usd + left)
+    asked = bound.bodies[1]
+    assert asked["model"] == "claude-haiku-5-5"
+    assert asked["max_tokens"] < free.bodies[1]["max_tokens"]
+    assert asked["max_tokens"] * 0.5 / 1_000_000 <= left
+
+
+def test_a_question_that_the_budget_may_not_pay_for_is_not_asked(play):
+    script = [CALL, turn(verdict(False), when="sensible"), turn(say("ok"), when="changed x")]
+    hook = prompt(model="claude-sonnet-5-5")
+    cost = play(script, "PreToolUse", hook).of(TurnEnd)[0].cost_usd
+    played = play(script, "PreToolUse", hook, budget_usd=cost + 0.02)
+    assert {body["model"] for body in played.bodies} == {"claude-opus-5-5"}
+    assert "could cost more than the budget has left" in played.of(Notice)[0].message
+    assert played.of(ToolEnd)[0].status == "success"
 
 
 def test_a_model_that_does_not_answer_is_left(play):

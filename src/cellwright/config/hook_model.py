@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from cellwright.agent.agent import Agent
-from cellwright.agent.aside import Aside, text_of
+from cellwright.agent.aside import MAX_TOKENS, Aside, text_of
+from cellwright.agent.cost import worst_case_usd
 from cellwright.agent.hook_answers import blocked, capped
 from cellwright.agent.hooks import NO_HOOKS, NOTHING_SAID, HookResult, HookRun
 from cellwright.agent.session import Session
@@ -41,10 +42,10 @@ async def ask_model(
     """Ask and read the answer. Never raises but for a cancellation."""
     if run is None:
         return failed(hook, event, "has no model to ask outside of a run")
-    if run.budget_left() == 0:
-        return failed(hook, event, "was not asked: the budget is spent")
     model = hook.model or small_model
     prompt = _prompt(hook, fields)
+    if not hook.looks and not _affordable(prompt, model, run.budget_left()):
+        return failed(hook, event, f"was not asked: {model} could cost more than the budget has left")
     try:
         text = await (
             _looked(prompt, model, run, Path(str(fields["cwd"]))) if hook.looks else _answered(prompt, model, run)
@@ -74,6 +75,15 @@ def read_verdict(hook: ModelHook, event: str, text: str) -> HookResult:
 def _prompt(hook: ModelHook, fields: Mapping[str, Any]) -> str:
     event = json.dumps(fields, ensure_ascii=False, default=str)
     return hook.prompt.replace("$ARGUMENTS", event) if "$ARGUMENTS" in hook.prompt else f"{hook.prompt}\n\n{event}"
+
+
+def _affordable(prompt: str, model: str, left: float | None) -> bool:
+    """Whether the budget pays for an answer at worst; an agent hook sees to that itself, request by request."""
+    if left is None:
+        return True
+    # three bytes a token is more than any text costs
+    worst = worst_case_usd(model, len(prompt.encode("utf-8", "replace")) // 3, MAX_TOKENS)
+    return worst is not None and worst <= left
 
 
 async def _answered(prompt: str, model: str, run: HookRun) -> str:
