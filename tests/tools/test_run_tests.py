@@ -321,8 +321,17 @@ GO_EVENTS = """\
 {"Action":"skip","Package":"example.org/sums","Test":"TestLater","Elapsed":0}
 {"Action":"fail","Package":"example.org/sums","Elapsed":0.01}
 not JSON: printed by a test binary
-{"ImportPath":"example.org/broken","Action":"build-output","Output":"./broken.go:3:1: syntax error: unexpected }\\n"}
-{"ImportPath":"example.org/broken","Action":"build-fail"}
+{"ImportPath":"example.org/broken [example.org/broken.test]","Action":"build-output","Output":"# example.org/broken\\n"}
+{"ImportPath":"example.org/broken [example.org/broken.test]","Action":"build-output","Output":"./b.go:3:1: undefined: x\\n"}
+{"ImportPath":"example.org/broken [example.org/broken.test]","Action":"build-fail"}
+{"Action":"start","Package":"example.org/broken"}
+{"Action":"output","Package":"example.org/broken","Output":"FAIL\\texample.org/broken [build failed]\\n"}
+{"Action":"fail","Package":"example.org/broken","Elapsed":0,"FailedBuild":"example.org/broken [example.org/broken.test]"}
+{"Action":"run","Package":"example.org/hangs","Test":"TestHang"}
+{"Action":"output","Package":"example.org/hangs","Test":"TestHang","Output":"panic: test timed out after 1s\\n"}
+{"Action":"fail","Package":"example.org/hangs","Elapsed":1}
+{"Action":"output","Package":"example.org/main","Output":"flag provided but not defined\\n"}
+{"Action":"fail","Package":"example.org/main","Elapsed":0}
 """
 
 
@@ -330,16 +339,18 @@ def test_go_report(tmp_path):
     """The events as `go help test2json` describes them; there is no go here to record them from."""
     put(tmp_path, "report.jsonl", GO_EVENTS)
     read = read_go(tmp_path / "report.jsonl")
-    assert (read.passed, read.failed, read.errors, read.skipped) == (1, 1, 1, 1)
-    table, broken = read.failures
+    assert (read.passed, read.failed, read.errors, read.skipped) == (1, 2, 2, 1)
+    table, broken, hangs, main = read.failures
     assert (table.name, table.file, table.line, table.message) == (
         "example.org/sums.TestTable/two",
         "sums_test.go",
         14,
         "got 3, want 2",
     )
-    assert broken.name == "example.org/broken"
-    assert "syntax error" in broken.details
+    assert broken.name.startswith("example.org/broken ")
+    assert (broken.file, broken.line, broken.message) == ("./b.go", 3, "undefined: x")
+    assert (hangs.name, hangs.message) == ("example.org/hangs.TestHang", "panic: test timed out after 1s")
+    assert (main.name, main.status) == ("example.org/main", "error")
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ MOST_FAILURES = 500
 
 _PYTEST_PLACE = re.compile(r"^(?P<file>[^\s:][^:\n]*):(?P<line>\d+): ", re.MULTILINE)
 _STACK_PLACE = re.compile(r"(?:\(|at |file://|❯ )(?P<file>/?[\w./@-][^():\n]*):(?P<line>\d+):\d+")
-_GO_PLACE = re.compile(r"^\s*(?P<file>[\w./-]+\.go):(?P<line>\d+): (?P<message>.*)", re.MULTILINE)
+_GO_PLACE = re.compile(r"^\s*(?P<file>[\w./-]+\.go):(?P<line>\d+)(?::\d+)?: (?P<message>.*)", re.MULTILINE)
 _RUST_PLACE = re.compile(r"panicked at (?P<file>[^\s:]+\.rs):(?P<line>\d+):\d+:?\n?(?P<message>[^\n]*)")
 _ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -193,25 +193,46 @@ def _add_jest_test(report: Report, file: str, test: Mapping[str, Any]) -> None:
 def read_go(path: Path) -> Report:
     """The events of `go test -json`."""
     report = Report()
-    output: dict[tuple[str, str], str] = {}
-    failed: list[tuple[str, str]] = []
+    output: dict[_GoTest, str] = {}
+    running: dict[_GoTest, None] = {}
+    failed: dict[_GoTest, None] = {}
     for event in _json_lines(path):
-        key = (event.get("Package") or event.get("ImportPath", ""), event.get("Test", ""))
-        action = event.get("Action")
-        if action in ("output", "build-output"):
-            output[key] = (output.get(key, "") + event.get("Output", ""))[-4 * DETAIL_CHARS :]
-        elif action in ("pass", "skip") and key[1]:
-            report.add("passed" if action == "pass" else "skipped")
-        elif action == "fail" and key[1]:
-            failed.append(key)
-        elif action in ("fail", "build-fail") and not any(package == key[0] for package, _ in failed):
-            failed.append(key)  # it did not compile, or ended before its tests did
+        test = (event.get("Package") or event.get("ImportPath", ""), event.get("Test", ""))
+        match event.get("Action"):
+            case "output" | "build-output":
+                output[test] = (output.get(test, "") + event.get("Output", ""))[-4 * DETAIL_CHARS :]
+            case "run":
+                running[test] = None
+            case "pass" | "skip" as action if test[1]:
+                running.pop(test, None)
+                report.add("passed" if action == "pass" else "skipped")
+            case "fail" if test[1]:
+                running.pop(test, None)
+                failed[test] = None
+            case "build-fail":
+                failed[test] = None
+            case "fail" if (event.get("FailedBuild"), "") not in failed:
+                _fail_package(test, running, failed)
     # a test with subtests fails because of them
-    parents = {(package, test.rpartition("/")[0]) for package, test in failed if "/" in test}
-    for package, test in failed:
-        if (package, test) not in parents:
-            report.add("", _go_failure(package, test, output.get((package, test), "")))
+    parents = {(package, name.rpartition("/")[0]) for package, name in failed if "/" in name}
+    for test in failed:
+        if test not in parents:
+            report.add("", _go_failure(*test, output.get(test, "")))
     return report
+
+
+_GoTest = tuple[str, str]
+"""A package, and the name of a test in it; "" for the package itself."""
+
+
+def _fail_package(package: _GoTest, running: dict[_GoTest, None], failed: dict[_GoTest, None]) -> None:
+    """A package failed: by a test that did, or by one that never came to its end (a crash, its time), or by itself."""
+    unfinished = [test for test in running if test[0] == package[0]]
+    for test in unfinished:
+        del running[test]
+    failed.update(dict.fromkeys(unfinished))
+    if not any(test[0] == package[0] for test in failed):
+        failed[package] = None
 
 
 def _go_failure(package: str, test: str, text: str) -> Failure:
