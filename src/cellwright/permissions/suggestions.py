@@ -1,6 +1,6 @@
 """The rules a permission question offers, from the narrowest that helps: for this session, and to keep."""
 # Paths are strings here: this runs for each call, and Path is several times slower.
-# ruff: noqa: PTH119, PTH120
+# ruff: noqa: PTH111, PTH112, PTH119, PTH120
 
 from __future__ import annotations
 
@@ -94,23 +94,32 @@ def _for_file(call: Call, folders: Sequence[str], cwd: str) -> list[Suggestion]:
     path = path_of(call.name, call.input, cwd)
     if not path:
         return []
-    return _for_reading(path, cwd) if call.name in READERS else _for_editing([path], folders, cwd)
+    return _for_reading(path, folders, cwd) if call.name in READERS else _for_editing([path], folders, cwd)
 
 
-def _for_reading(path: str, cwd: str) -> list[Suggestion]:
+def _for_reading(path: str, folders: Sequence[str], cwd: str) -> list[Suggestion]:
     try:
         found = places(path, cwd)[0]
     except PathProblem:
         return []
-    parent = os.path.dirname(found)
-    return [
-        Suggestion(
-            (f"Read(/{escaped(parent)}/**)",), "session", f"all reads in {visible_line(parent)} of this session"
-        ),
-        Suggestion(
-            (f"Read(/{escaped(found)})",), "always", f"always allow reading {visible_line(found)} in this project"
-        ),
-    ]
+    shown = visible_line(found)
+    if os.path.isdir(found) and not _holds_everything(found, folders):
+        rule = f"Read(/{escaped(found)}/**)"
+        return [
+            Suggestion((rule,), "session", f"all reads in {shown} of this session"),
+            Suggestion((rule,), "always", f"always allow reading in {shown} in this project"),
+        ]
+    exact, parent = f"Read(/{escaped(found)})", os.path.dirname(found)
+    session = Suggestion((exact,), "session", f"all reads of {shown} in this session")
+    if not _holds_everything(parent, folders):
+        label = f"all reads in {visible_line(parent)} of this session"
+        session = Suggestion((f"Read(/{escaped(parent)}/**)",), "session", label)
+    return [session, Suggestion((exact,), "always", f"always allow reading {shown} in this project")]
+
+
+def _holds_everything(folder: str, folders: Sequence[str]) -> bool:
+    """Whether the home folder or the session's are in `folder`: nobody means all that by looking at one file there."""
+    return any(inside(each, [folder]) for each in (*folders, os.path.expanduser("~")))
 
 
 def _for_editing(paths: Sequence[str], folders: Sequence[str], cwd: str) -> list[Suggestion]:
