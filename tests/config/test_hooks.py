@@ -111,6 +111,8 @@ CONDITIONS = [
     ("Bash(git *)", "Bash", {"command": "ls -la"}, False),
     ("Bash(git *)", "Bash", {"command": "legit status"}, False),
     ("Bash(git *)", "Bash", {"command": "if then ((( git"}, True),
+    ("Bash(git *)", "Bash", {"command": "$TOOL push"}, True),
+    ("Bash(git *)", "Bash", {"command": 'eval "$x"'}, True),
     ("Bash(git *)", "Edit", {"file_path": "git"}, False),
     ("Edit(*.ts)", "Edit", {"file_path": "src/a.ts"}, True),
     ("Edit(*.ts)", "Write", {"file_path": "src/a.ts"}, True),
