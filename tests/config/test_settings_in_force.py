@@ -300,3 +300,10 @@ def test_a_new_session_asks_again_about_what_was_refused(place):
     assert in_force.question() is None
     in_force.ask_again()
     assert in_force.question() is not None
+
+
+def test_a_variable_that_is_set_later_counts_at_the_next_prompt(running, place):
+    in_force = running()
+    place.environ["ANTHROPIC_MODEL"] = "haiku"
+    in_force.refresh()
+    assert in_force.settings.model == "haiku"

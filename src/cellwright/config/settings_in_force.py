@@ -12,7 +12,7 @@ from typing import Literal
 from cellwright.config.held_back import held_back, hold_back, let_go
 from cellwright.config.settings import Settings, save_allow_rules, settings_of
 from cellwright.config.settings_layers import Entry
-from cellwright.config.settings_read import Reading, Said, read_all, watched_files
+from cellwright.config.settings_read import Reading, Said, read_all, watched_files, watched_variables
 from cellwright.config.trust import Item, Trust, accept, describe, judge, tightens
 from cellwright.config.trust_store import trust_file
 from cellwright.errors import CellwrightError
@@ -160,7 +160,7 @@ class SettingsInForce:
 
     def _sign(self) -> tuple[object, ...]:
         files = (*watched_files(self.cwd, self.environ, self._managed), trust_file())
-        return (self.given(), *((file, _signature(file)) for file in files))
+        return ((self.given(), watched_variables(self.environ)), *((file, _signature(file)) for file in files))
 
     def _read(self) -> Reading:
         return read_all(self.cwd, self.environ, managed=self._managed, above=self.given())

@@ -125,6 +125,11 @@ def read_all(
     )
 
 
+def watched_variables(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """The values of the variables that are settings."""
+    return tuple(environ.get(name, "") for name in _FROM_ENVIRONMENT)
+
+
 def watched_files(cwd: Path, environ: Mapping[str, str], managed: Path | None = None) -> list[Path]:
     """Every file and folder whose change can change what `read_all` gives."""
     project = project_folder(cwd.absolute())
