@@ -92,7 +92,7 @@ def _blocked(book: RuleBook, tool_name: str, found: tuple[str, ...], *, leaves: 
     if not blocks or not (leaves or _outside(book, tool_name, found)):
         return None
     setting = "blockWritesOutside" if tool_name in EDITORS else "blockReadsOutside"
-    reason = f"{_leaving(tool_name, found)} The setting `permissions.{setting}WorkingDirectories` forbids that"
+    reason = f"{_leaving(tool_name, found, leaves=leaves)} The setting `permissions.{setting}WorkingDirectories` forbids that"
     return Decision("deny", f"{reason}; no rule can allow it.")
 
 
@@ -101,8 +101,10 @@ def _outside(book: RuleBook, tool_name: str, found: tuple[str, ...]) -> bool:
     return not all(inside(place, folders) for place in found)
 
 
-def _leaving(tool_name: str, found: tuple[str, ...]) -> str:
+def _leaving(tool_name: str, found: tuple[str, ...], *, leaves: bool) -> str:
     """That a call goes outside, as a sentence; where a link leads is said, since the path does not show it."""
+    if leaves:
+        return f"Its pattern may lead out of {visible_line(found[-1])}, nobody knows where to."
     doing = "writes" if tool_name in EDITORS else "reads"
     where = visible_line(found[-1])
     by = f" by way of {visible_line(found[0])}" if len(found) > 1 else ""
@@ -141,7 +143,7 @@ def _judge_unruled(book: RuleBook, tool_name: str, path: str, found: tuple[str, 
         if rule and rule.path and not leaves:
             # only a rule that names the place reaches outside: a bare `Read` means the session's folders
             return allowed_by(rule)
-        return Decision("ask", _leaving(tool_name, found))
+        return Decision("ask", _leaving(tool_name, found, leaves=leaves))
     return _judge_inside(book, tool_name, rule, found[-1])
 
 
