@@ -326,6 +326,26 @@ def test_previews_show_all_files_and_what_is_fuzzy(tools):
     assert "cannot be done" in broken.warning
     assert broken.detail == patch.replace("-b\n", "-c\n")
     assert tools.title("ApplyPatch", patch="nonsense") == "Apply a patch"
+    assert tools.title("ApplyPatch", patch=7) == "Apply a patch"
+
+
+def test_all_files_of_a_patch_are_in_memory_at_once_and_so_bounded(tools):
+    patch = ""
+    for number in range(7):
+        put(tools, f"{number}.txt", "a\n" + "x" * 9 * 2**20, read=False)
+        patch += one("@@ -1 +1 @@\n-a\n+b\n", f"{number}.txt")
+    assert "more than 50 MB. Split it" in tools.error("ApplyPatch", patch=patch).message
+    assert (tools.cwd / "0.txt").read_bytes().startswith(b"a")
+
+
+def test_what_python_takes_is_seen_in_each_of_many_files(tools):
+    patch = ""
+    for number in range(12):
+        put(tools, f"{number}.py", "if a:\n    b\n", read=False)
+        new = "  b" if number != 7 else "b"
+        patch += one(f"@@ -1,2 +1,2 @@\n if a:\n-    b\n+{new}\n", f"{number}.py")
+    assert tools.error("ApplyPatch", patch=patch).message.startswith("7.py would no longer parse")
+    assert (tools.cwd / "0.py").read_text() == "if a:\n    b\n"
 
 
 # whatever happens while it is written

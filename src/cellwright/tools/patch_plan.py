@@ -62,6 +62,8 @@ class _Plan:
     state: FileState
     files: dict[Path, PatchedFile] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
+    held: int = 0
+    """Bytes of all files so far."""
 
     def file(self, name: str) -> PatchedFile:
         """The file of that name, as the patch has left it so far."""
@@ -71,7 +73,8 @@ class _Plan:
         if real not in self.files:
             with file_errors(shown):
                 self.files[real] = _on_disk(real, shown, self.state)
-            if sum(len(file.before or b"") for file in self.files.values()) > TOGETHER_BYTES:
+            self.held += len(self.files[real].before or b"")
+            if self.held > TOGETHER_BYTES:
                 raise ToolError(f"The files of the patch hold more than {TOGETHER_BYTES // 2**20} MB. Split it.")
         return self.files[real]
 

@@ -96,9 +96,11 @@ def apply_patch_tool(state: FileState, cwd: Path) -> Tool:
 
 def _title(tool_input: Mapping[str, Any], cwd: Path) -> str:
     try:
-        names = list(dict.fromkeys(name for name, _ in paths_in_patch(tool_input["patch"], tool_input.get("strip"))))
+        # a card's title is made before the input is validated
+        paths = paths_in_patch(str(tool_input["patch"]), tool_input.get("strip"))
     except PatchProblem:
         return "Apply a patch"
+    names = list(dict.fromkeys(name for name, _ in paths))
     first = shown_path(cwd, cwd / names[0])
     return f"Patch {first}" if len(names) == 1 else f"Patch {first} and {len(names) - 1} more"
 
