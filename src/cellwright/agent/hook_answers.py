@@ -61,7 +61,11 @@ def blocked(event: str, reason: str) -> HookResult:
 
 def read_answer(event: str, answer: Mapping[str, Any], source: str) -> HookResult:
     """The meaning of a hook's JSON `answer` to `event`; `source` names the hook where something in it is wrong."""
-    return _Reader(event, whole_strings(dict(answer)), source).read()
+    try:
+        whole = whole_strings(dict(answer))
+    except RecursionError:
+        return HookResult(problems=(f"{source}, asked about {event}: its answer is nested too deeply.",))
+    return _Reader(event, whole, source).read()
 
 
 def merged(results: Sequence[HookResult]) -> HookResult:

@@ -52,7 +52,8 @@ def read_updates(updates: Any) -> Updates:
     for update in updates:
         kind = update.get("type") if isinstance(update, Mapping) else None
         if kind == "addRules" and update.get("behavior") == "allow":
-            found = [_as_rule(value) for value in update.get("rules") or ()]
+            given = update.get("rules")
+            found = [_as_rule(value) for value in given] if isinstance(given, list) else [None]
             read = [rule for rule in found if rule is not None]
             rules += read
             kept += read if update.get("destination") == "localSettings" else []

@@ -33,7 +33,8 @@ def updated_content(updated: Any) -> Content | None:
     """The content that a hook's `updatedToolOutput` says, in any of the shapes above; None where it says none."""
     if isinstance(updated, Mapping):
         file = updated.get("file")
-        updated = _shell_output(updated) or updated.get("content") or (file or {}).get("content")
+        of_file = file.get("content") if isinstance(file, Mapping) else None
+        updated = _shell_output(updated) or updated.get("content") or of_file
     if isinstance(updated, str):
         return bounded(updated, MOST_CHARS)
     if isinstance(updated, list) and updated and all(_is_block(block) for block in updated):
@@ -47,7 +48,7 @@ def _shell_output(updated: Mapping[str, Any]) -> str:
 
 
 def _is_block(block: Any) -> bool:
-    return isinstance(block, Mapping) and block.get("type") == "text" and bool(str(block.get("text", "")).strip())
+    return isinstance(block, Mapping) and block.get("type") == "text" and isinstance(block.get("text"), str)
 
 
 def _text_of(content: Content) -> str:

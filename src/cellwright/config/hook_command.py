@@ -48,8 +48,8 @@ async def run_command(hook: CommandHook, event: str, fields: Mapping[str, Any], 
     """Run the hook and read its answer. Never raises but for a cancellation."""
     environ = _environment(fields, place)
     folder = _folder(fields, place)
-    source = json.dumps(fields, ensure_ascii=False, default=str).encode("utf-8", "replace")
     try:
+        source = json.dumps(fields, ensure_ascii=False, default=str).encode("utf-8", "replace")
         with export_file(event) as file:
             more = {} if file is None else {EXPORT_VARIABLE: str(file)}
             ended = await run_program(
@@ -61,8 +61,8 @@ async def run_command(hook: CommandHook, event: str, fields: Mapping[str, Any], 
             )
             if file is not None:
                 place.exported.update(await read_exports(file, folder, environ, place.children))
-    except (OSError, ValueError, NotImplementedError) as error:
-        # no such program or folder, a NUL byte in an argument, or a system whose loops cannot read pipes
+    except (OSError, ValueError, RecursionError, NotImplementedError) as error:
+        # no such program or folder, a NUL byte in an argument, an input nested too deeply, loops that cannot read pipes
         return failed(hook, event, f"could not be started: {error}")
     return read_end(hook, event, ended)
 
