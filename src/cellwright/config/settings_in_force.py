@@ -150,9 +150,9 @@ class SettingsInForce:
         self._saved_rules.update(rules)
 
     def _is_files(self, before: Settings, key: str) -> bool:
-        """Whether files alone have said `key`, before and now: what the user says in a cell counts at once."""
+        """Whether files alone have said `key`, before and now: what the user says in the kernel counts at once."""
         origins = (*before.origins(key)[-1:], *self.settings.origins(key)[-1:])
-        return all(origin.scope != "config" for origin in origins)
+        return all(origin.scope not in ("config", "environment") for origin in origins)
 
     @property
     def _held(self) -> tuple[dict[str, Entry], dict[str, Entry]]:
