@@ -251,6 +251,16 @@ allow ¦ - ¦ type ls
 allow ¦ - ¦ command -v python3
 allow ¦ - ¦ basename src/a.py .py
 allow ¦ - ¦ realpath src
+allow ¦ - ¦ python --version
+allow ¦ - ¦ which python3 && python3 -V
+allow ¦ - ¦ uname -a && whoami && id -un
+allow ¦ - ¦ sha256sum notes.txt
+ask   ¦ - ¦ sha256sum -c notes.txt
+ask   ¦ - ¦ yarn --version
+ask   ¦ - ¦ python --version -c 1
+ask   ¦ - ¦ hostname evil
+ask   ¦ - ¦ echo $HOME
+ask   ¦ - ¦ basename $(pwd)
 allow ¦ - ¦ seq 1 5
 allow ¦ - ¦ comm -12 notes.txt src/a.py
 allow ¦ - ¦ cmp notes.txt src/a.py

@@ -171,6 +171,7 @@ _LS = flags(
     " --full-time --no-group --color --classify --file-type --numeric-uid-gid --si --author --escape --literal --zero",
     any_glob=True,
 )
+_CHECKSUM = flags("btz", "", "--binary --text --tag --zero", any_glob=True)
 _HEAD = flags(
     "qvz",
     "-n:number -c:number --lines:number --bytes:number",
@@ -206,6 +207,14 @@ READERS: Mapping[str, tuple[Flags, Finder]] = {
     "egrep": (_GREP, _pattern_and_files(recursive=("-r", "--recursive"))),
     "fgrep": (_GREP, _pattern_and_files(recursive=("-r", "--recursive"))),
     "rg": (_RG, _pattern_and_files(always_deep=True)),
+    **dict.fromkeys(
+        ("md5sum", "sha1sum", "sha224sum", "sha256sum", "sha384sum", "sha512sum", "b2sum", "cksum"),
+        (_CHECKSUM, _files("Read")),
+    ),
+    "uname": (flags("asnrvmpio", "", "--all"), _files("LS", at_most=0)),
+    "whoami": (flags(), _files("LS", at_most=0)),
+    "id": (flags("ugGnr"), _files("LS", at_most=0)),
+    "nproc": (flags("", "", "--all"), _files("LS", at_most=0)),
     "pwd": (flags("LP"), _files("LS", at_most=0)),
     "true": (flags(), _text),
     "false": (flags(), _text),
@@ -229,6 +238,7 @@ READERS: Mapping[str, tuple[Flags, Finder]] = {
             "shackmbxSl0H",
             "-d:number --max-depth:number --exclude:text --block-size:text -t:number --threshold:number",
             "--summarize --human-readable --all --total --apparent-size --bytes --one-file-system --si",
+            any_glob=True,
         ),
         _files("LS", or_here=True),
     ),

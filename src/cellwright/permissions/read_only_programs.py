@@ -197,6 +197,11 @@ def _command(words: Sequence[Word]) -> list[Access] | None:
     return _ABSENT if looks and not any(word.dynamic or word.globs for word in words) else None
 
 
+def _version(words: Sequence[Word]) -> list[Access] | None:
+    # of these programs alone: others look for plug-ins of the project first
+    return _ABSENT if [word.text for word in words] in (["--version"], ["-V"]) else None
+
+
 _LANGUAGES: Mapping[str, Callable[[Sequence[Word]], list[Access] | None]] = {
     "echo": _echo,
     "printf": _printf,
@@ -210,4 +215,5 @@ _LANGUAGES: Mapping[str, Callable[[Sequence[Word]], list[Access] | None]] = {
     "cd": _cd,
     "pushd": _cd,
     "command": _command,
+    **dict.fromkeys(("python", "python3", "bash"), _version),
 }
