@@ -22,7 +22,7 @@ _PATH_FIELDS = {
     **dict.fromkeys(("NotebookEdit", "NotebookRead"), "notebook_path"),
 }
 _WILD = re.compile(r"[*?\[{]")
-_LEAVING = re.compile(r"(?:^|/)\.\.(?:/|$)|\{[^}]*[/.]")
+_UP = re.compile(r"(?:^|/)\.\.(?:/|$)")
 
 
 def path_of(tool_name: str, tool_input: Mapping[str, Any], cwd: str) -> str:
@@ -51,7 +51,10 @@ def _leaves_folder(tool_name: str, tool_input: Mapping[str, Any]) -> bool:
         return False
     pattern = text_field(tool_input, "pattern")
     wild = _WILD.search(pattern)
-    return wild is not None and _LEAVING.search(pattern, wild.start()) is not None
+    if wild is None:
+        return False
+    alternatives = (piece.partition("}")[0] for piece in pattern[wild.start() :].split("{")[1:])
+    return _UP.search(pattern, wild.start()) is not None or any("/" in each or "." in each for each in alternatives)
 
 
 def judge_file(book: RuleBook, tool_name: str, tool_input: Mapping[str, Any]) -> Decision:
@@ -92,8 +95,8 @@ def _blocked(book: RuleBook, tool_name: str, found: tuple[str, ...], *, leaves: 
     if not blocks or not (leaves or _outside(book, tool_name, found)):
         return None
     setting = "blockWritesOutside" if tool_name in EDITORS else "blockReadsOutside"
-    reason = f"{_leaving(tool_name, found, leaves=leaves)} The setting `permissions.{setting}WorkingDirectories` forbids that"
-    return Decision("deny", f"{reason}; no rule can allow it.")
+    forbids = f"The setting `permissions.{setting}WorkingDirectories` forbids that; no rule can allow it."
+    return Decision("deny", f"{_leaving(tool_name, found, leaves=leaves)} {forbids}")
 
 
 def _outside(book: RuleBook, tool_name: str, found: tuple[str, ...]) -> bool:

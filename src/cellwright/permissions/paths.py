@@ -12,8 +12,8 @@ from pathlib import Path
 MAX_LINKS = 40
 """As many links as Linux follows before it calls a path a loop."""
 
-MAX_LENGTH = 32_768
-"""Characters; no operating system takes a longer path, and looking through one would take time."""
+MAX_LENGTH = 4096 if os.name == "posix" else 32_768
+"""Characters; the operating system takes no longer path, and looking through one would take time."""
 
 
 class PathProblem(Exception):
