@@ -215,6 +215,13 @@ it("the answers to several questions stay to be read", async () => {
   ]);
 });
 
+it("a question that was left alone too long says so", async () => {
+  const { kernel, root } = await asked(question(STORE));
+  kernel.say({ ...answered("q"), by: "policy", input: { answers: {}, annotations: { "Where to keep it?": { unanswered: "timed_out" } } } } as never);
+  await drawn();
+  expect(text(root, ".answered")).toBe("Not answered in time");
+});
+
 describe("a plan", () => {
   it("is shown as Markdown, without anything active, and approved by key", async () => {
     const { card, kernel } = await asked({ ...PLAN, detail: "1. **Do** it <img src=x>\u200B" });

@@ -23,22 +23,22 @@ const PLACES: Record<string, string> = {
 
 export function answeredLine({ ask, answer }: Question): HTMLElement {
   if (!answer) return element("p", { class: "answered" }, "Not answered");
-  const parts: Child[] = [element("b", {}, headline(ask.kind, answer))];
-  if (answer.behavior === "allow") parts.push(...reach(answer));
-  parts.push(` ${PLACES[answer.by] ?? `by ${revealed(answer.by)}`}`);
-  const said = answer.reason || textOf(answer.input?.feedback);
-  if (said) parts.push(`: ${revealed(said)}`);
   const given = answers(answer);
-  const [only] = given;
-  // the card's title is the question then
-  if (only && given.length === 1) parts.push(": ", element("strong", {}, revealed(only[1])));
-  const lines = given.length > 1 ? given.map(([question, text]) => answerLine(question, text)) : [];
-  return element("div", { class: `answered ${answer.behavior}` }, element("p", {}, ...parts), ...lines);
+  // one question is the title of its card already
+  const [short] = given.filter(([question]) => question === ask.title);
+  const said = short?.[1] ?? (answer.reason || textOf(answer.input?.feedback));
+  const line = element("p", {}, element("b", {}, headline(ask.kind, answer)), ...reach(answer));
+  if (said) line.append(": ", short ? element("strong", {}, revealed(said)) : revealed(said));
+  const lines = short ? [] : given.map(([question, text]) => answerLine(question, text));
+  return element("div", { class: `answered ${answer.behavior}` }, line, ...lines);
 }
 
-function reach({ edited, rules }: AnsweredOp): Child[] {
-  const kept = rules.flatMap((rule) => [" ", element("code", {}, revealed(rule))]);
-  return edited ? [", with an edited input", ...kept] : kept;
+/** How far the answer goes, and where it came from. */
+function reach({ behavior, by, edited, rules, input }: AnsweredOp): Child[] {
+  const kept = behavior === "allow" ? rules.flatMap((rule) => [" ", element("code", {}, revealed(rule))]) : [];
+  if (behavior === "allow" && edited) kept.unshift(", with an edited input");
+  const nobody = by === "policy" && input !== null;
+  return nobody ? kept : [...kept, ` ${PLACES[by] ?? `by ${revealed(by)}`}`];
 }
 
 function headline(kind: QuestionKind, answer: AnsweredOp): string {
@@ -49,6 +49,7 @@ function headline(kind: QuestionKind, answer: AnsweredOp): string {
     case "trust":
       return allowed ? "Trusted" : "Not trusted";
     case "question":
+      if (allowed && answers(answer).length === 0) return "Not answered in time";
       return allowed ? "Answered" : "Dismissed";
     case "plan":
       if (!allowed) return "Goes on planning";
