@@ -289,6 +289,7 @@ def test_a_glob_lets_in_no_ignored_file_and_no_other_that_an_ignore_file_wants(p
 def test_globs_that_begin_like_a_comment_or_hold_a_line_end(project):
     (project.cwd / "#notes#").write_text("alpha\n")
     assert project.text("Grep", pattern="alpha", glob="#*#") == "1 file, newest first\n#notes#"
+    assert project.text("Glob", pattern="#*") == "#notes#"
     assert project.error("Grep", pattern="alpha", glob="a\nb").code == ErrorCode.INVALID_PARAMETERS
     assert project.error("Glob", pattern="a\nb").code == ErrorCode.INVALID_PARAMETERS
 

@@ -68,13 +68,17 @@ def only_matching(glob: str) -> Iterator[tuple[list[str], Keep]]:
             seen[path] = matches(relative_path(path))
         return seen[path]
 
-    escaped = f"\\{glob}" if glob.startswith(("#", "!")) else glob
     with tempfile.NamedTemporaryFile("w", encoding="utf-8", suffix=".ignore", delete=False) as file:
-        file.write(f"*\n!*/\n!{escaped}\n")
+        file.write(f"*\n!*/\n!{_no_comment(glob)}\n")
     try:
         yield [f"--ignore-file={file.name}"], keep
     finally:
         Path(file.name).unlink(missing_ok=True)
+
+
+def _no_comment(glob: str) -> str:
+    """`glob` as a line of an ignore file, which rg's globs are, too."""
+    return f"\\{glob}" if glob.startswith("#") else glob
 
 
 def relative_path(path: bytes) -> str:
@@ -99,7 +103,7 @@ def glob_arguments(pattern: str, ignore: Sequence[str], environ: Mapping[str, st
 
     if _is_on("CLAUDE_CODE_GLOB_NO_IGNORE", environ):
         # first: of rg's globs the last that matches decides
-        yield [*arguments[:3], "--no-ignore", f"--glob={pattern}", *without, "--", "."], seen
+        yield [*arguments[:3], "--no-ignore", f"--glob={_no_comment(pattern)}", *without, "--", "."], seen
         return
     with only_matching(pattern) as (more, matches):
         yield [*arguments, *more, "--", "."], lambda path: seen(path) and matches(path)
