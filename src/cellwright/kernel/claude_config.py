@@ -48,7 +48,8 @@ class Claude(Configurable):
 
         for text in proposal["value"]:
             try:
-                problem = grant_problem(parse_rule(text)) if proposal["trait"].name == "allow" else None
+                rule = parse_rule(text)
+                problem = grant_problem(rule) if proposal["trait"].name == "allow" else None
             except CellwrightError as error:
                 problem = error.message
             if problem:
