@@ -16,6 +16,7 @@ from functools import lru_cache
 from typing import Any
 
 from cellwright.agent.approval import Decision
+from cellwright.permissions.command_characters import MAX_LENGTH
 from cellwright.permissions.command_files import is_harmless, places_named, starts_at
 from cellwright.permissions.command_wrappers import SAFE_ASSIGNMENT
 from cellwright.permissions.critical_deletes import critical_delete
@@ -25,7 +26,6 @@ from cellwright.permissions.rough_commands import RoughCommand, read_rough
 from cellwright.permissions.rule_book import BYPASSED, RuleBook, allowed_by, asked_by, denied_by, denied_by_plan
 from cellwright.permissions.rules import READERS, CompiledRule
 from cellwright.permissions.shell_analysis import Analysis, analyse
-from cellwright.permissions.shell_tokens import MAX_LENGTH
 from cellwright.permissions.simple_command_calls import (
     ALLOWED,
     Part,

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from cellwright.permissions.command_characters import MAX_LENGTH
 from cellwright.permissions.shell_folders import Folders, moved
 from cellwright.permissions.shell_tokens import (
     ASSIGNMENT,
-    MAX_LENGTH,
     RESERVED_WORDS,
     Token,
     Unreadable,

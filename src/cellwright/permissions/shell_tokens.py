@@ -7,15 +7,11 @@ when it runs (`$x`, `$(…)`) is marked `dynamic`; the commands in a substitutio
 from __future__ import annotations
 
 import re
-import unicodedata
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from cellwright.visible_text import unseen_characters
+from cellwright.permissions.command_characters import unreadable_characters
 
-MAX_LENGTH = 10_000
-"""Longer commands are not looked at closely enough to be allowed by a rule."""
 MAX_TOKENS = 2_000
 MAX_DEPTH = 10
 
@@ -103,7 +99,8 @@ class Token:
 
 def read_tokens(command: str) -> tuple[Token, ...]:
     """The tokens of `command`, in order. Raises Unreadable."""
-    _refuse_unseen(command)
+    if why := unreadable_characters(command):
+        raise Unreadable(why)
     return _Reader(command).read()
 
 
@@ -141,35 +138,6 @@ def _more_than_words(operator: str) -> str:
             return "has more than one line"
         case _:
             return f"has a parenthesis or redirects (`{operator}`)"
-
-
-def _refuse_unseen(command: str) -> None:
-    if len(command) > MAX_LENGTH:
-        raise Unreadable(f"is longer than {MAX_LENGTH:,} characters")
-    if "\\\n" in command:
-        raise Unreadable("continues a line with a backslash")
-    if command.isascii() and command.isprintable():
-        return
-    if unseen := unseen_characters(command):
-        raise Unreadable(f"has a character that cannot be seen ({unseen[0]})")
-    if not command.isascii() and (odd := _lookalike(command)):
-        raise Unreadable(f"has a character (U+{ord(odd):04X}) that may look like another")
-
-
-def _lookalike(text: str) -> str:
-    """The first character that some system takes for another, or that hides among letters of another script."""
-    if not unicodedata.is_normalized("NFC", text):
-        return next(character for character in text if not character.isascii())
-    for word in re.finditer(r"\w+", text):
-        run = word[0]
-        if run.isascii():
-            continue
-        latin = any(character.isascii() and character.isalpha() for character in run)
-        for character in run:
-            foreign = latin and not character.isascii() and "LATIN" not in unicodedata.name(character, "")
-            if foreign or not unicodedata.is_normalized("NFKC", character):
-                return character
-    return ""
 
 
 class _Reader:
@@ -389,11 +357,3 @@ def _printed_text(tokens: tuple[Token, ...]) -> str | None:
         return None
     body = found[1].word
     return body.text.rstrip("\n") if body and not body.dynamic else None
-
-
-def all_tokens(tokens: tuple[Token, ...]) -> Iterator[Token]:
-    """`tokens` with those of substitutions, each after the word that it is in."""
-    for token in tokens:
-        yield token
-        for inner in token.inner:
-            yield from all_tokens(inner)
