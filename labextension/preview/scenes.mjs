@@ -20,12 +20,14 @@ const end = (stop_reason = "end_turn", error = null) => ({
 });
 const tool = (id, name, title, input, at = 0) => ({ op: "tool", id, name, title, input, parallel: false, at });
 const done = (id, ms, result, more = {}) => ({ op: "tool_end", id, status: "success", ms, result, diff: null, error: null, ...more });
+const choice = (key, label, more = {}) => ({ key, action: "allow", scope: "once", label, rules: [], input: null, ...more });
 const choices = (session, rule) => [
-  { key: "1", action: "allow", scope: "once", label: "Allow once", rule: "" },
-  { key: "2", action: "allow", scope: "session", label: session, rule: "" },
-  ...(rule ? [{ key: "3", action: "allow", scope: "always", label: "Always allow", rule }] : []),
-  { key: "4", action: "deny", scope: "once", label: "Deny", rule: "" },
+  choice("1", "Allow once"),
+  choice("2", session, { scope: "session" }),
+  ...(rule ? [choice("3", "Always allow", { scope: "always", rules: [rule] })] : []),
+  choice("4", "Deny", { action: "deny" }),
 ];
+const option = (label, description, preview) => ({ label, description, ...(preview && { preview }) });
 const ask = (id, name, question) => ({
   op: "ask",
   question: id,
@@ -156,7 +158,7 @@ export const scenes = {
     thinking,
     ...readCalls,
     ask("q1", "Edit", { title: "Edit cleaning.py", detail: DIFF, detail_kind: "diff", input: null, reason: "", choices: [] }),
-    { op: "answered", question: "q1", tool: "q1", behavior: "allow", scope: "once", by: "widget", reason: "", rule: "", edited: false },
+    { op: "answered", question: "q1", tool: "q1", behavior: "allow", scope: "once", by: "widget", reason: "", rules: [], edited: false, input: null },
     tool("q1", "Edit", "Edit cleaning.py", { file_path: "cleaning.py" }),
     done("q1", 4.2, "Edited cleaning.py", { diff: DIFF }),
     tool("t5", "Python", "Python plot(drop_empty(rows))", { code: "rows = drop_empty(rows)\nplot(rows)" }),
@@ -175,10 +177,65 @@ export const scenes = {
       error: { code: "EXECUTION_ERROR", message: "Traceback (most recent call last)\n  Cell In[4], line 1\nKeyError: 'price'" },
     }),
     ask("q1", "Bash", { title: "Run rm data.csv", detail: "rm data.csv", detail_kind: "command", input: null, reason: "", choices: [] }),
-    { op: "answered", question: "q1", tool: "q1", behavior: "deny", scope: "once", by: "widget", reason: "keep the raw data", rule: "", edited: false },
+    { op: "answered", question: "q1", tool: "q1", behavior: "deny", scope: "once", by: "widget", reason: "keep the raw data", rules: [], edited: false, input: null },
     done("q1", 0, "", { status: "denied", error: { code: "PERMISSION_DENIED", message: "keep the raw data" } }),
     { op: "notice", level: "warning", text: "The budget of $0.05 is nearly used." },
     end("error", { code: "API_OVERLOADED", message: "The API was overloaded (529) and stayed so for 8 tries. Run the cell again to go on in the same session." }),
+  ],
+  questions: (now) => [
+    run(now, 6),
+    ask("q1", "AskUserQuestion", {
+      kind: "question",
+      title: "2 questions",
+      detail: "",
+      detail_kind: "text",
+      reason: "It is a question to you, which only you can answer.",
+      choices: [choice("Escape", "Dismiss", { action: "deny" })],
+      input: {
+        questions: [
+          {
+            question: "How should dates be written?",
+            header: "Dates",
+            options: [
+              option("ISO (recommended)", "Sorts by itself.", "2026-11-22\n2026-11-23"),
+              option("As in the source", "Nothing is lost.", "22.11.26\n23.11.26"),
+            ],
+          },
+          {
+            question: "Which files may be changed?",
+            header: "Files",
+            multiSelect: true,
+            options: [option("cleaning.py", "The filter."), option("tests", "New cases."), option("notebook", "Its last cell.")],
+          },
+        ],
+      },
+    }),
+  ],
+  plan: (now) => [
+    run(now, 20, "plan"),
+    { op: "decided", tool: "t9", behavior: "deny", by: "policy", reason: "Plan mode only reads and looks; `Edit` has to wait.", rule: "" },
+    done("t9", 0, "", { status: "denied" }),
+    {
+      op: "todos",
+      todos: [
+        { content: "Read the filter", status: "completed", activeForm: "Reading the filter" },
+        { content: "Plan the change", status: "in_progress", activeForm: "Planning the change" },
+        { content: "Change it", status: "pending", activeForm: "Changing it" },
+      ],
+    },
+    ask("q1", "ExitPlanMode", {
+      kind: "plan",
+      title: "Claude's plan: may the work begin?",
+      detail: ANSWER,
+      detail_kind: "text",
+      reason: "The plan is for you to approve.",
+      choices: [
+        choice("1", "Approve", { input: { decision: "approve" } }),
+        choice("2", "Approve and accept edits", { input: { decision: "accept_edits" } }),
+        choice("3", "Keep planning", { action: "deny" }),
+      ],
+      input: { plan: ANSWER },
+    }),
   ],
   retry: (now) => [
     run(now, 6),
