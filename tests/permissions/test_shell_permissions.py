@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from cellwright.permissions.file_commands import files_changed
 from cellwright.permissions.policy import PermissionPolicy
+from cellwright.permissions.shell_tokens import read_words
 
 ALLOW, ASK, DENY = "allow", "ask", "deny"
 
@@ -868,3 +870,20 @@ def test_each_rule_of_an_offer_is_in_its_label(project):
     decision = project.policy().decide("Bash", {"command": "a x && b y"})
     for suggestion in decision.suggestions:
         assert all(rule in suggestion.label for rule in suggestion.rules)
+
+
+@pytest.mark.parametrize(
+    ("command", "gnu", "changes"),
+    [
+        ("sed -i s/a/b/ f", True, ["f"]),
+        ("sed -i s/a/b/ f", False, None),
+        ("sed -i s/a/b/ 'w x' f", False, None),
+        ("sed -i '' s/a/b/ f", False, ["f"]),
+        ("sed -i '' 'w x' f", False, None),
+        ("sed -i.bak s/a/b/ f", True, ["f"]),
+        ("sed -i.bak s/a/b/ f", False, ["f"]),
+    ],
+)
+def test_the_suffix_of_sed_in_place_is_where_the_system_has_it(command, gnu, changes):
+    found = files_changed(read_words(command), gnu_sed=gnu)
+    assert (found and [access.word.text for access in found]) == changes

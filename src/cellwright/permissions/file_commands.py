@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
@@ -26,13 +27,17 @@ _IN_PLACE = re.compile(r"-i(?:\.?\w+)?|--in-place(?:=\.?\w+)?")
 _SED_OTHER_SCRIPT = re.compile(r"-[A-Za-z]*[ef]|--")
 
 
-def files_changed(words: Sequence[Word]) -> list[Access] | None:
+GNU_SED = sys.platform == "linux"
+"""Elsewhere the word after a bare `-i` is the suffix of a backup, and only then comes the script."""
+
+
+def files_changed(words: Sequence[Word], *, gnu_sed: bool = GNU_SED) -> list[Access] | None:
     """What the command `words` reads and changes; None where that is not fully known, or where it does anything else."""
     program, *arguments = words
     if program.dynamic or program.globs or program.raw != program.text:
         return None
     if program.text == "sed":
-        return _sed(arguments)
+        return _sed(arguments if gnu_sed else _without_suffix(arguments))
     known = _FLAGS.get(program.text)
     taken = known.read(arguments) if known else None
     if taken is None or not taken.operands:
@@ -59,10 +64,20 @@ def _moved_or_copied(program: str, operands: Sequence[Word]) -> list[Access] | N
     return found
 
 
+def _without_suffix(words: Sequence[Word]) -> list[Word]:
+    """`words` for a sed whose `-i` is followed by a suffix: none when that is not known to be empty."""
+    left = list(words)
+    bare = [index for index, word in enumerate(left) if word.text in ("-i", "--in-place")]
+    for index in reversed(bare):
+        if index + 1 >= len(left) or left[index + 1].text:
+            return []
+        del left[index + 1]
+    return left
+
+
 def _sed(words: Sequence[Word]) -> list[Access] | None:
     if not words or not any(_IN_PLACE.fullmatch(word.text) for word in words):
         return None
-    # on macOS the word after `-i` is the suffix of a backup
     left = [word for word in words if not _IN_PLACE.fullmatch(word.text)]
     scripts: list[str] = []
     for index, word in enumerate(left):
