@@ -158,6 +158,14 @@ def test_variables_of_the_folder_reach_commands_after_trust_alone(messages_serve
     assert "<hello>" in results(server)
 
 
+def test_variables_of_the_user_need_no_trust(messages_server: Server, command_for: For, own_place: Path) -> None:
+    named, mine = messages_server([]), messages_server([use("Bash", command='echo "<$GREETING>"'), say("Done.")])
+    settings(own_place, env={"ANTHROPIC_BASE_URL": mine.url, "ANTHROPIC_API_KEY": mine.api_key, "GREETING": "hello"})
+    assert command_for(named).run("--allowed-tools", "Bash", "go").stdout == "Done.\n"
+    assert "<hello>" in results(mine)
+    assert named.requests == []
+
+
 def test_allow_rules_of_the_folder_count_after_trust_alone(messages_server: Server, command_for: For) -> None:
     touch = use("Bash", command="touch made")
     server = messages_server([touch, say("Done."), touch, say("Done.")])
@@ -292,6 +300,8 @@ def test_the_key_is_never_shown(messages_server: Server, command_for: For, own_p
 def test_the_folder_can_be_named_by_the_environment(messages_server: Server, command_for: For, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     command = command_for(messages_server([]))
-    assert str(tmp_path / "elsewhere") in command.run("/status", CELLWRIGHT_BASE_PATH=str(tmp_path / "elsewhere")).stdout
+    assert (
+        str(tmp_path / "elsewhere") in command.run("/status", CELLWRIGHT_BASE_PATH=str(tmp_path / "elsewhere")).stdout
+    )
     done = command.run("/status", CELLWRIGHT_BASE_PATH=str(tmp_path / "nowhere"))
     assert "CONFIG_INVALID: CELLWRIGHT_BASE_PATH" in done.stderr
