@@ -10,6 +10,7 @@ from pathlib import Path
 from cellwright.agent.provider import Provider
 from cellwright.agent.tool import Tool
 from cellwright.config.settings import Settings
+from cellwright.permissions.policy import JUDGES
 
 ToolMaker = Callable[[Path, Settings], Sequence[Tool]]
 
@@ -80,5 +81,6 @@ def all_tools(place: Workplace, more_tools: ToolMaker | None) -> tuple[tuple[Too
     from cellwright.config.tool_plugins import brought_tools
 
     own = (*builtin_tools(place), *(more_tools(place.cwd, place.settings) if more_tools is not None else ()))
-    brought = brought_tools(place.settings.tool_files, [tool.name for tool in own])
+    # what the policy knows by name, it may let run unasked: nobody else gets such a name, there or not
+    brought = brought_tools(place.settings.tool_files, [*(tool.name for tool in own), *JUDGES, "Task"])
     return (*own, *brought.tools.values()), brought.notices

@@ -357,7 +357,7 @@ def test_a_character_in_two_pieces_is_one(shell):
 
 def test_the_preview_shows_what_is_run_and_where(shell, tmp_path):
     preview = asyncio.run(shell.tool.preview({"command": "ls \u202e#\x1b[2K", "description": "List files"}))
-    assert preview.title == f"Run a shell command in {tmp_path}"
+    assert preview.title == "Run a shell command"
     assert preview.detail == "ls ⟨U+202E⟩#⟨U+001B⟩[2K"
     assert preview.kind == "command"
     assert "U+202E, U+001B" in preview.warning

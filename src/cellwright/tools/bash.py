@@ -176,11 +176,20 @@ def _preview(shell: Shell, tool_input: Mapping[str, Any]) -> Preview:
     command = str(tool_input["command"])
     unseen = ", ".join(unseen_characters(command))
     warning = f"The command has characters that cannot be seen: {unseen}." if unseen else ""
-    where = visible_line(os.path.normpath(shell.folder.checked() / tool_input.get("working_directory", "")))
-    title = f"Run a shell command in {where}{' in the background' if tool_input.get('run_in_background') else ''}"
+    where = _place(shell.folder, tool_input.get("working_directory", ""))
+    title = f"Run a shell command{where}{' in the background' if tool_input.get('run_in_background') else ''}"
     variables = tool_input.get("environment_variables", {})
     settings = "".join(f"{name}={value}\n" for name, value in variables.items())
     return Preview(title, visible(f"{settings}{command}"), kind="command", warning=warning)
+
+
+def _place(folder: ShellFolder, working_directory: str) -> str:
+    """Where a command runs, in words; nothing for the folder that all started in."""
+    place = Path(os.path.normpath(folder.checked() / working_directory))
+    if place == folder.start:
+        return ""
+    below = place.relative_to(folder.start) if place.is_relative_to(folder.start) else place
+    return f" in {visible_line(below.as_posix())}"
 
 
 async def _call(shell: Shell, tool_input: Mapping[str, Any], ctx: ToolContext) -> ToolResult:
