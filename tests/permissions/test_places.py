@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import unicodedata
 from pathlib import Path
 
@@ -221,6 +222,8 @@ def test_a_grant_is_for_the_very_spelling(place):
         ".ssh/config",
         "x/site-packages/a.py",
         "Library/Jupyter/runtime/x",
+        ".venv/bin/ls",
+        "venv/Scripts/git.exe",
     ],
 )
 def test_protected_in_every_spelling_for_making_changing_and_deleting(place, name):
@@ -317,3 +320,13 @@ def test_several_roots_hold_together(place):
     assert policy.decide("Write", {"file_path": "link-out/x"}).behavior == "allow"
     assert policy.decide("Write", {"file_path": "back/x"}).behavior == "allow"
     assert policy.decide("Write", {"file_path": "../proj-evil/x"}).behavior == "ask"
+
+
+def test_this_interpreters_programs_are_protected_wherever_they_are():
+    programs = Path(sys.prefix).resolve() / "bin"
+    policy = PermissionPolicy("acceptEdits", allow=["Edit"], roots=[programs.parent], cwd=programs.parent)
+    for tool, tool_input in (
+        ("Write", {"file_path": str(programs / "ls"), "content": "evil"}),
+        ("Bash", {"command": f"cp evil {programs}/ls"}),
+    ):
+        assert policy.decide(tool, tool_input).behavior == "ask"

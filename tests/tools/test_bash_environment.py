@@ -106,6 +106,7 @@ def test_the_rest_stays(name, value):
 def test_what_is_added():
     environ = child_environment({"PAGER": "less", "GIT_PAGER": "delta", "TERM": "xterm-color", "CLAUDECODE": "0"})
     expected = {"CLAUDECODE": "1", "PAGER": "cat", "GIT_PAGER": "cat", "TERM": "dumb", "GIT_TERMINAL_PROMPT": "0"}
+    expected["GIT_OPTIONAL_LOCKS"] = "0"
     assert {name: environ[name] for name in expected} == expected
 
 

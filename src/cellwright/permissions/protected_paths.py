@@ -7,15 +7,19 @@ Claude Code's list, Jupyter's and Python's own start-up files, and what a home f
 
 from __future__ import annotations
 
+import functools
 import os
 import re
+import sys
 from fnmatch import translate
+from pathlib import Path
 
 from cellwright.permissions.paths import folded
 
 PROTECTED_FOLDERS = (
     *(".git", ".config/git", ".vscode", ".idea", ".husky", ".cargo", ".devcontainer", ".yarn", ".mvn", ".claude"),
     *(".ipython", ".jupyter", ".local/share/jupyter", "library/jupyter", "site-packages", "dist-packages"),
+    *(".venv/bin", "venv/bin", ".venv/scripts", "venv/scripts"),
     *(".ssh", ".gnupg", ".aws", ".kube", ".docker", ".local/bin", ".local/share/cellwright"),
     *(".config/autostart", ".config/systemd", ".config/fish", ".config/pip", "library/launchagents"),
     "library/application support/cellwright",
@@ -42,6 +46,9 @@ PROTECTED_FILES = (
 )
 STARTUP_SCRIPT = re.compile(r"\.i?py\Z")
 
+PROGRAMS = str(Path(sys.prefix).resolve() / ("Scripts" if os.name == "nt" else "bin"))
+"""Where this interpreter's programs are: they come first on a command's PATH, so what is put there runs as `ls`."""
+
 _FOLDERS = tuple(tuple(folder.split("/")) for folder in PROTECTED_FOLDERS)
 _BY_FIRST_NAME = {first: [folder for folder in _FOLDERS if folder[0] == first] for first, *_ in _FOLDERS}
 _FILES = re.compile("|".join(translate(name) for name in PROTECTED_FILES))
@@ -58,11 +65,19 @@ def protected_part(place: str) -> str | None:
                 below = names[start + len(folder) : start + len(folder) + 1]
                 if below != [ALLOWED_IN_PROTECTED.get("/".join(folder))]:
                     return "/".join(folder)
+    programs = _programs()
+    if names[: len(programs)] == programs and len(names) > len(programs):
+        return PROGRAMS
     if _FILES.match(names[-1]):
         return names[-1]
     if len(names) > 1 and names[-2] == "startup" and STARTUP_SCRIPT.search(names[-1]):
         return f"startup/{names[-1]}"
     return None
+
+
+@functools.cache
+def _programs() -> list[str]:
+    return [_comparable(name) for name in PROGRAMS.split(os.sep)]
 
 
 def _comparable(name: str) -> str:

@@ -39,7 +39,10 @@ _INJECTION = re.compile(
 _KERNEL_ONLY = re.compile(r"FORCE_COLOR|CLICOLOR|CLICOLOR_FORCE")
 """What ipykernel sets for its own output: colours would only cost tokens."""
 
-_FIXED = {"CLAUDECODE": "1", "PAGER": "cat", "GIT_PAGER": "cat", "TERM": "dumb", "GIT_TERMINAL_PROMPT": "0"}
+_FIXED = {
+    **{"CLAUDECODE": "1", "PAGER": "cat", "GIT_PAGER": "cat", "TERM": "dumb", "GIT_TERMINAL_PROMPT": "0"},
+    "GIT_OPTIONAL_LOCKS": "0",  # looking at a repository must not lock out what the user does in it
+}
 
 
 def is_secret(name: str, value: str = "") -> bool:
