@@ -19,7 +19,7 @@ from typing import Any
 from cellwright.agent.agent import Agent, Prompt
 from cellwright.agent.agent_thread import AgentTask, AgentThread, CallerJobs, agent_code_running
 from cellwright.agent.approval import CanUseTool
-from cellwright.agent.hook_callbacks import as_hooks, together
+from cellwright.agent.given_hooks import as_hooks, together
 from cellwright.agent.prompt import system_blocks
 from cellwright.agent.provider import Provider
 from cellwright.agent.session import Session, find_sessions, sessions_folder

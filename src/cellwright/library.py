@@ -15,13 +15,12 @@ from concurrent.futures import CancelledError
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Final, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar, Unpack
 
 from cellwright import place_maker
 from cellwright.agent.agent import Prompt
 from cellwright.agent.agent_thread import AgentTask
 from cellwright.agent.approval import CanUseTool
-from cellwright.agent.hook_callbacks import GivenHooks
 from cellwright.agent.session import Session
 from cellwright.agent.tool import Tool
 from cellwright.config.settings_read import start_folder
@@ -29,6 +28,9 @@ from cellwright.conversation import Conversation
 from cellwright.event_stream import stream_events
 from cellwright.events import Emit, Event, RunEnd
 from cellwright.run_options import Result, RunOptions, result_of
+
+if TYPE_CHECKING:
+    from cellwright.agent.hook_callbacks import GivenHooks
 
 
 class _Shared(Enum):

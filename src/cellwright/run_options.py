@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from cellwright.agent.hook_callbacks import GivenHooks
 from cellwright.agent.tool import Tool
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Event, RunEnd
+
+if TYPE_CHECKING:
+    from cellwright.agent.hook_callbacks import GivenHooks
 
 
 @dataclass(frozen=True, kw_only=True)

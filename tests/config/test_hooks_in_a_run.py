@@ -9,7 +9,7 @@ from hook_scenes import command, group, hooks_of, saying
 from cellwright.agent.agent import Agent
 from cellwright.agent.anthropic_provider import connect
 from cellwright.agent.function_tool import tool
-from cellwright.agent.hook_callbacks import as_hooks, together
+from cellwright.agent.given_hooks import as_hooks, together
 from cellwright.agent.prompt import system_blocks
 from cellwright.agent.session import Session
 from cellwright.events import Notice, RunEnd, ToolEnd, ToolProgress

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from cellwright.agent.approval import CanUseTool, Policy
 from cellwright.agent.cost import add_usage, worst_case_usd
-from cellwright.agent.hook_callbacks import GivenHooks, as_hooks
+from cellwright.agent.given_hooks import as_hooks
 from cellwright.agent.hooks import NO_HOOKS, HookRun, Hooks
 from cellwright.agent.models import limits
 from cellwright.agent.open_answer import OpenAnswer
@@ -30,6 +30,7 @@ from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Emit, Event, EventLog, Notice, Retrying, RunEnd, TurnEnd, UserPrompt
 
 if TYPE_CHECKING:
+    from cellwright.agent.hook_callbacks import GivenHooks
     from cellwright.agent.session import Session
 
 logger = logging.getLogger(__name__)

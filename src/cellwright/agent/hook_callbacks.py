@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from cellwright.agent.hook_answers import all_told, blocked, merged, read_answer
+from cellwright.agent.hook_answers import all_told, blocked, read_answer
 from cellwright.agent.hook_matcher import matches
 from cellwright.agent.hooks import EVENTS, NO_HOOKS, NOTHING_SAID, HookResult, HookRun, Hooks
 from cellwright.errors import CellwrightError, ErrorCode
@@ -46,10 +46,8 @@ class HookMatcher:
 GivenHooks = Mapping[str, Sequence[HookMatcher | HookCallback]]
 
 
-def as_hooks(given: Hooks | GivenHooks) -> Hooks:
-    """Hooks from what an `Agent` was given. Raises `CellwrightError` CONFIG_INVALID for an event that there is not."""
-    if not isinstance(given, Mapping):
-        return given
+def callback_hooks(given: GivenHooks) -> Hooks:
+    """Hooks of callables. Raises `CellwrightError` CONFIG_INVALID for an event that there is not."""
     if unknown := sorted(set(given) - set(EVENTS)):
         message = f"There is no hook event {unknown[0]!r}. The events are: {', '.join(EVENTS)}."
         raise CellwrightError(ErrorCode.CONFIG_INVALID, message)
@@ -86,37 +84,6 @@ class CallbackHooks:
 
     async def keep(self, rules: Sequence[str]) -> str:
         return ""
-
-
-@dataclass(frozen=True, slots=True)
-class HooksTogether:
-    """Hooks of several origins, told at the same time."""
-
-    parts: tuple[Hooks, ...]
-
-    def listens_to(self, event: str) -> bool:
-        return any(part.listens_to(event) for part in self.parts)
-
-    async def fire(self, event: str, fields: Mapping[str, Any], run: HookRun | None) -> HookResult:
-        listening = [part.fire(event, fields, run) for part in self.parts if part.listens_to(event)]
-        return await all_told(listening) if listening else NOTHING_SAID
-
-    def arrived(self) -> HookResult:
-        return merged([part.arrived() for part in self.parts])
-
-    def waking(self) -> bool:
-        return any(part.waking() for part in self.parts)
-
-    async def keep(self, rules: Sequence[str]) -> str:
-        return " ".join([problem for part in self.parts if (problem := await part.keep(rules))])
-
-
-def together(*hooks: Hooks) -> Hooks:
-    """All of `hooks` as one."""
-    parts = tuple(part for part in hooks if part is not NO_HOOKS)
-    if len(parts) > 1:
-        return HooksTogether(parts)
-    return parts[0] if parts else NO_HOOKS
 
 
 async def _called(callback: HookCallback, matcher: HookMatcher, event: str, fields: Mapping[str, Any]) -> HookResult:

@@ -7,8 +7,8 @@ put itself in the place of another tool.
 
 from __future__ import annotations
 
+import contextlib
 import functools
-import importlib.metadata
 import sys
 import traceback
 import types
@@ -37,10 +37,7 @@ def brought_tools(files: Sequence[tuple[Path, bytes]], taken: Iterable[str]) -> 
     `taken` are names that are not given away. Never raises: what is broken is left out, with a notice.
     """
     brought, names = Brought(), set(taken)
-    sources: list[tuple[str, Callable[[], object]]] = [
-        (f"the package {entry.dist.name if entry.dist else entry.value} ({entry.name})", entry.load)
-        for entry in importlib.metadata.entry_points(group=GROUP)
-    ]
+    sources = list(_of_packages())
     sources += [(str(file), functools.partial(_run, file, content)) for file, content in files]
     for where, load in sources:
         try:
@@ -57,6 +54,28 @@ def brought_tools(files: Sequence[tuple[Path, bytes]], taken: Iterable[str]) -> 
             names.add(tool.name)
             brought.tools[tool.name] = tool
     return brought
+
+
+def _of_packages() -> Iterator[tuple[str, Callable[[], object]]]:
+    """What packages bring: where from, and what loads it."""
+    if not any(_may_bring(Path(folder)) for folder in sys.path):
+        return
+    import importlib.metadata  # 15 ms, and much more for all packages: for who has such a package
+
+    for entry in importlib.metadata.entry_points(group=GROUP):
+        yield f"the package {entry.dist.name if entry.dist else entry.value} ({entry.name})", entry.load
+
+
+def _may_bring(folder: Path) -> bool:
+    """Whether a package installed in `folder` names the group; what is no folder (a zip file) may."""
+    if not folder.is_dir():
+        return folder.is_file()
+    named = f"[{GROUP}]".encode()
+    for about in folder.glob("*.*-info/entry_points.txt"):
+        with contextlib.suppress(OSError):
+            if named in about.read_bytes():
+                return True
+    return False
 
 
 def _tools_in(value: object) -> Iterator[Tool]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from cellwright.permissions.pieces import matches_pieces
 from cellwright.permissions.rough_commands import SHELLS, WRAPPERS, RoughCommand, normal_text
 from cellwright.permissions.shell_tokens import ASSIGNMENT, RESERVED_WORDS, Unreadable, Word, read_words
 
@@ -114,23 +115,6 @@ class RestrictedCommand:
         ending = rest or [""]
         first = first if rest else f"{first} "
         return any(RestrictedCommand(("", f"{before}{first}", *ending))._matches(text) for before in (" ", "/"))
-
-
-def matches_pieces(pieces: Sequence[str], text: str) -> bool:
-    """Whether `text` is `pieces` in this order with anything between them."""
-    if len(pieces) == 1:
-        return text == pieces[0]
-    first, *middle, last = pieces
-    end = len(text) - len(last)
-    if len(first) > end or not (text.startswith(first) and text.endswith(last)):
-        return False
-    at = len(first)
-    for piece in middle:
-        found = text.find(piece, at, end)
-        if found < 0:
-            return False
-        at = found + len(piece)
-    return True
 
 
 def _without_colon(specifier: str) -> str:

@@ -12,9 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from cellwright.agent.approval import Decision, rules_in_words
-from cellwright.permissions.command_calls import judge_command
 from cellwright.permissions.file_calls import judge_file
-from cellwright.permissions.git_calls import judge_git
 from cellwright.permissions.modes import Mode, parse_mode, stricter
 from cellwright.permissions.other_calls import (
     judge_agent,
@@ -27,10 +25,7 @@ from cellwright.permissions.other_calls import (
     judge_skill,
     judge_unknown,
 )
-from cellwright.permissions.patch_calls import judge_patch
 from cellwright.permissions.paths import folder_spellings
-from cellwright.permissions.project_calls import judge_lint, judge_tests
-from cellwright.permissions.python_calls import judge_python
 from cellwright.permissions.rule_book import Call, RuleBook, asked_by, denied_by
 from cellwright.permissions.rules import (
     EDITORS,
@@ -42,7 +37,6 @@ from cellwright.permissions.rules import (
     own_name,
     parse_rule,
 )
-from cellwright.permissions.suggestions import suggestions_for
 
 Rules = Sequence[str | Rule]
 
@@ -127,6 +121,8 @@ class PermissionPolicy:
         decision = _judge(book, call)
         if decision.behavior != "ask":
             return decision
+        from cellwright.permissions.suggestions import suggestions_for  # most calls do not ask
+
         offered = tuple(
             suggestion
             for suggestion in suggestions_for(call, book.folders, book.cwd, book.allow)
@@ -156,14 +152,53 @@ def _allowing(book: RuleBook, rules: Sequence[str]) -> RuleBook:
 
 Judge = Callable[[RuleBook, Call], Decision]
 
+# What takes more to judge is imported with the first such call: the first request of a session waits for none of it.
+
+
+def _judge_bash(book: RuleBook, call: Call) -> Decision:
+    from cellwright.permissions.command_calls import judge_command
+
+    return judge_command(book, call.input)
+
+
+def _judge_python(book: RuleBook, call: Call) -> Decision:
+    from cellwright.permissions.python_calls import judge_python
+
+    return judge_python(book, call.input)
+
+
+def _judge_patch(book: RuleBook, call: Call) -> Decision:
+    from cellwright.permissions.patch_calls import judge_patch
+
+    return judge_patch(book, call)
+
+
+def _judge_git(book: RuleBook, call: Call) -> Decision:
+    from cellwright.permissions.git_calls import judge_git
+
+    return judge_git(book, call)
+
+
+def _judge_lint(book: RuleBook, call: Call) -> Decision:
+    from cellwright.permissions.project_calls import judge_lint
+
+    return judge_lint(book, call)
+
+
+def _judge_tests(book: RuleBook, call: Call) -> Decision:
+    from cellwright.permissions.project_calls import judge_tests
+
+    return judge_tests(book, call)
+
+
 JUDGES: Mapping[str, Judge] = {
-    "Bash": lambda book, call: judge_command(book, call.input),
-    "Python": lambda book, call: judge_python(book, call.input),
+    "Bash": _judge_bash,
+    "Python": _judge_python,
     **dict.fromkeys(READERS | EDITORS, lambda book, call: judge_file(book, call.name, call.input)),
-    "ApplyPatch": judge_patch,
-    "Git": judge_git,
-    "Lint": judge_lint,
-    "RunTests": judge_tests,
+    "ApplyPatch": _judge_patch,
+    "Git": _judge_git,
+    "Lint": _judge_lint,
+    "RunTests": _judge_tests,
     "WebFetch": judge_fetch,
     "WebSearch": judge_search,
     "Agent": judge_agent,

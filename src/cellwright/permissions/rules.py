@@ -13,13 +13,15 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.permissions.command_patterns import GrantedCommand, RestrictedCommand
 from cellwright.permissions.domain_patterns import AddressProblem, DomainPattern, read_domain
 from cellwright.permissions.name_patterns import NamePattern, ParameterPattern, read_name, read_parameter
 from cellwright.permissions.path_patterns import PathPattern, PatternProblem, compile_pattern
+
+if TYPE_CHECKING:
+    from cellwright.permissions.command_patterns import GrantedCommand, RestrictedCommand
 
 Behavior = Literal["deny", "ask", "allow"]
 
@@ -153,6 +155,8 @@ def compile_rule(rule: Rule, behavior: Behavior, cwd: str) -> CompiledRule | Non
         return CompiledRule(rule, behavior)
     parameter = read_parameter(specifier)
     if tool == "Bash":
+        from cellwright.permissions.command_patterns import RestrictedCommand  # the shell: for who has such rules
+
         return CompiledRule(rule, behavior, restricts=RestrictedCommand.read(specifier), parameter=parameter)
     if tool in READERS | EDITORS:
         return CompiledRule(rule, behavior, path=_path(rule, behavior, cwd), parameter=parameter)
@@ -173,6 +177,8 @@ def _granting(rule: Rule, cwd: str) -> CompiledRule | None:
     if specifier is None:
         return CompiledRule(rule, "allow")
     if tool == "Bash":
+        from cellwright.permissions.command_patterns import GrantedCommand  # the shell: for who has such rules
+
         grants = GrantedCommand.read(specifier)
         return None if grants.problem else CompiledRule(rule, "allow", grants=grants)
     if tool in ("Read", "Edit"):
@@ -196,6 +202,8 @@ def _why_no_grant(rule: Rule) -> str:
     if "*" in tool:
         return "tools are allowed by name, or with `mcp__server__*`"
     if tool == "Bash":
+        from cellwright.permissions.command_patterns import GrantedCommand  # the shell: for who has such rules
+
         return GrantedCommand.read(specifier).problem
     if tool in READERS | EDITORS:
         return f"write `{'Read' if tool in READERS else 'Edit'}({specifier})`"

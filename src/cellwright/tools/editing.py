@@ -12,8 +12,6 @@ from cellwright.errors import ErrorCode
 from cellwright.tools.changes import Change, Input, sha256
 from cellwright.tools.diffs import diff_texts
 from cellwright.tools.file_state import FileState, Seen, is_stale
-from cellwright.tools.notebook_json import notebook_content
-from cellwright.tools.notebook_spans import NotANotebook
 from cellwright.tools.paths import not_found, real_path
 from cellwright.tools.replacement import replace_text
 from cellwright.tools.schemas import counted
@@ -192,6 +190,9 @@ def check_editable_notebook(real: Path, shown: str, text: str) -> None:
     """Raise ToolError if the file is a notebook: those are not changed as text."""
     if real.suffix.lower() != ".ipynb":
         return
+    from cellwright.tools.notebook_json import notebook_content  # few edits are of notebooks
+    from cellwright.tools.notebook_spans import NotANotebook
+
     try:
         notebook_content(text)
     except NotANotebook:
@@ -201,6 +202,9 @@ def check_editable_notebook(real: Path, shown: str, text: str) -> None:
 
 def check_notebook(content: str, shown: str) -> None:
     """Raise ToolError if a notebook file would not be a notebook with this content."""
+    from cellwright.tools.notebook_json import notebook_content
+    from cellwright.tools.notebook_spans import NotANotebook
+
     try:
         notebook_content(content)
     except NotANotebook as error:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import configparser
 import json
 import sys
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cellwright.agent.tool import ToolError
 from cellwright.errors import ErrorCode
@@ -23,6 +21,9 @@ from cellwright.tools.lint_reports import (
     read_tsc,
 )
 from cellwright.tools.project_programs import node_program, on_path, own_program, python_with
+
+if TYPE_CHECKING:
+    from configparser import RawConfigParser
 
 LINTERS = ("ruff", "eslint", "mypy", "tsc", "flake8", "clippy")
 FIXERS = frozenset({"ruff", "eslint", "clippy"})
@@ -153,12 +154,16 @@ def _mypy_has_files(folder: Path) -> bool:
 
 def _toml(file: Path) -> dict[str, Any]:
     try:
+        import tomllib
+
         return tomllib.loads(file.read_text("utf-8"))
     except (OSError, ValueError):
         return {}
 
 
-def _ini(file: Path) -> configparser.RawConfigParser:
+def _ini(file: Path) -> RawConfigParser:
+    import configparser  # two milliseconds that a session's first request need not wait for
+
     parser = configparser.RawConfigParser()
     try:
         parser.read_string(file.read_text("utf-8"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import re
 import time
 import unicodedata
@@ -93,6 +92,8 @@ def _plain(text: str) -> str:
 
 def _unescaped(text: str) -> str:
     known = {"\\n": "\n", "\\t": "\t", '\\"': '"', "\\'": "'", "\\\\": "\\"}
+    import html  # only for what was not found as it stands
+
     return html.unescape(re.sub(r"\\[nt\"'\\]", lambda found: known[found[0]], text))
 
 

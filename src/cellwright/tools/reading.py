@@ -13,11 +13,7 @@ from cellwright.agent.tool import Content, ToolError
 from cellwright.errors import ErrorCode
 from cellwright.tools.file_state import FileState, Seen
 from cellwright.tools.images import UnusableImage, media_type, model_image
-from cellwright.tools.notebook_pages import notebook_page
-from cellwright.tools.notebook_source import open_notebook
-from cellwright.tools.notebook_spans import NotANotebook
 from cellwright.tools.paths import real_path
-from cellwright.tools.pdf_pages import PdfRequest, read_pdf
 from cellwright.tools.read_limits import ReadLimits
 from cellwright.tools.schemas import counted
 from cellwright.tools.text_files import CP_1252, LATIN_1, NotText, numbered, open_regular
@@ -85,10 +81,14 @@ def read_file(path: Path, shown: str, wanted: Wanted, state: FileState, stopped:
         if media_type(head) is not None:
             return _image(file, status.st_size, shown)
         if is_pdf:
+            from cellwright.tools.pdf_pages import PdfRequest, read_pdf  # what most sessions never read
+
             request = PdfRequest(wanted.pages, wanted.limits.pdf_as_text, wanted.limits.chars)
             return read_pdf(io.BufferedReader(file, 1 << 16), status.st_size, shown, request, stopped)
         broken = []
         if real.suffix.lower() == ".ipynb":
+            from cellwright.tools.notebook_spans import NotANotebook
+
             try:
                 return _notebook(file, status, real, shown, wanted, state, stopped)
             except NotANotebook as error:
@@ -190,6 +190,9 @@ def _notebook(
     state: FileState,
     stopped: Callable[[], bool],
 ) -> Content:
+    from cellwright.tools.notebook_pages import notebook_page
+    from cellwright.tools.notebook_source import open_notebook
+
     source = open_notebook(file, status.st_size, stopped)
     total = len(source.cells)
     first = max(total + wanted.offset + 1, 1) if wanted.offset < 0 else max(wanted.offset, 1)

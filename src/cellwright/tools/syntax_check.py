@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -142,6 +141,8 @@ def _json_problem(text: str) -> SyntaxProblem | None:
 def _toml_problem(text: str) -> SyntaxProblem | None:
     if len(text) > TOML_CHARS:
         return None
+    import tomllib  # few edits are of such files
+
     try:
         tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

@@ -1,0 +1,32 @@
+"""The hooks that an agent is given, as one. Most runs have none, so what makes them is imported where there are some."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from cellwright.agent.hooks import NO_HOOKS, Hooks
+
+if TYPE_CHECKING:
+    from cellwright.agent.hook_callbacks import GivenHooks
+
+
+def as_hooks(given: Hooks | GivenHooks) -> Hooks:
+    """Hooks from what an `Agent` was given. Raises `CellwrightError` CONFIG_INVALID for an event that there is not."""
+    if not isinstance(given, Mapping):
+        return given
+    if not given:
+        return NO_HOOKS
+    from cellwright.agent.hook_callbacks import callback_hooks
+
+    return callback_hooks(given)
+
+
+def together(*hooks: Hooks) -> Hooks:
+    """All of `hooks` as one."""
+    parts = tuple(part for part in hooks if part is not NO_HOOKS)
+    if len(parts) > 1:
+        from cellwright.agent.hooks_together import HooksTogether
+
+        return HooksTogether(parts)
+    return parts[0] if parts else NO_HOOKS
