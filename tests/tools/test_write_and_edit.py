@@ -562,7 +562,7 @@ def test_a_call_cancelled_before_it_writes_changes_nothing(tools):
 def test_previews_show_what_would_be_done_without_doing_it(tools):
     path = put(tools, "a.py", b"a\nb\n")
     edit = tools.preview("Edit", file_path="a.py", old_string="b", new_string="c\nd\ne")
-    assert (edit.title, edit.kind, edit.path, edit.warning) == ("Edit a.py (+3 −1)", "diff", str(path), "")
+    assert (edit.title, edit.kind, edit.path, edit.warning) == ("Edit a.py (+3 −1)", "diff", "a.py", "")
     assert edit.detail == "--- a/a.py\n+++ b/a.py\n@@ -1,2 +1,4 @@\n a\n-b\n+c\n+d\n+e\n"
     assert tools.preview("Write", file_path="a.py", content="x\n").title == "Overwrite a.py (+1 −2)"
     assert tools.preview("Write", file_path="new/b.py", content="x\n").title == "Create new/b.py (+1 −0)"

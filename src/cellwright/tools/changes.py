@@ -122,9 +122,9 @@ def writing_preview(
             change = _planned(plan, cwd, path_key, tool_input)
         except ToolError as error:
             warning = f"{link} This cannot be done as it stands. {error.message}".strip()
-            return Preview(title(tool_input), kind="diff", path=given.as_posix(), warning=warning)
+            return Preview(title(tool_input), kind="diff", path=shown_path(cwd, given), warning=warning)
         counts = f"{change.title} ({change.diff.counts})"
-        return Preview(counts, change.diff.text, "diff", path=change.path.as_posix(), warning=link)
+        return Preview(counts, change.diff.text, "diff", path=change.shown, warning=link)
 
     async def preview(tool_input: Input) -> Preview:
         return await in_thread(lambda _: work(tool_input))
