@@ -242,7 +242,7 @@ class NotebookPage:
 def notebook(page: Any, lab: Lab, request: pytest.FixtureRequest) -> Any:
     """`notebook(*sources)`: a notebook of these code cells (in a folder of its own), open and with an idle kernel."""
 
-    def make(*sources: str, files: dict[str, str] | None = None) -> NotebookPage:
+    def make(*sources: str, files: dict[str, str] | None = None, foreign: bool = False) -> NotebookPage:
         # the name is seen in the pictures
         folder = lab.root / request.node.name.replace("[", "-").rstrip("]") / "tides"
         folder.mkdir(parents=True)
@@ -264,8 +264,9 @@ def notebook(page: Any, lab: Lab, request: pytest.FixtureRequest) -> Any:
         content = {"cells": cells, "metadata": {"kernelspec": kernelspec}, "nbformat": 4, "nbformat_minor": 5}
         path = folder / "notebook.ipynb"
         path.write_text(json.dumps(content, indent=1), "utf-8")
-        # as if the user had written it in JupyterLab: a foreign one would ask before its first prompt
-        NotebookNotary(data_dir=str(lab.home / ".local/share/jupyter")).sign(nbformat.read(path, 4))
+        if not foreign:
+            # as if the user had written it in JupyterLab
+            NotebookNotary(data_dir=str(lab.home / ".local/share/jupyter")).sign(nbformat.read(path, 4))
         return NotebookPage(page, lab, str(path.relative_to(lab.root))).open()
 
     return make

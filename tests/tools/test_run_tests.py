@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shutil
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -263,7 +264,13 @@ def test_vitest(tmp_path):
     assert str(run(tmp_path, filter="right").content).startswith("1 passed")
 
 
-@pytest.mark.skipif(shutil.which("cargo") is None, reason="needs cargo")
+def usable(program: str) -> bool:
+    """Whether there is a toolchain behind the program of this name, which may be rustup's stand-in."""
+    found = shutil.which(program)
+    return found is not None and subprocess.run([found, "--version"], capture_output=True, check=False).returncode == 0
+
+
+@pytest.mark.skipif(not usable("cargo"), reason="needs cargo")
 def test_cargo(tmp_path, monkeypatch):
     monkeypatch.setenv("RUSTUP_HOME", str(REAL_HOME / ".rustup"))
     monkeypatch.setenv("CARGO_HOME", str(tmp_path / "cargo"))

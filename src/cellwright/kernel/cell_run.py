@@ -13,18 +13,22 @@ from cellwright.agent.agent_thread import AgentTask
 from cellwright.conversation import Conversation
 from cellwright.events import RunEnd
 from cellwright.kernel.cell_output import CellOutput
-from cellwright.kernel.interrupts import Interrupts
+from cellwright.kernel.interrupts import SECONDS_FOR_CLEAN_UP, Interrupts
 from cellwright.kernel.kernel_pump import needs_pump, pump
 
 
 @dataclass(frozen=True)
 class CellRun:
-    """`start` begins the run on the conversation's thread; `kernel` is the IPython kernel, None in a terminal."""
+    """`start` begins the run on the conversation's thread; `kernel` is the IPython kernel, None in a terminal.
+
+    `seconds_for_clean_up`: an interrupt that comes sooner after another is the same one.
+    """
 
     conversation: Conversation
     start: Callable[[], AgentTask[RunEnd]]
     output: CellOutput
     kernel: Any
+    seconds_for_clean_up: float = SECONDS_FOR_CLEAN_UP
 
     async def awaited(self) -> RunEnd:
         """Wait for the end, leaving this thread's loop free. Raises `KeyboardInterrupt` when interrupted."""
@@ -51,7 +55,7 @@ class CellRun:
             for task in running:
                 task.cancel()
 
-        with Interrupts(self.conversation.thread.loop, cancel) as interrupts:
+        with Interrupts(self.conversation.thread.loop, cancel, self.seconds_for_clean_up) as interrupts:
             task = self.start()
             running.append(task)
             if interrupts.seen:  # before there was a task to cancel

@@ -50,8 +50,14 @@ class Interrupts:
     does nothing: signals belong to the main thread.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, on_interrupt: Callable[[], object]) -> None:
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        on_interrupt: Callable[[], object],
+        seconds_for_clean_up: float = SECONDS_FOR_CLEAN_UP,
+    ) -> None:
         self.seen = False
+        self._seconds_for_clean_up = seconds_for_clean_up
         self._loop = loop
         self._on_interrupt = on_interrupt
         self._last = float("-inf")
@@ -90,6 +96,6 @@ class Interrupts:
     def _interrupted(self) -> None:
         self.seen = True
         now = time.monotonic()
-        if now - self._last >= SECONDS_FOR_CLEAN_UP:
+        if now - self._last >= self._seconds_for_clean_up:
             self._last = now
             self._on_interrupt()

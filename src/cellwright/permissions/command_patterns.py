@@ -71,9 +71,15 @@ class GrantedCommand:
         return self._covers((*assignments, *words))
 
     def _covers(self, words: Sequence[Word]) -> bool:
-        if self.problem or not words or any(word.dynamic or word.may_become_flag for word in words):
+        if self.problem or not words:
             return False
         program = words[0]
+        # most rules are about another program: their text and the command's cannot begin alike
+        first = self.pieces[0]
+        if not (first.startswith(program.text) or program.text.startswith(first)):
+            return False
+        if any(word.dynamic or word.may_become_flag for word in words):
+            return False
         if program.globs or not program.text or program.raw in RESERVED_WORDS - {"time"}:
             return False
         if not self.is_exact and _exact_only(words):

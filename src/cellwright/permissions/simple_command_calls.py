@@ -206,7 +206,8 @@ def _granting(book: RuleBook, part: Part) -> CompiledRule | None:
             return rule
         if not part.plain_variables:
             continue
-        if grants.covers(command.words) or _covers_inner(grants, part):
+        again = part.set_besides or command.assignments  # else it was asked just now
+        if (again and grants.covers(command.words)) or _covers_inner(grants, part):
             return rule
     return None
 
