@@ -6,17 +6,33 @@ import os
 import re
 from pathlib import Path
 
+from cellwright.agent.input_schema import check_input
+from cellwright.agent.tool import Tool
 from cellwright.config.settings import load_settings
 from cellwright.toolbox import Workplace, builtin_tools
 
 DOCS = Path(__file__).parents[1] / "docs"
 
 
+def tools_of(folder: Path) -> tuple[Tool, ...]:
+    environ = {**os.environ, "CLAUDE_CODE_ENABLE_TODO_TOOLS": "1", "CLAUDE_CODE_ENABLE_TASKS": "1"}
+    return builtin_tools(Workplace(cwd=folder, settings=load_settings(folder, environ), environ=environ))
+
+
+def test_every_tool_has_examples_that_fit_its_schema_a_category_and_limits(tmp_path: Path) -> None:
+    for tool in tools_of(tmp_path):
+        assert tool.input_examples or not tool.input_schema["properties"], tool.name
+        for example in tool.input_examples:
+            check_input(tool, example)
+        assert tool.category != "other", tool.name
+        assert tool.limits.seconds is not None or tool.name == "Bash", "Bash keeps its own time"
+        assert tool.limits.result_chars <= 1_000_000
+
+
 def test_every_tool_is_in_the_table_with_its_category(tmp_path: Path) -> None:
     rows = re.findall(r"^\| (`[^|]*) \| (\w+) \|", (DOCS / "tools.md").read_text("utf-8"), re.MULTILINE)
     documented = {name: category for names, category in rows for name in re.findall(r"`(\w+)`", names)}
-    environ = {**os.environ, "CLAUDE_CODE_ENABLE_TODO_TOOLS": "1", "CLAUDE_CODE_ENABLE_TASKS": "1"}
-    tools = builtin_tools(Workplace(cwd=tmp_path, settings=load_settings(tmp_path, environ), environ=environ))
+    tools = tools_of(tmp_path)
     there = {tool.name: tool.category for tool in tools}
     assert {name: documented.get(name) for name in there} == there
     elsewhere = {"Python", "TodoWrite"}  # made in the kernel; made when tasks are not

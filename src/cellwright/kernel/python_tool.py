@@ -91,6 +91,8 @@ def python_tool(
         description=DESCRIPTION,
         input_schema=SCHEMA,
         call=call,
+        category="kernel",
+        input_examples=({"code": "df.groupby('city').price.median().head()"},),
         # the output is bounded already, piece by piece; here is room for the sentences about what was left out
         limits=ToolLimits(seconds=None, result_chars=HEAD_CHARS + TAIL_CHARS + 1_000),
         title=_title,
