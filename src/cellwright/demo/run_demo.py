@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import os
 import shutil
 import site
@@ -20,6 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from cellwright.config.settings import save_allow_rules
 from cellwright.demo.script import TEST_COMMAND, TEST_RULE, demo_script
 
 HERE = Path(__file__).parent
@@ -35,7 +35,7 @@ def main(argv: Sequence[str]) -> int:
     )
     options = parser.parse_args(argv)
     with _project(keep=options.keep) as project, _model(project) as model_environ:
-        environ = {**os.environ, **model_environ, "CELLWRIGHT_HOME": str(project.parent / "state")}
+        environ = {**os.environ, **model_environ}
         if options.lab:
             return _open_lab(project, environ)
         return _run_here(project, environ)
@@ -45,6 +45,8 @@ def main(argv: Sequence[str]) -> int:
 def _project(*, keep: bool) -> Iterator[Path]:
     """A copy of the sample project, with the notebook in it, in a temporary folder."""
     folder = Path(tempfile.mkdtemp(prefix="cellwright-demo-"))
+    # what the demo keeps and trusts goes with its folder; the process is the demo's own
+    os.environ["CELLWRIGHT_HOME"] = str(folder / "state")
     try:
         project = folder / "tides"
         shutil.copytree(HERE / "sample_project", project, ignore=shutil.ignore_patterns("__pycache__"))
@@ -66,10 +68,8 @@ def notebook_path() -> Path:
 
 
 def _allow(project: Path, rules: Sequence[str]) -> None:
-    """What a user's "always allow" would have left in the project."""
-    settings = project / ".claude" / "settings.local.json"
-    settings.parent.mkdir()
-    settings.write_text(json.dumps({"permissions": {"allow": list(rules)}}, indent=2) + "\n", "utf-8")
+    """What a user's "always allow" leaves in the project."""
+    save_allow_rules(project, rules)
     print(f"The sample project allows: {', '.join(rules)}. Edits are allowed by the cell's `--mode acceptEdits`.")
 
 
@@ -166,6 +166,11 @@ def _show_outputs(console: Any, cell: Any) -> None:
 
 
 def _open_lab(project: Path, environ: Mapping[str, str]) -> int:
+    import nbformat
+    from nbformat.sign import NotebookNotary
+
+    # as `jupyter trust` does it: who opens the demo wants its prompts to run
+    NotebookNotary().sign(nbformat.read(project / NOTEBOOK, as_version=4))  # type: ignore[no-untyped-call]
     command = [sys.executable, "-m", "jupyterlab", str(project / NOTEBOOK)]
     if not environ.get("DISPLAY") and not environ.get("BROWSER") and sys.platform.startswith("linux"):
         command.append("--no-browser")
