@@ -7,15 +7,14 @@ import gzip
 import ipaddress
 import socket
 import ssl
-import subprocess
 import threading
 import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import Any
 
 import pytest
+import trustme
 
 from cellwright.agent.aside import Aside
 from cellwright.agent.input_schema import check_input
@@ -111,33 +110,24 @@ class Handler(BaseHTTPRequestHandler):
 
 
 @pytest.fixture(scope="session")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A certificate for docs.example alone, with its key."""
-    file = tmp_path_factory.mktemp("tls") / "both.pem"
-    subprocess.run(
-        [
-            *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=docs.example"),
-            *("-addext", "subjectAltName=DNS:docs.example", "-keyout", str(file), "-out", f"{file}.crt"),
-        ],
-        check=True,
-        capture_output=True,
-    )
-    file.write_bytes(file.read_bytes() + Path(f"{file}.crt").read_bytes())
-    return file
+def authority() -> trustme.CA:
+    """Who signs the certificates of this web."""
+    return trustme.CA()
 
 
 class Web:
     """A web of one machine: every name leads to the server on 127.0.0.1; names in `private` to addresses that are not."""
 
-    def __init__(self, certificate: Path) -> None:
+    def __init__(self, authority: trustme.CA) -> None:
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), type("H", (Handler,), {"seen": []}))
         self.server.daemon_threads = True
         self.server.released = threading.Event()  # type: ignore[attr-defined]
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(certificate)
+        authority.issue_cert("docs.example").configure_cert(context)  # for this name alone
         self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
         self.port = self.server.server_address[1]
-        self.trusted = ssl.create_default_context(cafile=str(certificate))
+        self.trusted = ssl.create_default_context()
+        authority.configure_trust(self.trusted)
         self.resolved: list[str] = []
         self.answers: dict[str, list[str]] = {}
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
@@ -172,8 +162,8 @@ def allowed(address: Address) -> bool:
 
 
 @pytest.fixture
-def web(certificate: Path) -> Iterator[Web]:
-    web = Web(certificate)
+def web(authority: trustme.CA) -> Iterator[Web]:
+    web = Web(authority)
     yield web
     web.close()
 
