@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -32,7 +33,7 @@ _MOST_SECONDS = {"SessionEnd": 60.0}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HookEntry:
+class HookEntry(abc.ABC):
     """What every kind of hook has. `identity` is the same for equal definitions; `source` says where this one stands."""
 
     identity: str
@@ -44,9 +45,9 @@ class HookEntry:
     blocks_on_failure: bool = False
 
     @property
+    @abc.abstractmethod
     def name(self) -> str:
         """What people call the hook by."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
+from cellwright.config.folder_lock import locked
 from cellwright.config.settings_file import SettingsProblem, parse_settings
 from cellwright.tools.atomic_write import FileChanged, write_atomically
 
@@ -24,7 +24,7 @@ def add_allow_rules(file: Path, rules: Sequence[str]) -> None:
     Raises SettingsProblem, OSError.
     """
     file.parent.mkdir(exist_ok=True)
-    with _locked(file.parent):
+    with locked(file.parent):
         for _ in range(TRIES):
             with contextlib.suppress(FileChanged):
                 _add(file, rules)
@@ -106,19 +106,3 @@ def _with_element(text: str, start: int, element: str) -> str:
         last -= 1
     between = text[start + 1 : first] or " "
     return f"{text[:last]},{between}{element}{text[last:]}"
-
-
-@contextlib.contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Hold the lock of `folder`, so that of two kernels that save at once none loses its rule."""
-    try:
-        import fcntl  # POSIX only; elsewhere the comparison before the rename has to do
-    except ImportError:
-        yield
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +19,7 @@ from typing import Any
 
 from cellwright.agent.state_folder import PRIVATE_FILE, make_private_folder, state_folder
 from cellwright.agent.whole_file import write_whole
+from cellwright.config.folder_lock import locked
 from cellwright.errors import CellwrightError, ErrorCode
 
 MAX_NOTEBOOKS = 1_000
@@ -102,7 +102,7 @@ def changing_answers() -> Iterator[dict[str, Any]]:
     file = trust_file()
     try:
         make_private_folder(file.parent)
-        with _locked(file.parent):
+        with locked(file.parent):
             content = read_answers()
             if not isinstance(content.get("folders", {}), dict):
                 content = {}
@@ -111,19 +111,3 @@ def changing_answers() -> Iterator[dict[str, Any]]:
     except OSError as error:
         message = f"The answer could not be kept in {file}: {error}. Repair access to it; until then it is asked again."
         raise CellwrightError(ErrorCode.FILE_ACCESS_ERROR, message) from error
-
-
-@contextlib.contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Two kernels that answer at once: none loses its answer."""
-    try:
-        import fcntl  # POSIX only; elsewhere the last one wins
-    except ImportError:
-        yield
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)
