@@ -192,3 +192,12 @@ def test_what_the_user_answered_and_approved_is_kept():
         in kept.markdown()
     )
     assert "✓ AskUserQuestion: Where to? · 1 ms\n  Where to? → the `attic`" in kept.plain()
+
+
+def test_a_command_that_failed_is_told_in_a_line():
+    error = {"code": "EXECUTION_ERROR", "message": "Exit code 1\n=====\nFAIL: test_tides\n"}
+    markdown = saved(
+        ToolStart((call("t", "Bash", "pytest"),)), ToolEnd("t", "Bash", "error", "x", 5.0, None, error), run_end()
+    ).markdown()
+    assert "- ✗ `Bash: pytest` · error: `Exit code 1`\n" in markdown
+    assert "FAIL" not in markdown

@@ -168,7 +168,11 @@ class SavedTranscript:
             use = {"id": event.tool_use_id, "name": event.name, "input": {}}
             self._parts.append(line := _ToolLine(Call(use, event.name)))
         line.status, line.duration_ms = event.status, event.duration_ms
-        line.reason = " ".join(cut(str(event.error["message"]), REASON_CHARS).split()) if event.error else ""
+        reason = str(event.error["message"]).strip() if event.error else ""
+        if event.status == "error":
+            # its first line says what it was; a command's output follows, which a list has no place for
+            reason = reason.partition("\n")[0]
+        line.reason = " ".join(cut(reason, REASON_CHARS).split())
         display = event.display or {}
         line.diff = display["diff"] if isinstance(display.get("diff"), str) else ""
         line.plan = display["plan"] if isinstance(display.get("plan"), str) else ""
