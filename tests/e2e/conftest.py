@@ -27,6 +27,8 @@ REQUIRED = os.environ.get("CELLWRIGHT_REQUIRE_BROWSER") == "1"
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 TAKE_PICTURES = os.environ.get("CELLWRIGHT_TAKE_PICTURES") == "1"
 
+SHOWN_CHARS = 4_000
+
 CHROMIUM_ARGUMENTS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -57,6 +59,8 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
         picture = Path(os.environ.get("CELLWRIGHT_E2E_PICTURES", tempfile.gettempdir())) / f"{item.name}.png"
         page.screenshot(path=picture, full_page=True)
         report.sections.append(("Screen", str(picture)))
+        # where the picture cannot be had, this tells most of it
+        report.sections.append(("Text on the screen", page.locator("body").inner_text()[:SHOWN_CHARS]))
     return report
 
 
@@ -236,6 +240,12 @@ class NotebookPage:
         picture = (target or self.page).screenshot()
         if TAKE_PICTURES:
             (IMAGES / f"{name}.png").write_bytes(picture)
+
+
+@pytest.fixture
+def notebook_at(page: Any, lab: Lab) -> Any:
+    """`notebook_at(path)`: the notebook that is there, which the test opens itself."""
+    return lambda path: NotebookPage(page, lab, path)
 
 
 @pytest.fixture

@@ -41,15 +41,18 @@ def test_a_no_runs_nothing(notebook, model, page):
 
 
 @pytest.mark.parametrize("saved", [False, True])
-def test_a_notebook_made_in_jupyterlab_does_not_ask(page, lab, model, saved):
+def test_a_notebook_made_in_jupyterlab_does_not_ask(page, lab, model, notebook_at, saved):
     made = lab.api("POST", "api/contents/", {"type": "notebook"})  # as the launcher does it
     page.goto(f"{lab.url}/lab/tree/{made['path']}?reset", wait_until="domcontentloaded")
     kernel = page.locator(".jp-Dialog").get_by_role("button", name="Select", exact=False)
     kernel.first.click()
+    book = notebook_at(made["path"])
+    book.wait_idle()  # run before there is a kernel, a cell has JupyterLab ask for one again
     cells = page.locator(".jp-Notebook .jp-Cell")
     cells.first.locator(".cm-content").click()
     page.keyboard.type(LOAD)
     page.keyboard.press("Shift+Enter")
+    book.wait_done(0)
     cells.nth(1).locator(".cm-content").click()
     page.keyboard.type("%%claude\nhello")
     if saved:
