@@ -7,30 +7,31 @@ import contextlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from cellwright.agent.agent_thread import AgentTask
 from cellwright.conversation import Conversation
-from cellwright.events import RunEnd
 from cellwright.kernel.cell_output import CellOutput
 from cellwright.kernel.interrupts import SECONDS_FOR_CLEAN_UP, Interrupts
 from cellwright.kernel.kernel_pump import needs_pump, pump
 
+R = TypeVar("R")
+
 
 @dataclass(frozen=True)
-class CellRun:
+class CellRun(Generic[R]):
     """`start` begins the run on the conversation's thread; `kernel` is the IPython kernel, None in a terminal.
 
     `seconds_for_clean_up`: an interrupt that comes sooner after another is the same one.
     """
 
     conversation: Conversation
-    start: Callable[[], AgentTask[RunEnd]]
+    start: Callable[[], AgentTask[R]]
     output: CellOutput
     kernel: Any
     seconds_for_clean_up: float = SECONDS_FOR_CLEAN_UP
 
-    async def awaited(self) -> RunEnd:
+    async def awaited(self) -> R:
         """Wait for the end, leaving this thread's loop free. Raises `KeyboardInterrupt` when interrupted."""
         with self._shown() as task, _pumping(self.kernel):
             while not task.done:
@@ -41,15 +42,15 @@ class CellRun:
                     task.cancel()
         return _end_of(task)
 
-    def blocking(self) -> RunEnd:
+    def blocking(self) -> R:
         """The same where a cell cannot be awaited."""
         with self._shown() as task:
             self.conversation.jobs.work_until_done(task)
         return _end_of(task)
 
     @contextlib.contextmanager
-    def _shown(self) -> Iterator[AgentTask[RunEnd]]:
-        running: list[AgentTask[RunEnd]] = []
+    def _shown(self) -> Iterator[AgentTask[R]]:
+        running: list[AgentTask[R]] = []
 
         def cancel() -> None:
             for task in running:
@@ -83,7 +84,7 @@ def _pumping(kernel: Any) -> Iterator[None]:
         pumping.cancel()
 
 
-def _end_of(task: AgentTask[RunEnd]) -> RunEnd:
+def _end_of(task: AgentTask[R]) -> R:
     try:
         return task.result()
     except CancelledError:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -13,10 +12,6 @@ from cellwright.kernel.magic_line import MagicOptions, help_text, parse_line
 
 if TYPE_CHECKING:
     from cellwright.kernel.ipython_extension import Extension
-
-
-_COMMAND = re.compile(r"\s*/[A-Za-z][\w-]*(?:\s|$)")
-"""A slash command; its module is heavy, and loading the extension may not be."""
 
 
 class CellError(CellwrightError):
@@ -74,13 +69,10 @@ class ClaudeMagic:
         await self.awaited_cell(line, "")
 
     def _request(self, line: str, cell: str) -> tuple[str, MagicOptions] | None:
-        """The prompt and the options; None when there is nothing to run: then the help or a command's page was shown."""
+        """The prompt and the options; None when there is nothing to run: then the help was shown."""
         options, beginning = parse_line(line, self._config.options())
         prompt = "\n".join(part for part in (beginning, cell.strip("\n")) if part.strip())
         if not prompt.strip():
             print(help_text())
-            return None
-        if _COMMAND.match(prompt):
-            self.extension.conversation().show_page(prompt, options)
             return None
         return prompt, options

@@ -7,6 +7,7 @@ import functools
 import importlib
 import json
 import os
+import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -24,9 +25,9 @@ from cellwright.events import Emit, Event, RunEnd
 from cellwright.kernel.cell_face import CellFace, cell_face
 from cellwright.kernel.cell_run import CellRun
 from cellwright.kernel.front_end import front_end_of
+from cellwright.kernel.kernel_tools import kernel_tools
 from cellwright.kernel.magic_line import MagicOptions
 from cellwright.kernel.notebook_trust import NotebookTrust
-from cellwright.kernel.python_tool import python_tool
 from cellwright.kernel.recorded_runs import RecordedRun, RecordedRuns
 from cellwright.kernel.view_output import ViewOutput
 from cellwright.kernel.widgets.bundle import is_built
@@ -37,11 +38,17 @@ from cellwright.tools.child_processes import child_processes
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
+    from cellwright.commands.page import Page
+
+
+_COMMAND = re.compile(r"\s*/[A-Za-z][\w-]*(?:\s|$)")
+"""A slash command; what does them is heavy."""
+
 
 class _Prepared(NamedTuple):
     """A run that can be waited for, and what is done with its end; `finish` raises what the cell should show."""
 
-    cell: CellRun
+    cell: CellRun[RunEnd]
     finish: Callable[[RunEnd], None]
 
 
@@ -67,24 +74,39 @@ class NotebookConversation:
 
     async def run_awaited(self, prompt: str, options: MagicOptions) -> None:
         """Run `prompt` in a cell that is awaited. Raises what the cell should show."""
+        if _COMMAND.match(prompt):
+            self._show_page(prompt, options, await self._command(prompt, options).awaited())
+            return
         run = self._prepare(prompt, options)
         run.finish(await run.cell.awaited())
 
     def run_blocking(self, prompt: str, options: MagicOptions) -> None:
         """The same in a cell that blocks."""
+        if _COMMAND.match(prompt):
+            self._show_page(prompt, options, self._command(prompt, options).blocking())
+            return
         run = self._prepare(prompt, options)
         run.finish(run.cell.blocking())
 
-    def show_page(self, prompt: str, options: MagicOptions) -> None:
-        """Answer a slash command in the cell that is running. Raises `CellwrightError`."""
+    def _command(self, prompt: str, options: MagicOptions) -> CellRun[Page]:
+        """The slash command that `prompt` is, ready to run. Raises `CellwrightError`."""
+        from cellwright.commands.command import CommandCall  # most cells are prompts
+        from cellwright.commands.registry import answer_of, command_of
+        from cellwright.terminal.plain_view import Unseen
+
+        command, text = command_of(prompt)
+        face = self._new_face(options) if command.asks else None
+        output = face.output if face is not None else ViewOutput(Unseen())
+        ask_user = face.ask_user if face is not None else None
+        call = CommandCall(self.conversation, run_options(options), text, output.emit, ask_user)
+        start = functools.partial(self.conversation.thread.submit, answer_of(command, call))
+        return CellRun(self.conversation, start, output, self._kernel)
+
+    def _show_page(self, prompt: str, options: MagicOptions, page: Page) -> None:
         from IPython.display import display
 
-        from cellwright.builtin_commands import answer  # most cells are prompts
-
-        page = answer(prompt, self.conversation, run_options(options))
         if options.format == "text":
-            data = {"text/markdown": page.markdown(), "text/plain": page.plain()}
-            display(data, raw=True)
+            display({"text/markdown": page.markdown(), "text/plain": page.plain()}, raw=True)
         else:
             print(json.dumps({prompt.strip().removeprefix("/"): page.markdown()}))
 
@@ -133,8 +155,7 @@ class NotebookConversation:
             self.conversation.tools(RunOptions())
 
     def _kernel_tools(self, _cwd: Path, _settings: Settings) -> Sequence[Tool]:
-        jobs = self.conversation.jobs
-        return [python_tool(self._shell, jobs, in_kernel=self._in_kernel, on_stuck=self._on_stuck)]
+        return kernel_tools(self._shell, self.conversation, in_kernel=self._in_kernel, on_stuck=self._on_stuck)
 
     def _on_stuck(self, tool_use_id: str) -> None:
         if self._face is not None:

@@ -14,7 +14,9 @@ from cellwright.agent.agent_thread import AgentTask
 from cellwright.agent.approval import CanUseTool
 from cellwright.agent.provider import Provider
 from cellwright.agent.session import Session
-from cellwright.builtin_commands import Page, answer, command_name
+from cellwright.commands.command import CommandCall
+from cellwright.commands.page import Page
+from cellwright.commands.registry import answer_of, command_name, command_of
 from cellwright.conversation import Conversation
 from cellwright.events import Emit, RunEnd
 from cellwright.run_options import RunOptions
@@ -88,7 +90,7 @@ class Command:
     def run(self, prompt: str) -> int:
         """Run `prompt` and show it; gives the exit code. Raises what kept it from starting."""
         if (name := command_name(prompt)) is not None:
-            return self._show_page(name, answer(prompt, self.conversation, run_options(self.options)))
+            return self._show_page(name, self._do(prompt))
         if self.options.dry_run:
             return self._dry_run(prompt)
         output_format, quiet = self.options.output_format, self.options.quiet
@@ -102,6 +104,16 @@ class Command:
         for notice in way.finish():
             print(f"warning: {notice}", file=self.streams.stderr)
         return self._exit_code(end, run.signal_number)
+
+    def _do(self, prompt: str) -> Page:
+        command, text = command_of(prompt)
+
+        def start(emit: Emit, ask_user: CanUseTool | None) -> AgentTask[Page]:
+            call = CommandCall(self.conversation, run_options(self.options), text, emit, ask_user)
+            return self.conversation.thread.submit(answer_of(command, call))
+
+        asker = asker_maker(self.streams, self.options.output_format, quiet=self.options.quiet)
+        return TerminalRun(Unseen, asker, self.conversation.in_force.save_rules).do(start)
 
     def _show_page(self, name: str, page: Page) -> int:
         text = page.plain() if self.options.output_format == "text" else json.dumps({name: page.markdown()})

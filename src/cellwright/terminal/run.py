@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import dataclass, field
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from cellwright.agent.agent_thread import AgentTask
 from cellwright.agent.approval import Allow, CanUseTool, Deny, ToolUse
@@ -28,7 +28,9 @@ TICK_SECONDS = 0.1
 
 SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
-Start = Callable[[Emit, CanUseTool | None], AgentTask[RunEnd]]
+T = TypeVar("T")
+
+Start = Callable[[Emit, CanUseTool | None], AgentTask[T]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,30 +51,43 @@ class TerminalRun:
     save_rules: Callable[[Sequence[str]], object]
     signal_number: int = 0
     _inbox: queue.SimpleQueue[Event | _Question | None] = field(default_factory=queue.SimpleQueue)
-    _task: AgentTask[RunEnd] | None = None
+    _task: AgentTask[Any] | None = None
     _asking: bool = False
     _end: RunEnd | None = None
 
-    def run(self, start: Start) -> RunEnd:
+    def run(self, start: Start[RunEnd]) -> RunEnd:
         """Start the run and stay until it is over.
 
         Raises what kept it from starting; `BrokenPipeError` when the reader went away, `OutputLost` when there is no room.
         """
-        with self._signals():
-            self._task = task = start(self._inbox.put, self._can_use_tool if self.asker is not None else None)
-            task.future.add_done_callback(lambda _: self._inbox.put(None))
-            view = self.make_view()  # after the start: the request is on its way while what draws is imported
-            try:
-                self._work(view, task)
-            finally:
-                view.close()
+        task = self._follow(start)
         if self._end is not None:
             return self._end
         with contextlib.suppress(CancelledError):
             task.result()  # a bug of ours: with its traceback
         raise CellwrightError(ErrorCode.INTERRUPTED, "Interrupted before the run began.")
 
-    def _work(self, view: View, task: AgentTask[RunEnd]) -> None:
+    def do(self, start: Start[T]) -> T:
+        """The same for work that is no run; gives what it comes to."""
+        task = self._follow(start)
+        try:
+            return task.result()
+        except CancelledError:
+            raise CellwrightError(ErrorCode.INTERRUPTED, "Interrupted.") from None
+
+    def _follow(self, start: Start[T]) -> AgentTask[T]:
+        with self._signals():
+            task = start(self._inbox.put, self._can_use_tool if self.asker is not None else None)
+            self._task = task
+            task.future.add_done_callback(lambda _: self._inbox.put(None))
+            view = self.make_view()  # after the start: the request is on its way while what draws is imported
+            try:
+                self._work(view, task)
+            finally:
+                view.close()
+        return task
+
+    def _work(self, view: View, task: AgentTask[Any]) -> None:
         try:
             for item in self._items(view):
                 if isinstance(item, _Question):

@@ -1,0 +1,61 @@
+"""The slash commands, the same in a cell, at the line magic and in the terminal: a command makes a page, a face shows it."""
+
+from __future__ import annotations
+
+import re
+
+from cellwright.commands.command import Command, CommandCall
+from cellwright.commands.page import Page, Section
+from cellwright.commands.settings_pages import config_page, permissions_page
+from cellwright.commands.status_page import status_page
+from cellwright.errors import CellwrightError, ErrorCode
+
+_COMMAND = re.compile(r"\s*/(?P<name>[A-Za-z][\w-]*)(?P<text>(?:\s.*)?)", re.DOTALL)
+
+
+def command_name(prompt: str) -> str | None:
+    """The command that `prompt` is, without its slash; None for what is a prompt (`/etc/hosts: what is it?`)."""
+    found = _COMMAND.fullmatch(prompt)
+    return found["name"] if found else None
+
+
+def command_of(prompt: str) -> tuple[Command, str]:
+    """The command that `prompt` calls, and the text after it.
+
+    Raises CellwrightError INVALID_PARAMETERS for a command that there is not, and for text after one that takes none.
+    """
+    found = _COMMAND.fullmatch(prompt)
+    assert found is not None
+    name, text = found["name"], found["text"].strip()
+    command = COMMANDS.get(name)
+    if command is None:
+        known = ", ".join(f"/{each}" for each in COMMANDS)
+        message = f"There is no command /{name}. The commands are {known}. Nothing was sent."
+        raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
+    if text and not command.takes:
+        raise CellwrightError(ErrorCode.INVALID_PARAMETERS, f"/{name} takes nothing after it. Nothing was sent.")
+    return command, text
+
+
+async def answer_of(command: Command, call: CommandCall) -> Page:
+    """Do the command, by the settings as they stand now; on the agent's thread. Raises what the command raises."""
+    call.conversation.in_force.refresh(session_has_begun=bool(call.conversation.session.encoded))
+    page = command.run(call)
+    return page if isinstance(page, Page) else await page
+
+
+def _help(_call: CommandCall) -> Page:
+    rows = [
+        ("command", "what it does"),
+        *((f"/{name} {command.takes}".strip(), command.help) for name, command in COMMANDS.items()),
+    ]
+    text = "They are answered here: nothing is sent to the model, and nothing is put into the conversation."
+    return Page([Section("Commands", rows, text)])
+
+
+COMMANDS: dict[str, Command] = {
+    "help": Command(_help, "this list"),
+    "config": Command(config_page, "each setting with its value and where it comes from"),
+    "permissions": Command(permissions_page, "the mode, each rule with where it comes from, trust and folders"),
+    "status": Command(status_page, "session, model, where the key comes from, tools, versions"),
+}

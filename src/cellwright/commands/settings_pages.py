@@ -1,0 +1,135 @@
+"""`/config` and `/permissions`: what holds here, and where each part of it comes from."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from cellwright.commands.command import CommandCall
+from cellwright.commands.page import Page, Row, Section
+from cellwright.config.settings import Settings
+from cellwright.config.settings_keys import KEYS
+from cellwright.config.settings_layers import Entry, Layer
+from cellwright.conversation import Conversation
+from cellwright.conversation_settings import effort_of, mode_of, model_of
+from cellwright.errors import CellwrightError
+from cellwright.run_options import RunOptions
+from cellwright.tools.child_environment import is_secret
+
+_LONGEST_VALUE = 400
+
+
+def config_page(call: CommandCall) -> Page:
+    """Each setting with its value and where it comes from."""
+    conversation, options = call.conversation, call.options
+    settings = conversation.settings
+    rows: list[Row] = [("setting", "value", "from"), *_in_force(conversation, options)]
+    for path, entries in sorted(settings.merged.entries.items()):
+        known = path in KEYS or path[:-1] in KEYS
+        if path[0] == "permissions" and path[1:] and path[1] in ("allow", "ask", "deny"):
+            continue  # /permissions shows them
+        for entry in entries if entries[-1].element else entries[-1:]:
+            remark = "" if known else " (not used here)"
+            rows.append((".".join(path), _shown(path, entry.value), f"{_place(entry.layer)}{remark}"))
+    sections = [Section("Settings", rows, "The highest place that says a value counts; lists are joined.")]
+    return Page([*sections, *_held_back(conversation), *_problems(settings)])
+
+
+def _in_force(conversation: Conversation, options: RunOptions) -> list[Row]:
+    """What a run would be given now, where an option or nothing but the default says it."""
+    settings, environment = conversation.settings, conversation.environment
+    rows: list[Row] = []
+    for key, asked, value in (
+        ("model", options.model, or_problem(lambda: model_of(options, settings, environment))),
+        ("effortLevel", options.effort, effort_of(options, settings) or "the model's own"),
+        ("permissions.defaultMode", options.mode, or_problem(lambda: mode_of(options, settings, environment))),
+    ):
+        origin = settings.origin(key)
+        if asked is not None:
+            rows.append((f"{key} of this run", str(value), "options"))
+        elif origin is None:
+            rows.append((key, str(value), "default"))
+    return rows
+
+
+def or_problem(value: Callable[[], str]) -> str:
+    """What `value` gives, or why there is none."""
+    try:
+        return value()
+    except CellwrightError as error:
+        return f"refused: {error.message}"
+
+
+def _shown(path: tuple[str, ...], value: Any) -> str:
+    if path[0] == "env" and is_secret(path[-1], str(value)):
+        return "(secret)"
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}…"
+
+
+def _place(layer: Layer) -> str:
+    if layer.file is None:
+        return layer.label
+    try:
+        return str(Path("~") / layer.file.relative_to(Path.home()))
+    except ValueError:
+        return str(layer.file)
+
+
+def _held_back(conversation: Conversation) -> list[Section]:
+    trust = conversation.in_force.trust
+    held: list[Row] = [
+        (item.text, "the folder is not trusted" if item.gate == "trust" and not trust.trusted else "not confirmed yet")
+        for item in trust.waiting
+    ]
+    held += [(text, "changed while Claude was at work") for text in conversation.in_force.held_back]
+    return [Section("Configured, but not counting", [("what", "because"), *held])] if held else []
+
+
+def _problems(settings: Settings) -> list[Section]:
+    return [Section("Problems", [("",), *((notice,) for notice in settings.notices)])] if settings.notices else []
+
+
+def permissions_page(call: CommandCall) -> Page:
+    """The mode, each rule with where it comes from, trust and folders."""
+    conversation, options = call.conversation, call.options
+    settings = conversation.settings
+    mode = conversation.session.mode or or_problem(lambda: mode_of(options, settings, conversation.environment))
+    origin = settings.origin("permissions.defaultMode")
+    came_to = "this session" if conversation.session.mode else "default" if origin is None else origin.label
+    trust = conversation.in_force.trust
+    facts: list[Row] = [
+        ("", ""),
+        ("mode", f"{mode} (from {'options' if options.mode else came_to})"),
+        ("folder", f"{trust.folder}: {_trust_in_words(conversation)}"),
+        ("working folders", ", ".join(str(folder) for folder in (conversation.cwd, *settings.additional_directories))),
+    ]
+    for name, blocked in (("reads", settings.block_reads_outside), ("writes", settings.block_writes_outside)):
+        if blocked:
+            facts.append((name, "only in the working folders"))
+    sections = [Section("Permissions", facts)]
+    for behavior, remark in (
+        ("deny", "Never runs, in any mode."),
+        ("ask", "Always asks, in any mode."),
+        ("allow", "Runs without asking."),
+    ):
+        rules = _rules(settings.merged.entries.get(("permissions", behavior), ()))
+        rules += [(rule, "options") for rule in getattr(options, behavior, ())]
+        if behavior == "allow":
+            rules += [(rule, "allowed in this session") for rule in conversation.session.granted]
+        if rules:
+            sections.append(Section(behavior.capitalize(), [("rule", "from"), *rules], remark))
+    return Page([*sections, *_held_back(conversation), *_problems(settings)])
+
+
+def _rules(entries: Sequence[Entry]) -> list[Row]:
+    return [(_shown(entry.path, entry.value), _place(entry.layer)) for entry in entries if entry.element]
+
+
+def _trust_in_words(conversation: Conversation) -> str:
+    trust = conversation.in_force.trust
+    if trust.waiting:
+        return f"{'trusted, but what is new in it is not' if trust.trusted else 'not trusted'} (a new session asks)"
+    return "trusted" if trust.trusted else "brings nothing along that would need trust"
