@@ -47,6 +47,7 @@ from cellwright.run_prompt import checked, with_surroundings
 from cellwright.tool_log import ToolLog
 from cellwright.toolbox import ToolMaker, Workplace, all_tools, never_unsaved
 from cellwright.tools.child_processes import child_processes
+from cellwright.tools.open_notebook import NothingOpen, OpenNotebooks
 
 ROUNDS_UNTIL_CLOSED = 3
 """One makes the task that closes an iterator, one begins it; one to spare."""
@@ -63,7 +64,8 @@ class Conversation:
 
     `face` is how Claude is told where the user is. `more_tools` makes the tools that this process adds to the built-in
     ones (the kernel's `Python`); `jobs` is where such tools put work for the thread that waits. Before a run each of
-    `asking` may have a question about trust. `is_unsaved` says of a file whether an editor holds changes of it.
+    `asking` may have a question about trust. `is_unsaved` says of a file whether an editor holds changes of it;
+    `open_notebooks` are the notebooks that are open in its front ends.
     """
 
     def __init__(
@@ -76,12 +78,14 @@ class Conversation:
         provider: Provider | None = None,
         thread: AgentThread | None = None,
         is_unsaved: Callable[[Path], bool] = never_unsaved,
+        open_notebooks: OpenNotebooks | None = None,
     ) -> None:
         self.cwd = cwd
         self.face = face
         self.environ = os.environ if environ is None else environ
         self.thread = thread or AgentThread()
         self.jobs = CallerJobs()
+        self.open_notebooks: OpenNotebooks = open_notebooks or NothingOpen()
         self.in_force = SettingsInForce(cwd, self.environ)
         self.asking: list[Asking] = [self.in_force]
         self.hooks = HooksInForce(self.in_force)
@@ -172,6 +176,7 @@ class Conversation:
                 environ=ChainMap(self.hooks.exported, self.environment),  # type: ignore[arg-type]  # it is only read
                 provider=lambda: self.provider,
                 is_unsaved=self._is_unsaved,
+                open_notebooks=self.open_notebooks,
             )
             self._tools, self._tool_notices = all_tools(place, self._more_tools)
         return (*self._tools, *options.tools)

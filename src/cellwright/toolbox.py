@@ -11,6 +11,7 @@ from cellwright.agent.provider import Provider
 from cellwright.agent.tool import Tool
 from cellwright.config.settings import Settings
 from cellwright.permissions.policy import JUDGES
+from cellwright.tools.open_notebook import NothingOpen, OpenNotebooks
 
 ToolMaker = Callable[[Path, Settings], Sequence[Tool]]
 
@@ -25,7 +26,8 @@ class Workplace:
     """What tools need of the place they work in.
 
     `provider` is the way to the model for tools that ask a small one; it is called when there is something to ask.
-    `is_unsaved` says of a file whether it is open in an editor with changes that are not on disk.
+    `is_unsaved` says of a file whether it is open in an editor with changes that are not on disk; `open_notebooks` are the
+    notebooks that can be worked on where their user sees them.
     """
 
     cwd: Path
@@ -33,6 +35,7 @@ class Workplace:
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
     provider: Callable[[], Provider] | None = None
     is_unsaved: Callable[[Path], bool] = never_unsaved
+    open_notebooks: OpenNotebooks = field(default_factory=NothingOpen)
 
 
 def builtin_tools(place: Workplace) -> tuple[Tool, ...]:

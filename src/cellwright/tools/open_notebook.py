@@ -1,0 +1,208 @@
+"""A notebook as its user sees it: cells read and changed by their ids, wherever the notebook is.
+
+Open in a front end it is the live document there, unsaved changes included; else it is the file. Whoever changes a cell
+says which source the change was made from: has it another one by then, nothing is changed (`CellConflict`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from cellwright.agent.tool import ToolError
+from cellwright.errors import ErrorCode
+
+Output = Mapping[str, Any]
+"""An output as nbformat 4 has it, texts joined."""
+
+CellType = Literal["code", "markdown", "raw"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """One cell as it is now. `id` names it: its own, or `cell-N` (N from 0) in a file whose cells have none."""
+
+    id: str
+    cell_type: str
+    source: str
+    position: int
+    """From 0."""
+    execution_count: int | None = None
+    outputs: tuple[Output, ...] = ()
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    attachments: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def sha256(self) -> str:
+        """What `expect` is compared with."""
+        return source_sha256(self.source)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a cell goes: before or after the cell `beside`, or at the start or end of the notebook."""
+
+    where: Literal["before", "after", "start", "end"]
+    beside: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replace:
+    """Another source, type, or both for a cell; None: it stays. `expect` is the sha256 of the source it was made from.
+
+    A code cell whose source or type changes loses outputs and execution count, unless `outputs` says which it has then.
+    """
+
+    cell_id: str
+    expect: str
+    source: str | None = None
+    cell_type: CellType | None = None
+    outputs: tuple[Output, ...] | None = None
+    execution_count: int | None = None
+    attachments: Mapping[str, Any] | None = None
+    """None: they stay, where the type can have any."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Insert:
+    """A new cell. `cell_id` is wanted for it: for one that comes back; where it is taken or empty, it gets another."""
+
+    place: Place
+    cell_type: CellType
+    source: str
+    cell_id: str = ""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    attachments: Mapping[str, Any] = field(default_factory=dict)
+    outputs: tuple[Output, ...] = ()
+    execution_count: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delete:
+    """A cell goes, as long as its source has the sha256 `expect`."""
+
+    cell_id: str
+    expect: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Move:
+    """A cell goes to another place."""
+
+    cell_id: str
+    place: Place
+
+
+CellChange = Replace | Insert | Delete | Move
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangedCell:
+    """What a change came to, read back: the cell before (None: it is new) and after (None: it is gone), whole.
+
+    `position` is where it is then, or where it was when it is gone.
+    """
+
+    change: CellChange
+    id: str
+    position: int
+    before: Cell | None
+    after: Cell | None
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """A cell that is not what a change was made from. `now` is its source, None when it is gone."""
+
+    cell_id: str
+    expected: str
+    now: str | None
+
+
+class CellConflict(ToolError):
+    """Nothing was changed: cells have other sources than the changes were made from. `conflicts` has what they hold."""
+
+    def __init__(self, shown: str, conflicts: Sequence[Conflict]) -> None:
+        names = ", ".join(conflict.cell_id for conflict in conflicts)
+        super().__init__(
+            f"Nothing was changed in {shown}: somebody else has changed cell {names} since it was read. Read it again.",
+            code=ErrorCode.FILE_ACCESS_ERROR,
+            details={"conflicts": [{"cell_id": each.cell_id, "now": each.now} for each in conflicts]},
+        )
+        self.conflicts = tuple(conflicts)
+
+
+class OpenNotebook(Protocol):
+    """A notebook as its user sees it. Methods are called on the agent's loop; what cannot be done is a ToolError."""
+
+    @property
+    def path(self) -> Path:
+        """The notebook's file, a real path."""
+
+    @property
+    def live(self) -> bool:
+        """Whether it is open in a front end: changes are seen at once, can be undone there, and are not on disk yet."""
+
+    @property
+    def where(self) -> str:
+        """Where it is, in words: `JupyterLab`, `Jupyter Notebook` or `the file`."""
+
+    async def cells(self, *, outputs: bool = True) -> list[Cell]:
+        """All cells as they are now; without `outputs` in no more time than their sources take."""
+
+    async def change(self, changes: Sequence[CellChange]) -> list[ChangedCell]:
+        """Make all changes, one after another, as one step that can be undone, or none of them; then read them back.
+
+        Places and ids are meant as the changes before have left them. A new cell's `ChangedCell` says its id. Raises
+        CellConflict.
+        """
+
+    async def put_outputs(
+        self,
+        cell_id: str,
+        *,
+        expect: str | None,
+        outputs: Sequence[Output],
+        execution_count: int | None = None,
+        clear: bool = False,
+        running: bool = False,
+    ) -> None:
+        """Add `outputs` to a code cell's (streams go on where the last one ended), or put them in their place (`clear`).
+
+        `running` shows it as `[*]`, as far as it can be shown; else it gets `execution_count`. `expect` is the sha256 of
+        the source that gave them; None: whatever the cell holds now. No step of its own to undo. Raises CellConflict.
+        """
+
+
+class OpenNotebooks(Protocol):
+    """Which notebooks there are to be seen. From any thread."""
+
+    def own(self) -> OpenNotebook | None:
+        """The notebook that this kernel runs; None where it cannot be known."""
+
+    def at(self, path: Path) -> OpenNotebook | None:
+        """The notebook at `path`, where it is open in a front end; None: what is in the file is all there is."""
+
+    def refusal(self, path: Path) -> str:
+        """Why the file at `path` must not be changed behind a front end's back; empty where nobody has it open."""
+
+
+class NothingOpen:
+    """Where there is no kernel."""
+
+    def own(self) -> OpenNotebook | None:
+        return None
+
+    def at(self, _path: Path) -> OpenNotebook | None:
+        return None
+
+    def refusal(self, _path: Path) -> str:
+        return ""
+
+
+def source_sha256(source: str) -> str:
+    """What stands for a cell's source where it is compared."""
+    return hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest()
