@@ -11,12 +11,16 @@ import base64
 import contextvars
 import re
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cellwright.agent.tool import Content
+from cellwright.kernel.diverted_output import Replacement, RunningCode, StreamName
 from cellwright.kernel.model_image import image_block
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
 
 LIVE_SECONDS = 1 / 30
 """What a view gets is collected this long."""
@@ -84,7 +88,7 @@ def _as_text(value: object) -> str:
 
 
 class CapturedOutput:
-    """The output of one call. `put` is for any thread, the rest for the agent's."""
+    """The output of one call. A `CodeOutput`; `put` too is for any thread, the rest for the agent's."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, progress: Callable[..., None]) -> None:
         self._loop = loop
@@ -104,6 +108,22 @@ class CapturedOutput:
             # in this order: an interrupt between the two lines must not leave a drain that never comes
             self._loop.call_soon_threadsafe(self._drain_soon, context=self._context)
             self._drain_is_due = True
+
+    def write(self, text: str, _stream: StreamName = "stdout") -> None:
+        self.put(text)
+
+    def display(self, data: Mapping[str, Any], _metadata: Mapping[str, Any], display_id: str, *, update: bool) -> None:
+        display = display_of(data, display_id)
+        self.put(Update(display) if update else display)
+
+    def clear(self, *, wait: bool) -> None:
+        self.put(Clear(wait))
+
+    def reporters(self, shell: InteractiveShell, code: RunningCode) -> Sequence[Replacement]:
+        # IPython, which this module can be used without
+        from cellwright.kernel.call_reports import call_reports
+
+        return call_reports(shell, code, self.put)
 
     def _drain_soon(self) -> None:
         self._loop.call_later(LIVE_SECONDS, self.drain)

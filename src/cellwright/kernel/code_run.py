@@ -1,4 +1,4 @@
-"""One piece of Claude's code on the thread that works off the jobs, and the interrupts that reach it there.
+"""One piece of code for Claude on the thread that works off the jobs, and the interrupts that reach it there.
 
 A SIGINT during the code is raised in the code, also where the kernel's own handler would only schedule something for
 later: `while True: pass` never comes to that. It is raised nowhere else: neither in our own clean-up nor in the
@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from cellwright.agent.agent_thread import CallerJobs, agent_code_running
 from cellwright.agent.tool import ToolError
-from cellwright.kernel.captured_output import CapturedOutput
-from cellwright.kernel.diverted_output import diverted_output
+from cellwright.kernel.diverted_output import CodeOutput, diverted_output
 from cellwright.kernel.open_figures import open_figures, show_new_figures
 
 if TYPE_CHECKING:
@@ -45,14 +44,16 @@ class CodeRun:
     """`run` is called once, by the thread that works off the jobs; `interrupt` by the agent's.
 
     `with_children`: see `diverted_output`. `wakeup_fd` gets a byte for each signal at once, even while the code sits
-    in C, where no handler runs.
+    in C, where no handler runs. `cell_id`: the code is this cell of the user's, and is run as if they had run it: it
+    has a place in `In` and `Out`, and an execution count.
     """
 
     shell: InteractiveShell
     source: str
-    output: CapturedOutput
+    output: CodeOutput
     with_children: bool = field(kw_only=True)
     wakeup_fd: int = field(kw_only=True)
+    cell_id: str = field(default="", kw_only=True)
     interrupted: bool = field(default=False, init=False)
     _begun: bool = field(default=False, init=False)
     _over: bool = field(default=False, init=False)
@@ -143,15 +144,17 @@ class CodeRun:
         try:
             result = await shell.run_cell_async(
                 cell.source,
-                store_history=False,
+                store_history=bool(self.cell_id),
                 silent=False,
                 transformed_cell=cell.transformed,
                 preprocessing_exc_tuple=cell.error,
+                cell_id=self.cell_id or None,
             )
         finally:
             shell.events.trigger("post_execute")  # here the inline backend displays figures
             shell.events.trigger("post_run_cell", result)
-            show_new_figures(figures, self.output)
+            if not self.cell_id:
+                show_new_figures(figures, self.output)
         return not result.success
 
     @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""While Claude's code runs, what it prints and displays goes to the call and not into the cell.
+"""While code runs for Claude, what it prints and displays goes to the call and not into the cell that is running.
 
 IPython has one stdout, one display publisher and one display hook for everything in the process. They stay in place;
 only their methods are replaced for the time of the call, and pass on what does not come from the call's own code: the
@@ -16,54 +16,77 @@ import inspect
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from IPython.core.display_trap import DisplayTrap
-from IPython.core.displayhook import DisplayHook
-
-from cellwright.kernel.captured_output import CapturedOutput, Clear, Update, display_of
 from cellwright.kernel.child_output import child_output
-from cellwright.kernel.user_traceback import short_traceback
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-_output_here: contextvars.ContextVar[CapturedOutput | None] = contextvars.ContextVar("output_here", default=None)
-
 NO_INPUT = (
-    "input() has nobody to ask: Claude runs this code, and the user does not see it as a cell of theirs. "
+    "input() has nobody to ask: Claude runs this code, and the user does not sit before it. "
     "Put the value into the code; what only the user knows, ask in your answer."
 )
 NO_EXIT = "exit() would end the user's kernel and lose everything in it, so it was not done. Code simply ends."
 
+StreamName = Literal["stdout", "stderr"]
+Replacement = tuple[Any, str, object]
+"""An object, the name of one of its attributes, and the value it has for a while."""
+
+
+class CodeOutput(Protocol):
+    """Where goes what code does to the outside. Called on any thread, and never waits for another one."""
+
+    def write(self, text: str, stream: StreamName = "stdout") -> None:
+        """Text was printed."""
+
+    def display(self, data: Mapping[str, Any], metadata: Mapping[str, Any], display_id: str, *, update: bool) -> None:
+        """A mimebundle was displayed; or, with `update`, takes the place of the displays that have this id."""
+
+    def clear(self, *, wait: bool) -> None:
+        """`clear_output` was called."""
+
+    def reporters(self, shell: InteractiveShell, code: RunningCode) -> Sequence[Replacement]:
+        """What shows the results and the errors of `code`."""
+
+
+_output_here: contextvars.ContextVar[CodeOutput | None] = contextvars.ContextVar("output_here", default=None)
+
+
+@dataclass(frozen=True)
+class RunningCode:
+    """The code that is running: `transformed`, and compiled as `file`. `is_ours` says whether it is what calls."""
+
+    transformed: str
+    file: str
+    is_ours: Callable[[], bool]
+
 
 @contextlib.contextmanager
 def diverted_output(
-    shell: InteractiveShell, output: CapturedOutput, transformed_code: str, own_file: str, *, with_children: bool
+    shell: InteractiveShell, output: CodeOutput, transformed_code: str, own_file: str, *, with_children: bool
 ) -> Iterator[None]:
     """For the time of the block, on this thread: what code in this context does to the outside goes to `output`.
 
     `own_file` is the name that the code is compiled under. `with_children`: also what child processes write to the
     file descriptors they inherit; not in a terminal, where these are the screen that the agent draws on.
     """
-    route = _Route(shell, output, own_file)
+    route = _Route(shell, output)
     with contextlib.ExitStack() as stack:
         stack.enter_context(_payloads_kept(shell))
         if with_children:
-            stack.enter_context(child_output(output.put))
+            stack.enter_context(child_output(output.write))
         # what reads stdin by itself comes to its end at once, instead of waiting for somebody
         nothing = stack.enter_context(Path(os.devnull).open(encoding="utf-8"))
-        for stream in (sys.stdout, sys.stderr):
-            if stream is not None:
-                stack.enter_context(_replaced(stream, "write", route.write_of(stream.write)))
+        for stream, stream_name in _standard_streams():
+            stack.enter_context(_replaced(stream, "write", route.write_of(stream.write, stream_name)))
         for owner, name, replacement in (
             (shell.display_pub, "publish", route.publish_of(shell.display_pub.publish)),
             (shell.display_pub, "clear_output", route.clear_of(shell.display_pub.clear_output)),
-            (shell, "display_trap", DisplayTrap(hook=route.show_result(transformed_code))),
-            (shell, "showtraceback", route.traceback_of(shell.showtraceback)),
-            (shell, "showsyntaxerror", route.traceback_of(shell.showsyntaxerror)),
+            *output.reporters(shell, RunningCode(transformed_code, own_file, route.is_ours)),
             (shell, "set_next_input", route.next_input_of(shell.set_next_input)),
             (shell, "ask_exit", route.refusal_of(getattr(shell, "ask_exit", None), NO_EXIT)),
             (builtins, "input", route.refusal_of(builtins.input, NO_INPUT)),
@@ -79,34 +102,28 @@ def diverted_output(
             _output_here.reset(token)
 
 
-def cell_name(shell: InteractiveShell, own_file: str) -> Callable[[str], str | None]:
-    """How tracebacks name files: the code of this call, the notebook's cells; None for real files."""
-
-    def name_of(file: str) -> str | None:
-        if file == own_file:
-            return "<this call's code>"
-        named = shell.compile.format_code_name(file)
-        return " ".join(named) if named is not None else None
-
-    return name_of
+def _standard_streams() -> Iterator[tuple[Any, StreamName]]:
+    if sys.stdout is not None:
+        yield sys.stdout, "stdout"
+    if sys.stderr is not None and sys.stderr is not sys.stdout:
+        yield sys.stderr, "stderr"
 
 
 class _Route:
     """Makes the replacements: each asks first whether it was called from the call's own code."""
 
-    def __init__(self, shell: InteractiveShell, output: CapturedOutput, own_file: str) -> None:
+    def __init__(self, shell: InteractiveShell, output: CodeOutput) -> None:
         self.shell = shell
         self.output = output
         self.process = os.getpid()
         self.older_threads = set(threading.enumerate())
         self.display_ids: set[str] = set()
-        self.name_of = cell_name(shell, own_file)
 
     def is_ours(self) -> bool:
         """Whether it is the call's code that runs here: by its context, or on a thread that it started."""
         return _output_here.get() is self.output or threading.current_thread() not in self.older_threads
 
-    def write_of(self, original: Callable[[str], Any]) -> Callable[[str], Any]:
+    def write_of(self, original: Callable[[str], Any], stream: StreamName) -> Callable[[str], Any]:
         def write(text: str) -> Any:
             if not self.is_ours():
                 return original(text)
@@ -115,7 +132,7 @@ class _Route:
             if os.getpid() != self.process:
                 # a fork: what it puts into its copy of `output` nobody reads, but it inherits the descriptor
                 return os.write(1, text.encode("utf-8", "backslashreplace"))
-            self.output.put(text)
+            self.output.write(text, stream)
             return len(text)
 
         return write
@@ -134,8 +151,7 @@ class _Route:
             if not self.is_ours() or (update and display_id not in self.display_ids):
                 original(data, metadata, *args, transient=transient, update=update, **more)
                 return
-            display = display_of(data, display_id)
-            self.output.put(Update(display) if update else display)
+            self.output.display(data, metadata or {}, display_id, update=update)
             if display_id:
                 self.display_ids.add(display_id)
 
@@ -144,39 +160,16 @@ class _Route:
     def clear_of(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def clear_output(wait: bool = False) -> None:
             if self.is_ours():
-                self.output.put(Clear(wait))
+                self.output.clear(wait=wait)
             else:
                 original(wait)
 
         return clear_output
 
-    def show_result(self, code: str) -> Callable[[object], None]:
-        def show(value: object) -> None:
-            formatter = self.shell.display_formatter
-            if value is None or formatter is None or DisplayHook.semicolon_at_end_of_expression(code):
-                return
-            data, _ = formatter.format(value)
-            if data:
-                self.output.put(display_of(data))
-
-        return show
-
-    def traceback_of(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def show(exc_tuple: Any = None, *args: Any, **more: Any) -> None:
-            if not self.is_ours():
-                original(exc_tuple, *args, **more)
-                return
-            # `showsyntaxerror` takes a file name first
-            error = exc_tuple[1] if isinstance(exc_tuple, tuple) else sys.exc_info()[1]
-            if error is not None:
-                self.output.put(short_traceback(error, self.name_of))
-
-        return show
-
     def next_input_of(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def set_next_input(text: str, *args: Any, **more: Any) -> None:
             if self.is_ours():
-                self.output.put(f"{text}\n")
+                self.output.write(f"{text}\n")
             else:
                 original(text, *args, **more)
 
@@ -213,7 +206,7 @@ def _paged(shell: InteractiveShell, route: _Route) -> Iterator[None]:
 
     def show(page: Any, *args: Any, **more: Any) -> None:
         if route.is_ours():
-            route.output.put(f"{page['text/plain'] if isinstance(page, Mapping) else page}\n")
+            route.output.write(f"{page['text/plain'] if isinstance(page, Mapping) else page}\n")
         else:
             original(page, *args, **more)
 

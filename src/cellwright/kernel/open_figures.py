@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from cellwright.kernel.captured_output import CapturedOutput, display_of
+from cellwright.kernel.diverted_output import CodeOutput
 
 SHOW_BY_THEMSELVES = ("inline", "ipympl", "widget", "nbagg", "notebook")
 
@@ -20,7 +20,7 @@ def open_figures() -> dict[int, bool]:
     return {manager.num: manager.canvas.figure.stale for manager in _managers()}
 
 
-def show_new_figures(before: Mapping[int, bool], output: CapturedOutput) -> None:
+def show_new_figures(before: Mapping[int, bool], output: CodeOutput) -> None:
     """Put pictures of the figures that are new since `before`, or were drawn on, into `output`; they stay open."""
     for manager in _managers():
         figure = manager.canvas.figure
@@ -29,7 +29,7 @@ def show_new_figures(before: Mapping[int, bool], output: CapturedOutput) -> None
             continue
         picture = io.BytesIO()
         figure.savefig(picture, format="png", bbox_inches="tight")
-        output.put(display_of({"text/plain": repr(figure), "image/png": picture.getvalue()}))
+        output.display({"text/plain": repr(figure), "image/png": picture.getvalue()}, {}, "", update=False)
         if manager.canvas.required_interactive_framework is None:
             figure.stale = False  # there is no window that still has to draw it
 

@@ -7,13 +7,9 @@ the run that asked for the code ends with it.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import functools
-import signal
-import socket
-import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from cellwright.agent.agent_thread import CallerJobs
@@ -21,13 +17,10 @@ from cellwright.agent.tool import Tool, ToolContext, ToolError, ToolLimits, Tool
 from cellwright.errors import ErrorCode
 from cellwright.events import Preview
 from cellwright.kernel.captured_output import HEAD_CHARS, TAIL_CHARS, CapturedOutput
-from cellwright.kernel.code_run import CodeRun
+from cellwright.kernel.code_call import run_code
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
-
-STUCK_SECONDS = 1.0
-"""Code that still runs so long after an interrupt does not react to it."""
 
 TITLE_CHARS = 80
 
@@ -76,7 +69,7 @@ def python_tool(
         started = time.perf_counter()
         try:
             async with limit:
-                failed = await _run(shell, tool_input["code"], jobs, output, in_kernel, stuck)
+                failed = await run_code(shell, tool_input["code"], jobs, output, in_kernel=in_kernel, on_stuck=stuck)
         except TimeoutError:
             raise await _timed_out(output, seconds, time.perf_counter() - started) from None
         # scaling pictures down takes a while
@@ -98,69 +91,6 @@ def python_tool(
         title=_title,
         preview=preview,
     )
-
-
-async def _run(
-    shell: InteractiveShell,
-    source: str,
-    jobs: CallerJobs,
-    output: CapturedOutput,
-    in_kernel: bool,
-    on_stuck: Callable[[], None] | None,
-) -> bool:
-    """Have the code run; whether it failed. Cancelled, it interrupts the code and waits for its end."""
-    with _stuck_watch(on_stuck) as wakeup_fd:
-        code = CodeRun(shell, source, output, with_children=in_kernel, wakeup_fd=wakeup_fd)
-        job = asyncio.ensure_future(jobs.call(functools.partial(code.run, jobs)))
-        cancelled = False
-        while not job.done():
-            try:
-                # the code runs on another thread whatever happens here, and nothing may run beside it
-                await asyncio.wait({job})
-            except asyncio.CancelledError:
-                cancelled = True
-                if not code.interrupt():
-                    job.cancel()
-    if cancelled:
-        raise asyncio.CancelledError
-    if code.interrupted:
-        await _cancel_the_run()
-    return job.result()
-
-
-async def _cancel_the_run() -> None:
-    """The user interrupted the code, and with it the run: its task is cancelled as by anybody else, here and now."""
-    task = asyncio.current_task()
-    assert task is not None
-    task.cancel()
-    await asyncio.sleep(0)
-
-
-@contextlib.contextmanager
-def _stuck_watch(on_stuck: Callable[[], None] | None) -> Iterator[int]:
-    """A descriptor for `signal.set_wakeup_fd`; `on_stuck` is called when the block goes on for long after a SIGINT."""
-    loop = asyncio.get_running_loop()
-    timer: asyncio.TimerHandle | None = None
-    if on_stuck is None or sys.platform == "win32":  # its loop cannot wait for a socket that something else writes to
-        yield -1
-        return
-    reader, writer = socket.socketpair()
-
-    def signalled() -> None:
-        nonlocal timer
-        if signal.SIGINT in reader.recv(4096) and timer is None:
-            timer = loop.call_later(STUCK_SECONDS, on_stuck)
-
-    with reader, writer:
-        reader.setblocking(False)
-        writer.setblocking(False)
-        loop.add_reader(reader, signalled)
-        try:
-            yield writer.fileno()
-        finally:
-            loop.remove_reader(reader)
-            if timer is not None:
-                timer.cancel()
 
 
 async def _timed_out(output: CapturedOutput, seconds: float | None, ran: float) -> ToolError:
