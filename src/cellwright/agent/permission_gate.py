@@ -49,7 +49,10 @@ class Verdict:
 
 @dataclass(slots=True)
 class PermissionGate:
-    """The way of each call from its input to yes or no. One question at a time; every rewritten input is judged anew."""
+    """The way of each call from its input to yes or no. Every rewritten input is judged anew.
+
+    One question at a time, but for tools that ask together.
+    """
 
     policy: Policy
     can_use_tool: CanUseTool | None
@@ -58,6 +61,8 @@ class PermissionGate:
     hooks: RunHooks
     _asking: asyncio.Lock = field(default_factory=asyncio.Lock)
     _question_ids: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+    _granted: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set, and replaced by a new one, when the session was granted more."""
 
     async def verdict(self, tool: Tool, tool_use: Mapping[str, Any]) -> Verdict:
         """Judge a call whose input fits its schema. Raises ToolError when a rewritten input does not."""
@@ -93,6 +98,8 @@ class PermissionGate:
             return Verdict(replace(answer, reason=answer.reason or "the user said no"), tool_input, said.context)
         if answer.rules and answer.scope != "once":
             self.session.granted = (*self.session.granted, *answer.rules)
+            granted, self._granted = self._granted, asyncio.Event()
+            granted.set()
         if answer.updated_input is not None:
             check_input(tool, answer.updated_input, answered=True)
             tool_input = answer.updated_input
@@ -136,23 +143,47 @@ class PermissionGate:
         return await self.hooks.fire("PreToolUse", fields)
 
     async def _ask(self, tool: Tool, tool_use: Mapping[str, Any], decision: Decision, *, forced: bool) -> Allow | Deny:
-        """One question at a time; what was allowed for the session meanwhile is not asked again."""
+        """The user's answer. What was allowed for the session meanwhile is not asked again."""
+        if tool.asks_together:
+            return await self._put(tool, tool_use, decision, forced=forced)
         async with self._asking:
-            if not forced and self.decide(tool, tool_use["input"]).behavior == "allow":
+            if not forced and self._is_allowed(tool, tool_use):
                 return Allow(by="policy")
-            question_id = f"{self.session.id}-{self.session.next_seq}-{next(self._question_ids)}"
-            preview = await _preview(tool, tool_use["input"])
-            self.emit(
-                Asked(question_id, tool_use, preview, decision.reason, decision.suggestions, tool.asks),
-            )
-            use = ToolUse(tool_use["id"], tool.name, tool_use["input"], decision, preview, question_id, tool.asks)
-            try:
+            return await self._put(tool, tool_use, decision, forced=forced)
+
+    def _is_allowed(self, tool: Tool, tool_use: Mapping[str, Any]) -> bool:
+        return self.decide(tool, tool_use["input"]).behavior == "allow"
+
+    async def _put(self, tool: Tool, tool_use: Mapping[str, Any], decision: Decision, *, forced: bool) -> Allow | Deny:
+        """Put the question, and give the answer, each as an event."""
+        question_id = f"{self.session.id}-{self.session.next_seq}-{next(self._question_ids)}"
+        preview = await _preview(tool, tool_use["input"])
+        self.emit(Asked(question_id, tool_use, preview, decision.reason, decision.suggestions, tool.asks))
+        use = ToolUse(tool_use["id"], tool.name, tool_use["input"], decision, preview, question_id, tool.asks)
+        try:
+            if tool.asks_together and not forced:
+                answer = await self._answer_or_grant(tool, use, tool_use)
+            else:
                 answer = await self._answer(tool, use)
-            except asyncio.CancelledError:
-                self.emit(Answered(question_id, use.id, "deny", "policy", reason="interrupted"))
-                raise
-            self.emit(_answered(use, answer))
-            return answer
+        except asyncio.CancelledError:
+            self.emit(Answered(question_id, use.id, "deny", "policy", reason="interrupted"))
+            raise
+        self.emit(_answered(use, answer))
+        return answer
+
+    async def _answer_or_grant(self, tool: Tool, use: ToolUse, tool_use: Mapping[str, Any]) -> Allow | Deny:
+        """The answer; yes also when the answer to another question that is open has allowed it."""
+        answer = asyncio.ensure_future(self._answer(tool, use))
+        try:
+            while not answer.done():
+                granted = asyncio.ensure_future(self._granted.wait())
+                await asyncio.wait({answer, granted}, return_when=asyncio.FIRST_COMPLETED)
+                granted.cancel()
+                if not answer.done() and self._is_allowed(tool, tool_use):
+                    return Allow(by="policy")
+            return answer.result()
+        finally:
+            answer.cancel()
 
     async def _answer(self, tool: Tool, use: ToolUse) -> Allow | Deny:
         if (by_hook := await self._asked_of_hooks(tool, use)) is not None:

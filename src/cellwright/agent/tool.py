@@ -113,6 +113,8 @@ class Tool:
     question to the user, that question; the answer then comes back as the call's input, which must fit `answered_schema`:
     the model, which sees `input_schema` alone, cannot answer in the user's place. `facts(input)` is what the policy
     must know besides the input, under names that the schema does not have: the folder a shell is in.
+    `asks_together`: the user is asked about neighbouring calls of one message at once, and may answer in any order; each
+    runs when it was allowed, one at a time.
     """
 
     name: str
@@ -127,6 +129,7 @@ class Tool:
     asks: QuestionKind = "permission"
     answered_schema: Mapping[str, Any] | None = None
     facts: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
+    asks_together: bool = False
     title: Callable[[Mapping[str, Any]], str] | None = None
     preview: Callable[[Mapping[str, Any]], Awaitable[Preview]] | None = None
 

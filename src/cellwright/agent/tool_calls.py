@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import logging
 import time
@@ -67,6 +68,7 @@ class ToolCalls:
     """Why the run must not go on after these calls; None: it may."""
     _said: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     _inputs: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    _one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def run(self, calls: Sequence[dict[str, Any]]) -> None:
         """Run `calls` and append one user message that answers them all, also when cancelled on the way."""
@@ -114,28 +116,31 @@ class ToolCalls:
         self.session.append({"role": "user", "content": [results[tool_use["id"]] for tool_use in calls]})
 
     def _batches(self, calls: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-        """Neighbouring read-only calls together, every other call alone, in the message's order."""
-        for read_only, group in itertools.groupby(calls, key=self._is_read_only):
-            if read_only:
+        """Neighbouring calls that read, or ask together, in one batch; every other call alone; in the message's order."""
+        for together, group in itertools.groupby(calls, key=self._company):
+            if together is not None:
                 yield list(group)
             else:
                 yield from ([call] for call in group)
 
-    def _is_read_only(self, tool_use: Mapping[str, Any]) -> bool:
+    def _company(self, tool_use: Mapping[str, Any]) -> str | None:
+        """What a call may be together with in a batch."""
         tool = self.tools.get(tool_use["name"])
-        return tool is not None and tool.read_only
+        if tool is None:
+            return None
+        return "reading" if tool.read_only else "asking" if tool.asks_together else None
 
     async def _run_batch(self, batch: list[dict[str, Any]], results: dict[str, dict[str, Any]]) -> None:
-        parallel = len(batch) > 1
+        parallel = len(batch) > 1 and self._company(batch[0]) == "reading"
         self.parallel_batches += parallel
         self.emit(ToolStart(tuple(self._card(tool_use) for tool_use in batch), parallel))
-        slots = asyncio.Semaphore(self.max_parallel)
+        slots = asyncio.Semaphore(self.max_parallel if parallel else len(batch))
 
         async def run_one(tool_use: dict[str, Any]) -> None:
             async with slots:
                 self._end(tool_use, await self._outcome(tool_use), results)
 
-        if not parallel:
+        if len(batch) == 1:
             await run_one(batch[0])
             return
         async with asyncio.TaskGroup() as group:
@@ -184,8 +189,9 @@ class ToolCalls:
             if verdict.answer.interrupt:
                 self.stop_reason = verdict.answer.reason
             return _denied(tool, verdict.answer)
-        outcome = await self._call(tool, tool_use["id"], dict(verdict.input))
-        outcome = await self._after(tool_use, verdict.input, outcome)
+        async with self._one_at_a_time if not tool.read_only else contextlib.nullcontext():
+            outcome = await self._call(tool, tool_use["id"], dict(verdict.input))
+            outcome = await self._after(tool_use, verdict.input, outcome)
         if not verdict.edited or tool.asks != "permission":
             return outcome
         return _with_note(outcome, verdict.input, "A hook" if verdict.answer.by == "hook" else "The user")
