@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, cast
 
 from cellwright import place_maker
+from cellwright.kernel.cell_log import CellLog
 from cellwright.kernel.claude_config import Claude
 from cellwright.kernel.input_rewrite import Rewriting
 from cellwright.kernel.magics import ClaudeMagic
@@ -36,6 +37,7 @@ class Extension:
         self._rewriting = Rewriting(shell)
         self._magic = ClaudeMagic(self, self._config)
         self._documents = OpenDocuments()
+        self.cells = CellLog(shell)
         self._making = threading.Lock()
         self._conversation: NotebookConversation | None = None
         self._warming_up = threading.Thread(target=self._warm_up, name="cellwright-warm-up", daemon=True)
@@ -48,6 +50,7 @@ class Extension:
 
     def load(self) -> None:
         self._rewriting.install()
+        self.cells.start()
         self._configurables.append(self._config)
         self._shell.magics_manager.register_function(self._magic.claude, "line_cell", MAGIC)
         place_maker.make = self._place
@@ -60,6 +63,7 @@ class Extension:
             self._conversation.refuse_agent_code()
         self._unloaded = True
         self._rewriting.remove()
+        self.cells.stop()
         self._configurables.remove(self._config)
         for kind in ("line", "cell"):
             del self._shell.magics_manager.magics[kind][MAGIC]
@@ -76,7 +80,9 @@ class Extension:
                 # everything heavy hangs on it
                 from cellwright.kernel.notebook_conversation import NotebookConversation
 
-                self._conversation = NotebookConversation(self._shell, self._config.said, self._documents.is_unsaved)
+                self._conversation = NotebookConversation(
+                    self._shell, self._config.said, self._documents.is_unsaved, self.cells
+                )
             return self._conversation
 
     def _place(self) -> Place:

@@ -23,6 +23,7 @@ from cellwright.conversation import Conversation
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Emit, Event, RunEnd
 from cellwright.kernel.cell_face import CellFace, cell_face
+from cellwright.kernel.cell_log import CellLog
 from cellwright.kernel.cell_run import CellRun
 from cellwright.kernel.front_end import front_end_of
 from cellwright.kernel.kernel_tools import kernel_tools
@@ -56,7 +57,11 @@ class NotebookConversation:
     """Runs prompts of cells, one at a time, and shows each in its cell."""
 
     def __init__(
-        self, shell: InteractiveShell, configured: Callable[[], tuple[Said, ...]], is_unsaved: Callable[[Path], bool]
+        self,
+        shell: InteractiveShell,
+        configured: Callable[[], tuple[Said, ...]],
+        is_unsaved: Callable[[Path], bool],
+        cells: CellLog,
     ) -> None:
         self._shell = shell
         self._kernel: Any = getattr(shell, "kernel", None)
@@ -67,6 +72,7 @@ class NotebookConversation:
         )
         self.conversation.in_force.given = configured
         self.conversation.asking.insert(0, NotebookTrust(self.conversation.environ))
+        self.cells = cells
         self._recordings = RecordedRuns(self.conversation.cwd)
         self._face: CellFace | None = None
         self._making_tools = threading.Lock()

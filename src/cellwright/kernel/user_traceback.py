@@ -29,7 +29,7 @@ def short_traceback(error: BaseException, name_of: NameOf) -> str:
     """
     shown = traceback.TracebackException.from_exception(error)
     for part in _parts(shown):
-        frames = [frame for frame in part.stack if name_of(frame.filename) or not _in_library(frame.filename)]
+        frames = [frame for frame in part.stack if name_of(frame.filename) or not in_library(frame.filename)]
         if part.stack and part.stack[-1] not in frames and not _is_machinery(part.stack[-1].filename):
             frames.append(part.stack[-1])
         for frame in frames:
@@ -47,7 +47,8 @@ def _parts(shown: traceback.TracebackException) -> Iterator[traceback.TracebackE
             yield from _parts(other)
 
 
-def _in_library(filename: str) -> bool:
+def in_library(filename: str) -> bool:
+    """Whether the file is a library's or ours, and not the user's."""
     folders = ("site-packages", "dist-packages")
     return filename.startswith((*LIBRARY_FOLDERS, OUR_FOLDER, "<frozen")) or any(
         folder in Path(filename).parts for folder in folders

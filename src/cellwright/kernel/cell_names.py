@@ -1,0 +1,98 @@
+"""Which names of the namespace the source of a cell binds, changes and uses, by reading it; nothing is run."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import re
+import symtable
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+_PYTHON_CELL_MAGICS = ("time", "timeit", "capture", "prun", "python", "python3")
+_CELL_MAGIC = re.compile(r"%%(?P<name>\w+)[^\n]*\n?")
+_MAGIC_LINE = re.compile(
+    r"^(?P<indent>\s*)(?:(?P<name>[\w\s,]+)=\s*)?[%!][^\n]*$|^(?P<before>\s*)[^\n#'\"]*\?{1,2}\s*$"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CellNames:
+    """`bound` get a value, `changed` are stored into (`df["a"] = 1`, `x.y = 1`, `n += 1`), `used` read, `deleted` deleted.
+
+    `used` holds what functions and classes of the cell read too, and names of builtins.
+    """
+
+    bound: frozenset[str] = frozenset()
+    changed: frozenset[str] = frozenset()
+    used: frozenset[str] = frozenset()
+    deleted: frozenset[str] = frozenset()
+
+
+@functools.lru_cache(maxsize=512)
+def cell_names(source: str) -> CellNames:
+    """The names in `source`; none for what is no Python (a cell in another language, a prompt, a syntax error)."""
+    python = _parsed(source)
+    if python is None:
+        return CellNames()
+    tree, text = python
+    top = symtable.symtable(text, "<cell>", "exec")
+    bound = {symbol.get_name() for symbol in top.get_symbols() if symbol.is_assigned() or symbol.is_imported()}
+    symbols = (symbol for table in _tables(top) for symbol in table.get_symbols())
+    used = {symbol.get_name() for symbol in symbols if symbol.is_global() and symbol.is_referenced()}
+    deleted = {name.id for name in ast.walk(tree) if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Del)}
+    stored = {name.id for name in ast.walk(tree) if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)}
+    changed = set(_changed(tree))
+    return CellNames(
+        frozenset(bound - (deleted - stored)), frozenset(changed), frozenset(used | changed), frozenset(deleted)
+    )
+
+
+def _parsed(source: str) -> tuple[ast.Module, str] | None:
+    for text in (source, _without_magics(source)):
+        if text is None:
+            continue
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # the user was warned when the cell ran
+                return ast.parse(text), text
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            continue
+    return None
+
+
+def _without_magics(source: str) -> str | None:
+    """`source` with a `pass` for each magic or shell command; None where the whole cell is in another language."""
+    if magic := _CELL_MAGIC.match(source.lstrip("\n")):
+        if magic["name"] not in _PYTHON_CELL_MAGICS:
+            return None
+        source = source.lstrip("\n")[magic.end() :]
+    return "\n".join(_MAGIC_LINE.sub(_stand_in, line) for line in source.split("\n"))
+
+
+def _stand_in(line: re.Match[str]) -> str:
+    if line["name"]:
+        return f"{line['indent']}{line['name'].strip()} = None"
+    return f"{line['indent'] or line['before'] or ''}pass"
+
+
+def _tables(table: symtable.SymbolTable) -> Iterator[symtable.SymbolTable]:
+    yield table
+    for child in table.get_children():
+        yield from _tables(child)
+
+
+def _changed(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.AugAssign):
+            yield from _root(node.target)
+        elif isinstance(node, ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Store | ast.Del):
+            yield from _root(node)
+
+
+def _root(node: ast.AST) -> Iterator[str]:
+    while isinstance(node, ast.Attribute | ast.Subscript):
+        node = node.value
+    if isinstance(node, ast.Name):
+        yield node.id
