@@ -1,0 +1,278 @@
+"""The pages of a browser that show notebooks of this kernel, and requests in both directions.
+
+Each page opens the comm `cellwright.notebook` (docs/protocol/notebook.md) and says which notebooks it shows, again whenever
+that changes. Messages arrive on a subshell's thread, on ipykernel 6 on the main thread; requests are made and served on the
+agent's loop. Nobody says when a page dies: it then does not answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import itertools
+import logging
+import os
+import threading
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from cellwright.kernel.page_messages import Joined, pieces
+
+TARGET = "cellwright.notebook"
+PROTOCOL = 1
+MOST_NOTEBOOKS = 200
+REQUEST_SECONDS = 15.0
+PING_SECONDS = 4.0
+HEARD_SECONDS = 2.0
+"""A page that was heard from so lately need not be asked whether it is there."""
+
+logger = logging.getLogger(__name__)
+
+
+class PageError(Exception):
+    """The page answered that it cannot do what was asked: `code` says why, for programs."""
+
+    def __init__(self, code: str, message: str, details: Mapping[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.details = dict(details or {})
+
+
+class PageGone(Exception):
+    """The page was closed, or does not answer."""
+
+
+class PageNotebook(NamedTuple):
+    """A notebook that a page shows: `own` says that its kernel is this one."""
+
+    path: Path
+    served_path: str
+    """As the page names it."""
+    own: bool
+    trusted: bool
+    unsaved: bool
+
+
+@dataclass(slots=True, eq=False)
+class Page:
+    """One connection of one page. `session` is what its messages carry, those that run cells as well."""
+
+    session: str
+    comm: Any
+    context: contextvars.Context
+    id: str = ""
+    front_end: str = ""
+    root: str = ""
+    notebooks: tuple[PageNotebook, ...] = ()
+    said: float = 0.0
+    heard: float = 0.0
+    parts: Joined = field(default_factory=Joined)
+
+    def shows(self, path: Path) -> PageNotebook | None:
+        return next((notebook for notebook in self.notebooks if notebook.path == path), None)
+
+
+Handler = Callable[[Page, Mapping[str, Any]], Awaitable[Any]]
+"""What serves a page's requests of one method, on the agent's loop; raises PageError. The result goes out as JSON."""
+
+
+class Pages:
+    """All pages that are there. From any thread, but `request` and `answering`, which the agent's loop awaits.
+
+    `loop` gives the agent's loop; it is called when a page wants something.
+    """
+
+    def __init__(
+        self, loop: Callable[[], asyncio.AbstractEventLoop], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._loop = loop
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._pages: list[Page] = []
+        self._handlers: dict[str, Handler] = {"ping": _pong}
+        self._waiting: dict[str, tuple[Page, asyncio.Future[Any]]] = {}
+        self._ids = itertools.count(1)
+        self.preferred = ""
+        """The session of the page that ran the newest prompt."""
+
+    def open(self) -> None:
+        """Let pages connect."""
+        import comm  # there is one in each kernel
+
+        comm.get_comm_manager().register_target(TARGET, self._opened)
+
+    def close(self) -> None:
+        """End all connections, and take no new ones."""
+        import comm  # there is one in each kernel
+
+        comm.get_comm_manager().unregister_target(TARGET, self._opened)
+        for page in self.all():
+            self._forget(page)
+            page.comm.close()
+
+    def serve(self, method: str, handler: Handler) -> None:
+        """Have `handler` answer the pages' requests of this method."""
+        self._handlers[method] = handler
+
+    def all(self) -> list[Page]:
+        """The pages, the one that ran the newest prompt first, then those that spoke last."""
+        with self._lock:
+            pages = list(self._pages)
+        return sorted(pages, key=lambda page: (page.session == self.preferred, page.said), reverse=True)
+
+    def showing(self, path: Path) -> list[Page]:
+        """Those that show the notebook at `path`, a real path."""
+        return [page for page in self.all() if page.shows(path)]
+
+    async def answering(self, path: Path) -> Page:
+        """The first page that shows `path` and is alive. Raises PageGone; who does not answer is forgotten."""
+        for page in self.showing(path):
+            if self._clock() - page.heard < HEARD_SECONDS:
+                return page
+            try:
+                await self.request(page, "ping", {}, PING_SECONDS)
+            except PageGone:
+                self._forget(page)
+            else:
+                return page
+        raise PageGone
+
+    async def request(
+        self, page: Page, method: str, params: Mapping[str, Any], timeout: float = REQUEST_SECONDS
+    ) -> Any:
+        """Ask `page` for something; its result. Raises PageError where it says no, PageGone after `timeout` seconds."""
+        with self._lock:
+            if page not in self._pages:
+                raise PageGone
+        request_id = f"k{next(self._ids)}"
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._waiting[request_id] = page, answer
+        try:
+            await self._send(page, {"type": "request", "id": request_id, "method": method, "params": dict(params)})
+            return await asyncio.wait_for(answer, timeout)
+        except TimeoutError:
+            raise PageGone from None
+        finally:
+            del self._waiting[request_id]
+
+    async def tell(self, method: str, params: Mapping[str, Any], pages: list[Page] | None = None) -> None:
+        """Ask all pages (or `pages`) for something without waiting for their answers."""
+        for page in self.all() if pages is None else pages:
+            await self._send(page, {"type": "request", "id": "", "method": method, "params": dict(params)})
+
+    async def _send(self, page: Page, message: Mapping[str, Any]) -> None:
+        for piece in pieces(message):
+            # a context can be entered by one thread at a time; the page's own has the parent that ipykernel asks for
+            page.context.copy().run(page.comm.send, piece.message)
+            if piece.pause:
+                await asyncio.sleep(piece.pause)
+
+    def _opened(self, comm: Any, message: Mapping[str, Any]) -> None:
+        from cellwright.kernel.comm_routes import keep_own_shell  # loading the extension need not
+
+        keep_own_shell(comm)
+        said = message["content"]["data"]
+        session = str(message["header"].get("session", ""))
+        if said.get("protocol") != PROTOCOL:
+            comm.send({"type": "unsupported", "protocol": PROTOCOL})
+            comm.close()
+            return
+        page = Page(session, comm, contextvars.copy_context())
+        comm.on_msg(lambda message: self._heard(page, message["content"]["data"]))
+        comm.on_close(lambda _: self._forget(page))
+        self._hello(page, said)
+        with self._lock:
+            # the same page, connected anew
+            self._pages = [other for other in self._pages if (other.id, other.session) != (page.id, session)]
+            self._pages.append(page)
+        comm.send({"type": "welcome", "protocol": PROTOCOL})
+
+    def _heard(self, page: Page, piece: object) -> None:
+        page.heard = self._clock()
+        message = page.parts.add(piece)
+        match message:
+            case {"type": "hello"}:
+                self._hello(page, message)
+            case {"type": "bye"}:
+                self._forget(page)
+            case {"type": "reply", "id": str(request_id)}:
+                self._answered(request_id, message)
+            case {"type": "request", "id": str(request_id), "method": str(method), "params": dict(params)}:
+                # the handlers are there when the loop is
+                asyncio.run_coroutine_threadsafe(self._served(page, request_id, method, params), self._loop())
+
+    def _hello(self, page: Page, said: Mapping[str, Any]) -> None:
+        """The page says what it shows. What makes no sense is passed over."""
+        root, front_end, shown = said.get("root"), said.get("front_end"), said.get("notebooks")
+        page.root = root if isinstance(root, str) else ""
+        page.id = str(said.get("page", ""))
+        page.front_end = front_end[:100] if isinstance(front_end, str) else ""
+        folder = Path(page.root).expanduser() if page.root else Path.cwd()
+        notebooks = shown[:MOST_NOTEBOOKS] if isinstance(shown, list) else []
+        page.notebooks = tuple(found for each in notebooks if (found := _notebook(folder, each)) is not None)
+        page.said = page.heard = self._clock()
+
+    def _answered(self, request_id: str, message: Mapping[str, Any]) -> None:
+        found = self._waiting.get(request_id)
+        if found is None:
+            return  # it came too late
+        _, answer = found
+
+        def settle() -> None:
+            if answer.done():
+                return
+            error = message.get("error")
+            if isinstance(error, dict):
+                code, text = str(error.get("code", "")), str(error.get("message", ""))
+                answer.set_exception(PageError(code, text, error.get("details")))
+            else:
+                answer.set_result(message.get("result"))
+
+        answer.get_loop().call_soon_threadsafe(settle)
+
+    async def _served(self, page: Page, request_id: str, method: str, params: Mapping[str, Any]) -> None:
+        reply: dict[str, Any] = {"type": "reply", "id": request_id}
+        handler = self._handlers.get(method)
+        try:
+            if handler is None:
+                raise PageError("unknown_method", f"This version of Cellwright does not know {method!r}.")
+            reply["result"] = await handler(page, params)
+        except PageError as error:
+            reply["error"] = {"code": error.code, "message": error.message, "details": error.details}
+        except Exception as error:  # the page waits for an answer, whatever a handler's fault is
+            logger.exception("a page's request %s failed", method)
+            reply["error"] = {"code": "failed", "message": f"{type(error).__name__}: {error}"}
+        await self._send(page, reply)
+
+    def _forget(self, page: Page) -> None:
+        with self._lock:
+            if page in self._pages:
+                self._pages.remove(page)
+        for of_page, answer in list(self._waiting.values()):
+            if of_page is page:
+                answer.get_loop().call_soon_threadsafe(_give_up, answer)
+
+
+def _give_up(answer: asyncio.Future[Any]) -> None:
+    if not answer.done():
+        answer.set_exception(PageGone())
+
+
+async def _pong(_page: Page, _params: Mapping[str, Any]) -> None:
+    """The page asks whether the kernel is there."""
+
+
+def _notebook(folder: Path, said: object) -> PageNotebook | None:
+    if not isinstance(said, Mapping):
+        return None
+    path = said.get("path")
+    if not isinstance(path, str) or not path or "\0" in path:
+        return None
+    # `RTC:folder/file`: the same files, through another drive
+    relative = path.partition(":")[2] if ":" in path.partition("/")[0] else path
+    real = Path(os.path.realpath(folder / relative))
+    return PageNotebook(real, path, said.get("own") is True, said.get("trusted") is True, said.get("unsaved") is True)
