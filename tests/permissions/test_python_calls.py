@@ -166,3 +166,45 @@ PIECES = [
 def test_any_text_is_looked_through(code):
     for use in uses_in(code):
         assert isinstance(use.text, str)
+
+
+CELLS = ("NotebookRun", "NotebookVerify")
+
+
+@pytest.mark.parametrize("name", CELLS)
+@pytest.mark.parametrize(
+    ("rules", "behavior"),
+    [
+        pytest.param({}, "ask", id="nothing-said"),
+        pytest.param({"allow": ["NotebookRun", "NotebookVerify"]}, "allow", id="allowed"),
+        pytest.param({"allow": ["Python"]}, "ask", id="python-is-something-else"),
+        pytest.param({"allow": ["NotebookRun", "NotebookVerify"], "deny": ["Python"]}, "deny", id="python-denied"),
+        pytest.param({"allow": ["NotebookRun", "NotebookVerify"], "ask": ["Python"]}, "ask", id="python-asked"),
+        pytest.param({"deny": ["Notebook*"]}, "deny", id="denied"),
+        pytest.param({"mode": "plan"}, "deny", id="plan"),
+        pytest.param({"mode": "bypassPermissions"}, "allow", id="bypassed"),
+        pytest.param({"mode": "acceptEdits"}, "ask", id="no-edit"),
+    ],
+)
+def test_cells_that_are_run_are_judged_as_python(place, name, rules, behavior):
+    assert place.policy(**rules).decide(name, {"codes": ["x = 1"]}).behavior == behavior
+
+
+@pytest.mark.parametrize("name", CELLS)
+@pytest.mark.parametrize("mode", ["default", "bypassPermissions"])
+def test_every_cell_that_would_run_is_looked_into(place, name, mode):
+    policy = place.policy(mode, deny=["Bash(rm *)"], allow=list(CELLS))
+    assert policy.decide(name, {"codes": ["x = 1", "!ls"]}).behavior == "allow"
+    denied = policy.decide(name, {"codes": ["x = 1", "%%bash\nrm x"]})
+    assert (denied.behavior, denied.rule) == ("deny", "Bash(rm *)")
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_cells_that_nobody_could_read_are_asked_for_in_every_mode(place, name):
+    assert place.policy("bypassPermissions", allow=list(CELLS)).decide(name, {}).behavior == "ask"
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_cells_are_allowed_for_the_session_only(place, name):
+    offered = place.policy().decide(name, {"codes": ["1"]}).suggestions
+    assert [(each.rules, each.scope) for each in offered] == [((name,), "session")]

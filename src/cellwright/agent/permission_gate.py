@@ -73,6 +73,7 @@ class PermissionGate:
             check_input(tool, said.updated_input, answered=True)
             tool_use = {**tool_use, "input": dict(said.updated_input)}
         tool_input = tool_use["input"]
+        await _prepared(tool, tool_input)
         decision = self.decide(tool, tool_input)
         if said.behavior == "allow" and self.mode == "dontAsk" and decision.behavior == "deny":
             # what this mode only denies because it would ask, a hook may allow
@@ -103,6 +104,7 @@ class PermissionGate:
         if answer.updated_input is not None:
             check_input(tool, answer.updated_input, answered=True)
             tool_input = answer.updated_input
+            await _prepared(tool, tool_input)
         if denial := self._denied_again(tool, tool_input, None if answer.updated_input or by_hook else decision):
             return Verdict(denial, tool_input, said.context)
         return Verdict(answer, tool_input, said.context)
@@ -242,6 +244,11 @@ class PermissionGate:
             self.emit(Notice(f"A PermissionRequest hook's rules were not taken: {error.message}", "warning"))
             return ()
         return rules
+
+
+async def _prepared(tool: Tool, tool_input: Mapping[str, Any]) -> None:
+    if tool.prepare is not None:
+        await tool.prepare(tool_input)
 
 
 def _with_hook(decision: Decision, said: HookResult, *, answers: bool) -> tuple[Decision, bool]:

@@ -112,7 +112,8 @@ class Tool:
     `asks` is what the user is asked where the policy says "ask": whether the call may run, or, where the call is itself a
     question to the user, that question; the answer then comes back as the call's input, which must fit `answered_schema`:
     the model, which sees `input_schema` alone, cannot answer in the user's place. `facts(input)` is what the policy
-    must know besides the input, under names that the schema does not have: the folder a shell is in.
+    must know besides the input, under names that the schema does not have: the folder a shell is in. `prepare(input)` is
+    waited for before: it finds out what `facts` tells then. It may raise ToolError for what cannot be done anyway.
     `asks_together`: the user is asked about neighbouring calls of one message at once, and may answer in any order; each
     runs when it was allowed, one at a time.
     """
@@ -128,6 +129,7 @@ class Tool:
     input_examples: Sequence[Mapping[str, Any]] = ()
     asks: QuestionKind = "permission"
     answered_schema: Mapping[str, Any] | None = None
+    prepare: Callable[[Mapping[str, Any]], Awaitable[None]] | None = None
     facts: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
     asks_together: bool = False
     title: Callable[[Mapping[str, Any]], str] | None = None

@@ -167,6 +167,12 @@ def _judge_python(book: RuleBook, call: Call) -> Decision:
     return judge_python(book, call.input)
 
 
+def _judge_cells(book: RuleBook, call: Call) -> Decision:
+    from cellwright.permissions.python_calls import judge_cells
+
+    return judge_cells(book, call)
+
+
 def _judge_patch(book: RuleBook, call: Call) -> Decision:
     from cellwright.permissions.patch_calls import judge_patch
 
@@ -194,6 +200,7 @@ def _judge_tests(book: RuleBook, call: Call) -> Decision:
 JUDGES: Mapping[str, Judge] = {
     "Bash": _judge_bash,
     "Python": _judge_python,
+    **dict.fromkeys(("NotebookRun", "NotebookVerify"), _judge_cells),
     **dict.fromkeys(READERS | EDITORS, lambda book, call: judge_file(book, call.name, call.input)),
     "ApplyPatch": _judge_patch,
     "Git": _judge_git,

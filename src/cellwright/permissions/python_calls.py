@@ -1,4 +1,4 @@
-"""Judging Python: code in the user's namespace can do anything the user can, so it asks whatever the code.
+"""Judging Python, and cells that are run: such code can do anything the user can, so it asks whatever the code.
 
 Where it is allowed, the shell commands that the code names plainly are judged like Bash's: a rule that denies or asks
 binds `!rm x` and `os.system("rm x")` as it binds Bash. That keeps honest code to the rules; it stops nobody.
@@ -7,7 +7,7 @@ binds `!rm x` and `os.system("rm x")` as it binds Bash. That keeps honest code t
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +16,7 @@ from cellwright.permissions.command_calls import judge_command
 from cellwright.permissions.critical_deletes import critical_delete
 from cellwright.permissions.file_calls import judge_path, text_field
 from cellwright.permissions.python_shell import Use, uses_in
-from cellwright.permissions.rule_book import RuleBook, judge_by_rules
+from cellwright.permissions.rule_book import Call, RuleBook, asked_by, denied_by, first_of_every_use, judge_by_rules
 from cellwright.visible_text import visible_line
 
 MAX_USES = 50
@@ -26,11 +26,35 @@ MAX_USES = 50
 def judge_python(book: RuleBook, tool_input: Mapping[str, Any]) -> Decision:
     """May this code run in the kernel? `tool_input` is the tool's: `code`, and the fact "cwd" where it is known."""
     asks = Decision("ask", "Python code in the kernel can do anything you can.")
-    judged = judge_by_rules(book, "Python", asks)
+    return _judge_code(book, judge_by_rules(book, "Python", asks), [text_field(tool_input, "code")], tool_input)
+
+
+def judge_cells(book: RuleBook, call: Call) -> Decision:
+    """May these cells of a notebook run? What restricts Python restricts them; what allows it does not allow them.
+
+    The input's fact "codes" are their sources, one text for each; without it nothing is known of them.
+    """
+    codes = call.input.get("codes")
+    known = isinstance(codes, list | tuple) and all(isinstance(code, str) for code in codes)
+    if known:
+        asks = Decision("ask", "The code in the cells can do anything you can.")
+    else:
+        asks = Decision("ask", "Which code would run is not known.", firm=True)
+    judged = judge_by_rules(book, call.name, asks)
+    if judged.behavior != "deny" and (rule := first_of_every_use(book.deny, "Python")):
+        return denied_by(rule, "Running Python, as cells too,")
+    if judged.behavior == "allow" and (rule := first_of_every_use(book.ask, "Python")):
+        judged = asked_by(rule, "Running Python, as cells too,")
+    return _judge_code(book, judged, codes if known and codes else (), call.input)
+
+
+def _judge_code(book: RuleBook, judged: Decision, codes: Sequence[Any], tool_input: Mapping[str, Any]) -> Decision:
+    """`judged`, unless what the code does by plain words is judged stricter."""
     if judged.behavior == "deny":
         return judged
     asked = None
-    for count, use in enumerate(dict.fromkeys(uses_in(text_field(tool_input, "code")))):
+    uses = (use for code in codes for use in uses_in(code))
+    for count, use in enumerate(dict.fromkeys(uses)):
         if count >= MAX_USES:
             asked = asked or Decision("ask", f"The code runs more than {MAX_USES} commands.")
             break

@@ -30,7 +30,8 @@ EDITORS = frozenset({"Edit", "Write", "NotebookEdit", "MultiEdit", "EditSymbol",
 NAMED = frozenset({"Agent", "Skill"})
 _OTHERS = (
     *("Bash", "Python", "WebFetch", "WebSearch", "Git", "Lint", "RunTests", "TodoWrite", "TaskCreate", "TaskGet"),
-    *("TaskUpdate", "TaskList", "TaskStop", "EnterPlanMode", "ExitPlanMode", "AskUserQuestion"),
+    *("TaskUpdate", "TaskList", "TaskStop", "EnterPlanMode", "ExitPlanMode", "AskUserQuestion", "NotebookRun"),
+    "NotebookVerify",
 )
 _OWN_SPELLING = {name.casefold(): name for name in (*READERS, *EDITORS, *NAMED, *_OTHERS)} | {"task": "Agent"}
 

@@ -62,6 +62,11 @@ def _for_python(_call: Call, _folders: Sequence[str], _cwd: str) -> list[Suggest
     return [Suggestion(("Python",), "session", "all Python of this session")]
 
 
+def _for_cells(call: Call, _folders: Sequence[str], _cwd: str) -> list[Suggestion]:
+    what = "any cells that are run" if call.name == "NotebookRun" else "any notebook that is verified"
+    return [Suggestion((call.name,), "session", f"{what} in this session")]
+
+
 def _for_fetch(call: Call, _folders: Sequence[str], _cwd: str) -> list[Suggestion]:
     try:
         host = host_of(call.text("url"))
@@ -159,6 +164,7 @@ def _for_question(_call: Call, _folders: Sequence[str], _cwd: str) -> list[Sugge
 
 _OFFERS: Mapping[str, Offer] = {
     "Python": _for_python,
+    **dict.fromkeys(("NotebookRun", "NotebookVerify"), _for_cells),
     **dict.fromkeys(READERS | EDITORS, _for_file),
     "ApplyPatch": _for_patch,
     "Lint": _for_lint,
