@@ -204,6 +204,7 @@ class Conversation:
             policy=self.policy(options),
             can_use_tool=can_use_tool,
             hooks=together(self.hooks.of(self.environment), as_hooks(options.hooks)),
+            answer_type=options.answer_type,
             **defaults,
         )
 

@@ -23,6 +23,7 @@ from cellwright.agent.agent_thread import AgentTask
 from cellwright.agent.approval import CanUseTool
 from cellwright.agent.session import Session
 from cellwright.agent.tool import Tool
+from cellwright.agent.typed_answer import AnswerType, answer_type
 from cellwright.config.settings_read import start_folder
 from cellwright.conversation import Conversation
 from cellwright.event_stream import stream_events
@@ -92,6 +93,7 @@ class AskOptions(TypedDict, total=False):
     max_tokens: int | None
     tool_timeout: float | None
     session: Session | _Shared | None
+    schema: Any
 
 
 _DEFAULTS: AskOptions = {
@@ -109,6 +111,7 @@ _DEFAULTS: AskOptions = {
     "max_tokens": None,
     "tool_timeout": None,
     "session": SHARED,
+    "schema": None,
 }
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -132,11 +135,13 @@ def ask(prompt: Prompt, **options: Unpack[AskOptions]) -> Result:
     `tools` come besides the built-in ones. `can_use_tool` is a coroutine that is asked for what the policy does not decide;
     without one, what would ask is denied (in a notebook the cell asks). `allow` and `deny` are permission rules such as
     `Bash(pytest *)`. `hooks` are told what happens, and may say no: `{"PreToolUse": [HookMatcher("Bash", [check])]}`.
-    `budget` is in US dollars. `session=None` keeps nothing on disk.
+    `budget` is in US dollars. `session=None` keeps nothing on disk. `schema` makes of the answer a value, `Result.value`: a
+    pydantic model, dataclass, TypedDict, an annotation such as `list[Model]`, or a JSON schema (a dict).
     Raises `RunError` when the run did not end by itself, `KeyboardInterrupt` when it was interrupted.
     """
     place = current_place()
     can_use_tool = options.get("can_use_tool")
+    typed = _answer_type(options)
     events: list[Event] = []
     with _face(place) as face:
 
@@ -145,7 +150,7 @@ def ask(prompt: Prompt, **options: Unpack[AskOptions]) -> Result:
             face.emit(event)
 
         task = _start(
-            place.conversation, prompt, options, emit, can_use_tool or face.can_use_tool, ask_user=face.ask_user
+            place.conversation, prompt, options, emit, can_use_tool or face.can_use_tool, typed, ask_user=face.ask_user
         )
         try:
             place.conversation.jobs.work_until_done(task)
@@ -156,7 +161,7 @@ def ask(prompt: Prompt, **options: Unpack[AskOptions]) -> Result:
             end = task.result()
         except CancelledError:
             raise KeyboardInterrupt("the run was interrupted") from None
-    return result_of(end, events)
+    return result_of(end, events, typed)
 
 
 @_spelled_out
@@ -166,14 +171,20 @@ async def stream(prompt: Prompt, **options: Unpack[AskOptions]) -> AsyncIterator
     The last event is a `RunEnd`; how the run ended stands there, nothing is raised for it.
     """
     conversation = current_place().conversation
+    typed = _answer_type(options)
 
     def start(emit: Emit) -> AgentTask[RunEnd]:
-        return _start(conversation, prompt, options, emit, options.get("can_use_tool"))
+        return _start(conversation, prompt, options, emit, options.get("can_use_tool"), typed)
 
     await conversation.until_left_run_ended()
     async with contextlib.aclosing(stream_events(conversation, start)) as events:
         async for event in events:
             yield event
+
+
+def _answer_type(options: AskOptions) -> AnswerType | None:
+    schema = options.get("schema")
+    return None if schema is None else answer_type(schema)
 
 
 def _start(
@@ -182,6 +193,7 @@ def _start(
     options: AskOptions,
     emit: Emit,
     can_use_tool: CanUseTool | None,
+    typed: AnswerType | None,
     ask_user: CanUseTool | None = None,
 ) -> AgentTask[RunEnd]:
     if unknown := set(options) - set(_DEFAULTS):
@@ -201,6 +213,7 @@ def _start(
         effort=given["effort"],
         max_tokens=given["max_tokens"],
         tool_timeout=given["tool_timeout"],
+        answer_type=typed,
     )
     if session is None:
         session = Session.create(conversation.cwd, None)

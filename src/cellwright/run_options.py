@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from cellwright.agent.tool import Tool
+from cellwright.agent.typed_answer import AnswerProblem, AnswerType
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Event, RunEnd
 
@@ -31,11 +32,15 @@ class RunOptions:
     tools: tuple[Tool, ...] = ()
     builtin_tools: bool = True
     hooks: GivenHooks = field(default_factory=dict)
+    answer_type: AnswerType | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """What a run came to. `events` is everything that happened, in order; in a notebook a result shows its text."""
+    """What a run came to. `events` is everything that happened, in order; in a notebook a result shows its text.
+
+    `value` is the answer as the type that was asked for (`schema=`); None where there was none.
+    """
 
     text: str
     session_id: str
@@ -55,7 +60,7 @@ class RunError(CellwrightError):
     result: Result | None = None
 
 
-def result_of(end: RunEnd, events: Sequence[Event]) -> Result:
+def result_of(end: RunEnd, events: Sequence[Event], answer_type: AnswerType | None = None) -> Result:
     """The result of a run that ended. Raises `RunError` when it did not end by itself."""
     result = Result(
         text=end.text,
@@ -74,4 +79,13 @@ def result_of(end: RunEnd, events: Sequence[Event]) -> Result:
         )
         error.result = result
         raise error
-    return result
+    return result if answer_type is None else _with_value(result, answer_type)
+
+
+def _with_value(result: Result, answer_type: AnswerType) -> Result:
+    try:
+        return replace(result, value=answer_type.read(result.text))
+    except AnswerProblem as problem:  # the model stopped for a reason that is not known here
+        error = RunError(ErrorCode.EXECUTION_ERROR, f"The answer is no valid {answer_type.name}: {problem}.")
+        error.result = result
+        raise error from None

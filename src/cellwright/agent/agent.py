@@ -13,18 +13,20 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from cellwright.agent import run_errors
 from cellwright.agent.approval import CanUseTool, Policy
-from cellwright.agent.cost import add_usage, worst_case_usd
+from cellwright.agent.budget import affordable_tokens
+from cellwright.agent.cost import add_usage
 from cellwright.agent.given_hooks import as_hooks
 from cellwright.agent.hooks import NO_HOOKS, HookRun, Hooks
 from cellwright.agent.models import limits
 from cellwright.agent.open_answer import OpenAnswer
 from cellwright.agent.permission_gate import PermissionGate
 from cellwright.agent.provider import MessageStart, Provider, Request
-from cellwright.agent.run_errors import budget_spent, context_full, cut_too_often, refused, too_many_turns
 from cellwright.agent.run_hooks import RunHooks
 from cellwright.agent.tool import Tool
 from cellwright.agent.tool_calls import ToolCalls
+from cellwright.agent.typed_answer import AnswerCheck, AnswerType
 from cellwright.agent.whole_text import whole_text
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Emit, Event, EventLog, Notice, Retrying, RunEnd, TurnEnd, UserPrompt
@@ -56,6 +58,7 @@ class Agent:
     `max_turns` bounds the requests of one run, `budget_usd` its cost in US dollars. `max_tokens` bounds one answer.
     `tool_timeout` (seconds) bounds every call, besides the tool's own limit. `hooks` are told what happens, by event:
     `{"PreToolUse": [HookMatcher("Bash", [check])]}`, where `check` is `async (input, tool_use_id, context) -> dict`.
+    `answer_type` is what the last answer has to be; without one it is text.
     """
 
     provider: Provider
@@ -71,6 +74,7 @@ class Agent:
     max_parallel_tools: int = 10
     tool_timeout: float | None = None
     hooks: Hooks | GivenHooks = NO_HOOKS
+    answer_type: AnswerType | None = None
 
     def __post_init__(self) -> None:
         # what is wrong with them is said here, and not when a run begins
@@ -128,6 +132,7 @@ class _Run:
         self.cost_usd: float | None = 0.0
         self.text = ""
         self.prompt: bytes | None = None
+        self.answer = AnswerCheck(agent.answer_type)
         self.hooks = RunHooks(
             HookRun(agent, self.emit, self._spend_aside, self._budget_left), session, as_hooks(agent.hooks)
         )
@@ -178,7 +183,7 @@ class _Run:
 
     async def _begin(self, prompt: Prompt) -> None:
         agent = self.agent
-        blocks = [{"type": "text", "text": prompt}] if isinstance(prompt, str) else [dict(block) for block in prompt]
+        blocks = [_text(prompt)] if isinstance(prompt, str) else [dict(block) for block in prompt]
         shown = "\n".join(str(block["text"]) for block in blocks if block["type"] == "text")
         self.emit(UserPrompt(whole_text(shown), agent.model, self.session.mode or agent.policy.mode, self.session.id))
         # before anything is written: a prompt that a hook refuses leaves no trace
@@ -228,11 +233,11 @@ class _Run:
             case "model_context_window_exceeded":
                 self._append(turn)
                 self._refuse(calls, "the context window is full.")
-                raise _Stop("error", context_full())
+                raise _Stop("error", run_errors.context_full())
             case "refusal":
                 # what streamed is void and must not go back; the prompt stays, so that it can be put differently
                 self.session.spend(turn.usage, turn.cost_usd)
-                raise _Stop("refusal", refused(turn))
+                raise _Stop("refusal", run_errors.refused(turn))
             case _:
                 self._append(turn)
                 self._refuse(calls, f"the model stopped with {turn.stop_reason!r}, which is unknown here.")
@@ -240,15 +245,16 @@ class _Run:
                 raise _Stop(str(turn.stop_reason))
 
     async def _stop_unless_kept(self, stop_reason: str) -> None:
-        blocks = await self.hooks.before_stop(self.text)
+        again = self.answer.again(self.text, may_ask=self._may_ask)
+        blocks = [_text(again)] if again is not None else await self.hooks.before_stop(self.text)
         if not blocks:
             raise _Stop(stop_reason)
         self.session.append({"role": "user", "content": blocks})
 
     async def _ask(self) -> TurnEnd:
         agent = self.agent
-        if agent.max_turns is not None and self.requests >= agent.max_turns:
-            raise _Stop("max_turns", too_many_turns(agent.max_turns))
+        if agent.max_turns is not None and not self._may_ask:
+            raise _Stop("max_turns", run_errors.too_many_turns(agent.max_turns))
         self.requests += 1
         while True:
             request = Request(
@@ -258,6 +264,7 @@ class _Run:
                 messages=self.session.encoded,
                 max_tokens=self._affordable_tokens(),
                 effort=agent.effort,
+                output_format=self.answer.output_format,
             )
             if (turn := await self._answer(request)) is not None:
                 return turn
@@ -306,29 +313,22 @@ class _Run:
         self._spend(usage, cost_usd)
         self.session.spend(usage, cost_usd)
 
+    @property
+    def _may_ask(self) -> bool:
+        return self.agent.max_turns is None or self.requests < self.agent.max_turns
+
     def _budget_left(self) -> float | None:
-        budget = self.agent.budget_usd
-        return None if budget is None else max(budget - (self.cost_usd or 0.0), 0.0)
+        return None if (budget := self.agent.budget_usd) is None else max(budget - (self.cost_usd or 0.0), 0.0)
 
     def _affordable_tokens(self) -> int:
         """`max_tokens`, or as much less as the budget still pays for in the worst case."""
         budget = self.agent.budget_usd
         if budget is None:
             return self.max_tokens
-        # three bytes a token is more than any text costs; the prefix was counted by the API already
-        new_bytes = self.session.uncounted_bytes
-        input_tokens = self.session.context_tokens + (new_bytes + len(self.session.system)) // 3
-        if not self.session.context_tokens:
-            input_tokens += len(self.session.tools) // 3
-        fixed = worst_case_usd(self.agent.model, input_tokens, 0)
-        with_a_token = worst_case_usd(self.agent.model, input_tokens, 1)
-        if fixed is None or with_a_token is None or self.cost_usd is None:
-            message = f"The price of {self.agent.model} is not known, so a budget cannot be kept. Leave the budget out."
-            raise CellwrightError(ErrorCode.CONFIG_INVALID, message)
-        # not the price of a token alone: a long prompt can make the output dearer too
-        tokens = int((budget - self.cost_usd - fixed) / (with_a_token - fixed))
+        model, spent = self.agent.model, self.cost_usd
+        tokens = affordable_tokens(model, self.session, budget_usd=budget, spent_usd=spent)
         if tokens < SMALLEST_ANSWER:
-            raise _Stop("budget", budget_spent(budget, self.cost_usd))
+            raise _Stop("budget", run_errors.budget_spent(budget, spent or 0.0))
         return min(tokens, self.max_tokens)
 
     def _append(self, turn: TurnEnd) -> None:
@@ -362,11 +362,12 @@ class _Run:
             if calls:
                 self.calls.refuse(calls, "the message was cut off at the output limit. Send it again in smaller parts.")
             else:
-                self.session.append({"role": "user", "content": [{"type": "text", "text": GO_ON}]})
+                go_on = self.answer.after_cut(GO_ON, may_ask=self._may_ask)
+                self.session.append({"role": "user", "content": [_text(go_on)]})
         else:
             self.session.spend(turn.usage, turn.cost_usd)
         if self.continuations > MAX_CONTINUATIONS:
-            raise _Stop("max_tokens", cut_too_often(self.max_tokens))
+            raise _Stop("max_tokens", run_errors.cut_too_often(self.max_tokens))
         self.max_tokens = min(self.max_tokens * 2, limits(self.agent.model).max_output)
         self.emit(Notice("The answer was cut off at the output limit; Claude goes on.", "warning"))
 
@@ -392,3 +393,7 @@ class _Run:
         )
         self.emit(end)
         return end
+
+
+def _text(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}

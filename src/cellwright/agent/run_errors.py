@@ -23,6 +23,12 @@ def budget_spent(budget: float, cost: float) -> CellwrightError:
     )
 
 
+def price_unknown(model: str) -> CellwrightError:
+    """There is a budget, and nobody knows what a request costs."""
+    message = f"The price of {model} is not known, so a budget cannot be kept. Leave the budget out."
+    return CellwrightError(ErrorCode.CONFIG_INVALID, message)
+
+
 def context_full() -> CellwrightError:
     """The model's context window is full."""
     message = "The conversation does not fit into the model's context window any more. Start a new session."
