@@ -19,6 +19,7 @@ from cellwright.events import (
     Preview,
     Retrying,
     RunEnd,
+    Steered,
     Suggestion,
     TextDelta,
     ThinkingDelta,
@@ -209,6 +210,10 @@ TABLE: list[tuple[Event, list[tuple[str, Line]]]] = [
         [("todo", {"todos": [{"content": "Look", "status": "pending", "activeForm": "Looking"}]})],
     ),
     (ModeChanged("plan"), [("mode", {"mode": "plan"})]),
+    (
+        Steered("s1", "Use tabs.", "delivered"),
+        [("steer", {"id": "s1", "text": "Use tabs.", "state": "delivered", "how": "steer"})],
+    ),
     (
         Answered("q1", "toolu_1", "deny", "terminal", reason="no"),
         [

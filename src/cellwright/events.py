@@ -16,6 +16,8 @@ Json = Mapping[str, Any]
 ToolStatus = Literal["success", "error", "timeout", "denied", "interrupted"]
 AnsweredBy = Literal["widget", "sidebar", "input", "policy", "callback", "terminal", "hook"]
 QuestionKind = Literal["permission", "question", "plan", "trust"]
+SteerState = Literal["waiting", "delivered", "withdrawn"]
+SteerHow = Literal["steer", "queue"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +164,20 @@ class ModeChanged(Logged):
 
 
 @dataclass(frozen=True, slots=True)
+class Steered(Logged):
+    """What the user said while the run goes on: it waits, Claude has it now, or it was taken back before that.
+
+    `how`: for the run's next step ("steer"), or as the next prompt when it would end ("queue"). What still waits when the
+    run ends was not delivered.
+    """
+
+    steer_id: str
+    text: str
+    state: SteerState
+    how: SteerHow = "steer"
+
+
+@dataclass(frozen=True, slots=True)
 class Suggestion:
     """Rules that together would have allowed the call, and where they can be kept ("session" or "always").
 
@@ -246,6 +262,41 @@ class Notice(Logged):
 
 
 @dataclass(frozen=True, slots=True)
+class Changed:
+    """A file or a cell that a turn changed. `where` is its path as it is shown; a cell's ends with `#` and its id.
+
+    `added` and `removed` count lines; None where they were not counted.
+    """
+
+    where: str
+    kind: Literal["created", "changed", "deleted"]
+    added: int | None = None
+    removed: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TurnChanged(Logged):
+    """What the run changed, before its `RunEnd`; `turn` is the number by which it can be taken back.
+
+    `effects` are the titles of calls whose effects cannot be taken back; `not_kept` names what was changed without what
+    was there before being kept.
+    """
+
+    turn: int
+    files: tuple[Changed, ...] = ()
+    cells: tuple[Changed, ...] = ()
+    effects: tuple[str, ...] = ()
+    not_kept: tuple[str, ...] = ()
+
+    @property
+    def counts(self) -> str:
+        """What changed, in words: `2 files, 1 cell changed`; empty where nothing can be taken back."""
+        many = [(len(self.files), "file"), (len(self.cells), "cell")]
+        named = [f"{number} {what}{'s' if number > 1 else ''}" for number, what in many if number]
+        return f"{', '.join(named)} changed" if named else ""
+
+
+@dataclass(frozen=True, slots=True)
 class RunEnd(Logged):
     """The run is over; nothing of it comes after this.
 
@@ -285,7 +336,9 @@ Event = (
     | Answered
     | TodosChanged
     | ModeChanged
+    | Steered
     | TurnEnd
+    | TurnChanged
     | RunEnd
     | Retrying
     | Notice

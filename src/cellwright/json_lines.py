@@ -2,8 +2,8 @@
 
 Six types carry most of it (`tool_execution_start`, `tool_progress`, `tool_completion`, `claude_response_chunk`,
 `session_complete`, `error`); further ones carry what these cannot (`thinking_chunk`, `permission_request`,
-`permission_decision`, `question`, `todo`, `mode`, `retry`, `notice`). A reader ignores types and fields that it does not
-know.
+`permission_decision`, `question`, `todo`, `mode`, `steer`, `retry`, `notice`). A reader ignores types and fields that it
+does not know.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ from typing import Any, assert_never
 from cellwright.events import (
     Answered,
     Asked,
+    Changed,
     Decided,
     Event,
     ModeChanged,
     Notice,
     Retrying,
     RunEnd,
+    Steered,
     TextDelta,
     ThinkingDelta,
     TodosChanged,
@@ -28,6 +30,7 @@ from cellwright.events import (
     ToolInputDelta,
     ToolProgress,
     ToolStart,
+    TurnChanged,
     TurnEnd,
     UserPrompt,
 )
@@ -71,6 +74,8 @@ class JsonLines:
                 yield "todo", {"todos": [dict(todo) for todo in event.todos]}
             case ModeChanged():
                 yield "mode", {"mode": event.mode}
+            case Steered():
+                yield "steer", {"id": event.steer_id, "text": event.text, "state": event.state, "how": event.how}
             case Asked():
                 yield "question" if event.kind == "question" else "permission_request", _asked(event)
             case Answered():
@@ -84,6 +89,8 @@ class JsonLines:
                 yield "retry", self._retry(event)
             case Notice():
                 yield "notice", {"level": event.level, "message": event.message}
+            case TurnChanged():
+                yield "turn_changed", _turn_changed(event)
             case RunEnd():
                 if event.error is not None:
                     yield "error", _error(event.error)
@@ -201,6 +208,20 @@ def _error(error: Mapping[str, Any]) -> Line:
     }
     tool_call_id = error["details"].get("tool_use_id")
     return data if tool_call_id is None else {**data, "tool_call_id": tool_call_id}
+
+
+def _turn_changed(event: TurnChanged) -> Line:
+    return {
+        "turn": event.turn,
+        "files": [_changed(file) for file in event.files],
+        "cells": [_changed(cell) for cell in event.cells],
+        "effects": list(event.effects),
+        "not_kept": list(event.not_kept),
+    }
+
+
+def _changed(what: Changed) -> Line:
+    return {"where": what.where, "kind": what.kind, "added": what.added, "removed": what.removed}
 
 
 def _run_end(event: RunEnd) -> Line:

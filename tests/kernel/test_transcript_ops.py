@@ -19,6 +19,7 @@ from cellwright.events import (
     Preview,
     Retrying,
     RunEnd,
+    Steered,
     Suggestion,
     TextDelta,
     ThinkingDelta,
@@ -31,7 +32,7 @@ from cellwright.events import (
     UserPrompt,
 )
 from cellwright.kernel.cell_output import STUCK
-from cellwright.kernel.comm import Answer, Kept, Ready, Restart, Stop, read_message
+from cellwright.kernel.comm import Answer, Kept, Ready, Restart, Steer, Stop, Withdraw, read_message
 from cellwright.kernel.transcript_ops import LIVE_OUTPUT_CHARS, RESULT_CHARS, TranscriptOps
 
 EXAMPLES = json.loads((Path(__file__).parents[2] / "docs/protocol/examples.json").read_text("utf-8"))
@@ -92,6 +93,7 @@ EVERY_EVENT: tuple[Event, ...] = (
     ToolEnd("toolu_02", "Python", "error", "boom", 9.0, None, {"code": "EXECUTION_ERROR", "message": "boom"}),
     TodosChanged(TODOS),
     ModeChanged("plan"),
+    Steered("s_01", "Keep the old name.", "waiting", "steer"),
     Asked("q_02", CHOOSE, Preview("Which?"), "A question to you.", (), "question"),
     Answered("q_02", "toolu_03", "allow", "widget", updated_input={**CHOOSE["input"], "answers": {"Which?": "This"}}),
     Asked("q_03", PLAN, Preview("The plan", "1. Do it."), "A plan.", (), "plan"),
@@ -198,6 +200,7 @@ def test_a_quiet_cell_shows_the_answer_and_the_questions():
         "ask",
         "answered",
         "mode",
+        "steer",
         *questions,
         "text",
         "drop",
@@ -211,7 +214,7 @@ def test_what_the_browser_says_is_read_as_the_protocol_has_it():
     read = [read_message(message) for message in EXAMPLES["browser_to_kernel"]]
     assert [type(message) for message in read] == [
         *[Ready, Answer, Answer, Answer, Answer, Answer, Answer],
-        *[Stop, Restart, Kept],
+        *[Stop, Restart, Steer, Withdraw, Kept],
     ]
     assert read[0] == Ready(0)
     assert read[1] == Answer("q_01", "allow", "session", "", None)
@@ -222,6 +225,8 @@ def test_what_the_browser_says_is_read_as_the_protocol_has_it():
     assert read[4].input == {"answers": {"Where should the table be kept?": "Parquet"}, "annotations": {}}
     assert read[5] == Answer("q_03", "allow", "once", "", {"decision": "accept_edits"})
     assert read[6] == Answer("q_03", "deny", "once", "Leave the tests alone.", None)
+    assert read[9] == Steer("s_01", "Keep the old name as an alias.", "steer")
+    assert read[10] == Withdraw("s_02")
 
 
 @pytest.mark.parametrize(
@@ -238,6 +243,10 @@ def test_what_the_browser_says_is_read_as_the_protocol_has_it():
         {"type": "answer", "question": "q", "behavior": "allow", "scope": "forever"},
         {"type": "answer", "question": "q", "behavior": "allow", "input": "rm -rf"},
         {"type": "answer", "question": "q", "behavior": "deny", "reason": 7},
+        {"type": "steer", "id": "s", "text": "  ", "how": "steer"},
+        {"type": "steer", "id": "s", "text": "x", "how": "shout"},
+        {"type": "steer", "id": 7, "text": "x", "how": "steer"},
+        {"type": "withdraw"},
     ],
 )
 def test_what_is_no_message_is_none(message: Any):

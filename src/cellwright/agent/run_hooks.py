@@ -107,6 +107,12 @@ class RunHooks:
         self.session.started_by = ""
         return blocks + context_blocks("UserPromptSubmit hook", submitted.context)
 
+    async def before_words(self, text: str) -> list[dict[str, Any]]:
+        """What Claude is told with words that the user adds to a run that goes on; raises as `before_prompt`."""
+        submitted = await self.fire("UserPromptSubmit", {"prompt": whole_text(text), "source": "user"})
+        _refuse_if_stopped("UserPromptSubmit", submitted)
+        return context_blocks("UserPromptSubmit hook", submitted.context)
+
     async def _model_switch(self) -> tuple[str, ...]:
         """Tell of another model than the session's last; gives what Claude is told of it."""
         before, to = self.session.last_model, self.run.agent.model

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple, TypedDict, get_args
 
 from cellwright.answers import Scope
+from cellwright.events import SteerHow
 
 Op = dict[str, Any]
 """One transcript operation: `op` names it, the other fields are the page's."""
@@ -65,7 +66,24 @@ class Kept:
     """The page has put what was saved into the widget's place."""
 
 
-BrowserMessage = Ready | Answer | Stop | Restart | Kept
+class Steer(NamedTuple):
+    """The user has words for the run that goes on; `id` is the page's own."""
+
+    id: str
+    text: str
+    how: SteerHow
+
+
+class Withdraw(NamedTuple):
+    """The user takes words back that still wait."""
+
+    id: str
+
+
+BrowserMessage = Ready | Answer | Stop | Restart | Kept | Steer | Withdraw
+
+STEER_CHARS = 1_000_000
+"""More than a person types: a larger text belongs into a file."""
 
 
 def read_message(content: object) -> BrowserMessage | None:
@@ -84,8 +102,19 @@ def read_message(content: object) -> BrowserMessage | None:
             return Restart()
         case "kept":
             return Kept()
+        case "steer":
+            return _read_steer(content)
+        case "withdraw":
+            return Withdraw(words) if isinstance(words := content.get("id"), str) else None
         case _:
             return None
+
+
+def _read_steer(content: Mapping[str, Any]) -> Steer | None:
+    words_id, text, how = content.get("id"), content.get("text"), content.get("how")
+    if not isinstance(words_id, str) or not isinstance(text, str) or how not in get_args(SteerHow):
+        return None
+    return Steer(words_id, text, how) if text.strip() and len(text) <= STEER_CHARS else None
 
 
 def _read_answer(content: Mapping[str, Any]) -> Answer | None:

@@ -19,11 +19,13 @@ from cellwright.events import (
     Notice,
     Retrying,
     RunEnd,
+    Steered,
     TextDelta,
     TodosChanged,
     ToolEnd,
     ToolStart,
     ToolStatus,
+    TurnChanged,
     TurnEnd,
     UserPrompt,
 )
@@ -72,7 +74,15 @@ class _Remark:
     text: str
 
 
-_Part = _Text | _ToolLine | _Remark
+@dataclass(eq=False)
+class _Said:
+    """What the user said while the run went on; a text that was not delivered is kept, too."""
+
+    text: str
+    delivered: bool = True
+
+
+_Part = _Text | _ToolLine | _Remark | _Said
 
 
 class SavedTranscript:
@@ -86,9 +96,11 @@ class SavedTranscript:
         self._model = ""
         self._context_tokens = 0
         self._todos: tuple[Mapping[str, Any], ...] = ()
+        self._waiting: dict[str, str] = {}
+        self._changed = ""
         self._end: RunEnd | None = None
 
-    def emit(self, event: Event) -> None:
+    def emit(self, event: Event) -> None:  # noqa: C901  one arm for each event
         match event:
             case TextDelta():
                 self._text(event.index).pieces.append(event.text)
@@ -107,8 +119,13 @@ class SavedTranscript:
                 self._parts.append(_Remark(event.message))
             case TodosChanged():
                 self._todos = event.todos
+            case Steered():
+                self._steered(event)
+            case TurnChanged():
+                self._changed = event.counts
             case RunEnd():
                 self._end = event
+                self._parts += [_Said(text, delivered=False) for text in self._waiting.values()]
             case _:
                 pass  # nothing that is kept
 
@@ -143,8 +160,16 @@ class SavedTranscript:
             if isinstance(part, _Text):
                 if "".join(part.pieces).strip():
                     yield part
-            elif isinstance(part, _Remark) or not (self._quiet or _shows_in_the_list(part)):
+            elif isinstance(part, _Remark | _Said) or not (self._quiet or _shows_in_the_list(part)):
                 yield part
+
+    def _steered(self, event: Steered) -> None:
+        if event.state == "waiting":
+            self._waiting[event.steer_id] = event.text
+            return
+        self._waiting.pop(event.steer_id, None)
+        if event.state == "delivered":
+            self._parts.append(_Said(event.text))
 
     def _text(self, index: int) -> _Text:
         text = self._streaming.get(index)
@@ -198,6 +223,8 @@ class SavedTranscript:
             facts.append(f"{end.cost_usd:.4f} USD{session}")
         if self._context_tokens:
             facts.append(f"{self._context_tokens:,} tokens of context")
+        if self._changed:
+            facts.append(f"{self._changed} (/undo takes it back)")
         return " · ".join(facts)
 
 
@@ -259,8 +286,15 @@ def _outcome_markdown(tool: _ToolLine) -> str:
 def _markdown_of(part: _Part) -> str:
     if isinstance(part, _Text):
         return neutralised("".join(part.pieces).strip("\n"))
+    if isinstance(part, _Said):
+        said = neutralised(visible_controls(part.text).strip())
+        return "\n".join(f"> {line}".rstrip() for line in (f"**{_who(part)}:**", "", *said.splitlines()))
     assert isinstance(part, _Remark)
     return f"*{_own_words(part.text)}*"
+
+
+def _who(part: _Said) -> str:
+    return "You" if part.delivered else "Not delivered, since the run had ended"
 
 
 def _own_words(text: str) -> str:
@@ -274,4 +308,6 @@ def _plain_of(part: _Part) -> str:
     if isinstance(part, _ToolLine):
         answers = [f"  {question} → {answer}" for question, answer in part.answers.items()]
         return "\n".join([f"{part.mark} {part.title} · {part.outcome}", *answers])
+    if isinstance(part, _Said):
+        return f"{_who(part)}: {part.text.strip()}"
     return part.text

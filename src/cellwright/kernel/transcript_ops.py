@@ -15,6 +15,7 @@ from cellwright.events import (
     Answered,
     Asked,
     Call,
+    Changed,
     Decided,
     Event,
     ModeChanged,
@@ -22,6 +23,7 @@ from cellwright.events import (
     QuestionKind,
     Retrying,
     RunEnd,
+    Steered,
     TextDelta,
     ThinkingDelta,
     TodosChanged,
@@ -29,6 +31,7 @@ from cellwright.events import (
     ToolInputDelta,
     ToolProgress,
     ToolStart,
+    TurnChanged,
     TurnEnd,
     UserPrompt,
 )
@@ -39,10 +42,14 @@ RESULT_CHARS = 10_000
 DIFF_CHARS = 100_000
 LIVE_OUTPUT_CHARS = 100_000
 EDITABLE_INPUT_BYTES = 100_000
+EFFECT_CHARS = 200
+EFFECTS = 100
 
 DISPLAY_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp", "text/plain")
 
-QUIET_OPS = frozenset({"thinking", "tool_input", "tool", "output", "display", "tool_end", "turn", "decided", "todos"})
+QUIET_OPS = frozenset(
+    {"thinking", "tool_input", "tool", "output", "display", "tool_end", "turn", "decided", "todos", "changes"}
+)
 """What a quiet cell does not show."""
 
 
@@ -173,7 +180,7 @@ class TranscriptOps:
         self._input_chars.clear()
 
 
-def _plain(event: UserPrompt | Decided | TodosChanged | ModeChanged | Notice | RunEnd) -> Op:
+def _plain(event: UserPrompt | Decided | TodosChanged | ModeChanged | Steered | Notice | TurnChanged | RunEnd) -> Op:
     """The operation of an event that needs nothing but itself."""
     match event:
         case UserPrompt():
@@ -197,8 +204,19 @@ def _plain(event: UserPrompt | Decided | TodosChanged | ModeChanged | Notice | R
             return {"op": "todos", "todos": [dict(todo) for todo in event.todos]}
         case ModeChanged():
             return {"op": "mode", "mode": event.mode}
+        case Steered():
+            return {
+                "op": "steer",
+                "id": event.steer_id,
+                "text": event.text,
+                "state": event.state,
+                "how": event.how,
+                "at": event.at,
+            }
         case Notice():
             return {"op": "notice", "level": event.level, "text": event.message}
+        case TurnChanged():
+            return _changes(event)
         case RunEnd():
             return {
                 "op": "end",
@@ -210,6 +228,21 @@ def _plain(event: UserPrompt | Decided | TodosChanged | ModeChanged | Notice | R
             }
         case _:
             assert_never(event)
+
+
+def _changes(event: TurnChanged) -> Op:
+    return {
+        "op": "changes",
+        "turn": event.turn,
+        "files": [_changed(file) for file in event.files],
+        "cells": [_changed(cell) for cell in event.cells],
+        "effects": [cut(effect, EFFECT_CHARS) for effect in event.effects[:EFFECTS]],
+        "not_kept": list(event.not_kept),
+    }
+
+
+def _changed(what: Changed) -> Op:
+    return {"where": what.where, "kind": what.kind, "added": what.added, "removed": what.removed}
 
 
 def _ask(event: Asked) -> Op:

@@ -25,6 +25,7 @@ from cellwright.events import (
     Notice,
     Retrying,
     RunEnd,
+    Steered,
     TextDelta,
     ThinkingDelta,
     TodosChanged,
@@ -32,6 +33,7 @@ from cellwright.events import (
     ToolInputDelta,
     ToolProgress,
     ToolStart,
+    TurnChanged,
     TurnEnd,
     UserPrompt,
 )
@@ -139,10 +141,14 @@ class LiveView:
                 self._todos_changed(event)
             case ModeChanged():
                 self._print(f"Mode: {event.mode}", "hunk")
+            case Steered(state="delivered"):
+                self._print(f"You: {visible_line(event.text, 1_000)}", "hunk")
             case Retrying():
                 self._retry(event)
             case Notice():
                 self._print(visible_line(event.message, 1_000), "dim" if event.level == "info" else event.level)
+            case TurnChanged() if event.counts:
+                self._print(words.changed(event), "dim")
             case RunEnd():
                 self._run_end(event)
             case _:

@@ -18,11 +18,13 @@ from cellwright.events import (
     Notice,
     Retrying,
     RunEnd,
+    Steered,
     TextDelta,
     ThinkingDelta,
     TodosChanged,
     ToolEnd,
     ToolStart,
+    TurnChanged,
     TurnEnd,
     UserPrompt,
 )
@@ -121,7 +123,7 @@ class CallLines:
         self._todos: Sequence[Json] = ()
         self._model = ""
 
-    def emit(self, event: Event) -> None:
+    def emit(self, event: Event) -> None:  # noqa: C901  one arm for each event
         match event:
             case UserPrompt():
                 self._model = event.model
@@ -135,10 +137,14 @@ class CallLines:
                 self._todos = event.todos
             case ModeChanged():
                 self._print(f"Mode: {event.mode}")
+            case Steered(state="delivered"):
+                self._print(f"You: {visible_line(event.text, 1_000)}")
             case Retrying():
                 self._print(words.retry(event))
             case Notice():
                 self._print(f"{event.level}: {visible_line(event.message, 1_000)}")
+            case TurnChanged() if event.counts:
+                self._print(words.changed(event))
             case RunEnd():
                 self._print(words.footer(event, self._model))
             case _:

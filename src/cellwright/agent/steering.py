@@ -1,0 +1,130 @@
+"""What the user says while a run goes on: words for its next step, and prompts for when it would end.
+
+Words stand in a user message of their own or after the results of calls, never between a call and its result: the API
+refuses that. What was not delivered when the run ends stays here, and is shown as such.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cellwright.agent.whole_text import whole_text
+from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.events import Emit, Notice, Steered, SteerHow, SteerState
+
+Submit = Callable[[str], Awaitable[list[dict[str, Any]]]]
+"""Tells hooks of a text; gives what Claude reads besides. Raises `CellwrightError` when a hook keeps it back."""
+
+TOO_LATE = "Claude has just finished, so this was not delivered."
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """A text that waits: "steer" goes with the next step, "queue" is the next prompt when Claude would end."""
+
+    id: str
+    text: str
+    how: SteerHow
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """Words that hooks have let pass, and the content blocks that they become."""
+
+    words: tuple[Words, ...] = ()
+    blocks: tuple[dict[str, Any], ...] = ()
+
+
+class Steering:
+    """The waiting words of one run, in the order they were said. Used on the agent's loop only.
+
+    `closed` says why the run takes none; "" while it takes them.
+    """
+
+    def __init__(self, closed: str = "") -> None:
+        self.closed = closed
+        self._waiting: list[Words] = []
+        self._early: list[Words] = []
+        self._emit: Emit | None = None
+
+    @property
+    def waiting(self) -> tuple[Words, ...]:
+        return tuple(self._waiting)
+
+    def open(self, emit: Emit) -> None:
+        """The run begins and shows what is said with `emit`; what was said before is shown now."""
+        self._emit = emit
+        for words in self._early:
+            self._tell(words, "waiting")
+        self._early.clear()
+
+    def add(self, words: Words) -> None:
+        """Take `words` for the run. Raises `CellwrightError` when it takes none."""
+        if self.closed:
+            raise CellwrightError(ErrorCode.EXECUTION_ERROR, self.closed, recoverable=True)
+        if not words.text.strip():
+            raise CellwrightError(ErrorCode.INVALID_PARAMETERS, "There is nothing in it that Claude could be told.")
+        if any(words.id == each.id for each in self._waiting):
+            return  # sent twice
+        self._waiting.append(words)
+        if self._emit is None:
+            self._early.append(words)
+        else:
+            self._tell(words, "waiting")
+
+    def withdraw(self, words_id: str) -> bool:
+        """Take words back; False when they are on their way already, or never were here."""
+        for words in self._waiting:
+            if words.id == words_id:
+                self._drop(words)
+                return True
+        return False
+
+    async def for_step(self, submit: Submit) -> Ready:
+        """What goes with the next step."""
+        return await self._ready([words for words in self._waiting if words.how == "steer"], submit)
+
+    async def for_next_prompt(self, submit: Submit) -> Ready:
+        """The oldest prompt that waits for the end; Claude goes on with it instead of ending."""
+        return await self._ready([words for words in self._waiting if words.how == "queue"][:1], submit)
+
+    def delivered(self, ready: Ready) -> None:
+        """The message with these words is in the session."""
+        for words in ready.words:
+            self._waiting.remove(words)
+            self._tell(words, "delivered")
+
+    def close(self, because: str = TOO_LATE) -> None:
+        """The run takes no more words; the ones that wait were not delivered."""
+        self.closed = self.closed or because
+
+    async def _ready(self, chosen: Sequence[Words], submit: Submit) -> Ready:
+        passed: list[tuple[Words, list[dict[str, Any]]]] = []
+        for words in chosen:
+            try:
+                more = await submit(words.text)
+            except CellwrightError as error:
+                if words in self._waiting:
+                    self._drop(words)
+                    self._show(Notice(error.message, "warning"))
+                continue
+            passed.append((words, [{"type": "text", "text": whole_text(words.text)}, *more]))
+        # hooks take their time: some may have been taken back meanwhile
+        still = [(words, blocks) for words, blocks in passed if words in self._waiting]
+        return Ready(tuple(words for words, _ in still), tuple(block for _, blocks in still for block in blocks))
+
+    def _drop(self, words: Words) -> None:
+        self._waiting.remove(words)
+        if words in self._early:
+            self._early.remove(words)
+        else:
+            self._tell(words, "withdrawn")
+
+    def _tell(self, words: Words, state: SteerState) -> None:
+        self._show(Steered(words.id, words.text, state, words.how))
+
+    def _show(self, event: Steered | Notice) -> None:
+        if self._emit is not None:
+            self._emit(event)
