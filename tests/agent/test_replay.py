@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from cellwright.agent.approval import Allow, Deny
+from cellwright.agent.drift import Drift, drift_in_words
 from cellwright.agent.function_tool import tool
 from cellwright.agent.recorder import Recorder
 from cellwright.agent.replay import Replay, UntrustedRecording
@@ -102,7 +103,7 @@ def play(replay, agent, prompt, session):
     """Play the turn of `prompt` in `session`; its events and what did not go as recorded."""
     recorded, events = replay.turn(prompt), []
     asyncio.run(recorded.played_by(agent).run(prompt, session, events.append))
-    return events, recorded.notices
+    return events, [drift.text for drift in recorded.drift]
 
 
 def agent_in(place, recorded, **changes):
@@ -241,11 +242,12 @@ def test_a_file_that_is_otherwise_is_left_untouched_and_that_is_said(edited, tmp
     assert there.files()["old.py"] == "a = 1  # mine\n"
     assert there.files()["new.py"] == "mine too\n"
     assert statuses(events) == ["error", "success", "error", "success", "success"]
-    assert len(notices) == 2
-    assert str(there.folder / "new.py") in notices[0]
-    assert "left untouched" in notices[0]
-    assert str(there.folder / "old.py") in notices[1]
-    assert notices[1] in ends(events)[2][2]
+    created, read, changed = notices
+    assert str(there.folder / "new.py") in created
+    assert "left untouched" in created
+    assert read == f"{there.folder / 'old.py'} was read for this answer, and has changed since."
+    assert str(there.folder / "old.py") in changed
+    assert changed in ends(events)[2][2]
 
 
 def test_a_file_that_is_gone_is_not_made_anew(edited, tmp_path):
@@ -256,7 +258,81 @@ def test_a_file_that_is_gone_is_not_made_anew(edited, tmp_path):
         Replay(recorded.recording, there.folder), agent_in(there, recorded), "Edit", Session.create(there.folder, None)
     )
     assert "old.py" not in there.files()
-    assert "is not there any more" in notices[0]
+    assert notices[0] == f"{there.folder / 'old.py'} was read for this answer, and is not there any more."
+    assert "is not there any more; it was when this turn was recorded" in notices[1]
+
+
+def test_python_that_gives_something_else_is_said_but_not_what_always_differs(record, workplace):
+    here, there = workplace("here"), workplace("there")
+    results = iter(["rows: 3\n<Model at 0x7f3a12345678>", "rows: 4\n<Model at 0x7f3a99945678>"])
+
+    def python():
+        @tool(name="Python")
+        async def python(ctx: ToolContext, code: str) -> str:
+            """Run code."""
+            return next(results)
+
+        return [python]
+
+    recorded = record(here, [use("Python", code="look()"), say("ok")], "Look", tools=python())
+    replay = Replay(recorded.recording, there.folder)
+    agent = agent_in(there, recorded, tools=python())
+    _, notices = play(replay, agent, "Look", Session.create(there.folder, None))
+    assert notices == ["then (-) and now (+):\n-rows: 3\n-<Model at 0x7f3a12345678>\n+rows: 4\n+<Model at 0x7f3a99945678>"]
+    results = iter(["rows: 3\n<Model at 0x7f3a00000000>"])
+    replay = Replay(recorded.recording, there.folder)
+    assert play(replay, agent, "Look", Session.create(there.folder, None))[1] == []
+
+
+def test_a_patch_of_several_files_is_made_once(record, workplace, tmp_path):
+    here = workplace("here")
+    (here.folder / "a.py").write_text("a = 1\n")
+    (here.folder / "b.py").write_text("b = 1\n")
+    before = shutil.copytree(here.folder, tmp_path / "before")
+    patch = (
+        "--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-a = 1\n+a = 2\n"
+        "--- a/b.py\n+++ /dev/null\n@@ -1 +0,0 @@\n-b = 1\n"
+        "--- /dev/null\n+++ b/c.py\n@@ -0,0 +1 @@\n+c = 1\n"
+    )
+    allowing = {"policy": PermissionPolicy(mode="acceptEdits", roots=(tmp_path,), cwd=here.folder)}
+    recorded = record(here, [use("ApplyPatch", patch=patch), say("ok")], "Patch", **allowing)
+    assert here.files() == {"a.py": "a = 2\n", "c.py": "c = 1\n"}
+
+    there = Workplace(shutil.copytree(before, tmp_path / "there"))
+    agent = agent_in(there, recorded, **allowing)
+    for _ in range(2):
+        replay = Replay(recorded.recording, there.folder)
+        _, notices = play(replay, agent, "Patch", Session.create(there.folder, None))
+        assert (there.files(), notices) == (here.files(), [])
+    (there.folder / "a.py").write_text("a = 1\n")
+    replay = Replay(recorded.recording, there.folder)
+    _, notices = play(replay, agent, "Patch", Session.create(there.folder, None))
+    assert there.files() == {"a.py": "a = 1\n", "c.py": "c = 1\n"}
+    assert "Nothing was written" in notices[0]
+
+
+def test_a_notebook_that_was_run_again_is_no_drift(record, workplace, tmp_path):
+    here = workplace("here")
+    cell = {"cell_type": "code", "id": "a", "metadata": {}, "source": ["x = 1\n", "x"], "outputs": []}
+    notebook = {"cells": [{**cell, "execution_count": None}], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    (here.folder / "book.ipynb").write_text(json.dumps(notebook))
+    recorded = record(here, [use("Read", file_path="book.ipynb"), say("ok")], "Look")
+    agent = agent_in(here, recorded)
+
+    def drift(cells):
+        (here.folder / "book.ipynb").write_text(json.dumps({**notebook, "cells": cells}))
+        return play(Replay(recorded.recording, here.folder), agent, "Look", Session.create(here.folder, None))[1]
+
+    assert drift([{**cell, "source": "x = 1\nx", "execution_count": 7}]) == []
+    assert "has changed since" in drift([{**cell, "source": "x = 2", "execution_count": 7}])[0]
+
+
+def test_drift_is_told_by_its_kind_and_bounded():
+    drifts = [Drift("file", f"{number}.csv has changed.") for number in range(9)] + [Drift("python", "other")] * 2
+    files, python = drift_in_words(drifts)
+    assert files.splitlines()[0] == "Files are not as they were when this was recorded:"
+    assert files.splitlines()[-2:] == ["- 4.csv has changed.", "- … and 4 more"]
+    assert python.splitlines()[1:] == ["- other"]
 
 
 def test_an_edit_keeps_the_mode_of_the_file(edited, tmp_path):
@@ -438,7 +514,7 @@ def test_a_foreign_or_altered_recording_plays_nothing_until_it_is_trusted(record
     assert caught.value.code == ErrorCode.PERMISSION_DENIED
 
     altered.trust()
-    assert altered.turn("Set x").notices == []
+    assert altered.turn("Set x").drift == []
     assert Replay(recorded.recording, place.folder).trusted
     monkeypatch.setenv("CELLWRIGHT_HOME", str(tmp_path / "somebody else"))
     assert not Replay(recorded.recording, place.folder).trusted

@@ -10,10 +10,10 @@ from __future__ import annotations
 import base64
 import hashlib
 import stat
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from cellwright.agent.whole_file import write_whole
 
@@ -23,23 +23,30 @@ LARGEST_CONTENT = 5 * 2**20
 
 _NEW_FILE_MODE = 0o644
 
-Call = TypeVar("Call", bound=Hashable)
-
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """What a call did to a file. Hashes are SHA-256 of the whole content; `before` is None where there was no file."""
+    """What a call did to a file. Hashes are SHA-256 of the whole content; None where there was no file, or is none then."""
 
     path: Path
     before: str | None
-    after: str
+    after: str | None
 
 
-def edit_of(display: Mapping[str, Any] | None, project: Path) -> Edit | None:
-    """The edit that a result's `display` tells of, if it does."""
-    if display is None or not isinstance(display.get(PATH), str) or not isinstance(display.get(AFTER), str):
-        return None
-    return Edit((project / display[PATH]).resolve(), display.get(BEFORE), display[AFTER])
+def edits_of(display: Mapping[str, Any] | None, project: Path) -> tuple[Edit, ...]:
+    """The edits that a result's `display` tells of: of one file, or of those that it lists as `files`."""
+    if display is None:
+        return ()
+    listed = display.get("files") if PATH not in display else [display]
+    found = [each for each in listed if _tells_of_an_edit(each)] if isinstance(listed, list) else []
+    return tuple(Edit((project / each[PATH]).resolve(), each.get(BEFORE), each[AFTER]) for each in found)
+
+
+def _tells_of_an_edit(display: Any) -> bool:
+    if not isinstance(display, Mapping) or not isinstance(display.get(PATH), str) or AFTER not in display:
+        return False
+    after, before = display[AFTER], display.get(BEFORE)
+    return isinstance(after, str) or (after is None and isinstance(before, str))
 
 
 def content_hash(path: Path) -> str | None:
@@ -77,14 +84,3 @@ def apply_edit(edit: Edit, content: bytes) -> None:
     edit.path.parent.mkdir(parents=True, exist_ok=True)
     mode = stat.S_IMODE(edit.path.stat().st_mode) if edit.path.exists() else _NEW_FILE_MODE
     write_whole(edit.path, content, mode)
-
-
-def later_states(edits: Iterable[tuple[Call, Edit | None]]) -> dict[Call, frozenset[str]]:
-    """For each call that edited a file, the hashes that the file has after later edits of the recording."""
-    later: dict[Call, frozenset[str]] = {}
-    states: dict[Path, frozenset[str]] = {}
-    for call_id, edit in reversed(list(edits)):
-        if edit is not None:
-            later[call_id] = states.get(edit.path, frozenset())
-            states[edit.path] = later[call_id] | {edit.after}
-    return later

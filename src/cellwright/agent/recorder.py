@@ -9,9 +9,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cellwright.agent.recorded_edits import edit_of, kept_content
+from cellwright.agent.file_states import real_path, states_after, states_of
+from cellwright.agent.recorded_edits import edits_of, kept_content
 from cellwright.agent.recording_trust import is_trusted, trust
 from cellwright.agent.recordings import (
+    FileState,
     RecordedCall,
     RecordedMessage,
     Turn,
@@ -27,43 +29,56 @@ from cellwright.agent.secret_scan import SecretScan, require_detect_secrets
 from cellwright.agent.state_folder import PRIVATE_FILE
 from cellwright.agent.whole_file import write_whole
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.events import Answered, Emit, Event, RunEnd, ToolEnd, ToolProgress, TurnEnd
+from cellwright.events import Answered, Emit, Event, RunEnd, ToolEnd, ToolProgress, TurnEnd, UserPrompt
+from cellwright.version import VERSION
 
 
 @dataclass(slots=True)
 class _Listening:
-    """A turn that is going on."""
+    """A turn that is going on. `nth`: which ordinal it is to have, where the caller counts."""
 
     prompt: str
     project: Path
+    nth: int | None = None
+    origin: dict[str, Any] = field(default_factory=dict)
     messages: list[RecordedMessage] = field(default_factory=list)
     calls: list[RecordedCall] = field(default_factory=list)
     progress: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     edited: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     contents: dict[str, str] = field(default_factory=dict)
     end: RunEnd | None = None
+    _inputs: dict[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def take(self, event: Event) -> None:
         match event:
+            case UserPrompt():
+                self.origin = {"session": event.session_id, "model": event.model, "version": VERSION}
             case TurnEnd():
                 self.messages.append(_recorded_message(event))
+                self._inputs |= {b["id"]: b["input"] for b in event.message["content"] if b["type"] == "tool_use"}
             case ToolProgress():
                 _add_progress(self.progress.setdefault(event.tool_use_id, []), event)
             case Answered(updated_input=dict(edited)):
                 self.edited[event.tool_use_id] = edited
             case ToolEnd():
-                self.calls.append(_recorded_call(event, self.progress.pop(event.tool_use_id, None)))
-                self._keep_content(event)
+                files = self._keep_files(event) if event.status == "success" else []
+                self.calls.append(_recorded_call(event, self.progress.pop(event.tool_use_id, None), files))
             case RunEnd():
                 self.end = event
             case _:
                 pass  # everything else comes again by itself when the turn is played
 
-    def _keep_content(self, event: ToolEnd) -> None:
+    def states(self) -> list[FileState]:
+        """The states, now, of all files that the turn's calls read or edited."""
+        return states_of({real_path(path) for call in self.calls for path, _ in call.files})
+
+    def _keep_files(self, event: ToolEnd) -> list[FileState]:
         # now: the next call may change the file again
-        edit = edit_of(event.display, self.project) if event.status == "success" else None
-        if edit is not None and (content := kept_content(edit)) is not None:
-            self.contents[edit.after] = content
+        for edit in edits_of(event.display, self.project):
+            if edit.after is not None and (content := kept_content(edit)) is not None:
+                self.contents[edit.after] = content
+        tool_input = self.edited.get(event.tool_use_id) or self._inputs.get(event.tool_use_id, {})
+        return states_after(event.name, tool_input, event.display, self.project)
 
 
 class Recorder:
@@ -85,9 +100,9 @@ class Recorder:
         if not os.access(self.path.parent, os.W_OK):
             raise _unwritable(self.path, OSError("there is no such folder, or it may not be written to"))
 
-    def listen(self, prompt: str | Sequence[Mapping[str, Any]], emit: Emit) -> Emit:
-        """Where a run on `prompt` is to emit: everything goes on to `emit`."""
-        listening = self._listening = _Listening(prompt_text(prompt), self.project)
+    def listen(self, prompt: str | Sequence[Mapping[str, Any]], emit: Emit, *, nth: int | None = None) -> Emit:
+        """Where a run on `prompt` is to emit: everything goes on to `emit`. `nth` as in `Replay.turn`."""
+        listening = self._listening = _Listening(prompt_text(prompt), self.project, nth)
 
         def take(event: Event) -> None:
             listening.take(event)
@@ -103,7 +118,7 @@ class Recorder:
         if listening.end is None or not listening.end.ok:
             return [f"The turn did not end by itself, so it was not recorded; {self.path.name} stays as it was."]
         key = prompt_key(listening.prompt, self.project)
-        self._ordinals[key] += 1
+        self._ordinals[key] = listening.nth or self._ordinals[key] + 1
         scan = SecretScan(self._environ)
         turn = self._cleaned(_turn(listening, key, self._ordinals[key]), scan)
         turns = {(earlier.key, earlier.ordinal): earlier for earlier in self._earlier_turns()}
@@ -146,12 +161,14 @@ def _recorded_message(event: TurnEnd) -> RecordedMessage:
     return RecordedMessage(message, event.stop_reason, dict(event.usage), event.model, event.context_tokens)
 
 
-def _recorded_call(event: ToolEnd, progress: list[dict[str, Any]] | None) -> RecordedCall:
+def _recorded_call(
+    event: ToolEnd, progress: list[dict[str, Any]] | None, files: Sequence[FileState]
+) -> RecordedCall:
     # where this machine keeps what a file held before an edit is of no use elsewhere
     shown = (event.display or {}).items()
     display = None if event.display is None else {key: value for key, value in shown if key != "originals"}
     error = None if event.error is None else dict(event.error)
-    return RecordedCall(event.tool_use_id, event.name, event.status, event.content, display, error, progress)
+    return RecordedCall(event.tool_use_id, event.name, event.status, event.content, display, error, progress, files)
 
 
 def _add_progress(progress: list[dict[str, Any]], event: ToolProgress) -> None:
@@ -165,7 +182,16 @@ def _add_progress(progress: list[dict[str, Any]], event: ToolProgress) -> None:
 
 def _turn(listening: _Listening, key: str, ordinal: int) -> Turn:
     messages = [_with_edits(message, listening.edited) for message in listening.messages]
-    return Turn(listening.prompt, key, ordinal, messages, listening.calls, listening.contents)
+    return Turn(
+        prompt=listening.prompt,
+        key=key,
+        ordinal=ordinal,
+        messages=messages,
+        calls=listening.calls,
+        contents=listening.contents,
+        files=listening.states(),
+        origin=listening.origin,
+    )
 
 
 def _with_edits(recorded: RecordedMessage, edited: Mapping[str, Mapping[str, Any]]) -> RecordedMessage:

@@ -14,7 +14,7 @@ import json
 import re
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,9 @@ from cellwright.errors import CellwrightError, ErrorCode
 FORMAT = 1
 FORMAT_KEY = "cellwright_recording"
 PROJECT_MARK = "⟦project⟧"
+
+FileState = Sequence[str | None]
+"""A path, and the file's state (`file_states`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +42,10 @@ class RecordedMessage:
 
 @dataclass(frozen=True, slots=True)
 class RecordedCall:
-    """What became of a call. `progress` holds the arguments of its `ToolContext.progress` calls, text joined."""
+    """What became of a call. `progress` holds the arguments of its `ToolContext.progress` calls, text joined.
+
+    `files`: the states, right after the call, of the files that it read or edited.
+    """
 
     tool_use_id: str
     name: str
@@ -48,13 +54,15 @@ class RecordedCall:
     display: dict[str, Any] | None = None
     error: dict[str, Any] | None = None
     progress: list[dict[str, Any]] | None = None
+    files: Sequence[FileState] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
     """A prompt and all that came of it. `ordinal` counts the turns with the same `key`, from 1.
 
-    `contents`: what edited files held afterwards, by the content's SHA-256 (`recorded_edits.kept_content`).
+    `contents`: what edited files held afterwards, by the content's SHA-256 (`recorded_edits.kept_content`). `files`: the
+    states of the calls' files at the end. `origin`: the `session` and its `turn` in which it was recorded, the `model`.
     """
 
     prompt: str
@@ -63,11 +71,14 @@ class Turn:
     messages: list[RecordedMessage]
     calls: list[RecordedCall]
     contents: dict[str, str]
+    files: Sequence[FileState] = ()
+    origin: dict[str, Any] = field(default_factory=dict)
 
 
 _VOLATILE = re.compile(
     r"""\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(?:[.,]\d+)?(?:Z|[+-]\d{2}:?\d{2})?   # a time stamp, to the second
-    | \b[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}\b                        # a UUID""",
+    | \b[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}\b                        # a UUID
+    | \b0x[0-9a-fA-F]{6,}\b                                                          # an address in memory""",
     re.VERBOSE,
 )
 
@@ -84,10 +95,15 @@ def prompt_text(prompt: str | Sequence[Mapping[str, Any]]) -> str:
 
 def prompt_key(text: str, project: Path) -> str:
     """The hash a turn is found by: without what may differ from run to run (white space, paths, times, ids)."""
+    return hashlib.sha256(steady_text(text, project).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def steady_text(text: str, project: Path) -> str:
+    """`text` without what may differ from run to run."""
     portable = str(without_project(text, project))
     temporary = re.escape(tempfile.gettempdir())
     steady = _VOLATILE.sub("⟦volatile⟧", re.sub(rf"{temporary}/[^\s\"'`,;:)\]]+", "⟦temporary⟧", portable))
-    return hashlib.sha256(" ".join(steady.split()).encode("utf-8", "surrogatepass")).hexdigest()
+    return " ".join(steady.split())
 
 
 def map_strings(value: Any, change: Callable[[str], str]) -> Any:

@@ -12,8 +12,9 @@ from typing import Any, Self
 
 from cellwright.agent.agent import Agent, Prompt
 from cellwright.agent.approval import Decision, Policy
+from cellwright.agent.drift import Drift
+from cellwright.agent.file_states import later_states
 from cellwright.agent.provider import ProviderEvent, Request
-from cellwright.agent.recorded_edits import edit_of, later_states
 from cellwright.agent.recording_trust import is_trusted, trust
 from cellwright.agent.recordings import (
     RecordedMessage,
@@ -50,11 +51,7 @@ class Replay:
         # read once: what is played is what was checked
         self._data = read_recording(self.path)
         self._turns = [in_project(turn, project) for turn in parse_recording(self._data, self.path)]
-        self._later = later_states(
-            ((turn.key, turn.ordinal, call.tool_use_id), edit_of(call.display, project))
-            for turn in self._turns
-            for call in turn.calls
-        )
+        self._later = later_states(self._turns, project)
         self._played: Counter[str] = Counter()
         self.trusted = is_trusted(self._data)
 
@@ -63,8 +60,8 @@ class Replay:
         trust(self._data)
         self.trusted = True
 
-    def turn(self, prompt: Prompt) -> ReplayedTurn:
-        """The next turn recorded for `prompt`.
+    def turn(self, prompt: Prompt, *, nth: int | None = None) -> ReplayedTurn:
+        """The next turn recorded for `prompt`; the `nth` (from 1) among equals where the caller counts.
 
         `UntrustedRecording` before the user has confirmed a foreign recording; `CellwrightError` (INVALID_PARAMETERS)
         when there is no such turn, with what is different in the nearest prompt.
@@ -78,17 +75,23 @@ class Replay:
             )
         text = prompt_text(prompt)
         key = prompt_key(text, self.project)
-        ordinal = self._played[key] + 1
-        for turn in self._turns:
-            if (turn.key, turn.ordinal) == (key, ordinal):
-                self._played[key] = ordinal
-                return ReplayedTurn(turn, self)
-        raise self._not_found(text, key, ordinal)
+        ordinal = nth or self._played[key] + 1
+        if (turn := self._recorded(key, ordinal)) is None:
+            raise self._not_found(text, key, ordinal)
+        self._played[key] = ordinal
+        return ReplayedTurn(turn, self)
+
+    def holds(self, prompt: Prompt, *, nth: int = 1) -> bool:
+        """Whether there is such a turn."""
+        return self._recorded(prompt_key(prompt_text(prompt), self.project), nth) is not None
+
+    def _recorded(self, key: str, ordinal: int) -> Turn | None:
+        return next((turn for turn in self._turns if (turn.key, turn.ordinal) == (key, ordinal)), None)
 
     def calls(self, turn: Turn) -> ReplayedCalls:
         """What became of the turn's calls, as its tools need it."""
         by_id = {call.tool_use_id: call for call in turn.calls}
-        later = {name: self._later.get((turn.key, turn.ordinal, name), frozenset()) for name in by_id}
+        later = {name: self._later[turn.key, turn.ordinal, name] for name in by_id}
         return ReplayedCalls(by_id, turn.contents, later, self.project, self.run_again)
 
     def _not_found(self, text: str, key: str, ordinal: int) -> CellwrightError:
@@ -109,12 +112,12 @@ class Replay:
 class ReplayedTurn:
     """One recorded turn that is played: a `Provider` and the tools that go with it.
 
-    `notices` gets what did not go as it was recorded, in words for the user.
+    `drift` gets what is not as it was when the turn was recorded.
     """
 
     def __init__(self, turn: Turn, replay: Replay) -> None:
         self.turn = turn
-        self.notices: list[str] = []
+        self.drift: list[Drift] = []
         self._calls = replay.calls(turn)
         self._messages = iter(turn.messages)
 
@@ -132,7 +135,7 @@ class ReplayedTurn:
 
     def replay_tools(self, tools: Sequence[Tool]) -> list[Tool]:
         """`tools` as they behave while this turn is played, and a stand-in for each recorded tool that is not there."""
-        return replayed_tools(tools, self._calls, self.notices.append)
+        return replayed_tools(tools, self._calls, self.drift.append)
 
     async def stream(self, request: Request) -> AsyncGenerator[ProviderEvent, None]:
         """The turn's next message. Its call ids are made unique in the session, which may play a turn twice."""

@@ -2,32 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from cellwright.agent.recorded_edits import Edit, apply_edit, content_bytes, content_hash, edit_of
+from cellwright.agent.drift import Drift, result_drift
+from cellwright.agent.file_states import READ_FIELDS, States, real_path, state_of
+from cellwright.agent.recorded_edits import Edit, apply_edit, content_bytes, content_hash, edits_of
 from cellwright.agent.recordings import RecordedCall
-from cellwright.agent.tool import Tool, ToolContext, ToolError, ToolResult
+from cellwright.agent.tool import Content, Tool, ToolContext, ToolError, ToolResult
 from cellwright.errors import ErrorCode
 
 EDITS = frozenset({"Write", "Edit", "MultiEdit", "EditSymbol", "NotebookEdit"})
+PATCHES = frozenset({"ApplyPatch"})
+"""What changes several files: it runs again where they are as they were, since the policy judged its input whole."""
 
-Tell = Callable[[str], None]
+Tell = Callable[[Drift], None]
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayedCalls:
     """What became of a turn's calls, by their recorded id, and what playing them again takes.
 
-    `contents` holds files' contents by hash, as the recording keeps them. `later` holds, for each call that edited a
-    file, the states that later edits of the recording gave that file.
+    `contents` holds files' contents by hash, as the recording keeps them. `later` holds, for each call, the states that
+    the recording knows of its files for any time after it.
     """
 
     calls: Mapping[str, RecordedCall]
     contents: Mapping[str, str]
-    later: Mapping[str, frozenset[str]]
+    later: Mapping[str, Mapping[Path, States]]
     project: Path
     run_again: frozenset[str]
 
@@ -35,9 +39,12 @@ class ReplayedCalls:
         """The recorded call that is played now; its id in the session has a suffix."""
         return self.calls[ctx.tool_use_id.rpartition("_")[0]]
 
+    def later_of(self, call: RecordedCall, path: Path) -> States:
+        return self.later[call.tool_use_id].get(path, frozenset())
+
 
 def replayed_tools(tools: Sequence[Tool], recorded: ReplayedCalls, tell: Tell) -> list[Tool]:
-    """The tools of a turn that is played, with stand-ins for those that are not there; `tell` gets what went wrong."""
+    """The tools of a turn that is played, with stand-ins for those that are not there; `tell` gets what differs."""
     missing = {call.name for call in recorded.calls.values()} - {tool.name for tool in tools}
     stand_ins = [
         Tool(name=name, description="Played from a recording.", input_schema={"type": "object"}, call=_not_available)
@@ -51,19 +58,39 @@ async def _not_available(tool_input: dict[str, Any], ctx: ToolContext) -> ToolRe
 
 
 def _replayed(tool: Tool, recorded: ReplayedCalls, tell: Tell) -> Tool:
-    async def call(tool_input: dict[str, Any], ctx: ToolContext) -> Any:
+    async def call(tool_input: dict[str, Any], ctx: ToolContext) -> ToolResult | Content:
         then = recorded.of(ctx)
         if tool.name in recorded.run_again and then.status in ("success", "error"):
-            return await tool.call(tool_input, ctx)
-        if tool.name in EDITS and then.status == "success":
+            return await _again(tool.call(tool_input, ctx), tool, then, recorded, tell)
+        if then.status == "success":
             try:
-                _make_once(tool, tool_input, then, recorded)
+                if tool.name in EDITS:
+                    _make_once(tool, tool_input, then, recorded)
+                elif tool.name in PATCHES and _is_as_before(then, recorded):
+                    return await tool.call(tool_input, ctx)
             except ToolError as error:
-                tell(error.message)
+                tell(Drift("file", error.message))
                 raise
+            if tool.name in READ_FIELDS:
+                _look_at_files(then, recorded, tell)
         return _as_recorded(then, ctx)
 
     return replace(tool, call=call)
+
+
+async def _again(
+    running: Awaitable[ToolResult | Content], tool: Tool, then: RecordedCall, recorded: ReplayedCalls, tell: Tell
+) -> ToolResult | Content:
+    """What the call comes to now; `tell` hears where that is something else for `Python`, whose results matter."""
+    try:
+        result = await running
+    except ToolError as error:
+        tell(Drift("python", f"{tool.name}: {error.message}"))
+        raise
+    content = result.content if isinstance(result, ToolResult) else result
+    if tool.name == "Python" and (drift := result_drift(then, content, recorded.project)) is not None:
+        tell(drift)
+    return result
 
 
 def _as_recorded(then: RecordedCall, ctx: ToolContext) -> ToolResult:
@@ -74,20 +101,33 @@ def _as_recorded(then: RecordedCall, ctx: ToolContext) -> ToolResult:
     return ToolResult(then.content, then.display, is_error=then.status != "success")
 
 
+def _look_at_files(then: RecordedCall, recorded: ReplayedCalls, tell: Tell) -> None:
+    """Tell of files that were read and hold something else now, which no later step of the recording explains."""
+    for name, state in then.files:
+        path = real_path(name)
+        try:
+            now = state_of(path)
+        except OSError as error:
+            tell(Drift("file", f"{path} was read then and cannot be read now: {error.strerror}."))
+            continue
+        if now == state or now in recorded.later_of(then, path):
+            continue
+        what = "is not there any more" if now is None else "has changed since"
+        tell(Drift("file", f"{path} was read for this answer, and {what}."))
+
+
 def _make_once(tool: Tool, tool_input: Mapping[str, Any], then: RecordedCall, recorded: ReplayedCalls) -> None:
     """Bring the file from the state before to the recorded one; ToolError, and nothing touched, if it is in neither."""
-    edit = edit_of(then.display, recorded.project)
+    edits = edits_of(then.display, recorded.project)
     # what the policy was asked about is the path of the input
-    if edit is None or edit.path != (recorded.project / str(tool_input.get(tool.rule_key))).resolve():
+    if len(edits) != 1 or edits[0].path != (recorded.project / str(tool_input.get(tool.rule_key))).resolve():
         raise ToolError(
             f"The recording does not say which file {tool.name} changed, so nothing was changed. Record again."
         )
-    now = _hash_now(edit)
-    if now == edit.after or (now != edit.before and now in recorded.later[then.tool_use_id]):
+    (edit,) = edits
+    if _is_made(edit, then, recorded):
         return
-    if now != edit.before:
-        raise _drift(edit, now)
-    kept = recorded.contents.get(edit.after)
+    kept = recorded.contents.get(edit.after or "")
     if kept is None:
         raise ToolError(
             f"The recording does not hold the new content of {edit.path} (it was too large, or had secrets in it), "
@@ -98,6 +138,28 @@ def _make_once(tool: Tool, tool_input: Mapping[str, Any], then: RecordedCall, re
         apply_edit(edit, content_bytes(kept))
     except OSError as error:
         raise ToolError(f"{edit.path} cannot be written: {error}.", code=ErrorCode.FILE_ACCESS_ERROR) from error
+
+
+def _is_as_before(then: RecordedCall, recorded: ReplayedCalls) -> bool:
+    """Whether a patch's files are as they were before it; False where it is made already, ToolError for anything else."""
+    made = {_is_made(edit, then, recorded) for edit in edits_of(then.display, recorded.project)}
+    if len(made) > 1:
+        raise ToolError(
+            "Some files of the patch are as they were before it and others as it left them. Nothing was written. "
+            "Bring them back to one of the two, or record again.",
+            code=ErrorCode.FILE_ACCESS_ERROR,
+        )
+    return made == {False}
+
+
+def _is_made(edit: Edit, then: RecordedCall, recorded: ReplayedCalls) -> bool:
+    """Whether the file is as the edit, or a later step, left it; ToolError where it is not as it was before either."""
+    now = _hash_now(edit)
+    if now == edit.after or (now != edit.before and now in recorded.later_of(then, edit.path)):
+        return True
+    if now != edit.before:
+        raise _drift(edit, now)
+    return False
 
 
 def _hash_now(edit: Edit) -> str | None:
