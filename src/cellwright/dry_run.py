@@ -8,6 +8,7 @@ from typing import Any
 
 from cellwright.agent.provider import ProviderEvent, Request
 from cellwright.agent.session import Session
+from cellwright.agent.typed_answer import AnswerType
 from cellwright.events import TurnEnd
 
 BYTES_A_TOKEN = 3.5
@@ -25,8 +26,8 @@ class DryRun:
         message = {"role": "assistant", "content": []}
         yield TurnEnd(message, "end_turn", {}, request.model, cost_usd=0.0)
 
-    def summary(self) -> dict[str, Any]:
-        """The request in its parts, as JSON. Call it when the run is over."""
+    def summary(self, typed: AnswerType | None = None) -> dict[str, Any]:
+        """The request in its parts, as JSON. Call it when the run is over. `typed` would be what the answer has to be."""
         assert self.request is not None, "the run ended before it asked"
         request = self.request
         size = len(request.system) + len(request.tools) + sum(len(message) for message in request.messages)
@@ -34,6 +35,7 @@ class DryRun:
             "model": request.model,
             "max_tokens": request.max_tokens,
             "effort": request.effort,
+            "output_format": None if typed is None else typed.output_format,
             "about_input_tokens": round(size / BYTES_A_TOKEN),
             "system": json.loads(request.system),
             "tools": json.loads(request.tools),
@@ -57,6 +59,7 @@ def shown(summary: dict[str, Any]) -> str:
         f"Nothing was sent. This would be a request of about {summary['about_input_tokens']:,} tokens "
         f"to {summary['model']}, for an answer of at most {summary['max_tokens']:,}.",
         "",
+        *([f"answer: {json.dumps(schema['schema'])}"] if (schema := summary["output_format"]) else []),
         f"tools: {', '.join(tool['name'] for tool in summary['tools']) or 'none'}",
         "",
         "system:",

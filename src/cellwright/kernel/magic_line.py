@@ -31,6 +31,7 @@ class MagicOptions:
     quiet: bool = False
     format: Format = "text"
     out: str | None = None
+    schema: str | None = None
     dry_run: bool = False
     record: str | None = None
     replay: str | None = None
@@ -74,6 +75,12 @@ def _name(value: str) -> str:
     return value
 
 
+def _annotation(value: str) -> str:
+    from cellwright.kernel.typed_result import check_annotation  # few cells have a schema
+
+    return check_annotation(value)
+
+
 class Option(NamedTuple):
     """One option of the magic: how its value is read (None: it takes none), and its line in the help."""
 
@@ -92,7 +99,10 @@ OPTIONS: dict[str, Option] = {
     "effort": Option("E", _one_of(*EFFORTS), f"how hard the model thinks: {', '.join(EFFORTS)}"),
     "quiet": Option("", None, "show the answer alone: no tools, no thinking, no cost"),
     "format": Option("F", _one_of(*FORMATS), "text (the default), json or json-lines, for programs"),
-    "out": Option("NAME", _name, "put the result into the variable NAME; its text is NAME.text"),
+    "out": Option(
+        "NAME", _name, "put the result into the variable NAME; its text is NAME.text (with --schema: the value)"
+    ),
+    "schema": Option("NAME", _annotation, "have the answer as a value: a model, TypedDict, list[Model] or JSON schema"),
     "dry-run": Option("", None, "show what would be sent and how many tokens that is; send nothing"),
     "record": Option("FILE", _text, "keep the turns of this run in FILE"),
     "replay": Option("FILE", _text, "play the turns in FILE again, without a request"),

@@ -30,6 +30,7 @@ from cellwright.kernel.kernel_tools import kernel_tools
 from cellwright.kernel.magic_line import MagicOptions
 from cellwright.kernel.notebook_trust import NotebookTrust
 from cellwright.kernel.recorded_runs import RecordedRun, RecordedRuns
+from cellwright.kernel.typed_result import keep_result, named_type
 from cellwright.kernel.view_output import ViewOutput
 from cellwright.kernel.widgets.bundle import is_built
 from cellwright.library import Face, Place
@@ -39,6 +40,7 @@ from cellwright.tools.child_processes import child_processes
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
+    from cellwright.agent.typed_answer import AnswerType
     from cellwright.commands.page import Page
 
 
@@ -175,12 +177,13 @@ class NotebookConversation:
     def _prepare(self, prompt: str, options: MagicOptions) -> _Prepared:
         self._asked = True
         conversation = self.conversation
+        typed = None if options.schema is None else named_type(options.schema, self._shell.user_ns)
         if options.new:
             conversation.new_session()
         if options.resume is not None:
             conversation.resume(options.resume)
         if options.dry_run:
-            return self._dry_run(prompt, options)
+            return self._dry_run(prompt, options, typed)
         face = self._new_face(options)
         self._make_tools()
         events: list[Event] = []
@@ -190,7 +193,7 @@ class NotebookConversation:
         def start() -> AgentTask[RunEnd]:
             task = conversation.start(
                 prompt,
-                run_options(options),
+                run_options(options, typed),
                 emit=recorded.emit,
                 can_use_tool=face.can_use_tool,
                 ask_user=face.ask_user,
@@ -203,9 +206,7 @@ class NotebookConversation:
         def finish(end: RunEnd) -> None:
             for notice in recorded.finish():
                 print(notice)
-            result = result_of(end, events)
-            if options.out is not None:
-                self._shell.user_ns[options.out] = result
+            keep_result(result_of(end, events, typed), options, self._shell.user_ns)
 
         return _Prepared(CellRun(conversation, start, face.output, self._kernel), finish)
 
@@ -221,7 +222,7 @@ class NotebookConversation:
             return False
         return input(f"{question} [y/n] ").strip().lower() in ("y", "yes")
 
-    def _dry_run(self, prompt: str, options: MagicOptions) -> _Prepared:
+    def _dry_run(self, prompt: str, options: MagicOptions, typed: AnswerType | None) -> _Prepared:
         # not what most runs need
         from cellwright.dry_run import DryRun, shown, unsaved_copy
         from cellwright.terminal.plain_view import Unseen
@@ -239,7 +240,7 @@ class NotebookConversation:
 
         def finish(end: RunEnd) -> None:
             result_of(end, ())
-            summary = dry_run.summary()
+            summary = dry_run.summary(typed)
             print(shown(summary) if options.format == "text" else json.dumps(summary))
             if options.out is not None:
                 self._shell.user_ns[options.out] = summary
@@ -255,8 +256,8 @@ def _both(events: list[Event], face: CellFace) -> Emit:
     return emit
 
 
-def run_options(options: MagicOptions) -> RunOptions:
-    """The magic's options as the conversation takes them."""
+def run_options(options: MagicOptions, typed: AnswerType | None = None) -> RunOptions:
+    """The magic's options as the conversation takes them; `typed` is what its `schema` names."""
     return RunOptions(
         model=options.model,
         mode=options.mode,
@@ -264,4 +265,5 @@ def run_options(options: MagicOptions) -> RunOptions:
         budget_usd=options.budget,
         effort=options.effort,
         builtin_tools=not options.no_tools,
+        answer_type=typed,
     )
