@@ -43,8 +43,10 @@ export type ToolItem = Revised & {
   decided: DecidedOp | null;
   questions: Question[];
 };
+/** Words of the user that Claude was given here. */
+export type SaidItem = Revised & { kind: "said"; text: string };
 export type NoticeItem = Revised & { kind: "notice"; level: Level; text: string };
-export type Item = TextItem | ThinkingItem | ToolItem | NoticeItem;
+export type Item = TextItem | ThinkingItem | ToolItem | SaidItem | NoticeItem;
 
 export function newTool(id: string, name: string): ToolItem {
   return {

@@ -55,6 +55,15 @@ export type DecidedOp = {
   rule: string;
 };
 export type TodosOp = { op: "todos"; todos: Todo[] };
+export type SteerHow = "steer" | "queue";
+export type SteerOp = {
+  op: "steer";
+  id: string;
+  text: string;
+  state: "waiting" | "delivered" | "withdrawn";
+  how: SteerHow;
+  at: number;
+};
 export type ModeOp = { op: "mode"; mode: string };
 export type AskOp = {
   op: "ask";
@@ -126,6 +135,7 @@ export type Op =
   | DecidedOp
   | TodosOp
   | ModeOp
+  | SteerOp
   | AskOp
   | AnsweredOp
   | TurnOp
@@ -157,7 +167,9 @@ export type AnswerMessage = {
 export type StopMessage = { type: "stop" };
 export type RestartMessage = { type: "restart" };
 export type KeptMessage = { type: "kept" };
-export type BrowserMessage = ReadyMessage | AnswerMessage | StopMessage | RestartMessage | KeptMessage;
+export type SteerMessage = { type: "steer"; id: string; text: string; how: SteerHow };
+export type WithdrawMessage = { type: "withdraw"; id: string };
+export type BrowserMessage = ReadyMessage | AnswerMessage | StopMessage | RestartMessage | KeptMessage | SteerMessage | WithdrawMessage;
 
 const KERNEL_MESSAGES: readonly unknown[] = ["ops", "ack", "saved"] satisfies KernelMessage["type"][];
 

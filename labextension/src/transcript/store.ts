@@ -2,7 +2,7 @@
 
 import type { Item, Question, TextItem, ThinkingItem, ToolItem } from "./items";
 import { isOver, newTool } from "./items";
-import type { EndOp, Op, OpsMessage, RetryOp, RunOp, Todo, ToolEndOp, TurnOp } from "./protocol";
+import type { EndOp, Op, OpsMessage, RetryOp, RunOp, SteerOp, Todo, ToolEndOp, TurnOp } from "./protocol";
 
 /** Live output is for looking at; the whole of it is the kernel's. */
 const OUTPUT_CHARS = 64_000;
@@ -18,6 +18,10 @@ export class TranscriptStore {
   /** The permission mode that is in force. */
   mode = "";
   todos: readonly Todo[] = [];
+  /** The user's words that wait to be delivered, by their ids; at the end: that were not. */
+  readonly waitingWords = new Map<string, SteerOp>();
+  /** All words that the kernel has said anything of. */
+  readonly knownWords = new Set<string>();
   readonly items: Item[] = [];
   readonly totals: Totals = { cost: 0, input: 0, output: 0, context: 0, window: null };
 
@@ -96,6 +100,9 @@ export class TranscriptStore {
       case "turn":
         this.endTurn(op);
         return;
+      case "steer":
+        this.steer(op);
+        return;
       case "notice":
         this.push({ kind: "notice", level: op.level, text: op.text, revision: 0 });
         return;
@@ -163,6 +170,13 @@ export class TranscriptStore {
         op satisfies never;
       }
     }
+  }
+
+  private steer(op: SteerOp): void {
+    this.knownWords.add(op.id);
+    if (op.state === "waiting") this.waitingWords.set(op.id, op);
+    else this.waitingWords.delete(op.id);
+    if (op.state === "delivered") this.push({ kind: "said", text: op.text, revision: 0 });
   }
 
   private appendText(kind: "text" | "thinking", block: number, text: string, at: number): void {
