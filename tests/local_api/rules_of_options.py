@@ -278,6 +278,22 @@ REFUSED = {
         {"output_config": {"format": {"type": "json_schema", "schema": {"type": "object"}}}},
         "output_config.format.schema: For 'object' type, 'additionalProperties'",
     ),
+    **{
+        f"output schema with {word}": (
+            {"output_config": {"format": {"type": "json_schema", "schema": schema}}},
+            f"output_config.format.schema{said}",
+        )
+        for word, schema, said in (
+            ("minimum", {"type": "integer", "minimum": 1}, ": For 'integer' type, property 'minimum' is not supported"),
+            ("oneOf", {"oneOf": [{"type": "null"}]}, ": For 'None' type, property 'oneOf' is not supported"),
+            ("minItems", {"type": "array", "minItems": 2}, ": For 'array' type, 'minItems' values other than 0 or 1"),
+            ("a format", {"type": "string", "format": "color"}, ": For 'string' type, the format 'color' is not"),
+            ("an enum of lists", {"enum": [[1]]}, ": 'enum' values must be"),
+            ("an external $ref", {"$ref": "https://a/b"}, ": External '$ref' is not supported"),
+            ("any value", {"type": "array", "items": {}}, ".items: Schema must have a 'type'"),
+            ("recursion", {"$ref": "#/$defs/A", "$defs": {"A": {"anyOf": [{"$ref": "#/$defs/A"}]}}}, ": Recursive"),
+        )
+    },
     "citations with structured output": (
         {
             "output_config": {"format": {"type": "json_schema", "schema": {"type": "object", **CLOSED}}},

@@ -88,6 +88,15 @@ def test_another_effort_reads_the_head_only(api):
     assert usage_of(api, **asked, output_config={"effort": "low"})[0] == head
 
 
+def test_another_format_of_the_answer_reads_nothing(api):
+    asked = {"system": [text(LONG, HOUR)]}
+    usage_of(api, **asked)
+    number = {"format": {"type": "json_schema", "schema": {"type": "integer"}}}
+    assert usage_of(api, **asked, output_config=number)[0] == 0
+    assert usage_of(api, **asked, output_config=number)[0] > 0
+    assert usage_of(api, **asked)[0] > 0
+
+
 def test_a_breakpoint_looks_back_twenty_blocks(api):
     start = [text(LONG, FIVE)]
     usage_of(api, messages=[{"role": "user", "content": start}])

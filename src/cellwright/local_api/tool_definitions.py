@@ -23,7 +23,18 @@ NOT_STRICT = (
     "minLength",
     "maxLength",
     "maxItems",
+    "uniqueItems",
+    "contains",
+    "minProperties",
+    "maxProperties",
+    "patternProperties",
+    "propertyNames",
+    "oneOf",
+    "not",
+    "if",
 )
+STRICT_FORMATS = ("date-time", "time", "date", "duration", "email", "hostname", "uri", "ipv4", "ipv6", "uuid")
+SAYS_WHAT = ("type", "$ref", "anyOf", "allOf", "enum", "const")
 DIALECT = "JSON Schema draft 2020-12 (https://json-schema.org/draft/2020-12)"
 
 Schema = Mapping[str, Any]
@@ -108,8 +119,23 @@ def check_strict(schema: Schema, path: str) -> None:
         for word in NOT_STRICT:
             if word in part:
                 raise ApiRejection(f"{where}: For '{part.get('type')}' type, property '{word}' is not supported")
+        _check_strict_values(part, where)
     if _is_recursive(schema):
         raise ApiRejection(f"{path}: Recursive schemas are not supported")
+
+
+def _check_strict_values(part: Schema, where: str) -> None:
+    """Keywords that are known, with values that are not."""
+    if not any(word in part for word in SAYS_WHAT):
+        raise ApiRejection(f"{where}: Schema must have a 'type', '$ref', 'anyOf', 'allOf', 'enum' or 'const'")
+    if part.get("minItems", 0) not in (0, 1):
+        raise ApiRejection(f"{where}: For 'array' type, 'minItems' values other than 0 or 1 are not supported")
+    if part.get("type") == "string" and part.get("format", "uri") not in STRICT_FORMATS:
+        raise ApiRejection(f"{where}: For 'string' type, the format '{part['format']}' is not supported")
+    if any(isinstance(value, list | dict) for value in part.get("enum", ())):
+        raise ApiRejection(f"{where}: 'enum' values must be strings, numbers, booleans or null")
+    if not str(part.get("$ref", "#")).startswith("#"):
+        raise ApiRejection(f"{where}: External '$ref' is not supported")
 
 
 def _is_recursive(schema: Schema) -> bool:

@@ -97,9 +97,10 @@ def check_breakpoints(body: Mapping[str, Any], prefix: Prefix) -> None:
 
 
 def _key(body: Mapping[str, Any], prefix: Prefix, block: int) -> tuple[Any, ...]:
-    """Tools and system are cached for a model and speed, messages for its thinking and effort too."""
-    head = (prefix.states[block], body["model"], body.get("speed"))
+    """Tools and system are cached for a model, speed and format of the answer, messages for its thinking and effort too."""
+    config = body.get("output_config") or {}
+    # the model is told the format of its answer before everything else
+    head = (prefix.states[block], body["model"], body.get("speed"), repr(config.get("format")))
     if block < prefix.head_length:
         return head
-    effort = (body.get("output_config") or {}).get("effort")
-    return (*head, repr(body.get("thinking")), effort)
+    return (*head, repr(body.get("thinking")), config.get("effort"))
