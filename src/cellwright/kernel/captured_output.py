@@ -96,6 +96,7 @@ class CapturedOutput:
         self._context = contextvars.copy_context()
         self._progress = progress
         self._inbox: deque[Piece] = deque()
+        self._display_ids: set[str] = set()
         self._drain_is_due = False
         self._live_chars = 0
         self._kept = BoundedPieces()
@@ -114,7 +115,11 @@ class CapturedOutput:
 
     def display(self, data: Mapping[str, Any], _metadata: Mapping[str, Any], display_id: str, *, update: bool) -> None:
         display = display_of(data, display_id)
+        self._display_ids.add(display_id)
         self.put(Update(display) if update else display)
+
+    def knows(self, display_id: str) -> bool:
+        return display_id in self._display_ids
 
     def clear(self, *, wait: bool) -> None:
         self.put(Clear(wait))

@@ -46,6 +46,9 @@ class CodeOutput(Protocol):
     def display(self, data: Mapping[str, Any], metadata: Mapping[str, Any], display_id: str, *, update: bool) -> None:
         """A mimebundle was displayed; or, with `update`, takes the place of the displays that have this id."""
 
+    def knows(self, display_id: str) -> bool:
+        """Whether a display with this id is among what came here: an older one stands in some cell."""
+
     def clear(self, *, wait: bool) -> None:
         """`clear_output` was called."""
 
@@ -117,7 +120,6 @@ class _Route:
         self.output = output
         self.process = os.getpid()
         self.older_threads = set(threading.enumerate())
-        self.display_ids: set[str] = set()
 
     def is_ours(self) -> bool:
         """Whether it is the call's code that runs here: by its context, or on a thread that it started."""
@@ -147,13 +149,10 @@ class _Route:
             **more: Any,
         ) -> None:
             display_id = str((transient or {}).get("display_id", ""))
-            # a display that is older than this call stands in some cell, and is updated there
-            if not self.is_ours() or (update and display_id not in self.display_ids):
+            if not self.is_ours() or (update and not self.output.knows(display_id)):
                 original(data, metadata, *args, transient=transient, update=update, **more)
                 return
             self.output.display(data, metadata or {}, display_id, update=update)
-            if display_id:
-                self.display_ids.add(display_id)
 
         return publish
 
