@@ -3,7 +3,8 @@
 import type { Child } from "./dom";
 import { element } from "./dom";
 import type { Question } from "./items";
-import type { AnsweredOp, Json, QuestionKind, Scope } from "./protocol";
+import type { AnsweredOp, AskOp, Json, Scope } from "./protocol";
+import { isCellChange } from "./questions";
 import { revealed } from "./visible_text";
 
 const ALLOWED: Record<Scope, string> = {
@@ -27,7 +28,7 @@ export function answeredLine({ ask, answer }: Question): HTMLElement {
   // one question is the title of its card already
   const [short] = given.filter(([question]) => question === ask.title);
   const said = short?.[1] ?? (answer.reason || textOf(answer.input?.feedback));
-  const line = element("p", {}, element("b", {}, headline(ask.kind, answer)), ...reach(answer));
+  const line = element("p", {}, element("b", {}, headline(ask, answer)), ...reach(answer));
   if (said) line.append(": ", short ? element("strong", {}, revealed(said)) : revealed(said));
   const lines = short ? [] : given.map(([question, text]) => answerLine(question, text));
   return element("div", { class: `answered ${answer.behavior}` }, line, ...lines);
@@ -41,11 +42,11 @@ function reach({ behavior, by, edited, rules, input }: AnsweredOp): Child[] {
   return nobody ? kept : [...kept, ` ${PLACES[by] ?? `by ${revealed(by)}`}`];
 }
 
-function headline(kind: QuestionKind, answer: AnsweredOp): string {
+function headline(ask: AskOp, answer: AnsweredOp): string {
   const allowed = answer.behavior === "allow";
-  switch (kind) {
+  switch (ask.kind) {
     case "permission":
-      return allowed ? ALLOWED[answer.scope] : "Denied";
+      return permissionHeadline(ask, answer);
     case "trust":
       return allowed ? "Trusted" : "Not trusted";
     case "question":
@@ -55,6 +56,11 @@ function headline(kind: QuestionKind, answer: AnsweredOp): string {
       if (!allowed) return "Goes on planning";
       return answer.input?.decision === "accept_edits" ? "Plan approved, edits accepted" : "Plan approved";
   }
+}
+
+function permissionHeadline(ask: AskOp, { behavior, scope }: AnsweredOp): string {
+  if (behavior === "deny") return isCellChange(ask) ? "Rejected" : "Denied";
+  return isCellChange(ask) && scope === "once" ? "Accepted" : ALLOWED[scope];
 }
 
 /** What the user answered, by the question. */

@@ -1,7 +1,8 @@
-/** Editing a call's input before it is allowed: the command or code itself where there is one, else the JSON. */
+/** Editing a call's input before it is allowed: the command, code or source itself where there is one, else the JSON. */
 
 import { button, element, freshId, setText } from "./dom";
 import type { AskOp, JsonObject } from "./protocol";
+import { isCellChange } from "./questions";
 import { concealed, revealed } from "./visible_text";
 
 const MOST_ROWS = 20;
@@ -11,16 +12,23 @@ export type InputForm = { label: string; text: string; parse: (text: string) => 
 
 /** How the input of `ask` is edited. An editor hides what would deceive as well as any other text: it is written out here, too. */
 export function inputForm(ask: AskOp, input: JsonObject): InputForm {
-  const key = Object.keys(input).find((name) => input[name] === ask.detail && ask.detail !== "");
-  const text = key === undefined ? JSON.stringify(input, null, 2) : ask.detail;
+  const key = textKey(ask, input);
+  const value = key === undefined ? null : input[key];
+  const text = typeof value === "string" ? value : JSON.stringify(input, null, 2);
   return {
-    label: key === undefined ? "Edit the input (JSON)" : `Edit the ${key}`,
+    label: key === undefined ? "Edit the input (JSON)" : `Edit the ${key.replaceAll("_", " ")}`,
     text: revealed(text),
     parse(edited) {
       const meant = concealed(edited, text);
       return key === undefined ? parseObject(meant) : { input: { ...input, [key]: meant } };
     },
   };
+}
+
+/** The field of `input` that is shown as a text: a cell's new source, or what the question shows in full. */
+function textKey(ask: AskOp, input: JsonObject): string | undefined {
+  if (isCellChange(ask) && typeof input.new_source === "string") return "new_source";
+  return Object.keys(input).find((name) => input[name] === ask.detail && ask.detail !== "");
 }
 
 function parseObject(text: string): Parsed {

@@ -6,25 +6,43 @@ import type { Card, Form } from "./form";
 import type { Submit } from "./input_editor";
 import { inputEditor, inputForm } from "./input_editor";
 import type { AskOp, Choice, JsonObject } from "./protocol";
+import { isCellChange } from "./questions";
 import { revealed, sentence } from "./visible_text";
 
-type Words = { placeholder: string; why: string; edit: string; edited(choice: Choice): string };
+type Words = { placeholder: string; why: string; edit: string; edited(choice: Choice): string; offer(choice: Choice): string };
 
 const PERMISSION: Words = {
   placeholder: "Reason, or what to do instead (optional)",
   why: "Reason for denying",
   edit: "Edit first…",
   edited: () => "Allow once with this input",
+  offer,
+};
+const CELL_CHANGE: Words = {
+  placeholder: "What should be different? (optional)",
+  why: "Reason for rejecting",
+  edit: "Edit first…",
+  edited: () => "Accept with this source",
+  offer: (choice) => (choice.scope !== "once" ? offer(choice) : choice.action === "deny" ? "Reject" : "Accept"),
 };
 const PLAN: Words = {
   placeholder: "What should be different? (optional)",
   why: "Comment on the plan",
   edit: "Edit the plan…",
   edited: (choice) => choice.label,
+  offer: (choice) => choice.label,
 };
 
+const TRUST: Words = { ...PERMISSION, offer: (choice) => choice.label };
+
+function wordsFor(ask: AskOp): Words {
+  if (ask.kind === "plan") return PLAN;
+  if (ask.kind === "trust") return TRUST;
+  return isCellChange(ask) ? CELL_CHANGE : PERMISSION;
+}
+
 export function keyForm(ask: AskOp, card: Card): Form {
-  const words = ask.kind === "plan" ? PLAN : PERMISSION;
+  const words = wordsFor(ask);
   const why = whyField(words);
   const take = (choice: Choice, edited: JsonObject | null = null): void => {
     const denies = choice.action === "deny";
@@ -57,7 +75,7 @@ export function keyForm(ask: AskOp, card: Card): Form {
     ask.choices.filter((choice) => choice.action === action).map((choice, index) => {
       keys.set(choice.key, () => { take(choice); });
       const kind = action === "deny" ? "deny" : index === 0 && "primary";
-      return keyButton(choice.key, choiceLabel(choice, ask.kind === "permission"), () => { take(choice); }, kind);
+      return keyButton(choice.key, choiceLabel(choice, words), () => { take(choice); }, kind);
     });
   const allowing = buttons("allow");
   if (ask.input && ask.kind !== "trust" && allowing.length > 0) {
@@ -95,10 +113,10 @@ export function keyButton(key: string, label: Child[], onClick: () => void, kind
 }
 
 /** What the choice covers; for the one that is kept for ever every rule as well. */
-function choiceLabel(choice: Choice, isPermission: boolean): Child[] {
+function choiceLabel(choice: Choice, words: Words): Child[] {
   const { label, scope, rules } = choice;
   const unsaid = scope === "always" ? rules.filter((rule) => !label.includes(`\`${rule}\``)) : [];
-  const text = element("span", {}, ...sentence(isPermission ? offer(choice) : label));
+  const text = element("span", {}, ...sentence(words.offer(choice)));
   return [text, ...unsaid.map((rule) => element("code", {}, revealed(rule)))];
 }
 

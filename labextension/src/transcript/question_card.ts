@@ -2,6 +2,7 @@
 
 import { choiceForm } from "./choice_form";
 import { element, freshId, setText } from "./dom";
+import type { Attention } from "./focus";
 import { focused, focusWhenFree, returnFocus } from "./focus";
 import type { Card, Form } from "./form";
 import type { Place } from "./item_view";
@@ -24,7 +25,10 @@ export type QuestionCard = {
   dispose(): void;
 };
 
-export function questionCard(question: Question, place: Place): QuestionCard {
+/** Where a question stands; with no `attention` it never takes the keyboard. */
+export type Setting = Pick<Place, "host" | "send"> & { readonly attention: Attention | null };
+
+export function questionCard(question: Question, place: Setting): QuestionCard {
   const { ask } = question;
   const [titleId, reasonId] = [freshId(), freshId()];
   const before = focused();
@@ -87,7 +91,7 @@ export function questionCard(question: Question, place: Place): QuestionCard {
       shown = true;
       setText(status, "");
       timers.push(setTimeout(setReady, READY_AFTER_MS, true));
-      stopFocusing = focusWhenFree(node, place.host, place.attention);
+      if (place.attention) stopFocusing = focusWhenFree(node, place.host, place.attention);
     },
     dispose() {
       stopFocusing();

@@ -1,9 +1,14 @@
-/** Claude's own questions, as the input of its call has them. */
+/** What is asked: Claude's own questions, as the input of its call has them, and changes of cells. */
 
-import type { Json, JsonObject } from "./protocol";
+import type { AskOp, Json, JsonObject } from "./protocol";
 
 export type Option = { label: string; description: string; preview: string };
 export type AskedQuestion = { text: string; header: string; options: Option[]; several: boolean };
+
+/** Whether a cell of a notebook is to be changed: that is accepted or rejected. */
+export function isCellChange({ name, kind }: AskOp): boolean {
+  return name === "NotebookEdit" && kind === "permission";
+}
 
 /** The questions in `input`; none when it is not here, or not what the kernel says that it is. */
 export function questionsOf(input: JsonObject | null): AskedQuestion[] {

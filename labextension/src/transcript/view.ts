@@ -1,5 +1,6 @@
 /** One place in a page that shows a transcript: draws from the store, at most once a frame. */
 
+import { cellChanges } from "./cell_changes";
 import { element, setText } from "./dom";
 import { keepKeys, watchAttention } from "./focus";
 import { endText, footer } from "./footer";
@@ -8,6 +9,8 @@ import type { Item } from "./items";
 import { notice } from "./notice";
 import type { BrowserMessage } from "./protocol";
 import type { TranscriptStore } from "./store";
+import { said } from "./said";
+import { steerInput } from "./steer_input";
 import { adoptStyle } from "./style";
 import { textBlock } from "./text_block";
 import { thinkingBlock } from "./thinking";
@@ -26,6 +29,8 @@ function itemView(item: Item, place: Place): ItemView {
       return thinkingBlock(item, place);
     case "tool":
       return toolCard(item, place);
+    case "said":
+      return said(item);
     case "notice":
       return notice(item);
     default:
@@ -43,9 +48,11 @@ export function view(host: HTMLElement, store: TranscriptStore, send: (message: 
   const waiting = element("p", { class: "notice info", role: "status", hidden: "" });
   const failure = element("div", { class: "failure", role: "alert", hidden: "" });
   const todos = todoList(store);
+  const changes = cellChanges(place);
+  const steer = steerInput(place);
   const foot = footer(place);
   const announcer = element("p", { class: "unseen", role: "status", "aria-live": "polite" });
-  const body = element("section", { class: "transcript", "aria-label": "Claude" }, items, waiting, failure, todos.node, foot.node, announcer);
+  const body = element("section", { class: "transcript", "aria-label": "Claude" }, items, waiting, failure, changes.node, todos.node, steer.node, foot.node, announcer);
   body.addEventListener("keydown", keepKeys);
   root.replaceChildren(body);
   adoptStyle(root);
@@ -70,7 +77,9 @@ export function view(host: HTMLElement, store: TranscriptStore, send: (message: 
     if (views.size > store.items.length) removeDropped(views, store.items);
     drawEnding(store, waiting, failure);
     body.setAttribute("aria-busy", `${store.run !== null && store.end === null}`);
+    changes.update();
     todos.update();
+    steer.update();
     foot.update();
     // how far the page is, for whoever waits for it
     body.dataset.drawn = `${store.have}`;
@@ -92,6 +101,7 @@ export function view(host: HTMLElement, store: TranscriptStore, send: (message: 
     attention.stop();
     clearInterval(clock);
     for (const known of views.values()) known.view.dispose?.();
+    steer.dispose?.();
     root.replaceChildren();
   };
 }
