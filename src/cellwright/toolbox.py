@@ -11,6 +11,7 @@ from cellwright.agent.provider import Provider
 from cellwright.agent.tool import Tool
 from cellwright.config.settings import Settings
 from cellwright.permissions.policy import JUDGES
+from cellwright.tools.file_state import FileState
 from cellwright.tools.open_notebook import NothingOpen, OpenNotebooks
 
 ToolMaker = Callable[[Path, Settings], Sequence[Tool]]
@@ -36,13 +37,14 @@ class Workplace:
     provider: Callable[[], Provider] | None = None
     is_unsaved: Callable[[Path], bool] = never_unsaved
     open_notebooks: OpenNotebooks = field(default_factory=NothingOpen)
+    file_state: FileState | None = None
+    """What the model knows of files, where others must know it, too."""
 
 
 def builtin_tools(place: Workplace) -> tuple[Tool, ...]:
     """The tools that need no kernel, sharing one memory of what was read."""
     from cellwright.tools.ask_user import ask_user_tool
     from cellwright.tools.bash import bash_tools
-    from cellwright.tools.file_state import FileState
     from cellwright.tools.files import file_tools
     from cellwright.tools.git import git_tool
     from cellwright.tools.lint import lint_tool
@@ -54,7 +56,7 @@ def builtin_tools(place: Workplace) -> tuple[Tool, ...]:
     from cellwright.tools.web import web_tools
 
     cwd, settings, environ = place.cwd, place.settings, place.environ
-    state = FileState(place.is_unsaved)
+    state = place.file_state or FileState(place.is_unsaved)
     roots = (cwd, *settings.additional_directories)
     return (
         *file_tools(state, cwd),

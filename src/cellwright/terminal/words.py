@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cellwright.events import Call, Retrying, RunEnd, ToolEnd, ToolStatus
+from cellwright.events import Call, Retrying, RunEnd, ToolEnd, ToolStatus, TurnChanged
 from cellwright.terminal.screen import Style
 from cellwright.tools.todo_list import LIST_TOOLS, progress_in_words
 from cellwright.visible_text import visible_line
@@ -79,6 +79,11 @@ def retry(event: Retrying) -> str:
     """That a request is sent again, and when."""
     wait = f"in {event.wait_seconds:.1f} s" if event.wait_seconds >= 0.05 else "now"
     return f"{event.code}: {visible_line(event.message, 200)} Trying again {wait} ({event.attempt} of {event.max_attempts})."
+
+
+def changed(event: TurnChanged) -> str:
+    """What the run changed, and how it is taken back."""
+    return f"{event.counts} (/undo takes it back)"
 
 
 def footer(end: RunEnd, model: str) -> str:

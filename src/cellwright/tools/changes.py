@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import os
 import threading
 from collections.abc import Awaitable, Callable, Mapping
@@ -17,7 +16,7 @@ from cellwright.events import Preview
 from cellwright.tools.atomic_write import FileChanged, write_atomically
 from cellwright.tools.diffs import Diff
 from cellwright.tools.file_state import FileState
-from cellwright.tools.originals import keep_original, kept_originals
+from cellwright.tools.originals import Upcoming, kept_originals, sha256
 from cellwright.tools.paths import file_errors, real_path, resolve_path, shown_path
 
 T = TypeVar("T")
@@ -73,8 +72,9 @@ class Change:
                 "Ask the user to save it (then read it again) or to close it.",
                 code=ErrorCode.FILE_ACCESS_ERROR,
             )
-        if self.before is not None:
-            keep_original(self.before, sha256(self.before))
+        state.keeper.before_changes(
+            [Upcoming(path=self.path, before=self.before, after=self.after, status=self.replacing)]
+        )
         try:
             with file_errors(self.shown):
                 status = write_atomically(self.path, self.after, replacing=self.replacing)
@@ -83,6 +83,7 @@ class Change:
                 f"{self.shown} was changed by someone else just now; nothing was written. Read it again.",
                 code=ErrorCode.FILE_ACCESS_ERROR,
             ) from None
+        state.keeper.after_changes([self.path])
         state.wrote(self.path, status, sha256(self.after), whole=self.whole, parts=self.parts)
 
 
@@ -146,7 +147,3 @@ async def in_thread(work: Callable[[Callable[[], bool]], T]) -> T:
         return await asyncio.to_thread(work, stop.is_set)
     finally:
         stop.set()
-
-
-def sha256(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()

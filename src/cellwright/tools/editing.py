@@ -9,9 +9,10 @@ from pathlib import Path
 
 from cellwright.agent.tool import ToolError
 from cellwright.errors import ErrorCode
-from cellwright.tools.changes import Change, Input, sha256
+from cellwright.tools.changes import Change, Input
 from cellwright.tools.diffs import diff_texts
 from cellwright.tools.file_state import FileState, Seen, is_stale
+from cellwright.tools.originals import sha256
 from cellwright.tools.paths import not_found, real_path
 from cellwright.tools.replacement import replace_text
 from cellwright.tools.schemas import counted

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cellwright.agent.tool import ToolError
 from cellwright.errors import ErrorCode
+from cellwright.tools.originals import Keeper, OriginalsOnly
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +38,13 @@ def _never(_path: Path) -> bool:
 class FileState:
     """A session's memory of files, by real path. Used by reads that run in parallel.
 
-    `is_unsaved` says of a real path whether it is open somewhere with changes that are not on disk.
+    `is_unsaved` says of a real path whether it is open somewhere with changes that are not on disk. `keeper` is told of
+    each change before it is made.
     """
 
-    def __init__(self, is_unsaved: Callable[[Path], bool] = _never) -> None:
+    def __init__(self, is_unsaved: Callable[[Path], bool] = _never, keeper: Keeper | None = None) -> None:
         self.is_unsaved = is_unsaved
+        self.keeper: Keeper = keeper or OriginalsOnly()
         self._seen: dict[Path, Seen] = {}
         self._lock = threading.Lock()
 
@@ -79,6 +82,12 @@ class FileState:
         """We wrote the file; `whole` says that the model knows all of it, `parts` what it knows of a notebook."""
         with self._lock:
             self._seen[path] = Seen(status.st_mtime_ns, status.st_size, sha256, whole=whole, parts=parts)
+
+    def forget(self, paths: Iterable[Path]) -> None:
+        """The files were changed behind the model's back: they must be read again."""
+        with self._lock:
+            for path in paths:
+                self._seen.pop(path, None)
 
     def require(self, path: Path, shown: str) -> Seen:
         """What is known of an existing file that is about to be changed; an error if it was never read."""

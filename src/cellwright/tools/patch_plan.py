@@ -10,10 +10,10 @@ from cellwright.agent.tool import ToolError
 from cellwright.errors import ErrorCode
 from cellwright.permissions.patch_names import PatchProblem
 from cellwright.permissions.patch_text import FilePatch, Hunk, read_patch
-from cellwright.tools.changes import sha256
 from cellwright.tools.editing import EDITED_BYTES, TOO_LARGE, check_editable_notebook, check_notebook
 from cellwright.tools.file_state import FileState, is_stale
 from cellwright.tools.nearest import nearest_place
+from cellwright.tools.originals import sha256
 from cellwright.tools.patch_matching import Misfit, apply_hunks
 from cellwright.tools.paths import file_errors, not_found, real_path, resolve_path, shown_path
 from cellwright.tools.text_files import UTF_8, Encoding, NotText, decode, encode, read_bytes

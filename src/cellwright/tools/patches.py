@@ -13,12 +13,12 @@ from cellwright.events import Preview
 from cellwright.permissions.patch_names import PatchProblem
 from cellwright.permissions.patch_paths import paths_in_patch
 from cellwright.tools.atomic_write import FileChanged
-from cellwright.tools.changes import Input, in_thread, sha256
+from cellwright.tools.changes import Input, in_thread
 from cellwright.tools.diffs import Diff, diff_texts
 from cellwright.tools.editing import EDITED_BYTES
 from cellwright.tools.file_set import FileWrite, write_together
 from cellwright.tools.file_state import FileState
-from cellwright.tools.originals import keep_original, kept_originals
+from cellwright.tools.originals import Upcoming, kept_originals, sha256
 from cellwright.tools.patch_plan import PatchedFile, plan_patch
 from cellwright.tools.paths import file_errors, shown_path
 from cellwright.tools.schemas import counted, object_schema
@@ -195,9 +195,18 @@ def _line(file: PatchedFile, diff: Diff) -> str:
 
 
 def _write(files: list[PatchedFile], state: FileState) -> None:
-    for file in files:
-        if file.before is not None and file.before != file.now:
-            keep_original(file.before, sha256(file.before))
+    state.keeper.before_changes(
+        [
+            Upcoming(
+                path=file.path,
+                before=file.before,
+                after=file.now,
+                status=file.status,
+                changes_mode=file.executable is not None,
+            )
+            for file in files
+        ]
+    )
     writes = [
         FileWrite(
             path=file.path,
@@ -219,6 +228,7 @@ def _write(files: list[PatchedFile], state: FileState) -> None:
             f"{changed} was changed by someone else just now; nothing was written. Read it again.",
             code=ErrorCode.FILE_ACCESS_ERROR,
         ) from None
+    state.keeper.after_changes([file.path for file in files])
     for file, status in zip(files, statuses, strict=True):
         if status is not None and file.now is not None:
             state.wrote(file.path, status, sha256(file.now), whole=file.known)

@@ -1,0 +1,50 @@
+"""What the loop knows of checkpoints: a turn begins, calls run, the turn ends, and something has changed or not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+from cellwright.events import TurnChanged
+
+if TYPE_CHECKING:
+    from cellwright.agent.session import Session
+    from cellwright.agent.tool import Tool
+
+
+class TurnRecord(Protocol):
+    """What is kept of one run. None of it raises: a turn that cannot be taken back is still a turn."""
+
+    async def before_call(self, tool: Tool, tool_input: Mapping[str, Any]) -> None:
+        """`tool` runs now, with `tool_input`."""
+
+    async def after_call(self) -> None:
+        """The call is over, and so are the hooks that were told of it."""
+
+    def end(self) -> TurnChanged | None:
+        """The run is over; what it changed, if anything."""
+
+
+class TurnRecords(Protocol):
+    """Who keeps what runs change."""
+
+    def begin(self, session: Session, prompt: str, seq: int) -> TurnRecord:
+        """A run of `prompt` begins; `seq` is the number of the last event of `session` before it."""
+
+
+class _NotKept:
+    def begin(self, _session: Session, _prompt: str, _seq: int) -> TurnRecord:
+        return self
+
+    async def before_call(self, _tool: Tool, _tool_input: Mapping[str, Any]) -> None:
+        pass
+
+    async def after_call(self) -> None:
+        pass
+
+    def end(self) -> TurnChanged | None:
+        return None
+
+
+NOT_KEPT = _NotKept()
+"""Where turns cannot be taken back."""

@@ -1,0 +1,48 @@
+"""Which calls do something that cannot be taken back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from cellwright.agent.tool import Tool
+from cellwright.permissions.policy import PermissionPolicy
+from cellwright.visible_text import visible_line
+
+EFFECT_CHARS = 200
+
+_WITHOUT = frozenset({"BashOutput", "TaskOutput", "EditSymbol", "Lint"})
+"""Tools of categories that have effects, without any of their own but for changes of files."""
+
+_TAKEN_BACK = ("files", "notebooks", "search", "planning")
+
+
+def effect_of(tool: Tool, tool_input: Mapping[str, Any], roots: Sequence[Path]) -> str:
+    """The title of a call that has effects besides changed files and cells; empty for one that has none.
+
+    A command counts unless it only reads. What is not known counts.
+    """
+    if tool.name != "NotebookRun" and (tool.category in _TAKEN_BACK or tool.name in _WITHOUT):
+        return ""
+    if tool.read_only and tool.category != "web":
+        return ""
+    if tool.name == "Bash" and _only_reads(tool, tool_input, roots):
+        return ""
+    return visible_line(f"{tool.name}: {_title(tool, tool_input)}".removesuffix(": "), EFFECT_CHARS)
+
+
+def _title(tool: Tool, tool_input: Mapping[str, Any]) -> str:
+    if isinstance(command := tool_input.get("command"), str):
+        return command
+    try:
+        return tool.title(tool_input) if tool.title is not None else ""
+    except Exception:  # a title is the tool's own code, which may fail as it likes
+        return ""
+
+
+def _only_reads(tool: Tool, tool_input: Mapping[str, Any], roots: Sequence[Path]) -> bool:
+    facts = tool.facts(tool_input) if tool.facts is not None else {}
+    # without a rule, what is allowed is what changes nothing
+    decision = PermissionPolicy(roots=tuple(roots), cwd=roots[0]).decide(tool.name, {**tool_input, **facts})
+    return decision.behavior == "allow"

@@ -1,0 +1,110 @@
+"""The journal of a session: which turns there were and what they changed. Only ever added to, on disk before the change.
+
+It is a JSON Lines file beside the contents it names, in the state folder's `checkpoints/`, for the user alone. A line
+that was not finished, by a crash, is passed over.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from cellwright.agent.session import Session
+from cellwright.agent.state_folder import PRIVATE_FILE, make_private_folder, state_folder
+from cellwright.checkpoints.records import History, Json, add
+
+FORMAT = 1
+
+
+def checkpoints_folder() -> Path:
+    """Where the journals are."""
+    return state_folder() / "checkpoints"
+
+
+def journal_of(session: Session) -> Journal:
+    """The journal of `session`; a fork's begins with the turns it was forked after. In memory, if the session is.
+
+    Raises OSError when there is one that cannot be read.
+    """
+    if session.path is None:
+        return Journal(None)
+    path = checkpoints_folder() / f"{session.id}.jsonl"
+    journal = Journal(path, _lines(path))
+    if not journal.lines and session.forked_from is not None:
+        journal.inherited = _lines(checkpoints_folder() / f"{session.forked_from}.jsonl")
+        journal.inherited = [line for line in journal.inherited if "checkpoints" not in line]
+        for line in journal.inherited:
+            add(journal.history, line)
+    return journal
+
+
+class Journal:
+    """One session's journal. `path` is None for one that is kept in memory. One process writes to it: the lease's holder.
+
+    `inherited` are the lines of another session's, not written yet.
+    """
+
+    def __init__(self, path: Path | None, lines: Sequence[Json] = ()) -> None:
+        self.path = path
+        self.lines = list(lines)
+        self.inherited: list[Json] = []
+        self.history = History()
+        for line in self.lines:
+            add(self.history, line)
+
+    def append(self, *lines: Json) -> None:
+        """Add `lines`: on the disk itself when this returns. Raises OSError, and then none of them counts."""
+        if self.path is not None:
+            first = [{"checkpoints": FORMAT}, *self.inherited] if not self.lines else []
+            self._write([*first, *lines])
+            self.lines += first
+            self.inherited = []
+        self.lines += lines
+        for line in lines:
+            add(self.history, line)
+
+    def _write(self, lines: Sequence[Json]) -> None:
+        assert self.path is not None
+        make_private_folder(self.path.parent)
+        data = b"".join(json.dumps(line, ensure_ascii=True, separators=(",", ":")).encode() + b"\n" for line in lines)
+        descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0), PRIVATE_FILE)
+        with os.fdopen(descriptor, "rb+", buffering=0) as file:
+            size = os.fstat(descriptor).st_size
+            if size and os.pread(descriptor, 1, size - 1) != b"\n":
+                data = b"\n" + data  # behind a line that a crash cut off
+            try:
+                while data:
+                    data = data[file.write(data) :]
+                os.fsync(descriptor)
+            except OSError:
+                with suppress(OSError):
+                    os.ftruncate(descriptor, size)
+                raise
+
+
+def drop_journals_older_than(seconds: float) -> None:
+    """Delete the journals of sessions that nothing was added to for so long."""
+    before = time.time() - seconds
+    for path in checkpoints_folder().glob("*.jsonl"):
+        with suppress(OSError):  # another process may drop it at the same time
+            if path.stat().st_mtime < before:
+                path.unlink()
+
+
+def _lines(path: Path) -> list[Json]:
+    """The whole lines of a journal, as far as they can be read; none where there is no file."""
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return []
+    found: list[Json] = []
+    for raw in data.split(b"\n"):
+        with suppress(ValueError):
+            line = json.loads(raw)
+            if isinstance(line, dict):
+                found.append(line)
+    return found

@@ -1,0 +1,327 @@
+"""What a journal says: the turns of a session, what each changed, and what was taken back.
+
+A journal is read from its lines (`fold`), in order. Each is a JSON object that names its kind by its first key:
+
+    {"turn": 3, "at": 1763…, "seq": 41, "prompt": "Rename the function"}
+    {"file": "/p/a.py", "before": {"sha256": "…", "mode": 420} or null, "after": "<sha256>" or null or "unknown",
+     "kept": true, "folders": ["/p/new"], "mode_changed": false, "anew": false}
+    {"cell": "a1b2", "notebook": "/p/n.ipynb", "before": "<sha256>" or null, "after": "<sha256>" or null or "unknown",
+     "after_source": "<sha256>" or null, "beside": "9f0e", "kept": true}
+    {"effect": "Bash: pytest -q"}
+    {"end": 3}
+    {"undo": 1, "at": …, "redo_of": null, "turns": [3], "code": true, "as_after": 40 or null, "was_after": 55 or null,
+     "files": [{"path": …, "was": {…} or null, "now": {…} or null, "folders": […]}], "cells": […], "left": ["/p/b.py"]}
+    {"done": 1}
+
+The first `file` of a path in a turn says what was there before; each later one only what it is after, unless somebody
+else changed the file in between (`anew`): then the turn is taken back to what they left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+Json = Mapping[str, Any]
+
+UNKNOWN: Literal["unknown"] = "unknown"
+"""Stands for what a file holds after a program that nobody saw end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What a file held: the hash of its content, and its permission bits."""
+
+    sha256: str
+    mode: int
+
+    def to_json(self) -> dict[str, Any]:
+        return {"sha256": self.sha256, "mode": self.mode}
+
+    @classmethod
+    def from_json(cls, data: Json | None) -> Held | None:
+        return None if data is None else cls(str(data["sha256"]), int(data["mode"]))
+
+
+@dataclass(slots=True)
+class FileChange:
+    """A file in a turn: what it held before (None: there was none) and the hash of what the turn left (None: none).
+
+    `left` is all that the turn wrote there, one after another: of the last it is not sure that it came to be.
+    `folders` are those that were made for it. `kept`: what was before is in the store, or was when it was changed.
+    """
+
+    path: Path
+    before: Held | None
+    after: str | None
+    kept: bool = True
+    folders: tuple[Path, ...] = ()
+    mode_changed: bool = False
+    left: list[str | None] = field(default_factory=list)
+
+    @property
+    def changed(self) -> bool:
+        """Whether the turn left it otherwise than it was."""
+        return self.mode_changed or self.after != (self.before.sha256 if self.before is not None else None)
+
+
+@dataclass(slots=True)
+class CellChange:
+    """A cell in a turn, as hashes of cells in the store: what it was before (None: not there) and after.
+
+    `after_source` is the hash of its source then. `beside` is the cell before it, "" for the notebook's first.
+    """
+
+    notebook: Path
+    cell_id: str
+    before: str | None
+    after: str | None
+    after_source: str | None = None
+    beside: str = ""
+    kept: bool = True
+
+    @property
+    def name(self) -> str:
+        return f"{self.notebook}#{self.cell_id}"
+
+    @property
+    def changed(self) -> bool:
+        return self.before != self.after
+
+
+@dataclass(slots=True)
+class Turn:
+    """One run of a prompt. `seq` is the number of the session's last event before it."""
+
+    number: int
+    at: float
+    seq: int
+    prompt: str
+    files: dict[Path, FileChange] = field(default_factory=dict)
+    cells: dict[tuple[Path, str], CellChange] = field(default_factory=dict)
+    effects: list[str] = field(default_factory=list)
+    ended: bool = False
+    files_undone: bool = False
+    conversation_undone: bool = False
+    left: frozenset[str] = frozenset()
+    """What an undo left out: paths, and cells as `path#id`."""
+
+    @property
+    def changed_files(self) -> list[FileChange]:
+        return [file for file in self.files.values() if file.changed and self._open(str(file.path))]
+
+    @property
+    def changed_cells(self) -> list[CellChange]:
+        return [cell for cell in self.cells.values() if cell.changed and self._open(cell.name)]
+
+    def _open(self, name: str) -> bool:
+        return not self.files_undone or name in self.left
+
+    def to_undo(self, *, left: bool = False) -> bool:
+        """Whether it changed files or cells that were not taken back; `left`: those that an undo left out count, too."""
+        return bool(self.changed_files or self.changed_cells) and (left or not self.files_undone)
+
+
+@dataclass(frozen=True, slots=True)
+class FileStep:
+    """A file that an undo or redo wrote: what it held then, and what it holds since."""
+
+    path: Path
+    was: Held | None
+    now: Held | None
+    folders: tuple[Path, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "path": str(self.path),
+            "was": None if self.was is None else self.was.to_json(),
+            "now": None if self.now is None else self.now.to_json(),
+            "folders": [str(folder) for folder in self.folders],
+        }
+
+    @classmethod
+    def from_json(cls, data: Json) -> FileStep:
+        return cls(
+            Path(data["path"]),
+            Held.from_json(data["was"]),
+            Held.from_json(data["now"]),
+            tuple(Path(folder) for folder in data["folders"]),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class CellStep:
+    """A cell that an undo or redo changed, as `CellChange` has it."""
+
+    notebook: Path
+    cell_id: str
+    was: str | None
+    now: str | None
+    now_source: str | None
+    beside: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "notebook": str(self.notebook),
+            "cell": self.cell_id,
+            "was": self.was,
+            "now": self.now,
+            "now_source": self.now_source,
+            "beside": self.beside,
+        }
+
+    @classmethod
+    def from_json(cls, data: Json) -> CellStep:
+        return cls(
+            Path(data["notebook"]), data["cell"], data["was"], data["now"], data["now_source"], data.get("beside", "")
+        )
+
+
+@dataclass(slots=True)
+class Undone:
+    """An undo of `turns`, or a redo (`redo_of` is the number of the undo that it takes back).
+
+    `code`: files and cells were restored, but for those `left` out. `as_after` is the event up to which the conversation
+    goes since (None: it was not touched), `was_after` up to which it went before. `told`: a turn has begun since.
+    """
+
+    number: int
+    at: float
+    turns: tuple[int, ...]
+    code: bool
+    files: tuple[FileStep, ...] = ()
+    cells: tuple[CellStep, ...] = ()
+    left: tuple[str, ...] = ()
+    as_after: int | None = None
+    was_after: int | None = None
+    redo_of: int | None = None
+    done: bool = False
+    told: bool = False
+    redone: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "undo": self.number,
+            "at": self.at,
+            "redo_of": self.redo_of,
+            "turns": list(self.turns),
+            "code": self.code,
+            "as_after": self.as_after,
+            "was_after": self.was_after,
+            "files": [step.to_json() for step in self.files],
+            "cells": [step.to_json() for step in self.cells],
+            "left": list(self.left),
+        }
+
+
+@dataclass(slots=True)
+class History:
+    """What a journal comes to: the turns, oldest first, and what was undone."""
+
+    turns: list[Turn] = field(default_factory=list)
+    undos: list[Undone] = field(default_factory=list)
+
+    def turn(self, number: int) -> Turn | None:
+        return next((turn for turn in self.turns if turn.number == number), None)
+
+    def to_redo(self) -> Undone | None:
+        """The undo that a redo would take back; None where there is none, or a turn has begun since."""
+        open_undos = [undo for undo in self.undos if undo.done and undo.redo_of is None and not undo.redone]
+        return open_undos[-1] if open_undos and not open_undos[-1].told else None
+
+    def untold(self) -> list[Undone]:
+        """The undos and redos since the last turn began, oldest first: Claude does not know of them."""
+        return [undo for undo in self.undos if undo.done and not undo.told]
+
+
+def fold(lines: Iterable[Json]) -> History:
+    """What the lines of a journal come to. Raises ValueError, KeyError, TypeError for lines that are none."""
+    history = History()
+    for line in lines:
+        add(history, line)
+    return history
+
+
+def add(history: History, line: Json) -> None:
+    """Take one more line into account."""
+    match next(iter(line), ""):
+        case "turn":
+            _begin(history, line)
+        case "file" if history.turns:
+            _add_file(history.turns[-1], line)
+        case "cell" if history.turns:
+            _add_cell(history.turns[-1], line)
+        case "effect" if history.turns:
+            history.turns[-1].effects.append(str(line["effect"]))
+        case "end" if history.turns:
+            history.turns[-1].ended = True
+        case "undo":
+            history.undos.append(_undone(line))
+        case "done" if history.undos:
+            _finish(history, history.undos[-1])
+        case _:
+            pass  # of a later version
+
+
+def _begin(history: History, line: Json) -> None:
+    history.turns.append(Turn(int(line["turn"]), float(line["at"]), int(line["seq"]), str(line["prompt"])))
+    for undo in history.undos:
+        undo.told = True
+
+
+def _add_file(turn: Turn, line: Json) -> None:
+    path = Path(line["file"])
+    known = turn.files.get(path)
+    mode_changed = bool(line.get("mode_changed"))
+    if known is not None and not line.get("anew"):
+        known.after = line["after"]
+        known.mode_changed = known.mode_changed or mode_changed
+        known.left.append(known.after)
+        return
+    folders = tuple(Path(folder) for folder in line.get("folders", ()))
+    before = Held.from_json(line["before"])
+    turn.files[path] = FileChange(
+        path, before, line["after"], bool(line["kept"]), folders, mode_changed, [line["after"]]
+    )
+
+
+def _add_cell(turn: Turn, line: Json) -> None:
+    key = Path(line["notebook"]), str(line["cell"])
+    known = turn.cells.get(key)
+    if known is not None:
+        known.after, known.after_source = line["after"], line["after_source"]
+        return
+    turn.cells[key] = CellChange(
+        *key, line["before"], line["after"], line["after_source"], line.get("beside", ""), bool(line["kept"])
+    )
+
+
+def _undone(line: Json) -> Undone:
+    return Undone(
+        number=int(line["undo"]),
+        at=float(line["at"]),
+        turns=tuple(line["turns"]),
+        code=bool(line["code"]),
+        files=tuple(FileStep.from_json(step) for step in line["files"]),
+        cells=tuple(CellStep.from_json(step) for step in line["cells"]),
+        left=tuple(line["left"]),
+        as_after=line["as_after"],
+        was_after=line["was_after"],
+        redo_of=line["redo_of"],
+    )
+
+
+def _finish(history: History, undo: Undone) -> None:
+    undo.done = True
+    for undid in history.undos:
+        undid.redone = undid.redone or (undo.redo_of is not None and undid.number == undo.redo_of)
+    for turn in history.turns:
+        if turn.number not in undo.turns:
+            continue
+        if undo.code:
+            turn.files_undone = undo.redo_of is None
+            turn.left = frozenset(undo.left)
+        if undo.as_after is not None:
+            turn.conversation_undone = undo.redo_of is None
