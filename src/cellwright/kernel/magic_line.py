@@ -180,8 +180,9 @@ def help_text() -> str:
 _USAGE = """\
 Claude at work in this kernel.
 
-  %%claude [options]       the rest of the cell is the prompt
-  %claude [options] TEXT   the same on one line
+  %%claude [options]              the rest of the cell is the prompt
+  %claude [options] TEXT          the same on one line
+  %claude fix [@cell:ID] [WORDS]  the error of this cell, or the last one: the fix comes as a change of its cell
 
 Cells go on with one conversation. Claude asks in the cell before it changes anything; Stop (or Ctrl-C) interrupts it.
 `%claude /help` lists the slash commands; `%config Claude` shows and sets the defaults of the options."""

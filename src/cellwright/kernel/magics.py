@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,10 @@ from cellwright.kernel.magic_line import MagicOptions, help_text, parse_line
 
 if TYPE_CHECKING:
     from cellwright.kernel.ipython_extension import Extension
+
+
+_FIX = re.compile(r"fix(?:\s|$)")
+"""A line that asks for what failed to be fixed; the prompt of a whole cell is the user's own words."""
 
 
 class CellError(CellwrightError):
@@ -69,10 +74,13 @@ class ClaudeMagic:
         await self.awaited_cell(line, "")
 
     def _request(self, line: str, cell: str) -> tuple[str, MagicOptions] | None:
-        """The prompt and the options; None when there is nothing to run: then the help was shown."""
+        """The prompt and the options; None when there is nothing to run: then the user was told so."""
         options, beginning = parse_line(line, self._config.options())
         prompt = "\n".join(part for part in (beginning, cell.strip("\n")) if part.strip())
         if not prompt.strip():
             print(help_text())
             return None
+        if not cell.strip() and _FIX.match(prompt):
+            fix = self.extension.conversation().fix_prompt(prompt)
+            return None if fix is None else (fix, options)
         return prompt, options

@@ -118,6 +118,16 @@ class NotebookConversation:
         else:
             print(json.dumps({prompt.strip().removeprefix("/"): page.markdown()}))
 
+    def fix_prompt(self, line: str) -> str | None:
+        """What the line `fix …` asks Claude; None when nothing has failed: then the user was told so."""
+        from cellwright.kernel.fix_prompt import NothingToFix, fix_prompt  # most prompts are others
+
+        try:
+            return fix_prompt(line, self._shell, self.cells, self.conversation.open_notebooks)
+        except NothingToFix as nothing:
+            print(nothing)
+            return None
+
     def place(self, options: MagicOptions) -> Place:
         """This conversation for `cellwright.ask`, which shows its run in the cell that asks."""
         return Place(self.conversation, functools.partial(self._shown, replace(options, format="text")))
