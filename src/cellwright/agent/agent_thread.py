@@ -11,10 +11,11 @@ import asyncio
 import concurrent.futures
 import contextlib
 import contextvars
-import queue
 import threading
-from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, Generic, TypeVar
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
 
 T = TypeVar("T")
 
@@ -23,6 +24,17 @@ TICK_SECONDS = 0.05
 
 agent_code_running: contextvars.ContextVar[bool] = contextvars.ContextVar("agent_code_running", default=False)
 """True while code runs that the agent itself asked for; a run started from there would wait for itself."""
+
+
+SECONDS_UNTIL_TOLD = 0.5
+"""How long work in the background may wait for the main thread before its call says so."""
+
+WAITS = "Waits until your cell has ended: the kernel runs one thing at a time."
+
+tell_waiting: contextvars.ContextVar[Callable[[str], None] | None] = contextvars.ContextVar(
+    "tell_waiting", default=None
+)
+"""Says something in the card of the call that is running."""
 
 
 class AgentThread:
@@ -60,6 +72,12 @@ class AgentThread:
         """Start `work` as a task on the loop, in a copy of the caller's context: it prints into the caller's cell."""
         return AgentTask(self.loop, work, contextvars.copy_context())
 
+    def call(self, function: Callable[[], T]) -> T:
+        """Call `function` on the thread and give back what it returns or raises; from any thread."""
+        if self.is_current():
+            return function()
+        return asyncio.run_coroutine_threadsafe(_called(function), self.loop).result()
+
     def stop(self) -> None:
         """End the loop and the thread; tasks that still run are cancelled first."""
         with self._lock:
@@ -71,6 +89,10 @@ class AgentThread:
         loop.call_soon_threadsafe(loop.stop)
         thread.join(5)
         loop.close()
+
+
+async def _called(function: Callable[[], T]) -> T:
+    return function()
 
 
 async def _cancel_all() -> None:
@@ -127,54 +149,131 @@ class AgentTask(Generic[T]):
         return self.future.result(0)
 
 
+class JobOwner(Protocol):
+    """A run, as its jobs see it: `task` is None until it was started; `background`: no thread waits for its end."""
+
+    task: AgentTask[Any] | None
+    background: bool
+
+
+@dataclass(frozen=True, eq=False)
+class _Job:
+    do: Callable[[], Any]
+    done: concurrent.futures.Future[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class _Worker:
+    task: AgentTask[Any]
+    thread: threading.Thread
+    wake: Callable[[], None]
+
+
 class CallerJobs:
     """Work that must run on the thread that waits for the agent, one after another, in order.
 
-    `awaited`: whether the thread's own loop goes on meanwhile, so that a job may be a coroutine.
+    `owner` is the run whose jobs these are: the thread that waits for its end works them off. In the background nobody
+    waits, so the main thread does: in a cell that waits for something else of the agent, or when `offer` (called on the
+    agent's loop for each such job) has brought it to call `work_off`. Without an owner any waiting thread does.
+    `awaited`: whether the loop of the thread that works goes on meanwhile, so that a job may be a coroutine.
     """
 
     def __init__(self) -> None:
         self.awaited = False
-        self._wake: Callable[[], None] = _nothing
-        self._jobs: queue.SimpleQueue[tuple[Callable[[], Any], concurrent.futures.Future[Any]]] = queue.SimpleQueue()
+        self.owner: JobOwner | None = None
+        self.offer: Callable[[], object] = _nothing
+        self._lock = threading.Lock()
+        self._jobs: deque[_Job] = deque()
+        self._workers: list[_Worker] = []
+
+    @property
+    def in_background(self) -> bool:
+        """Whether the run whose jobs these are goes on without anybody who waits for it."""
+        return self.owner is not None and self.owner.background
 
     async def call(self, job: Callable[[], T | Awaitable[T]]) -> T:
-        """From the agent's loop: run `job` on the waiting thread and give back what it returns or raises."""
+        """From the agent's loop: run `job` on the thread that it belongs to and give back what it returns or raises."""
         done: concurrent.futures.Future[T] = concurrent.futures.Future()
-        self._jobs.put((job, done))
-        self._wake()
-        return await asyncio.wrap_future(done)
+        with self._lock:
+            self._jobs.append(_Job(job, done))
+            workers = list(self._workers)
+        for worker in workers:
+            worker.wake()
+        telling = None
+        if self.in_background:
+            self.offer()
+            if (tell := tell_waiting.get()) is not None:
+                telling = asyncio.get_running_loop().call_later(SECONDS_UNTIL_TOLD, _tell_if_waiting, done, tell)
+        try:
+            return await asyncio.wrap_future(done)
+        finally:
+            if telling is not None:
+                telling.cancel()
 
     def work_until_done(self, task: AgentTask[Any]) -> None:
         """Run jobs until `task` is done, blocking this thread; wakes every tick so that signals get through."""
-        # an empty job, so that the end is not waited for until the next tick
-        task.future.add_done_callback(lambda _: self._jobs.put((_nothing, concurrent.futures.Future())))
-        while not task.done:
-            try:
-                job, done = self._jobs.get(timeout=TICK_SECONDS)
-            except queue.Empty:
-                continue
-            if done.set_running_or_notify_cancel():
-                _settle(done, job)
+        news = threading.Event()
+        # the end is not waited for until the next tick
+        task.future.add_done_callback(lambda _: news.set())
+        with self._working(task, news.set):
+            while not task.done:
+                news.clear()
+                if (job := self._take(awaited=False)) is None:
+                    news.wait(TICK_SECONDS)
+                elif job.done.set_running_or_notify_cancel():
+                    _settle(job.done, job.do)
 
     async def work_until_done_async(self, task: AgentTask[Any]) -> None:
         """Run jobs until `task` is done, in an awaited cell: the loop of this thread goes on between them."""
         loop, news = asyncio.get_running_loop(), asyncio.Event()
-        self.awaited, self._wake = True, lambda: _set_from_anywhere(loop, news)
         task.future.add_done_callback(lambda _: _set_from_anywhere(loop, news))
-        try:
+        with self._working(task, lambda: _set_from_anywhere(loop, news)):
             while not task.done:
                 news.clear()
-                try:
-                    job, done = self._jobs.get_nowait()
-                except queue.Empty:
+                if (job := self._take(awaited=True)) is None:
                     with contextlib.suppress(TimeoutError):
                         await asyncio.wait_for(news.wait(), TICK_SECONDS)
-                    continue
-                if done.set_running_or_notify_cancel():
-                    await _settle_async(done, job)
+                elif job.done.set_running_or_notify_cancel():
+                    await _settle_async(job.done, job.do)
+
+    async def work_off(self) -> None:
+        """Run the jobs that are this thread's now; its loop goes on between them."""
+        while (job := self._take(awaited=True)) is not None:
+            if job.done.set_running_or_notify_cancel():
+                await _settle_async(job.done, job.do)
+
+    @contextlib.contextmanager
+    def _working(self, task: AgentTask[Any], wake: Callable[[], None]) -> Iterator[None]:
+        worker = _Worker(task, threading.current_thread(), wake)
+        with self._lock:
+            self._workers.append(worker)
+        try:
+            yield
         finally:
-            self.awaited, self._wake = False, _nothing
+            with self._lock:
+                self._workers.remove(worker)
+
+    def _take(self, *, awaited: bool) -> _Job | None:
+        with self._lock:
+            if not self._jobs or not self._is_this_threads():
+                return None
+            self.awaited = awaited
+            return self._jobs.popleft()
+
+    def _is_this_threads(self) -> bool:
+        if self.owner is None:
+            return True
+        here = threading.current_thread()
+        for worker in self._workers:
+            if worker.task is self.owner.task:
+                # another one on the same thread has it all to itself: the first cannot go on before it ends
+                return worker.thread is here
+        return self.owner.background and here is threading.main_thread()
+
+
+def _tell_if_waiting(done: concurrent.futures.Future[Any], tell: Callable[[str], None]) -> None:
+    if not (done.running() or done.done()):
+        tell(WAITS)
 
 
 def _nothing() -> None:

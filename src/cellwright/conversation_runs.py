@@ -1,0 +1,223 @@
+"""The runs of a conversation: one goes on, the others wait in the order they were asked for; the last that ended are known.
+
+Runs of one conversation share its session, and a session has one writer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import itertools
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError, Future
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from cellwright.agent.agent_thread import AgentTask, AgentThread, CallerJobs, agent_code_running
+from cellwright.agent.steering import Steering, Words
+from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.events import Answered, Asked, Emit, Event, EventLog, Notice, RunEnd, TurnEnd, UserPrompt
+
+KEPT = 10
+"""How many runs that are over can still be asked about."""
+
+TITLE_CHARS = 80
+
+Work = Callable[[], Coroutine[Any, Any, RunEnd]]
+"""A run that is ready to go."""
+
+State = Literal["waiting", "running", "asking", "done", "failed", "interrupted"]
+
+
+@dataclass(eq=False)
+class ConversationRun:
+    """One run, as `/tasks` tells of it. `place` says where it was asked for; `background`: no cell waits for it."""
+
+    id: str
+    title: str
+    place: str
+    background: bool
+    steering: Steering = field(default_factory=Steering)
+    task: AgentTask[RunEnd] | None = None
+    cost_usd: float = 0.0
+    error: str = ""
+    _asked: float = field(default_factory=time.monotonic)
+    _began: bool = False
+    _ended: float | None = None
+    _end: State = "done"
+    _open_questions: set[str] = field(default_factory=set)
+
+    @property
+    def state(self) -> State:
+        if self._ended is not None:
+            return self._end
+        if self._open_questions:
+            return "asking"
+        return "running" if self._began else "waiting"
+
+    @property
+    def seconds(self) -> float:
+        """How long ago it was asked for, or how long it took in all."""
+        return (time.monotonic() if self._ended is None else self._ended) - self._asked
+
+    def listen(self, emit: Emit) -> Emit:
+        """`emit`, noting what the events say of the run."""
+
+        def heard(event: Event) -> None:
+            self._note(event)
+            emit(event)
+
+        return heard
+
+    def _note(self, event: Event) -> None:
+        match event:
+            case UserPrompt():
+                self._began = True
+            case TurnEnd():
+                self.cost_usd += event.cost_usd or 0.0
+            case Asked():
+                self._open_questions.add(event.question_id)
+            case Answered():
+                self._open_questions.discard(event.question_id)
+            case RunEnd():
+                self.cost_usd = event.cost_usd or self.cost_usd
+                if event.error is not None:
+                    self._end = "interrupted" if event.stop_reason == "interrupted" else "failed"
+                    self.error = f"{event.error['code']}: {event.error['message']}"
+            case _:
+                pass  # changes nothing that is told of it
+
+    def end(self, future: Future[RunEnd]) -> None:
+        """Its task is done."""
+        self._ended = time.monotonic()
+        try:
+            future.result()
+        except CancelledError:
+            self._end = "interrupted"
+        except CellwrightError as error:
+            self._end, self.error = "failed", f"{error.code}: {error.message}"
+        except BaseException as error:  # noqa: BLE001  a bug of ours: who waits for the run raises it
+            self._end, self.error = "failed", repr(error)
+
+
+class Runs:
+    """Which run goes on, which wait, which are over. Runs are started from any thread and work on `thread`."""
+
+    def __init__(self, thread: AgentThread, jobs: CallerJobs) -> None:
+        self._thread = thread
+        self._jobs = jobs
+        self._lock = threading.Lock()
+        self._numbers: Iterator[int] = itertools.count(1)
+        self._there: list[ConversationRun] = []
+        self._over: deque[ConversationRun] = deque(maxlen=KEPT)
+
+    @property
+    def there(self) -> list[ConversationRun]:
+        """The run that goes on, then those that wait, in order."""
+        with self._lock:
+            return [run for run in self._there if run.task is None or not run.task.done]
+
+    @property
+    def over(self) -> list[ConversationRun]:
+        """The last runs that ended, oldest first."""
+        with self._lock:
+            return list(self._over)
+
+    @property
+    def current(self) -> ConversationRun | None:
+        return next(iter(self.there), None)
+
+    def add(self, prompt: object, place: str, *, background: bool) -> ConversationRun:
+        """A run at the end of the line; `start` has to follow."""
+        with self._lock:
+            run = ConversationRun(f"run-{next(self._numbers)}", _title(prompt), place, background)
+            self._there.append(run)
+            return run
+
+    def start(self, run: ConversationRun, prepare: Callable[[], Work], emit: Emit) -> AgentTask[RunEnd]:
+        """Start `run`, or have it wait for its turn: then `prepare` makes its work.
+
+        Where nothing is before it `prepare` is called here, so that what is wrong is raised where the run was asked for.
+        """
+        try:
+            first = self.current
+            work = self._served(run, prepare()) if first is run else self._in_its_turn(run, first, prepare, emit)
+        except BaseException:
+            with self._lock:
+                self._there.remove(run)
+            raise
+        run.task = self._thread.submit(work)
+        run.task.future.add_done_callback(lambda future: self._end(run, future))
+        return run.task
+
+    def cancel_all(self) -> None:
+        """Interrupt the run that goes on and those that wait."""
+        for run in self.there:
+            if run.task is not None:
+                run.task.cancel()
+
+    def steer(self, words: Words) -> None:
+        """Tell the run that goes on something; from any thread. Raises `CellwrightError` where none takes it."""
+        if agent_code_running.get():
+            raise CellwrightError(ErrorCode.PERMISSION_DENIED, "Code that Claude runs cannot speak for the user.")
+        if (run := self.current) is None:
+            message = "No run goes on that could be told anything. Ask with a prompt instead."
+            raise CellwrightError(ErrorCode.EXECUTION_ERROR, message, recoverable=True)
+        self._thread.call(functools.partial(run.steering.add, words))
+
+    def withdraw(self, words_id: str) -> bool:
+        """Take back what `steer` was given; False when Claude has it already. From any thread."""
+        run = self.current
+        return run is not None and self._thread.call(functools.partial(run.steering.withdraw, words_id))
+
+    async def _in_its_turn(
+        self, run: ConversationRun, first: ConversationRun | None, prepare: Callable[[], Work], emit: Emit
+    ) -> RunEnd:
+        """`run`, when those before it have ended."""
+        log = EventLog(emit, 0)  # numbers are the session's, and that has another run
+        if first is not None:
+            log.emit(Notice(f"Claude is still at work on “{first.title}” ({first.id}). This waits for its turn."))
+        try:
+            await self._turn_of(run)
+            work = await asyncio.to_thread(prepare)  # a key helper may take its time
+        except asyncio.CancelledError:
+            log.emit(Notice("Interrupted while it waited for its turn. Nothing was sent.", "warning"))
+            raise
+        return await self._served(run, work)
+
+    async def _turn_of(self, run: ConversationRun) -> None:
+        while (first := self.current) is not run:
+            assert first is not None  # this one is there
+            if first.task is None:
+                await asyncio.sleep(0)  # it is being started on its caller's thread
+            else:
+                await asyncio.wait({asyncio.wrap_future(first.task.future)})
+
+    async def _served(self, run: ConversationRun, work: Work) -> RunEnd:
+        """Do `work`; what its tools have for other threads is done for this run meanwhile."""
+        self._jobs.owner = run
+        try:
+            return await work()
+        finally:
+            self._jobs.owner = None
+
+    def _end(self, run: ConversationRun, future: Future[RunEnd]) -> None:
+        run.end(future)
+        with self._lock:
+            self._there.remove(run)
+            self._over.append(run)
+
+
+def _title(prompt: object) -> str:
+    text = prompt if isinstance(prompt, str) else _text_of(prompt)
+    line = next((line.strip() for line in text.splitlines() if line.strip()), "")
+    return line if len(line) <= TITLE_CHARS else f"{line[: TITLE_CHARS - 1]}…"
+
+
+def _text_of(blocks: Any) -> str:
+    if not isinstance(blocks, Sequence):
+        return ""
+    return "\n".join(str(block.get("text", "")) for block in blocks if isinstance(block, Mapping))
