@@ -12,6 +12,7 @@ from cellwright.events import (
     Answered,
     Asked,
     Call,
+    ContextTold,
     Decided,
     Event,
     ModeChanged,
@@ -24,6 +25,7 @@ from cellwright.events import (
     TextDelta,
     ThinkingDelta,
     TodosChanged,
+    Told,
     ToolEnd,
     ToolInputDelta,
     ToolProgress,
@@ -64,6 +66,21 @@ def projected(*happened: Event) -> list[Line]:
 TABLE: list[tuple[Event, list[tuple[str, Line]]]] = [
     (UserPrompt("hello"), []),
     (ToolInputDelta("toolu_1", "Read", '{"file'), []),
+    (
+        ContextTold((Told("cell 3", "x = 1", "cell", 5, 1), Told("plot.png", "[a picture]", "file", 0, 1500))),
+        [
+            (
+                "context_told",
+                {
+                    "tokens": 1501,
+                    "parts": [
+                        {"title": "cell 3", "kind": "cell", "text": "x = 1", "chars": 5, "tokens": 1},
+                        {"title": "plot.png", "kind": "file", "text": "[a picture]", "chars": 0, "tokens": 1500},
+                    ],
+                },
+            )
+        ],
+    ),
     (turn_end(), []),
     (TextDelta("Hi"), [("claude_response_chunk", {"chunk": "Hi", "chunk_index": 0, "is_final": False})]),
     (ThinkingDelta("Hm"), [("thinking_chunk", {"chunk": "Hm"})]),

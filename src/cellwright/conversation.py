@@ -16,9 +16,10 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from cellwright.agent.agent import Agent, Prompt
+from cellwright.agent.agent import Agent
 from cellwright.agent.agent_thread import AgentTask, AgentThread, CallerJobs, agent_code_running
 from cellwright.agent.approval import CanUseTool
+from cellwright.agent.full_prompt import Prompt
 from cellwright.agent.given_hooks import as_hooks, together
 from cellwright.agent.prompt import system_blocks
 from cellwright.agent.provider import Provider
@@ -40,10 +41,11 @@ from cellwright.conversation_settings import (
 )
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Emit, RunEnd
+from cellwright.mentions import mentioned_files
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.permissions.rules import grant_problem, parse_rule, restriction_problem
 from cellwright.run_options import RunOptions
-from cellwright.run_prompt import checked, with_surroundings
+from cellwright.run_prompt import checked, gathering, with_surroundings
 from cellwright.tool_log import ToolLog
 from cellwright.toolbox import ToolMaker, Workplace, all_tools, never_unsaved
 from cellwright.tools.child_processes import child_processes
@@ -271,10 +273,11 @@ class Conversation:
         self._tell(session, self._tool_notices)
         self.tool_log.path = self.settings.tool_log
         listen = self.tool_log.listen(emit)
-        prompt = with_surroundings(
-            prompt, session, agent, cwd=self.cwd, face=self.face, language=self.settings.language
-        )
-        return functools.partial(self.hooks.run, agent, prompt, session, listen)
+        full = with_surroundings(prompt, session, agent, self.cwd, self.face, self.settings.language)
+        if turn is None:  # what is played again is told nothing new
+            tellings = (mentioned_files(self.cwd), *options.telling)
+            full = gathering(full, tellings, prompt, agent, session, self.tools(RunOptions()))
+        return functools.partial(self.hooks.run, agent, full, session, listen)
 
     def _tell_unasked(self, question: TrustQuestion, session: Session) -> None:
         """Where nobody can be asked the run goes on without, if it can."""

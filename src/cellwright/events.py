@@ -16,6 +16,10 @@ Json = Mapping[str, Any]
 ToolStatus = Literal["success", "error", "timeout", "denied", "interrupted"]
 AnsweredBy = Literal["widget", "sidebar", "input", "policy", "callback", "terminal", "hook"]
 QuestionKind = Literal["permission", "question", "plan", "trust"]
+ToldKind = Literal["environment", "context", "file", "folder", "cell", "variable", "command", "hook", "mode"]
+
+CHARS_A_TOKEN = 4
+"""Of English and code, on average; the exact count is the API's."""
 SteerState = Literal["waiting", "delivered", "withdrawn"]
 SteerHow = Literal["steer", "queue"]
 
@@ -36,6 +40,29 @@ class UserPrompt(Logged):
     model: str = ""
     mode: str = "default"
     session_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """One thing that Claude was told besides the user's words. `chars` of `text` were sent, about `tokens` tokens."""
+
+    title: str
+    text: str
+    kind: ToldKind
+    chars: int
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class ContextTold(Logged):
+    """Everything that was put into the prompt besides the user's words, in the order in which Claude reads it."""
+
+    parts: tuple[Told, ...]
+
+    @property
+    def tokens(self) -> int:
+        """About how many tokens it takes."""
+        return sum(part.tokens for part in self.parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,6 +352,7 @@ class RunEnd(Logged):
 
 Event = (
     UserPrompt
+    | ContextTold
     | TextDelta
     | ThinkingDelta
     | ToolInputDelta

@@ -2,8 +2,8 @@
 
 Six types carry most of it (`tool_execution_start`, `tool_progress`, `tool_completion`, `claude_response_chunk`,
 `session_complete`, `error`); further ones carry what these cannot (`thinking_chunk`, `permission_request`,
-`permission_decision`, `question`, `todo`, `mode`, `steer`, `retry`, `notice`). A reader ignores types and fields that it
-does not know.
+`permission_decision`, `question`, `todo`, `mode`, `steer`, `context_told`, `retry`, `notice`). A reader ignores types and
+fields that it does not know.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from cellwright.events import (
     Answered,
     Asked,
     Changed,
+    ContextTold,
     Decided,
     Event,
     ModeChanged,
@@ -57,6 +58,8 @@ class JsonLines:
         match event:
             case UserPrompt() | ToolInputDelta():
                 pass  # the reader wrote the one, and gets the other whole with `tool_execution_start`
+            case ContextTold():
+                yield "context_told", _told(event)
             case TextDelta():
                 yield "claude_response_chunk", self._chunk(event.text)
             case ThinkingDelta():
@@ -222,6 +225,22 @@ def _turn_changed(event: TurnChanged) -> Line:
 
 def _changed(what: Changed) -> Line:
     return {"where": what.where, "kind": what.kind, "added": what.added, "removed": what.removed}
+
+
+def _told(event: ContextTold) -> Line:
+    return {
+        "tokens": event.tokens,
+        "parts": [
+            {
+                "title": part.title,
+                "kind": part.kind,
+                "text": part.text,
+                "chars": part.chars,
+                "tokens": part.tokens,
+            }
+            for part in event.parts
+        ],
+    }
 
 
 def _run_end(event: RunEnd) -> Line:

@@ -18,9 +18,9 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar, Unpack
 
 from cellwright import place_maker
-from cellwright.agent.agent import Prompt
 from cellwright.agent.agent_thread import AgentTask
 from cellwright.agent.approval import CanUseTool
+from cellwright.agent.full_prompt import Prompt
 from cellwright.agent.session import Session
 from cellwright.agent.tool import Tool
 from cellwright.agent.typed_answer import AnswerType, answer_type

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from cellwright.agent.full_prompt import Telling
 from cellwright.agent.tool import Tool
 from cellwright.agent.typed_answer import AnswerProblem, AnswerType
 from cellwright.errors import CellwrightError, ErrorCode
@@ -17,7 +18,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """What one run may differ in. None leaves the default; `allow` and `deny` are permission rules besides the settings'."""
+    """What one run may differ in. None leaves the default; `allow` and `deny` are permission rules besides the settings'.
+
+    `telling` finds what Claude is told besides the prompt and what it mentions.
+    """
 
     model: str | None = None
     mode: str | None = None
@@ -33,6 +37,7 @@ class RunOptions:
     builtin_tools: bool = True
     hooks: GivenHooks = field(default_factory=dict)
     answer_type: AnswerType | None = None
+    telling: tuple[Telling, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from cellwright.agent.agent import Agent, Prompt
+from cellwright.agent.agent import Agent
+from cellwright.agent.full_prompt import Beside, FullPrompt, Gathered, Moment, Prompt, Telling, text_beside
 from cellwright.agent.prompt import PLAN_MODE, environment_text
 from cellwright.agent.session import Session
+from cellwright.agent.tool import Tool
 from cellwright.errors import CellwrightError, ErrorCode
 
 
@@ -24,22 +28,45 @@ def checked(prompt: Prompt) -> Prompt:
 
 
 def with_surroundings(
-    prompt: Prompt, session: Session, agent: Agent, *, cwd: Path, face: str, language: str | None
-) -> Prompt:
+    prompt: Prompt, session: Session, agent: Agent, cwd: Path, face: str, language: str | None
+) -> FullPrompt:
     """The prompt with, when it is the session's first, where Claude works; in plan mode, how to plan."""
-    before = [] if session.encoded else [environment_text(cwd, face), *_about_language(language)]
+    before: list[Beside] = []
+    if not session.encoded:
+        before.append(text_beside("Where Claude works", "environment", environment_text(cwd, face)))
+        if language:
+            text = f"<language>The user wants your answers in: {language}</language>"
+            before.append(text_beside("The language of answers", "environment", text))
     plans = (session.mode or agent.policy.mode) == "plan" and any(tool.name == "ExitPlanMode" for tool in agent.tools)
-    after = [PLAN_MODE] if plans else []
-    return [*_texts(before), *_blocks(prompt), *_texts(after)]
+    after = (text_beside("Plan mode", "mode", PLAN_MODE),) if plans else ()
+    return FullPrompt(words=tuple(_blocks(prompt)), before=tuple(before), after=after)
 
 
-def _about_language(language: str | None) -> list[str]:
-    return [f"<language>The user wants your answers in: {language}</language>"] if language else []
+def gathering(
+    full: FullPrompt,
+    tellings: Sequence[Telling],
+    prompt: Prompt,
+    agent: Agent,
+    session: Session,
+    tools: Sequence[Tool],
+) -> FullPrompt:
+    """`full` with all that `tellings` find, when the run has begun.
+
+    A prompt that came as blocks mentions nothing: a program has put it together.
+    """
+    words = prompt if isinstance(prompt, str) else ""
+    moment = Moment(words=words, agent=agent, session=session, tools={tool.name: tool for tool in tools})
+
+    async def gather() -> Gathered:
+        found = await asyncio.gather(*(telling(moment) for telling in tellings))
+        return Gathered(
+            before=tuple(part for each in found for part in each.before),
+            after=tuple(part for each in found for part in each.after),
+            notices=tuple(notice for each in found for notice in each.notices),
+        )
+
+    return replace(full, gather=gather)
 
 
 def _blocks(prompt: Prompt) -> list[Any]:
-    return _texts([prompt]) if isinstance(prompt, str) else list(prompt)
-
-
-def _texts(texts: Sequence[str]) -> list[dict[str, Any]]:
-    return [{"type": "text", "text": text} for text in texts]
+    return [{"type": "text", "text": prompt}] if isinstance(prompt, str) else list(prompt)

@@ -17,6 +17,7 @@ from cellwright.agent import run_errors
 from cellwright.agent.approval import CanUseTool, Policy
 from cellwright.agent.budget import affordable_tokens
 from cellwright.agent.cost import add_usage
+from cellwright.agent.full_prompt import FullPrompt, Prompt, full_prompt
 from cellwright.agent.given_hooks import as_hooks
 from cellwright.agent.hooks import NO_HOOKS, HookRun, Hooks
 from cellwright.agent.models import limits
@@ -27,7 +28,6 @@ from cellwright.agent.run_hooks import RunHooks
 from cellwright.agent.tool import Tool
 from cellwright.agent.tool_calls import ToolCalls
 from cellwright.agent.typed_answer import AnswerCheck, AnswerType
-from cellwright.agent.whole_text import whole_text
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Emit, Event, EventLog, Notice, Retrying, RunEnd, TurnEnd, UserPrompt
 
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from cellwright.agent.session import Session
 
 logger = logging.getLogger(__name__)
-
-Prompt = str | Sequence[Mapping[str, Any]]
 
 MAX_PAUSES = 10
 """How often a `pause_turn` is answered by going on before the run is given up."""
@@ -85,7 +83,7 @@ class Agent:
         """The tools that a session which begins is told of: what a rule denies as a whole would only cost tokens."""
         return [tool.to_param() for tool in self.tools if not self.policy.hides(tool.name)]
 
-    async def run(self, prompt: Prompt, session: Session, emit: Emit) -> RunEnd:
+    async def run(self, prompt: Prompt | FullPrompt, session: Session, emit: Emit) -> RunEnd:
         """Work on `prompt` in `session` until the model is done; `emit` gets every event, in order, on this thread.
 
         Returns the `RunEnd` that was also emitted. Errors that end a run are in `RunEnd.error`, not raised. When the task
@@ -93,7 +91,7 @@ class Agent:
         """
         return await _Run(self, session, emit).to_the_end(prompt)
 
-    async def stream(self, prompt: Prompt, session: Session) -> AsyncIterator[Event]:
+    async def stream(self, prompt: Prompt | FullPrompt, session: Session) -> AsyncIterator[Event]:
         """The same as an async iterator of events; leaving the loop cancels the run."""
         events: asyncio.Queue[Event | None] = asyncio.Queue()
         run = asyncio.create_task(self.run(prompt, session, events.put_nowait))
@@ -156,7 +154,7 @@ class _Run:
         # persisted with each transcript line, so that a resumed session never gives a number twice
         self.session.next_seq = self.log.next_seq
 
-    async def to_the_end(self, prompt: Prompt) -> RunEnd:
+    async def to_the_end(self, prompt: Prompt | FullPrompt) -> RunEnd:
         try:
             end = await self._until_stopped(prompt)
         except asyncio.CancelledError:
@@ -166,7 +164,7 @@ class _Run:
         self.hooks.ended = True
         return self._end(end.stop_reason, end.error)
 
-    async def _until_stopped(self, prompt: Prompt) -> _Stop:
+    async def _until_stopped(self, prompt: Prompt | FullPrompt) -> _Stop:
         try:
             await self._begin(prompt)
             while True:
@@ -181,13 +179,13 @@ class _Run:
             await self.hooks.after_failure(end.error, self.text)
         return end
 
-    async def _begin(self, prompt: Prompt) -> None:
+    async def _begin(self, prompt: Prompt | FullPrompt) -> None:
         agent = self.agent
-        blocks = [_text(prompt)] if isinstance(prompt, str) else [dict(block) for block in prompt]
-        shown = "\n".join(str(block["text"]) for block in blocks if block["type"] == "text")
-        self.emit(UserPrompt(whole_text(shown), agent.model, self.session.mode or agent.policy.mode, self.session.id))
+        full = full_prompt(prompt)
+        self.emit(UserPrompt(full.text, agent.model, self.session.mode or agent.policy.mode, self.session.id))
+        full = await full.gathered()
         # before anything is written: a prompt that a hook refuses leaves no trace
-        blocks += await self.hooks.before_prompt(blocks)
+        full = full.followed_by("Hooks", "hook", await self.hooks.before_prompt(full.text))
         self.session.begin(
             model=agent.model,
             system=[dict(block) for block in agent.system],
@@ -195,10 +193,12 @@ class _Run:
         )
         # a full disk may have kept results from being written when their calls had run
         self.session.repair()
-        for notice in self.session.notices:
+        for notice in (*self.session.notices, *full.notices):
             self.emit(Notice(notice, "warning"))
         self.session.notices.clear()
-        self.session.append({"role": "user", "content": blocks})
+        if (told := full.told()) is not None:
+            self.emit(told)
+        self.session.append({"role": "user", "content": full.blocks})
         self.prompt = self.session.encoded[-1]
 
     def _take_back(self, error: CellwrightError) -> None:

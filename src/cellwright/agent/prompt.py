@@ -49,9 +49,6 @@ was just shown.
 """
 
 
-ENVIRONMENT_START = "<environment>"
-
-
 PLAN_MODE = """\
 Plan mode: nothing may be changed until the user approves of a plan. Read and search until you know what has to be \
 done; ask with AskUserQuestion what only the user can decide; then call ExitPlanMode with the plan: what will be \
@@ -71,7 +68,7 @@ def system_blocks(append: str = "") -> list[dict[str, Any]]:
 def environment_text(cwd: Path, face: str) -> str:
     """What Claude is told once about the place it works in; `face` says where the user is ("a Jupyter notebook", …)."""
     return (
-        f"{ENVIRONMENT_START}\n"
+        "<environment>\n"
         f"The user talks to you from: {face}\n"
         f"Working folder: {cwd}\n"
         f"Platform: {platform.system()} {platform.release()}, Python {sys.version.split()[0]} at {sys.executable}\n"

@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
-from cellwright.agent.agent import Agent, Prompt
+from cellwright.agent.agent import Agent
+from cellwright.agent.full_prompt import Prompt
 from cellwright.agent.approval import Decision, Policy
 from cellwright.agent.drift import Drift
 from cellwright.agent.file_states import later_states

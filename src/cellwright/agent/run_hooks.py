@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from cellwright.agent.cost import worst_case_usd
 from cellwright.agent.hooks import NO_HOOKS, NOTHING_SAID, HookResult, HookRun, Hooks
 from cellwright.agent.models import canonical
-from cellwright.agent.prompt import ENVIRONMENT_START, PLAN_MODE
 from cellwright.agent.tool_response import response_of, updated_content
 from cellwright.agent.whole_text import whole_text
 from cellwright.errors import CellwrightError, ErrorCode
@@ -90,8 +89,8 @@ class RunHooks:
             task.cancel()
         await asyncio.gather(*self._notifying, return_exceptions=True)
 
-    async def before_prompt(self, prompt: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """What Claude is told with the prompt's blocks. Raises `CellwrightError` when a hook keeps it from being sent."""
+    async def before_prompt(self, prompt: str) -> list[dict[str, Any]]:
+        """What Claude is told with the user's words. Raises `CellwrightError` when a hook keeps them from being sent."""
         if self.hooks is NO_HOOKS:
             self.session.started_by = ""
             return []
@@ -101,7 +100,7 @@ class RunHooks:
             _refuse_if_stopped("SessionStart", started)
             blocks += context_blocks("SessionStart hook", started.context)
         blocks += context_blocks("PostModelSwitch hook", await self._model_switch())
-        submitted = await self.fire("UserPromptSubmit", {"prompt": _words(prompt), "source": "user"})
+        submitted = await self.fire("UserPromptSubmit", {"prompt": prompt, "source": "user"})
         _refuse_if_stopped("UserPromptSubmit", submitted)
         # a session whose first prompt is kept back has not started: what it is told at its start is told with the next
         self.session.started_by = ""
@@ -237,16 +236,6 @@ def session_fields(event: str, session: Session, mode: str) -> dict[str, Any]:
 def context_blocks(source: str, texts: Iterable[str]) -> list[dict[str, Any]]:
     """What hooks add for Claude to read, as blocks of a user message."""
     return _texts(f"<system-reminder>\n{source} additional context: {text}\n</system-reminder>" for text in texts)
-
-
-def _words(prompt: Sequence[Mapping[str, Any]]) -> str:
-    """What the user wrote: the prompt without what is told with it of the place and the mode."""
-    texts = [str(block["text"]) for block in prompt if block["type"] == "text"]
-    if len(texts) > 1 and texts[0].startswith(ENVIRONMENT_START):
-        del texts[0]
-    if len(texts) > 1 and texts[-1] == PLAN_MODE:
-        del texts[-1]
-    return whole_text("\n".join(texts))
 
 
 def _texts(texts: Iterable[str]) -> list[dict[str, Any]]:

@@ -7,8 +7,9 @@ import contextlib
 from collections.abc import Mapping
 from pathlib import Path
 
-from cellwright.agent.agent import Agent, Prompt
+from cellwright.agent.agent import Agent
 from cellwright.agent.agent_thread import AgentThread
+from cellwright.agent.full_prompt import FullPrompt
 from cellwright.agent.hooks import NO_HOOKS, Hooks
 from cellwright.agent.run_hooks import session_fields
 from cellwright.agent.session import Session
@@ -69,7 +70,7 @@ class HooksInForce:
                 )
         return self._hooks
 
-    async def run(self, agent: Agent, prompt: Prompt, session: Session, emit: Emit) -> RunEnd:
+    async def run(self, agent: Agent, prompt: FullPrompt, session: Session, emit: Emit) -> RunEnd:
         """Run the agent, unless a hook refuses what has changed in the settings: then `CellwrightError`, each time."""
         for file in self._changes:
             await self._tell_change(file, agent, session)

@@ -16,6 +16,7 @@ from cellwright.events import (
     Asked,
     Call,
     Changed,
+    ContextTold,
     Decided,
     Event,
     ModeChanged,
@@ -43,12 +44,13 @@ DIFF_CHARS = 100_000
 LIVE_OUTPUT_CHARS = 100_000
 EDITABLE_INPUT_BYTES = 100_000
 EFFECT_CHARS = 200
+TOLD_CHARS = 20_000
 EFFECTS = 100
 
 DISPLAY_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp", "text/plain")
 
 QUIET_OPS = frozenset(
-    {"thinking", "tool_input", "tool", "output", "display", "tool_end", "turn", "decided", "todos", "changes"}
+    {"thinking", "tool_input", "tool", "output", "display", "tool_end", "turn", "decided", "todos", "changes", "told"}
 )
 """What a quiet cell does not show."""
 
@@ -180,9 +182,13 @@ class TranscriptOps:
         self._input_chars.clear()
 
 
-def _plain(event: UserPrompt | Decided | TodosChanged | ModeChanged | Steered | Notice | TurnChanged | RunEnd) -> Op:
+def _plain(
+    event: UserPrompt | ContextTold | Decided | TodosChanged | ModeChanged | Steered | Notice | TurnChanged | RunEnd,
+) -> Op:
     """The operation of an event that needs nothing but itself."""
     match event:
+        case ContextTold():
+            return _told(event)
         case UserPrompt():
             return {
                 "op": "run",
@@ -243,6 +249,20 @@ def _changes(event: TurnChanged) -> Op:
 
 def _changed(what: Changed) -> Op:
     return {"where": what.where, "kind": what.kind, "added": what.added, "removed": what.removed}
+
+
+def _told(event: ContextTold) -> Op:
+    parts = [
+        {
+            "title": part.title,
+            "kind": part.kind,
+            "text": cut(part.text, TOLD_CHARS),
+            "chars": part.chars,
+            "tokens": part.tokens,
+        }
+        for part in event.parts
+    ]
+    return {"op": "told", "tokens": event.tokens, "parts": parts}
 
 
 def _ask(event: Asked) -> Op:

@@ -19,6 +19,7 @@ from rich.text import Text
 
 from cellwright.events import (
     Call,
+    ContextTold,
     Event,
     Json,
     ModeChanged,
@@ -122,6 +123,8 @@ class LiveView:
             case UserPrompt():
                 self._model = event.model
                 self._now("waiting for the answer")
+            case ContextTold() if words.told(event):
+                self._print(words.told(event), "dim")
             case TextDelta():
                 self._doing = ""
                 if finished := self._blocks.add(harmless(event.text)):

@@ -12,6 +12,7 @@ from typing import Protocol, TextIO
 
 from cellwright.events import (
     Call,
+    ContextTold,
     Event,
     Json,
     ModeChanged,
@@ -139,6 +140,8 @@ class CallLines:
                 self._print(f"Mode: {event.mode}")
             case Steered(state="delivered"):
                 self._print(f"You: {visible_line(event.text, 1_000)}")
+            case ContextTold() if words.told(event):
+                self._print(words.told(event))
             case Retrying():
                 self._print(words.retry(event))
             case Notice():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cellwright.events import Call, Retrying, RunEnd, ToolEnd, ToolStatus, TurnChanged
+from cellwright.events import Call, ContextTold, Retrying, RunEnd, ToolEnd, ToolStatus, TurnChanged
 from cellwright.terminal.screen import Style
 from cellwright.tools.todo_list import LIST_TOOLS, progress_in_words
 from cellwright.visible_text import visible_line
@@ -19,6 +19,7 @@ STATUS: dict[ToolStatus, tuple[str, Style]] = {
 }
 
 MAX_DIFF_LINES = 60
+MAX_TOLD = 5
 
 
 def seconds(duration: float) -> str:
@@ -73,6 +74,15 @@ def todo_lines(
     changed = [todo for index, todo in enumerate(now) if not same or todo["status"] != before[index]["status"]]
     lines = [f"  {marks[todo['status']]} {visible_line(str(todo['content']), 500)}" for todo in changed]
     return [f"Todos: {progress_in_words(now)}", *lines]
+
+
+def told(event: ContextTold) -> str:
+    """What Claude was told besides the words, in one line; "" where that is only what every session is told."""
+    titles = [visible_line(part.title, 60) for part in event.parts if part.kind not in ("environment", "mode")]
+    if not titles:
+        return ""
+    more = f" and {len(titles) - MAX_TOLD} more" if len(titles) > MAX_TOLD else ""
+    return f"Told: {', '.join(titles[:MAX_TOLD])}{more} ({event.tokens:,} tokens)"
 
 
 def retry(event: Retrying) -> str:
