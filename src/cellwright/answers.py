@@ -20,7 +20,7 @@ Action = Literal["allow", "deny"]
 ANSWER_FIELDS: Mapping[QuestionKind, tuple[str, ...]] = {
     "question": ("answers", "annotations"),
     "plan": ("decision", "feedback", "plan"),
-    "trust": (),
+    "trust": ("choice",),
 }
 """What an answer may put into the call's input."""
 
@@ -59,8 +59,9 @@ def choices(kind: QuestionKind, suggestions: Sequence[Suggestion]) -> list[Choic
                 _choice("3", "Keep planning", action="deny"),
             ]
         case "trust":
-            yes, no = (offer.label for offer in suggestions)
-            return [_choice("1", yes), _choice("4", no, action="deny")]
+            yes, *also, no = (offer.label for offer in suggestions)
+            more = [_choice(key, label, given={"choice": label}) for key, label in zip("23", also, strict=False)]
+            return [_choice("1", yes), *more, _choice("4", no, action="deny")]
 
 
 def _choice(key: str, label: str, *, action: Action = "allow", given: Json | None = None) -> Choice:

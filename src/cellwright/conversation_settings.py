@@ -7,7 +7,7 @@ import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from cellwright.agent.approval import Allow, CanUseTool, Decision, Deny, ToolUse
 from cellwright.agent.long_results import output_folder
@@ -19,6 +19,9 @@ from cellwright.events import Answered, Asked, Emit, EventLog, Preview, Suggesti
 from cellwright.permissions.modes import check_bypass_allowed, host_facts, parse_mode, stricter
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.run_options import RunOptions
+
+if TYPE_CHECKING:
+    from cellwright.agent.replay import ReplayedTurn
 
 logger = logging.getLogger(__name__)
 
@@ -44,7 +47,19 @@ class Asking(Protocol):
 
     def question(self) -> TrustQuestion | None: ...
 
-    def answer(self, question: TrustQuestion, *, yes: bool) -> None: ...
+    def answer(self, question: TrustQuestion, *, yes: bool, chosen: str = "") -> None:
+        """The user said yes or no; `chosen` is the one of `question.also` that they took, else empty."""
+
+
+class Playing(Protocol):
+    """Whether a run is played from a recording."""
+
+    @property
+    def asking(self) -> Sequence[Asking]:
+        """What may have to be asked about it before."""
+
+    def turn(self) -> ReplayedTurn | None:
+        """The turn that is played, None where the model is asked; called once, when the questions are answered."""
 
 
 def model_of(options: RunOptions, settings: Settings, environ: Mapping[str, str]) -> str:
@@ -136,11 +151,11 @@ async def ask_all(
     any_yes = False
     for each in asking:
         while (question := each.question()) is not None:
-            said = await ask_about_trust(question, ask_user, session, emit)
+            said, chosen = await ask_about_trust(question, ask_user, session, emit)
             if said == "nobody":
                 unasked(question)
                 break
-            each.answer(question, yes=said == "yes")
+            each.answer(question, yes=said == "yes", chosen=chosen)
             if said == "no" and question.required:
                 raise CellwrightError(ErrorCode.PERMISSION_DENIED, f"{question.title}? No. Nothing was sent.")
             any_yes = any_yes or said == "yes"
@@ -149,12 +164,15 @@ async def ask_all(
 
 async def ask_about_trust(
     question: TrustQuestion, ask_user: CanUseTool, session: Session, emit: Emit
-) -> Literal["yes", "no", "nobody"]:
-    """Put `question` to the user, as an event like any other question; anything but a person's yes is none."""
+) -> tuple[Literal["yes", "no", "nobody"], str]:
+    """Put `question` to the user, as an event like any other question; anything but a person's yes is none.
+
+    With it comes which of the question's further answers it was.
+    """
     log = EventLog(emit, session.next_seq)
     question_id = f"{session.id}-trust-{session.next_seq}"
     preview = Preview(question.title, question.detail, warning=question.warning)
-    labels = (Suggestion((), "session", question.yes), Suggestion((), "session", question.no))
+    labels = tuple(Suggestion((), "session", label) for label in (question.yes, *question.also, question.no))
     tool_use = {"type": "tool_use", "id": question_id, "name": "Trust", "input": {}}
     decision = Decision("ask", question.reason, suggestions=labels, firm=True)
     log.emit(Asked(question_id, tool_use, preview, question.reason, labels, "trust"))
@@ -171,8 +189,11 @@ async def ask_about_trust(
         log.emit(Answered(question_id, question_id, behavior, answer.by, reason=reason))
         session.next_seq = log.next_seq
     if answer.by not in PEOPLE:
-        return "nobody"
-    return "yes" if behavior == "allow" else "no"
+        return "nobody", ""
+    if not isinstance(answer, Allow):
+        return "no", ""
+    chosen = str((answer.updated_input or {}).get("choice", ""))
+    return "yes", chosen if chosen in question.also else ""
 
 
 def nobody_was_asked(question: TrustQuestion) -> str:

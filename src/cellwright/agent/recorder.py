@@ -110,8 +110,11 @@ class Recorder:
 
         return take
 
-    def save(self) -> list[str]:
-        """Put the turn that has ended into the file; gives what the user should know. Takes a while: it searches."""
+    def save(self, *, turn: int | None = None) -> list[str]:
+        """Put the turn that has ended into the file; gives what the user should know. Takes a while: it searches.
+
+        `turn` is which one of its session it was.
+        """
         listening, self._listening = self._listening, None
         if listening is None:
             return []
@@ -119,10 +122,12 @@ class Recorder:
             return [f"The turn did not end by itself, so it was not recorded; {self.path.name} stays as it was."]
         key = prompt_key(listening.prompt, self.project)
         self._ordinals[key] = listening.nth or self._ordinals[key] + 1
+        if turn is not None:
+            listening.origin["turn"] = turn
         scan = SecretScan(self._environ)
-        turn = self._cleaned(_turn(listening, key, self._ordinals[key]), scan)
+        recorded = self._cleaned(_turn(listening, key, self._ordinals[key]), scan)
         turns = {(earlier.key, earlier.ordinal): earlier for earlier in self._earlier_turns()}
-        turns[turn.key, turn.ordinal] = turn
+        turns[recorded.key, recorded.ordinal] = recorded
         data = encode_recording(list(turns.values()))
         try:
             write_whole(self.path, data, PRIVATE_FILE)

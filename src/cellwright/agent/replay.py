@@ -50,6 +50,7 @@ class Replay:
         self.project = project
         self.run_again = run_again
         # read once: what is played is what was checked
+        self._state = _file_state(self.path)
         self._data = read_recording(self.path)
         self._turns = [in_project(turn, project) for turn in parse_recording(self._data, self.path)]
         self._later = later_states(self._turns, project)
@@ -60,6 +61,10 @@ class Replay:
         """The user said that this recording, as it is, may be played."""
         trust(self._data)
         self.trusted = True
+
+    def is_outdated(self) -> bool:
+        """Whether the file has changed since it was read."""
+        return _file_state(self.path) != self._state
 
     def turn(self, prompt: Prompt, *, nth: int | None = None) -> ReplayedTurn:
         """The next turn recorded for `prompt`; the `nth` (from 1) among equals where the caller counts.
@@ -178,6 +183,14 @@ class RecordedApproval:
     def in_mode(self, mode: str) -> Self:
         """The same in another mode of the policy's own."""
         return replace(self, policy=self.policy.in_mode(mode))
+
+
+def _file_state(path: Path) -> tuple[int, int] | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None  # reading it says why
+    return status.st_mtime_ns, status.st_size
 
 
 def _with_ids(message: Mapping[str, Any], suffix: str) -> dict[str, Any]:

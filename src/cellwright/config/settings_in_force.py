@@ -28,10 +28,12 @@ NOT_RELOADED = {"model": "model", "effortLevel": "effort_level"}
 class TrustQuestion:
     """What the user is asked before a run. `yes` and `no` are the answers' labels; `ids` are what it is about.
 
+    `also`: at most two further answers that are no "no".
+
     `required`: without a yes there is no run at all.
     """
 
-    about: Literal["folder", "redirects", "run", "notebook"]
+    about: Literal["folder", "redirects", "run", "notebook", "answer", "recording"]
     title: str
     detail: str
     reason: str
@@ -40,6 +42,7 @@ class TrustQuestion:
     ids: frozenset[str]
     warning: str = ""
     required: bool = False
+    also: tuple[str, ...] = ()
 
 
 class SettingsInForce:
@@ -126,7 +129,7 @@ class SettingsInForce:
                 return _about_folder(self._trust, items) if gate == "trust" else _about_redirects(self._trust, items)
         return None
 
-    def answer(self, question: TrustQuestion, *, yes: bool) -> None:
+    def answer(self, question: TrustQuestion, *, yes: bool, chosen: str = "") -> None:
         """The user has answered. Raises CellwrightError FILE_ACCESS_ERROR when a yes cannot be kept."""
         if not yes:
             self._declined |= question.ids

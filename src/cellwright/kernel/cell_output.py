@@ -51,6 +51,14 @@ class CellOutput(Protocol):
 
     def close(self) -> None: ...
 
+    def describe(self, metadata: Callable[[], Mapping[str, Any]]) -> None:
+        """What the saved output's metadata shall say, when it is saved."""
+        ...
+
+    def keep(self, outputs: Sequence[Mapping[str, Any]]) -> None:
+        """The run does not take place: the cell is to hold `outputs`, as it did before."""
+        ...
+
 
 class SavedOutput:
     """One display that says that Claude is working, then what came of it. What nobody watches needs no more."""
@@ -59,10 +67,23 @@ class SavedOutput:
         self._shell = shell
         self._saved = SavedTranscript(quiet=quiet)
         self._images: list[dict[str, Any]] = []
+        self._earlier: list[Mapping[str, Any]] = []
+        self._metadata: Callable[[], Mapping[str, Any]] = dict
         self._display_id = f"claude-{uuid.uuid4().hex}"
+        self._opened = False
 
     def open(self) -> None:
+        self._opened = True
         self._publish({"text/markdown": WORKING, "text/plain": "Claude is working…"}, update=False)
+
+    def describe(self, metadata: Callable[[], Mapping[str, Any]]) -> None:
+        self._metadata = metadata
+
+    def keep(self, outputs: Sequence[Mapping[str, Any]]) -> None:
+        self._earlier = [output for output in outputs if isinstance(output.get("data"), Mapping)]
+        if not self._opened:
+            for output in self._earlier:
+                self._shell.display_pub.publish(data=dict(output["data"]), metadata=dict(output.get("metadata", {})))
 
     def emit(self, event: Event) -> None:
         self._saved.emit(event)
@@ -73,16 +94,22 @@ class SavedOutput:
         logger.warning("%s: %s", tool_use_id, STUCK)
 
     def close(self) -> None:
-        self._publish(self._kept(), update=True)
-        for image in self._images:
-            self._shell.display_pub.publish(data=image, metadata={})
+        kept, *others = self._kept()
+        self._publish(kept["data"], kept["metadata"], update=True)
+        for other in others:
+            self._shell.display_pub.publish(data=other["data"], metadata=other["metadata"])
 
-    def _kept(self) -> dict[str, str]:
-        return {"text/markdown": self._saved.markdown(), "text/plain": self._saved.plain()}
+    def _kept(self) -> list[dict[str, Any]]:
+        """The outputs that the cell holds from now on, the one that takes the place of what is shown first."""
+        if self._earlier:
+            return [{"data": dict(each["data"]), "metadata": dict(each.get("metadata", {}))} for each in self._earlier]
+        answer = {"text/markdown": self._saved.markdown(), "text/plain": self._saved.plain()}
+        images = [{"data": image, "metadata": {}} for image in self._images]
+        return [{"data": answer, "metadata": dict(self._metadata())}, *images]
 
-    def _publish(self, data: dict[str, Any], *, update: bool) -> None:
+    def _publish(self, data: dict[str, Any], metadata: dict[str, Any] | None = None, *, update: bool) -> None:
         transient = {"display_id": self._display_id}
-        self._shell.display_pub.publish(data=data, metadata={}, transient=transient, update=update)
+        self._shell.display_pub.publish(data=data, metadata=metadata or {}, transient=transient, update=update)
 
 
 class WidgetOutput(SavedOutput):
@@ -120,8 +147,9 @@ class WidgetOutput(SavedOutput):
 
         self._widget = TranscriptWidget(self._take)
         data = {"text/markdown": WORKING, "text/plain": "Claude is working…", WIDGET_VIEW: self._widget.view_data}
+        self._opened = True
         self._publish(data, update=False)
-        self._later_pages.begin(self._saved_message(self._widget, data))
+        self._later_pages.begin(self._saved_message(self._widget, {"data": data, "metadata": {}}))
         self._log.attach(self._widget.send)
 
     def emit(self, event: Event) -> None:
@@ -137,16 +165,21 @@ class WidgetOutput(SavedOutput):
         self._log.close()
         super().close()
         # a front end that names no cell may be one that shows text alone, and no updates of it
-        if self._cell_id is None and not self._questions.ready.is_set():
+        if self._cell_id is None and not self._questions.ready.is_set() and not self._earlier:
             print(self._saved.plain())
         if self._widget is not None:
-            self._later_pages.end(self._widget, self._saved_message(self._widget, self._kept(), self._images))
+            self._later_pages.end(self._widget, self._saved_message(self._widget, *self._kept()))
             self._widget.keep_for_later_pages()
 
-    def _saved_message(
-        self, widget: TranscriptWidget, data: dict[str, Any], images: Sequence[dict[str, Any]] = ()
-    ) -> SavedMessage:
-        return {"type": "saved", "model": widget.model_id, "cell": self._cell_id, "data": data, "images": [*images]}
+    def _saved_message(self, widget: TranscriptWidget, kept: dict[str, Any], *others: dict[str, Any]) -> SavedMessage:
+        return {
+            "type": "saved",
+            "model": widget.model_id,
+            "cell": self._cell_id,
+            "data": kept["data"],
+            "metadata": kept["metadata"],
+            "images": [other["data"] for other in others],
+        }
 
     def _take(self, widget: TranscriptWidget, content: object, page: str) -> None:
         """A message from the browser, on the thread of the subshell that it was sent to."""

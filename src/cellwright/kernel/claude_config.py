@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from traitlets import Bool, Enum, Float, Int, List, TraitError, Unicode, validate
 from traitlets.config import Configurable
 
-from cellwright.kernel.magic_line import EFFORTS, FORMATS, MODES, OPTIONS, Format, MagicOptions
+from cellwright.kernel.magic_line import BESIDE, EFFORTS, FORMATS, MODES, OPTIONS, REPLAY_WAYS, Format, MagicOptions
 
 if TYPE_CHECKING:
     from cellwright.config.settings_read import Said
@@ -27,6 +27,13 @@ class Claude(Configurable):
     max_turns = Int(None, allow_none=True, help="At most this many requests to the model in a run.").tag(config=True)
     budget = Float(None, allow_none=True, help="Stop before a run costs more US dollars.").tag(config=True)
     effort = Enum(EFFORTS, None, allow_none=True, help="How hard the model thinks.").tag(config=True)
+    record = Enum(("auto", "off"), "off", help="Keep each turn in NAME.cellwright.jsonl beside the notebook.").tag(
+        config=True
+    )
+    replay = Enum(REPLAY_WAYS, None, allow_none=True, help="Play recorded turns: auto, strict or off.").tag(config=True)
+    recording = Unicode(None, allow_none=True, help="The recording, if not the one beside the notebook.").tag(
+        config=True
+    )
     quiet = Bool(False, help="Show the answer alone.").tag(config=True)
     format = Enum(FORMATS, "text", help="How a run is shown.").tag(config=True)
 
@@ -75,6 +82,9 @@ class Claude(Configurable):
         return MagicOptions(
             max_turns=self.max_turns,
             budget=self.budget,
+            record=BESIDE if self.record == "auto" else None,
+            replay=self.replay,
+            recording=self.recording,
             quiet=self.quiet,
             format=cast("Format", self.format),
         )

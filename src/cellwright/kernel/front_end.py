@@ -10,12 +10,16 @@ if TYPE_CHECKING:
 
 
 class FrontEnd(NamedTuple):
-    """The front end of one cell. `kernel` is None in a terminal; `page` names the client that sent the cell."""
+    """The front end of one cell. `kernel` is None in a terminal; `page` names the client that sent the cell.
+
+    `request` names the request that runs the cell: each run has its own.
+    """
 
     kernel: Any
     allows_input: bool
     cell_id: str | None
     page: str
+    request: str = ""
 
     @property
     def headless(self) -> bool:
@@ -27,8 +31,11 @@ def front_end_of(shell: InteractiveShell) -> FrontEnd:
     """The front end that sent the request that is running now."""
     kernel = getattr(shell, "kernel", None)
     if kernel is None:
-        return FrontEnd(None, sys.stdin is not None and sys.stdin.isatty(), None, "")
+        return FrontEnd(None, sys.stdin is not None and sys.stdin.isatty(), None, "", str(shell.execution_count))
     request = kernel.get_parent("shell")
     content, metadata = request.get("content", {}), request.get("metadata", {})
-    page = request.get("header", {}).get("session", "")
-    return FrontEnd(kernel, bool(content.get("allow_stdin", False)), metadata.get("cellId"), page)
+    header = request.get("header", {})
+    allows_input = bool(content.get("allow_stdin", False))
+    return FrontEnd(
+        kernel, allows_input, metadata.get("cellId"), header.get("session", ""), str(header.get("msg_id", ""))
+    )

@@ -15,6 +15,9 @@ Format = Literal["text", "json", "json-lines"]
 MODES = ("default", "plan", "acceptEdits", "dontAsk", "bypassPermissions")
 EFFORTS = ("low", "medium", "high", "xhigh", "max")
 FORMATS = ("text", "json", "json-lines")
+REPLAY_WAYS = ("auto", "strict", "off")
+BESIDE = "auto"
+"""Record into the file beside the notebook."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +38,9 @@ class MagicOptions:
     dry_run: bool = False
     record: str | None = None
     replay: str | None = None
+    recording: str | None = None
     no_tools: bool = False
+    notebook: str | None = None
 
 
 def _text(value: str) -> str:
@@ -82,11 +87,15 @@ def _annotation(value: str) -> str:
 
 
 class Option(NamedTuple):
-    """One option of the magic: how its value is read (None: it takes none), and its line in the help."""
+    """One option of the magic: how its value is read (None: it takes none), and its line in the help.
+
+    `bare` is its value where nothing follows it on the line; None: it needs one.
+    """
 
     placeholder: str
     read: Callable[[str], Any] | None
     help: str
+    bare: str | None = None
 
 
 OPTIONS: dict[str, Option] = {
@@ -104,9 +113,12 @@ OPTIONS: dict[str, Option] = {
     ),
     "schema": Option("NAME", _annotation, "have the answer as a value: a model, TypedDict, list[Model] or JSON schema"),
     "dry-run": Option("", None, "show what would be sent and how many tokens that is; send nothing"),
-    "record": Option("FILE", _text, "keep the turns of this run in FILE"),
-    "replay": Option("FILE", _text, "play the turns in FILE again, without a request"),
+    "record": Option("FILE", _text, "keep this turn in FILE; alone on the line: beside the notebook", BESIDE),
+    "replay": Option(
+        "FILE", _text, "play the turn from FILE without a request; auto, strict or off: as the docs say", "auto"
+    ),
     "no-tools": Option("", None, "let Claude answer without any tools"),
+    "notebook": Option("PATH", _text, "the file of this notebook, where no front end shows it (nbclient, papermill)"),
 }
 
 _OPTION = re.compile(r"--(?P<name>[A-Za-z][\w-]*)(?P<equals>=)?")
@@ -141,6 +153,9 @@ def _take(match: re.Match[str], rest: str, given: dict[str, Any]) -> str:
         given[attribute] = True
         return rest
     value = _VALUE.match(rest) if match["equals"] or rest[:1].isspace() else None
+    if option.bare is not None and (not rest.strip() or rest.lstrip().startswith("--")) and not match["equals"]:
+        given[attribute] = option.bare
+        return rest
     if value is None or (value["bare"] or "").startswith("--"):
         raise _usage(f"--{name} needs a value: --{name} {option.placeholder}.")
     text = cast("str", next(group for group in value.group("double", "single", "bare") if group is not None))

@@ -29,7 +29,11 @@ from cellwright.kernel.front_end import front_end_of
 from cellwright.kernel.kernel_tools import kernel_tools
 from cellwright.kernel.magic_line import MagicOptions
 from cellwright.kernel.notebook_trust import NotebookTrust
-from cellwright.kernel.recorded_runs import RecordedRun, RecordedRuns
+from cellwright.kernel.open_notebooks import KernelNotebooks
+from cellwright.kernel.pages import Pages
+from cellwright.kernel.recorded_run import RecordedRun, SkippedRun
+from cellwright.kernel.recorded_runs import Cell, recorded_runs
+from cellwright.kernel.this_notebook import this_notebook
 from cellwright.kernel.typed_result import keep_result, named_type
 from cellwright.kernel.view_output import ViewOutput
 from cellwright.kernel.widgets.bundle import is_built
@@ -64,18 +68,26 @@ class NotebookConversation:
         configured: Callable[[], tuple[Said, ...]],
         is_unsaved: Callable[[Path], bool],
         cells: CellLog,
+        pages: Pages,
     ) -> None:
         self._shell = shell
         self._kernel: Any = getattr(shell, "kernel", None)
         self._in_kernel = self._kernel is not None
         face = "a cell of a Jupyter notebook" if self._in_kernel else "an IPython session in a terminal"
+        self.pages = pages
+        self.notebooks = KernelNotebooks(pages)
         self.conversation = Conversation(
-            cwd=start_folder(os.environ), face=face, more_tools=self._kernel_tools, is_unsaved=is_unsaved
+            cwd=start_folder(os.environ),
+            face=face,
+            more_tools=self._kernel_tools,
+            is_unsaved=is_unsaved,
+            open_notebooks=self.notebooks,
         )
         self.conversation.in_force.given = configured
-        self.conversation.asking.insert(0, NotebookTrust(self.conversation.environ))
+        trust = NotebookTrust(self.conversation.environ)
+        self.conversation.asking.insert(0, trust)
         self.cells = cells
-        self._recordings = RecordedRuns(self.conversation.cwd)
+        self._recordings = recorded_runs(self.conversation, self._notebook, trust)
         self._face: CellFace | None = None
         self._making_tools = threading.Lock()
         self._asked = False
@@ -86,7 +98,8 @@ class NotebookConversation:
             self._show_page(prompt, options, await self._command(prompt, options).awaited())
             return
         run = self._prepare(prompt, options)
-        run.finish(await run.cell.awaited())
+        with contextlib.suppress(SkippedRun):
+            run.finish(await run.cell.awaited())
 
     def run_blocking(self, prompt: str, options: MagicOptions) -> None:
         """The same in a cell that blocks."""
@@ -94,7 +107,8 @@ class NotebookConversation:
             self._show_page(prompt, options, self._command(prompt, options).blocking())
             return
         run = self._prepare(prompt, options)
-        run.finish(run.cell.blocking())
+        with contextlib.suppress(SkippedRun):
+            run.finish(run.cell.blocking())
 
     def _command(self, prompt: str, options: MagicOptions) -> CellRun[Page]:
         """The slash command that `prompt` is, ready to run. Raises `CellwrightError`."""
@@ -173,16 +187,21 @@ class NotebookConversation:
             self.conversation.tools(RunOptions())
 
     def _kernel_tools(self, _cwd: Path, _settings: Settings) -> Sequence[Tool]:
-        return kernel_tools(self._shell, self.conversation, in_kernel=self._in_kernel, on_stuck=self._on_stuck)
+        return kernel_tools(
+            self._shell, self.conversation, self.cells, in_kernel=self._in_kernel, on_stuck=self._on_stuck
+        )
 
     def _on_stuck(self, tool_use_id: str) -> None:
         if self._face is not None:
             self._face.output.stuck(tool_use_id)
 
     def _new_face(self, options: MagicOptions) -> CellFace:
-        conversation = self.conversation
+        conversation, front_end = self.conversation, front_end_of(self._shell)
         save_rules = conversation.in_force.save_rules
-        return cell_face(self._shell, front_end_of(self._shell), conversation, options, save_rules)
+        told = this_notebook(front_end, self._shell.user_ns, conversation.environ)
+        named = None if options.notebook is None else conversation.cwd / options.notebook
+        self.notebooks.cell_runs(front_end, told, named)
+        return cell_face(self._shell, front_end, conversation, options, save_rules)
 
     def _prepare(self, prompt: str, options: MagicOptions) -> _Prepared:
         self._asked = True
@@ -197,18 +216,18 @@ class NotebookConversation:
         face = self._new_face(options)
         self._make_tools()
         events: list[Event] = []
+        recorded = self._recorded(prompt, options, face)
         # a result keeps its events; without one they would only take memory
-        recorded = self._recorded(prompt, options, face.output.emit if options.out is None else _both(events, face))
+        emit = recorded.emitting(face.output.emit if options.out is None else _both(events, face))
 
         def start() -> AgentTask[RunEnd]:
             task = conversation.start(
                 prompt,
                 run_options(options, typed),
-                emit=recorded.emit,
+                emit=emit,
                 can_use_tool=face.can_use_tool,
                 ask_user=face.ask_user,
-                provider=recorded.provider,
-                as_played=recorded.as_played,
+                playing=recorded,
             )
             self._face = face
             return task
@@ -220,17 +239,15 @@ class NotebookConversation:
 
         return _Prepared(CellRun(conversation, start, face.output, self._kernel), finish)
 
-    def _recorded(self, prompt: str, options: MagicOptions, emit: Emit) -> RecordedRun:
-        if options.record is not None:
-            return self._recordings.recorded(options.record, prompt, emit)
-        if options.replay is not None:
-            return self._recordings.replayed(options.replay, prompt, emit, self._confirmed)
-        return RecordedRun(emit)
+    def _recorded(self, prompt: str, options: MagicOptions, face: CellFace) -> RecordedRun:
+        front_end = front_end_of(self._shell)
+        cell = Cell(front_end.cell_id, front_end.request, face.ask_user is not None, face.output.keep)
+        run = self._recordings.run(prompt, options, cell)
+        face.output.describe(run.metadata)
+        return run
 
-    def _confirmed(self, question: str) -> bool:
-        if not front_end_of(self._shell).allows_input:
-            return False
-        return input(f"{question} [y/n] ").strip().lower() in ("y", "yes")
+    def _notebook(self) -> Path | None:
+        return this_notebook(front_end_of(self._shell), self._shell.user_ns, self.conversation.environ)
 
     def _dry_run(self, prompt: str, options: MagicOptions, typed: AnswerType | None) -> _Prepared:
         # not what most runs need

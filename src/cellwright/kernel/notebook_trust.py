@@ -43,6 +43,7 @@ class NotebookTrust:
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._found: Future[Foreign | None] = Future()
         self._settled = False
+        self.said_yes = False
         notebook = notebook_of(environ)
         if notebook is None:
             self._found.set_result(None)
@@ -70,10 +71,10 @@ class NotebookTrust:
             required=True,
         )
 
-    def answer(self, question: TrustQuestion, *, yes: bool) -> None:
+    def answer(self, question: TrustQuestion, *, yes: bool, chosen: str = "") -> None:
         """The user has answered; after a no the next prompt asks again. Raises CellwrightError FILE_ACCESS_ERROR."""
         if yes:
-            self._settled = True
+            self._settled = self.said_yes = True
             for digest in question.ids:
                 remember_notebook(digest)
 
@@ -132,11 +133,17 @@ def _as_jupyter_reads_it(content: dict[str, Any]) -> dict[str, Any]:
         for bundle in cell.get("attachments", {}).values():
             _join(bundle)
         for output in cell.get("outputs", []) if cell["cell_type"] == "code" else []:
-            if output["output_type"] in ("execute_result", "display_data"):
-                _join(output.get("data", {}))
-            elif isinstance(output.get("text"), list):
-                output["text"] = "".join(output["text"])
+            join_output(output)
     return content
+
+
+def join_output(output: dict[str, Any]) -> dict[str, Any]:
+    """The same output with its lines joined, as it is in memory."""
+    if output["output_type"] in ("execute_result", "display_data"):
+        _join(output.get("data", {}))
+    elif isinstance(output.get("text"), list):
+        output["text"] = "".join(output["text"])
+    return output
 
 
 def _join(bundle: dict[str, Any]) -> None:

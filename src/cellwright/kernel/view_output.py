@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from cellwright.events import Event
 from cellwright.kernel.cell_output import STUCK
@@ -30,3 +31,9 @@ class ViewOutput:
 
     def close(self) -> None:
         self._view.close()
+
+    def describe(self, metadata: Callable[[], Mapping[str, Any]]) -> None:
+        pass  # text has none
+
+    def keep(self, outputs: Sequence[Mapping[str, Any]]) -> None:
+        print("Skipped: the cell keeps the answer it held.")

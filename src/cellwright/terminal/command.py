@@ -5,19 +5,20 @@ from __future__ import annotations
 import argparse
 import functools
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from cellwright.agent.agent import Agent
 from cellwright.agent.agent_thread import AgentTask
 from cellwright.agent.approval import CanUseTool
+from cellwright.agent.drift import drift_in_words
 from cellwright.agent.provider import Provider
 from cellwright.agent.session import Session
 from cellwright.commands.command import CommandCall
 from cellwright.commands.page import Page
 from cellwright.commands.registry import answer_of, command_name, command_of
 from cellwright.conversation import Conversation
+from cellwright.conversation_settings import Asking, Playing
 from cellwright.events import Emit, RunEnd
 from cellwright.run_options import RunOptions
 from cellwright.terminal.exit_codes import ExitCode, exit_code_of
@@ -28,7 +29,7 @@ from cellwright.version import VERSION
 
 if TYPE_CHECKING:
     from cellwright.agent.recorder import Recorder
-    from cellwright.agent.replay import Replay
+    from cellwright.agent.replay import Replay, ReplayedTurn
 
 
 def _as_it_is(emit: Emit) -> Emit:
@@ -39,12 +40,23 @@ def _nothing_to_say() -> list[str]:
     return []
 
 
+@dataclass(frozen=True)
+class _Played:
+    """A run that is played: the user has confirmed what there was to confirm."""
+
+    played: ReplayedTurn
+    asking: Sequence[Asking] = ()
+
+    def turn(self) -> ReplayedTurn:
+        return self.played
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Way:
     """How a run goes: by the model, recorded, or played from a recording. `finish` gives what the user should know."""
 
     provider: Provider | None = None
-    as_played: Callable[[Agent], Agent] | None = None
+    playing: Playing | None = None
     listen: Callable[[Emit], Emit] = _as_it_is
     finish: Callable[[], list[str]] = _nothing_to_say
 
@@ -129,7 +141,7 @@ class Command:
             ask_user=can_use_tool,
             session=self._unsaved,
             provider=way.provider,
-            as_played=way.as_played,
+            playing=way.playing,
         )
 
     def _exit_code(self, end: RunEnd, signal_number: int) -> int:
@@ -153,7 +165,7 @@ class Command:
                     raise
                 self._replay.trust()
                 turn = self._replay.turn(prompt)
-            return _Way(provider=turn, as_played=turn.played_by, finish=lambda: turn.notices)
+            return _Way(playing=_Played(turn), finish=lambda: drift_in_words(turn.drift))
         return _Way()
 
     @functools.cached_property

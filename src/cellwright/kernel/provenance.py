@@ -1,0 +1,33 @@
+"""Where an answer in a notebook came from: what the metadata of its output says, and what is read from it again.
+
+    {"cellwright": {"version": "0.1.0", "session": ID, "turn": 3, "model": …, "prompt_sha256": …, "recording": FILE}}
+
+Nothing private: no path but the recording's from the notebook's folder, no key, no name of a user.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from cellwright.version import VERSION
+
+FIELD = "cellwright"
+PROMPT = "prompt_sha256"
+"""The hash that a turn is found by in a recording (`recordings.prompt_key`)."""
+
+
+def provenance(
+    *, session: str, turn: int | None, model: str, prompt_sha256: str, recording: str | None
+) -> dict[str, Any]:
+    """The metadata of an output; `recording` is the file that holds the turn, None where none does."""
+    known = {"session": session, "turn": turn, "model": model, PROMPT: prompt_sha256, "recording": recording}
+    return {FIELD: {"version": VERSION, **{name: value for name, value in known.items() if value is not None}}}
+
+
+def provenance_of(output: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """What an output of a notebook file says of where it came from; None for what is no answer of ours."""
+    metadata = output.get("metadata")
+    said = metadata.get(FIELD) if isinstance(metadata, Mapping) else None
+    whole = isinstance(said, Mapping) and isinstance(said.get("session"), str) and isinstance(said.get(PROMPT), str)
+    return said if whole else None
