@@ -117,7 +117,7 @@ class TranscriptOps:
                 self._put(_retry(event))
             case Asked():
                 self._kinds[event.question_id] = event.kind
-                self._put(_ask(event))
+                self._put(ask_op(event))
             case Answered():
                 self._put(_answered(event, self._kinds.get(event.question_id, "permission")))
             case _:
@@ -265,7 +265,7 @@ def _told(event: ContextTold) -> Op:
     return {"op": "told", "tokens": event.tokens, "parts": parts}
 
 
-def _ask(event: Asked) -> Op:
+def ask_op(event: Asked) -> Op:
     tool_input = event.tool_use["input"]
     editable = len(json.dumps(tool_input)) <= EDITABLE_INPUT_BYTES
     return {
