@@ -55,6 +55,8 @@ class PageNotebook(NamedTuple):
     own: bool
     trusted: bool
     unsaved: bool
+    session: str
+    """What the messages of its own kernel connection carry."""
 
 
 @dataclass(slots=True, eq=False)
@@ -70,10 +72,16 @@ class Page:
     notebooks: tuple[PageNotebook, ...] = ()
     said: float = 0.0
     heard: float = 0.0
+    silent: bool = False
+    """It did not answer; until it is heard from again it counts as closed."""
     parts: Joined = field(default_factory=Joined)
 
     def shows(self, path: Path) -> PageNotebook | None:
         return next((notebook for notebook in self.notebooks if notebook.path == path), None)
+
+    def sent(self, session: str) -> bool:
+        """Whether it is the page that messages with this `session` come from."""
+        return bool(session) and session in (self.session, *(notebook.session for notebook in self.notebooks))
 
 
 Handler = Callable[[Page, Mapping[str, Any]], Awaitable[Any]]
@@ -94,10 +102,13 @@ class Pages:
         self._lock = threading.Lock()
         self._pages: list[Page] = []
         self._handlers: dict[str, Handler] = {"ping": _pong}
+        self._followers: list[Callable[[Page], Awaitable[None]]] = []
         self._waiting: dict[str, tuple[Page, asyncio.Future[Any]]] = {}
         self._ids = itertools.count(1)
         self.preferred = ""
         """The session of the page that ran the newest prompt."""
+        self.any_came = False
+        """Whether a page has connected since the extension was loaded: the front end is one of those that do."""
 
     def open(self) -> None:
         """Let pages connect."""
@@ -111,35 +122,48 @@ class Pages:
 
         comm.get_comm_manager().unregister_target(TARGET, self._opened)
         for page in self.all():
-            self._forget(page)
             page.comm.close()
+            self._forget(page)
 
     def serve(self, method: str, handler: Handler) -> None:
         """Have `handler` answer the pages' requests of this method."""
         self._handlers[method] = handler
 
+    def follow(self, listener: Callable[[Page], Awaitable[None]]) -> None:
+        """Have `listener` called, on the agent's loop, whenever a page has said what it shows."""
+        self._followers.append(listener)
+
     def all(self) -> list[Page]:
         """The pages, the one that ran the newest prompt first, then those that spoke last."""
         with self._lock:
-            pages = list(self._pages)
-        return sorted(pages, key=lambda page: (page.session == self.preferred, page.said), reverse=True)
+            pages = [page for page in self._pages if not page.silent]
+        return sorted(pages, key=lambda page: (page.sent(self.preferred), page.said), reverse=True)
 
     def showing(self, path: Path) -> list[Page]:
         """Those that show the notebook at `path`, a real path."""
         return [page for page in self.all() if page.shows(path)]
 
     async def answering(self, path: Path) -> Page:
-        """The first page that shows `path` and is alive. Raises PageGone; who does not answer is forgotten."""
+        """The first page that shows `path` and is alive. Raises PageGone."""
         for page in self.showing(path):
             if self._clock() - page.heard < HEARD_SECONDS:
                 return page
             try:
                 await self.request(page, "ping", {}, PING_SECONDS)
             except PageGone:
-                self._forget(page)
+                page.silent = True  # killed, or on a computer that sleeps
             else:
                 return page
         raise PageGone
+
+    def may_come_back(self, path: Path, seconds: float) -> bool:
+        """Whether a page that does not answer had unsaved changes of `path` when it was heard, so many seconds ago."""
+        now = self._clock()
+        with self._lock:
+            return any(
+                page.silent and now - page.heard < seconds and (shown := page.shows(path)) is not None and shown.unsaved
+                for page in self._pages
+            )
 
     async def request(
         self, page: Page, method: str, params: Mapping[str, Any], timeout: float = REQUEST_SECONDS
@@ -189,11 +213,14 @@ class Pages:
             # the same page, connected anew
             self._pages = [other for other in self._pages if (other.id, other.session) != (page.id, session)]
             self._pages.append(page)
+            self.any_came = True
         comm.send({"type": "welcome", "protocol": PROTOCOL})
 
     def _heard(self, page: Page, piece: object) -> None:
-        page.heard = self._clock()
+        page.heard, page.silent = self._clock(), False
         message = page.parts.add(piece)
+        if message is None:
+            return
         match message:
             case {"type": "hello"}:
                 self._hello(page, message)
@@ -215,6 +242,8 @@ class Pages:
         notebooks = shown[:MOST_NOTEBOOKS] if isinstance(shown, list) else []
         page.notebooks = tuple(found for each in notebooks if (found := _notebook(folder, each)) is not None)
         page.said = page.heard = self._clock()
+        for follower in self._followers:
+            asyncio.run_coroutine_threadsafe(_awaited(follower(page)), self._loop())
 
     def _answered(self, request_id: str, message: Mapping[str, Any]) -> None:
         found = self._waiting.get(request_id)
@@ -255,6 +284,21 @@ class Pages:
         for of_page, answer in list(self._waiting.values()):
             if of_page is page:
                 answer.get_loop().call_soon_threadsafe(_give_up, answer)
+        _unregister(page.comm)
+
+
+def _unregister(channel: Any) -> None:
+    """Take a comm out of the kernel. Its page is gone, and the others do not know it: nobody is told."""
+    import comm  # there is one in each kernel
+
+    manager = comm.get_comm_manager()
+    if channel.comm_id in manager.comms:
+        channel._closed = True  # a comm that is collected would say that it closes
+        manager.unregister_comm(channel)
+
+
+async def _awaited(work: Awaitable[None]) -> None:
+    await work
 
 
 def _give_up(answer: asyncio.Future[Any]) -> None:
@@ -275,4 +319,5 @@ def _notebook(folder: Path, said: object) -> PageNotebook | None:
     # `RTC:folder/file`: the same files, through another drive
     relative = path.partition(":")[2] if ":" in path.partition("/")[0] else path
     real = Path(os.path.realpath(folder / relative))
-    return PageNotebook(real, path, said.get("own") is True, said.get("trusted") is True, said.get("unsaved") is True)
+    own, trusted, unsaved = (said.get(name) is True for name in ("own", "trusted", "unsaved"))
+    return PageNotebook(real, path, own, trusted, unsaved, str(said.get("session", "")))

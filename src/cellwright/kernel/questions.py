@@ -7,8 +7,10 @@ can be asked the answer is no, with the rule that would have allowed the call.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 
 from cellwright.agent.agent_thread import CallerJobs
@@ -26,6 +28,11 @@ SECONDS_TO_GET_READY = 2.0
 
 def _no_one(_text: str) -> None:
     """Who is told before there is an output."""
+
+
+def _nowhere(_use: ToolUse, _take: Callable[[Answer], None]) -> AbstractAsyncContextManager[None]:
+    """Where there is no other place."""
+    return contextlib.nullcontext()
 
 
 Answering = asyncio.Future[Allow | Deny]
@@ -46,6 +53,9 @@ class Questions:
     save_rules: Callable[[Sequence[str]], object]
     tell: Callable[[str], object] = _no_one
     answer_seconds: float | None = None
+    seconds_to_get_ready: float = SECONDS_TO_GET_READY
+    beside: Callable[[ToolUse, Callable[[Answer], None]], AbstractAsyncContextManager[None]] = _nowhere
+    """Shows a question in another place as well, while the context lasts; the answer from there comes the same way."""
     ready: asyncio.Event = field(default_factory=asyncio.Event)
     _open: dict[str, tuple[ToolUse, Answering]] = field(default_factory=dict)
 
@@ -54,7 +64,8 @@ class Questions:
         answer: Answering = asyncio.get_running_loop().create_future()
         self._open[use.question_id] = (use, answer)
         try:
-            given = await self._answer(use, answer)
+            async with self.beside(use, self.take):
+                given = await self._answer(use, answer)
         finally:
             del self._open[use.question_id]
         if isinstance(given, Allow) and given.scope == "always":
@@ -98,7 +109,7 @@ class Questions:
 
     async def _widget_is_ready(self) -> bool:
         try:
-            async with asyncio.timeout(SECONDS_TO_GET_READY):
+            async with asyncio.timeout(self.seconds_to_get_ready):
                 await self.ready.wait()
         except TimeoutError:
             self.widget = False
