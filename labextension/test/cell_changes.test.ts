@@ -1,7 +1,7 @@
 import { describe, expect, it, vi } from "vitest";
 
 import { focused } from "../src/transcript/focus";
-import type { AnsweredOp, AnswerMessage, AskOp } from "../src/transcript/protocol";
+import type { AnswerMessage, AskOp } from "../src/transcript/protocol";
 import { proposal } from "../src/transcript/proposal";
 import { answered, ask, drawn, find, press, readyCard, RUN, scene, shadowOf, text } from "./scene";
 
@@ -103,12 +103,5 @@ describe("at the cell itself", () => {
     expect(sent).toEqual([{ type: "answer", question: "q", behavior: "deny", scope: "once", reason: "", input: null }]);
     card.acknowledge();
     expect(text(root, ".ask-status")).toBe("The answer was taken.");
-  });
-
-  it("says how it was answered elsewhere", async () => {
-    const { root, card } = shown();
-    await readyCard(root);
-    card.close(answered("q", "deny", "not so") as AnsweredOp);
-    expect(text(root, ".answered")).toMatch(/^Rejected.*not so/);
   });
 });

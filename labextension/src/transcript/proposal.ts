@@ -1,18 +1,16 @@
 /** A change of a cell that Claude proposes, at the cell itself: the same card as in the transcript, with the same keys. */
 
-import { answeredLine } from "./answered_line";
 import { element } from "./dom";
 import { keepKeys } from "./focus";
 import type { Question } from "./items";
-import type { AnsweredOp, AnswerMessage, AskOp } from "./protocol";
+import type { AnswerMessage, AskOp } from "./protocol";
 import { questionCard } from "./question_card";
 import { adoptStyle } from "./style";
 
 export type Proposal = {
   /** The kernel has taken the answer that was given here. */
   acknowledge(): void;
-  /** It was answered, wherever. */
-  close(answer: AnsweredOp): void;
+  dispose(): void;
 };
 
 /** Shows `ask` in `host`. */
@@ -36,10 +34,6 @@ export function proposal(host: HTMLElement, ask: AskOp, send: (answer: AnswerMes
       question.taken = true;
       card.update(0, 1);
     },
-    close(answer) {
-      question.answer = answer;
-      card.dispose();
-      card.node.replaceWith(answeredLine(question));
-    },
+    dispose() { card.dispose(); },
   };
 }

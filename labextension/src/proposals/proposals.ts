@@ -1,0 +1,78 @@
+/** Changes of cells that Claude proposes, shown at the cells themselves until they are answered, here or elsewhere. */
+
+import type { Link } from "../notebooks/link";
+import type { JsonObject } from "../notebooks/types";
+import type { Proposal } from "../transcript/proposal";
+import type { AnswerMessage, AskOp } from "../transcript/protocol";
+
+type CellWidget = { readonly model: { readonly id: string }; readonly node: HTMLElement };
+export type Panel = {
+  readonly context: { readonly path: string; readonly ready: Promise<void> };
+  readonly content: { readonly widgets: readonly CellWidget[] };
+};
+/** `where`: on the cell `cell`, before or after it, or at the start or end of the notebook. */
+type Proposed = { path: string; where: "on" | "before" | "after" | "start" | "end"; cell: string; ask: AskOp };
+/** The renderer is loaded when there is something to draw. */
+export type Draw = (host: HTMLElement, ask: AskOp, send: (answer: AnswerMessage) => void) => Promise<Proposal>;
+
+const PLACED = "cellwright-proposal";
+
+export class Proposals {
+  /** What takes each open question out of the page again. */
+  private readonly open = new Map<string, () => void>();
+
+  /** `panels` gives the notebooks that are open in this page. */
+  constructor(
+    private readonly panels: () => Panel[],
+    private readonly draw: Draw,
+  ) {}
+
+  /** Shows a proposal wherever its notebook is open in this page. */
+  propose = async (params: JsonObject, link: Link): Promise<boolean> => {
+    const proposed = params as unknown as Proposed;
+    const { question } = proposed.ask;
+    this.open.get(question)?.();
+    const hosts: HTMLElement[] = [];
+    const cards: Proposal[] = [];
+    this.open.set(question, () => {
+      this.open.delete(question);
+      for (const card of cards) card.dispose();
+      for (const host of hosts) host.remove();
+    });
+    for (const panel of this.panels().filter(({ context }) => context.path === proposed.path)) {
+      await panel.context.ready;
+      const host = hostFor(panel, proposed);
+      // answered meanwhile
+      if (!host || !this.open.has(question)) continue;
+      hosts.push(host);
+      cards.push(
+        await this.draw(host, proposed.ask, (answer) => {
+          void link.request("answer", answer as unknown as JsonObject).then(
+            () => { for (const card of cards) card.acknowledge(); },
+            () => undefined, // the card offers to answer again
+          );
+        }),
+      );
+    }
+    return hosts.length > 0;
+  };
+
+  /** The question was answered, or is none any more. */
+  withdraw = ({ question }: JsonObject): null => {
+    if (typeof question === "string") this.open.get(question)?.();
+    return null;
+  };
+}
+
+/** A place for the card in the page; null where there is no such cell. */
+function hostFor({ content }: Panel, { where, cell }: Proposed): HTMLElement | null {
+  const cells = content.widgets;
+  const at = where === "start" ? cells[0] : where === "end" ? cells.at(-1) : cells.find(({ model }) => model.id === cell);
+  if (!at) return null;
+  const host = document.createElement("div");
+  host.className = PLACED;
+  host.dataset.where = where === "start" ? "before" : where === "end" ? "after" : where;
+  // at its end in the DOM, since JupyterLab counts a cell's first children; the style sheet puts it where it belongs
+  at.node.append(host);
+  return host;
+}

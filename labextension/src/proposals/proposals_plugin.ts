@@ -1,0 +1,35 @@
+/** Shows what Claude proposes for a cell at the cell. */
+
+import { INotebookTracker } from "@jupyterlab/notebook";
+import type { IPlugin } from "@lumino/application";
+
+import { links } from "../notebooks/links";
+import type { Panel } from "./proposals";
+import { Proposals } from "./proposals";
+import css from "./style.css";
+
+type Tracker = { forEach(each: (panel: Panel) => void): void };
+
+export const proposalsPlugin: IPlugin<unknown, void> = {
+  id: "cellwright:proposals",
+  description: "Shows changes that Claude proposes at the cells themselves, to accept, reject or edit.",
+  autoStart: true,
+  optional: [INotebookTracker],
+  activate: (_, tracker: Tracker | null) => {
+    if (!tracker) return;
+    const style = document.createElement("style");
+    style.textContent = css;
+    document.head.append(style);
+    const panels = (): Panel[] => {
+      const found: Panel[] = [];
+      tracker.forEach((panel) => { found.push(panel); });
+      return found;
+    };
+    const proposals = new Proposals(panels, async (host, ask, send) => {
+      const { proposal } = await import("../transcript/proposal");
+      return proposal(host, ask, send);
+    });
+    links.serve("propose", proposals.propose);
+    links.serve("withdraw", proposals.withdraw);
+  },
+};
