@@ -104,6 +104,18 @@ def worst_case_usd(model: str, input_tokens: int, max_tokens: int) -> float | No
     return (input_tokens * price.cache_write_1h + max_tokens * price.output) / 1_000_000
 
 
+@dataclass(frozen=True, slots=True)
+class Total:
+    """Usage and cost of answers; None where the price of one is not known."""
+
+    usage: Mapping[str, Any]
+    cost_usd: float | None
+
+    def plus(self, usage: Mapping[str, Any], cost_usd: float | None) -> Total:
+        both = self.cost_usd is not None and cost_usd is not None
+        return Total(add_usage(self.usage, usage), self.cost_usd + cost_usd if both else None)  # type: ignore[operator]
+
+
 def add_usage(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, Any]:
     """The sum of two usage blocks: every count, nested ones too. Words such as the service tier are left out.
 

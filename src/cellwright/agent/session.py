@@ -9,13 +9,13 @@ import re
 import secrets
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
 from cellwright.agent import lease, transcript
 from cellwright.agent.call_rate import CallRate
-from cellwright.agent.cost import add_usage
+from cellwright.agent.cost import Total
 from cellwright.agent.state_folder import make_private_folder, state_folder
 from cellwright.agent.transcript import Header, Line, Transcript
 from cellwright.agent.transcript_file import TranscriptFile, create_file
@@ -55,19 +55,7 @@ def new_session_id() -> str:
     return f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(3)}"
 
 
-@dataclass(frozen=True, slots=True)
-class _Total:
-    """Usage and cost of answers; None where the price of one is not known."""
-
-    usage: Mapping[str, Any]
-    cost_usd: float | None
-
-    def plus(self, usage: Mapping[str, Any], cost_usd: float | None) -> _Total:
-        both = self.cost_usd is not None and cost_usd is not None
-        return _Total(add_usage(self.usage, usage), self.cost_usd + cost_usd if both else None)  # type: ignore[operator]
-
-
-_NOTHING = _Total({}, 0.0)
+_NOTHING = Total({}, 0.0)
 
 
 class Session:
@@ -235,6 +223,11 @@ class Session:
         return self._header.model if self._header else ""
 
     @property
+    def forked_from(self) -> str | None:
+        """The id of the session that this one goes on from."""
+        return self._header.forked_from if self._header else None
+
+    @property
     def last_model(self) -> str:
         """The model that answered last; "" before that."""
         return next((line.meta["model"] for line in reversed(self._lines) if "model" in line.meta), "")
@@ -270,7 +263,7 @@ class Session:
         """What the session's answers cost; None when the price of one of them is not known."""
         return self._spent().cost_usd
 
-    def _spent(self) -> _Total:
+    def _spent(self) -> Total:
         # on demand: a resume need not wait for it
         for line in self._lines[self._summed_lines :]:
             for paid in (line.meta, line.meta.get("not_kept", {})):
@@ -335,6 +328,11 @@ class Session:
         """Take the last message out again: the API would refuse every later request for it as well."""
         self._write(transcript.TAKEN_BACK, {})
 
+    def return_to(self, seq: int) -> None:
+        """Go on as after the event `seq`; what was said since, or taken back since, stays in the transcript."""
+        self.next_seq += 1  # a place of its own among the lines: one may return to what was before it
+        self._write(transcript.TAKEN_BACK, {"as_after": seq})
+
     def _write(self, message: bytes, facts: dict[str, Any]) -> None:
         if self._not_kept.usage:
             facts["not_kept"] = {"usage": self._not_kept.usage, "cost_usd": self._not_kept.cost_usd}
@@ -353,12 +351,23 @@ class Session:
         self._lines.append(line)
         self.next_seq = max(self.next_seq, meta["seq"])
         if line.message == transcript.TAKEN_BACK:
-            self.uncounted_bytes -= len(self.encoded.pop())
-            del self._decoded[len(self.encoded) :]
+            self._take_back_lines()
             return
         self.encoded.append(line.message)
-        self.context_tokens = meta.get("context_tokens", self.context_tokens)
-        self.uncounted_bytes = 0 if "context_tokens" in meta else self.uncounted_bytes + len(line.message)
+        self._count(line)
+
+    def _take_back_lines(self) -> None:
+        kept = transcript.in_effect(self._lines)
+        same = next((at for at, line in enumerate(kept) if self.encoded[at : at + 1] != [line.message]), len(kept))
+        del self._decoded[same:]
+        self.encoded = [line.message for line in kept]
+        self.context_tokens = self.uncounted_bytes = 0
+        for line in kept:
+            self._count(line)
+
+    def _count(self, line: Line) -> None:
+        self.context_tokens = line.meta.get("context_tokens", self.context_tokens)
+        self.uncounted_bytes = 0 if "context_tokens" in line.meta else self.uncounted_bytes + len(line.message)
 
     def flush(self) -> None:
         """Have everything that was appended on the disk itself (fsync)."""

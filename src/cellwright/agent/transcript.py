@@ -9,9 +9,10 @@ the checksum of everything behind it, from the comma on: a transcript that was a
 
 from __future__ import annotations
 
+import bisect
 import json
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -208,18 +209,45 @@ def _without_void(lines: list[Line], epoch: int) -> tuple[list[Line], int]:
 
 
 TAKEN_BACK = b"null"
-"""Stands in a line in a message's place: the message before it is no part of the conversation."""
+"""Stands in a line in a message's place: the message before it is no part of the conversation.
+
+With `"as_after": SEQ` the conversation is again what it was after the last line whose `seq` is not greater than that: turns
+were taken back, or taken back turns brought back.
+"""
+
+
+def in_effect(lines: Sequence[Line]) -> list[Line]:
+    """The lines whose messages make up the conversation, those that were taken back left out."""
+    # each state knows the one before it: going back to one costs no more than going on
+    states: list[_State | None] = []
+    state: _State | None = None
+    for line in lines:
+        if line.message != TAKEN_BACK:
+            state = _State(line, state)
+        elif "as_after" in line.meta:
+            place = bisect.bisect_right(lines, line.meta["as_after"], hi=len(states), key=lambda each: each.meta["seq"])
+            state = states[place - 1] if place else None
+        elif state is not None:
+            state = state.before
+        states.append(state)
+    kept: list[Line] = []
+    while state is not None:
+        kept.append(state.line)
+        state = state.before
+    return kept[::-1]
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """The conversation after `line`, and the one before that."""
+
+    line: Line
+    before: _State | None
 
 
 def read_messages(path: Path) -> list[dict[str, Any]]:
     """The messages of the transcript at `path` as far as they can be read; for readers, who need no lease."""
-    messages: list[bytes] = []
-    for line in read_transcript(path).lines:
-        if line.message == TAKEN_BACK:
-            messages.pop()
-        else:
-            messages.append(line.message)
-    return [json.loads(message) for message in messages]
+    return [json.loads(line.message) for line in in_effect(read_transcript(path).lines)]
 
 
 def interrupted_results(encoded_message: bytes, *, because: str) -> dict[str, Any] | None:

@@ -37,7 +37,7 @@ def _title(tool: Tool, tool_input: Mapping[str, Any]) -> str:
         return command
     try:
         return tool.title(tool_input) if tool.title is not None else ""
-    except Exception:  # a title is the tool's own code, which may fail as it likes
+    except Exception:  # noqa: BLE001  a title is the tool's own code, which may fail as it likes
         return ""
 
 

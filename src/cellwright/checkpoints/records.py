@@ -6,12 +6,13 @@ A journal is read from its lines (`fold`), in order. Each is a JSON object that 
     {"file": "/p/a.py", "before": {"sha256": "…", "mode": 420} or null, "after": "<sha256>" or null or "unknown",
      "kept": true, "folders": ["/p/new"], "mode_changed": false, "anew": false}
     {"cell": "a1b2", "notebook": "/p/n.ipynb", "before": "<sha256>" or null, "after": "<sha256>" or null or "unknown",
-     "after_source": "<sha256>" or null, "beside": "9f0e", "kept": true}
+     "before_source": "<sha256>" or null, "after_source": "<sha256>" or null, "beside": "9f0e", "moved": false,
+     "kept": true, "anew": false}
     {"effect": "Bash: pytest -q"}
     {"end": 3}
     {"undo": 1, "at": …, "redo_of": null, "turns": [3], "code": true, "as_after": 40 or null, "was_after": 55 or null,
      "files": [{"path": …, "was": {…} or null, "now": {…} or null, "folders": […]}], "cells": […], "left": ["/p/b.py"]}
-    {"done": 1}
+    {"done": 1, "left": ["/p/b.py"]}
 
 The first `file` of a path in a turn says what was there before; each later one only what it is after, unless somebody
 else changed the file in between (`anew`): then the turn is taken back to what they left.
@@ -81,6 +82,10 @@ class CellChange:
     after_source: str | None = None
     beside: str = ""
     kept: bool = True
+    before_source: str | None = None
+    moved: bool = False
+    left: list[str | None] = field(default_factory=list)
+    """All sources that the turn gave it, as hashes; None where it was gone."""
 
     @property
     def name(self) -> str:
@@ -88,7 +93,7 @@ class CellChange:
 
     @property
     def changed(self) -> bool:
-        return self.before != self.after
+        return self.moved or self.before != self.after
 
 
 @dataclass(slots=True)
@@ -226,6 +231,16 @@ class History:
     def turn(self, number: int) -> Turn | None:
         return next((turn for turn in self.turns if turn.number == number), None)
 
+    def newest(self, count: int, *, code_only: bool, left: bool = False) -> list[Turn]:
+        """The last `count` turns that can be taken back, newest first.
+
+        With `code_only` those that changed something; else all from the newest of the conversation on. `left`: those count,
+        too, of which an undo has left something out.
+        """
+        if code_only:
+            return [turn for turn in reversed(self.turns) if turn.to_undo(left=left)][:count]
+        return [turn for turn in reversed(self.turns) if not turn.conversation_undone][:count]
+
     def to_redo(self) -> Undone | None:
         """The undo that a redo would take back; None where there is none, or a turn has begun since."""
         open_undos = [undo for undo in self.undos if undo.done and undo.redo_of is None and not undo.redone]
@@ -260,7 +275,9 @@ def add(history: History, line: Json) -> None:
         case "undo":
             history.undos.append(_undone(line))
         case "done" if history.undos:
-            _finish(history, history.undos[-1])
+            undo = history.undos[-1]
+            undo.left = tuple(line.get("left", undo.left))
+            _finish(history, undo)
         case _:
             pass  # of a later version
 
@@ -290,12 +307,15 @@ def _add_file(turn: Turn, line: Json) -> None:
 def _add_cell(turn: Turn, line: Json) -> None:
     key = Path(line["notebook"]), str(line["cell"])
     known = turn.cells.get(key)
-    if known is not None:
-        known.after, known.after_source = line["after"], line["after_source"]
-        return
-    turn.cells[key] = CellChange(
-        *key, line["before"], line["after"], line["after_source"], line.get("beside", ""), bool(line["kept"])
-    )
+    if known is None or line.get("anew"):
+        turn.cells[key] = known = CellChange(
+            *key, line["before"], line["after"], beside=line["beside"], kept=bool(line["kept"])
+        )
+        known.before_source = line["before_source"]
+    known.moved = known.moved or bool(line.get("moved"))
+    known.after, known.after_source = line["after"], line["after_source"]
+    if known.after != UNKNOWN:
+        known.left.append(known.after_source)
 
 
 def _undone(line: Json) -> Undone:

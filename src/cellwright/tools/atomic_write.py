@@ -112,10 +112,12 @@ def check_writable(folder: Folder, path: Path) -> None:
         raise ToolError(f"{path.as_posix()} is read-only.", code=ErrorCode.FILE_ACCESS_ERROR)
 
 
-def stage(folder: Folder, data: bytes, like: tuple[Path, os.stat_result] | None) -> tuple[str, os.stat_result]:
+def stage(
+    folder: Folder, data: bytes, like: tuple[Path, os.stat_result] | None, *, mode: int | None = None
+) -> tuple[str, os.stat_result]:
     """A new file in `folder` that holds `data`, safely on disk: its entry, to be renamed, and its status.
 
-    It gets mode, owner and extended attributes of the file `like`.
+    It gets mode, owner and extended attributes of the file `like`; then the permission bits `mode`, if given.
     """
     temporary = folder.entry(temporary_name())
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
@@ -125,6 +127,8 @@ def stage(folder: Folder, data: bytes, like: tuple[Path, os.stat_result] | None)
             if like is not None:
                 # before the content: a private file must not be readable by others for a moment
                 _copy_attributes(like[0], file.fileno(), like[1])
+            if mode is not None and hasattr(os, "fchmod"):
+                os.fchmod(file.fileno(), mode)
             file.write(data)
             file.flush()
             os.fsync(file.fileno())

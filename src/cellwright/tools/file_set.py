@@ -32,7 +32,7 @@ class FileWrite:
     """One file to be written (`after`), or deleted (None).
 
     `replacing` is the status of the file that is there, None if there is none. The new file is as the file `like`, by
-    default the one it replaces; `executable` then sets or clears the right to execute it.
+    default the one it replaces; `executable` then sets or clears the right to execute it, `mode` sets all permission bits.
     """
 
     path: Path
@@ -40,6 +40,7 @@ class FileWrite:
     after: bytes | None
     like: tuple[Path, os.stat_result] | None = None
     executable: bool | None = None
+    mode: int | None = None
 
 
 @dataclass(slots=True)
@@ -105,7 +106,7 @@ def _prepare(step: _Step) -> None:
     if write.after is None:
         return
     like = write.like or (None if write.replacing is None else (write.path, write.replacing))
-    step.new, step.status = stage(step.folder, write.after, like)
+    step.new, step.status = stage(step.folder, write.after, like, mode=write.mode)
     if write.executable is not None:
         mode = stat.S_IMODE(step.status.st_mode)
         # as git does it: who may read may execute
