@@ -2,6 +2,8 @@
 
 import type { Comm, DocumentContext, Kernel } from "@jupyterlab/docmanager";
 
+import { randomName } from "../page_config";
+
 export const TARGET = "cellwright.documents";
 /** Unless it is said again in time, the kernel forgets it: a page that was closed does not say so. */
 export const AGAIN_MS = 20_000;
@@ -9,7 +11,7 @@ export const AGAIN_MS = 20_000;
 export class UnsavedDocuments {
   private readonly contexts = new Set<DocumentContext>();
   private readonly comms = new Map<string, Comm>();
-  private readonly page = crypto.randomUUID();
+  private readonly page = randomName();
   private told = "";
 
   /** `root` is the folder that documents' paths start from, on the server's disk. */

@@ -3,6 +3,7 @@
 import { IDocumentWidgetOpener } from "@jupyterlab/docmanager";
 import type { IPlugin } from "@lumino/application";
 
+import { serverRoot } from "../page_config";
 import { AGAIN_MS, UnsavedDocuments } from "./unsaved_documents";
 
 export const unsavedDocumentsPlugin: IPlugin<unknown, void> = {
@@ -17,10 +18,3 @@ export const unsavedDocumentsPlugin: IPlugin<unknown, void> = {
     setInterval(() => { documents.again(); }, AGAIN_MS);
   },
 };
-
-/** Where the server's files are, as the page was told. */
-function serverRoot(): string {
-  const config = document.getElementById("jupyter-config-data")?.textContent ?? "{}";
-  const { serverRoot } = JSON.parse(config) as { serverRoot?: string };
-  return serverRoot ?? "";
-}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from cellwright.agent.tool import ToolError
 from cellwright.errors import ErrorCode
-from cellwright.tools.changes import Change, Input, sha256
+from cellwright.tools.changes import Change, Input
 from cellwright.tools.diffs import diff_texts
 from cellwright.tools.file_state import FileState, Seen, is_stale
 from cellwright.tools.notebook_json import Notebook, Place, parse_notebook
@@ -17,6 +17,7 @@ from cellwright.tools.notebook_pages import source_digest
 from cellwright.tools.notebook_schema import cell_value, first_problem, new_cell_problems
 from cellwright.tools.notebook_source import CHECKED_BYTES
 from cellwright.tools.notebook_spans import BLOCK_BYTES, NotANotebook
+from cellwright.tools.originals import sha256
 from cellwright.tools.paths import not_found, real_path
 from cellwright.tools.text_files import UTF_8, Encoding, NotText, decode, encode, read_bytes
 
@@ -71,7 +72,7 @@ def plan_notebook_edit(path: Path, shown: str, tool_input: Input, state: FileSta
         shown=shown,
         before=old.data,
         replacing=old.status,
-        after=_on_disk_bytes(edit.data, old, shown),
+        after=on_disk_bytes(edit.data, old.encoding, shown),
         # a source rarely ends with a line end, and no view should make a point of it
         diff=diff_texts(_ended(edit.before), _ended(edit.after) or "", f"{shown}#{edit.name}"),
         title=edit.title,
@@ -131,7 +132,7 @@ def _on_disk(path: Path, real: Path, shown: str, state: FileState) -> _OnDisk:
             code=ErrorCode.FILE_ACCESS_ERROR,
         )
     try:
-        encoding, utf_8 = _as_utf_8(data)
+        encoding, utf_8 = as_utf_8(data)
         return _OnDisk(parse_notebook(utf_8), data, encoding, status, seen)
     except NotText:
         raise _not_changeable(shown, "it is binary data") from None
@@ -143,7 +144,7 @@ def _not_changeable(shown: str, problem: str) -> ToolError:
     return ToolError(f"{shown} is not a notebook that can be changed: {problem}.", code=ErrorCode.FILE_ACCESS_ERROR)
 
 
-def _as_utf_8(data: bytes) -> tuple[Encoding, bytes]:
+def as_utf_8(data: bytes) -> tuple[Encoding, bytes]:
     """JSON is UTF-8; whoever wrote it otherwise gets it back so."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     try:
@@ -157,8 +158,9 @@ def _as_utf_8(data: bytes) -> tuple[Encoding, bytes]:
     return UTF_8, data
 
 
-def _on_disk_bytes(utf_8: bytes, old: _OnDisk, shown: str) -> bytes:
-    return utf_8 if old.encoding == UTF_8 else encode(utf_8.decode(), old.encoding, shown)
+def on_disk_bytes(utf_8: bytes, encoding: Encoding, shown: str) -> bytes:
+    """A notebook's UTF-8 as its file has it."""
+    return utf_8 if encoding == UTF_8 else encode(utf_8.decode(), encoding, shown)
 
 
 def _edit(old: _OnDisk, tool_input: Input, shown: str) -> CellEdit:

@@ -12,7 +12,7 @@ from typing import Any
 
 from cellwright.agent.tool import ToolError
 from cellwright.errors import ErrorCode
-from cellwright.tools.notebook_source import NotebookSource, joined, open_notebook
+from cellwright.tools.notebook_source import NotebookSource, joined, open_notebook, parsed
 from cellwright.tools.notebook_spans import CellList, NotANotebook, Span
 
 OPENING_BYTES = 4_096
@@ -119,13 +119,22 @@ class Notebook:
         value = _ordered(value, head)
         return self._changed([(cell.start, cell.stop, self._written(value, cell.start))])
 
-    def with_cell(self, place: Place, kind: str, source: str) -> tuple[bytes, str]:
-        """The notebook with a new cell, and that cell's name."""
+    def with_members(self, position: int, values: Mapping[str, Any]) -> bytes:
+        """The notebook with other values for some keys of a cell, which may be new there."""
+        members = self._members(position)
+        if values.keys() <= members.keys():
+            return self._changed([(*members[key], self._written(new, members[key][0])) for key, new in values.items()])
+        head, cell = self.heads[position], self.source.cells[position]
+        whole = {**parsed(self.source.bytes_between(cell.start, cell.stop)), **values}
+        return self._changed([(cell.start, cell.stop, self._written(_ordered(whole, head), cell.start))])
+
+    def with_cell(self, place: Place, kind: str, source: str, wanted: str = "") -> tuple[bytes, str]:
+        """The notebook with a new cell, and that cell's name: the one that is `wanted`, if it can have it."""
         model = self._model(place.position, kind)
         like: Any = [] if model is None else model[self.source.source_key(str(model["cell_type"]))]
         value = self._new_cell(kind, _source_like(source, like))
         if self.source.major == 4 and self.source.minor >= 5:
-            value["id"] = self._new_id(source)
+            value["id"] = wanted if wanted and wanted not in self.ids() else self._new_id(source)
         value = _ordered(value, model or {})
         return self._with_value(place, value), self.source.name(place.position, value)
 

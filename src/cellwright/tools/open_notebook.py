@@ -189,6 +189,9 @@ class OpenNotebooks(Protocol):
     def refusal(self, path: Path) -> str:
         """Why the file at `path` must not be changed behind a front end's back; empty where nobody has it open."""
 
+    async def settled(self) -> None:
+        """Wait until what is open is known: a kernel hears of it soon after Cellwright was loaded."""
+
 
 class NothingOpen:
     """Where there is no kernel."""
@@ -201,6 +204,9 @@ class NothingOpen:
 
     def refusal(self, _path: Path) -> str:
         return ""
+
+    async def settled(self) -> None:
+        return
 
 
 def source_sha256(source: str) -> str:

@@ -1,0 +1,103 @@
+"""Which notebook this kernel runs, and which its pages show: the kernel's `OpenNotebooks`."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+
+from cellwright.kernel.front_end import FrontEnd
+from cellwright.kernel.live_notebook import LiveNotebook, SeenSources
+from cellwright.kernel.notebook_trust import read_notebook
+from cellwright.kernel.pages import PageNotebook, Pages
+from cellwright.tools.file_notebook import FileNotebook
+from cellwright.tools.open_notebook import OpenNotebook
+from cellwright.tools.paths import real_path
+
+CONNECT_SECONDS = 3.0
+"""How long after loading a page may take to connect before it counts as none."""
+
+COMES_BACK_SECONDS = 600.0
+"""So long the file stays as it is for a page with unsaved changes that has fallen silent."""
+
+TICK_SECONDS = 0.02
+
+
+class KernelNotebooks:
+    """The notebooks of this kernel's pages."""
+
+    def __init__(self, pages: Pages) -> None:
+        self._pages = pages
+        self._seen = SeenSources()
+        self._loaded = time.monotonic()
+        self._named: Path | None = None
+        self._told: Path | None = None
+        self._shown: Path | None = None
+        self._front_end: FrontEnd | None = None
+        self._running = ""
+
+    def cell_runs(self, front_end: FrontEnd, told: Path | None, named: Path | None) -> None:
+        """A prompt begins: `told` is the notebook it seems to stand in, `named` the one that its user says."""
+        self._front_end = front_end
+        request = {} if front_end.kernel is None else front_end.kernel.get_parent("shell")
+        self._running = str(request.get("content", {}).get("code", "")).strip()
+        self._told = None if told is None else real_path(told)
+        self._named = None if named is None else real_path(named)
+        self._pages.preferred = front_end.page
+
+    def own(self) -> OpenNotebook | None:
+        shown = self._own_shown()
+        if shown is not None:
+            self._shown = shown.path
+            return LiveNotebook(self._pages, shown.path, self._seen)
+        path = self._named or self._last_known
+        return None if path is None or not path.is_file() else FileNotebook(path)
+
+    def at(self, path: Path) -> OpenNotebook | None:
+        real = real_path(path)
+        return LiveNotebook(self._pages, real, self._seen) if self._pages.showing(real) else None
+
+    def refusal(self, path: Path) -> str:
+        real = real_path(path)
+        if self._pages.may_come_back(real, COMES_BACK_SECONDS):
+            return (
+                f"{path.name} was open with unsaved changes in a page that does not answer (closed by force, or on a "
+                "computer that sleeps). Nothing was changed: the page may come back. Ask the user."
+            )
+        if self._front_end is None or self._pages.any_came or self._pages.showing(real) or real == self._named:
+            return ""
+        if real != self._last_known and not self._holds_running_cell(real):
+            return ""
+        if self._front_end.headless:
+            how = "no front end is there to be asked (nbclient, papermill), and whoever runs it writes the file when it ends"
+        else:
+            how = "its front end has not connected to this kernel, so what it holds cannot be seen and would be lost"
+        return (
+            f"{path.name} is the notebook that is running: {how}. Nothing was changed. Say in your answer what should be "
+            f"changed. (The user can allow changes of the file with `%%claude --notebook {path.name}`.)"
+        )
+
+    async def settled(self) -> None:
+        """Wait until a page that is there has connected, right after loading."""
+        while not self._pages.any_came and time.monotonic() - self._loaded < CONNECT_SECONDS:
+            if self._front_end is None or self._front_end.kernel is None or self._front_end.headless:
+                return
+            await asyncio.sleep(TICK_SECONDS)
+
+    def _own_shown(self) -> PageNotebook | None:
+        """The notebook whose page ran the newest prompt, or else one that a page shows as this kernel's."""
+        own = [notebook for page in self._pages.all() for notebook in page.notebooks if notebook.own]
+        ran = (notebook for notebook in own if notebook.session == self._pages.preferred)
+        return next(ran, own[0] if own else None)
+
+    @property
+    def _last_known(self) -> Path | None:
+        """Where the notebook was when a page showed it, or when the kernel was started."""
+        return self._shown or self._told
+
+    def _holds_running_cell(self, path: Path) -> bool:
+        """Whether the cell that is running stands in this file."""
+        content = read_notebook(path) if self._running else None
+        return content is not None and any(
+            cell["cell_type"] == "code" and cell["source"].strip() == self._running for cell in content["cells"]
+        )
