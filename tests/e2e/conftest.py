@@ -1,5 +1,6 @@
 """A real JupyterLab in a real Chromium, with a kernel whose model is the strict local server."""
 
+import importlib.util
 import json
 import os
 import shutil
@@ -166,29 +167,33 @@ def page(browser: Any, lab: Lab, model: MessagesServer) -> Iterator[Any]:
 
 
 class NotebookPage:
-    """The notebook `path`, open in JupyterLab."""
+    """The notebook `path`, open in JupyterLab (`app` "lab") or in Jupyter Notebook 7 ("notebook")."""
 
-    def __init__(self, page: Any, lab: Lab, path: str) -> None:
+    def __init__(self, page: Any, lab: Lab, path: str, app: str = "lab") -> None:
         self.page = page
         self.lab = lab
         self.path = path
+        self.app = app
 
     def open(self) -> "NotebookPage":
-        self.page.goto(f"{self.lab.url}/lab/tree/{self.path}?reset", wait_until="domcontentloaded")
-        self.page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=60_000)
+        self._go("?reset")
         self.wait_idle()
         return self
 
     def reload(self) -> "NotebookPage":
-        self.page.goto(f"{self.lab.url}/lab/tree/{self.path}", wait_until="domcontentloaded")
-        self.page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=60_000)
+        self._go("")
         return self
+
+    def _go(self, query: str) -> None:
+        place = f"lab/tree/{self.path}{query}" if self.app == "lab" else f"notebooks/{self.path}"
+        self.page.goto(f"{self.lab.url}/{place}", wait_until="domcontentloaded")
+        self.page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=60_000)
 
     def in_second_tab(self) -> "NotebookPage":
         """The same notebook in another page of the same browser."""
         page = self.page.context.new_page()
         page.set_default_timeout(20_000)
-        return NotebookPage(page, self.lab, self.path).reload()
+        return NotebookPage(page, self.lab, self.path, self.app).reload()
 
     def wait_kernel_idle(self) -> None:
         """Wait until the server says that the notebook's kernel has nothing to do."""
@@ -203,6 +208,10 @@ class NotebookPage:
             time.sleep(0.05)  # another process: it can only be asked
 
     def wait_idle(self) -> None:
+        if self.app == "notebook":  # it has no status bar
+            self.wait_kernel_idle()
+            self.page.locator(".jp-Notebook-ExecutionIndicator[data-status='idle']").wait_for(timeout=60_000)
+            return
         # the indicator in the toolbar says "idle" before there is a kernel; the status bar does not
         self.page.locator("#jp-bottom-panel, #jp-main-statusbar").get_by_text("| Idle").first.wait_for(timeout=60_000)
 
@@ -226,10 +235,18 @@ class NotebookPage:
         )
 
     def save(self) -> dict[str, Any]:
+        file = self.lab.root / self.path
+        before = file.stat().st_mtime_ns
         self.page.keyboard.press("Control+s")
-        self.page.wait_for_function(
-            "() => !document.querySelector('.jp-mod-current .jp-mod-dirty, .lm-mod-current.jp-mod-dirty')"
-        )
+        if self.app == "lab":
+            self.page.wait_for_function(
+                "() => !document.querySelector('.jp-mod-current .jp-mod-dirty, .lm-mod-current.jp-mod-dirty')"
+            )
+        deadline = time.monotonic() + 20
+        while self.app == "notebook" and file.stat().st_mtime_ns == before:
+            if time.monotonic() > deadline:
+                raise TimeoutError("the notebook was not saved")
+            self.page.wait_for_timeout(50)  # another process: there is nothing to wait on but its file
         return self.on_disk()
 
     def on_disk(self) -> dict[str, Any]:
@@ -252,7 +269,13 @@ def notebook_at(page: Any, lab: Lab) -> Any:
 def notebook(page: Any, lab: Lab, request: pytest.FixtureRequest) -> Any:
     """`notebook(*sources)`: a notebook of these code cells (in a folder of its own), open and with an idle kernel."""
 
-    def make(*sources: str, files: dict[str, str] | None = None, foreign: bool = False) -> NotebookPage:
+    def make(
+        *sources: str, files: dict[str, str] | None = None, foreign: bool = False, app: str = "lab"
+    ) -> NotebookPage:
+        if app == "notebook" and importlib.util.find_spec("notebook") is None:
+            pytest.skip("Jupyter Notebook 7 is not installed")
+        if app == "notebook" and os.environ.get("CELLWRIGHT_EXPECT_LAB"):
+            pytest.skip("Jupyter Notebook 7 goes with the JupyterLab of its time")
         # the name is seen in the pictures
         folder = lab.root / request.node.name.replace("[", "-").rstrip("]") / "tides"
         folder.mkdir(parents=True)
@@ -277,6 +300,6 @@ def notebook(page: Any, lab: Lab, request: pytest.FixtureRequest) -> Any:
         if not foreign:
             # as if the user had written it in JupyterLab
             NotebookNotary(data_dir=str(lab.home / ".local/share/jupyter")).sign(nbformat.read(path, 4))
-        return NotebookPage(page, lab, str(path.relative_to(lab.root))).open()
+        return NotebookPage(page, lab, str(path.relative_to(lab.root)), app).open()
 
     return make

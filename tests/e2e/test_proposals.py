@@ -1,0 +1,136 @@
+"""Changes that Claude proposes for cells: at the cells, in the turn's card, accepted, edited or rejected in either place."""
+
+import pytest
+
+from cellwright.testing import say, turn, use
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
+
+LOAD = "%load_ext cellwright"
+ASK = "%%claude\nImprove my cells"
+APPS = pytest.mark.parametrize("app", ["lab", "notebook"])
+
+
+def three_changes():
+    """Claude reads the notebook, changes a cell, adds one, and takes one away, all in one message."""
+    return [
+        turn(use("NotebookRead", notebook_path="notebook.ipynb")),
+        turn(
+            use("NotebookEdit", notebook_path="notebook.ipynb", cell_id="cell-2", new_source="radius = 3"),
+            use(
+                "NotebookEdit",
+                notebook_path="notebook.ipynb",
+                edit_mode="insert",
+                cell_id="cell-2",
+                cell_type="markdown",
+                new_source="# The area",
+            ),
+            use("NotebookEdit", notebook_path="notebook.ipynb", cell_id="cell-3", edit_mode="delete"),
+        ),
+        turn(say("Done.")),
+    ]
+
+
+@pytest.fixture
+def proposed(notebook, model, page):
+    def make(app):
+        book = notebook(LOAD, ASK, "radius = 2", "radius * 2", "", app=app)
+        book.run(0)
+        book.wait_done(0)
+        model.add(*three_changes())
+        book.run(1)
+        for index in (2, 3):
+            book.cell(index).locator(".cellwright-proposal .ask[data-ready]").first.wait_for()
+        assert book.cell(2).locator(".cellwright-proposal").count() == 2
+        return book
+
+    return make
+
+
+def sources(book):
+    cells = book.page.locator(".jp-Notebook .jp-Cell .cm-content")
+    return [cell.inner_text() for cell in cells.all()]
+
+
+def button(card, name):
+    return card.get_by_role("button", name=name)
+
+
+@APPS
+def test_each_cell_has_its_own_answer(proposed, model, page, app):
+    book = proposed(app)
+    page.evaluate("document.activeElement.blur()")
+    book.screenshot(f"proposals-{app}")
+    change, insertion = book.cell(2).locator(".cellwright-proposal").all()
+    assert "radius = 3" in change.inner_text()
+    assert "# The area" in insertion.inner_text()
+    deletion = book.cell(3).locator(".cellwright-proposal")
+    button(deletion, "Reject").click()
+    book.cell(3).locator(".cellwright-proposal").wait_for(state="detached")
+    button(insertion, "Accept").click()
+    page.locator(".jp-Notebook .jp-MarkdownCell").wait_for()
+    button(change, "Accept").click()
+    book.wait_done(1)
+    told = model.requests[-1].body["messages"][-1]["content"]
+    assert [bool(result.get("is_error")) for result in told if result["type"] == "tool_result"] == [False, False, True]
+    saved = [(cell["cell_type"], "".join(cell["source"])) for cell in book.save()["cells"]]
+    assert saved[2:5] == [("code", "radius = 3"), ("markdown", "# The area"), ("code", "radius * 2")]
+    assert page.locator(".cellwright-proposal").count() == 0
+
+
+@APPS
+def test_all_are_accepted_at_once_in_the_turns_card(proposed, page, app):
+    book = proposed(app)
+    bar = book.output(1).locator(".cell-changes:not([disabled])")
+    assert "3 changes of cells" in bar.inner_text()
+    bar.get_by_role("button", name="Accept all").click()
+    book.wait_done(1)
+    saved = ["".join(cell["source"]) for cell in book.save()["cells"]]
+    assert saved[2:] == ["radius = 3", "# The area", ""]
+    assert page.locator(".cellwright-proposal").count() == 0
+
+
+def test_a_proposal_is_edited_at_its_cell_by_keyboard(proposed, model, page):
+    book = proposed("lab")
+    card = book.cell(2).locator(".cellwright-proposal .ask").first
+    card.focus()
+    page.keyboard.press("e")
+    page.keyboard.press("Control+a")
+    page.keyboard.type("radius = 4")
+    page.keyboard.press("Control+Enter")
+    page.wait_for_function(
+        "() => document.querySelectorAll('.jp-Notebook .jp-Cell')[2].querySelector('.cm-content').innerText == 'radius = 4'"
+    )
+    bar = book.output(1).locator(".cell-changes:not([disabled])")
+    assert "2 changes of cells" in bar.inner_text()
+    bar.get_by_role("button", name="Reject all").click()
+    book.wait_done(1)
+    told = str(model.requests[-1].body["messages"][-1]["content"])
+    assert "radius = 4" in told
+    assert ["".join(cell["source"]) for cell in book.save()["cells"]][2:] == ["radius = 4", "radius * 2", ""]
+
+
+def test_a_page_that_is_reloaded_shows_what_waits_and_can_answer(proposed, model, page):
+    book = proposed("lab")
+    book.reload()
+    deletion = book.cell(3).locator(".cellwright-proposal .ask[data-ready]")
+    deletion.wait_for()
+    for index in (3, 2, 2):
+        button(book.cell(index).locator(".cellwright-proposal .ask[data-ready]").first, "Reject").click()
+    page.locator(".cellwright-proposal").first.wait_for(state="detached")
+    book.wait_kernel_idle()
+    told = model.requests[-1].body["messages"][-1]["content"]
+    assert all(result["is_error"] for result in told if result["type"] == "tool_result")
+    assert sources(book)[2:4] == ["radius = 2", "radius * 2"]
+
+
+def test_what_is_undone_with_the_editors_own_keys_was_claudes_edit(proposed, page):
+    book = proposed("lab")
+    bar = book.output(1).locator(".cell-changes:not([disabled])")
+    bar.get_by_role("button", name="Accept all").click()
+    book.wait_done(1)
+    book.cell(2).locator(".cm-content").click()
+    page.keyboard.press("Control+z")
+    page.wait_for_function(
+        "() => document.querySelectorAll('.jp-Notebook .jp-Cell')[2].querySelector('.cm-content').innerText == 'radius = 2'"
+    )
