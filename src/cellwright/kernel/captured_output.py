@@ -189,7 +189,9 @@ class CapturedOutput:
 class BoundedPieces:
     """Pieces in order, the first and the last of them: what is between is counted and let go."""
 
-    def __init__(self) -> None:
+    def __init__(self, head_chars: int = HEAD_CHARS, tail_chars: int = TAIL_CHARS) -> None:
+        self._most_in_head = head_chars
+        self._most_in_tail = tail_chars
         self._line = ""
         self._head: list[str | Display] = []
         self._tail: deque[str | Display] = deque()
@@ -241,18 +243,18 @@ class BoundedPieces:
 
     def _push(self, piece: str | Display) -> None:
         size = _size(piece)
-        room = HEAD_CHARS - self._head_chars
+        room = self._most_in_head - self._head_chars
         if not self._tail and size <= room:
             self._head.append(piece)
             self._head_chars += size
             return
         if isinstance(piece, str) and not self._tail:
             self._head.append(piece[:room])
-            self._head_chars = HEAD_CHARS
+            self._head_chars = self._most_in_head
             piece = piece[room:]
         self._tail.append(piece)
         self._tail_chars += _size(piece)
-        while self._tail_chars > TAIL_CHARS:
+        while self._tail_chars > self._most_in_tail:
             self._shorten_tail()
 
     def _shorten_tail(self) -> None:
@@ -260,7 +262,7 @@ class BoundedPieces:
         if isinstance(first, Display) and first.image_type:
             self._head.append(first)  # there are few of them: `add` sees to it
             return
-        excess = self._tail_chars - TAIL_CHARS
+        excess = self._tail_chars - self._most_in_tail
         rest = first[excess:] if isinstance(first, str) else ""
         gone = _size(first) - len(rest)
         self._left_out += gone

@@ -72,7 +72,7 @@ class _Kept:
 class News:
     """What a notebook lacks: outputs to add, or with `clear` to put in the place of those that it has."""
 
-    outputs: tuple[Output, ...]
+    outputs: Sequence[Mapping[str, Any]]
     clear: bool
 
     def __bool__(self) -> bool:
@@ -90,6 +90,8 @@ class CellOutputs:
     loop: asyncio.AbstractEventLoop
     changed: Callable[[], object]
     older: Sequence[CellOutputs] = ()
+    _shell: InteractiveShell | None = field(default=None, init=False)
+    _count: int = field(default=0, init=False)
     _inbox: deque[_Piece] = field(default_factory=deque, init=False)
     _told: bool = field(default=False, init=False)
     _display_ids: set[str] = field(default_factory=set, init=False)
@@ -134,6 +136,7 @@ class CellOutputs:
         self._put(_Shown(output, text=short))
 
     def reporters(self, shell: InteractiveShell, code: RunningCode) -> Sequence[Replacement]:
+        self._shell, self._count = shell, shell.execution_count
         # IPython, which this module can be used without
         from cellwright.kernel.cell_reports import cell_reports
 
@@ -160,6 +163,12 @@ class CellOutputs:
         self._sent = len(self._kept)
         self._sent_chars = _stream_chars(self._kept[-1]) if self._kept else 0
         return news
+
+    @property
+    def execution_count(self) -> int | None:
+        """The count of the cell's run; None if it never began."""
+        began = self._shell is not None and self._shell.execution_count > self._count
+        return self._count if began else None
 
     @property
     def size(self) -> int:

@@ -18,6 +18,7 @@ from cellwright.kernel.claude_config import Claude
 from cellwright.kernel.input_rewrite import Rewriting
 from cellwright.kernel.magics import ClaudeMagic
 from cellwright.kernel.open_documents import OpenDocuments
+from cellwright.kernel.reply_count import ReplyCount
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -37,6 +38,7 @@ class Extension:
         self._rewriting = Rewriting(shell)
         self._magic = ClaudeMagic(self, self._config)
         self._documents = OpenDocuments()
+        self._reply_count = ReplyCount(shell)
         self.cells = CellLog(shell)
         self._making = threading.Lock()
         self._conversation: NotebookConversation | None = None
@@ -50,6 +52,7 @@ class Extension:
 
     def load(self) -> None:
         self._rewriting.install()
+        self._reply_count.install()
         self.cells.start()
         self._configurables.append(self._config)
         self._shell.magics_manager.register_function(self._magic.claude, "line_cell", MAGIC)
@@ -63,6 +66,7 @@ class Extension:
             self._conversation.refuse_agent_code()
         self._unloaded = True
         self._rewriting.remove()
+        self._reply_count.remove()
         self.cells.stop()
         self._configurables.remove(self._config)
         for kind in ("line", "cell"):

@@ -7,14 +7,39 @@ from typing import TYPE_CHECKING
 
 from cellwright.agent.tool import Tool
 from cellwright.conversation import Conversation
+from cellwright.kernel.front_end import front_end_of
+from cellwright.kernel.notebook_run import Runner, notebook_run_tool
 from cellwright.kernel.python_tool import python_tool
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
+    from cellwright.kernel.cell_log import CellLog
+
 
 def kernel_tools(
-    shell: InteractiveShell, conversation: Conversation, *, in_kernel: bool, on_stuck: Callable[[str], None]
+    shell: InteractiveShell,
+    conversation: Conversation,
+    cells: CellLog,
+    *,
+    in_kernel: bool,
+    on_stuck: Callable[[str], None],
 ) -> tuple[Tool, ...]:
-    """The tools of `conversation`, whose code runs in `shell`; the arguments are `python_tool`'s."""
-    return (python_tool(shell, conversation.jobs, in_kernel=in_kernel, on_stuck=on_stuck),)
+    """The tools of `conversation`, whose code runs in `shell`.
+
+    `cells` is the log of what ran there; the other arguments are `python_tool`'s.
+    """
+    runner = Runner(
+        shell,
+        conversation.jobs,
+        conversation.open_notebooks,
+        cells,
+        conversation.cwd,
+        in_kernel=in_kernel,
+        own_cell=lambda: front_end_of(shell).cell_id,
+        on_stuck=on_stuck,
+    )
+    return (
+        python_tool(shell, conversation.jobs, in_kernel=in_kernel, on_stuck=on_stuck),
+        notebook_run_tool(runner),
+    )
