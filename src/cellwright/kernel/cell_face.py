@@ -12,7 +12,7 @@ from cellwright.events import Notice
 from cellwright.kernel.cell_output import CellOutput, SavedOutput, WidgetOutput
 from cellwright.kernel.front_end import FrontEnd
 from cellwright.kernel.magic_line import MagicOptions
-from cellwright.kernel.questions import Questions
+from cellwright.kernel.questions import SECONDS_TO_GET_READY, Beside, Questions
 from cellwright.kernel.view_output import ViewOutput
 from cellwright.kernel.widgets.bundle import is_built
 
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 NOT_BUILT = (
     "[Cellwright's widget was not built: run `make build` in the source checkout. Answers appear as plain text.]"
 )
+
+
+BACKGROUND_SECONDS_TO_GET_READY = 30.0
+"""Nobody waits for a run in the background, and no `input()` can ask in its place."""
 
 
 class CellFace(NamedTuple):
@@ -40,6 +44,7 @@ def cell_face(
     conversation: Conversation,
     options: MagicOptions,
     save_rules: Callable[[Sequence[str]], object],
+    beside: Beside,
 ) -> CellFace:
     """The face of the cell that is running: a widget where one can be shown, else text, else only what is saved."""
     quiet, for_people = options.quiet, options.format == "text"
@@ -50,10 +55,12 @@ def cell_face(
     # a question on stdout would end up among the JSON
     questions = Questions(
         conversation.jobs,
-        front_end.allows_input and for_people,
+        front_end.allows_input and for_people and not options.background,
         widget,
         save_rules,
         answer_seconds=conversation.settings.ask_user_question_seconds,
+        beside=beside,
+        seconds_to_get_ready=BACKGROUND_SECONDS_TO_GET_READY if options.background else SECONDS_TO_GET_READY,
     )
     output: CellOutput
     if widget:
@@ -63,7 +70,7 @@ def cell_face(
             questions,
             front_end,
             quiet=quiet,
-            cancel=conversation.cancel,
+            run=lambda: conversation.runs.current,
         )
     elif for_people and front_end.kernel is not None and front_end.headless:
         output = SavedOutput(shell, quiet=quiet)

@@ -21,17 +21,19 @@ from cellwright.config.settings import Settings
 from cellwright.config.settings_read import Said, start_folder
 from cellwright.conversation import Conversation
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.events import Emit, Event, RunEnd
+from cellwright.events import Emit, Event, Notice, RunEnd
 from cellwright.kernel.cell_face import CellFace, cell_face
 from cellwright.kernel.cell_log import CellLog
 from cellwright.kernel.cell_run import CellRun
 from cellwright.kernel.front_end import front_end_of
+from cellwright.kernel.idle_kernel import work_between_cells
 from cellwright.kernel.kernel_tools import kernel_tools
 from cellwright.kernel.magic_line import MagicOptions
 from cellwright.kernel.notebook_trust import NotebookTrust
 from cellwright.kernel.open_notebooks import KernelNotebooks
 from cellwright.kernel.pages import Pages
 from cellwright.kernel.recorded_run import RecordedRun, SkippedRun
+from cellwright.kernel.proposals import Proposals
 from cellwright.kernel.recorded_runs import Cell, recorded_runs
 from cellwright.kernel.this_notebook import this_notebook
 from cellwright.kernel.typed_result import keep_result, named_type
@@ -53,10 +55,14 @@ _COMMAND = re.compile(r"\s*/[A-Za-z][\w-]*(?:\s|$)")
 
 
 class _Prepared(NamedTuple):
-    """A run that can be waited for, and what is done with its end; `finish` raises what the cell should show."""
+    """A run that can be waited for, and what is done with its end; `finish` raises what the cell should show.
+
+    `background`: the cell does not wait for it.
+    """
 
     cell: CellRun[RunEnd]
     finish: Callable[[RunEnd], None]
+    background: bool = False
 
 
 class NotebookConversation:
@@ -86,6 +92,9 @@ class NotebookConversation:
         self.conversation.in_force.given = configured
         trust = NotebookTrust(self.conversation.environ)
         self.conversation.asking.insert(0, trust)
+        if self._in_kernel and (offer := work_between_cells(self._kernel, self.conversation.jobs)) is not None:
+            self.conversation.jobs.offer = offer
+        self._proposals = Proposals(pages, self.conversation.cwd)
         self.cells = cells
         self._recordings = recorded_runs(self.conversation, self._notebook, trust)
         self._face: CellFace | None = None
@@ -98,6 +107,9 @@ class NotebookConversation:
             self._show_page(prompt, options, await self._command(prompt, options).awaited())
             return
         run = self._prepare(prompt, options)
+        if run.background:
+            run.cell.in_background(run.finish)
+            return
         with contextlib.suppress(SkippedRun):
             run.finish(await run.cell.awaited())
 
@@ -107,6 +119,9 @@ class NotebookConversation:
             self._show_page(prompt, options, self._command(prompt, options).blocking())
             return
         run = self._prepare(prompt, options)
+        if run.background:
+            run.cell.in_background(run.finish)
+            return
         with contextlib.suppress(SkippedRun):
             run.finish(run.cell.blocking())
 
@@ -172,13 +187,17 @@ class NotebookConversation:
     @contextlib.contextmanager
     def _shown(self, options: MagicOptions) -> Iterator[Face]:
         """The face of a run that somebody else starts and waits for."""
-        if agent_code_running.get() or self.conversation.is_running:
+        if agent_code_running.get():
             yield Face(lambda _: None, None)  # it will not be started
             return
-        self._face = face = self._new_face(options)
+        face = self._new_face(options)
+
+        def at_turn() -> None:
+            self._face = face
+
         face.output.open()
         try:
-            yield Face(face.output.emit, face.can_use_tool, face.ask_user)
+            yield Face(face.output.emit, face.can_use_tool, face.ask_user, at_turn, self._cell_name)
         finally:
             face.output.close()
 
@@ -201,16 +220,13 @@ class NotebookConversation:
         told = this_notebook(front_end, self._shell.user_ns, conversation.environ)
         named = None if options.notebook is None else conversation.cwd / options.notebook
         self.notebooks.cell_runs(front_end, told, named)
-        return cell_face(self._shell, front_end, conversation, options, save_rules)
+        return cell_face(self._shell, front_end, conversation, options, save_rules, self._proposals.beside)
 
     def _prepare(self, prompt: str, options: MagicOptions) -> _Prepared:
         self._asked = True
         conversation = self.conversation
+        options = replace(options, background=self._goes_on_alone(options))
         typed = None if options.schema is None else named_type(options.schema, self._shell.user_ns)
-        if options.new:
-            conversation.new_session()
-        if options.resume is not None:
-            conversation.resume(options.resume)
         if options.dry_run:
             return self._dry_run(prompt, options, typed)
         face = self._new_face(options)
@@ -220,6 +236,10 @@ class NotebookConversation:
         # a result keeps its events; without one they would only take memory
         emit = recorded.emitting(face.output.emit if options.out is None else _both(events, face))
 
+        def at_turn() -> None:
+            self._use_session(options)
+            self._face = face
+
         def start() -> AgentTask[RunEnd]:
             task = conversation.start(
                 prompt,
@@ -228,16 +248,51 @@ class NotebookConversation:
                 can_use_tool=face.can_use_tool,
                 ask_user=face.ask_user,
                 playing=recorded,
+                place=self._cell_name,
+                background=options.background,
+                at_turn=at_turn,
             )
-            self._face = face
+            if (run := conversation.runs.of(task)) is not None:
+                face.output.belongs_to(run)
             return task
 
         def finish(end: RunEnd) -> None:
             for notice in recorded.finish():
-                print(notice)
+                if options.background:  # what is printed now could land in another cell
+                    face.output.emit(Notice(notice, "warning"))
+                else:
+                    print(notice)
             keep_result(result_of(end, events, typed), options, self._shell.user_ns)
 
-        return _Prepared(CellRun(conversation, start, face.output, self._kernel), finish)
+        return _Prepared(CellRun(conversation, start, face.output, self._kernel), finish, options.background)
+
+    def _use_session(self, options: MagicOptions) -> None:
+        if options.new:
+            self.conversation.new_session()
+        if options.resume is not None:
+            self.conversation.resume(options.resume)
+
+    @property
+    def _cell_name(self) -> str:
+        """The cell that is running, as its user sees it."""
+        return f"[{self._shell.execution_count}]"
+
+    def _goes_on_alone(self, options: MagicOptions) -> bool:
+        """Whether the run goes on without its cell. Raises `CellwrightError` where nobody could see or answer it."""
+        if not options.background:
+            return False
+        front_end = front_end_of(self._shell)
+        if front_end.kernel is not None and front_end.headless:
+            # the kernel ends with its last cell, and the answer would be cut off
+            print("[--background: nobody watches this notebook, so the cell waits for the answer.]")
+            return False
+        if front_end.cell_id is None or options.format != "text" or not is_built():
+            message = (
+                "--background needs a notebook that shows widgets: here nothing could be seen of the run, and nobody "
+                "could answer its questions. Leave it out, and the prompt is answered while you wait. Nothing was sent."
+            )
+            raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
+        return True
 
     def _recorded(self, prompt: str, options: MagicOptions, face: CellFace) -> RecordedRun:
         front_end = front_end_of(self._shell)
@@ -250,6 +305,7 @@ class NotebookConversation:
         return this_notebook(front_end_of(self._shell), self._shell.user_ns, self.conversation.environ)
 
     def _dry_run(self, prompt: str, options: MagicOptions, typed: AnswerType | None) -> _Prepared:
+        self._use_session(options)
         # not what most runs need
         from cellwright.dry_run import DryRun, shown, unsaved_copy
         from cellwright.terminal.plain_view import Unseen

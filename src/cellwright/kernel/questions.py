@@ -30,6 +30,10 @@ def _no_one(_text: str) -> None:
     """Who is told before there is an output."""
 
 
+Beside = Callable[[ToolUse, Callable[[Answer], None]], AbstractAsyncContextManager[None]]
+"""Shows a question in another place as well, while the context lasts; the answer from there comes the same way."""
+
+
 def _nowhere(_use: ToolUse, _take: Callable[[Answer], None]) -> AbstractAsyncContextManager[None]:
     """Where there is no other place."""
     return contextlib.nullcontext()
@@ -54,8 +58,7 @@ class Questions:
     tell: Callable[[str], object] = _no_one
     answer_seconds: float | None = None
     seconds_to_get_ready: float = SECONDS_TO_GET_READY
-    beside: Callable[[ToolUse, Callable[[Answer], None]], AbstractAsyncContextManager[None]] = _nowhere
-    """Shows a question in another place as well, while the context lasts; the answer from there comes the same way."""
+    beside: Beside = _nowhere
     ready: asyncio.Event = field(default_factory=asyncio.Event)
     _open: dict[str, tuple[ToolUse, Answering]] = field(default_factory=dict)
 

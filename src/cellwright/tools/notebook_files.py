@@ -90,6 +90,7 @@ def notebook_file_tools(state: FileState, cwd: Path) -> list[Tool]:
         call=writing_call(plan, "notebook_path", state, cwd),
         rule_key="notebook_path",
         category="notebooks",
+        asks_together=True,
         limits=ToolLimits(seconds=60, file_bytes=100 * 2**20),
         title=title,
         preview=writing_preview(plan, "notebook_path", title, cwd),
