@@ -10,9 +10,10 @@ import asyncio
 import functools
 import json
 import os
+import secrets
 import threading
 from collections import ChainMap
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,16 +24,21 @@ from cellwright.agent.full_prompt import Prompt
 from cellwright.agent.given_hooks import as_hooks, together
 from cellwright.agent.prompt import system_blocks
 from cellwright.agent.provider import Provider
+from cellwright.agent.redaction import Redaction
 from cellwright.agent.session import Session, find_sessions, sessions_folder
 from cellwright.agent.state_folder import state_folder
+from cellwright.agent.steering import Words
 from cellwright.agent.tool import Tool
 from cellwright.agent.users_key import users_key
+from cellwright.checkpoints.checkpoints import Checkpoints
 from cellwright.config.api_key_helper import with_helpers_key
 from cellwright.config.hooks_in_force import HooksInForce
 from cellwright.config.settings import Settings
 from cellwright.config.settings_in_force import SettingsInForce, TrustQuestion
+from cellwright.conversation_runs import ConversationRun, Runs, Work
 from cellwright.conversation_settings import (
     Asking,
+    Playing,
     ask_all,
     effort_of,
     model_of,
@@ -40,7 +46,7 @@ from cellwright.conversation_settings import (
     policy_of,
 )
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.events import Emit, RunEnd
+from cellwright.events import Emit, RunEnd, SteerHow
 from cellwright.mentions import mentioned_files
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.permissions.rules import grant_problem, parse_rule, restriction_problem
@@ -48,17 +54,23 @@ from cellwright.run_options import RunOptions
 from cellwright.run_prompt import checked, gathering, with_surroundings
 from cellwright.tool_log import ToolLog
 from cellwright.toolbox import ToolMaker, Workplace, all_tools, never_unsaved
+from cellwright.tools.child_environment import secret_values
 from cellwright.tools.child_processes import child_processes
+from cellwright.tools.file_state import FileState
 from cellwright.tools.open_notebook import NothingOpen, OpenNotebooks
 
 ROUNDS_UNTIL_CLOSED = 3
 """One makes the task that closes an iterator, one begins it; one to spare."""
 
-Run = Callable[[], Coroutine[Any, Any, RunEnd]]
-"""A run that is ready to go."""
+SECONDS_TO_END = 2.0
+"""How long runs may take to come to their end when the conversation is closed."""
 
 CREDENTIAL_NAMES = ("ANTHROPIC_", "CLAUDE_", "AWS_", "GOOGLE_", "CLOUD_ML_", "VERTEX_", "AZURE_", "CELLWRIGHT_")
 """How the names of environment variables start that say where the model is and who asks."""
+
+
+def _nothing() -> None:
+    """What is done at the turn of most runs."""
 
 
 class Conversation:
@@ -87,11 +99,18 @@ class Conversation:
         self.environ = os.environ if environ is None else environ
         self.thread = thread or AgentThread()
         self.jobs = CallerJobs()
+        self.redaction = Redaction(lambda: secret_values(self.environment))
         self.open_notebooks: OpenNotebooks = open_notebooks or NothingOpen()
         self.in_force = SettingsInForce(cwd, self.environ)
         self.asking: list[Asking] = [self.in_force]
         self.hooks = HooksInForce(self.in_force)
         self.tool_log = ToolLog(key=functools.cache(lambda: users_key(state_folder() / "tool-log-key")))
+        self.checkpoints = Checkpoints(
+            roots=lambda: (self.cwd, *self.settings.additional_directories),
+            enabled=lambda: self.settings.file_checkpointing,
+            days=lambda: self.settings.cleanup_period_days,
+        )
+        self.file_state = FileState(is_unsaved, self.checkpoints)
         self._more_tools = more_tools
         self._is_unsaved = is_unsaved
         self._tool_notices: list[str] = []
@@ -102,7 +121,7 @@ class Conversation:
         self._session: Session | None = None
         self._own_tools: Session | None = None
         self._told: set[str] = set()
-        self._running: AgentTask[RunEnd] | None = None
+        self.runs = Runs(self.thread, self.jobs)
         self._lock = threading.Lock()
 
     @property
@@ -172,6 +191,7 @@ class Conversation:
         if not options.builtin_tools:
             return options.tools
         if self._tools is None:
+            self.file_state = FileState(self._is_unsaved, self.checkpoints)
             place = Workplace(
                 cwd=self.cwd,
                 settings=self.settings,
@@ -179,6 +199,7 @@ class Conversation:
                 provider=lambda: self.provider,
                 is_unsaved=self._is_unsaved,
                 open_notebooks=self.open_notebooks,
+                file_state=self.file_state,
             )
             self._tools, self._tool_notices = all_tools(place, self._more_tools)
         return (*self._tools, *options.tools)
@@ -205,7 +226,9 @@ class Conversation:
             tools=self.tools(options),
             policy=self.policy(options),
             can_use_tool=can_use_tool,
+            checkpoints=self.checkpoints,
             hooks=together(self.hooks.of(self.environment), as_hooks(options.hooks)),
+            redaction=self.redaction if self.settings.redact_secrets else None,
             answer_type=options.answer_type,
             **defaults,
         )
@@ -220,14 +243,20 @@ class Conversation:
         ask_user: CanUseTool | None = None,
         session: Session | None = None,
         provider: Provider | None = None,
-        as_played: Callable[[Agent], Agent] | None = None,
+        playing: Playing | None = None,
+        place: str = "Python",
+        background: bool = False,
+        at_turn: Callable[[], object] = _nothing,
     ) -> AgentTask[RunEnd]:
         """Start a run on the agent's thread; `emit`, `can_use_tool` and `ask_user` are called there.
 
+        While another run goes on it waits for its turn; `at_turn` is called when that has come, before the session is
+        looked at. `place` says in words where it was asked for; `background`: no thread waits for its end.
+
         `ask_user` reaches a person, never a program: what a folder brings along is trusted only so; None where nobody can
-        be asked. `session` and `provider` stand in for the conversation's own for this run; `as_played` makes of the agent
-        the one that plays a recording. Raises `CellwrightError` when a run is going on, when the caller is code that the
-        agent itself runs, or when the prompt is empty.
+        be asked. `session` and `provider` stand in for the conversation's own for this run; `playing` says whether it is
+        played from a recording. Raises `CellwrightError` when the caller is code that the agent itself runs, or
+        when the prompt is empty.
         """
         prompt = checked(prompt)
         if agent_code_running.get():
@@ -236,37 +265,56 @@ class Conversation:
             )
             raise CellwrightError(ErrorCode.EXECUTION_ERROR, message)
         with self._lock:
-            self._refuse_while_running()
-            self.in_force.refresh(session_has_begun=bool((session or self.session).encoded))
-            begin = functools.partial(self._begin, prompt, options, emit, can_use_tool, session, provider, as_played)
-            questions = [question for each in self.asking if (question := each.question()) is not None]
-            if questions and ask_user is not None:
-                work = self._after_questions(begin, ask_user, session or self.session, emit)
-            else:
-                for question in questions:
-                    self._tell_unasked(question, session or self.session)
-                work = self._held(begin())  # made here, so that what is wrong is raised where the run was asked for
-            self._running = self.thread.submit(work)
-            return self._running
+            run = self.runs.add(prompt, place, background=background)
+            listen = run.listen(emit)
+            begin = functools.partial(
+                self._begin, run, prompt, options, listen, can_use_tool, session, provider, playing
+            )
+            asking = [*self.asking, *(playing.asking if playing is not None else ())]
+            prepare = functools.partial(self._prepared, at_turn, begin, asking, ask_user, session, listen)
+            return self.runs.start(run, prepare, emit)
+
+    def _prepared(
+        self,
+        at_turn: Callable[[], object],
+        begin: Callable[[], Work],
+        asking: Sequence[Asking],
+        ask_user: CanUseTool | None,
+        session: Session | None,
+        emit: Emit,
+    ) -> Work:
+        """A run whose turn has come, ready to go."""
+        at_turn()
+        session = session or self.session
+        self.in_force.refresh(session_has_begun=bool(session.encoded))
+        questions = [question for each in asking if (question := each.question()) is not None]
+        if questions and ask_user is not None:
+            return functools.partial(self._after_questions, begin, asking, ask_user, session, emit)
+        for question in questions:
+            self._tell_unasked(question, session)
+        return functools.partial(self._held, begin())
 
     def _begin(
         self,
+        run: ConversationRun,
         prompt: Prompt,
         options: RunOptions,
         emit: Emit,
         can_use_tool: CanUseTool | None,
         session: Session | None,
         provider: Provider | None,
-        as_played: Callable[[Agent], Agent] | None,
-    ) -> Run:
+        playing: Playing | None,
+    ) -> Work:
         """The run, ready to go."""
-        agent = self.agent(options, provider or self.provider, can_use_tool)
-        if as_played is not None:
-            agent = as_played(agent)
+        turn = playing.turn() if playing is not None else None
+        agent = self.agent(options, provider or turn or self.provider, can_use_tool)
+        if turn is not None:
+            agent = turn.played_by(agent)
+            run.steering.close("This run plays a recording: what Claude says in it is known already.")
         session = self._session_for(agent, options, session)
         if options.mode is not None:
             session.mode = None  # what the user says now goes before what the session came to
-        if provider is None or as_played is not None:  # a dry run shows nothing of what it is told
+        if provider is None:  # a dry run shows nothing of what it is told
             self._tell(session, self.settings.notices)
         self._tell(session, [problem for rule in options.allow if (problem := grant_problem(parse_rule(rule)))])
         self._tell(session, [problem for rule in options.deny if (problem := restriction_problem(parse_rule(rule)))])
@@ -277,7 +325,7 @@ class Conversation:
         if turn is None:  # what is played again is told nothing new
             tellings = (mentioned_files(self.cwd), *options.telling)
             full = gathering(full, tellings, prompt, agent, session, self.tools(RunOptions()))
-        return functools.partial(self.hooks.run, agent, full, session, listen)
+        return functools.partial(self.hooks.run, agent, full, session, listen, run.steering)
 
     def _tell_unasked(self, question: TrustQuestion, session: Session) -> None:
         """Where nobody can be asked the run goes on without, if it can."""
@@ -286,19 +334,24 @@ class Conversation:
         self._tell(session, [nobody_was_asked(question)])
 
     async def _after_questions(
-        self, begin: Callable[[], Run], ask_user: CanUseTool, session: Session, emit: Emit
+        self,
+        begin: Callable[[], Work],
+        asking: Sequence[Asking],
+        ask_user: CanUseTool,
+        session: Session,
+        emit: Emit,
     ) -> RunEnd:
         """The run, when the user has been asked what has to be asked before."""
         unasked = functools.partial(self._tell_unasked, session=session)
-        if await ask_all(self.asking, ask_user, session, emit, unasked) and not session.encoded:
+        if await ask_all(asking, ask_user, session, emit, unasked) and not session.encoded:
             self._tools = None  # made when less was known to be allowed
         return await self._held(await asyncio.to_thread(begin))  # a key helper may take its time
 
-    async def _held(self, run: Run) -> RunEnd:
+    async def _held(self, work: Work) -> RunEnd:
         """A run cannot loosen the settings that it runs under."""
         self.in_force.run_begins()
         try:
-            return await run()
+            return await work()
         finally:
             self.in_force.run_ends(goes_on=child_processes().running)
 
@@ -346,16 +399,29 @@ class Conversation:
     @property
     def is_running(self) -> bool:
         """Whether a run is going on."""
-        return self._running is not None and not self._running.done
+        return self.runs.current is not None
 
     def cancel(self) -> None:
         """Interrupt the run that is going on, if one is. From any thread."""
-        if self._running is not None and not self._running.done:
-            self._running.cancel()
+        if (run := self.runs.current) is not None and run.task is not None:
+            run.task.cancel()
+
+    def steer(self, text: str, *, how: SteerHow = "steer") -> str:
+        """Tell Claude something while a run goes on: with its next step, or ("queue") when it would end. From any thread.
+
+        Gives the id by which `withdraw` takes it back while it waits. Raises `CellwrightError` where no run takes it.
+        """
+        words = Words(secrets.token_hex(8), text, how)
+        self.runs.steer(words)
+        return words.id
+
+    def withdraw(self, words_id: str) -> bool:
+        """Take back what `steer` was given; False when Claude has it already. From any thread."""
+        return self.runs.withdraw(words_id)
 
     def close(self) -> None:
-        """End a run that is going on, close the session, stop the thread."""
-        self.cancel()
+        """End the runs, close the session, stop the thread."""
+        self.runs.end_all(SECONDS_TO_END)
         if self._session is not None:
             self.hooks.end_session(self._session, "other", self.thread, wait=True)
         self.thread.stop()
@@ -367,11 +433,12 @@ class Conversation:
         """Wait for the end of a run whose iteration was left: Python closes the iterator in the loop's next rounds."""
         for _ in range(ROUNDS_UNTIL_CLOSED):
             await asyncio.sleep(0)
-        if self._running is not None and self._running.stopping:
-            await asyncio.wait([asyncio.wrap_future(self._running.future)])
+        if (run := self.runs.current) is not None and run.task is not None and run.task.stopping:
+            await asyncio.wait([asyncio.wrap_future(run.task.future)])
 
     def _refuse_while_running(self) -> None:
-        if self.is_running:
+        first = self.runs.current
+        if first is not None and first.task is not None:  # else it is being started, and this is part of it
             message = "Claude is still at work in this conversation. Wait for the answer, or interrupt it first."
             raise CellwrightError(ErrorCode.EXECUTION_ERROR, message, recoverable=True)
 

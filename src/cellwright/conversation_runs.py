@@ -6,6 +6,7 @@ Runs of one conversation share its session, and a session has one writer.
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import functools
 import itertools
 import threading
@@ -153,11 +154,18 @@ class Runs:
         run.task.future.add_done_callback(lambda future: self._end(run, future))
         return run.task
 
-    def cancel_all(self) -> None:
-        """Interrupt the run that goes on and those that wait."""
-        for run in self.there:
-            if run.task is not None:
-                run.task.cancel()
+    def of(self, task: AgentTask[RunEnd]) -> ConversationRun | None:
+        """The run that `task` is; None for one that was over long ago."""
+        with self._lock:
+            return next((run for run in (*self._there, *self._over) if run.task is task), None)
+
+    def end_all(self, seconds: float) -> None:
+        """Interrupt the run that goes on and those that wait, and give them `seconds` to come to their end."""
+        tasks = [run.task for run in self.there if run.task is not None]
+        for task in tasks:
+            task.cancel()
+        if not self._thread.is_current():
+            concurrent.futures.wait([task.future for task in tasks], seconds)
 
     def steer(self, words: Words) -> None:
         """Tell the run that goes on something; from any thread. Raises `CellwrightError` where none takes it."""

@@ -222,7 +222,7 @@ class Asked(Logged):
 
     `kind` is what is asked: "permission" (may it run?), "question" (the call is Claude's own question, its answers come
     back in the input), "plan" (the call ends plan mode, if the user approves of its plan) or "trust" (no call, but what a
-    folder or notebook brings along: the labels of the first two suggestions are the answers yes and no).
+    folder or notebook brings along: the labels of the suggestions are the answers, the first a yes, the last the no).
     """
 
     question_id: str

@@ -13,7 +13,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar, Unpack
 
@@ -41,16 +41,23 @@ class _Shared(Enum):
 SHARED: Final = _Shared.SESSION
 
 
+def _nothing() -> None:
+    """What most faces do when their run's turn has come."""
+
+
 @dataclass(frozen=True)
 class Face:
     """Where a run shows itself and asks: a sink of events and a coroutine that answers.
 
-    `ask_user` reaches a person; None where nobody can be asked.
+    `ask_user` reaches a person; None where nobody can be asked. `at_turn` is called when the run's turn has come; `place`
+    says in words where that is.
     """
 
     emit: Emit
     can_use_tool: CanUseTool | None
     ask_user: CanUseTool | None = None
+    at_turn: Callable[[], object] = _nothing
+    place: str = "Python"
 
 
 @dataclass
@@ -149,9 +156,8 @@ def ask(prompt: Prompt, **options: Unpack[AskOptions]) -> Result:
             events.append(event)
             face.emit(event)
 
-        task = _start(
-            place.conversation, prompt, options, emit, can_use_tool or face.can_use_tool, typed, ask_user=face.ask_user
-        )
+        shown = replace(face, emit=emit, can_use_tool=can_use_tool or face.can_use_tool)
+        task = _start(place.conversation, prompt, options, shown, typed)
         try:
             place.conversation.jobs.work_until_done(task)
         except KeyboardInterrupt:
@@ -174,7 +180,7 @@ async def stream(prompt: Prompt, **options: Unpack[AskOptions]) -> AsyncIterator
     typed = _answer_type(options)
 
     def start(emit: Emit) -> AgentTask[RunEnd]:
-        return _start(conversation, prompt, options, emit, options.get("can_use_tool"), typed)
+        return _start(conversation, prompt, options, Face(emit, options.get("can_use_tool")), typed)
 
     await conversation.until_left_run_ended()
     async with contextlib.aclosing(stream_events(conversation, start)) as events:
@@ -191,10 +197,8 @@ def _start(
     conversation: Conversation,
     prompt: Prompt,
     options: AskOptions,
-    emit: Emit,
-    can_use_tool: CanUseTool | None,
+    face: Face,
     typed: AnswerType | None,
-    ask_user: CanUseTool | None = None,
 ) -> AgentTask[RunEnd]:
     if unknown := set(options) - set(_DEFAULTS):
         raise TypeError(f"unknown option: {', '.join(sorted(unknown))}; there are {', '.join(_DEFAULTS)}")
@@ -220,9 +224,11 @@ def _start(
     return conversation.start(
         prompt,
         run_options,
-        emit=emit,
-        can_use_tool=can_use_tool,
-        ask_user=ask_user,
+        emit=face.emit,
+        can_use_tool=face.can_use_tool,
+        ask_user=face.ask_user,
+        place=face.place,
+        at_turn=face.at_turn,
         session=None if isinstance(session, _Shared) else session,
     )
 

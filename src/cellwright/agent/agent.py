@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -24,9 +24,12 @@ from cellwright.agent.models import limits
 from cellwright.agent.open_answer import OpenAnswer
 from cellwright.agent.permission_gate import PermissionGate
 from cellwright.agent.provider import MessageStart, Provider, Request
+from cellwright.agent.redaction import Redaction, ResultRedaction
 from cellwright.agent.run_hooks import RunHooks
+from cellwright.agent.steering import Ready, Steering, Submit
 from cellwright.agent.tool import Tool
 from cellwright.agent.tool_calls import ToolCalls
+from cellwright.agent.turn_record import NOT_KEPT, TurnRecord, TurnRecords
 from cellwright.agent.typed_answer import AnswerCheck, AnswerType
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Emit, Event, EventLog, Notice, Retrying, RunEnd, TurnEnd, UserPrompt
@@ -72,6 +75,8 @@ class Agent:
     max_parallel_tools: int = 10
     tool_timeout: float | None = None
     hooks: Hooks | GivenHooks = NO_HOOKS
+    redaction: Redaction | None = None
+    checkpoints: TurnRecords = NOT_KEPT
     answer_type: AnswerType | None = None
 
     def __post_init__(self) -> None:
@@ -83,13 +88,13 @@ class Agent:
         """The tools that a session which begins is told of: what a rule denies as a whole would only cost tokens."""
         return [tool.to_param() for tool in self.tools if not self.policy.hides(tool.name)]
 
-    async def run(self, prompt: Prompt | FullPrompt, session: Session, emit: Emit) -> RunEnd:
+    async def run(self, prompt: Prompt | FullPrompt, session: Session, emit: Emit, *, steering: Steering | None = None) -> RunEnd:
         """Work on `prompt` in `session` until the model is done; `emit` gets every event, in order, on this thread.
 
-        Returns the `RunEnd` that was also emitted. Errors that end a run are in `RunEnd.error`, not raised. When the task
+        `steering` holds what the user says meanwhile. Returns the `RunEnd` that was also emitted. Errors that end a run are in `RunEnd.error`, not raised. When the task
         is cancelled, every open call is answered, the run's end is emitted, and `CancelledError` goes on.
         """
-        return await _Run(self, session, emit).to_the_end(prompt)
+        return await _Run(self, session, emit, steering or Steering()).to_the_end(prompt)
 
     async def stream(self, prompt: Prompt | FullPrompt, session: Session) -> AsyncIterator[Event]:
         """The same as an async iterator of events; leaving the loop cancels the run."""
@@ -117,10 +122,13 @@ class _Stop(Exception):
 class _Run:
     """The state of one run; nothing of it outlives the run."""
 
-    def __init__(self, agent: Agent, session: Session, emit: Emit) -> None:
+    def __init__(self, agent: Agent, session: Session, emit: Emit, steering: Steering) -> None:
         self.agent = agent
         self.session = session
+        self.steering = steering
         self.log = EventLog(emit, session.next_seq)
+        self.seq_before = session.next_seq
+        self.record: TurnRecord = NOT_KEPT
         self.started = time.perf_counter()
         self.requests = 0
         self.pauses = 0
@@ -143,6 +151,9 @@ class _Run:
             max_parallel=agent.max_parallel_tools,
             timeout=agent.tool_timeout,
             hooks=self.hooks,
+            redaction=ResultRedaction(agent.redaction, self.emit),
+            steering=steering,
+            may_go_on=lambda: self._may_ask,
         )
 
     def emit(self, event: Event) -> None:
@@ -158,9 +169,11 @@ class _Run:
         try:
             end = await self._until_stopped(prompt)
         except asyncio.CancelledError:
+            self.steering.close()
             self._end("interrupted", CellwrightError(ErrorCode.INTERRUPTED, "Interrupted.", recoverable=True))
             await self.hooks.interrupt()
             raise
+        self.steering.close()
         self.hooks.ended = True
         return self._end(end.stop_reason, end.error)
 
@@ -183,6 +196,7 @@ class _Run:
         agent = self.agent
         full = full_prompt(prompt)
         self.emit(UserPrompt(full.text, agent.model, self.session.mode or agent.policy.mode, self.session.id))
+        self.steering.open(self.emit)
         full = await full.gathered()
         # before anything is written: a prompt that a hook refuses leaves no trace
         full = full.followed_by("Hooks", "hook", await self.hooks.before_prompt(full.text))
@@ -191,6 +205,7 @@ class _Run:
             system=[dict(block) for block in agent.system],
             tools=agent.tool_params,
         )
+        self.calls.record = self.record = agent.checkpoints.begin(self.session, full.text, self.seq_before)
         # a full disk may have kept results from being written when their calls had run
         self.session.repair()
         for notice in (*self.session.notices, *full.notices):
@@ -245,11 +260,26 @@ class _Run:
                 raise _Stop(str(turn.stop_reason))
 
     async def _stop_unless_kept(self, stop_reason: str) -> None:
+        if await self._user_goes_on(self.steering.for_step):
+            return
         again = self.answer.again(self.text, may_ask=self._may_ask)
         blocks = [_text(again)] if again is not None else await self.hooks.before_stop(self.text)
-        if not blocks:
+        if blocks:
+            self.session.append({"role": "user", "content": blocks})
+        # hooks take their time: the user may have said something meanwhile
+        elif not (
+            await self._user_goes_on(self.steering.for_step) or await self._user_goes_on(self.steering.for_next_prompt)
+        ):
             raise _Stop(stop_reason)
-        self.session.append({"role": "user", "content": blocks})
+
+    async def _user_goes_on(self, words_for: Callable[[Submit], Awaitable[Ready]]) -> bool:
+        """Whether the user has said something that the run goes on with instead of ending; Claude has it then."""
+        ready = await words_for(self.hooks.before_words) if self._may_ask else Ready()
+        if not ready.words:
+            return False
+        self.session.append({"role": "user", "content": [*ready.blocks]})
+        self.steering.delivered(ready)
+        return True
 
     async def _ask(self) -> TurnEnd:
         agent = self.agent
@@ -372,6 +402,8 @@ class _Run:
         self.emit(Notice("The answer was cut off at the output limit; Claude goes on.", "warning"))
 
     def _end(self, stop_reason: str, error: CellwrightError | None) -> RunEnd:
+        if (changed := self.record.end()) is not None:
+            self.emit(changed)
         try:
             self.session.flush()
         except CellwrightError as unflushed:

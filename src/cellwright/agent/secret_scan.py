@@ -34,14 +34,14 @@ def require_detect_secrets() -> None:
     """CellwrightError when the scanner is not installed, saying how to get it."""
     if importlib.util.find_spec("detect_secrets") is None:
         message = "What is recorded is searched for secrets first, and the scanner is not installed. "
-        raise CellwrightError(ErrorCode.CONFIG_INVALID, message + "Install it: pip install 'cellwright[recordings]'")
+        raise CellwrightError(ErrorCode.CONFIG_INVALID, message + "Install it: pip install detect-secrets")
 
 
 class SecretScan:
     """Replaces secrets by a marker; `found` counts them by kind."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
-        # heavy (0.2 s), and an extra: only who records needs it
+        # heavy (0.3 s): only who records needs it
         from detect_secrets.core.plugins.util import get_mapping_from_secret_type_to_class
         from detect_secrets.plugins.base import RegexBasedDetector
         from detect_secrets.plugins.keyword import QUOTES_REQUIRED_DENYLIST_REGEX_TO_GROUP

@@ -12,12 +12,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from cellwright.agent.agent_thread import tell_waiting
 from cellwright.agent.approval import Deny
 from cellwright.agent.input_schema import check_input
 from cellwright.agent.long_results import bounded
 from cellwright.agent.permission_gate import LEAVING, PermissionGate, input_lines
+from cellwright.agent.redaction import ResultRedaction
 from cellwright.agent.run_hooks import RunHooks, context_blocks
+from cellwright.agent.steering import Ready, Steering
 from cellwright.agent.tool import Content, Tool, ToolContext, ToolError, ToolResult
+from cellwright.agent.turn_record import NOT_KEPT, TurnRecord
 from cellwright.agent.whole_text import whole_strings, whole_text
 from cellwright.errors import ErrorCode
 from cellwright.events import Call, Emit, QuestionKind, ToolEnd, ToolProgress, ToolStart, ToolStatus
@@ -61,6 +65,12 @@ class ToolCalls:
     max_parallel: int
     timeout: float | None
     hooks: RunHooks
+    redaction: ResultRedaction
+    steering: Steering
+    may_go_on: Callable[[], bool]
+    """Whether another request may follow the results: else the user's words would go nowhere."""
+    record: TurnRecord = NOT_KEPT
+    """Is told of each call that runs."""
     succeeded: int = 0
     failed: int = 0
     parallel_batches: int = 0
@@ -75,7 +85,7 @@ class ToolCalls:
         results: dict[str, dict[str, Any]] = {}
         self._said.clear()
         self._inputs.clear()
-        unanswered = INTERRUPTED
+        unanswered, words = INTERRUPTED, Ready()
         try:
             for batch in self._batches(calls):
                 if self.stop_reason is not None:
@@ -83,12 +93,16 @@ class ToolCalls:
                     break
                 await self._run_batch(batch, results)
             await self._after_all(calls, results)
+            if self.stop_reason is None and self.may_go_on():
+                words = await self.steering.for_step(self.hooks.before_words)
         finally:
             for tool_use in calls:
                 if tool_use["id"] not in results:
                     self._end(tool_use, _failure(unanswered, "interrupted", ErrorCode.INTERRUPTED), results)
             said = [block for key in (*(tool_use["id"] for tool_use in calls), "") for block in self._said.get(key, ())]
-            self.session.append({"role": "user", "content": [*(results[tool_use["id"]] for tool_use in calls), *said]})
+            answers = [results[tool_use["id"]] for tool_use in calls]
+            self.session.append({"role": "user", "content": [*answers, *said, *words.blocks]})
+            self.steering.delivered(words)
 
     async def _after_all(self, calls: Sequence[dict[str, Any]], results: Mapping[str, Mapping[str, Any]]) -> None:
         """Tell hooks of all calls of the message, and have what hooks said meanwhile go with the results."""
@@ -190,8 +204,10 @@ class ToolCalls:
                 self.stop_reason = verdict.answer.reason
             return _denied(tool, verdict.answer)
         async with self._one_at_a_time if not tool.read_only else contextlib.nullcontext():
+            await self.record.before_call(tool, verdict.input)
             outcome = await self._call(tool, tool_use["id"], dict(verdict.input))
             outcome = await self._after(tool_use, verdict.input, outcome)
+            await self.record.after_call()
         if not verdict.edited or tool.asks != "permission":
             return outcome
         return _with_note(outcome, verdict.input, "A hook" if verdict.answer.by == "hook" else "The user")
@@ -219,6 +235,8 @@ class ToolCalls:
         started = time.perf_counter()
         outcome = await self._guarded(tool, tool_input, self._context(tool_use_id))
         outcome = replace(outcome, duration_ms=(time.perf_counter() - started) * 1000)
+        # before anybody sees it who passes it on: hooks, the transcript, the model
+        outcome = await self.redaction.clean(tool.name, tool.category, outcome)
         if folder is not None and (now := _folder(tool, tool_input)) not in (None, folder):
             moved = await self.hooks.after_move(folder, str(now))
             self.stop_reason = moved.stop if moved.stop is not None else self.stop_reason
@@ -230,7 +248,8 @@ class ToolCalls:
         limit = asyncio.timeout(min(limits, default=None))
         try:
             async with limit:
-                return _success(tool, await tool.call(tool_input, ctx))
+                with _telling(ctx):
+                    return _success(tool, await tool.call(tool_input, ctx))
         except ToolError as error:
             status: ToolStatus = "timeout" if error.code == ErrorCode.EXECUTION_TIMEOUT else "error"
             return _failure(error.message, status, error.code, error.details)
@@ -279,6 +298,15 @@ class ToolCalls:
                 loop.call_soon_threadsafe(emit, event)
 
         return progress
+
+
+@contextlib.contextmanager
+def _telling(ctx: ToolContext) -> Iterator[None]:
+    token = tell_waiting.set(lambda text: ctx.progress(message=text))
+    try:
+        yield
+    finally:
+        tell_waiting.reset(token)
 
 
 def _being_cancelled() -> bool:

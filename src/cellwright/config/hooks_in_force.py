@@ -13,6 +13,7 @@ from cellwright.agent.full_prompt import FullPrompt
 from cellwright.agent.hooks import NO_HOOKS, Hooks
 from cellwright.agent.run_hooks import session_fields
 from cellwright.agent.session import Session
+from cellwright.agent.steering import Steering
 from cellwright.config.settings_in_force import SettingsInForce
 from cellwright.config.settings_read import users_folder
 from cellwright.errors import CellwrightError, ErrorCode
@@ -70,12 +71,12 @@ class HooksInForce:
                 )
         return self._hooks
 
-    async def run(self, agent: Agent, prompt: FullPrompt, session: Session, emit: Emit) -> RunEnd:
+    async def run(self, agent: Agent, prompt: FullPrompt, session: Session, emit: Emit, steering: Steering) -> RunEnd:
         """Run the agent, unless a hook refuses what has changed in the settings: then `CellwrightError`, each time."""
         for file in self._changes:
             await self._tell_change(file, agent, session)
         self._changes = ()
-        return await agent.run(prompt, session, emit)
+        return await agent.run(prompt, session, emit, steering=steering)
 
     async def _tell_change(self, file: Path, agent: Agent, session: Session) -> None:
         hooks = self._hooks_before_changes

@@ -97,6 +97,8 @@ class Settings:
     cleanup_period_days: int = 30
     file_checkpointing: bool = True
     tool_log: Path | None = None
+    redact_secrets: bool = True
+    python_timeout: float | None = None
     command_timeout: float | None = None
     web_fetch_timeout: float = 30.0
     max_file_size: int = 10_000_000
@@ -202,6 +204,8 @@ def _plain_values(merged: Merged, reading: Reading) -> dict[str, Any]:
         "cleanup_period_days": value("cleanupPeriodDays"),
         "file_checkpointing": value("fileCheckpointingEnabled"),
         "tool_log": None if log is None else reading.project / Path(log).expanduser(),
+        "redact_secrets": value("cellwright", "redactSecrets"),
+        "python_timeout": value("cellwright", "pythonTimeout"),
         "command_timeout": value("cellwright", "commandTimeout"),
         "web_fetch_timeout": value("cellwright", "webFetchTimeout"),
         "max_file_size": value("cellwright", "maxFileSize"),

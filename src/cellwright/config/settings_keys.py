@@ -139,6 +139,8 @@ KEYS: dict[Path, Key] = {
         _key("cleanupPeriodDays", whole_number(0, 36_500), folder="own"),
         _key("fileCheckpointingEnabled", flag, folder="own"),
         _key("cellwright.toolLog", text, folder="own"),
+        _key("cellwright.redactSecrets", flag, folder="own"),
+        _key("cellwright.pythonTimeout", amount_of_seconds),
         _key("cellwright.commandTimeout", amount_of_seconds),
         _key("cellwright.webFetchTimeout", amount_of_seconds),
         _key("cellwright.cacheTtl", amount_of_seconds),

@@ -16,13 +16,28 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from cellwright.events import Event, ToolProgress
-from cellwright.kernel.comm import AckMessage, Answer, Kept, Ready, Restart, SavedMessage, Stop, read_message
+from cellwright.agent.steering import Words
+from cellwright.conversation_runs import ConversationRun
+from cellwright.errors import CellwrightError
+from cellwright.events import Event, Notice, Steered, ToolProgress
+from cellwright.kernel.comm import (
+    AckMessage,
+    Answer,
+    Kept,
+    Ready,
+    Restart,
+    SavedMessage,
+    Steer,
+    Stop,
+    Withdraw,
+    read_message,
+)
 from cellwright.kernel.front_end import FrontEnd
 from cellwright.kernel.interrupts import interrupt_main_thread
 from cellwright.kernel.later_pages import LaterPages
 from cellwright.kernel.op_log import OpLog
 from cellwright.kernel.questions import Questions
+from cellwright.kernel.saved_limits import kept_pictures, short_plain
 from cellwright.kernel.saved_markdown import WORKING, SavedTranscript
 from cellwright.kernel.transcript_ops import TranscriptOps
 
@@ -39,7 +54,10 @@ STUCK = "The code does not react to the interrupt. Restarting the kernel ends it
 
 
 class CellOutput(Protocol):
-    """The output of one run. `open` and `close` are called on the cell's thread, the rest on the agent's loop."""
+    """The output of one run. `open` is called on the cell's thread, `emit` and `stuck` on the agent's loop.
+
+    `close` is called where the run is waited for: on the cell's thread, or in the background on the agent's.
+    """
 
     def open(self) -> None: ...
 
@@ -50,6 +68,10 @@ class CellOutput(Protocol):
         ...
 
     def close(self) -> None: ...
+
+    def belongs_to(self, run: ConversationRun) -> None:
+        """The run that is shown; called once, before `open`, where it is known."""
+        ...
 
     def describe(self, metadata: Callable[[], Mapping[str, Any]]) -> None:
         """What the saved output's metadata shall say, when it is saved."""
@@ -75,6 +97,9 @@ class SavedOutput:
     def open(self) -> None:
         self._opened = True
         self._publish({"text/markdown": WORKING, "text/plain": "Claude is working…"}, update=False)
+
+    def belongs_to(self, run: ConversationRun) -> None:
+        pass  # nobody can say anything here
 
     def describe(self, metadata: Callable[[], Mapping[str, Any]]) -> None:
         self._metadata = metadata
@@ -103,8 +128,8 @@ class SavedOutput:
         """The outputs that the cell holds from now on, the one that takes the place of what is shown first."""
         if self._earlier:
             return [{"data": dict(each["data"]), "metadata": dict(each.get("metadata", {}))} for each in self._earlier]
-        answer = {"text/markdown": self._saved.markdown(), "text/plain": self._saved.plain()}
-        images = [{"data": image, "metadata": {}} for image in self._images]
+        answer = {"text/markdown": self._saved.markdown(), "text/plain": short_plain(self._saved.plain())}
+        images = [{"data": image, "metadata": {}} for image in kept_pictures(self._images)]
         return [{"data": answer, "metadata": dict(self._metadata())}, *images]
 
     def _publish(self, data: dict[str, Any], metadata: dict[str, Any] | None = None, *, update: bool) -> None:
@@ -115,8 +140,8 @@ class SavedOutput:
 class WidgetOutput(SavedOutput):
     """The transcript widget while the run lasts, and its answers to `questions`.
 
-    `cancel` ends a run that a subshell waits for; where the main thread does, the kernel's interrupt reaches it in
-    `input()` as well.
+    `run` gives the run that is shown, until `belongs_to` says so. Stop cancels it; where the main thread waits for it,
+    the kernel's interrupt reaches it in `input()` as well.
     """
 
     def __init__(
@@ -127,11 +152,12 @@ class WidgetOutput(SavedOutput):
         front_end: FrontEnd,
         *,
         quiet: bool,
-        cancel: Callable[[], object],
+        run: Callable[[], ConversationRun | None],
     ) -> None:
         super().__init__(shell, quiet=quiet)
         self._cell_id = front_end.cell_id
-        self._stop = interrupt_main_thread if threading.current_thread() is threading.main_thread() else cancel
+        self._on_main_thread = threading.current_thread() is threading.main_thread()
+        self._run = run
         self._loop = loop
         self._questions = questions
         self._log = OpLog()
@@ -140,6 +166,9 @@ class WidgetOutput(SavedOutput):
         self._widget: TranscriptWidget | None = None
         self._restart_offered = False
         self._over = False
+
+    def belongs_to(self, run: ConversationRun) -> None:
+        self._run = lambda: run
 
     def open(self) -> None:
         # ipywidgets: imported ahead, in the background
@@ -189,7 +218,7 @@ class WidgetOutput(SavedOutput):
                 self._on_loop(self._questions.ready.set)
             case Kept():
                 self._later_pages.kept(widget, page)
-            case Answer() | Stop() | Restart() if self._over:
+            case Answer() | Stop() | Restart() | Steer() | Withdraw() if self._over:
                 pass  # it crossed the end; what runs now is another cell
             case Answer() as answer:
                 self._on_loop(lambda: self._questions.take(answer))
@@ -197,11 +226,34 @@ class WidgetOutput(SavedOutput):
                 widget.send(acknowledgement)
             case Stop():
                 self._stop()
+            case Steer() as words:
+                self._on_loop(lambda: self._steer(words))
+            case Withdraw(words_id):
+                self._on_loop(lambda: self._withdraw(words_id))
             case Restart() if self._restart_offered:
                 # the main thread is out of reach, so nothing that ends a process in good order can run
                 os._exit(1)
             case _:
                 logger.warning("not a message of the transcript protocol: %.200r", content)
+
+    def _stop(self) -> None:
+        run = self._run()
+        if self._on_main_thread and not (run is not None and run.background):
+            interrupt_main_thread()
+        elif run is not None and run.task is not None:
+            run.task.cancel()
+
+    def _steer(self, words: Steer) -> None:
+        try:
+            if (run := self._run()) is not None:
+                run.steering.add(Words(words.id, words.text, words.how))
+        except CellwrightError as error:
+            self.emit(Steered(words.id, words.text, "withdrawn", words.how))
+            self.emit(Notice(error.message, "warning"))
+
+    def _withdraw(self, words_id: str) -> None:
+        if (run := self._run()) is not None:
+            run.steering.withdraw(words_id)
 
     def _on_loop(self, call: Callable[[], object]) -> None:
         # the loop is closed when the extension was unloaded while a page still shows the widget

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
 from dataclasses import dataclass
@@ -11,9 +12,14 @@ from typing import Any, Generic, TypeVar
 
 from cellwright.agent.agent_thread import AgentTask
 from cellwright.conversation import Conversation
+from cellwright.errors import CellwrightError
+from cellwright.events import Notice
 from cellwright.kernel.cell_output import CellOutput
 from cellwright.kernel.interrupts import SECONDS_FOR_CLEAN_UP, Interrupts
 from cellwright.kernel.kernel_pump import needs_pump, pump
+from cellwright.run_options import RunError
+
+logger = logging.getLogger(__name__)
 
 R = TypeVar("R")
 
@@ -47,6 +53,29 @@ class CellRun(Generic[R]):
         with self._shown() as task:
             self.conversation.jobs.work_until_done(task)
         return _end_of(task)
+
+    def in_background(self, finish: Callable[[R], object]) -> None:
+        """Let the run go on when the cell has ended; `finish` gets its end on the agent's thread, then the output closes."""
+        task = self.start()
+        self.output.open()
+        # in a copy of this cell's context: what is published belongs to this cell, whatever the kernel does then
+        self.conversation.thread.submit(self._until_end(task, finish))
+
+    async def _until_end(self, task: AgentTask[R], finish: Callable[[R], object]) -> None:
+        try:
+            await asyncio.wait({asyncio.wrap_future(task.future)})
+            finish(task.result())
+        except CancelledError:
+            pass  # the user wanted it, and the output says so
+        except RunError:
+            pass  # the end of the run says why
+        except CellwrightError as error:
+            self.output.emit(Notice(f"{error.code}: {error.message}", "error"))
+        except Exception:  # nobody waits who could raise it: without a word the cell would look as if it were at work
+            logger.exception("a run in the background failed")
+            self.output.emit(Notice("This run failed by a fault in Cellwright; its log has the traceback.", "error"))
+        finally:
+            self.output.close()
 
     @contextlib.contextmanager
     def _shown(self) -> Iterator[AgentTask[R]]:

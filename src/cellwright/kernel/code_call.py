@@ -12,11 +12,18 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from cellwright.agent.agent_thread import CallerJobs
+from cellwright.agent.tool import ToolError
+from cellwright.errors import ErrorCode
 from cellwright.kernel.code_run import CodeRun
 from cellwright.kernel.diverted_output import CodeOutput
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
+
+INTERRUPTED = (
+    "The user interrupted this code, to have the kernel for themselves. What it did before that stays done. "
+    "Do not run it again as it is: do less at a time, or ask."
+)
 
 STUCK_SECONDS = 1.0
 """Code that still runs so long after an interrupt does not react to it."""
@@ -34,7 +41,8 @@ async def run_code(
 ) -> bool:
     """Have the code run by the thread that works off `jobs`; whether it failed.
 
-    Cancelled, it interrupts the code and waits for its end. An interrupt by the user cancels the task that called.
+    Cancelled, it interrupts the code and waits for its end. An interrupt by the user cancels the task that called; in the
+    background it ends the code alone: what the user wants is their kernel.
     `on_stuck` is called when the code does not react to an interrupt; the other arguments are `CodeRun`'s.
     """
     with _stuck_watch(on_stuck) as wakeup_fd:
@@ -52,6 +60,8 @@ async def run_code(
     if cancelled:
         raise asyncio.CancelledError
     if code.interrupted:
+        if jobs.in_background:
+            raise ToolError(INTERRUPTED, code=ErrorCode.INTERRUPTED)
         await _cancel_the_run()
     return job.result()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple, TypedDict, get_args
+from typing import Any, Literal, NamedTuple, TypedDict, cast, get_args
 
 from cellwright.answers import Scope
 from cellwright.events import SteerHow
@@ -35,6 +35,7 @@ class SavedMessage(TypedDict):
     model: str
     cell: str | None
     data: dict[str, Any]
+    metadata: dict[str, Any]
     images: list[dict[str, Any]]
 
 
@@ -114,7 +115,7 @@ def _read_steer(content: Mapping[str, Any]) -> Steer | None:
     words_id, text, how = content.get("id"), content.get("text"), content.get("how")
     if not isinstance(words_id, str) or not isinstance(text, str) or how not in get_args(SteerHow):
         return None
-    return Steer(words_id, text, how) if text.strip() and len(text) <= STEER_CHARS else None
+    return Steer(words_id, text, cast("SteerHow", how)) if text.strip() and len(text) <= STEER_CHARS else None
 
 
 def _read_answer(content: Mapping[str, Any]) -> Answer | None:

@@ -40,6 +40,7 @@ class MagicOptions:
     replay: str | None = None
     recording: str | None = None
     no_tools: bool = False
+    background: bool = False
     notebook: str | None = None
 
 
@@ -117,6 +118,7 @@ OPTIONS: dict[str, Option] = {
     "replay": Option(
         "FILE", _text, "play the turn from FILE without a request; auto, strict or off: as the docs say", "auto"
     ),
+    "background": Option("", None, "let the cell end at once; Claude goes on in it while you use the kernel"),
     "no-tools": Option("", None, "let Claude answer without any tools"),
     "notebook": Option("PATH", _text, "the file of this notebook, where no front end shows it (nbclient, papermill)"),
 }
@@ -167,7 +169,7 @@ def _take(match: re.Match[str], rest: str, given: dict[str, Any]) -> str:
 
 
 def _check_together(given: dict[str, Any]) -> None:
-    for one, other in (("new", "resume"), ("record", "replay"), ("dry_run", "replay")):
+    for one, other in (("new", "resume"), ("record", "replay"), ("dry_run", "replay"), ("dry_run", "background")):
         if one in given and other in given:
             names = f"--{one.replace('_', '-')} and --{other.replace('_', '-')}"
             raise _usage(f"{names} do not go together.")

@@ -30,7 +30,8 @@ from cellwright.events import (
     UserPrompt,
 )
 from cellwright.kernel.safe_markdown import code_span, fenced, neutralised, visible_controls
-from cellwright.kernel.transcript_ops import DIFF_CHARS, cut
+from cellwright.kernel.saved_limits import ANSWER_CHARS, DIFF_CHARS, DIFFS_CHARS, Room, left_out
+from cellwright.kernel.transcript_ops import cut
 from cellwright.tools.todo_list import LIST_TOOLS, MARKS, progress_in_words
 
 TITLE_CHARS = 200
@@ -47,7 +48,8 @@ class _Text:
 class _ToolLine:
     call: Call
     status: ToolStatus = "interrupted"
-    duration_ms: float = 0.0
+    duration_ms: float | None = 0.0
+    """None: it was played from a recording, and says the same each time."""
     reason: str = ""
     diff: str = ""
     plan: str = ""
@@ -65,7 +67,7 @@ class _ToolLine:
     @property
     def outcome(self) -> str:
         if self.status == "success":
-            return _duration(self.duration_ms)
+            return "" if self.duration_ms is None else _duration(self.duration_ms)
         return f"{self.status}: {self.reason}" if self.reason else self.status
 
 
@@ -98,6 +100,7 @@ class SavedTranscript:
         self._todos: tuple[Mapping[str, Any], ...] = ()
         self._waiting: dict[str, str] = {}
         self._changed = ""
+        self._replayed = False
         self._end: RunEnd | None = None
 
     def emit(self, event: Event) -> None:  # noqa: C901  one arm for each event
@@ -110,6 +113,7 @@ class SavedTranscript:
                 self._tool(event)
             case TurnEnd():
                 self._context_tokens = event.context_tokens
+                self._replayed = event.replayed
                 if event.stop_reason == "refusal":
                     self._drop()
                 self._streaming.clear()
@@ -132,9 +136,10 @@ class SavedTranscript:
     def markdown(self) -> str:
         """Safe in every renderer: nothing of the model's or a tool's is active in it."""
         blocks: list[str] = []
-        for kind, parts in groupby(self._shown(), type):
+        diffs = Room(DIFFS_CHARS)
+        for kind, parts in groupby(self._kept(), type):
             together = list(parts)
-            blocks += _tool_list(together) if kind is _ToolLine else map(_markdown_of, together)
+            blocks += _tool_list(together, diffs) if kind is _ToolLine else map(_markdown_of, together)
         if self._todos and not self._quiet:
             blocks.append(_task_list(self._todos))
         if self._end is not None and self._end.error is not None:
@@ -145,7 +150,7 @@ class SavedTranscript:
         return "\n\n".join(blocks) or "*No answer.*"
 
     def plain(self) -> str:
-        """The same without markup of ours and without diffs."""
+        """The same without markup of ours and without diffs, however long the answer is."""
         blocks = [_plain_of(part) for part in self._shown()]
         if self._todos and not self._quiet:
             blocks.append(_plain_list(self._todos))
@@ -162,6 +167,21 @@ class SavedTranscript:
                     yield part
             elif isinstance(part, _Remark | _Said) or not (self._quiet or _shows_in_the_list(part)):
                 yield part
+
+    def _kept(self) -> Iterator[_Part]:
+        """What is shown, its texts cut where they are too long for a notebook; the last of them, the answer, goes first."""
+        room = Room(ANSWER_CHARS)
+        shown = list(self._shown())
+        texts = {id(part): room.take("".join(part.pieces)) for part in reversed(shown) if isinstance(part, _Text)}
+        for part in shown:
+            if id(part) not in texts:
+                yield part
+                continue
+            text, missing = texts[id(part)]
+            if text:
+                yield _Text([text])
+            if missing:
+                yield _Remark(left_out(missing))
 
     def _steered(self, event: Steered) -> None:
         if event.state == "waiting":
@@ -192,7 +212,7 @@ class SavedTranscript:
             # refused without a start: the message it was in had been cut short
             use = {"id": event.tool_use_id, "name": event.name, "input": {}}
             self._parts.append(line := _ToolLine(Call(use, event.name)))
-        line.status, line.duration_ms = event.status, event.duration_ms
+        line.status, line.duration_ms = event.status, None if self._replayed else event.duration_ms
         reason = str(event.error["message"]).strip() if event.error else ""
         if event.status == "error":
             # its first line says what it was; a command's output follows, which a list has no place for
@@ -216,14 +236,14 @@ class SavedTranscript:
         facts = [self._model]
         if tools:
             facts.append(f"{tools} tool call{'s' if tools > 1 else ''}")
-        facts.append(_duration(end.duration_ms))
-        if end.cost_usd is not None:
+        facts.append("replayed, nothing was sent" if self._replayed else _duration(end.duration_ms))
+        if end.cost_usd is not None and not self._replayed:
             # no dollar sign: between two of them Markdown has mathematics
             session = "" if end.session_cost_usd is None else f" (session {end.session_cost_usd:.4f})"
             facts.append(f"{end.cost_usd:.4f} USD{session}")
         if self._context_tokens:
             facts.append(f"{self._context_tokens:,} tokens of context")
-        if self._changed:
+        if self._changed and not self._replayed:
             facts.append(f"{self._changed} (/undo takes it back)")
         return " · ".join(facts)
 
@@ -240,19 +260,20 @@ def _shows_in_the_list(line: _ToolLine) -> bool:
     return line.call.name in LIST_TOOLS and line.status == "success"
 
 
-def _tool_list(lines: Sequence[_Part]) -> Iterator[str]:
+def _tool_list(lines: Sequence[_Part], diffs: Room) -> Iterator[str]:
     tools = [line for line in lines if isinstance(line, _ToolLine)]
     yield "\n".join("\n".join(_tool_lines(tool)) for tool in tools)
     for tool in tools:
         if tool.diff:
-            diff = fenced(visible_controls(cut(tool.diff, DIFF_CHARS)).rstrip("\n"), "diff")
-            yield _folded(f"Changes: {tool.title}", diff)
+            text, missing = diffs.take(tool.diff, DIFF_CHARS)
+            more = f"\n[{left_out(missing)}]" if missing else ""
+            yield _folded(f"Changes: {tool.title}", fenced(visible_controls(text + more).rstrip("\n"), "diff"))
         if tool.plan:
             yield _folded("The plan, as approved", neutralised(visible_controls(tool.plan).strip("\n")))
 
 
 def _tool_lines(tool: _ToolLine) -> Iterator[str]:
-    yield f"- {tool.mark} {code_span(tool.title)} · {_outcome_markdown(tool)}"
+    yield " · ".join(part for part in (f"- {tool.mark} {code_span(tool.title)}", _outcome_markdown(tool)) if part)
     for question, answer in tool.answers.items():
         yield f"  - {code_span(question)} → {code_span(answer)}"
 
@@ -290,7 +311,9 @@ def _markdown_of(part: _Part) -> str:
         said = neutralised(visible_controls(part.text).strip())
         return "\n".join(f"> {line}".rstrip() for line in (f"**{_who(part)}:**", "", *said.splitlines()))
     assert isinstance(part, _Remark)
-    return f"*{_own_words(part.text)}*"
+    first, _, more = part.text.partition("\n")
+    said = f"*{_own_words(first)}*"
+    return f"{said}\n\n{fenced(visible_controls(more))}" if more else said
 
 
 def _who(part: _Said) -> str:
@@ -307,7 +330,8 @@ def _plain_of(part: _Part) -> str:
         return "".join(part.pieces).strip("\n")
     if isinstance(part, _ToolLine):
         answers = [f"  {question} → {answer}" for question, answer in part.answers.items()]
-        return "\n".join([f"{part.mark} {part.title} · {part.outcome}", *answers])
+        outcome = f" · {part.outcome}" if part.outcome else ""
+        return "\n".join([f"{part.mark} {part.title}{outcome}", *answers])
     if isinstance(part, _Said):
         return f"{_who(part)}: {part.text.strip()}"
     return part.text

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from cellwright.conversation_runs import ConversationRun
 from cellwright.events import Event
 from cellwright.kernel.cell_output import STUCK
 
@@ -31,6 +32,9 @@ class ViewOutput:
 
     def close(self) -> None:
         self._view.close()
+
+    def belongs_to(self, run: ConversationRun) -> None:
+        pass  # nobody can say anything here
 
     def describe(self, metadata: Callable[[], Mapping[str, Any]]) -> None:
         pass  # text has none

@@ -16,6 +16,7 @@ _SECRET_NAME = re.compile(
     """,
     re.VERBOSE | re.IGNORECASE,
 )
+_SECRET_WORD = re.compile(r"KEY|TOKEN|SECRET|PASS|PWD|CREDENTIAL|(^|_)PAT(_|$)|DSN|CONNECTION_STRING", re.IGNORECASE)
 _NO_SECRET = frozenset({"PWD", "OLDPWD", "SSH_AUTH_SOCK"})
 """Folders, and a socket that decides for itself whom it lets in."""
 
@@ -55,6 +56,15 @@ def is_secret(name: str, value: str = "") -> bool:
     if _PASSWORD_IN_URL.match(value):
         return not name.lower().endswith("_proxy")
     return _SECRET_VALUE.search(value) is not None
+
+
+def secret_values(environ: Mapping[str, str]) -> dict[str, str]:
+    """The values that are themselves secret, by name: not all that is withheld is (`ANTHROPIC_MODEL`)."""
+    return {
+        name: value
+        for name, value in environ.items()
+        if is_secret(name, value) and (_SECRET_WORD.search(name) or is_secret("", value))
+    }
 
 
 def runs_code_at_start(name: str) -> bool:
