@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import sys
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 from cellwright.agent.tool import ToolError
 from cellwright.tools.open_notebook import (
     Cell,
+    CellChange,
     CellConflict,
     Delete,
     Insert,
@@ -63,7 +65,7 @@ async def case_cells_are_read_whole(notebook: OpenNotebook) -> None:
     first = next(cell for cell in await notebook.cells(outputs=False) if cell.id == "a1")
     assert first.outputs == ()
     assert first.execution_count == 3
-    assert [b.position - a.position for a, b in zip(cells, cells[1:], strict=False)] == [1, 1]
+    assert [b.position - a.position for a, b in itertools.pairwise(cells)] == [1, 1]
 
 
 async def case_a_source_is_replaced_and_its_outputs_go(notebook: OpenNotebook) -> None:
@@ -177,7 +179,7 @@ async def case_what_was_changed_meanwhile_is_not_overwritten(notebook: OpenNoteb
 
 async def case_all_changes_are_made_or_none(notebook: OpenNotebook) -> None:
     before = await seen(notebook)
-    fine = [Insert(place=Place("end"), cell_type="code", source="new"), replace(before[2], "y = 3")]
+    fine: list[CellChange] = [Insert(place=Place("end"), cell_type="code", source="new"), replace(before[2], "y = 3")]
     await error_of(notebook.change([*fine, Replace(cell_id="a1", expect=source_sha256("no"), source="mine")]))
     assert await seen(notebook) == before
     missing = await error_of(notebook.change([*fine, Delete(cell_id="nowhere", expect=source_sha256(""))]))

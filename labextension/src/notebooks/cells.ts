@@ -47,7 +47,9 @@ export function change(notebook: SharedNotebook, changes: Change[]): Changed[] {
   }
   const changed: Changed[] = [];
   notebook.ydoc.transact(() => {
-    for (const each of changes) changed.push(step(notebook, each));
+    // the notebook's own list follows when the transaction is over
+    const cells = [...notebook.cells];
+    for (const each of changes) changed.push(step(notebook, cells, each));
   }, CLAUDE);
   for (const manager of managers) manager.stopCapturing();
   return readBack(notebook, changed);
@@ -114,42 +116,57 @@ function placeOf(cells: readonly { id: string }[], { where, beside }: Place): nu
   return indexOf(cells, beside) + Number(where === "after");
 }
 
-function step(notebook: SharedNotebook, each: Change): Changed {
-  if (each.type === "insert") return insert(notebook, each);
-  const at = indexOf(notebook.cells, each.id);
-  const cell = nth(notebook.cells, at);
+function step(notebook: SharedNotebook, cells: SharedCell[], each: Change): Changed {
+  if (each.type === "insert") return insert(notebook, cells, each);
+  const at = indexOf(cells, each.id);
+  const cell = nth(cells, at);
   const before = cellJson(cell);
-  if (each.type === "delete") {
-    notebook.deleteCell(at);
+  let now = at;
+  if (each.type === "replace") replace(notebook, cells, at, each);
+  else if (each.type === "move") {
+    const to = placeOf(cells, each);
+    now = to - Number(to > at);
+    if (now !== at) {
+      const same = cell.toJSON();
+      takeOut(notebook, cells, at);
+      putIn(notebook, cells, now, same);
+    }
+  } else {
+    takeOut(notebook, cells, at);
     return { id: each.id, position: at, was: at, before, after: null };
   }
-  let now = at;
-  if (each.type === "move") {
-    const to = placeOf(notebook.cells, each);
-    now = to - Number(to > at);
-    if (now !== at) notebook.moveCell(at, now);
-  } else replace(notebook, at, cell, each);
-  return { id: each.id, position: now, was: at, before, after: cellJson(nth(notebook.cells, now)) };
+  return { id: each.id, position: now, was: at, before, after: cellJson(nth(cells, now)) };
 }
 
-function insert(notebook: SharedNotebook, each: Insert): Changed {
-  const at = placeOf(notebook.cells, each);
-  const taken = notebook.cells.some(({ id }) => id === each.id);
+function takeOut(notebook: SharedNotebook, cells: SharedCell[], at: number): void {
+  notebook.deleteCell(at);
+  cells.splice(at, 1);
+}
+
+function putIn(notebook: SharedNotebook, cells: SharedCell[], at: number, cell: NewCell): void {
+  cells.splice(at, 0, notebook.insertCell(at, cell));
+}
+
+function insert(notebook: SharedNotebook, cells: SharedCell[], each: Insert): Changed {
+  const at = placeOf(cells, each);
+  const taken = cells.some(({ id }) => id === each.id);
   const id = taken ? `${each.id}-${crypto.getRandomValues(new Uint16Array(1))[0]}` : each.id;
   const { cell_type, source, metadata } = each;
   const cell: NewCell = { id, cell_type, source, metadata };
   if (cell_type === "code") Object.assign(cell, { outputs: each.outputs, execution_count: each.execution_count });
   else if (Object.keys(each.attachments).length) cell.attachments = each.attachments;
-  notebook.insertCell(at, cell);
-  return { id, position: at, was: at, before: null, after: cellJson(nth(notebook.cells, at)) };
+  putIn(notebook, cells, at, cell);
+  return { id, position: at, was: at, before: null, after: cellJson(nth(cells, at)) };
 }
 
-function replace(notebook: SharedNotebook, at: number, cell: SharedCell, each: Replace): void {
+function replace(notebook: SharedNotebook, cells: SharedCell[], at: number, each: Replace): void {
+  const cell = nth(cells, at);
   const old = cell.getSource();
   const source = each.source ?? old;
   if (each.cell_type !== null && each.cell_type !== cell.cell_type) {
-    notebook.deleteCell(at);
-    notebook.insertCell(at, ofOtherType(cell, each, each.cell_type, source));
+    const other = ofOtherType(cell, each, each.cell_type, source);
+    takeOut(notebook, cells, at);
+    putIn(notebook, cells, at, other);
     return;
   }
   if (source !== old) setSource(cell, old, source);

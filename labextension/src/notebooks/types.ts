@@ -39,6 +39,7 @@ export type SharedCell = {
   readonly cell_type: string;
   readonly metadata: JsonObject;
   readonly undoManager?: UndoManager | null;
+  toJSON(): NewCell;
   getSource(): string;
   /** Puts `value` at `start`, and takes away what then stands from there to where `end` was. */
   updateSource(start: number, end: number, value: string): void;
@@ -69,8 +70,6 @@ export type SharedNotebook = {
   readonly undoManager: UndoManager;
   insertCell(index: number, cell: NewCell): SharedCell;
   deleteCell(index: number): void;
-  /** `to` is where the cell is then. */
-  moveCell(from: number, to: number): void;
 };
 
 export type CellModel = {

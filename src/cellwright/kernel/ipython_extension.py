@@ -5,6 +5,7 @@ Loading registers names and leaves the work to a thread in the background: it ma
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import gc
 import sys
@@ -19,6 +20,7 @@ from cellwright.kernel.input_rewrite import Rewriting
 from cellwright.kernel.magics import ClaudeMagic
 from cellwright.kernel.open_documents import OpenDocuments
 from cellwright.kernel.reply_count import ReplyCount
+from cellwright.kernel.pages import Pages
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -39,6 +41,7 @@ class Extension:
         self._magic = ClaudeMagic(self, self._config)
         self._documents = OpenDocuments()
         self._reply_count = ReplyCount(shell)
+        self._pages = Pages(self._agent_loop)
         self.cells = CellLog(shell)
         self._making = threading.Lock()
         self._conversation: NotebookConversation | None = None
@@ -58,6 +61,7 @@ class Extension:
         self._shell.magics_manager.register_function(self._magic.claude, "line_cell", MAGIC)
         place_maker.make = self._place
         if getattr(self._shell, "kernel", None) is not None:
+            self._pages.open()  # first: pages connect when they hear of the other
             self._documents.open()
         self._warming_up.start()
 
@@ -73,6 +77,8 @@ class Extension:
             del self._shell.magics_manager.magics[kind][MAGIC]
         place_maker.make = None
         self._warming_up.join()
+        if getattr(self._shell, "kernel", None) is not None:
+            self._pages.close()
         self._documents.close()
         if self._conversation is not None:
             self._conversation.close()
@@ -85,9 +91,12 @@ class Extension:
                 from cellwright.kernel.notebook_conversation import NotebookConversation
 
                 self._conversation = NotebookConversation(
-                    self._shell, self._config.said, self._documents.is_unsaved, self.cells
+                    self._shell, self._config.said, self._documents.is_unsaved, self.cells, self._pages
                 )
             return self._conversation
+
+    def _agent_loop(self) -> asyncio.AbstractEventLoop:
+        return self.conversation().conversation.thread.loop
 
     def _place(self) -> Place:
         return self.conversation().place(self._config.options())

@@ -1,0 +1,54 @@
+"""What a cell in JupyterLab runs: the kernel's view of its notebooks, used while that cell is busy."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any
+
+from IPython.core.getipython import get_ipython
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))
+
+from open_notebook_conformance import CASES, reset
+
+own_cell = "cell-1"
+
+
+def conversation() -> Any:
+    return get_ipython().find_cell_magic("claude").__self__.extension.conversation()
+
+
+def blocking(work: Coroutine[Any, Any, Any], seconds: float = 60) -> Any:
+    """The result of `work` on the agent's loop; the main thread waits for it and does nothing else."""
+    return asyncio.run_coroutine_threadsafe(work, conversation().conversation.thread.loop).result(seconds)
+
+
+async def awaited(work: Coroutine[Any, Any, Any]) -> Any:
+    """The same in a cell that is awaited."""
+    return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, conversation().conversation.thread.loop))
+
+
+async def own_notebook() -> Any:
+    notebooks = conversation().conversation.open_notebooks
+    while (notebook := notebooks.own()) is None or not notebook.live:
+        await asyncio.sleep(0.01)
+    return notebook
+
+
+async def conform() -> str:
+    """Run all cases; what came of each, as JSON."""
+    notebook = await own_notebook()
+    told = {"where": notebook.where}
+    for name, case in CASES.items():
+        try:
+            await reset(notebook, keep=own_cell)
+            await case(notebook)
+        except Exception as error:
+            told[name] = f"{type(error).__name__}: {error}"[:2_000]
+        else:
+            told[name] = "ok"
+    return json.dumps(told)
