@@ -160,7 +160,7 @@ except CellwrightError as error:
     (tmp_path / "alone" / "cellwright").symlink_to(Path(cellwright.errors.__file__).parent)
     command = [sys.executable, "-I", "-S", "-c", code, tmp_path / "alone"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert "pip install 'cellwright[recordings]'" in done.stdout
+    assert "pip install detect-secrets" in done.stdout
 
 
 def test_the_scanner_is_imported_only_to_record():

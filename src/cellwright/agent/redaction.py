@@ -29,7 +29,7 @@ INLINE_CHARS = 20_000
 WHOLE: frozenset[Category] = frozenset({"kernel", "shell"})
 """Categories of tools whose results are searched as a whole; of notebooks it is the outputs of cells."""
 
-_CELL_OUTPUT = re.compile(r"(?ms)^<output[ >].*?^</output>")
+_CELL_OUTPUT = re.compile(r"(?ms)^<output[ >].*?(?:^</output>|\Z)")
 _REST_OF_TOKEN = re.compile(r"(?<=[\w.])[\w+/=.-]*")
 
 Span = tuple[int, int, str]

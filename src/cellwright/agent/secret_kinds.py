@@ -140,26 +140,11 @@ KEY_FORMATS = (
 )
 
 _QUOTED = r"[\"'\]]{0,2}\s{0,4}(?::=|=>|==?|:)\s{0,4}[rbuf]{0,2}(?P<quote>[\"'])(?P<secret>[^\"'\s]{6,300})(?P=quote)"
-_NAMES = [
-    "password",
-    "passwd",
-    "passphrase",
-    "pwd",
-    "secret_access_key",
-    "secret_key",
-    "secret",
-    "api_key",
-    "apikey",
-    "api-key",
-    "access_key",
-    "account_key",
-    "private_key",
-    "auth_token",
-    "access_token",
-    "refresh_token",
-    "id_token",
-    "token",
-]
+_NAMES = (
+    *("password", "passwd", "passphrase", "pwd", "secret_access_key", "secret_key", "secret"),
+    *("api_key", "apikey", "api-key", "access_key", "account_key", "private_key"),
+    *("auth_token", "access_token", "refresh_token", "id_token", "token"),
+)
 _ASSIGNMENT = rf"(?i)(?<![A-Za-z])(?P<name>{'|'.join(_NAMES)})_?\d{{0,3}}{_QUOTED}"
 
 WRITTEN = (
@@ -199,7 +184,7 @@ WRITTEN = (
         ),
         fits=_url_password,
     ),
-    SecretKind("password or key", tuple(_NAMES), re.compile(_ASSIGNMENT), any_case=True, at_hints=True, fits=_assigned),
+    SecretKind("password or key", _NAMES, re.compile(_ASSIGNMENT), any_case=True, at_hints=True, fits=_assigned),
     SecretKind(
         "AWS secret key",
         ("secret_access_key", "secretaccesskey"),
@@ -244,20 +229,9 @@ DETECTORS: Mapping[str, tuple[str, tuple[str, ...], Fits]] = {
     "GitHubTokenDetector": ("GitHub token", ("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), whole_token),
     "GitLabTokenDetector": (
         "GitLab token",
-        tuple(
-            [
-                "glpat-",
-                "gldt-",
-                "glft-",
-                "glsoat-",
-                "glrt-",
-                "GR1348941",
-                "glcbt-",
-                "glimt-",
-                "glptt-",
-                "glagent-",
-                "gloas-",
-            ]
+        (
+            *("glpat-", "gldt-", "glft-", "glsoat-", "glrt-", "GR1348941"),
+            *("glcbt-", "glimt-", "glptt-", "glagent-", "gloas-"),
         ),
         whole_token,
     ),
