@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import re
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from cellwright.agent.secret_kinds import DETECTORS, KEY_FORMATS, WRITTEN, SecretKind, detected
 from cellwright.agent.tool import Category, Content
 from cellwright.events import Emit, Notice
 
 if TYPE_CHECKING:
+    from cellwright.agent.secret_kinds import SecretKind
     from cellwright.agent.tool_calls import Outcome
 
 SHORTEST_VALUE = 8
@@ -25,6 +26,9 @@ SHORTEST_VALUE = 8
 
 INLINE_CHARS = 20_000
 """As much is searched on the loop; more, and what needs `detect-secrets`, on a thread."""
+
+KINDS = "cellwright.agent.secret_kinds"
+"""The module that is imported with the first search, on a thread."""
 
 WHOLE: frozenset[Category] = frozenset({"kernel", "shell"})
 """Categories of tools whose results are searched as a whole; of notebooks it is the outputs of cells."""
@@ -74,10 +78,12 @@ class Redaction:
 
     def is_quick(self, text: str) -> bool:
         """Whether searching `text` takes no time worth a thread."""
-        return len(text) <= INLINE_CHARS and not any(_needed_detectors(text))
+        return len(text) <= INLINE_CHARS and KINDS in sys.modules and not any(_needed_detectors(text))
 
     def _spans(self, text: str) -> Iterator[Span]:
         yield from self._environment_spans(text)
+        from cellwright.agent.secret_kinds import KEY_FORMATS, WRITTEN, detected  # its patterns take 20 ms to compile
+
         lower = text.lower()
         for kind in (*KEY_FORMATS, *WRITTEN, *(kind for name in _needed_detectors(text) for kind in detected(name))):
             end = 0
@@ -104,6 +110,8 @@ def is_distinctive(value: str) -> bool:
 
 
 def _needed_detectors(text: str) -> Iterable[str]:
+    from cellwright.agent.secret_kinds import DETECTORS
+
     return (name for name, (_, hints, _) in DETECTORS.items() if any(hint in text for hint in hints))
 
 
