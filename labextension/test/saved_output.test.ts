@@ -12,9 +12,13 @@ const SAVED: SavedMessage = {
   model: "the-model",
   cell: "cell-1",
   data: { "text/markdown": "The **answer**.", "text/plain": "The answer." },
+  metadata: { cellwright: { session: "20261120-101500-1c2d3e" } },
   images: [{ "image/png": "iVBORw0KGgo=", "text/plain": "<Figure>" }],
 };
-const STATIC: DisplayData[] = [SAVED.data, ...SAVED.images].map((data) => ({ output_type: "display_data", data, metadata: {} }));
+const STATIC: DisplayData[] = [
+  { output_type: "display_data", data: SAVED.data, metadata: SAVED.metadata },
+  ...SAVED.images.map((data): DisplayData => ({ output_type: "display_data", data, metadata: {} })),
+];
 
 type Output = { data: Record<string, unknown> };
 

@@ -69,6 +69,7 @@ def test_a_later_page_gets_what_the_notebook_keeps(
     assert while_running["images"] == []
     assert saved["model"] == page.newest
     assert saved["cell"] == "the-cell"
+    assert (while_running["metadata"], set(saved["metadata"])) == ({}, {"cellwright"})
     assert [saved["data"], *saved["images"]] == cell.outputs
     assert "it is." in saved["data"]["text/markdown"]
     assert "image/png" in saved["images"][0]

@@ -5,7 +5,7 @@ declare module "@jupyterlab/notebook" {
 
   type JsonObject = { [key: string]: null | boolean | number | string | JsonObject | JsonObject[string][] };
 
-  export type DisplayData = { output_type: "display_data"; data: JsonObject; metadata: Record<string, never> };
+  export type DisplayData = { output_type: "display_data"; data: JsonObject; metadata: JsonObject };
   export type OutputAreaModel = {
     readonly length: number;
     get(index: number): { readonly data: Readonly<Record<string, unknown>> };

@@ -12,14 +12,14 @@ export function keep(notebooks: readonly NotebookModel[], saved: SavedMessage): 
   const showing = outputsOf(cells).filter((outputs) => indexOfView(outputs, saved.model) >= 0);
   // while the run goes on it is the widget itself that belongs there
   for (const outputs of WIDGET_VIEW in saved.data ? [] : showing) {
-    outputs.set(indexOfView(outputs, saved.model), displayData(saved.data));
+    outputs.set(indexOfView(outputs, saved.model), displayData(saved.data, saved.metadata));
     addImages(outputs, saved);
   }
   if (showing.length > 0) return true;
   const [lacking, ...copies] = outputsOf(cells.filter((cell) => cell.id === saved.cell));
   // a copy of the notebook has cells with the same ids, and one of them never ran
   if (!lacking || copies.length > 0) return false;
-  lacking.add(displayData(saved.data));
+  lacking.add(displayData(saved.data, saved.metadata));
   addImages(lacking, saved);
   return true;
 }
@@ -40,6 +40,6 @@ function addImages(outputs: OutputAreaModel, saved: SavedMessage): void {
   for (const image of saved.images) outputs.add(displayData(image));
 }
 
-function displayData(data: DisplayData["data"]): DisplayData {
-  return { output_type: "display_data", data, metadata: {} };
+function displayData(data: DisplayData["data"], metadata: DisplayData["metadata"] = {}): DisplayData {
+  return { output_type: "display_data", data, metadata };
 }

@@ -151,6 +151,7 @@ export type SavedMessage = {
   model: string;
   cell: string | null;
   data: JsonObject;
+  metadata: JsonObject;
   images: JsonObject[];
 };
 export type KernelMessage = OpsMessage | AckMessage | SavedMessage;
