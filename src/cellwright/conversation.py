@@ -14,6 +14,7 @@ import secrets
 import threading
 from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from cellwright.agent.session import Session, find_sessions, sessions_folder
 from cellwright.agent.state_folder import state_folder
 from cellwright.agent.steering import Words
 from cellwright.agent.tool import Tool
+from cellwright.agent.turn_record import NOT_KEPT
 from cellwright.agent.users_key import users_key
 from cellwright.checkpoints.checkpoints import Checkpoints
 from cellwright.config.api_key_helper import with_helpers_key
@@ -146,7 +148,7 @@ class Conversation:
 
         `because` is what SessionEnd hooks are told.
         """
-        self._refuse_while_running()
+        self.refuse_while_running()
         if self._session is not None and self._session is not session:
             self.hooks.end_session(self._session, because, self.thread, wait=False)
             self._session.close()
@@ -308,6 +310,8 @@ class Conversation:
         """The run, ready to go."""
         turn = playing.turn() if playing is not None else None
         agent = self.agent(options, provider or turn or self.provider, can_use_tool)
+        if provider is not None:
+            agent = replace(agent, checkpoints=NOT_KEPT)  # a dry run changes nothing
         if turn is not None:
             agent = turn.played_by(agent)
             run.steering.close("This run plays a recording: what Claude says in it is known already.")
@@ -323,7 +327,7 @@ class Conversation:
         listen = self.tool_log.listen(emit)
         full = with_surroundings(prompt, session, agent, self.cwd, self.face, self.settings.language)
         if turn is None:  # what is played again is told nothing new
-            tellings = (mentioned_files(self.cwd), *options.telling)
+            tellings = (self.checkpoints.tell_what_was_undone, mentioned_files(self.cwd), *options.telling)
             full = gathering(full, tellings, prompt, agent, session, self.tools(RunOptions()))
         return functools.partial(self.hooks.run, agent, full, session, listen, run.steering)
 
@@ -436,11 +440,9 @@ class Conversation:
         if (run := self.runs.current) is not None and run.task is not None and run.task.stopping:
             await asyncio.wait([asyncio.wrap_future(run.task.future)])
 
-    def _refuse_while_running(self) -> None:
-        first = self.runs.current
-        if first is not None and first.task is not None:  # else it is being started, and this is part of it
-            message = "Claude is still at work in this conversation. Wait for the answer, or interrupt it first."
-            raise CellwrightError(ErrorCode.EXECUTION_ERROR, message, recoverable=True)
+    def refuse_while_running(self) -> None:
+        """Raises `CellwrightError` while a run goes on or waits."""
+        self.runs.refuse_while_running()
 
 
 def _names(tools: Sequence[Mapping[str, Any]]) -> set[str]:

@@ -163,22 +163,22 @@ async def ask_all(
 
 
 async def ask_about_trust(
-    question: TrustQuestion, ask_user: CanUseTool, session: Session, emit: Emit
+    question: TrustQuestion, ask_user: CanUseTool, session: Session, emit: Emit, *, name: str = "Trust"
 ) -> tuple[Literal["yes", "no", "nobody"], str]:
     """Put `question` to the user, as an event like any other question; anything but a person's yes is none.
 
-    With it comes which of the question's further answers it was.
+    With it comes which of the question's further answers it was. `name` stands for what it is about in the events.
     """
     log = EventLog(emit, session.next_seq)
-    question_id = f"{session.id}-trust-{session.next_seq}"
+    question_id = f"{session.id}-{name.lower()}-{session.next_seq}"
     preview = Preview(question.title, question.detail, warning=question.warning)
     labels = tuple(Suggestion((), "session", label) for label in (question.yes, *question.also, question.no))
-    tool_use = {"type": "tool_use", "id": question_id, "name": "Trust", "input": {}}
+    tool_use = {"type": "tool_use", "id": question_id, "name": name, "input": {}}
     decision = Decision("ask", question.reason, suggestions=labels, firm=True)
     log.emit(Asked(question_id, tool_use, preview, question.reason, labels, "trust"))
     answer: Allow | Deny = Deny("interrupted", "policy")
     try:
-        answer = await ask_user(ToolUse(question_id, "Trust", {}, decision, preview, question_id, "trust"))
+        answer = await ask_user(ToolUse(question_id, name, {}, decision, preview, question_id, "trust"))
     except asyncio.CancelledError:
         raise
     except Exception:  # a face that fails must neither make it a yes nor end the run without a word

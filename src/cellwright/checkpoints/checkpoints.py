@@ -7,10 +7,13 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from weakref import WeakKeyDictionary
 
+from cellwright.agent.full_prompt import Gathered, Moment, text_beside
 from cellwright.agent.session import Session
 from cellwright.agent.turn_record import NOT_KEPT, TurnRecord
 from cellwright.checkpoints.journal import Journal, drop_journals_older_than, journal_of
+from cellwright.checkpoints.told import what_claude_is_told
 from cellwright.checkpoints.turn_in_progress import TurnInProgress
 from cellwright.tools.originals import OriginalsOnly, Upcoming, drop_older_than
 from cellwright.visible_text import visible_line
@@ -34,15 +37,28 @@ class Checkpoints:
         self.turn: TurnInProgress | None = None
         self._roots = roots
         self._days = days
-        self._journal: tuple[Session, Journal] | None = None
+        self._journals: WeakKeyDictionary[Session, Journal] = WeakKeyDictionary()
+        self._last: Session | None = None
         self._tidied = False
         self._without_turns = OriginalsOnly()
 
     def journal(self, session: Session) -> Journal:
         """The journal of `session`. Raises OSError when it cannot be read."""
-        if self._journal is None or self._journal[0] is not session:
-            self._journal = session, journal_of(session)
-        return self._journal[1]
+        if session not in self._journals:
+            self._journals[session] = journal_of(session)
+        return self._journals[session]
+
+    def session_of(self, session: Session) -> Session:
+        """The session whose turns can be taken back: `session`, unless the last turn was in one in memory."""
+        return self._last if self._last is not None and self._last.path is None else session
+
+    async def tell_what_was_undone(self, moment: Moment) -> Gathered:
+        """What Claude must know with the next prompt; a `Telling`."""
+        try:
+            text = what_claude_is_told(self.journal(moment.session).history, self._roots()[0])
+        except OSError:
+            return Gathered()
+        return Gathered(before=(text_beside("What was undone", "context", text),)) if text else Gathered()
 
     def begin(self, session: Session, prompt: str, seq: int) -> TurnRecord:
         self.turn = None
@@ -58,6 +74,7 @@ class Checkpoints:
         except OSError as error:
             logger.warning("this turn cannot be taken back: its journal cannot be written: %s", error)
             return NOT_KEPT
+        self._last = session
         self.turn = TurnInProgress(journal, journal.history.turns[-1], self._roots(), self._over)
         return self.turn
 

@@ -71,15 +71,6 @@ class UndoPlan:
         return bool(self.file_changes or self.cell_changes or self.as_after is not None or not self.refused)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """What was done: the files and cells that were changed, and why others were not."""
-
-    files: tuple[FileUndo, ...] = ()
-    cells: tuple[CellUndo, ...] = ()
-    failed: tuple[str, ...] = ()
-
-
 @dataclass(frozen=True, kw_only=True)
 class TakingBack:
     """Takes back turns of `session`, whose `journal` it is. Its coroutines run on the agent's loop, while no turn does."""
@@ -113,8 +104,11 @@ class TakingBack:
             redo_of=undo.number,
         )
 
-    async def apply(self, plan: UndoPlan) -> Outcome:
-        """Do what was planned; all files or none. Raises CellwrightError when one has changed since the plan was made."""
+    async def apply(self, plan: UndoPlan) -> list[str]:
+        """Do what was planned; gives what of it could not be done: cells that somebody changed just now.
+
+        All files or none: raises CellwrightError when one has changed since the plan was made.
+        """
         undo = self._record(plan)
         try:
             await asyncio.to_thread(self._write_files, plan, undo)
@@ -129,7 +123,7 @@ class TakingBack:
             self.session.flush()
         left = [*undo.left, *(cell.name for cell in plan.cell_changes if cell not in done)]
         await asyncio.to_thread(self.journal.append, {"done": undo.number, "left": left})
-        return Outcome(files=tuple(plan.file_changes), cells=tuple(done), failed=tuple(failed))
+        return failed
 
     def _record(self, plan: UndoPlan) -> Undone:
         history = self.journal.history

@@ -1,0 +1,254 @@
+"""`/undo`, `/redo`, `/rewind`: turns taken back in files, cells and the conversation, after a look at what that would do."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from cellwright.checkpoints.records import History, Turn
+from cellwright.checkpoints.taking_back import TakingBack, UndoPlan
+from cellwright.checkpoints.told import names_of
+from cellwright.checkpoints.undo_plan import What
+from cellwright.checkpoints.undo_words import changes_of_plan, in_figures, left_out, preview
+from cellwright.commands.command import CommandCall
+from cellwright.commands.page import Page, Row, Section
+from cellwright.config.settings_in_force import TrustQuestion
+from cellwright.conversation import Conversation
+from cellwright.conversation_settings import ask_about_trust
+from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.events import Changed
+
+UNDO = "[N] [code|conversation|both] [yes] [force]"
+REWIND = "[TURN] [code|conversation|both] [yes] [force]"
+REDO = "[yes] [force]"
+
+OVERWRITE = "Also what has changed since"
+CONVERSATION = "Also take it out of the conversation"
+
+_DISABLED = (
+    "Nothing is kept that could be taken back: fileCheckpointingEnabled is false in the settings. "
+    "/config says where. Set it to true, and what turns change from then on can be taken back."
+)
+
+MakePlan = Callable[[What, bool], Awaitable[UndoPlan]]
+"""Plans it for code, conversation or both; with True also what somebody else has changed since."""
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """What follows the command: a number (0: none), what is taken back ("": not said), whether to ask."""
+
+    number: int = 0
+    what: What | Literal[""] = ""
+    yes: bool = False
+    force: bool = False
+
+
+def parse(text: str, usage: str) -> Words:
+    """Read what follows a command. Raises CellwrightError INVALID_PARAMETERS, with the `usage`."""
+    words = Words()
+    for word in text.lower().split():
+        match word:
+            case "code" | "conversation" | "both" if "code" in usage:
+                words = replace(words, what=word)
+            case "yes":
+                words = replace(words, yes=True)
+            case "force":
+                words = replace(words, force=True)
+            case _ if word.isascii() and word.isdigit() and 0 < int(word) < 1_000_000 and usage != REDO:
+                words = replace(words, number=int(word))
+            case _:
+                raise CellwrightError(
+                    ErrorCode.INVALID_PARAMETERS, f"{word!r} is not understood. What may follow is: {usage}."
+                )
+    return words
+
+
+async def undo_page(call: CommandCall) -> Page:
+    """Take back the last turn that changed something, or the last N."""
+    words, taking = parse(call.text, UNDO), _taking_back(call)
+    code_only = words.what in ("", "code")
+    turns = taking.journal.history.newest(words.number or 1, code_only=code_only, left=words.force)
+    if not turns:
+        return _nothing("There is no turn to take back.", taking.journal.history)
+    return await _done(call, taking, words, turns)
+
+
+async def rewind_page(call: CommandCall) -> Page:
+    """The list of turns, or everything from one turn on taken back."""
+    words, taking = parse(call.text, REWIND), _taking_back(call)
+    history = taking.journal.history
+    if not words.number:
+        return Page([_turns(history)])
+    first = history.turn(words.number)
+    if first is None:
+        raise CellwrightError(
+            ErrorCode.INVALID_PARAMETERS, f"There is no turn {words.number}. /rewind lists the turns."
+        )
+    what: What = words.what or "both"
+    turns = [turn for turn in reversed(history.turns) if turn.number >= first.number]
+    code = what != "conversation" and any(turn.to_undo(left=words.force) for turn in turns)
+    if not code and (what == "code" or not _is_in(first)):
+        return _nothing(f"Turn {words.number} and those after it are taken back already.", history)
+    return await _done(call, taking, replace(words, what=what), turns)
+
+
+async def redo_page(call: CommandCall) -> Page:
+    """Bring back what the last undo took away."""
+    words, taking = parse(call.text, REDO), _taking_back(call)
+    undo = taking.journal.history.to_redo()
+    if undo is None:
+        return _nothing("There is no undo to take back; one can be until the next turn begins.", taking.journal.history)
+
+    async def plan(_what: What, force: bool) -> UndoPlan:
+        return await taking.plan_redo(undo, force=force)
+
+    return await _asked_and_done(call, taking, words, plan, "Bring back")
+
+
+def _is_in(turn: Turn) -> bool:
+    return not turn.conversation_undone
+
+
+def _taking_back(call: CommandCall) -> TakingBack:
+    if not call.conversation.checkpoints.enabled():
+        raise CellwrightError(ErrorCode.CONFIG_INVALID, _DISABLED)
+    return taking_back(call.conversation)
+
+
+def taking_back(conversation: Conversation) -> TakingBack:
+    """The turns of `conversation`, to be taken back. Raises `CellwrightError` while a run goes on."""
+    conversation.refuse_while_running()
+    session = conversation.checkpoints.session_of(conversation.session)
+    return TakingBack(
+        journal=conversation.checkpoints.journal(session),
+        session=session,
+        file_state=conversation.file_state,
+        notebooks=conversation.open_notebooks,
+        cwd=conversation.cwd,
+    )
+
+
+async def _done(call: CommandCall, taking: TakingBack, words: Words, turns: list[Turn]) -> Page:
+    async def plan(what: What, force: bool) -> UndoPlan:
+        return await taking.plan(turns, what, force=force)
+
+    return await _asked_and_done(call, taking, words, plan, "Take back")
+
+
+async def _asked_and_done(call: CommandCall, taking: TakingBack, words: Words, make_plan: MakePlan, verb: str) -> Page:
+    """Show what would be done, ask unless that was said, do it."""
+    what: What = words.what or "code"
+    plan = await make_plan(what, words.force)
+    if not plan.does_something and (words.yes or not plan.conflicts):
+        return Page([Section("Nothing was changed"), *_rest(plan, taking)])
+    if not words.yes:
+        answer, chosen = await _ask(call, taking, words, plan, verb)
+        if answer == "no":
+            return Page([Section("Nothing was changed")])
+        if answer == "nobody" and not words.force:
+            return _not_asked(plan, taking, verb)
+        if chosen:
+            plan = await make_plan("both" if chosen == CONVERSATION else what, words.force or chosen == OVERWRITE)
+    call.conversation.refuse_while_running()
+    rows = _rows(changes_of_plan(plan, taking.cwd))
+    failed = await taking.apply(plan)
+    return _outcome_page(plan, rows, failed, taking)
+
+
+async def _ask(
+    call: CommandCall, taking: TakingBack, words: Words, plan: UndoPlan, verb: str
+) -> tuple[Literal["yes", "no", "nobody"], str]:
+    if call.ask_user is None:
+        return "nobody", ""
+    also = [OVERWRITE] if plan.conflicts else []
+    if not words.what and plan.redo_of is None and all(_is_in(turn) for turn in _from(plan, taking)):
+        also.insert(0, CONVERSATION)
+    question = TrustQuestion(
+        about="run",
+        title=f"{verb} {names_of(plan.turns)}",
+        detail=preview(plan, taking.cwd),
+        reason="",
+        yes=verb,
+        no="Leave everything as it is",
+        ids=frozenset(),
+        also=tuple(also),
+    )
+    return await ask_about_trust(question, call.ask_user, taking.session, call.emit, name="Undo")
+
+
+def _from(plan: UndoPlan, taking: TakingBack) -> list[Turn]:
+    """The turns from the oldest of the plan on: a conversation ends somewhere, it has no holes."""
+    oldest = min(turn.number for turn in plan.turns)
+    later = {turn.number for turn in plan.turns}
+    turns = [turn for turn in taking.journal.history.turns if turn.number >= oldest]
+    return turns if all(turn.number in later or turn.conversation_undone for turn in turns) else []
+
+
+def _nothing(text: str, history: History) -> Page:
+    return Page([Section(text), *([_turns(history)] if history.turns else [])])
+
+
+def _not_asked(plan: UndoPlan, taking: TakingBack, verb: str) -> Page:
+    note = "Nobody could be asked, so nothing was changed. Add `yes` to do it without a question."
+    section = Section(f"{verb} {names_of(plan.turns)}?", _rows(changes_of_plan(plan, taking.cwd)), note)
+    return Page([section, *_rest(plan, taking)])
+
+
+def _outcome_page(plan: UndoPlan, rows: list[Row], failed: Sequence[str], taking: TakingBack) -> Page:
+    redo = plan.redo_of is not None
+    texts = ["The conversation goes on from there."] if plan.as_after is not None else []
+    texts.append("/redo brings it back." if not redo else "Claude is told with the next prompt.")
+    title = f"{'Brought back' if redo else 'Taken back'}: {names_of(plan.turns)}"
+    sections = [Section(title, rows, " ".join(texts))]
+    if failed:
+        sections.append(Section("Not done", [("",), *((why,) for why in failed)]))
+    return Page([*sections, *_rest(plan, taking)])
+
+
+def _rest(plan: UndoPlan, taking: TakingBack) -> list[Section]:
+    """What is left as it is, and what cannot be taken back at all."""
+    sections: list[Section] = []
+    if plan.refused:
+        note = "`force` takes back what has changed since, too; /redo would bring that back." if plan.conflicts else ""
+        sections.append(Section("Left as they are", [("what", "because"), *left_out(plan, taking.cwd)], note))
+    if plan.effects and plan.redo_of is None:
+        sections.append(Section("Cannot be taken back", [("",), *((effect,) for effect in plan.effects)]))
+    return sections
+
+
+def _rows(changes: Sequence[Changed]) -> list[Row]:
+    what = {"created": "came back", "deleted": "went away", "changed": "as before"}
+    return [("what", "lines", ""), *((each.where, in_figures(each), what[each.kind]) for each in changes)]
+
+
+def _turns(history: History) -> Section:
+    """The list of turns, the newest first."""
+    rows: list[Row] = [("turn", "when", "prompt", "changed", "")]
+    for turn in reversed(history.turns):
+        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(turn.at))
+        rows.append((str(turn.number), when, turn.prompt, _changed(turn), _state(turn)))
+    text = (
+        "/rewind TURN takes back that turn and all after it: files, cells and conversation, or `code`, `conversation`."
+    )
+    return Section("Turns", rows, text)
+
+
+def _changed(turn: Turn) -> str:
+    files = sum(file.changed for file in turn.files.values())
+    cells = sum(cell.changed for cell in turn.cells.values())
+    counts = [
+        f"{number} {what}{'s' if number > 1 else ''}" for number, what in ((files, "file"), (cells, "cell")) if number
+    ]
+    return ", ".join(counts) or "nothing"
+
+
+def _state(turn: Turn) -> str:
+    facts = [
+        ("taken back", turn.files_undone),
+        ("not in the conversation", turn.conversation_undone),
+        ("did not end", not turn.ended),
+    ]
+    return ", ".join(name for name, holds in facts if holds)
