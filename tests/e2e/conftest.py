@@ -61,7 +61,8 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
         page.screenshot(path=picture, full_page=True)
         report.sections.append(("Screen", str(picture)))
         # where the picture cannot be had, this tells most of it
-        report.sections.append(("Text on the screen", page.locator("body").inner_text()[:SHOWN_CHARS]))
+        shown = [page.locator("body").inner_text(), *page.locator(".transcript").all_inner_texts()]
+        report.sections.append(("Text on the screen", "\n--\n".join(text[-SHOWN_CHARS:] for text in shown)))
     return report
 
 

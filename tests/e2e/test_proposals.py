@@ -61,7 +61,7 @@ def test_each_cell_has_its_own_answer(proposed, model, page, app):
     book = proposed(app)
     page.evaluate("document.activeElement.blur()")
     book.screenshot(f"proposals-{app}")
-    change, insertion = book.cell(2).locator(".cellwright-proposal").all()
+    change, insertion = book.cell(2).locator(".cellwright-proposal .ask").all()
     assert "radius = 3" in change.inner_text()
     assert "# The area" in insertion.inner_text()
     deletion = book.cell(3).locator(".cellwright-proposal")

@@ -60,6 +60,7 @@ class PermissionGate:
     emit: Emit
     hooks: RunHooks
     _asking: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _putting: asyncio.Lock = field(default_factory=asyncio.Lock)
     _question_ids: Iterator[int] = field(default_factory=lambda: itertools.count(1))
     _granted: asyncio.Event = field(default_factory=asyncio.Event)
     """Set, and replaced by a new one, when the session was granted more."""
@@ -158,9 +159,10 @@ class PermissionGate:
 
     async def _put(self, tool: Tool, tool_use: Mapping[str, Any], decision: Decision, *, forced: bool) -> Allow | Deny:
         """Put the question, and give the answer, each as an event."""
-        question_id = f"{self.session.id}-{self.session.next_seq}-{next(self._question_ids)}"
-        preview = await _preview(tool, tool_use["input"])
-        self.emit(Asked(question_id, tool_use, preview, decision.reason, decision.suggestions, tool.asks))
+        async with self._putting:  # a preview takes its time, and questions come in the calls' order
+            question_id = f"{self.session.id}-{self.session.next_seq}-{next(self._question_ids)}"
+            preview = await _preview(tool, tool_use["input"])
+            self.emit(Asked(question_id, tool_use, preview, decision.reason, decision.suggestions, tool.asks))
         use = ToolUse(tool_use["id"], tool.name, tool_use["input"], decision, preview, question_id, tool.asks)
         try:
             if tool.asks_together and not forced:
