@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextvars
 import functools
 import itertools
 import threading
@@ -26,6 +27,9 @@ KEPT = 10
 """How many runs that are over can still be asked about."""
 
 TITLE_CHARS = 80
+
+_preparing: contextvars.ContextVar[bool] = contextvars.ContextVar("preparing", default=False)
+"""True where a run is made ready, its turn having come."""
 
 Work = Callable[[], Coroutine[Any, Any, RunEnd]]
 """A run that is ready to go."""
@@ -145,7 +149,9 @@ class Runs:
         """
         try:
             first = self.current
-            work = self._served(run, prepare()) if first is run else self._in_its_turn(run, first, prepare, emit)
+            work = (
+                self._served(run, _prepared(prepare)) if first is run else self._in_its_turn(run, first, prepare, emit)
+            )
         except BaseException:
             with self._lock:
                 self._there.remove(run)
@@ -153,6 +159,12 @@ class Runs:
         run.task = self._thread.submit(work)
         run.task.future.add_done_callback(lambda future: self._end(run, future))
         return run.task
+
+    def refuse_while_running(self) -> None:
+        """Raises `CellwrightError` while a run goes on or waits; what belongs to the beginning of a run may go on."""
+        if self.current is not None and not _preparing.get():
+            message = "Claude is still at work in this conversation. Wait for the answer, or interrupt it first."
+            raise CellwrightError(ErrorCode.EXECUTION_ERROR, message, recoverable=True)
 
     def of(self, task: AgentTask[RunEnd]) -> ConversationRun | None:
         """The run that `task` is; None for one that was over long ago."""
@@ -190,7 +202,7 @@ class Runs:
             log.emit(Notice(f"Claude is still at work on “{first.title}” ({first.id}). This waits for its turn."))
         try:
             await self._turn_of(run)
-            work = await asyncio.to_thread(prepare)  # a key helper may take its time
+            work = await asyncio.to_thread(_prepared, prepare)  # a key helper may take its time
         except asyncio.CancelledError:
             log.emit(Notice("Interrupted while it waited for its turn. Nothing was sent.", "warning"))
             raise
@@ -217,6 +229,14 @@ class Runs:
         with self._lock:
             self._there.remove(run)
             self._over.append(run)
+
+
+def _prepared(prepare: Callable[[], Work]) -> Work:
+    token = _preparing.set(True)
+    try:
+        return prepare()
+    finally:
+        _preparing.reset(token)
 
 
 def _title(prompt: object) -> str:

@@ -8,6 +8,8 @@ from cellwright.commands.command import Command, CommandCall
 from cellwright.commands.page import Page, Section
 from cellwright.commands.settings_pages import config_page, permissions_page
 from cellwright.commands.status_page import status_page
+from cellwright.commands.tasks import steer_page, tasks_page
+from cellwright.commands.undo import REDO, REWIND, UNDO, redo_page, rewind_page, undo_page
 from cellwright.errors import CellwrightError, ErrorCode
 
 _COMMAND = re.compile(r"\s*/(?P<name>[A-Za-z][\w-]*)(?P<text>(?:\s.*)?)", re.DOTALL)
@@ -57,5 +59,10 @@ COMMANDS: dict[str, Command] = {
     "help": Command(_help, "this list"),
     "config": Command(config_page, "each setting with its value and where it comes from"),
     "permissions": Command(permissions_page, "the mode, each rule with where it comes from, trust and folders"),
+    "undo": Command(undo_page, "take back what the last turns changed, after a look at it", UNDO, asks=True),
+    "redo": Command(redo_page, "bring back what the last undo took away", REDO, asks=True),
+    "rewind": Command(rewind_page, "the turns, or all from one on taken back: files, cells, messages", REWIND, asks=True),
+    "tasks": Command(tasks_page, "what Claude and its shell commands are at, with their ids", "[stop ID]"),
+    "steer": Command(steer_page, "tell Claude something while it works", "TEXT"),
     "status": Command(status_page, "session, model, where the key comes from, tools, versions"),
 }

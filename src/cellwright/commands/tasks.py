@@ -1,0 +1,107 @@
+"""`/tasks` and `/steer`: what is going on in this conversation, how it is stopped, and how it is told something."""
+
+from __future__ import annotations
+
+import time
+
+from cellwright.commands.command import CommandCall
+from cellwright.commands.page import Page, Row, Section
+from cellwright.conversation import Conversation
+from cellwright.conversation_runs import ConversationRun
+from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.tools.background_tasks import BackgroundTask, background_tasks
+from cellwright.visible_text import visible_line
+
+STATES = {
+    "waiting": "waits for its turn",
+    "running": "at work",
+    "asking": "asks you",
+    "done": "done",
+    "failed": "failed",
+    "interrupted": "interrupted",
+}
+USAGE = "/tasks shows what goes on; /tasks stop ID ends a run or a shell command; /tasks stop all ends everything."
+
+
+async def tasks_page(call: CommandCall) -> Page:
+    """What goes on, or what was stopped."""
+    if not call.text:
+        return Page(_sections(call.conversation))
+    verb, *ids = call.text.split()
+    if verb != "stop" or len(ids) != 1:
+        raise CellwrightError(ErrorCode.INVALID_PARAMETERS, f"{USAGE} Nothing was stopped.")
+    stopped = await _stop_all(call.conversation) if ids == ["all"] else [await _stop(call.conversation, ids[0])]
+    return Page([Section("Stopped", [("", ""), *stopped], "" if stopped else "Nothing goes on.")])
+
+
+def steer_page(call: CommandCall) -> Page:
+    """What Claude is told while it works."""
+    if not call.text:
+        raise CellwrightError(ErrorCode.INVALID_PARAMETERS, "/steer needs the words that Claude is to be told.")
+    call.conversation.steer(call.text)
+    run = call.conversation.runs.current
+    title = "" if run is None else f"“{run.title}” ({run.id})"
+    return Page([Section("Told", text=f"Claude reads it with the next step of {title}.")])
+
+
+def _sections(conversation: Conversation) -> list[Section]:
+    runs = conversation.runs
+    head: Row = ("run", "cell", "prompt", "state", "time", "cost")
+    there = [_run_row(run) for run in runs.there]
+    over = [_run_row(run) for run in reversed(runs.over) if run.background]
+    sections = [Section("Runs", [head, *there], "" if there else "Claude is not at work.")]
+    if over:
+        sections.append(Section("Ended in the background", [head, *over]))
+    shell = [_shell_row(task) for task in background_tasks().all()]
+    if shell:
+        sections.append(Section("Shell commands", [("task", "command", "state", "output"), *shell]))
+    return sections
+
+
+def _run_row(run: ConversationRun) -> Row:
+    state = STATES[run.state] + (f": {run.error}" if run.state == "failed" else "")
+    where = f"{run.place} in the background" if run.background else run.place
+    return (run.id, where, run.title, state, _duration(run.seconds), f"{run.cost_usd:.4f} USD")
+
+
+def _shell_row(task: BackgroundTask) -> Row:
+    if task.run.ended.done():
+        state = task.status.removeprefix(f"{task.id} ")
+    else:
+        state = f"running for {_duration(time.monotonic() - task.started)}"
+    return (task.id, visible_line(task.run.command), state, str(task.output_file or ""))
+
+
+async def _stop(conversation: Conversation, task_id: str) -> Row:
+    for run in conversation.runs.there:
+        if run.id == task_id and run.task is not None:
+            run.task.cancel()
+            return (run.id, run.title)
+    for task in background_tasks().all():
+        if task.id == task_id:
+            return await _stop_shell(task)
+    ids = [run.id for run in conversation.runs.there]
+    ids += [task.id for task in background_tasks().all() if not task.run.ended.done()]
+    known = ", ".join(ids) or "nothing"
+    message = f"There is no task {task_id!r}. What goes on: {known}. Nothing was stopped."
+    raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
+
+
+async def _stop_shell(task: BackgroundTask) -> Row:
+    if not task.run.ended.done():
+        # Claude is told with its next step, as of any task that ended
+        task.stopped = "by the user"
+        await task.run.stop_from_any_loop()
+    return (task.id, task.status.removeprefix(f"{task.id} "))
+
+
+async def _stop_all(conversation: Conversation) -> list[Row]:
+    # the last first: else each would have its turn for a moment
+    runs = [await _stop(conversation, run.id) for run in reversed(conversation.runs.there)]
+    shell = [await _stop_shell(task) for task in background_tasks().all() if not task.run.ended.done()]
+    return [*runs, *shell]
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest:02} s" if minutes else f"{rest} s"
