@@ -35,6 +35,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             from cellwright.demo.run_demo import main as demo  # nothing else needs it
 
             return demo(arguments[1:])
+        if arguments[:1] == ["trust-recording"]:
+            from cellwright.terminal.trust_recording import trust_recordings  # nor this
+
+            return trust_recordings(arguments[1:])
         return _command(parse(arguments))
     except CellwrightError as error:
         print(error, file=sys.stderr)

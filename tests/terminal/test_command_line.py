@@ -295,6 +295,9 @@ def test_a_foreign_recording_is_not_played_unasked(messages_server: Server, comm
     done = command.run("--replay", str(recording), "hi")
     assert done.returncode == 1
     assert done.stderr.startswith("PERMISSION_DENIED: ")
+    assert "1 turn, trusted" in command.run("trust-recording", str(recording)).stdout
+    assert command.run("--replay", str(recording), "hi").stdout.strip() == "Changed."
+    assert command.run("trust-recording", str(command.folder / "none")).stderr.startswith("FILE_NOT_FOUND: ")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

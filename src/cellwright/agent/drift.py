@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from cellwright.agent.recordings import RecordedCall, steady_text
+from cellwright.agent.redaction import Redaction
 
 DriftKind = Literal["file", "python", "cell"]
 
@@ -22,8 +24,8 @@ MOST_SHOWN = 5
 
 DIFF_LINES = 6
 LINE_CHARS = 160
-REMOVED = " removed]"
-"""How the marker ends that stands in a recording for a secret (`secret_scan`)."""
+_REMOVED = re.compile(r"\[secret removed: |\w removed\]")
+"""What stands for a secret in a result (`redaction`) or in a recording (`secret_scan`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +58,11 @@ def result_drift(then: RecordedCall, content: str | Sequence[Mapping[str, Any]],
     Times, ids, addresses in memory and pictures are not compared.
     """
     before, after = _text(then.content), _text(content)
-    if REMOVED in before or steady_text(before, project) == steady_text(after, project):
+    if _REMOVED.search(before) or steady_text(before, project) == steady_text(after, project):
         return None
-    lines = list(difflib.unified_diff(before.splitlines(), after.splitlines(), n=0, lineterm=""))
+    # it is shown, and kept in the notebook
+    shown = Redaction().clean(after).text
+    lines = list(difflib.unified_diff(before.splitlines(), shown.splitlines(), n=0, lineterm=""))
     changed = [line[:LINE_CHARS] for line in lines[2:] if not line.startswith("@@")]
     more = [f"… {len(changed) - DIFF_LINES} more lines"] if len(changed) > DIFF_LINES else []
     return Drift("python", "\n".join(["then (-) and now (+):", *changed[:DIFF_LINES], *more]))

@@ -19,7 +19,7 @@ from cellwright.agent.anthropic_provider import AnthropicProvider
 from cellwright.agent.tool import Tool
 from cellwright.config.settings import Settings
 from cellwright.config.settings_read import Said, start_folder
-from cellwright.conversation import Conversation
+from cellwright.conversation import SECONDS_TO_END, Conversation
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Emit, Event, Notice, RunEnd
 from cellwright.kernel.cell_face import CellFace, cell_face
@@ -27,6 +27,7 @@ from cellwright.kernel.cell_log import CellLog
 from cellwright.kernel.cell_run import CellRun
 from cellwright.kernel.front_end import front_end_of
 from cellwright.kernel.idle_kernel import work_between_cells
+from cellwright.kernel.kernel_telling import kernel_telling
 from cellwright.kernel.kernel_tools import kernel_tools
 from cellwright.kernel.magic_line import MagicOptions
 from cellwright.kernel.notebook_trust import NotebookTrust
@@ -96,6 +97,7 @@ class NotebookConversation:
             self.conversation.jobs.offer = offer
         self._proposals = Proposals(pages, self.conversation.cwd)
         self.cells = cells
+        self._told = kernel_telling(shell, cells, self.notebooks)
         self._recordings = recorded_runs(self.conversation, self._notebook, trust)
         self._face: CellFace | None = None
         self._making_tools = threading.Lock()
@@ -179,6 +181,11 @@ class NotebookConversation:
             message = "Code that Claude runs cannot unload Cellwright. Unload it from a cell of your own."
             raise CellwrightError(ErrorCode.EXECUTION_ERROR, message)
 
+    def end_runs(self) -> None:
+        """End what goes on, as the process does: calls are answered, the transcript is flushed, cells keep what there is."""
+        self.conversation.runs.end_all(SECONDS_TO_END)
+        self.conversation.thread.stop()
+
     def close(self) -> None:
         """End the session, the agent's thread and what commands have left running."""
         self.conversation.close()
@@ -231,6 +238,7 @@ class NotebookConversation:
             return self._dry_run(prompt, options, typed)
         face = self._new_face(options)
         self._make_tools()
+        telling = self._told.with_prompt(prompt, options.context, front_end_of(self._shell).cell_id)
         events: list[Event] = []
         recorded = self._recorded(prompt, options, face)
         # a result keeps its events; without one they would only take memory
@@ -243,7 +251,7 @@ class NotebookConversation:
         def start() -> AgentTask[RunEnd]:
             task = conversation.start(
                 prompt,
-                run_options(options, typed),
+                replace(run_options(options, typed), telling=telling),
                 emit=emit,
                 can_use_tool=face.can_use_tool,
                 ask_user=face.ask_user,
@@ -257,6 +265,8 @@ class NotebookConversation:
             return task
 
         def finish(end: RunEnd) -> None:
+            if not options.background:
+                self._told.run_ended()
             for notice in recorded.finish():
                 if options.background:  # what is printed now could land in another cell
                     face.output.emit(Notice(notice, "warning"))
@@ -302,7 +312,8 @@ class NotebookConversation:
         return run
 
     def _notebook(self) -> Path | None:
-        return this_notebook(front_end_of(self._shell), self._shell.user_ns, self.conversation.environ)
+        own = self.notebooks.own()
+        return own.path if own is not None else None
 
     def _dry_run(self, prompt: str, options: MagicOptions, typed: AnswerType | None) -> _Prepared:
         self._use_session(options)
