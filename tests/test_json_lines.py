@@ -12,6 +12,7 @@ from cellwright.events import (
     Answered,
     Asked,
     Call,
+    Changed,
     ContextTold,
     Decided,
     Event,
@@ -30,6 +31,7 @@ from cellwright.events import (
     ToolInputDelta,
     ToolProgress,
     ToolStart,
+    TurnChanged,
     TurnEnd,
     UserPrompt,
 )
@@ -266,6 +268,21 @@ TABLE: list[tuple[Event, list[tuple[str, Line]]]] = [
         ],
     ),
     (Notice("Look.", "warning"), [("notice", {"level": "warning", "message": "Look."})]),
+    (
+        TurnChanged(3, (Changed("a.py", "changed", 3, 1),), (Changed("n.ipynb#a1", "deleted"),), ("Bash: pytest",)),
+        [
+            (
+                "turn_changed",
+                {
+                    "turn": 3,
+                    "files": [{"where": "a.py", "kind": "changed", "added": 3, "removed": 1}],
+                    "cells": [{"where": "n.ipynb#a1", "kind": "deleted", "added": None, "removed": None}],
+                    "effects": ["Bash: pytest"],
+                    "not_kept": [],
+                },
+            )
+        ],
+    ),
     (END, [("session_complete", {"final_response": "The answer.", "metadata": METADATA})]),
     (
         RunEnd("error", "", {}, None, 10.0, 1, 0, 0, 0, "s1", error=OVERLOADED),

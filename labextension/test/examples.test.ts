@@ -13,7 +13,7 @@ const { ops } = fromKernel[0] as OpsMessage;
 /** As the type checker sees them: a kind that is added there must be added here, and shown in the examples. */
 const KINDS: Record<Op["op"], true> = {
   run: true, text: true, thinking: true, drop: true, tool_input: true, tool: true, output: true, display: true, tool_end: true,
-  decided: true, todos: true, mode: true, steer: true, ask: true, answered: true, turn: true, retry: true, notice: true, stuck: true, end: true,
+  decided: true, todos: true, mode: true, steer: true, changes: true, ask: true, answered: true, turn: true, retry: true, notice: true, stuck: true, end: true,
 };
 const MESSAGES: Record<BrowserMessage["type"], true> = { ready: true, answer: true, stop: true, restart: true, kept: true, steer: true, withdraw: true };
 
@@ -41,6 +41,7 @@ it("is drawn", async () => {
   expect(text(root, ".mode")).toBe("plan mode");
   expect(find(root, "img").getAttribute("alt")).toBe("<Figure size 640x480 with 1 Axes>");
   expect(text(root, ".state")).toBe("Done · 14 s");
+  expect(text(root, ".facts")).toContain("1 file, 1 cell changed, /undo takes it back");
   expect(find(root, ".transcript").dataset.drawn).toBe(`${ops.length}`);
 });
 

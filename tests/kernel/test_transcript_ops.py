@@ -12,6 +12,7 @@ from cellwright.events import (
     Answered,
     Asked,
     Call,
+    Changed,
     Decided,
     Event,
     ModeChanged,
@@ -28,6 +29,7 @@ from cellwright.events import (
     ToolInputDelta,
     ToolProgress,
     ToolStart,
+    TurnChanged,
     TurnEnd,
     UserPrompt,
 )
@@ -101,6 +103,7 @@ EVERY_EVENT: tuple[Event, ...] = (
     TextDelta("void", 0),
     Retrying(1, 8, 2.5, "API_OVERLOADED", "busy"),
     Notice("forked"),
+    TurnChanged(3, (Changed("a.py", "changed", 3, 1),), (Changed("n.ipynb#a1", "created", 4, 0),), ("Bash: pytest",)),
     run_end(),
 )
 

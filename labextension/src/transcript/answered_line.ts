@@ -48,7 +48,7 @@ function headline(ask: AskOp, answer: AnsweredOp): string {
     case "permission":
       return permissionHeadline(ask, answer);
     case "trust":
-      return allowed ? "Trusted" : "Not trusted";
+      return ask.name === "Undo" ? undoHeadline(allowed) : trustHeadline(allowed);
     case "question":
       if (allowed && answers(answer).length === 0) return "Not answered in time";
       return allowed ? "Answered" : "Dismissed";
@@ -56,6 +56,14 @@ function headline(ask: AskOp, answer: AnsweredOp): string {
       if (!allowed) return "Goes on planning";
       return answer.input?.decision === "accept_edits" ? "Plan approved, edits accepted" : "Plan approved";
   }
+}
+
+function trustHeadline(allowed: boolean): string {
+  return allowed ? "Trusted" : "Not trusted";
+}
+
+function undoHeadline(allowed: boolean): string {
+  return allowed ? "Done" : "Left as it is";
 }
 
 function permissionHeadline(ask: AskOp, { behavior, scope }: AnsweredOp): string {

@@ -3,7 +3,7 @@
 import { button, element, setText } from "./dom";
 import { count, dollars, duration, wholeSeconds } from "./format";
 import type { ItemView, Place } from "./item_view";
-import type { EndOp } from "./protocol";
+import type { ChangesOp, EndOp } from "./protocol";
 import type { TranscriptStore } from "./store";
 
 /** A stop that the kernel did not follow may be tried again. */
@@ -82,8 +82,19 @@ function factTexts(store: TranscriptStore): string[] {
   if (run) facts.push(run.model);
   facts.push(...costText(store));
   if (totals.output > 0) facts.push(`${count(totals.input)} in, ${count(totals.output)} out`);
+  if (store.changes) facts.push(changedText(store.changes));
   if (totals.window) facts.push(`context ${Math.max(1, Math.round((100 * totals.context) / totals.window))} %`);
   return facts;
+}
+
+/** What the run changed, and how to take it back: the widget is gone when that can be done. */
+function changedText({ files, cells }: ChangesOp): string {
+  const counts = [many(files.length, "file"), many(cells.length, "cell")].filter((text) => text !== "");
+  return counts.length > 0 ? `${counts.join(", ")} changed, /undo takes it back` : "nothing to undo";
+}
+
+function many(number: number, what: string): string {
+  return number === 0 ? "" : `${number} ${what}${number > 1 ? "s" : ""}`;
 }
 
 function costText({ end, totals }: TranscriptStore): string[] {

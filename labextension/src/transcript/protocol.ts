@@ -113,6 +113,21 @@ export type RetryOp = {
 };
 export type NoticeOp = { op: "notice"; level: Level; text: string };
 export type StuckOp = { op: "stuck"; id: string; text: string };
+/** A file or a cell; lines are null where they were not counted. */
+export type Changed = {
+  where: string;
+  kind: "created" | "changed" | "deleted";
+  added: number | null;
+  removed: number | null;
+};
+export type ChangesOp = {
+  op: "changes";
+  turn: number;
+  files: Changed[];
+  cells: Changed[];
+  effects: string[];
+  not_kept: string[];
+};
 export type EndOp = {
   op: "end";
   stop_reason: string;
@@ -136,6 +151,7 @@ export type Op =
   | TodosOp
   | ModeOp
   | SteerOp
+  | ChangesOp
   | AskOp
   | AnsweredOp
   | TurnOp

@@ -2,7 +2,7 @@
 
 import type { Item, Question, TextItem, ThinkingItem, ToolItem } from "./items";
 import { isOver, newTool } from "./items";
-import type { EndOp, Op, OpsMessage, RetryOp, RunOp, SteerOp, Todo, ToolEndOp, TurnOp } from "./protocol";
+import type { ChangesOp, EndOp, Op, OpsMessage, RetryOp, RunOp, SteerOp, Todo, ToolEndOp, TurnOp } from "./protocol";
 
 /** Live output is for looking at; the whole of it is the kernel's. */
 const OUTPUT_CHARS = 64_000;
@@ -18,6 +18,8 @@ export class TranscriptStore {
   /** The permission mode that is in force. */
   mode = "";
   todos: readonly Todo[] = [];
+  /** What the run changed, when it is about to end. */
+  changes: ChangesOp | null = null;
   /** The user's words that wait to be delivered, by their ids; at the end: that were not. */
   readonly waitingWords = new Map<string, SteerOp>();
   /** All words that the kernel has said anything of. */
@@ -102,6 +104,9 @@ export class TranscriptStore {
         return;
       case "steer":
         this.steer(op);
+        return;
+      case "changes":
+        this.changes = op;
         return;
       case "notice":
         this.push({ kind: "notice", level: op.level, text: op.text, revision: 0 });

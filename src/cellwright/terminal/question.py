@@ -22,6 +22,10 @@ Json = Mapping[str, Any]
 TITLE_CHARS = 1_000
 
 
+WHO_ASKS = {"Trust": "Before Claude begins", "Undo": "Undo"}
+"""Questions that are not Claude's, by their names."""
+
+
 @dataclass(frozen=True)
 class Asker:
     """Puts questions to the user: `write(line, style)` shows a line, `read(prompt)` gives the next line that is typed.
@@ -38,13 +42,13 @@ class Asker:
     def ask(self, use: ToolUse) -> Allow | Deny:
         """Ask until there is an answer; the end of the input is a no. Ctrl-C raises `KeyboardInterrupt`."""
         self.write("", "")
-        who = "Before Claude begins" if use.kind == "trust" else "Claude asks"
+        who = WHO_ASKS.get(use.name, "Claude asks")
         self.write(f"{who}: {visible_line(use.preview.title, TITLE_CHARS)}", "title")
         if use.kind == "question":
             return self._ask_questions(use)
         if use.preview.warning:
             self.write(f"Careful: {visible_line(use.preview.warning, TITLE_CHARS)}", "warning")
-        if use.kind in ("permission", "trust"):
+        if use.kind in ("permission", "trust") and use.decision.reason:
             self.write(visible_line(use.decision.reason, TITLE_CHARS), "dim")
         self._detail(use.preview.detail, is_diff=use.preview.kind == "diff")
         return self._ask_by_key(use)
