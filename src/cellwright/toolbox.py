@@ -59,12 +59,12 @@ def builtin_tools(place: Workplace) -> tuple[Tool, ...]:
     state = place.file_state or FileState(place.is_unsaved)
     roots = (cwd, *settings.additional_directories)
     return (
-        *file_tools(state, cwd),
+        *file_tools(state, cwd, place.open_notebooks),
         *search_tools(cwd, environ=environ),
         git_tool(cwd, environ),
         run_tests_tool(cwd, environ),
         lint_tool(cwd, environ),
-        *notebook_file_tools(state, cwd),
+        *notebook_file_tools(state, cwd, place.open_notebooks),
         *bash_tools(
             cwd, roots, environ=environ, shown_chars=settings.bash_output_max_chars, seconds=settings.command_timeout
         ),

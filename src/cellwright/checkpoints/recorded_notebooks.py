@@ -40,6 +40,9 @@ class RecordedNotebooks:
     def refusal(self, path: Path) -> str:
         return self._notebooks.refusal(path)
 
+    async def settled(self) -> None:
+        await self._notebooks.settled()
+
     def _recorded(self, notebook: OpenNotebook | None) -> OpenNotebook | None:
         return None if notebook is None else RecordedNotebook(notebook, self._turn)
 

@@ -6,6 +6,7 @@ Loading registers names and leaves the work to a thread in the background: it ma
 from __future__ import annotations
 
 import asyncio
+import atexit
 import contextlib
 import gc
 import sys
@@ -19,8 +20,8 @@ from cellwright.kernel.claude_config import Claude
 from cellwright.kernel.input_rewrite import Rewriting
 from cellwright.kernel.magics import ClaudeMagic
 from cellwright.kernel.open_documents import OpenDocuments
-from cellwright.kernel.reply_count import ReplyCount
 from cellwright.kernel.pages import Pages
+from cellwright.kernel.reply_count import ReplyCount
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -63,12 +64,14 @@ class Extension:
         if getattr(self._shell, "kernel", None) is not None:
             self._pages.open()  # first: pages connect when they hear of the other
             self._documents.open()
+        atexit.register(self._at_exit)
         self._warming_up.start()
 
     def unload(self) -> None:
         if self._conversation is not None:
             self._conversation.refuse_agent_code()
         self._unloaded = True
+        atexit.unregister(self._at_exit)
         self._rewriting.remove()
         self._reply_count.remove()
         self.cells.stop()
@@ -97,6 +100,11 @@ class Extension:
 
     def _agent_loop(self) -> asyncio.AbstractEventLoop:
         return self.conversation().conversation.thread.loop
+
+    def _at_exit(self) -> None:
+        # the server gives a kernel five seconds
+        if self._conversation is not None:
+            self._conversation.end_runs()
 
     def _place(self) -> Place:
         return self.conversation().place(self._config.options())

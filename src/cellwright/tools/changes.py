@@ -67,9 +67,12 @@ class Change:
         if self.after == self.before:
             return
         if state.is_unsaved(self.path):
+            way_out = "Ask the user to save it (then read it again) or to close it."
+            if self.path.suffix.lower() == ".ipynb":
+                way_out = "Change its cells with NotebookEdit, which works on what is open."
             raise ToolError(
                 f"{self.shown} is open in the user's editor with unsaved changes, which would be lost; nothing was written. "
-                "Ask the user to save it (then read it again) or to close it.",
+                f"{way_out}",
                 code=ErrorCode.FILE_ACCESS_ERROR,
             )
         state.keeper.before_changes(

@@ -11,6 +11,7 @@ from pathlib import Path
 from cellwright.agent.tool import ToolError
 from cellwright.errors import ErrorCode
 from cellwright.tools.originals import Keeper, OriginalsOnly
+from cellwright.tools.shown_cells import ShownCells
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,7 @@ class FileState:
     def __init__(self, is_unsaved: Callable[[Path], bool] = _never, keeper: Keeper | None = None) -> None:
         self.is_unsaved = is_unsaved
         self.keeper: Keeper = keeper or OriginalsOnly()
+        self.cells = ShownCells()
         self._seen: dict[Path, Seen] = {}
         self._lock = threading.Lock()
 
@@ -88,6 +90,7 @@ class FileState:
         with self._lock:
             for path in paths:
                 self._seen.pop(path, None)
+                self.cells.forget(path)
 
     def require(self, path: Path, shown: str) -> Seen:
         """What is known of an existing file that is about to be changed; an error if it was never read."""

@@ -11,9 +11,10 @@ from cellwright.agent.tool import Content, Tool, ToolContext, ToolLimits
 from cellwright.tools.changes import in_thread
 from cellwright.tools.editing_tools import editing_tools
 from cellwright.tools.file_state import FileState
-from cellwright.tools.paths import file_errors, not_found, resolve_path, shown_path
+from cellwright.tools.open_notebook import NothingOpen, OpenNotebooks
+from cellwright.tools.paths import file_errors, not_found, real_path, resolve_path, shown_path
 from cellwright.tools.read_limits import MOST_CHARS, read_limits
-from cellwright.tools.reading import LINE_CHARS, Wanted, is_small_text, read_file
+from cellwright.tools.reading import LINE_CHARS, Wanted, is_small_text, read_file, read_live
 from cellwright.tools.schemas import FILE_PATH, object_schema
 
 INLINE_BYTES = 256 * 1024
@@ -21,7 +22,7 @@ INLINE_BYTES = 256 * 1024
 
 READ_DESCRIPTION = """\
 Read a file. Text comes with line numbers (6 columns, a tab, then the line as it is in the file); images come as images, \
-PDFs as pages, notebooks (.ipynb) as cells with their ids, sources and outputs.
+PDFs as pages, notebooks (.ipynb) as cells with their ids, sources and outputs (of one that is open: as the user sees it).
 - One result holds about 25,000 tokens. When there is more it ends with [PARTIAL: …], which says how to go on. The end of \
 a log of any size is read with a negative offset.
 - Read a file before you change it with Edit, Write or NotebookEdit. Write needs all of it to have been read.
@@ -58,18 +59,26 @@ READ_EXAMPLES: tuple[dict[str, Any], ...] = (
 )
 
 
-def file_tools(state: FileState, cwd: Path) -> list[Tool]:
-    """Read and what changes files. `state` is the session's memory of files; relative paths start at `cwd`."""
-    return [_read_tool(state, cwd), *editing_tools(state, cwd)]
+def file_tools(state: FileState, cwd: Path, notebooks: OpenNotebooks | None = None) -> list[Tool]:
+    """Read and what changes files. `state` is the session's memory of files; relative paths start at `cwd`.
+
+    `notebooks` are those that are open; None: there are none.
+    """
+    return [_read_tool(state, cwd, notebooks or NothingOpen()), *editing_tools(state, cwd)]
 
 
-def _read_tool(state: FileState, cwd: Path) -> Tool:
+def _read_tool(state: FileState, cwd: Path, notebooks: OpenNotebooks) -> Tool:
     async def read(tool_input: dict[str, Any], ctx: ToolContext) -> Content:
         path = resolve_path(cwd, tool_input["file_path"])
         shown = shown_path(cwd, path)
         limits = read_limits(os.environ, large=bool(tool_input.get("allow_large", False)))
         limit = int(tool_input["limit"]) if "limit" in tool_input else None
         wanted = Wanted(int(tool_input.get("offset", 1)), limit, tool_input.get("pages"), limits)
+        if path.suffix.lower() == ".ipynb":
+            await notebooks.settled()
+            if (notebook := notebooks.at(real_path(path))) is not None:
+                cells = await notebook.cells()
+                return await in_thread(lambda _: read_live(notebook, cells, shown, wanted, state))
         with file_errors(shown):
             try:
                 inline = is_small_text(path, shown, INLINE_BYTES)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import codecs
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from cellwright.agent.tool import ToolError
 from cellwright.errors import ErrorCode
 from cellwright.tools.changes import Change, Input
-from cellwright.tools.diffs import diff_texts
+from cellwright.tools.diffs import Diff, diff_texts
 from cellwright.tools.file_state import FileState, Seen, is_stale
 from cellwright.tools.notebook_json import Notebook, Place, parse_notebook
 from cellwright.tools.notebook_pages import source_digest
@@ -44,6 +45,11 @@ class CellEdit:
     result: str
     changed: tuple[int | None, int] | None = None
 
+    def diff(self, shown: str) -> Diff:
+        """What the user is shown of it."""
+        # a source rarely ends with a line end, and no view should make a point of it
+        return diff_texts(_ended(self.before), _ended(self.after) or "", f"{shown}#{self.name}")
+
 
 @dataclass(frozen=True, slots=True)
 class _OnDisk:
@@ -59,10 +65,15 @@ class _OnDisk:
 def plan_notebook_edit(path: Path, shown: str, tool_input: Input, state: FileState) -> Change:
     """The notebook with one cell changed, valid by nbformat's schema, or not less valid than it was."""
     real = real_path(path)
-    _check_input(tool_input)
+    check_input(tool_input)
     old = _on_disk(path, real, shown, state)
+
+    def check_known(position: int) -> None:
+        if not old.seen.whole and source_digest(old.notebook.text(position)) not in old.seen.parts:
+            raise not_shown(old.notebook.ids()[position], shown)
+
     try:
-        edit = _edit(old, tool_input, shown)
+        edit = edit_of(old.notebook, tool_input, shown, check_known)
         note = _checked(old.notebook, edit, shown)
     except NotANotebook as error:
         raise _not_changeable(shown, str(error)) from error
@@ -73,8 +84,7 @@ def plan_notebook_edit(path: Path, shown: str, tool_input: Input, state: FileSta
         before=old.data,
         replacing=old.status,
         after=on_disk_bytes(edit.data, old.encoding, shown),
-        # a source rarely ends with a line end, and no view should make a point of it
-        diff=diff_texts(_ended(edit.before), _ended(edit.after) or "", f"{shown}#{edit.name}"),
+        diff=edit.diff(shown),
         title=edit.title,
         result=edit.result + note,
         whole=old.seen.whole,
@@ -83,7 +93,7 @@ def plan_notebook_edit(path: Path, shown: str, tool_input: Input, state: FileSta
     )
 
 
-def _check_input(tool_input: Input) -> None:
+def check_input(tool_input: Input) -> None:
     """What the schema cannot say: which fields go together."""
     mode = tool_input.get("edit_mode", "replace")
     problem = ""
@@ -163,22 +173,27 @@ def on_disk_bytes(utf_8: bytes, encoding: Encoding, shown: str) -> bytes:
     return utf_8 if encoding == UTF_8 else encode(utf_8.decode(), encoding, shown)
 
 
-def _edit(old: _OnDisk, tool_input: Input, shown: str) -> CellEdit:
-    notebook, mode = old.notebook, tool_input.get("edit_mode", "replace")
+def edit_of(notebook: Notebook, tool_input: Input, shown: str, check_known: Callable[[int], None]) -> CellEdit:
+    """What `tool_input` makes of `notebook`; `check_known` raises where the model does not know the cell at a position."""
+    mode = tool_input.get("edit_mode", "replace")
     if mode == "insert":
         return _insert(notebook, tool_input, shown)
     position = notebook.find(tool_input["cell_id"])
     if mode == "move":
         return _move(notebook, position, tool_input, shown)
-    if not old.seen.whole and source_digest(notebook.text(position)) not in old.seen.parts:
-        raise ToolError(
-            f"Cell {tool_input['cell_id']} of {shown} was not shown in this session. Show it first: "
-            f'NotebookRead with cell_ids=["{tool_input["cell_id"]}"].',
-            code=ErrorCode.FILE_ACCESS_ERROR,
-        )
+    check_known(position)
     if mode == "delete":
         return _delete(notebook, position, shown)
     return _replace(notebook, position, tool_input, shown)
+
+
+def not_shown(cell_id: str, shown: str) -> ToolError:
+    """The error for a cell that the model has not seen as it is."""
+    return ToolError(
+        f"Cell {cell_id} of {shown} was not shown in this session. Show it first: "
+        f'NotebookRead with cell_ids=["{cell_id}"].',
+        code=ErrorCode.FILE_ACCESS_ERROR,
+    )
 
 
 def _place(notebook: Notebook, tool_input: Input, key: str) -> tuple[Place, str]:

@@ -6,16 +6,21 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from cellwright.agent.tool import Tool, ToolLimits
+from cellwright.agent.tool import Tool, ToolContext, ToolError, ToolLimits, ToolResult
+from cellwright.errors import ErrorCode
+from cellwright.events import Preview
 from cellwright.tools.changes import Change, Input, writing_call, writing_preview
 from cellwright.tools.file_state import FileState
+from cellwright.tools.live_edits import make_live_edit, preview_live_edit
 from cellwright.tools.notebook_edits import plan_notebook_edit
 from cellwright.tools.notebook_read import notebook_read_tool
-from cellwright.tools.paths import shown_path
+from cellwright.tools.open_notebook import NothingOpen, OpenNotebooks
+from cellwright.tools.paths import real_path, resolve_path, shown_path
 from cellwright.tools.schemas import object_schema
 
 DESCRIPTION = """\
-Change one cell of a Jupyter notebook file (.ipynb): replace, insert, delete or move it, or change its type.
+Change one cell of a Jupyter notebook (.ipynb): replace, insert, delete or move it, or change its type. A notebook that is \
+open in the user's front end is changed there, unsaved changes included; any other in its file.
 - Show the cell first (Read or NotebookRead): that gives its id. Cells without one are named cell-0, cell-1, …
 - insert puts the new cell after cell_id; without cell_id at the END of the notebook. `position` says otherwise. The \
 result says where the cell is.
@@ -73,8 +78,12 @@ EXAMPLES: tuple[dict[str, Any], ...] = (
 )
 
 
-def notebook_file_tools(state: FileState, cwd: Path) -> list[Tool]:
-    """NotebookEdit and NotebookRead. `state` is the session's memory of files; relative paths start at `cwd`."""
+def notebook_file_tools(state: FileState, cwd: Path, notebooks: OpenNotebooks | None = None) -> list[Tool]:
+    """NotebookEdit and NotebookRead. `state` is the session's memory of files; relative paths start at `cwd`.
+
+    `notebooks` are those that are open; None: there are none.
+    """
+    notebooks = notebooks or NothingOpen()
 
     def plan(path: Path, shown: str, tool_input: Input) -> Change:
         return plan_notebook_edit(path, shown, tool_input, state)
@@ -82,20 +91,42 @@ def notebook_file_tools(state: FileState, cwd: Path) -> list[Tool]:
     def title(tool_input: Mapping[str, Any]) -> str:
         return _title(tool_input, shown_path(cwd, cwd / str(tool_input["notebook_path"])))
 
+    write = writing_call(plan, "notebook_path", state, cwd)
+    preview_write = writing_preview(plan, "notebook_path", title, cwd)
+
+    async def call(tool_input: dict[str, Any], ctx: ToolContext) -> ToolResult:
+        await notebooks.settled()
+        path = resolve_path(cwd, tool_input["notebook_path"])
+        if (notebook := notebooks.at(real_path(path))) is not None:
+            return await make_live_edit(notebook, shown_path(cwd, path), tool_input, state)
+        if refusal := notebooks.refusal(real_path(path)):
+            raise ToolError(refusal, code=ErrorCode.FILE_ACCESS_ERROR)
+        return await write(tool_input, ctx)
+
+    async def preview(tool_input: Input) -> Preview:
+        await notebooks.settled()
+        path = cwd / tool_input["notebook_path"]
+        if (notebook := notebooks.at(real_path(path))) is not None:
+            return await preview_live_edit(notebook, shown_path(cwd, path), tool_input, state, title(tool_input))
+        if refusal := notebooks.refusal(real_path(path)):
+            warning = f"This cannot be done as it stands. {refusal}"
+            return Preview(title(tool_input), kind="diff", path=shown_path(cwd, path), warning=warning)
+        return await preview_write(tool_input)
+
     edit = Tool(
         name="NotebookEdit",
         description=DESCRIPTION,
         input_schema=object_schema(FIELDS, required=["notebook_path"]),
         input_examples=EXAMPLES,
-        call=writing_call(plan, "notebook_path", state, cwd),
+        call=call,
         rule_key="notebook_path",
         category="notebooks",
         asks_together=True,
         limits=ToolLimits(seconds=60, file_bytes=100 * 2**20),
         title=title,
-        preview=writing_preview(plan, "notebook_path", title, cwd),
+        preview=preview,
     )
-    return [edit, notebook_read_tool(state, cwd)]
+    return [edit, notebook_read_tool(state, cwd, notebooks)]
 
 
 def _title(tool_input: Mapping[str, Any], shown: str) -> str:

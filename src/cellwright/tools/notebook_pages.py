@@ -35,7 +35,7 @@ OUTPUT_CHARS: Mapping[Outputs, int] = {"none": 0, "short": 500, "usual": 3_000, 
 class NotebookPage:
     """Some cells as content blocks. `complete` says that nothing of the cells in `shown` was left out.
 
-    `sources` are the digests of the sources that are shown in full; `left` the positions that did not fit.
+    `known` are the sources that are shown in full, by cell, `sources` their digests; `left` the positions that did not fit.
     """
 
     max_chars: int
@@ -47,6 +47,7 @@ class NotebookPage:
     shown: list[int] = field(default_factory=list)
     left: Sequence[int] = ()
     sources: set[str] = field(default_factory=set)
+    known: dict[str, str] = field(default_factory=dict)
     blocks: list[Block] = field(default_factory=list)
 
     @property
@@ -135,6 +136,7 @@ def _add_cell(page: NotebookPage, source: NotebookSource, position: int, cell: M
     page.add_text(page.bounded(text, page.max_chars) + "\n</cell>\n")
     if len(text) <= page.max_chars:
         page.sources.add(source_digest(text))
+        page.known[name] = text
     attachments = cell.get("attachments")
     if isinstance(attachments, dict) and attachments:
         page.add_text(f"[attachments of cell {name}: {', '.join(map(str, attachments))}]\n")

@@ -12,17 +12,20 @@ from cellwright.agent.tool import Content, Tool, ToolContext, ToolError, ToolLim
 from cellwright.errors import ErrorCode
 from cellwright.tools.changes import in_thread
 from cellwright.tools.file_state import FileState, Seen
+from cellwright.tools.live_source import live_note, live_source, with_note
 from cellwright.tools.notebook_json import POSITION
-from cellwright.tools.notebook_pages import OUTPUT_CHARS, notebook_page, outline
+from cellwright.tools.notebook_pages import OUTPUT_CHARS, NotebookPage, notebook_page, outline
 from cellwright.tools.notebook_source import NotebookSource, open_notebook
 from cellwright.tools.notebook_spans import NotANotebook
+from cellwright.tools.open_notebook import Cell, OpenNotebook, OpenNotebooks
 from cellwright.tools.paths import file_errors, not_found, real_path, resolve_path, shown_path
 from cellwright.tools.read_limits import MOST_CHARS, read_limits
 from cellwright.tools.schemas import counted, object_schema
 from cellwright.tools.text_files import NotText, open_regular
 
 DESCRIPTION = """\
-Show cells of a Jupyter notebook file (.ipynb) of any size: their ids, types, sources and outputs.
+Show cells of a Jupyter notebook (.ipynb) of any size: their ids, types, sources and outputs. A notebook that is open in \
+the user's front end is shown as it is there, unsaved changes included.
 - Choose cells by id (cell_ids) or by number (cells="3-7"); without either, all that fit. outline=true gives a line for \
 each cell, to find those that matter in a large notebook.
 - outputs: "none", "short" (the default: a few lines, images named) or "full" (images as images).
@@ -67,13 +70,17 @@ EXAMPLES: tuple[dict[str, Any], ...] = (
 RANGE = re.compile(r"(\d+)\s*(-)?\s*(\d+)?")
 
 
-def notebook_read_tool(state: FileState, cwd: Path) -> Tool:
-    """NotebookRead. `state` is the session's memory of files; relative paths start at `cwd`."""
+def notebook_read_tool(state: FileState, cwd: Path, notebooks: OpenNotebooks) -> Tool:
+    """NotebookRead. `state` is the session's memory of files; relative paths start at `cwd`; `notebooks` are open."""
 
     async def call(tool_input: dict[str, Any], ctx: ToolContext) -> Content:
         path = resolve_path(cwd, tool_input["notebook_path"])
         shown = shown_path(cwd, path)
         max_chars = read_limits(os.environ, large=False).chars
+        await notebooks.settled()
+        if (notebook := notebooks.at(real_path(path))) is not None:
+            cells = await notebook.cells(outputs=tool_input.get("outputs") != "none")
+            return await in_thread(lambda _: _read_live(notebook, cells, shown, tool_input, max_chars, state))
 
         def work(stopped: Callable[[], bool]) -> Content:
             with file_errors(shown):
@@ -118,7 +125,11 @@ def _read(
             seen = Seen(status.st_mtime_ns, status.st_size, source.sha256)
             if tool_input.get("outline"):
                 return _outline(source, positions, shown, max_chars)
-            return _cells(source, positions, tool_input.get("outputs", "short"), seen, real, shown, max_chars, state)
+            page = notebook_page(source, positions, tool_input.get("outputs", "short"), max_chars)
+            # which cells they are says which are known, not how far the file was read
+            state.read(real, seen, 2 + seen.size, 0, to_the_end=False, parts=frozenset(page.sources))
+            state.cells.add(real, page.known)
+            return _cells(source, positions, page, shown)
         except NotANotebook as error:
             problem = str(error)
         except NotText:
@@ -128,19 +139,25 @@ def _read(
     )
 
 
-def _cells(
-    source: NotebookSource,
-    positions: Sequence[int],
-    outputs: Any,
-    seen: Seen,
-    real: Path,
+def _read_live(
+    notebook: OpenNotebook,
+    cells: Sequence[Cell],
     shown: str,
+    tool_input: Mapping[str, Any],
     max_chars: int,
     state: FileState,
 ) -> Content:
-    page = notebook_page(source, positions, outputs, max_chars)
-    # which cells they are says which are known, not how far the file was read
-    state.read(real, seen, 2 + seen.size, 0, to_the_end=False, parts=frozenset(page.sources))
+    source = live_source(cells)
+    positions = _positions(source, tool_input, shown)
+    note = live_note(notebook)
+    if tool_input.get("outline"):
+        return f"{_outline(source, positions, shown, max_chars)}\n{note}"
+    page = notebook_page(source, positions, tool_input.get("outputs", "short"), max_chars)
+    state.cells.add(notebook.path, page.known)
+    return with_note(_cells(source, positions, page, shown), note)
+
+
+def _cells(source: NotebookSource, positions: Sequence[int], page: NotebookPage, shown: str) -> Content:
     total = len(source.cells)
     if not total:
         return f"[{shown} is a notebook without cells.]"

@@ -5,20 +5,26 @@ from __future__ import annotations
 import io
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cellwright.agent.tool import Content, ToolError
 from cellwright.errors import ErrorCode
 from cellwright.tools.file_state import FileState, Seen
 from cellwright.tools.images import UnusableImage, media_type, model_image
+from cellwright.tools.open_notebook import Cell, OpenNotebook
 from cellwright.tools.paths import real_path
 from cellwright.tools.read_limits import ReadLimits
 from cellwright.tools.schemas import counted
 from cellwright.tools.text_files import CP_1252, LATIN_1, NotText, numbered, open_regular
 from cellwright.tools.text_pages import Bounds, TextPage, read_page
 from cellwright.tools.text_tails import read_tail
+
+if TYPE_CHECKING:
+    from cellwright.tools.notebook_pages import NotebookPage
+    from cellwright.tools.notebook_source import NotebookSource
 
 LINE_CHARS = 10_000
 """A longer line is cut: it is data, of which the start says enough."""
@@ -52,6 +58,16 @@ class Wanted:
     limit: int | None
     pages: str | None
     limits: ReadLimits
+
+
+def read_live(notebook: OpenNotebook, cells: Sequence[Cell], shown: str, wanted: Wanted, state: FileState) -> Content:
+    """What the model sees of a notebook that is open in a front end."""
+    from cellwright.tools.live_source import live_note, live_source, with_note  # what most sessions never read
+
+    source = live_source(cells)
+    first, page = _notebook_page(source, wanted)
+    state.cells.add(notebook.path, page.known)
+    return with_note(_page_content(page, first, len(source.cells), shown), live_note(notebook))
 
 
 def is_small_text(path: Path, shown: str, small: int) -> bool:
@@ -190,23 +206,35 @@ def _notebook(
     state: FileState,
     stopped: Callable[[], bool],
 ) -> Content:
-    from cellwright.tools.notebook_pages import notebook_page
     from cellwright.tools.notebook_source import open_notebook
 
     source = open_notebook(file, status.st_size, stopped)
-    total = len(source.cells)
-    first = max(total + wanted.offset + 1, 1) if wanted.offset < 0 else max(wanted.offset, 1)
-    stop = total if wanted.limit is None else min(total, first - 1 + wanted.limit)
-    page = notebook_page(source, range(first - 1, stop), "usual", wanted.limits.chars)
+    first, page = _notebook_page(source, wanted)
     last = page.shown[-1] + 1 if page.shown else first - 1
     known = last if page.complete else first - 1
     seen = Seen(status.st_mtime_ns, status.st_size, source.sha256)
-    whole = page.complete and last == total
+    whole = page.complete and last == len(source.cells)
     state.read(real, seen, first, known, to_the_end=whole, parts=frozenset(page.sources))
+    state.cells.add(real, page.known)
+    return _page_content(page, first, len(source.cells), shown)
+
+
+def _notebook_page(source: NotebookSource, wanted: Wanted) -> tuple[int, NotebookPage]:
+    """The number of the first cell that is wanted, and those that fit."""
+    from cellwright.tools.notebook_pages import notebook_page
+
+    total = len(source.cells)
+    first = max(total + wanted.offset + 1, 1) if wanted.offset < 0 else max(wanted.offset, 1)
+    stop = total if wanted.limit is None else min(total, first - 1 + wanted.limit)
+    return first, notebook_page(source, range(first - 1, stop), "usual", wanted.limits.chars)
+
+
+def _page_content(page: NotebookPage, first: int, total: int, shown: str) -> Content:
     if not total:
         return f"[{shown} is a notebook without cells.]"
     if not page.shown:
         return f"[offset={first} is past the end: {shown} has {counted(total, 'cell')}.]"
+    last = page.shown[-1] + 1
     if last < total:
         page.add_text(
             f"[PARTIAL: cells {first}-{last} of {total}; NotebookRead shows those you choose. "
