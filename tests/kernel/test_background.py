@@ -439,6 +439,7 @@ def test_the_end_of_the_kernel_ends_the_run_in_good_order(model: MessagesServer,
         page.wait_for_op("tool", cell)
         kernel.manager.shutdown_kernel(now=False)
         assert not kernel.manager.is_alive()
+        assert "INTERRUPTED" in kept(kernel, cell)["text/markdown"]
     (transcript,) = (home / "state").glob("sessions/*/*.jsonl")
     last = json.loads(transcript.read_text().splitlines()[-1])
     assert "tool_result" in json.dumps(last)

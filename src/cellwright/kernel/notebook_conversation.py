@@ -322,10 +322,11 @@ class NotebookConversation:
         from cellwright.terminal.plain_view import Unseen
 
         conversation, dry_run = self.conversation, DryRun()
+        telling = self._told.with_prompt(prompt, options.context, front_end_of(self._shell).cell_id, dry=True)
         start = functools.partial(
             conversation.start,
             prompt,
-            run_options(options),
+            replace(run_options(options), telling=telling),
             emit=lambda _: None,
             provider=dry_run,
             session=unsaved_copy(conversation.session),
