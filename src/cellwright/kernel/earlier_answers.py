@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from cellwright.kernel.notebook_trust import LARGEST_NOTEBOOK, join_output
-from cellwright.kernel.provenance import PROMPT, provenance_of
+from cellwright.provenance import PROMPT, provenance_of
 
 _WORD = b'"prompt_sha256"'
 """A file without it holds no answer of ours, and need not be decoded."""

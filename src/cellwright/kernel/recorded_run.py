@@ -12,7 +12,7 @@ from cellwright.conversation_settings import Asking
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Emit, Event, Notice, RunEnd, UserPrompt
 from cellwright.kernel.foreign_answers import AnswerQuestion
-from cellwright.kernel.provenance import provenance
+from cellwright.provenance import provenance
 
 if TYPE_CHECKING:
     from cellwright.agent.recorder import Recorder

@@ -29,9 +29,9 @@ from cellwright.events import (
     TurnEnd,
     UserPrompt,
 )
-from cellwright.kernel.safe_markdown import code_span, fenced, neutralised, visible_controls
 from cellwright.kernel.saved_limits import ANSWER_CHARS, DIFF_CHARS, DIFFS_CHARS, Room, left_out
 from cellwright.kernel.transcript_ops import cut
+from cellwright.safe_markdown import code_span, fenced, neutralised, visible_controls
 from cellwright.tools.todo_list import LIST_TOOLS, MARKS, progress_in_words
 
 TITLE_CHARS = 200
