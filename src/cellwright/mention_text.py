@@ -1,4 +1,4 @@
-"""What the words of a prompt mention: `@file`, `@"a b.txt"`, `@src/app.py#L10-20`, `@cell:3`, `$name`.
+"""What the words of a prompt mention: `@file`, `@"a b.txt"`, `@src/app.py#L10-20`, `@cell:3`, `@cell:[3]`, `$name`.
 
 A mention begins a word. Passed over is what stands in code (between fences or backticks), a decorator, an e-mail address,
 and a `$` that belongs to math (`$x$`, `$$…$$`), money (`$5`) or other text (`a$b`, `${x}`).
@@ -18,7 +18,7 @@ _FENCE = re.compile(r"^ {0,3}(?P<fence>`{3,}|~{3,})")
 _INLINE = re.compile(r"(?P<ticks>`+)(?:(?!`).|\n(?!\n))+?(?P=ticks)(?!`)")
 _AT = re.compile(
     r"""(?<![\w@./\\-])@(?:
-        cell:(?P<cell>[\w.-]*\w)
+        cell:(?P<cell>(?:In)?\[\d+\]|[\w.-]*\w)
         | "(?P<quoted>[^"\n]+)"(?P<quoted_lines>\#L\d+(?:-L?\d+)?)?
         | (?P<path>(?:\\\ |[^\s,;!?()\[\]{}<>"'`“”„‘’«»|*@\\\#:]|:(?=/))+)(?P<lines>\#L\d+(?:-L?\d+)?)?
     )""",

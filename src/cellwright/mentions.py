@@ -11,7 +11,7 @@ from cellwright.agent.full_prompt import Beside, Block, Gathered, Moment, Tellin
 from cellwright.agent.tool import Content, Tool, ToolContext, ToolError, ToolResult
 from cellwright.events import ToldKind
 from cellwright.mention_text import Mention, find_mentions, looks_like_a_path
-from cellwright.tools.paths import real_path, shown_path
+from cellwright.tools.paths import shown_path
 
 CHARS_A_MENTION = 60_000
 """What one mention may bring: about 15,000 tokens; the rest Claude can read when it needs it."""
@@ -81,20 +81,30 @@ async def _attached(mention: Mention, cwd: Path, moment: Moment) -> Attached:
         return _not_found(mention, getattr(error, "strerror", None) or str(error))
     if not exists:
         return _not_found(mention, "no such file")
-    name = "LS" if is_folder else "Read"
+    tool_input = {"path": str(path)} if is_folder else _reading(path, mention)
+    content = await read_for(mention, "LS" if is_folder else "Read", tool_input, moment)
+    if isinstance(content, Attached):
+        return content
+    lines = f":{mention.first}-{mention.last}" if mention.first else ""
+    kind: ToldKind = "folder" if is_folder else "file"
+    return Attached(attachment(mention, f"{shown_path(cwd, path)}{lines}", kind, content))
+
+
+async def read_for(mention: Mention, name: str, tool_input: dict[str, Any], moment: Moment) -> Content | Attached:
+    """What the tool `name` reads for `mention`, as Claude's own call would; what is not read says why.
+
+    It is never asked for: what the policy would ask about is left out, and Claude may ask.
+    """
     tool = moment.tools.get(name)
     if tool is None:
         return Attached(notice=f"{mention.text}: not attached, there is no tool {name} here.")
-    tool_input = {"path": str(path)} if is_folder else _reading(path, mention)
     if refusal := _refusal(moment, tool, tool_input):
         return Attached(notice=f"{mention.text}: not attached. {refusal}")
     try:
-        content = await _called(tool, tool_input, moment)
+        result = await tool.call(tool_input, ToolContext("mention", _unheard, session_id=moment.session.id))
     except ToolError as error:
         return Attached(notice=f"{mention.text}: not attached. {error.message}")
-    lines = f":{mention.first}-{mention.last}" if mention.first else ""
-    kind: ToldKind = "folder" if is_folder else "file"
-    return Attached(attachment(mention, f"{shown_path(cwd, real_path(path))}{lines}", kind, content))
+    return result.content if isinstance(result, ToolResult) else result
 
 
 def _not_found(mention: Mention, why: str) -> Attached:
@@ -119,12 +129,6 @@ def _refusal(moment: Moment, tool: Tool, tool_input: dict[str, Any]) -> str:
         return ""
     way = "Claude may ask to read it." if decision.behavior == "ask" else ""
     return f"{decision.reason} {way}".strip()
-
-
-async def _called(tool: Tool, tool_input: dict[str, Any], moment: Moment) -> Content:
-    context = ToolContext("mention", _unheard, session_id=moment.session.id)
-    result = await tool.call(tool_input, context)
-    return result.content if isinstance(result, ToolResult) else result
 
 
 def _unheard(**_news: Any) -> None:

@@ -145,7 +145,7 @@ class CellLog:
                 continue
             for name in cell_names(run.source).bound:
                 before = known.get(name)
-                if name in names and not _is_hidden(name) and (before is None or before.order < run.order):
+                if name in names and not is_hidden(name) and (before is None or before.order < run.order):
                     type_name = before.type_name if before else ""
                     known[name] = Binding(name, run.order, run.by, run.cell_id, before is None, type_name)
         return known
@@ -263,8 +263,8 @@ class CellLog:
         """Find out what is new, rebound and deleted since the last look, and write it down as the doing of `by`."""
         before, now = self._ids, self._ids_now()
         self._ids = now
-        changed = [name for name, known in now.items() if before.get(name) != known and not _is_hidden(name)]
-        deleted = [name for name in before if name not in now and not _is_hidden(name)]
+        changed = [name for name, known in now.items() if before.get(name) != known and not is_hidden(name)]
+        deleted = [name for name in before if name not in now and not is_hidden(name)]
         if (changed or deleted) and order is None:
             self._order += 1
         at = self._order if order is None else order
@@ -296,6 +296,6 @@ def _author() -> Author:
     return "claude" if agent_code_running.get() else "user"
 
 
-def _is_hidden(name: str) -> bool:
+def is_hidden(name: str) -> bool:
     """Whether it is a name of IPython's or one that its owner keeps for himself."""
     return name.startswith("_") or name in ("In", "Out")

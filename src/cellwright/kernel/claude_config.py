@@ -11,7 +11,18 @@ from typing import TYPE_CHECKING, Any, cast
 from traitlets import Bool, Enum, Float, Int, List, TraitError, Unicode, validate
 from traitlets.config import Configurable
 
-from cellwright.kernel.magic_line import BESIDE, EFFORTS, FORMATS, MODES, OPTIONS, REPLAY_WAYS, Format, MagicOptions
+from cellwright.kernel.magic_line import (
+    BESIDE,
+    CONTEXTS,
+    EFFORTS,
+    FORMATS,
+    MODES,
+    OPTIONS,
+    REPLAY_WAYS,
+    Format,
+    How,
+    MagicOptions,
+)
 
 if TYPE_CHECKING:
     from cellwright.config.settings_read import Said
@@ -34,6 +45,7 @@ class Claude(Configurable):
     recording = Unicode(None, allow_none=True, help="The recording, if not the one beside the notebook.").tag(
         config=True
     )
+    context = Enum(CONTEXTS, "auto", help="What Claude is told of the notebook with a prompt.").tag(config=True)
     quiet = Bool(False, help="Show the answer alone.").tag(config=True)
     format = Enum(FORMATS, "text", help="How a run is shown.").tag(config=True)
 
@@ -85,6 +97,7 @@ class Claude(Configurable):
             record=BESIDE if self.record == "auto" else None,
             replay=self.replay,
             recording=self.recording,
+            context=cast("How", self.context),
             quiet=self.quiet,
             format=cast("Format", self.format),
         )

@@ -11,10 +11,12 @@ from typing import Any, Literal, NamedTuple, cast
 from cellwright.errors import CellwrightError, ErrorCode
 
 Format = Literal["text", "json", "json-lines"]
+How = Literal["none", "auto", "code", "full"]
 
 MODES = ("default", "plan", "acceptEdits", "dontAsk", "bypassPermissions")
 EFFORTS = ("low", "medium", "high", "xhigh", "max")
 FORMATS = ("text", "json", "json-lines")
+CONTEXTS = ("none", "auto", "code", "full")
 REPLAY_WAYS = ("auto", "strict", "off")
 BESIDE = "auto"
 """Record into the file beside the notebook."""
@@ -40,6 +42,7 @@ class MagicOptions:
     replay: str | None = None
     recording: str | None = None
     no_tools: bool = False
+    context: How = "auto"
     background: bool = False
     notebook: str | None = None
 
@@ -120,6 +123,11 @@ OPTIONS: dict[str, Option] = {
     ),
     "background": Option("", None, "let the cell end at once; Claude goes on in it while you use the kernel"),
     "no-tools": Option("", None, "let Claude answer without any tools"),
+    "context": Option(
+        "HOW",
+        _one_of(*CONTEXTS),
+        "what Claude is told of the notebook: none, auto (what changed), code or full (all of its cells)",
+    ),
     "notebook": Option("PATH", _text, "the file of this notebook, where no front end shows it (nbclient, papermill)"),
 }
 
