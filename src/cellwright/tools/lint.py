@@ -15,7 +15,8 @@ from cellwright.errors import ErrorCode
 from cellwright.events import Preview
 from cellwright.tools.lint_reports import Problem
 from cellwright.tools.linters import FIXERS, LINTERS, LinterCall, linters_of, plan_lint
-from cellwright.tools.paths import resolve_path, shown_path
+from cellwright.tools.originals import Keeper, OriginalsOnly
+from cellwright.tools.paths import real_path, resolve_path, shown_path
 from cellwright.tools.program_run import Ended, run_program
 from cellwright.tools.schemas import counted, object_schema, path_field
 from cellwright.tools.timeouts import timed_limits, timeout_field, timeout_of
@@ -31,8 +32,12 @@ line, rule and message of each problem. Use this, not Bash, to lint.
 - fix: true lets ruff, eslint or clippy change the files; read a file again before you edit it afterwards."""
 
 
-def lint_tool(cwd: Path, environ: Mapping[str, str] = os.environ) -> Tool:
-    """The tool Lint. Relative paths start at `cwd`; `environ` is what linters inherit, less its secrets."""
+def lint_tool(cwd: Path, environ: Mapping[str, str] = os.environ, keeper: Keeper | None = None) -> Tool:
+    """The tool Lint. Relative paths start at `cwd`; `environ` is what linters inherit, less its secrets.
+
+    `keeper` is told of the files that a linter may change.
+    """
+    told = keeper or OriginalsOnly()
 
     async def call(tool_input: dict[str, Any], ctx: ToolContext) -> ToolResult:
         lint, others, folder = await asyncio.to_thread(_plan, cwd, tool_input, environ)
@@ -51,7 +56,11 @@ def lint_tool(cwd: Path, environ: Mapping[str, str] = os.environ) -> Tool:
         looking, _, _ = await asyncio.to_thread(_plan, cwd, {**tool_input, "fix": False}, environ)
         files = {problem.file for problem in await problems_of(looking)}
         before = await asyncio.to_thread(_states, folder, files)
-        left = await problems_of(lint)
+        await asyncio.to_thread(told.before_program, [real_path(folder / file) for file in sorted(files)])
+        try:
+            left = await problems_of(lint)
+        finally:
+            await asyncio.to_thread(told.after_program)
         after = await asyncio.to_thread(_states, folder, files)
         changed = sorted(shown_path(folder, folder / file) for file in files if before[file] != after[file])
         return _result(lint, left, others, folder, changed=changed)

@@ -1,0 +1,197 @@
+"""Whatever turns do to files, and whatever the user does in between: an undo restores bytes exactly, and never the user's."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from cellwright.agent.session import Session
+from cellwright.agent.tool import ToolContext, ToolError
+from cellwright.checkpoints.checkpoints import Checkpoints
+from cellwright.checkpoints.records import Turn
+from cellwright.checkpoints.taking_back import TakingBack
+from cellwright.tools.file_state import FileState
+from cellwright.tools.files import file_tools
+from cellwright.tools.notebook_files import notebook_file_tools
+from cellwright.tools.open_notebook import NothingOpen
+
+NAMES = ("a.txt", "b.txt", "folder/c.txt")
+TEXTS = ("", "one\n", "one\ntwo\n", "two\r\nthree", "ä\n", "1\n2\n3\n4\n")
+NOTEBOOK = '{"cells": [{"cell_type": "code", "id": "x1", "metadata": {}, "source": "a = 1", "outputs": [], '
+NOTEBOOK += '"execution_count": null}], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}'
+CONTEXT = ToolContext("toolu_test", lambda **_: None)
+
+step = st.one_of(
+    st.tuples(st.just("write"), st.sampled_from(NAMES), st.sampled_from(TEXTS)),
+    st.tuples(st.just("edit"), st.sampled_from(NAMES), st.sampled_from(TEXTS)),
+    st.tuples(st.just("delete"), st.sampled_from(NAMES), st.just("")),
+    st.tuples(st.just("cell"), st.just("n.ipynb"), st.sampled_from(("x = 1", "y = 2"))),
+    st.tuples(st.just("user"), st.sampled_from(NAMES), st.sampled_from(("mine\n", "mine too\n"))),
+    st.tuples(st.just("user deletes"), st.sampled_from(NAMES), st.just("")),
+    st.tuples(st.just("next turn"), st.just(""), st.just("")),
+)
+
+numbers = itertools.count()
+
+
+class Place:
+    """Tools whose turns are kept, in a folder of its own."""
+
+    def __init__(self, cwd: Path) -> None:
+        self.cwd = cwd
+        self.checkpoints = Checkpoints(lambda: (cwd,), lambda: True, lambda: 30)
+        self.state = FileState(keeper=self.checkpoints)
+        tools = [*file_tools(self.state, cwd), *notebook_file_tools(self.state, cwd)]
+        self.tools = {tool.name: tool for tool in tools}
+        self.session = Session.create(cwd, cwd.parent / "sessions")
+        self.session.begin(model="m", system=[], tools=[])
+        self.record: Any = None
+
+    @property
+    def taking(self) -> TakingBack:
+        return TakingBack(
+            journal=self.checkpoints.journal(self.session),
+            session=self.session,
+            file_state=self.state,
+            notebooks=NothingOpen(),
+            cwd=self.cwd,
+        )
+
+    @property
+    def turns(self) -> list[Turn]:
+        return self.taking.journal.history.turns
+
+    async def next_turn(self) -> None:
+        if self.record is not None:
+            self.record.end()
+        self.session.next_seq += 2
+        self.record = self.checkpoints.begin(self.session, "Go.", self.session.next_seq)
+
+    async def call(self, name: str, **tool_input: Any) -> bool:
+        tool = self.tools[name]
+        await self.record.before_call(tool, tool_input)
+        try:
+            await tool.call(tool_input, CONTEXT)
+        except ToolError:
+            return False
+        finally:
+            await self.record.after_call()
+        return True
+
+    async def do(self, what: str, name: str, text: str) -> None:
+        path = self.cwd / name
+        match what:
+            case "write":
+                await self.call("Read", file_path=name)
+                await self.call("Write", file_path=name, content=text)
+            case "edit" if path.exists():
+                old = path.read_bytes().decode()
+                await self.call("Read", file_path=name)
+                await self.call("Edit", file_path=name, old_string=old, new_string=text)
+            case "delete" if path.exists() and path.read_bytes().endswith(b"\n"):
+                lines = path.read_bytes().decode().split("\n")[:-1]
+                body = "".join(f"-{line}\n" for line in lines)
+                patch = f"--- a/{name}\n+++ /dev/null\n@@ -1,{len(lines)} +0,0 @@\n{body}"
+                await self.call("ApplyPatch", patch=patch)
+            case "cell":
+                await self.call("NotebookRead", notebook_path=name)
+                await self.call(
+                    "NotebookEdit", notebook_path=name, edit_mode="insert", cell_type="code", new_source=text
+                )
+            case "user":
+                path.parent.mkdir(exist_ok=True)
+                path.write_text(text)
+            case "user deletes":
+                path.unlink(missing_ok=True)
+            case "next turn":
+                await self.next_turn()
+
+    def snapshot(self) -> dict[str, bytes]:
+        files = (path for path in self.cwd.rglob("*") if path.is_file())
+        return {str(path.relative_to(self.cwd)): path.read_bytes() for path in files}
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> Iterator[Path]:
+    yield tmp_path
+
+
+def place_in(folder: Path) -> Place:
+    cwd = folder / str(next(numbers)) / "project"
+    cwd.mkdir(parents=True)
+    (cwd / "a.txt").write_bytes(b"one\ntwo\n")
+    (cwd / "n.ipynb").write_text(NOTEBOOK)
+    os.chmod(cwd / "a.txt", 0o640)
+    return Place(cwd)
+
+
+generated = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
+
+
+@generated
+@given(steps=st.lists(step.filter(lambda each: not each[0].startswith("user")), max_size=14))
+def test_all_turns_taken_back_leave_what_was_there_and_brought_back_what_they_left(folders, steps):
+    async def scene() -> None:
+        place = place_in(folders)
+        before = place.snapshot()
+        await place.next_turn()
+        for each in steps:
+            await place.do(*each)
+        place.record.end()
+        after = place.snapshot()
+        for _ in range(2):
+            turns = [turn for turn in reversed(place.turns) if turn.to_undo()]
+            plan = await place.taking.plan(turns, "code")
+            assert not plan.refused
+            if turns:
+                await place.taking.apply(plan)
+            assert place.snapshot() == before
+            undo = place.taking.journal.history.to_redo()
+            if undo is not None:
+                await place.taking.apply(await place.taking.plan_redo(undo))
+            assert place.snapshot() == after
+        place.session.close()
+
+    asyncio.run(scene())
+
+
+@generated
+@given(steps=st.lists(step, max_size=16), one_by_one=st.booleans())
+def test_what_the_user_wrote_is_never_taken_back(folders, steps, one_by_one):
+    """Each file that the user touched last stays; each other is as before the first turn, or as the user left it."""
+
+    async def scene() -> None:
+        place = place_in(folders)
+        theirs: dict[str, set[bytes | None]] = {name: {content} for name, content in place.snapshot().items()}
+        await place.next_turn()
+        users_last: dict[str, bytes | None] = {}
+        for what, name, text in steps:
+            before = place.snapshot()
+            await place.do(what, name, text)
+            if what.startswith("user"):
+                content = place.snapshot().get(name)
+                theirs.setdefault(name, {None}).add(content)
+                if before.get(name) != content:
+                    users_last[name] = content
+            elif what != "next turn" and before.get(name) != place.snapshot().get(name):
+                users_last.pop(name, None)
+        place.record.end()
+        while turns := [turn for turn in reversed(place.turns) if turn.to_undo()][: 1 if one_by_one else None]:
+            plan = await place.taking.plan(turns, "code")
+            await place.taking.apply(plan)
+            for name, content in users_last.items():
+                assert place.snapshot().get(name) == content
+        left = {Path(name).relative_to(place.cwd).as_posix() for turn in place.turns for name in turn.left}
+        for name in {*theirs, *place.snapshot()} - left:
+            assert place.snapshot().get(name) in theirs.get(name, {None})
+        place.session.close()
+
+    asyncio.run(scene())
