@@ -278,7 +278,9 @@ def test_python_that_gives_something_else_is_said_but_not_what_always_differs(re
     replay = Replay(recorded.recording, there.folder)
     agent = agent_in(there, recorded, tools=python())
     _, notices = play(replay, agent, "Look", Session.create(there.folder, None))
-    assert notices == ["then (-) and now (+):\n-rows: 3\n-<Model at 0x7f3a12345678>\n+rows: 4\n+<Model at 0x7f3a99945678>"]
+    assert notices == [
+        "then (-) and now (+):\n-rows: 3\n-<Model at 0x7f3a12345678>\n+rows: 4\n+<Model at 0x7f3a99945678>"
+    ]
     results = iter(["rows: 3\n<Model at 0x7f3a00000000>"])
     replay = Replay(recorded.recording, there.folder)
     assert play(replay, agent, "Look", Session.create(there.folder, None))[1] == []

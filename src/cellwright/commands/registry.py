@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from cellwright.commands.command import Command, CommandCall
+from cellwright.commands.export import CELLS, EXPORT, cells_page, export_page
 from cellwright.commands.page import Page, Section
 from cellwright.commands.settings_pages import config_page, permissions_page
 from cellwright.commands.status_page import status_page
@@ -62,6 +63,8 @@ COMMANDS: dict[str, Command] = {
     "undo": Command(undo_page, "take back what the last turns changed, after a look at it", UNDO, asks=True),
     "redo": Command(redo_page, "bring back what the last undo took away", REDO, asks=True),
     "rewind": Command(rewind_page, "the turns, or all from one on taken back: files, cells, messages", REWIND, asks=True),
+    "export": Command(export_page, "the conversation as a file: Markdown, a notebook or JSON", EXPORT),
+    "cells": Command(cells_page, "what Claude ran in the last turn, as ordinary cells", CELLS),
     "tasks": Command(tasks_page, "what Claude and its shell commands are at, with their ids", "[stop ID]"),
     "steer": Command(steer_page, "tell Claude something while it works", "TEXT"),
     "status": Command(status_page, "session, model, where the key comes from, tools, versions"),

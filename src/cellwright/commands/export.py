@@ -1,0 +1,233 @@
+"""`/export` and `/cells`: the conversation written down, and what Claude ran in it as ordinary cells."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from cellwright.agent.secret_scan import SecretScan, require_detect_secrets
+from cellwright.agent.session import Session
+from cellwright.agent.whole_file import write_whole
+from cellwright.commands.command import CommandCall
+from cellwright.commands.page import Page, Row, Section
+from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.export.as_json import as_json
+from cellwright.export.as_markdown import as_markdown
+from cellwright.export.as_notebook import as_notebook, code_cell, markdown_cell, notebook_text
+from cellwright.export.code_cells import changed_files, code_cells
+from cellwright.export.exchanges import Exchange, exchanges_of
+from cellwright.provenance import provenance_of
+from cellwright.tools.open_notebook import Insert, OpenNotebook, Place
+
+EXPORT = "[markdown|notebook|json|cells] [FILE]"
+CELLS = "[all|TURN] [FILE]"
+
+ENDINGS = {"markdown": ".md", "notebook": ".ipynb", "json": ".json"}
+FILE_MODE = 0o644
+
+Json = Mapping[str, Any]
+
+
+async def export_page(call: CommandCall) -> Page:
+    """Write the conversation to a file."""
+    first, _, rest = call.text.partition(" ")
+    if first == "cells":
+        return await cells_page(CommandCall(call.conversation, call.options, rest.strip(), call.emit, call.ask_user))
+    form = first if first in ENDINGS else "markdown"
+    name = _file_name(rest if first in ENDINGS else call.text)
+    if name and first not in ENDINGS:
+        form = next((form for form, ending in ENDINGS.items() if name.endswith(ending)), "markdown")
+    session = call.conversation.session
+    path = _free_path(call.conversation.cwd, name, f"claude-{session.id}{ENDINGS[form]}")
+    messages = _messages(session)
+    clean = _cleaner(call)
+    return await asyncio.to_thread(_export, form, path, session, messages, clean)
+
+
+async def cells_page(call: CommandCall) -> Page:
+    """Put what Claude ran into ordinary cells: after the cell that asked for it, or into a notebook of its own."""
+    which, name = _which(call.text)
+    session = call.conversation.session
+    clean = _cleaner(call)
+    cleaned = await asyncio.to_thread(clean, _messages(session))
+    turns = _turns(exchanges_of(cleaned.value), which)
+    if not code_cells(turns):
+        raise CellwrightError(
+            ErrorCode.INVALID_PARAMETERS,
+            f"Claude ran no Python and no commands in {_in_words(turns)}, so there are no cells to make of it. "
+            "`/cells all` takes the whole conversation.",
+        )
+    own = call.conversation.open_notebooks.own()
+    if own is not None and own.live and not name:
+        rows = await _insert(own, session.id, turns)
+    else:
+        path = _free_path(call.conversation.cwd, name, f"claude-{session.id}-cells.ipynb")
+        text = notebook_text(_with_headings(turns))
+        await asyncio.to_thread(_write, path, text.encode("utf-8", "replace"))
+        rows = [(str(path), f"{len(code_cells(turns))} cells of {_in_words(turns)}")]
+    return Page([Section("Turned into cells", [("where", "what"), *rows], _remarks(turns, cleaned.found))])
+
+
+class _Cleaned(NamedTuple):
+    """Messages without secrets, and how many of each kind there were."""
+
+    value: Sequence[Json]
+    found: Mapping[str, int]
+
+
+def _cleaner(call: CommandCall) -> Callable[[Sequence[Json]], _Cleaned]:
+    require_detect_secrets()
+    environ = call.conversation.environment
+
+    def clean(messages: Sequence[Json]) -> _Cleaned:
+        scan = SecretScan(environ)
+        value = scan.clean(messages)
+        return _Cleaned(value, scan.found)
+
+    return clean
+
+
+def _messages(session: Session) -> list[Json]:
+    if not session.messages:
+        message = (
+            "There is nothing to export yet: this conversation has no messages. `--resume ID` goes on with another."
+        )
+        raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
+    return list(session.messages)
+
+
+def _export(
+    form: str, path: Path, session: Session, messages: Sequence[Json], clean: Callable[[Sequence[Json]], _Cleaned]
+) -> Page:
+    cleaned = clean(messages)
+    exchanges = exchanges_of(cleaned.value)
+    title, about = f"Conversation {session.id}", f"{session.last_model or session.model} · {len(exchanges)} turns"
+    files: Mapping[str, bytes] = {}
+    if form == "json":
+        text = as_json(cleaned.value, session=session.id, model=session.model)
+    elif form == "notebook":
+        text = as_notebook(exchanges, title=title, about=about)
+    else:
+        export = as_markdown(exchanges, title=title, about=about, folder=f"{path.stem}_files")
+        text, files = export.text, export.files
+    for name, data in files.items():
+        _write(path.parent / name, data)
+    size = _write(path, text.encode("utf-8", "replace"))
+    images = f", {len(files)} images in {path.stem}_files" if files else ""
+    row = (str(path), f"{len(exchanges)} turns, {size:,} bytes{images}")
+    return Page([Section("Exported", [("file", "what"), row], _secrets(cleaned.found))])
+
+
+async def _insert(own: OpenNotebook, session: str, turns: Sequence[Exchange]) -> list[Row]:
+    """Cells after the ones that asked for them, told by the provenance of their outputs; the last of a turn first."""
+    cells = await own.cells()
+    asked: dict[int, str] = {}
+    for cell in cells:
+        for output in cell.outputs:
+            said = provenance_of(output)
+            if said is not None and said["session"] == session and isinstance(said.get("turn"), int):
+                asked[said["turn"]] = cell.id
+    rows: list[Row] = []
+    for turn in turns:
+        sources = code_cells([turn])
+        if not sources:
+            continue
+        beside = asked.get(turn.number)
+        place = Place("after", beside) if beside is not None else Place("end")
+        changed = await own.change(_in_a_row(sources, place))
+        where = (
+            f"after cell {beside}" if beside is not None else "at the end: the cell that asked is not there any more"
+        )
+        rows.append((own.path.name, f"{len(changed)} cells of turn {turn.number}, {where}"))
+    return rows
+
+
+def _in_a_row(sources: Sequence[str], place: Place) -> list[Insert]:
+    # the last one first, each at the same place: they come to stand in their order
+    ordered = reversed(sources) if place.where == "after" else sources
+    return [Insert(place=place, cell_type="code", source=source) for source in ordered]
+
+
+def _with_headings(turns: Sequence[Exchange]) -> list[Json]:
+    cells: list[Json] = []
+    for turn in turns:
+        if sources := code_cells([turn]):
+            words = " ".join(turn.words.split())[:200]
+            cells += [markdown_cell(f"**{turn.number}.** {_plain_markdown(words)}"), *map(code_cell, sources)]
+    return cells
+
+
+def _plain_markdown(text: str) -> str:
+    return re.sub(r"([\\`*_\[\]<>#|!$~])", r"\\\1", text)
+
+
+def _which(text: str) -> tuple[str, str]:
+    """Which turns ("" is the last one that ran something), and the file's name, "" where it is not said."""
+    first, _, rest = text.partition(" ")
+    if first == "all" or (first.isdecimal() and int(first) > 0):
+        return first, _file_name(rest)
+    return "", _file_name(text)
+
+
+def _turns(exchanges: Sequence[Exchange], which: str) -> list[Exchange]:
+    if which == "all":
+        return list(exchanges)
+    if which:
+        chosen = [exchange for exchange in exchanges if exchange.number == int(which)]
+        if not chosen:
+            message = f"There is no turn {which}: the conversation has {len(exchanges)}."
+            raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
+        return chosen
+    running = [exchange for exchange in exchanges if code_cells([exchange])]
+    return running[-1:]
+
+
+def _in_words(turns: Sequence[Exchange]) -> str:
+    return f"turn {turns[0].number}" if len(turns) == 1 else f"{len(turns)} turns" if turns else "this conversation"
+
+
+def _file_name(text: str) -> str:
+    return text.strip().strip("\"'")
+
+
+def _free_path(folder: Path, name: str, default: str) -> Path:
+    """The file to write: the one that was named, which must not be there yet, else a free one. Raises CellwrightError."""
+    if name:
+        path = (folder / Path(name).expanduser()).absolute()
+        if path.exists():
+            message = f"{path} is there already, and nothing was written. Name another file, or move it away."
+            raise CellwrightError(ErrorCode.FILE_ACCESS_ERROR, message, details={"path": str(path)})
+        return path
+    path, number = folder / default, 1
+    while path.exists():
+        number += 1
+        path = folder / f"{Path(default).stem}-{number}{Path(default).suffix}"
+    return path
+
+
+def _write(path: Path, data: bytes) -> int:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, data, FILE_MODE)
+    except OSError as error:
+        message = f"{path} cannot be written: {error.strerror}. Name another file."
+        raise CellwrightError(ErrorCode.FILE_ACCESS_ERROR, message, details={"path": str(path)}) from error
+    return len(data)
+
+
+def _remarks(turns: Sequence[Exchange], found: Mapping[str, int]) -> str:
+    files = changed_files(turns)
+    edits = (
+        f"Edits of files are not among them: {', '.join(files[:8])}{' …' if len(files) > 8 else ''}. " if files else ""
+    )
+    return f"{edits}{_secrets(found)}".strip()
+
+
+def _secrets(found: Mapping[str, int]) -> str:
+    if not found:
+        return ""
+    kinds = ", ".join(f"{kind} ({count})" for kind, count in sorted(found.items()))
+    return f"Secrets were found and left out: {kinds}."
