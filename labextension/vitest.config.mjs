@@ -16,9 +16,9 @@ export default defineConfig({
   // JupyterLab gives it to a plugin; its package is not installed
   resolve: {
     alias: Object.fromEntries(
-      ["docmanager", "notebook"].map((name) => [
+      ["apputils", "docmanager", "notebook", "ui-components"].map((name) => [
         `@jupyterlab/${name}`,
-        fileURLToPath(new URL(`test/jupyterlab_${name}.ts`, import.meta.url)),
+        fileURLToPath(new URL(`test/jupyterlab_${name.replace("-", "_")}.ts`, import.meta.url)),
       ]),
     ),
   },

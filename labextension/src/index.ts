@@ -1,9 +1,10 @@
 /** The plugins of the JupyterLab extension. */
 
+import { cellToolbarPlugin } from "./cell_toolbar/cell_toolbar_plugin";
 import { savedOutputPlugin } from "./cells/saved_output_plugin";
 import { unsavedDocumentsPlugin } from "./documents/unsaved_documents_plugin";
 import { notebooksPlugin } from "./notebooks/notebooks_plugin";
 import { proposalsPlugin } from "./proposals/proposals_plugin";
 import { transcriptPlugin } from "./transcript_plugin";
 
-export default [transcriptPlugin, savedOutputPlugin, unsavedDocumentsPlugin, notebooksPlugin, proposalsPlugin];
+export default [transcriptPlugin, savedOutputPlugin, unsavedDocumentsPlugin, notebooksPlugin, proposalsPlugin, cellToolbarPlugin];

@@ -91,5 +91,8 @@ it("the plugins have their ids and start by themselves", () => {
     ["cellwright:transcript", true],
     ["cellwright:saved-output", true],
     ["cellwright:unsaved-documents", true],
+    ["cellwright:notebooks", true],
+    ["cellwright:proposals", true],
+    ["cellwright:cell-toolbar", true],
   ]);
 });

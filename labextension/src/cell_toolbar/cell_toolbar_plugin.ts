@@ -1,0 +1,109 @@
+/** Fix, Explain, Document and Edit with Claude: in the cell's toolbar, its context menu and the command palette. */
+
+import { ICommandPalette, Notification } from "@jupyterlab/apputils";
+import { INotebookTracker, NotebookActions } from "@jupyterlab/notebook";
+import type { Application, IPlugin } from "@lumino/application";
+
+import type { Action } from "./cell_actions";
+import { applies, CellActions, isPython, sourceFor } from "./cell_actions";
+import { FixButtons } from "./fix_buttons";
+import { iconOf } from "./icons";
+import { openInstruction } from "./instruction";
+import css from "./style.css";
+import type { Cell, Panel, Tracker } from "./types";
+
+type Executed = { notebook: Panel["content"]; cell: Cell };
+type Palette = { addItem(item: { command: string; category: string }): unknown };
+
+const TEXTS: Record<Action, { label: string; caption: string }> = {
+  fix: { label: "Fix with Claude", caption: "Have Claude fix the error of this cell" },
+  edit: { label: "Edit with Claude…", caption: "Say what Claude should change in this cell" },
+  explain: { label: "Explain with Claude", caption: "Have Claude explain this cell" },
+  document: { label: "Document with Claude", caption: "Have Claude document the code of this cell" },
+};
+const ACTIONS = Object.keys(TEXTS) as Action[];
+
+export const cellToolbarPlugin: IPlugin<unknown, void> = {
+  // the toolbar's and the menu's items stand in the schema of this name
+  id: "cellwright:cell-toolbar",
+  description: "Has Claude fix, explain, document or edit a cell.",
+  autoStart: true,
+  optional: [INotebookTracker, ICommandPalette],
+  activate: (app, tracker: Tracker | null, palette: Palette | null) => {
+    if (!tracker) return;
+    const { commands } = app as Application;
+    addStyle();
+    const actions = new CellActions(
+      (panel, cell) => NotebookActions.runCells(panel.content, [cell], panel.sessionContext),
+      (message) => { Notification.warning(message, { autoClose: 10_000 }); },
+    );
+    const offered = (action: Action): boolean => {
+      const content = tracker.currentWidget?.content;
+      return Boolean(content?.model && content.activeCell && isPython(content.model) && applies(action, content.activeCell));
+    };
+    for (const action of ACTIONS) {
+      const command = commandOf(action);
+      commands.addCommand(command, {
+        ...TEXTS[action],
+        icon: iconOf(action),
+        isEnabled: () => offered(action),
+        isVisible: () => offered(action),
+        describedBy: { args: { type: "object", properties: {} } },
+        execute: () => {
+          const panel = tracker.currentWidget;
+          const cell = panel?.content.activeCell;
+          if (panel && cell && offered(action)) return begin(actions, action, panel, cell);
+        },
+      });
+      palette?.addItem({ command, category: "Claude" });
+    }
+    followActiveCell(tracker, () => { for (const action of ACTIONS) commands.notifyCommandChanged(commandOf(action)); });
+    const buttons = new FixButtons((cell) => {
+      const panel = tracker.currentWidget;
+      if (panel?.content.widgets.includes(cell)) void begin(actions, "fix", panel, cell);
+    });
+    NotebookActions.executed.connect((_, { notebook, cell }: Executed) => {
+      if (notebook.model && isPython(notebook.model)) buttons.ran(cell);
+    });
+  },
+};
+
+function commandOf(action: Action): string {
+  return `cellwright:${action}-cell`;
+}
+
+function begin(actions: CellActions, action: Action, panel: Panel, cell: Cell): Promise<void> | undefined {
+  if (action !== "edit") return actions.ask(panel, cell, sourceFor(action, cell));
+  openInstruction(
+    cell,
+    (instruction) => { void actions.ask(panel, cell, sourceFor("edit", cell, instruction)); },
+    () => { panel.content.activate(); },
+  );
+  return undefined;
+}
+
+/** Calls `changed` when another cell is active, and when what can be done with the active one is something else. */
+function followActiveCell(tracker: Tracker, changed: () => void): void {
+  let followed: Cell | null = null;
+  let known = "";
+  const look = (): void => {
+    const now = followed ? ACTIONS.filter((action) => followed && applies(action, followed)).join() : "";
+    if (now !== known) changed();
+    known = now;
+  };
+  tracker.activeCellChanged.connect((_, cell) => {
+    followed?.model.contentChanged.disconnect(look);
+    followed?.model.outputs?.changed.disconnect(look);
+    followed = cell;
+    cell?.model.contentChanged.connect(look);
+    cell?.model.outputs?.changed.connect(look);
+    known = cell ? ACTIONS.filter((action) => applies(action, cell)).join() : "";
+    changed();
+  });
+}
+
+function addStyle(): void {
+  const style = document.createElement("style");
+  style.textContent = css;
+  document.head.append(style);
+}

@@ -1,0 +1,30 @@
+/** The little of JupyterLab that the plugin uses: its own type packages would bring hundreds of megabytes. */
+
+declare module "@jupyterlab/notebook" {
+  type Executed = { notebook: import("./types").Notebook; cell: import("./types").Cell };
+
+  export const NotebookActions: {
+    readonly executed: import("./types").Signal<Executed>;
+    runCells(
+      notebook: import("./types").Notebook,
+      cells: readonly import("./types").Cell[],
+      session: import("./types").SessionContext,
+    ): Promise<boolean>;
+  };
+}
+
+declare module "@jupyterlab/apputils" {
+  import type { IPlugin } from "@lumino/application";
+
+  export const ICommandPalette: NonNullable<IPlugin<unknown, unknown>["optional"]>[number];
+  export const Notification: { warning(message: string, options: { autoClose: number }): string };
+}
+
+declare module "@jupyterlab/ui-components" {
+  import type { VirtualElement } from "@lumino/virtualdom";
+
+  export class LabIcon implements VirtualElement.IRenderer {
+    constructor(options: { name: string; svgstr: string });
+    render(host: HTMLElement): void;
+  }
+}

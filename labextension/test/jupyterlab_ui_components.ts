@@ -1,0 +1,15 @@
+/** In the place of JupyterLab's package: an icon that draws its SVG. */
+
+export class LabIcon {
+  readonly name: string;
+  readonly svgstr: string;
+
+  constructor({ name, svgstr }: { name: string; svgstr: string }) {
+    this.name = name;
+    this.svgstr = svgstr;
+  }
+
+  render(host: HTMLElement): void {
+    host.innerHTML = this.svgstr;
+  }
+}
