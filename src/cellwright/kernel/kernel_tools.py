@@ -9,6 +9,7 @@ from cellwright.agent.tool import Tool
 from cellwright.conversation import Conversation
 from cellwright.kernel.front_end import front_end_of
 from cellwright.kernel.notebook_run import Runner, notebook_run_tool
+from cellwright.kernel.notebook_verify import Verifier, notebook_verify_tool
 from cellwright.kernel.python_tool import python_tool
 
 if TYPE_CHECKING:
@@ -39,7 +40,11 @@ def kernel_tools(
         own_cell=lambda: front_end_of(shell).cell_id,
         on_stuck=on_stuck,
     )
+    verifier = Verifier(
+        shell, conversation.jobs, conversation.open_notebooks, cells, conversation.cwd, conversation.environment
+    )
     return (
         python_tool(shell, conversation.jobs, in_kernel=in_kernel, on_stuck=on_stuck),
         notebook_run_tool(runner),
+        notebook_verify_tool(verifier),
     )
