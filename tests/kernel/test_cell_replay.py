@@ -60,7 +60,7 @@ def recorded(kernel_in: Start, tmp_path: Path) -> dict[str, Any]:
     kernel, server = kernel_in(script)
     kernel.run("%config Claude.record = 'auto'\n%config Claude.allow = ['Python']")
     cell = kernel.run(WORK)
-    assert cell.status == "ok"
+    assert cell.status == "ok", cell.reply
     kernel.run("%%claude\nReally?", cell_id="cell-2")
     assert server.remaining_turns == 0
     assert len((tmp_path / "n.cellwright.jsonl").read_text().splitlines()) == 3

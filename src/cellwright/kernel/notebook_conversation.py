@@ -312,8 +312,9 @@ class NotebookConversation:
         return run
 
     def _notebook(self) -> Path | None:
-        own = self.notebooks.own()
-        return own.path if own is not None else None
+        if (own := self.notebooks.own()) is not None:
+            return own.path
+        return this_notebook(front_end_of(self._shell), self._shell.user_ns, self.conversation.environ)
 
     def _dry_run(self, prompt: str, options: MagicOptions, typed: AnswerType | None) -> _Prepared:
         self._use_session(options)
