@@ -25,7 +25,7 @@ def test_text_streams_while_the_model_still_speaks(kernel: NotebookKernel, page:
     gate.open()
     assert kernel.finish(cell).status == "ok"
     assert page.text() == "The first half, and the second."
-    assert [op["op"] for op in page.ops if op["op"] != "text"] == ["run", "turn", "end"]
+    assert [op["op"] for op in page.ops if op["op"] != "text"] == ["run", "told", "turn", "end"]
 
 
 def test_what_is_saved_is_markdown_without_a_widget(kernel: NotebookKernel, page: Page, model: MessagesServer):
@@ -102,7 +102,7 @@ def test_out_puts_the_result_into_a_variable(kernel: NotebookKernel, model: Mess
     assert kernel.run("%%claude --out answer\nWhat is it?").status == "ok"
     assert kernel.value("answer.text") == "'forty-two'"
     assert kernel.value("[type(e).__name__ for e in answer.events if type(e).__name__ != 'TextDelta']") == (
-        "['UserPrompt', 'TurnEnd', 'RunEnd']"
+        "['UserPrompt', 'ContextTold', 'TurnEnd', 'RunEnd']"
     )
 
 

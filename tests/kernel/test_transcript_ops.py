@@ -13,6 +13,7 @@ from cellwright.events import (
     Asked,
     Call,
     Changed,
+    ContextTold,
     Decided,
     Event,
     ModeChanged,
@@ -25,6 +26,7 @@ from cellwright.events import (
     TextDelta,
     ThinkingDelta,
     TodosChanged,
+    Told,
     ToolEnd,
     ToolInputDelta,
     ToolProgress,
@@ -79,6 +81,7 @@ def ops_of(*events: Event, quiet: bool = False) -> list[dict[str, Any]]:
 
 EVERY_EVENT: tuple[Event, ...] = (
     UserPrompt("hi", "claude-opus-5-5", "default", "s1"),
+    ContextTold((Told("Where Claude works", "here", "environment", 4, 1),)),
     Retrying(1, 8, 2.5, "API_OVERLOADED", "busy"),
     ThinkingDelta("hm", 0),
     TextDelta("I will", 1),
@@ -122,6 +125,14 @@ def test_every_operation_has_the_fields_of_the_protocol():
         assert {frozenset(choice) for choice in (*our_choices, *their_choices)} == {frozenset(our_choices[0])}
         assert [choice["key"] for choice in our_choices] == [choice["key"] for choice in their_choices]
     json.dumps(ours)
+
+
+def test_a_long_text_that_was_told_is_cut_and_its_length_is_said():
+    (told,) = ops_of(ContextTold((Told("notes.md", "x" * 30_000, "file", 30_000, 7_500),)))
+    (part,) = told["parts"]
+    assert part["text"].startswith("x" * 20_000)
+    assert part["text"].endswith("10,000 characters more]")
+    assert (part["chars"], part["tokens"], told["tokens"]) == (30_000, 7_500, 7_500)
 
 
 def test_blocks_rise_over_the_messages_of_a_run():

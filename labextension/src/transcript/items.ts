@@ -1,6 +1,6 @@
 /** What the store holds: the parts of a transcript in the order in which they appeared. */
 
-import type { AnsweredOp, AskOp, DecidedOp, ErrorInfo, Json, Level, ToolStatus } from "./protocol";
+import type { AnsweredOp, AskOp, DecidedOp, ErrorInfo, Json, Level, ToldPart, ToolStatus } from "./protocol";
 
 /** `revision` rises with every change, so that a view can tell in one comparison whether to draw again. */
 type Revised = { revision: number };
@@ -46,7 +46,9 @@ export type ToolItem = Revised & {
 /** Words of the user that Claude was given here. */
 export type SaidItem = Revised & { kind: "said"; text: string };
 export type NoticeItem = Revised & { kind: "notice"; level: Level; text: string };
-export type Item = TextItem | ThinkingItem | ToolItem | SaidItem | NoticeItem;
+/** What Claude was told besides the user's words. */
+export type ToldItem = Revised & { kind: "told"; tokens: number; parts: ToldPart[] };
+export type Item = ToldItem | TextItem | ThinkingItem | ToolItem | SaidItem | NoticeItem;
 
 export function newTool(id: string, name: string): ToolItem {
   return {

@@ -82,6 +82,9 @@ export class TranscriptStore {
         this.run = op;
         this.mode = op.mode;
         return;
+      case "told":
+        this.push({ kind: "told", tokens: op.tokens, parts: op.parts, revision: 0 });
+        return;
       case "mode":
         this.mode = op.mode;
         return;

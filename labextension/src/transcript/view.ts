@@ -15,6 +15,7 @@ import { adoptStyle } from "./style";
 import { textBlock } from "./text_block";
 import { thinkingBlock } from "./thinking";
 import { nowDoing, progressText, todoList } from "./todo_list";
+import { told } from "./told";
 import { toolCard } from "./tool_card";
 import { revealed } from "./visible_text";
 
@@ -33,6 +34,8 @@ function itemView(item: Item, place: Place): ItemView {
       return said(item);
     case "notice":
       return notice(item);
+    case "told":
+      return told(item);
     default:
       return item satisfies never;
   }
