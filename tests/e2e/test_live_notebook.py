@@ -3,29 +3,275 @@
 import json
 from pathlib import Path
 
+import nbformat
 import pytest
+from nbformat.sign import NotebookNotary
+
+from cellwright.testing import say, turn, use
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
 
 HERE = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})"
-LOAD = f"%load_ext cellwright\n{HERE}\nimport live_cell"
+LOAD = "%load_ext cellwright"
+ASK = "%%claude --mode acceptEdits\nWork on it"
+WAYS = {
+    "blocking": "print(live_cell.blocking(live_cell.conform()))",
+    "awaited": "print(await live_cell.awaited(live_cell.conform()))",
+}
 
 
-def told(book):
-    """What the newest cell printed as JSON."""
-    text = book.page.locator(".jp-OutputArea-output pre", has_text="{").last.inner_text()
-    return json.loads(text)
+def read(path="notebook.ipynb"):
+    return turn(use("NotebookRead", notebook_path=path))
 
 
-@pytest.mark.parametrize(
-    "way", ["print(live_cell.blocking(live_cell.conform()))", "print(await live_cell.awaited(live_cell.conform()))"]
-)
+def edit(cell, source, path="notebook.ipynb"):
+    return turn(use("NotebookEdit", notebook_path=path, cell_id=cell, new_source=source))
+
+
+def results(model):
+    """What Claude was told by the calls of the newest prompt, in order."""
+    messages = model.requests[-1].body["messages"]
+    start = max(at for at, message in enumerate(messages) if _is_prompt(message))
+    blocks = [
+        block for message in messages[start:] if isinstance(message["content"], list) for block in message["content"]
+    ]
+    return [_text(block["content"]) for block in blocks if block["type"] == "tool_result"]
+
+
+def _is_prompt(message):
+    content = message["content"]
+    return message["role"] == "user" and (isinstance(content, str) or content[0]["type"] != "tool_result")
+
+
+def _text(content):
+    return content if isinstance(content, str) else "".join(part.get("text", "") for part in content)
+
+
+def other_notebook(*sources):
+    """A notebook file of these code cells, with the ids `other-0`, `other-1`, …"""
+    cells = [
+        {
+            "cell_type": "code",
+            "id": f"other-{number}",
+            "metadata": {},
+            "execution_count": None,
+            "outputs": [],
+            "source": text,
+        }
+        for number, text in enumerate(sources)
+    ]
+    kernelspec = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
+    return json.dumps({"cells": cells, "metadata": {"kernelspec": kernelspec}, "nbformat": 4, "nbformat_minor": 5})
+
+
+def type_at_end(book, index, text):
+    book.cell(index).locator(".cm-content").click()
+    book.page.keyboard.press("Control+End")
+    book.page.keyboard.type(text)
+
+
+def wait_source(book, index, source):
+    book.page.wait_for_function(
+        """([index, source]) => [...document.querySelectorAll('.jp-NotebookPanel:not(.lm-mod-hidden) .jp-Cell')][index]
+            .querySelector('.cm-content').innerText === source""",
+        arg=[index, source],
+    )
+
+
+def run(book, index):
+    book.run(index)
+    book.wait_done(index)
+
+
+def saved_sources(book):
+    return ["".join(cell["source"]) for cell in book.on_disk()["cells"]]
+
+
+@pytest.mark.parametrize("way", WAYS)
 def test_the_open_document_conforms_while_a_cell_is_busy(notebook, way):
-    book = notebook(LOAD, way)
-    book.run(0)
-    book.wait_done(0)
+    book = notebook(f"{LOAD}\n{HERE}\nimport live_cell", WAYS[way])
+    run(book, 0)
     book.run(1)
-    book.page.locator(".jp-OutputArea-output pre", has_text="{").wait_for(timeout=90_000)
-    found = told(book)
+    shown = book.page.locator(".jp-OutputArea-output pre", has_text="{").last
+    shown.wait_for(timeout=90_000)
+    found = json.loads(shown.inner_text())
     assert found.pop("where") == "JupyterLab"
     assert {name: said for name, said in found.items() if said != "ok"} == {}
+
+
+@pytest.mark.parametrize("app", ["lab", "notebook"])
+def test_unsaved_typing_is_read_and_kept(notebook, model, page, app):
+    book = notebook(LOAD, ASK, "x = 1", "y = 2", app=app)
+    run(book, 0)
+    type_at_end(book, 3, "  # mine")
+    model.add(read(), edit("cell-2", "x = 2"), turn(say("Done.")))
+    run(book, 1)
+    seen, done = results(model)
+    name = {"lab": "JupyterLab", "notebook": "Jupyter Notebook"}[app]
+    assert "y = 2  # mine" in seen
+    assert f"Open in {name}" in seen
+    assert f"Open in {name}" in done
+    wait_source(book, 2, "x = 2")
+    wait_source(book, 3, "y = 2  # mine")
+    assert saved_sources(book)[2:] == ["x = 1", "y = 2"]
+    # the user's own undo takes Claude's edit back, and leaves what was typed elsewhere
+    book.cell(2).locator(".cm-content").click()
+    page.keyboard.press("Control+z")
+    wait_source(book, 2, "x = 1")
+    wait_source(book, 3, "y = 2  # mine")
+    book.save()
+    assert saved_sources(book)[2:4] == ["x = 1", "y = 2  # mine"]
+
+
+def test_what_changes_while_the_question_waits_is_not_overwritten(notebook, model):
+    book = notebook(LOAD, "%%claude\nWork on it", "x = 1")
+    run(book, 0)
+    model.add(read(), edit("cell-2", "x = 2"), turn(say("I see.")))
+    book.run(1)
+    card = book.output(1).locator(".ask[data-ready]")
+    card.wait_for()
+    assert "+x = 2" in card.inner_text().replace("\n", "")
+    type_at_end(book, 2, "  # mine")
+    book.output(1).get_by_role("button", name="Accept").first.click()
+    book.wait_done(1)
+    told = results(model)[-1]
+    assert "Nothing was changed" in told
+    assert "x = 1\n" in told
+    assert "x = 1  # mine" in told
+    wait_source(book, 2, "x = 1  # mine")
+
+
+def test_of_two_tabs_the_one_that_asked_is_worked_on(notebook, model):
+    book = notebook(LOAD, ASK, "x = 1")
+    run(book, 0)
+    other = book.in_second_tab()
+    other.wait_idle()
+    type_at_end(book, 2, "  # first")
+    type_at_end(other, 2, "  # second")
+    model.add(read(), edit("cell-2", "x = 2  # second"), turn(say("Done.")))
+    run(other, 1)
+    wait_source(other, 2, "x = 2  # second")
+    wait_source(book, 2, "x = 1  # first")
+    book.page.bring_to_front()
+    model.add(read(), edit("cell-2", "x = 3  # first"), turn(say("Done.")))
+    run(book, 1)
+    wait_source(book, 2, "x = 3  # first")
+    wait_source(other, 2, "x = 2  # second")
+
+
+def test_a_renamed_notebook_is_found_under_its_new_name(notebook, model, page):
+    book = notebook(LOAD, ASK, "x = 1")
+    run(book, 0)
+    type_at_end(book, 2, "  # mine")
+    book.save()
+    page.locator(".jp-DirListing-item", has_text="notebook.ipynb").click()
+    page.keyboard.press("F2")
+    page.locator("input.jp-DirListing-editor").fill("renamed.ipynb")
+    page.keyboard.press("Enter")
+    page.locator(".lm-TabBar-tab.lm-mod-current", has_text="renamed.ipynb").wait_for()
+    type_at_end(book, 2, ", unsaved")
+    model.add(read("renamed.ipynb"), edit("cell-2", "x = 2", "renamed.ipynb"), read(), turn(say("Done.")))
+    run(book, 1)
+    seen, done, gone = results(model)
+    assert "x = 1  # mine, unsaved" in seen
+    assert "Open in JupyterLab" in done
+    assert "does not exist" in gone
+    wait_source(book, 2, "x = 2")
+
+
+def test_a_notebook_that_is_closed_is_its_file_again(notebook, model, page):
+    book = notebook(LOAD, ASK, files={"other.ipynb": other_notebook("z = 1")})
+    run(book, 0)
+    file = (book.lab.root / book.path).with_name("other.ipynb")
+    page.locator(".jp-DirListing-item", has_text="other.ipynb").dblclick()
+    tab = page.locator(".lm-TabBar-tab.lm-mod-current", has_text="other.ipynb")
+    tab.wait_for()
+    page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .cm-content", has_text="z = 1").click()
+    page.keyboard.press("Control+End")
+    page.keyboard.type("  # unsaved")
+    page.locator(".lm-TabBar-tab", has_text="notebook.ipynb").click()
+    model.add(read("other.ipynb"), edit("other-0", "z = 2", "other.ipynb"), turn(say("Done.")))
+    run(book, 1)
+    seen, done = results(model)
+    assert "z = 1  # unsaved" in seen
+    assert "Open in JupyterLab" in done
+    assert "z = 1" in file.read_text("utf-8")
+
+    page.locator(".lm-TabBar-tab", has_text="other.ipynb").locator(
+        ".jp-icon-hover, .lm-TabBar-tabCloseIcon"
+    ).first.click()
+    page.locator(".jp-Dialog button", has_text="Discard").click()
+    page.locator(".lm-TabBar-tab", has_text="other.ipynb").wait_for(state="detached")
+    model.add(read("other.ipynb"), edit("other-0", "z = 3", "other.ipynb"), turn(say("Done.")))
+    run(book, 1)
+    seen, done = results(model)
+    assert "z = 1" in seen
+    assert "unsaved" not in seen
+    assert "Open in" not in done
+    assert "z = 3" in file.read_text("utf-8")
+
+
+def test_a_restarted_kernel_finds_the_page_again(notebook, model, page):
+    book = notebook(LOAD, ASK, "x = 1")
+    run(book, 0)
+    [session] = book.lab.api("GET", "api/sessions")
+    book.lab.api("POST", f"api/kernels/{session['kernel']['id']}/restart")
+    book.wait_kernel_idle()
+    type_at_end(book, 2, "  # mine")
+    run(book, 0)
+    model.add(read(), edit("cell-2", "x = 2"), turn(say("Done.")))
+    run(book, 1)
+    assert "x = 1  # mine" in results(model)[0]
+    wait_source(book, 2, "x = 2")
+
+
+def test_the_page_is_reloaded_while_an_edit_waits_for_its_answer(notebook, model, page):
+    book = notebook(LOAD, "%%claude\nWork on it", "x = 1")
+    run(book, 0)
+    model.add(read(), edit("cell-2", "x = 2"), turn(say("Done.")))
+    book.run(1)
+    book.output(1).locator(".ask[data-ready]").wait_for()
+    book.save()
+    book.reload()
+    book.output(1).locator(".ask[data-ready]").wait_for()
+    book.output(1).get_by_role("button", name="Accept").first.click()
+    wait_source(book, 2, "x = 2")
+    book.output(1).locator("text=Done.").first.wait_for()
+    assert "Open in JupyterLab" in results(model)[-1]
+    assert saved_sources(book)[2] == "x = 1"
+
+
+def test_two_agents_on_one_notebook_do_not_overwrite_one_another(notebook, model, page):
+    book = notebook(LOAD, ASK, "x = 1", files={"second.ipynb": other_notebook(LOAD, ASK)})
+    second = (book.lab.root / book.path).with_name("second.ipynb")
+    NotebookNotary(data_dir=str(book.lab.home / ".local/share/jupyter")).sign(nbformat.read(second, 4))
+    run(book, 0)
+    page.locator(".jp-DirListing-item", has_text="second.ipynb").dblclick()
+    panel = page.locator(".jp-NotebookPanel:not(.lm-mod-hidden)")
+    panel.locator(".cm-content", has_text="%load_ext").wait_for()
+    page.locator("#jp-main-statusbar").get_by_text("| Idle").first.wait_for()
+
+    def run_second(index):
+        panel.locator(".jp-Cell").nth(index).locator(".cm-content").click()
+        page.keyboard.press("Shift+Enter")
+        page.wait_for_function(
+            """([index, cells]) => /\\[\\d+\\]/.test(
+                document.querySelectorAll(cells)[index].querySelector('.jp-InputPrompt').textContent)""",
+            arg=[index, ".jp-NotebookPanel:not(.lm-mod-hidden) .jp-Cell"],
+        )
+
+    run_second(0)
+    model.add(read(), turn(say("I know it.")))
+    run_second(1)
+    page.locator(".lm-TabBar-tab", has_text="notebook.ipynb").click()
+    model.add(read(), edit("cell-2", "x = 2"), turn(say("Done.")))
+    run(book, 1)
+    wait_source(book, 2, "x = 2")
+    page.locator(".lm-TabBar-tab", has_text="second.ipynb").click()
+    model.add(edit("cell-2", "x = 99"), turn(say("I see.")))
+    run_second(1)
+    told = results(model)[-1]
+    assert "Nothing was changed" in told
+    assert "x = 2" in told
+    page.locator(".lm-TabBar-tab", has_text="notebook.ipynb").click()
+    wait_source(book, 2, "x = 2")

@@ -149,12 +149,16 @@ class LiveNotebook:
     def _gone(self, method: str, page: Page | None) -> ToolError:
         name = self._path.name
         if page is None or method == "cells":
-            problem = f"The page in which {name} was open does not answer any more"
-            state = "nothing was changed. Call again: it is taken from where it is now"
+            text = (
+                f"The page in which {name} was open does not answer any more. Nothing was changed. Call again: it is taken "
+                "from where it is now."
+            )
         else:
-            problem = f"The page in which {name} is open has not said whether it made the change"
-            state = "read the notebook before you go on"
-        return ToolError(f"{problem}; {state}.", code=ErrorCode.FILE_ACCESS_ERROR)
+            text = (
+                f"The page in which {name} is open has not said whether it made the change. Read the notebook before you "
+                "go on."
+            )
+        return ToolError(text, code=ErrorCode.FILE_ACCESS_ERROR)
 
     def _refused(self, error: PageError) -> ToolError:
         conflicts = error.details.get("conflicts")

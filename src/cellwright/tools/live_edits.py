@@ -50,11 +50,11 @@ class LiveConflict(ToolError):
 
     def __init__(self, shown: str, cell_id: str, base: str | None, now: str | None, mine: str | None) -> None:
         if now is None:
-            text = f"Cell {cell_id} of {shown} was deleted since you read it; nothing was changed."
+            text = f"Cell {cell_id} of {shown} was deleted since you read it. Nothing was changed."
         else:
             was = "" if base is None else f"You knew it as:\n{_quoted(base)}\n"
             text = (
-                f"Cell {cell_id} of {shown} has changed since you read it; nothing was changed. {was}It is now:\n"
+                f"Cell {cell_id} of {shown} has changed since you read it. Nothing was changed. {was}It is now:\n"
                 f"{_quoted(now)}\nTake over what others changed, then call again."
             )
         versions = {"cell_id": cell_id, "base": base, "now": now, "mine": mine}

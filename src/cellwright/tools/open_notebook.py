@@ -128,7 +128,7 @@ class CellConflict(ToolError):
     def __init__(self, shown: str, conflicts: Sequence[Conflict]) -> None:
         names = ", ".join(conflict.cell_id for conflict in conflicts)
         super().__init__(
-            f"Nothing was changed in {shown}: somebody else has changed cell {names} since it was read. Read it again.",
+            f"Somebody else has changed cell {names} of {shown} since it was read. Nothing was changed. Read it again.",
             code=ErrorCode.FILE_ACCESS_ERROR,
             details={"conflicts": [{"cell_id": each.cell_id, "now": each.now} for each in conflicts]},
         )
