@@ -33,6 +33,7 @@ from cellwright.agent.tool import Tool
 from cellwright.agent.turn_record import NOT_KEPT
 from cellwright.agent.users_key import users_key
 from cellwright.checkpoints.checkpoints import Checkpoints
+from cellwright.checkpoints.recorded_notebooks import RecordedNotebooks
 from cellwright.config.api_key_helper import with_helpers_key
 from cellwright.config.hooks_in_force import HooksInForce
 from cellwright.config.settings import Settings
@@ -200,7 +201,7 @@ class Conversation:
                 environ=ChainMap(self.hooks.exported, self.environment),  # type: ignore[arg-type]  # it is only read
                 provider=lambda: self.provider,
                 is_unsaved=self._is_unsaved,
-                open_notebooks=self.open_notebooks,
+                open_notebooks=RecordedNotebooks(self.open_notebooks, lambda: self.checkpoints.turn),
                 file_state=self.file_state,
             )
             self._tools, self._tool_notices = all_tools(place, self._more_tools)

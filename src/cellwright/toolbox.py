@@ -63,7 +63,7 @@ def builtin_tools(place: Workplace) -> tuple[Tool, ...]:
         *search_tools(cwd, environ=environ),
         git_tool(cwd, environ),
         run_tests_tool(cwd, environ),
-        lint_tool(cwd, environ),
+        lint_tool(cwd, environ, state.keeper),
         *notebook_file_tools(state, cwd, place.open_notebooks),
         *bash_tools(
             cwd, roots, environ=environ, shown_chars=settings.bash_output_max_chars, seconds=settings.command_timeout

@@ -86,15 +86,28 @@ def test_what_the_user_changed_since_is_left_unless_that_is_asked_for(work):
 
 
 def test_a_conflict_offers_to_overwrite(work):
-    there = work([write("a.py", "one\n")])
-    there.put("b.py", "")
+    there = work([write("a.py", "one\n"), write("b.py", "b\n")])
     there.say()
     there.put("a.py", "mine\n")
-    page = there.type("/undo", "no")
-    assert page == "Nothing was changed"
-    assert "Also what has changed since" in [choice.label for choice in there.asked[0].decision.suggestions]
+    assert there.type("/undo", "no") == "Nothing was changed"
+    labels = [choice.label for choice in there.asked[0].decision.suggestions]
+    assert labels == [
+        "Take back",
+        "Also take it out of the conversation",
+        "Also what has changed since",
+        "Leave everything as it is",
+    ]
     there.type("/undo", "Also what has changed since")
-    assert there.read("a.py") is None
+    assert (there.read("a.py"), there.read("b.py")) == (None, None)
+
+
+def test_where_everything_has_changed_since_nothing_is_asked(work):
+    there = work([write("a.py", "one\n")])
+    there.say()
+    there.put("a.py", "mine\n")
+    assert "`force` takes back what has changed since" in there.type("/undo")
+    assert not there.asked
+    assert there.read("a.py") == "mine\n"
 
 
 def test_nobody_to_ask_means_that_it_is_only_said(work):

@@ -1,11 +1,9 @@
-"""Whatever turns do to files, and whatever the user does in between: an undo restores bytes exactly, and never the user's."""
+"""Whatever turns do to files, and the user in between: an undo restores bytes exactly, and never changes the user's."""
 
 from __future__ import annotations
 
 import asyncio
 import itertools
-import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -120,8 +118,8 @@ class Place:
 
 
 @pytest.fixture
-def folders(tmp_path: Path) -> Iterator[Path]:
-    yield tmp_path
+def folders(tmp_path: Path) -> Path:
+    return tmp_path
 
 
 def place_in(folder: Path) -> Place:
@@ -129,7 +127,7 @@ def place_in(folder: Path) -> Place:
     cwd.mkdir(parents=True)
     (cwd / "a.txt").write_bytes(b"one\ntwo\n")
     (cwd / "n.ipynb").write_text(NOTEBOOK)
-    os.chmod(cwd / "a.txt", 0o640)
+    (cwd / "a.txt").chmod(0o640)
     return Place(cwd)
 
 

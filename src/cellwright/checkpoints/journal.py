@@ -35,10 +35,8 @@ def journal_of(session: Session) -> Journal:
     path = checkpoints_folder() / f"{session.id}.jsonl"
     journal = Journal(path, _lines(path))
     if not journal.lines and session.forked_from is not None:
-        journal.inherited = _lines(checkpoints_folder() / f"{session.forked_from}.jsonl")
-        journal.inherited = [line for line in journal.inherited if "checkpoints" not in line]
-        for line in journal.inherited:
-            add(journal.history, line)
+        others = _lines(checkpoints_folder() / f"{session.forked_from}.jsonl")
+        journal.inherit(_up_to(others, session.next_seq))
     return journal
 
 
@@ -54,6 +52,12 @@ class Journal:
         self.inherited: list[Json] = []
         self.history = History()
         for line in self.lines:
+            add(self.history, line)
+
+    def inherit(self, lines: Sequence[Json]) -> None:
+        """Begin with the turns of another session."""
+        self.inherited = list(lines)
+        for line in lines:
             add(self.history, line)
 
     def append(self, *lines: Json) -> None:
@@ -93,6 +97,12 @@ def drop_journals_older_than(seconds: float) -> None:
         with suppress(OSError):  # another process may drop it at the same time
             if path.stat().st_mtime < before:
                 path.unlink()
+
+
+def _up_to(lines: Sequence[Json], seq: int) -> list[Json]:
+    """The lines of a journal up to the first turn that began at the event `seq` or later."""
+    later = (at for at, line in enumerate(lines) if "turn" in line and line["seq"] >= seq)
+    return [line for line in lines[: next(later, len(lines))] if "checkpoints" not in line]
 
 
 def _lines(path: Path) -> list[Json]:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from cellwright.agent.tool import ToolError
 from cellwright.checkpoints.records import UNKNOWN, Json
 from cellwright.checkpoints.turn_in_progress import TurnInProgress
 from cellwright.tools.open_notebook import (
@@ -75,8 +76,14 @@ class RecordedNotebook:
             return await self._notebook.change(changes)
         named = {change.cell_id for change in changes if not isinstance(change, Insert)}
         cells = await self._notebook.cells() if named else []
-        await asyncio.to_thread(turn.write_cells, *_before(turn, self.path, cells, named))
-        done = await self._notebook.change(changes)
+        before = _before(turn, self.path, cells, named)
+        await asyncio.to_thread(turn.write_cells, *before)
+        try:
+            done = await self._notebook.change(changes)
+        except ToolError:
+            unchanged = [{**line, "after": line["before"], "after_source": line["before_source"]} for line in before]
+            await asyncio.to_thread(turn.write_cells, *unchanged)
+            raise
         await asyncio.to_thread(turn.write_cells, *_after(turn, self.path, done))
         return done
 

@@ -86,6 +86,7 @@ class TakingBack:
         code = what != "conversation"
         back = turns if code else ()
         files = await asyncio.to_thread(file_undos, back, self._is_unsaved, force=force)
+        await self.notebooks.settled()
         cells = await cell_undos(undone_cells(back), self._notebook, force=force)
         as_after = None if what == "code" else min(turn.seq for turn in turns)
         return UndoPlan(turns=tuple(turns), files=tuple(files), cells=tuple(cells), code=code, as_after=as_after)
@@ -94,6 +95,7 @@ class TakingBack:
         """What taking back `undo` would do."""
         turns = tuple(turn for turn in self.journal.history.turns if turn.number in undo.turns)
         files = await asyncio.to_thread(file_redos, undo.files, self._is_unsaved, force=force)
+        await self.notebooks.settled()
         cells = await cell_undos(redone_cells(undo.cells), self._notebook, force=force)
         return UndoPlan(
             turns=turns,

@@ -38,6 +38,7 @@ class TurnInProgress:
         self._lock = threading.RLock()
         self._marks: dict[Path, Mark | None] = {}
         self._steady: set[Path] = set()
+        self._told: dict[Path, str | None] = {}
         self._program: list[Path] = []
         self._unkept: set[str] = set()
 
@@ -66,11 +67,14 @@ class TurnInProgress:
         with self._lock:
             changed = [change for change in changes if change.before != change.after or change.changes_mode]
             self._write(*[self._line(change) for change in changed])
+            self._told |= {change.path: None if change.before is None else sha256(change.before) for change in changed}
 
     def after_changes(self, paths: Sequence[Path]) -> None:
         """The changes were made. What else becomes of the files until the call is over is the call's doing, too."""
         with self._lock:
             self._steady.update(paths)
+            for path in paths:
+                self._told.pop(path, None)
 
     def before_program(self, paths: Sequence[Path]) -> None:
         """Keep files that a program may change now."""
@@ -131,6 +135,9 @@ class TurnInProgress:
     def _look_after(self) -> None:
         """Take what else the call changed in the turn's files for its own."""
         with self._lock:
+            not_made = self._told.items()
+            self._write(*[{"file": str(path), "before": None, "after": was, "kept": True} for path, was in not_made])
+            self._told = {}
             self._write(*[line for path in self._steady if (line := self._found(path)) is not None])
 
     def _found(self, path: Path) -> Json | None:

@@ -15,7 +15,7 @@ from cellwright.checkpoints.changed_counts import COUNTED_BYTES, line_counts
 from cellwright.checkpoints.files_now import Now, at
 from cellwright.checkpoints.records import FileChange, FileStep, Held, Turn
 from cellwright.events import Changed
-from cellwright.tools.originals import original, original_path
+from cellwright.tools.originals import original
 from cellwright.tools.paths import shown_path
 
 What = Literal["code", "conversation", "both"]
@@ -112,7 +112,7 @@ def _checked(undo: FileUndo, is_unsaved: Callable[[Path], bool], conflict: str, 
         refused = undo.now.problem
     elif conflict and not force:
         refused, forcible = conflict, True
-    elif undo.needed and undo.target is not None and not original_path(undo.target.sha256).exists():
+    elif undo.needed and undo.target is not None and original(undo.target.sha256) is None:
         refused = "what it held before is not kept"
     elif undo.needed and is_unsaved(undo.path):
         refused = "it is open in an editor with changes that are not saved"

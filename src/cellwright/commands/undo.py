@@ -142,7 +142,7 @@ async def _asked_and_done(call: CommandCall, taking: TakingBack, words: Words, m
     """Show what would be done, ask unless that was said, do it."""
     what: What = words.what or "code"
     plan = await make_plan(what, words.force)
-    if not plan.does_something and (words.yes or not plan.conflicts):
+    if not plan.does_something:
         return Page([Section("Nothing was changed"), *_rest(plan, taking)])
     if not words.yes:
         answer, chosen = await _ask(call, taking, words, plan, verb)

@@ -78,9 +78,14 @@ def sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
+def originals_folder() -> Path:
+    """Where contents are kept."""
+    return state_folder() / "originals"
+
+
 def original_path(name: str) -> Path:
     """Where the content with this hash is, if it is kept."""
-    return state_folder() / "originals" / name
+    return originals_folder() / name
 
 
 def original(name: str) -> bytes | None:
@@ -136,7 +141,7 @@ def kept_originals(hashes: Mapping[str, str | None]) -> dict[str, dict[str, str]
 def drop_older_than(seconds: float) -> None:
     """Delete what was not used for so long."""
     before = time.time() - seconds
-    with suppress(OSError), os.scandir(original_path("").parent) as entries:
+    with suppress(OSError), os.scandir(originals_folder()) as entries:
         for entry in entries:
             with suppress(OSError):  # another process may drop it at the same time
                 if entry.stat(follow_symlinks=False).st_mtime < before:
