@@ -11,6 +11,7 @@ from cellwright.kernel.front_end import front_end_of
 from cellwright.kernel.notebook_run import Runner, notebook_run_tool
 from cellwright.kernel.notebook_verify import Verifier, notebook_verify_tool
 from cellwright.kernel.python_tool import python_tool
+from cellwright.kernel.variables import variables_tool
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -45,6 +46,7 @@ def kernel_tools(
     )
     return (
         python_tool(shell, conversation.jobs, in_kernel=in_kernel, on_stuck=on_stuck),
+        variables_tool(shell, conversation.jobs, redacts=conversation.settings.redact_secrets),
         notebook_run_tool(runner),
         notebook_verify_tool(verifier),
     )

@@ -15,6 +15,11 @@ def judge_harmless(book: RuleBook, call: Call) -> Decision:
     return judge_by_rules(book, call.name, Decision("allow", "It changes nothing of yours."), in_plan=True)
 
 
+def judge_variables(book: RuleBook, call: Call) -> Decision:
+    """Looking at the kernel's variables runs and changes nothing, and what Claude may see of them a rule can deny."""
+    return judge_by_rules(book, call.name, Decision("allow", "It only looks at the kernel's variables."), in_plan=True)
+
+
 def judge_question(book: RuleBook, call: Call) -> Decision:
     """A question to the user is its own permission question: no rule and no mode answers it."""
     reason = "It is a question to you, which only you can answer."

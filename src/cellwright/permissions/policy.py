@@ -24,6 +24,7 @@ from cellwright.permissions.other_calls import (
     judge_search,
     judge_skill,
     judge_unknown,
+    judge_variables,
 )
 from cellwright.permissions.paths import folder_spellings
 from cellwright.permissions.rule_book import Call, RuleBook, asked_by, denied_by
@@ -200,6 +201,7 @@ def _judge_tests(book: RuleBook, call: Call) -> Decision:
 JUDGES: Mapping[str, Judge] = {
     "Bash": _judge_bash,
     "Python": _judge_python,
+    "Variables": judge_variables,
     **dict.fromkeys(("NotebookRun", "NotebookVerify"), _judge_cells),
     **dict.fromkeys(READERS | EDITORS, lambda book, call: judge_file(book, call.name, call.input)),
     "ApplyPatch": _judge_patch,
