@@ -43,8 +43,8 @@ def removed(kind: str) -> str:
         ("hf_" + "aB" * 17, removed("Hugging Face token")),
         ("AIza" + "a1B2c" * 7, removed("Google API key")),
         (
-            "//registry.npmjs.org/:_authToken=npm_" + "a1B2" * 9,
-            f"//registry.npmjs.org/:_authToken={removed('npm token')}",
+            "//npm.example/:_authToken=npm_" + "a1B2" * 9,
+            f"//npm.example/:_authToken={removed('npm token')}",
         ),
         ("dapi" + "a1" * 16, removed("Databricks token")),
         (f"AccountKey={'a1B2' * 22};", f"{removed('Azure storage key')};"),
