@@ -30,8 +30,11 @@ INLINE_CHARS = 20_000
 KINDS = "cellwright.agent.secret_kinds"
 """The module that is imported with the first search, on a thread."""
 
-WHOLE: frozenset[Category] = frozenset({"kernel", "shell"})
-"""Categories of tools whose results are searched as a whole; of notebooks it is the outputs of cells."""
+SEARCHED: frozenset[Category] = frozenset({"kernel", "shell", "notebooks"})
+"""Categories of tools whose results are searched."""
+
+WITH_SOURCES = frozenset({"NotebookRead", "NotebookEdit"})
+"""Tools that give back the sources of cells: there the outputs alone are searched."""
 
 _CELL_OUTPUT = re.compile(r"(?ms)^<output[ >].*?(?:^</output>|\Z)")
 _REST_OF_TOKEN = re.compile(r"(?<=[\w.])[\w+/=.-]*")
@@ -134,9 +137,9 @@ class ResultRedaction:
     async def clean(self, name: str, category: Category, outcome: Outcome) -> Outcome:
         """`outcome` of a call of the tool `name` without the secrets in it. Images are not searched."""
         redaction = self.redaction
-        if redaction is None or not (category in WHOLE or category == "notebooks"):
+        if redaction is None or category not in SEARCHED:
             return outcome
-        clean = redaction.clean if category in WHOLE else redaction.clean_outputs
+        clean = redaction.clean_outputs if name in WITH_SOURCES else redaction.clean
         quick = all(redaction.is_quick(text) for text in _texts(outcome.content))
         if quick:
             cleaned, kinds = _clean_outcome(clean, outcome)
