@@ -11,7 +11,7 @@ NPM = npm --prefix labextension
 LAB_SOURCES = $(shell find labextension/src labextension/*.json labextension/*.mjs labextension/*.js -type f 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help pictures demo lab test test-py test-ts test-kernels test-lab44 test-slow test-live check fix build bench clean
+.PHONY: help pictures example-recordings demo lab test test-py test-ts test-kernels test-lab44 test-slow test-live check fix build bench clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -55,6 +55,9 @@ test-lab44: $(VENV)/.test build $(OTHER)/jupyterlab-4.4  ## the browser tests on
 
 pictures: $(VENV)/.test build  ## the pictures in docs/images, as the browser tests see the screen
 	CELLWRIGHT_TAKE_PICTURES=1 $(PYTEST) -m browser -q
+
+example-recordings: $(VENV)/.test  ## the example notebooks and what they are played from, made anew
+	$(BIN)/python notebooks/record_examples.py
 
 test-slow: $(VENV)/.test build  ## soak and other slow tests
 	$(PYTEST) -m slow
