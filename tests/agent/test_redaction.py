@@ -189,6 +189,7 @@ def test_claude_gets_the_placeholder_and_the_user_a_notice_once(scene) -> None:
         giving("Bash", "shell", ToolResult(f"b {AWS} {GITHUB}", is_error=True)),
         giving("Fails", "kernel", ToolError(f"c {AWS}")),
         giving("Read", "files", f"d {AWS}"),
+        giving("Cells", "notebooks", f"e {AWS}"),
         giving("NotebookRead", "notebooks", f"key = '{AWS}'\n<output>\n{AWS}\n</output>"),
     ]
     calls = turn(*(use(each.name) for each in tools))
@@ -201,6 +202,7 @@ def test_claude_gets_the_placeholder_and_the_user_a_notice_once(scene) -> None:
         f"b {aws} {removed('GitHub token')}",
         f"c {aws}",
         f"d {AWS}",
+        f"e {aws}",
         f"key = '{AWS}'\n<output>\n{aws}\n</output>",
     ]
     ends = {event.name: event for event in played.of(ToolEnd)}
