@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
+import nbformat
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from IPython.core.interactiveshell import InteractiveShell
 from plain_shell import plain_shell, run, run_as_claude
 
+from cellwright.agent.tool import ToolContext
 from cellwright.kernel.cell_log import CellLog
-from cellwright.kernel.hidden_state import HiddenState, hidden_state, hidden_state_text, stale_cells, summary
-from cellwright.tools.open_notebook import Cell
+from cellwright.kernel.hidden_state import HiddenState, hidden_state, hidden_state_text, kernel_remarks, stale_cells
+from cellwright.tools.file_notebook import FileNotebook
+from cellwright.tools.file_state import FileState
+from cellwright.tools.notebook_read import notebook_read_tool
+from cellwright.tools.open_notebook import Cell, NothingOpen, OpenNotebook, Remarks
 
 
 class Notebook:
@@ -69,7 +76,7 @@ def test_a_notebook_run_from_the_top_hides_nothing(notebook: Notebook) -> None:
     notebook.write(a="x = 1", b="y = x + 1", c="print(y)", d="", e="%%claude\nDo it").run("a", "b", "c", "e")
     assert notebook.state.marks == {}
     assert notebook.state.orphans == ()
-    assert hidden_state_text(notebook.state) == summary(notebook.state) == ""
+    assert hidden_state_text(notebook.state) == ""
     assert notebook.stale == []
 
 
@@ -181,13 +188,45 @@ def test_the_text_is_bounded(notebook: Notebook) -> None:
     text = hidden_state_text(notebook.state)
     assert len(text) < 1000
     assert "and 292 more" in text
-    assert summary(notebook.state) == "300 stale cells"
 
 
-def test_a_summary_in_one_sentence(notebook: Notebook) -> None:
-    notebook.write(a="x = 1", b="y = x", c="z = 1", d="v = 2").run("b", "a", "c", "d", "a")
-    del notebook.sources["c"], notebook.sources["d"]
-    assert summary(notebook.state) == "1 stale cell, 1 cell out of order, 2 names without a cell"
+class Own(NothingOpen):
+    """The kernel's notebook is a file."""
+
+    def __init__(self, path: Path, notebook: Notebook) -> None:
+        self.path = path
+        self.notebook = notebook
+
+    def own(self) -> OpenNotebook:
+        return FileNotebook(self.path)
+
+    def remarks(self, cells: Sequence[Cell]) -> Remarks:
+        return kernel_remarks(self.notebook.shell, self.notebook.log, cells)
+
+
+def test_notebook_read_says_it_of_the_notebook_that_runs(notebook: Notebook, tmp_path: Path) -> None:
+    notebook.write(a="x = 1", b="y = x", c="z = 3", d="w = 4").run("a", "b", "c").write(a="x = 2")
+    del notebook.sources["c"]
+    path = tmp_path / "notebook.ipynb"
+    for name in (path, tmp_path / "other.ipynb"):
+        cells = [nbformat.v4.new_code_cell(source, id=cell_id) for cell_id, source in notebook.sources.items()]
+        nbformat.write(nbformat.v4.new_notebook(cells=cells), name)
+    tool = notebook_read_tool(FileState(), tmp_path, Own(path, notebook))
+
+    def read(**more: object) -> str:
+        tool_input = {"notebook_path": "notebook.ipynb", **more}
+        content = asyncio.run(tool.call(tool_input, ToolContext("toolu_1", lambda **_: None)))
+        return content if isinstance(content, str) else "".join(block["text"] for block in content)
+
+    text = read()
+    assert '<cell id="a" number="1" type="code" state="stale: the source changed after it ran">' in text
+    assert '<cell id="b" number="2" type="code">' in text
+    assert '<cell id="d" number="3" type="code" state="not run in this kernel">' in text
+    assert "[In the kernel, but from no cell: z (its cell c is gone).]" in text
+    outlined = read(outline=True)
+    assert "    1  a  code  x = 2  [stale: the source changed after it ran]" in outlined
+    assert "z (its cell c is gone)" in outlined
+    assert "state=" not in read(notebook_path="other.ipynb")
 
 
 NAMES = ("a", "b", "c", "d")

@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from cellwright.kernel.cell_names import CellNames, cell_names
-from cellwright.tools.open_notebook import Cell
-from cellwright.tools.schemas import counted
+from cellwright.tools.open_notebook import Cell, Remarks
 from cellwright.visible_text import visible_line
 
 if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
     from cellwright.kernel.cell_log import CellLog, RanCell
 
 LISTED = 8
@@ -127,6 +128,15 @@ def hidden_state_text(state: HiddenState) -> str:
     return "\n".join(lines)
 
 
+def kernel_remarks(shell: InteractiveShell, log: CellLog, cells: Sequence[Cell]) -> Remarks:
+    """What the kernel of a notebook says of its cells."""
+    # a copy, because other threads may bind names meanwhile
+    state = hidden_state(cells, log, shell.user_ns.copy())
+    names = [f"{each.name} ({each.text})" for each in state.orphans]
+    of_all = next(_listed("In the kernel, but from no cell", names, ", "), "")
+    return Remarks({cell_id: state.of(cell_id) for cell_id in state.marks}, of_all)
+
+
 def _listed(what: str, found: Sequence[str], between: str) -> Iterator[str]:
     if found:
         more = f"{between}and {len(found) - LISTED} more" if len(found) > LISTED else ""
@@ -202,20 +212,3 @@ def _orphans(known: Sequence[_Known], log: CellLog, names: frozenset[str]) -> It
             yield Orphan(name, f"its cell {binding.cell_id} is gone")
         elif not source.is_as_run or name in cell_names(sources.get(binding.order, "")).bound:
             yield Orphan(name, f"cell {binding.cell_id} no longer defines it")
-
-
-def summary(state: HiddenState) -> str:
-    """How much is hidden, in one sentence; empty when nothing is."""
-    counts = [
-        (len(state.with_mark("changed", "outdated")), "stale cell"),
-        (len(state.with_mark("out_of_order")), "cell out of order"),
-        (len(state.orphans), "name without a cell"),
-    ]
-    return ", ".join(_counted(number, noun) for number, noun in counts if number)
-
-
-def _counted(number: int, noun: str) -> str:
-    first, _, rest = noun.partition(" ")
-    if number == 1 or noun == "stale cell":
-        return counted(number, noun)
-    return f"{counted(number, first)} {rest}"

@@ -26,6 +26,7 @@ from cellwright.kernel.cell_face import CellFace, cell_face
 from cellwright.kernel.cell_log import CellLog
 from cellwright.kernel.cell_run import CellRun
 from cellwright.kernel.front_end import front_end_of
+from cellwright.kernel.hidden_state import kernel_remarks
 from cellwright.kernel.idle_kernel import work_between_cells
 from cellwright.kernel.kernel_telling import kernel_telling
 from cellwright.kernel.kernel_tools import kernel_tools
@@ -82,7 +83,7 @@ class NotebookConversation:
         self._in_kernel = self._kernel is not None
         face = "a cell of a Jupyter notebook" if self._in_kernel else "an IPython session in a terminal"
         self.pages = pages
-        self.notebooks = KernelNotebooks(pages)
+        self.notebooks = KernelNotebooks(pages, functools.partial(kernel_remarks, shell, cells))
         self.conversation = Conversation(
             cwd=start_folder(os.environ),
             face=face,

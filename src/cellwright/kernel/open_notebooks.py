@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from cellwright.kernel.front_end import FrontEnd
@@ -11,7 +12,7 @@ from cellwright.kernel.live_notebook import LiveNotebook, SeenSources
 from cellwright.kernel.notebook_trust import read_notebook
 from cellwright.kernel.pages import PageNotebook, Pages
 from cellwright.tools.file_notebook import FileNotebook
-from cellwright.tools.open_notebook import OpenNotebook
+from cellwright.tools.open_notebook import Cell, OpenNotebook, Remarks
 from cellwright.tools.paths import real_path
 
 CONNECT_SECONDS = 3.0
@@ -23,11 +24,16 @@ COMES_BACK_SECONDS = 600.0
 TICK_SECONDS = 0.02
 
 
-class KernelNotebooks:
-    """The notebooks of this kernel's pages."""
+def _nothing_to_say(_cells: Sequence[Cell]) -> Remarks:
+    return Remarks()
 
-    def __init__(self, pages: Pages) -> None:
+
+class KernelNotebooks:
+    """The notebooks of this kernel's pages. `remarks` is what the kernel says of the cells of its own."""
+
+    def __init__(self, pages: Pages, remarks: Callable[[Sequence[Cell]], Remarks] = _nothing_to_say) -> None:
         self._pages = pages
+        self.remarks = remarks
         self._seen = SeenSources()
         self._loaded = time.monotonic()
         self._named: Path | None = None

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from cellwright.tools.images import UnusableImage, image_from_bytes
 from cellwright.tools.notebook_source import NotebookSource, joined
+from cellwright.tools.open_notebook import Remarks
 
 IMAGES = 20
 IMAGE_CHARS = 4_000_000
@@ -23,6 +24,8 @@ OUTLINE_CHARS = 100
 IMAGE_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 TEXT_TYPES = ("text/plain", "text/markdown", "text/latex")
 TERMINAL_CODES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+
+NO_REMARKS = Remarks()
 
 Block = dict[str, Any]
 Outputs = Literal["none", "short", "usual", "full"]
@@ -87,7 +90,9 @@ class NotebookPage:
         return f"{text[:head]}\n[… {len(text) - head - tail:,} characters left out …]\n{text[-tail:]}"
 
 
-def notebook_page(source: NotebookSource, positions: Sequence[int], outputs: Outputs, max_chars: int) -> NotebookPage:
+def notebook_page(
+    source: NotebookSource, positions: Sequence[int], outputs: Outputs, max_chars: int, remarks: Remarks = NO_REMARKS
+) -> NotebookPage:
     """The cells at `positions` (from 0), as many of them as `max_chars` hold, at least one."""
     page = NotebookPage(max_chars, outputs)
     for index, position in enumerate(positions):
@@ -96,7 +101,7 @@ def notebook_page(source: NotebookSource, positions: Sequence[int], outputs: Out
         if index and page.chars + len(text) > max_chars:
             page.left = positions[index:]
             break
-        _add_cell(page, source, position, cell, text)
+        _add_cell(page, source, position, cell, text, remarks)
         page.shown.append(position)
         if page.full:
             page.left = positions[index + 1 :]
@@ -109,7 +114,9 @@ def source_digest(source: str) -> str:
     return hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-def outline(source: NotebookSource, positions: Sequence[int], max_chars: int) -> tuple[str, Sequence[int]]:
+def outline(
+    source: NotebookSource, positions: Sequence[int], max_chars: int, remarks: Remarks = NO_REMARKS
+) -> tuple[str, Sequence[int]]:
     """One line for each cell, and the positions that did not fit: number, id, type, first line, size of the outputs."""
     lines, chars = [], 0
     for index, position in enumerate(positions):
@@ -120,18 +127,22 @@ def outline(source: NotebookSource, positions: Sequence[int], max_chars: int) ->
         span = source.cells[position].outputs
         outputs = f"  [{span[1] - span[0]:,} bytes of outputs]" if source.cells[position].each and span else ""
         name = source.name(position, cell)
-        lines.append(f"{position + 1:5d}  {name}  {cell['cell_type']}  {first[:OUTLINE_CHARS]}{more}{outputs}")
+        remark = f"  [{remarks.of_cells[name]}]" if name in remarks.of_cells else ""
+        lines.append(f"{position + 1:5d}  {name}  {cell['cell_type']}  {first[:OUTLINE_CHARS]}{more}{outputs}{remark}")
         chars += len(lines[-1]) + 1
         if chars > max_chars:
             return "\n".join(lines), positions[index + 1 :]
     return "\n".join(lines), ()
 
 
-def _add_cell(page: NotebookPage, source: NotebookSource, position: int, cell: Mapping[str, Any], text: str) -> None:
+def _add_cell(
+    page: NotebookPage, source: NotebookSource, position: int, cell: Mapping[str, Any], text: str, remarks: Remarks
+) -> None:
     name = source.name(position, cell)
     count, level = cell.get(source.count_key), cell.get("level")
     attributes = f' level="{level}"' if isinstance(level, int) else ""
     attributes += f' execution_count="{count}"' if isinstance(count, int) else ""
+    attributes += f' state="{remarks.of_cells[name]}"' if name in remarks.of_cells else ""
     page.add_text(f'<cell id="{name}" number="{position + 1}" type="{cell["cell_type"]}"{attributes}>\n')
     page.add_text(page.bounded(text, page.max_chars) + "\n</cell>\n")
     if len(text) <= page.max_chars:

@@ -14,10 +14,10 @@ from cellwright.tools.changes import in_thread
 from cellwright.tools.file_state import FileState, Seen
 from cellwright.tools.live_source import live_note, live_source, with_note
 from cellwright.tools.notebook_json import POSITION
-from cellwright.tools.notebook_pages import OUTPUT_CHARS, NotebookPage, notebook_page, outline
+from cellwright.tools.notebook_pages import NO_REMARKS, OUTPUT_CHARS, NotebookPage, notebook_page, outline
 from cellwright.tools.notebook_source import NotebookSource, open_notebook
 from cellwright.tools.notebook_spans import NotANotebook
-from cellwright.tools.open_notebook import Cell, OpenNotebook, OpenNotebooks
+from cellwright.tools.open_notebook import Cell, OpenNotebook, OpenNotebooks, Remarks
 from cellwright.tools.paths import file_errors, not_found, real_path, resolve_path, shown_path
 from cellwright.tools.read_limits import MOST_CHARS, read_limits
 from cellwright.tools.schemas import counted, object_schema
@@ -80,11 +80,20 @@ def notebook_read_tool(state: FileState, cwd: Path, notebooks: OpenNotebooks) ->
         await notebooks.settled()
         if (notebook := notebooks.at(real_path(path))) is not None:
             cells = await notebook.cells(outputs=tool_input.get("outputs") != "none")
-            return await in_thread(lambda _: _read_live(notebook, cells, shown, tool_input, max_chars, state))
+            is_own = _is_own(notebooks, notebook.path)
+
+            def work_live(_: Callable[[], bool]) -> Content:
+                remarks = notebooks.remarks(cells) if is_own else NO_REMARKS
+                return _read_live(notebook, cells, shown, tool_input, max_chars, state, remarks)
+
+            return await in_thread(work_live)
+        own = notebooks.own()
+        own_cells = await own.cells(outputs=False) if own is not None and own.path == real_path(path) else None
 
         def work(stopped: Callable[[], bool]) -> Content:
+            remarks = notebooks.remarks(own_cells) if own_cells is not None else NO_REMARKS
             with file_errors(shown):
-                return _read(path, shown, tool_input, max_chars, state, stopped)
+                return _read(path, shown, tool_input, max_chars, state, stopped, remarks)
 
         return await in_thread(work)
 
@@ -109,8 +118,19 @@ def notebook_read_tool(state: FileState, cwd: Path, notebooks: OpenNotebooks) ->
     )
 
 
+def _is_own(notebooks: OpenNotebooks, path: Path) -> bool:
+    own = notebooks.own()
+    return own is not None and own.path == path
+
+
 def _read(
-    path: Path, shown: str, tool_input: Mapping[str, Any], max_chars: int, state: FileState, stopped: Callable[[], bool]
+    path: Path,
+    shown: str,
+    tool_input: Mapping[str, Any],
+    max_chars: int,
+    state: FileState,
+    stopped: Callable[[], bool],
+    remarks: Remarks,
 ) -> Content:
     real = real_path(path)
     if not real.exists():
@@ -124,12 +144,12 @@ def _read(
             positions = _positions(source, tool_input, shown)
             seen = Seen(status.st_mtime_ns, status.st_size, source.sha256)
             if tool_input.get("outline"):
-                return _outline(source, positions, shown, max_chars)
-            page = notebook_page(source, positions, tool_input.get("outputs", "short"), max_chars)
+                return _outline(source, positions, shown, max_chars, remarks)
+            page = notebook_page(source, positions, tool_input.get("outputs", "short"), max_chars, remarks)
             # which cells they are says which are known, not how far the file was read
             state.read(real, seen, 2 + seen.size, 0, to_the_end=False, parts=frozenset(page.sources))
             state.cells.add(real, page.known)
-            return _cells(source, positions, page, shown)
+            return _cells(source, positions, page, shown, remarks)
         except NotANotebook as error:
             problem = str(error)
         except NotText:
@@ -146,18 +166,21 @@ def _read_live(
     tool_input: Mapping[str, Any],
     max_chars: int,
     state: FileState,
+    remarks: Remarks,
 ) -> Content:
     source = live_source(cells)
     positions = _positions(source, tool_input, shown)
     note = live_note(notebook)
     if tool_input.get("outline"):
-        return f"{_outline(source, positions, shown, max_chars)}\n{note}"
-    page = notebook_page(source, positions, tool_input.get("outputs", "short"), max_chars)
+        return f"{_outline(source, positions, shown, max_chars, remarks)}\n{note}"
+    page = notebook_page(source, positions, tool_input.get("outputs", "short"), max_chars, remarks)
     state.cells.add(notebook.path, page.known)
-    return with_note(_cells(source, positions, page, shown), note)
+    return with_note(_cells(source, positions, page, shown, remarks), note)
 
 
-def _cells(source: NotebookSource, positions: Sequence[int], page: NotebookPage, shown: str) -> Content:
+def _cells(
+    source: NotebookSource, positions: Sequence[int], page: NotebookPage, shown: str, remarks: Remarks
+) -> Content:
     total = len(source.cells)
     if not total:
         return f"[{shown} is a notebook without cells.]"
@@ -168,15 +191,18 @@ def _cells(source: NotebookSource, positions: Sequence[int], page: NotebookPage,
         )
     elif len(page.shown) < total:
         page.add_text(f"[{len(page.shown)} of {counted(total, 'cell')} of {shown}]")
+    if remarks.of_all and len(positions) == total:
+        page.add_text(f"[{remarks.of_all}]\n")
     return page.blocks
 
 
-def _outline(source: NotebookSource, positions: Sequence[int], shown: str, max_chars: int) -> str:
+def _outline(source: NotebookSource, positions: Sequence[int], shown: str, max_chars: int, remarks: Remarks) -> str:
     total = len(source.cells)
-    text, left = outline(source, positions, max_chars)
+    text, left = outline(source, positions, max_chars, remarks)
     words = f"{shown}: nbformat {source.major}.{source.minor}, {counted(total, 'cell')}, {source.size:,} bytes"
     more = f'\n[PARTIAL: go on with cells="{range_words(left)}" and outline.]' if left else ""
-    return f"{words}\n{text}{more}"
+    of_all = f"\n[{remarks.of_all}]" if remarks.of_all else ""
+    return f"{words}\n{text}{more}{of_all}"
 
 
 def _positions(source: NotebookSource, tool_input: Mapping[str, Any], shown: str) -> Sequence[int]:

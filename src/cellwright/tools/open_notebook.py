@@ -135,6 +135,14 @@ class CellConflict(ToolError):
         self.conflicts = tuple(conflicts)
 
 
+@dataclass(frozen=True, slots=True)
+class Remarks:
+    """What a kernel knows of the notebook that it runs, beside what the cells hold: by cell id, and of the whole."""
+
+    of_cells: Mapping[str, str] = field(default_factory=dict)
+    of_all: str = ""
+
+
 class OpenNotebook(Protocol):
     """A notebook as its user sees it. Methods are called on the agent's loop; what cannot be done is a ToolError."""
 
@@ -189,6 +197,9 @@ class OpenNotebooks(Protocol):
     def refusal(self, path: Path) -> str:
         """Why the file at `path` must not be changed behind a front end's back; empty where nobody has it open."""
 
+    def remarks(self, cells: Sequence[Cell]) -> Remarks:
+        """What there is to say of `cells`, all of the kernel's own notebook. Takes a moment: for a worker thread."""
+
     async def settled(self) -> None:
         """Wait until what is open is known: a kernel hears of it soon after Cellwright was loaded."""
 
@@ -204,6 +215,9 @@ class NothingOpen:
 
     def refusal(self, _path: Path) -> str:
         return ""
+
+    def remarks(self, _cells: Sequence[Cell]) -> Remarks:
+        return Remarks()
 
     async def settled(self) -> None:
         return
