@@ -34,16 +34,17 @@ export class Proposals {
     this.open.get(question)?.();
     const hosts: HTMLElement[] = [];
     const cards: Proposal[] = [];
-    this.open.set(question, () => {
-      this.open.delete(question);
+    const takeAway = (): void => {
+      if (this.open.get(question) === takeAway) this.open.delete(question);
       for (const card of cards) card.dispose();
       for (const host of hosts) host.remove();
-    });
+    };
+    this.open.set(question, takeAway);
+    const isOpen = (): boolean => this.open.get(question) === takeAway;
     for (const panel of this.panels().filter(({ context }) => context.path === proposed.path)) {
       await panel.context.ready;
-      const host = hostFor(panel, proposed);
-      // answered meanwhile
-      if (!host || !this.open.has(question)) continue;
+      const host = isOpen() ? hostFor(panel, proposed) : null;
+      if (!host) continue;
       hosts.push(host);
       cards.push(
         await this.draw(host, proposed.ask, (answer) => {
@@ -54,7 +55,9 @@ export class Proposals {
         }),
       );
     }
-    return hosts.length > 0;
+    // it was answered while its cards were drawn
+    if (!isOpen()) takeAway();
+    return isOpen() && hosts.length > 0;
   };
 
   /** The question was answered, or is none any more. */
