@@ -20,6 +20,7 @@ from cellwright.agent.steering import Words
 from cellwright.conversation_runs import ConversationRun
 from cellwright.errors import CellwrightError
 from cellwright.events import Event, Notice, Steered, ToolProgress
+from cellwright.kernel.cell_publisher import cell_publisher
 from cellwright.kernel.comm import (
     AckMessage,
     Answer,
@@ -86,10 +87,11 @@ class SavedOutput:
     """One display that says that Claude is working, then what came of it. What nobody watches needs no more."""
 
     def __init__(self, shell: InteractiveShell, *, quiet: bool) -> None:
-        self._shell = shell
+        self._publisher: Any = shell.display_pub
         self._saved = SavedTranscript(quiet=quiet)
         self._images: list[dict[str, Any]] = []
         self._earlier: list[Mapping[str, Any]] = []
+        self._instead: dict[str, Any] = {}
         self._metadata: Callable[[], Mapping[str, Any]] = dict
         self._display_id = f"claude-{uuid.uuid4().hex}"
         self._opened = False
@@ -108,7 +110,11 @@ class SavedOutput:
         self._earlier = [output for output in outputs if isinstance(output.get("data"), Mapping)]
         if not self._opened:
             for output in self._earlier:
-                self._shell.display_pub.publish(data=dict(output["data"]), metadata=dict(output.get("metadata", {})))
+                self._publisher.publish(data=dict(output["data"]), metadata=dict(output.get("metadata", {})))
+
+    def instead(self, data: Mapping[str, Any]) -> None:
+        """What is shown was no run: the cell is to hold `data` (a mimebundle) in its place, when it is closed."""
+        self._instead = dict(data)
 
     def emit(self, event: Event) -> None:
         self._saved.emit(event)
@@ -122,19 +128,21 @@ class SavedOutput:
         kept, *others = self._kept()
         self._publish(kept["data"], kept["metadata"], update=True)
         for other in others:
-            self._shell.display_pub.publish(data=other["data"], metadata=other["metadata"])
+            self._publisher.publish(data=other["data"], metadata=other["metadata"])
 
     def _kept(self) -> list[dict[str, Any]]:
         """The outputs that the cell holds from now on, the one that takes the place of what is shown first."""
         if self._earlier:
             return [{"data": dict(each["data"]), "metadata": dict(each.get("metadata", {}))} for each in self._earlier]
+        if self._instead:
+            return [{"data": self._instead, "metadata": {}}]
         answer = {"text/markdown": self._saved.markdown(), "text/plain": short_plain(self._saved.plain())}
         images = [{"data": image, "metadata": {}} for image in kept_pictures(self._images)]
         return [{"data": answer, "metadata": dict(self._metadata())}, *images]
 
     def _publish(self, data: dict[str, Any], metadata: dict[str, Any] | None = None, *, update: bool) -> None:
         transient = {"display_id": self._display_id}
-        self._shell.display_pub.publish(data=data, metadata=metadata or {}, transient=transient, update=update)
+        self._publisher.publish(data=data, metadata=metadata or {}, transient=transient, update=update)
 
 
 class WidgetOutput(SavedOutput):
@@ -155,6 +163,7 @@ class WidgetOutput(SavedOutput):
         run: Callable[[], ConversationRun | None],
     ) -> None:
         super().__init__(shell, quiet=quiet)
+        self._shell = shell
         self._cell_id = front_end.cell_id
         self._on_main_thread = threading.current_thread() is threading.main_thread()
         self._run = run
@@ -169,6 +178,8 @@ class WidgetOutput(SavedOutput):
 
     def belongs_to(self, run: ConversationRun) -> None:
         self._run = lambda: run
+        if run.background:
+            self._publisher = cell_publisher(self._shell)
 
     def open(self) -> None:
         # ipywidgets: imported ahead, in the background
@@ -195,7 +206,7 @@ class WidgetOutput(SavedOutput):
         super().close()
         # a front end that names no cell may be one that shows text alone, and no updates of it
         if self._cell_id is None and not self._questions.ready.is_set() and not self._earlier:
-            print(self._saved.plain())
+            print(self._instead.get("text/plain") or self._saved.plain())
         if self._widget is not None:
             self._later_pages.end(self._widget, self._saved_message(self._widget, *self._kept()))
             self._widget.keep_for_later_pages()

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cellwright.agent.agent_thread import AgentTask, agent_code_running
+from cellwright.agent.agent_thread import AgentTask, is_agent_code
 from cellwright.agent.anthropic_provider import AnthropicProvider
 from cellwright.agent.tool import Tool
 from cellwright.config.settings import Settings
@@ -24,6 +24,7 @@ from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Emit, Event, Notice, RunEnd
 from cellwright.kernel.cell_face import CellFace, cell_face
 from cellwright.kernel.cell_log import CellLog
+from cellwright.kernel.cell_output import SavedOutput
 from cellwright.kernel.cell_run import CellRun
 from cellwright.kernel.front_end import front_end_of
 from cellwright.kernel.hidden_state import kernel_remarks
@@ -34,8 +35,8 @@ from cellwright.kernel.magic_line import MagicOptions
 from cellwright.kernel.notebook_trust import NotebookTrust
 from cellwright.kernel.open_notebooks import KernelNotebooks
 from cellwright.kernel.pages import Pages
-from cellwright.kernel.recorded_run import RecordedRun, SkippedRun
 from cellwright.kernel.proposals import Proposals
+from cellwright.kernel.recorded_run import RecordedRun, SkippedRun
 from cellwright.kernel.recorded_runs import Cell, recorded_runs
 from cellwright.kernel.this_notebook import this_notebook
 from cellwright.kernel.typed_result import keep_result, named_type
@@ -107,7 +108,8 @@ class NotebookConversation:
     async def run_awaited(self, prompt: str, options: MagicOptions) -> None:
         """Run `prompt` in a cell that is awaited. Raises what the cell should show."""
         if _COMMAND.match(prompt):
-            self._show_page(prompt, options, await self._command(prompt, options).awaited())
+            command = self._command(prompt, options)
+            self._show_page(prompt, options, await command.awaited(), command)
             return
         run = self._prepare(prompt, options)
         if run.background:
@@ -119,7 +121,8 @@ class NotebookConversation:
     def run_blocking(self, prompt: str, options: MagicOptions) -> None:
         """The same in a cell that blocks."""
         if _COMMAND.match(prompt):
-            self._show_page(prompt, options, self._command(prompt, options).blocking())
+            command = self._command(prompt, options)
+            self._show_page(prompt, options, command.blocking(), command)
             return
         run = self._prepare(prompt, options)
         if run.background:
@@ -139,12 +142,21 @@ class NotebookConversation:
         output = face.output if face is not None else ViewOutput(Unseen())
         ask_user = face.ask_user if face is not None else None
         call = CommandCall(self.conversation, run_options(options), text, output.emit, ask_user)
-        start = functools.partial(self.conversation.thread.submit, answer_of(command, call))
+
+        async def answered() -> Page:
+            page = await answer_of(command, call)
+            if isinstance(output, SavedOutput) and options.format == "text":
+                output.instead({"text/markdown": page.markdown(), "text/plain": page.plain()})
+            return page
+
+        start = functools.partial(self.conversation.thread.submit, answered())
         return CellRun(self.conversation, start, output, self._kernel)
 
-    def _show_page(self, prompt: str, options: MagicOptions, page: Page) -> None:
+    def _show_page(self, prompt: str, options: MagicOptions, page: Page, run: CellRun[Page]) -> None:
         from IPython.display import display
 
+        if options.format == "text" and isinstance(run.output, SavedOutput):
+            return  # it is shown in the place of the question
         if options.format == "text":
             display({"text/markdown": page.markdown(), "text/plain": page.plain()}, raw=True)
         else:
@@ -178,7 +190,7 @@ class NotebookConversation:
 
     def refuse_agent_code(self) -> None:
         """Raises `CellwrightError` where the code that calls is Claude's own: its run cannot end before it does."""
-        if agent_code_running.get():
+        if is_agent_code():
             message = "Code that Claude runs cannot unload Cellwright. Unload it from a cell of your own."
             raise CellwrightError(ErrorCode.EXECUTION_ERROR, message)
 
@@ -195,7 +207,7 @@ class NotebookConversation:
     @contextlib.contextmanager
     def _shown(self, options: MagicOptions) -> Iterator[Face]:
         """The face of a run that somebody else starts and waits for."""
-        if agent_code_running.get():
+        if is_agent_code():
             yield Face(lambda _: None, None)  # it will not be started
             return
         face = self._new_face(options)
