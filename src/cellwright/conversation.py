@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from cellwright.agent.agent import Agent
-from cellwright.agent.agent_thread import AgentTask, AgentThread, CallerJobs, agent_code_running
+from cellwright.agent.agent_thread import AgentTask, AgentThread, CallerJobs, is_agent_code
 from cellwright.agent.approval import CanUseTool
 from cellwright.agent.full_prompt import Prompt
 from cellwright.agent.given_hooks import as_hooks, together
@@ -262,7 +262,7 @@ class Conversation:
         when the prompt is empty.
         """
         prompt = checked(prompt)
-        if agent_code_running.get():
+        if is_agent_code():
             message = (
                 "Code that Claude runs cannot ask Claude: the run would wait for itself. Ask from a cell of your own."
             )
@@ -314,7 +314,10 @@ class Conversation:
         if provider is not None:
             agent = replace(agent, checkpoints=NOT_KEPT)  # a dry run changes nothing
         if turn is not None:
-            agent = turn.played_by(agent)
+            from cellwright.replay_place import replay_place  # few runs are played
+
+            place = replay_place(self.cwd, self.file_state, self.open_notebooks, self.checkpoints)
+            agent = turn.played_by(agent, place)
             run.steering.close("This run plays a recording: what Claude says in it is known already.")
         session = self._session_for(agent, options, session)
         if options.mode is not None:

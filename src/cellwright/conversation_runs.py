@@ -18,7 +18,7 @@ from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from cellwright.agent.agent_thread import AgentTask, AgentThread, CallerJobs, agent_code_running
+from cellwright.agent.agent_thread import AgentTask, AgentThread, CallerJobs, is_agent_code
 from cellwright.agent.steering import Steering, Words
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Answered, Asked, Emit, Event, EventLog, Notice, RunEnd, TurnEnd, UserPrompt
@@ -181,7 +181,7 @@ class Runs:
 
     def steer(self, words: Words) -> None:
         """Tell the run that goes on something; from any thread. Raises `CellwrightError` where none takes it."""
-        if agent_code_running.get():
+        if is_agent_code():
             raise CellwrightError(ErrorCode.PERMISSION_DENIED, "Code that Claude runs cannot speak for the user.")
         if (run := self.current) is None:
             message = "No run goes on that could be told anything. Ask with a prompt instead."

@@ -41,7 +41,7 @@ def kept(kernel: NotebookKernel, cell: Cell) -> dict[str, str]:
     def replaced(message: Message) -> bool:
         return message["msg_type"] == "update_display_data" and message["parent_header"]["msg_id"] == cell.id
 
-    if not any(replaced(message) for message in kernel.published):
+    if not any(map(replaced, kernel.published)):
         kernel.wait_for(replaced)
     cell.messages = [message for message in kernel.published if message["parent_header"].get("msg_id") == cell.id]
     return cell.outputs[0]
@@ -120,6 +120,8 @@ def test_interrupting_another_cell_does_not_end_the_run(kernel: NotebookKernel, 
 def test_its_own_stop_ends_it_and_no_other_cell(
     kernel: NotebookKernel, streaming: tuple[Cell, Gate], page: Page, project: Path
 ):
+    if not kernel.has_subshells:
+        pytest.skip("clicks wait for the cell on this ipykernel")
     cell, _ = streaming
     other = kernel.begin(until_file("stop-seen"))
     kernel.wait_for(printed("begun"), other)

@@ -79,19 +79,20 @@ def test_a_cell_on_a_subshell_works_and_stops(kernel: NotebookKernel, page: Page
     gate.open()
 
 
-def test_two_at_once_in_one_kernel_do_not_go(kernel: NotebookKernel, page: Page, model: MessagesServer):
+def test_two_at_once_in_one_kernel_go_one_after_the_other(kernel: NotebookKernel, page: Page, model: MessagesServer):
     if not kernel.has_subshells:
         pytest.skip("this kernel has no subshells")
     subshell = kernel.control("create_subshell_request")["subshell_id"]
-    model.add(turn(use("Python", code="main = 1")), say("Done."))
+    model.add(turn(use("Python", code="main = 1")), say("Done."), say("And you."))
     cell = kernel.begin("%%claude --new\ngo")
     ask = page.wait_for_op("ask", cell)
-    for code in ("%%claude\nme too", "import cellwright; cellwright.ask('me too')"):
-        second = kernel.finish(kernel.begin(code, subshell=subshell))
-        assert "still at work" in second.reply["evalue"]
-        assert second.outputs == []
-    page.answer(ask["question"], "allow")
+    second = kernel.begin("%%claude\nme too", subshell=subshell)
+    assert "waits for its turn" in page.wait_for_op("notice", second)["text"]
+    answer = {"type": "answer", "question": ask["question"], "behavior": "allow", "scope": "once", "reason": ""}
+    page.send(answer, page.opened_by[cell.id])
     assert kernel.finish(cell).status == "ok"
+    kernel.finish(second)
+    assert second.outputs[0]["text/markdown"].startswith("And you.")
 
 
 def test_a_notebook_runs_headless_and_fails_where_claude_does(model: MessagesServer, tmp_path: Path):

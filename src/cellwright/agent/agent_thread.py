@@ -25,6 +25,28 @@ TICK_SECONDS = 0.05
 agent_code_running: contextvars.ContextVar[bool] = contextvars.ContextVar("agent_code_running", default=False)
 """True while code runs that the agent itself asked for; a run started from there would wait for itself."""
 
+_users_threads: list[set[threading.Thread]] = []
+# of each code that runs now, the threads that were there before it: threads have no context of who started them
+
+
+@contextlib.contextmanager
+def running_agent_code() -> Iterator[None]:
+    """For the time of the block this thread, and every thread that is started, does what the agent asked for."""
+    before = set(threading.enumerate())
+    _users_threads.append(before)
+    token = agent_code_running.set(True)
+    try:
+        yield
+    finally:
+        agent_code_running.reset(token)
+        _users_threads.remove(before)
+
+
+def is_agent_code() -> bool:
+    """Whether what calls was asked for by the agent: its code, or a thread that was started while that runs."""
+    here = threading.current_thread()
+    return agent_code_running.get() or any(here not in threads for threads in _users_threads)
+
 
 SECONDS_UNTIL_TOLD = 0.5
 """How long work in the background may wait for the main thread before its call says so."""

@@ -16,7 +16,7 @@ from collections.abc import Coroutine, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from cellwright.agent.agent_thread import CallerJobs, agent_code_running
+from cellwright.agent.agent_thread import CallerJobs, running_agent_code
 from cellwright.agent.tool import ToolError
 from cellwright.kernel.diverted_output import CodeOutput, diverted_output
 from cellwright.kernel.open_figures import open_figures, show_new_figures
@@ -166,12 +166,13 @@ class CodeRun:
             with self._lock:
                 self._thread = threading.current_thread()
                 self._begun = not self._over
-            running = agent_code_running.set(True)
             try:
-                with diverted_output(shell, self.output, cell.transformed, own_file, with_children=self.with_children):
+                with (
+                    running_agent_code(),
+                    diverted_output(shell, self.output, cell.transformed, own_file, with_children=self.with_children),
+                ):
                     yield self._begun and not self.interrupted
             finally:
-                agent_code_running.reset(running)
                 with self._lock:
                     self._over = True
 
