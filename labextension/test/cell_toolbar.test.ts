@@ -223,6 +223,13 @@ describe("the line for an instruction", () => {
     expect(input(scene.cells[0])).toBeNull();
   });
 
+  it("keeps the focus from the button that opened it", async () => {
+    const scene = new Scene(new TestCell("a", "x = 1"));
+    await scene.do("edit");
+    input(scene.cells[0])?.blur();
+    await vi.waitFor(() => { expect(document.activeElement).toBe(input(scene.cells[0])); });
+  });
+
   it("is closed with Escape, keeps its keys to itself, and is there once", async () => {
     const scene = new Scene(new TestCell("a", "x = 1"));
     const keys = vi.fn();

@@ -12,7 +12,6 @@ from plain_shell import plain_shell, run
 
 from cellwright.kernel.cell_log import CellLog
 from cellwright.kernel.fix_prompt import (
-    NOTHING_FAILED,
     SOURCE_CHARS,
     Fixing,
     FixRequest,
@@ -20,8 +19,9 @@ from cellwright.kernel.fix_prompt import (
     fix_prompt,
     fix_request,
     nothing_to_fix,
-    type_names,
 )
+from cellwright.kernel.kernel_telling import describe_lines
+from cellwright.mention_text import find_mentions
 from cellwright.testing import MessagesServer, say
 from cellwright.tools.open_notebook import NothingOpen
 
@@ -44,7 +44,7 @@ def log(shell: InteractiveShell) -> Iterator[CellLog]:
 
 
 def asked(shell: InteractiveShell, log: CellLog, request: FixRequest = LAST, *, can_edit: bool = True) -> str | None:
-    return Fixing(shell, log, can_edit, type_names).prompt(request)
+    return Fixing(shell, log, can_edit, describe_lines).prompt(request)
 
 
 def test_the_prompt_has_error_source_and_the_variables_of_the_failing_line(shell: InteractiveShell, log: CellLog):
@@ -53,9 +53,9 @@ def test_the_prompt_has_error_source_and_the_variables_of_the_failing_line(shell
     prompt = asked(shell, log)
     assert prompt is not None
     assert prompt.startswith("Fix the cell cell-2 (In [2]) of this notebook")
-    assert "KeyError: dk\n  Cell In[2], line 4: rates[country])" in prompt
-    assert "<source_as_it_ran>\ntotal = 0\nfor country" in prompt
-    assert "<variables>\ntotal: int\nrates: dict\ncountry: str\n</variables>" in prompt
+    assert "KeyError: 'dk'\n  Cell In[2], line 4: rates[country])" in prompt
+    assert "<source_as_it_ran>\n```\ntotal = 0\nfor country" in prompt
+    assert "```\ntotal: int = 1\nrates: dict (len 1) = {'de': 1.0}\ncountry: str (len 2) = 'dk'\n```\n</variables>" in prompt
     assert "NotebookEdit of the cell cell-2" in prompt
 
 
@@ -66,6 +66,13 @@ def test_the_users_words_are_told_and_nothing_is_too_long(shell: InteractiveShel
     assert "The user says: keep the name" in prompt
     assert "characters more)" in prompt
     assert len(prompt) < SOURCE_CHARS + 2_000
+
+
+def test_what_is_quoted_mentions_nothing(shell: InteractiveShell, log: CellLog):
+    run(shell, "text = '```'\ndef f(): return text + 1\n@f\ndef g(): pass  # see @notes.md and $text", "cell-1")
+    prompt = asked(shell, log, FixRequest("", "as @style.md says"))
+    assert prompt is not None
+    assert [mention.text for mention in find_mentions(prompt)] == ["@style.md"]
 
 
 def test_where_the_notebook_cannot_be_reached_code_is_asked_for(shell: InteractiveShell, log: CellLog):
@@ -102,12 +109,16 @@ def test_the_failure_before_the_extension_was_loaded_is_known(shell: Interactive
     run(shell, "1 / 1", "cell-2")
     log = CellLog(shell)
     log.start()
-    prompt = asked(shell, log)
+    prompt, of_cell = asked(shell, log), asked(shell, log, FixRequest("cell-1", ""))
     log.stop()
     assert prompt is not None
+    assert of_cell is not None
+    assert of_cell.startswith("Fix the cell cell-1 of this notebook: its output is an error.")
+    assert "It is this cell's if the source is the same.\n\n<error>\n```\nZeroDivisionError" in of_cell
+    assert "NotebookEdit of the cell cell-1" in of_cell
     assert prompt.startswith("Fix a cell of this notebook")
     assert "ZeroDivisionError" in prompt
-    assert "<source_as_it_ran>\ny = 2\n1 / 0\n</source_as_it_ran>" in prompt
+    assert "<source_as_it_ran>\n```\ny = 2\n1 / 0\n```\n</source_as_it_ran>" in prompt
     assert "Find the cell by its source with NotebookRead" in prompt
 
 
@@ -116,6 +127,7 @@ def test_a_cell_that_failed_in_another_kernel_is_read_first(shell: InteractiveSh
     assert prompt is not None
     assert "Read it with NotebookRead" in prompt
     assert "The user says: please" in prompt
+    assert "<error>" not in prompt
     assert asked(shell, log, FixRequest("cell-7", ""), can_edit=False) is None
 
 
@@ -125,7 +137,7 @@ def test_a_syntax_error_and_one_in_a_function_are_told(shell: InteractiveShell, 
     prompt = str(asked(shell, log))
     assert "Cell In[2], line 2: half(value)" in prompt
     assert "in half" in prompt
-    assert "value: int" in prompt
+    assert "value: int = 4" in prompt
     run(shell, "for", "cell-3")
     assert "SyntaxError" in str(asked(shell, log))
 
@@ -159,7 +171,7 @@ def test_in_a_kernel_nothing_is_sent_until_something_fails(kernel: NotebookKerne
     assert kernel.run("%claude --quiet fix say why").status == "ok"
     told = model.requests[-1].body["messages"][-1]["content"][-1]["text"]
     assert "ZeroDivisionError" in told
-    assert "rate: int" in told
+    assert "rate: int = 0" in told
     assert "The user says: say why" in told
     assert kernel.run("%%claude\nfix is a word").status == "ok"
     assert "fix is a word" in str(model.requests[-1].body["messages"][-1]["content"])

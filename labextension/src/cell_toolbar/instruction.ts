@@ -3,6 +3,7 @@
 import type { Cell } from "./types";
 
 const HOST = "cellwright-instruction";
+const OPENING_MS = 300;
 
 /** Opens the line, or goes to the one that is open. Enter gives `send` what was typed, Escape closes it. */
 export function openInstruction(cell: Cell, send: (instruction: string) => void, close: () => void): void {
@@ -33,6 +34,11 @@ export function openInstruction(cell: Cell, send: (instruction: string) => void,
       host.remove();
       send(input.value);
     }
+  });
+  // the button or menu that opened it takes the focus once more, and keys would be the notebook's commands
+  const opened = performance.now();
+  input.addEventListener("blur", () => {
+    if (performance.now() - opened < OPENING_MS) setTimeout(() => { input.focus(); });
   });
   // at its end in the DOM, since JupyterLab counts a cell's first children; the style sheet puts it where it belongs
   cell.node.append(host);

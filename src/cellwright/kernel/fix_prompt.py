@@ -9,15 +9,17 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cellwright.errors import CellwrightError
 from cellwright.kernel.cell_error import CellError, Frame, describe_error
 from cellwright.kernel.cell_log import CellLog, RanCell, sha256_of, type_name_of
 from cellwright.kernel.cell_names import cell_names
 from cellwright.kernel.front_end import front_end_of
+from cellwright.kernel.kernel_mentions import Describe
+from cellwright.kernel.kernel_telling import describe_lines
 from cellwright.tools.open_notebook import OpenNotebooks
 
 if TYPE_CHECKING:
@@ -59,10 +61,6 @@ def fix_request(prompt: str, log: CellLog) -> FixRequest:
     return FixRequest("", rest)
 
 
-Describe = Callable[[Mapping[str, Any], Sequence[str]], str]
-"""What is said of the variables with these names in a namespace."""
-
-
 @dataclass(frozen=True, slots=True)
 class Fixing:
     """What a fix is put together from: the shell, its log, whether the notebook can be edited, and how values are told."""
@@ -78,15 +76,13 @@ class Fixing:
         if run is None:
             unknown = request.cell_id and self.log.last_run(request.cell_id) is None
             return self._of_unknown(request) if unknown and self.can_edit else None
+        return "\n\n".join([_opening(run), *self._failure(run), self._closing(run.cell_id, request.words)])
+
+    def _failure(self, run: RanCell) -> list[str]:
+        """The error of a run, its source, and the variables at which it failed."""
         assert run.error is not None
-        parts = [
-            _opening(run),
-            f"<error>\n{run.error}\n</error>",
-            _source(run),
-            self._variables(run, run.error),
-            self._closing(run.cell_id, request.words),
-        ]
-        return "\n\n".join(part for part in parts if part)
+        parts = [_fenced("error", str(run.error)), _source(run), self._variables(run, run.error)]
+        return [part for part in parts if part]
 
     def _failed_run(self, cell_id: str) -> RanCell | None:
         """The latest failure (of this cell) that was not mended since."""
@@ -119,7 +115,7 @@ class Fixing:
         told = [name for name in named if type_name_of(namespace[name]) not in NOT_DESCRIBED][:MOST_NAMES]
         if not told:
             return ""
-        return f"<variables>\n{self.describe(namespace, told)[:VARIABLES_CHARS]}\n</variables>"
+        return _fenced("variables", self.describe(namespace, told)[:VARIABLES_CHARS])
 
     def _closing(self, cell_id: str | None, words: str) -> str:
         if not self.can_edit:
@@ -132,9 +128,12 @@ class Fixing:
         return f"{asked}{how} Change no more than the error needs. Say in one or two sentences what was wrong."
 
     def _of_unknown(self, request: FixRequest) -> str:
-        """A cell whose error is in the notebook, and not in this kernel's memory: it ran in another one."""
-        read = f"The cell {request.cell_id} of this notebook shows an error from an earlier run. Read it with NotebookRead."
-        return f"{read}\n\n{self._closing(request.cell_id, request.words)}"
+        """A cell whose error is in the notebook: it ran before the extension was loaded, or in another kernel."""
+        parts = [f"Fix the cell {request.cell_id} of this notebook: its output is an error. Read it with NotebookRead."]
+        if (before := self._failed_before()) is not None:
+            about = "The last error that this kernel remembers follows. It is this cell's if the source is the same."
+            parts += [about, *self._failure(before)]
+        return "\n\n".join([*parts, self._closing(request.cell_id, request.words)])
 
 
 def fix_prompt(prompt: str, shell: InteractiveShell, log: CellLog, notebooks: OpenNotebooks) -> str:
@@ -142,7 +141,7 @@ def fix_prompt(prompt: str, shell: InteractiveShell, log: CellLog, notebooks: Op
     request = fix_request(prompt, log)
     own = notebooks.own()
     can_edit = own is not None and (own.live or not front_end_of(shell).headless)
-    made = Fixing(shell, log, can_edit, type_names).prompt(request)
+    made = Fixing(shell, log, can_edit, describe_lines).prompt(request)
     if made is None:
         raise NothingToFix(nothing_to_fix(request, log))
     return made
@@ -157,11 +156,6 @@ def nothing_to_fix(request: FixRequest, log: CellLog) -> str:
     return NOTHING_FAILED + (ASK_ANYWAY if request.words else "")
 
 
-def type_names(namespace: Mapping[str, Any], names: Sequence[str]) -> str:
-    """The types of variables, one a line."""
-    return "\n".join(f"{name}: {type_name_of(namespace[name])}" for name in names)
-
-
 def _opening(run: RanCell) -> str:
     cell = f"the cell {run.cell_id}" if run.cell_id else "a cell"
     count = f" (In [{run.execution_count}])" if run.execution_count else ""
@@ -173,7 +167,13 @@ def _source(run: RanCell) -> str:
         return ""
     shown, left = run.source[:SOURCE_CHARS], len(run.source) - SOURCE_CHARS
     more = f"\n… ({left:,} characters more)" if left > 0 else ""
-    return f"<source_as_it_ran>\n{shown}{more}\n</source_as_it_ran>"
+    return _fenced("source_as_it_ran", shown + more)
+
+
+def _fenced(name: str, text: str) -> str:
+    """What is quoted stands between fences: a decorator or a `$` in it mentions nothing."""
+    fence = "`" * max(3, *(len(ticks) + 1 for ticks in re.findall("`+", text)), 0)
+    return f"<{name}>\n{fence}\n{text}\n{fence}\n</{name}>"
 
 
 def _names_at(source: str, frames: Sequence[Frame]) -> list[str]:
