@@ -20,6 +20,7 @@ from cellwright.tools.open_notebook import (
     OpenNotebook,
     OpenNotebooks,
     Output,
+    Remarks,
 )
 
 CurrentTurn = Callable[[], TurnInProgress | None]
@@ -40,6 +41,9 @@ class RecordedNotebooks:
 
     def refusal(self, path: Path) -> str:
         return self._notebooks.refusal(path)
+
+    def remarks(self, cells: Sequence[Cell]) -> Remarks:
+        return self._notebooks.remarks(cells)
 
     async def settled(self) -> None:
         await self._notebooks.settled()
