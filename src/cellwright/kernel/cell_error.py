@@ -52,7 +52,12 @@ def describe_error(error: BaseException, shell: InteractiveShell, source: str) -
     if len(frames) > FRAMES_KEPT:
         frames = [*frames[:2], *frames[2 - FRAMES_KEPT :]]
     name = str(type.__dict__["__qualname__"].__get__(type(error)))
-    return CellError(name, ", ".join(map(_plainly, args))[:MESSAGE_CHARS], tuple(frames))
+    message = ", ".join(map(repr if type(error) is KeyError and _all_plain(args) else _plainly, args))
+    return CellError(name, message[:MESSAGE_CHARS], tuple(frames))
+
+
+def _all_plain(values: tuple[object, ...]) -> bool:
+    return all(type(value) in PLAIN for value in values)
 
 
 def _plainly(value: object) -> str:

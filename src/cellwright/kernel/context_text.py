@@ -18,10 +18,13 @@ if TYPE_CHECKING:
 SOURCE_CHARS = 1_200
 """Of one cell's source; two thirds from its beginning, the rest from its end."""
 
+HEAD_CHARS = 300
+"""What a cell takes besides its source, at most."""
+
 LINE_CHARS = 300
 NAMES_CHARS = 600
 
-ERROR_SHARE, HIDDEN_SHARE, VARIABLES_SHARE = 0.25, 0.15, 0.4
+ERROR_SHARE, HIDDEN_SHARE, VARIABLES_SHARE = 0.2, 0.12, 0.35
 """What parts of the budget these may take at most; cells get the rest."""
 
 
@@ -118,7 +121,7 @@ def _variables(facts: ContextFacts, budget: Budget) -> tuple[str, int]:
     left = 0
     for name, line in facts.variables:
         text = f"{name}: {_cut(line, LINE_CHARS)}\n"
-        if left or not room.holds(text):
+        if left or not line or not room.holds(text):
             left += 1
         else:
             lines.append(text)
@@ -142,7 +145,8 @@ def _cells(facts: ContextFacts, budget: Budget) -> tuple[str, int]:
     )
     texts: list[str] = []
     for index, (run, times) in enumerate(latest):
-        text = _cell(run, times)
+        # of the newest cell at least a part is told
+        text = _cell(run, times, SOURCE_CHARS if index else min(SOURCE_CHARS, budget.chars - HEAD_CHARS))
         if not budget.holds(f"{text}\n"):
             return "\n".join([title, *texts] if texts else []), len(latest) - index
         texts.append(text)
@@ -159,12 +163,12 @@ def _latest(runs: Iterable[RanCell]) -> Iterator[tuple[RanCell, int]]:
     yield from newest.values()
 
 
-def _cell(run: RanCell, times: int) -> str:
+def _cell(run: RanCell, times: int, source_chars: int) -> str:
     how = {True: "", False: ", failed", None: ""}[run.success]
     often = f", run {times} times" if times > 1 else ""
     took = f", {run.ended - run.started:.0f} s" if run.started and run.ended - run.started >= 1 else ""
     source = run.source if run.source is not None else "(its source is no longer kept)"
-    return f"{_named(run)}{how}{often}{took}\n```\n{middle_cut(source.strip(), SOURCE_CHARS)}\n```"
+    return f"{_named(run)}{how}{often}{took}\n```\n{middle_cut(source.strip(), source_chars)}\n```"
 
 
 def _named(run: RanCell) -> str:
@@ -180,5 +184,5 @@ def middle_cut(text: str, room: int) -> str:
     """`text` without its middle when it is longer than `room`."""
     if len(text) <= room:
         return text
-    head, tail = room * 2 // 3, room // 3
-    return f"{text[:head]}\n[… {len(text) - head - tail:,} characters left out …]\n{text[-tail:]}"
+    head, tail = max(room, 0) * 2 // 3, max(room, 0) // 3
+    return f"{text[:head]}\n[… {len(text) - head - tail:,} characters left out …]\n{text[len(text) - tail :]}"

@@ -11,7 +11,7 @@ from cellwright.kernel.kernel_mentions import mentioned_cells, mentioned_variabl
 from cellwright.kernel.magic_line import How
 from cellwright.kernel.namespace_news import NamespaceNews
 from cellwright.kernel.notebook_context import NotebookContext
-from cellwright.kernel.value_line import value_line
+from cellwright.kernel.variable_words import describe_all
 from cellwright.tools.open_notebook import OpenNotebooks
 
 if TYPE_CHECKING:
@@ -44,10 +44,10 @@ class KernelTelling:
 
 def kernel_telling(shell: InteractiveShell, log: CellLog, notebooks: OpenNotebooks) -> KernelTelling:
     """What the prompts in `shell` are told."""
-    context = NotebookContext(log, notebooks, NamespaceNews(shell, log, value_line))
+    context = NotebookContext(log, notebooks, NamespaceNews(shell, log))
     return KernelTelling(shell, notebooks, context)
 
 
 def describe_lines(namespace: Mapping[str, Any], names: Sequence[str]) -> str:
-    """Each variable in a line."""
-    return "\n".join(f"{name}: {value_line(namespace[name])}" for name in names)
+    """All that is known of each variable, within bounds of time and size. On the thread that runs the cells."""
+    return "\n".join(text for _, text in describe_all({name: namespace[name] for name in names}))

@@ -1,32 +1,34 @@
 """Which variables are new or have changed, and what each is in one line.
 
-A name counts when it was bound, when a cell stored into it (`df["a"] = 1`), or when its line is another one than at the
+A name counts when it was bound, when a cell stored into it (`df["a"] = 1`), or when its size is another one than at the
 last look: a list that grew through a method.
 """
 
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
-from cellwright.kernel.cell_log import is_hidden
 from cellwright.kernel.cell_names import cell_names
+from cellwright.kernel.described.looking import classes
 from cellwright.kernel.hidden_state import BEFORE_ALL
+from cellwright.kernel.user_variables import Fingerprint, fingerprint, is_code, user_variables
+from cellwright.kernel.variable_words import describe_all, line
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from cellwright.kernel.cell_log import Binding, CellLog, RanCell
 
-LOOKED_AT = 500
-"""Of a namespace with more names, the ones bound last are looked at."""
-
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """A name at one time: what it was in a line, `what` for modules and the like, which are only named, and its binding."""
+    """A name at one time: what it was in a line, and its binding. `what` is "" for values, which have a line of their own.
+
+    The line is "" where it was not asked for.
+    """
 
     line: str
     what: str
@@ -70,46 +72,68 @@ class VariableNews:
 
 
 class NamespaceNews:
-    """Looks at the namespace of one shell, on the thread that runs its cells. Keeps lines, and no values."""
+    """Looks at the namespace of one shell, on the thread that runs its cells. Keeps sizes and ids, and no values."""
 
-    def __init__(self, shell: InteractiveShell, log: CellLog, line_of: Callable[[object], str]) -> None:
+    def __init__(self, shell: InteractiveShell, log: CellLog) -> None:
         self._shell = shell
         self._log = log
-        self._line_of = line_of
-        self._lines: dict[str, str] = {}
+        self._seen: dict[str, _Seen] = {}
 
-    def look(self, *, remember: bool = True) -> Look:
-        """The namespace as it is now; the next look is compared with this one if it is remembered."""
+    def look(self, lines: int = 0, *, remember: bool = True) -> Look:
+        """The namespace as it is now, the newest `lines` values with a line each.
+
+        The next look is compared with this one if it is remembered.
+        """
         bindings = self._log.bindings()
-        variables = {}
-        for name, value in self._values(bindings).items():
-            what = _what(value)
-            variables[name] = Variable("" if what else self._line_of(value), what, bindings.get(name))
-        before, lines = self._lines, {name: each.line for name, each in variables.items()}
-        moved = frozenset(name for name, line in lines.items() if name in before and before[name] != line)
+        values = user_variables(self._shell)
+        seen = {name: _Seen(_order(bindings, name), fingerprint(value)) for name, value in values.items()}
+        # what was bound anew says so itself
+        moved = frozenset(
+            name
+            for name, now in seen.items()
+            if (before := self._seen.get(name)) is not None and before.order == now.order and before != now
+        )
         if remember:
-            self._lines = lines
-        return Look(variables, moved, frozenset(self._shell.user_ns))
+            self._seen = seen
+        touched = self._touched(bindings, moved)
+        # of those that one cell touched, what is new to the namespace comes first
+        names = sorted(values, key=lambda name: touched.get(name, BEFORE_ALL))[::-1]
+        shown = [name for name in names if not is_code(values[name])][:lines]
+        told = dict(describe_all({name: values[name] for name in shown}, line))
+        return Look(
+            {name: Variable(_text(told, name), _what(values[name]), bindings.get(name)) for name in names},
+            moved,
+            frozenset(self._shell.user_ns),
+        )
 
-    def _values(self, bindings: Mapping[str, Binding]) -> dict[str, Any]:
-        """The user's variables, the ones bound last first."""
-        shell = self._shell
-        of_ipython = shell.user_ns_hidden
-        found = [
-            (name, value)
-            for name, value in shell.user_ns.copy().items()
-            if type(name) is str and not is_hidden(name) and not (name in of_ipython and of_ipython[name] is value)
-        ]
-        orders = {name: binding.order for name, binding in bindings.items()}
-        found.sort(key=lambda each: orders.get(each[0], BEFORE_ALL), reverse=True)
-        return dict(found[:LOOKED_AT])
+    def _touched(self, bindings: Mapping[str, Binding], moved: Iterable[str]) -> dict[str, int]:
+        """When each name was last bound or stored into."""
+        touched = {name: binding.order for name, binding in bindings.items()}
+        for run in self._log.runs():
+            if run.source is not None and not run.is_prompt:
+                touched |= {name: max(run.order, touched.get(name, 0)) for name in cell_names(run.source).changed}
+        return touched | dict.fromkeys(moved, self._log.order)
+
+
+class _Seen(NamedTuple):
+    """What a name was at a look."""
+
+    order: int
+    fingerprint: Fingerprint
+
+
+def _order(bindings: Mapping[str, Binding], name: str) -> int:
+    return bindings[name].order if name in bindings else BEFORE_ALL
+
+
+def _text(told: Mapping[str, str], name: str) -> str:
+    """The line of a value without its name; "" where there is none."""
+    return told[name].removeprefix(f"{name}: ") if name in told else ""
 
 
 def _what(value: object) -> str:
     """What is named with others of its kind in one line; "" for values, which have their own."""
+    if not is_code(value):
+        return ""
     kind = type(value)
-    if kind is types.ModuleType:
-        return "modules"
-    if kind in (types.FunctionType, types.BuiltinFunctionType):
-        return "functions"
-    return "classes" if type in type.__dict__["__mro__"].__get__(kind) else ""
+    return "modules" if kind is types.ModuleType else "classes" if type in classes(value) else "functions"

@@ -10,7 +10,7 @@ import asyncio
 import hashlib
 import re
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -32,6 +32,9 @@ AUTO_TOKENS = 1_500
 CODE_TOKENS = 10_000
 FULL_TOKENS = 20_000
 """What the notebook may take of a prompt; tokens are estimated, at four characters each."""
+
+LINES: Mapping[How, int] = {"none": 0, "auto": 60, "code": 0, "full": 500}
+"""How many variables are described at most: what the budget holds, and some more."""
 
 CELL_CHARS = 4_000
 """Of one cell's source, where the whole notebook is told."""
@@ -91,7 +94,9 @@ class NotebookContext:
         """
         if how == "none":
             return None
-        now = _Now(cell_id or "", self._told_up_to(), self._log.runs(BEFORE_ALL), self._news.look(remember=not dry))
+        now = _Now(
+            cell_id or "", self._told_up_to(), self._log.runs(BEFORE_ALL), self._news.look(LINES[how], remember=not dry)
+        )
 
         async def tell(moment: Moment) -> Gathered:
             cells = await self._cells(how)
