@@ -1,0 +1,128 @@
+"""A page that shows a notebook and connects to the kernel, as `labextension/src/notebooks` does."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from pathlib import Path
+from typing import Any
+
+from notebook_kernel import Message, NotebookKernel
+
+from cellwright.kernel.page_messages import Joined, pieces
+from cellwright.kernel.pages import PROTOCOL, TARGET
+
+Json = dict[str, Any]
+
+
+class NotebookPage:
+    """One page with one notebook, whose cells are `cells`. It answers the kernel until it is `dead`."""
+
+    def __init__(
+        self, kernel: NotebookKernel, path: Path, *cells: tuple[str, str, str], front_end: str = "JupyterLab 4.6.6"
+    ) -> None:
+        self.kernel = kernel
+        self.path = path
+        self.cells: list[Json] = [self.cell(*cell) for cell in cells]
+        self.dead = False
+        self.unsaved = False
+        self.own = True
+        self.asked: list[str] = []
+        self.got: list[Json] = []
+        self.closed = False
+        self._parts = Joined()
+        self._comm_id = uuid.uuid4().hex
+        self._subshell = kernel.control("create_subshell_request")["subshell_id"] if kernel.has_subshells else None
+        kernel.listeners.append(self._listen)
+
+    @staticmethod
+    def cell(name: str, kind: str, source: str) -> Json:
+        return {
+            "id": name,
+            "cell_type": kind,
+            "source": source,
+            "execution_count": None,
+            "outputs": [],
+            "metadata": {"trusted": True},
+            "attachments": {},
+        }
+
+    def open(self, protocol: int = PROTOCOL) -> None:
+        content = {"comm_id": self._comm_id, "target_name": TARGET, "data": {**self.hello(), "protocol": protocol}}
+        self._post("comm_open", content)
+
+    def hello(self) -> Json:
+        shown = {
+            "path": self.path.name,
+            "own": self.own,
+            "session": self.kernel.client.session.session,
+            "trusted": True,
+            "unsaved": self.unsaved,
+        }
+        return {
+            "protocol": PROTOCOL,
+            "page": self._comm_id,
+            "front_end": "JupyterLab 4.6.6",
+            "root": str(self.path.parent),
+            "notebooks": [shown],
+        }
+
+    def say(self, message: Json) -> None:
+        for piece in pieces(message):
+            self._post("comm_msg", {"comm_id": self._comm_id, "data": dict(piece.message)})
+
+    def close(self) -> None:
+        self.say({"type": "bye"})
+        self.kernel.listeners.remove(self._listen)
+
+    def source(self, name: str) -> str:
+        return next(cell["source"] for cell in self.cells if cell["id"] == name)
+
+    def _post(self, kind: str, content: Json) -> None:
+        message = self.kernel.client.session.msg(kind, content)
+        if self._subshell is not None:
+            message["header"]["subshell_id"] = self._subshell
+        self.kernel.client.shell_channel.send(message)
+
+    def _listen(self, message: Message) -> None:
+        content = message["content"]
+        if content.get("comm_id") != self._comm_id or self.dead:
+            return
+        if message["msg_type"] == "comm_close":
+            self.closed = True
+        if message["msg_type"] != "comm_msg":
+            return
+        told = self._parts.add(content["data"])
+        if told is None:
+            return
+        self.got.append(told)
+        if told["type"] == "request":
+            self.asked.append(told["method"])
+            self.say({"type": "reply", "id": told["id"], **self._answer(told["method"], told["params"])})
+
+    def _answer(self, method: str, params: Json) -> Json:
+        match method:
+            case "ping":
+                return {"result": None}
+            case "cells":
+                return {"result": {"cells": json.loads(json.dumps(self.cells)), "unsaved": self.unsaved}}
+            case "change":
+                return self._change(params["changes"])
+            case _:
+                return {"error": {"code": "unknown_method", "message": f"no {method}", "details": {}}}
+
+    def _change(self, changes: list[Json]) -> Json:
+        """Replacements alone: what becomes of changes is the conformance suite's matter, in a real page."""
+        changed = []
+        for change in changes:
+            at = next(at for at, cell in enumerate(self.cells) if cell["id"] == change["id"])
+            before = dict(self.cells[at])
+            if before["source"] != change["expect"]:
+                conflicts = [{"id": change["id"], "now": before["source"]}]
+                return {"error": {"code": "conflict", "message": "changed", "details": {"conflicts": conflicts}}}
+            self.cells[at]["source"] = change["source"]
+            changed.append(
+                {"id": change["id"], "position": at, "was": at, "before": before, "after": dict(self.cells[at])}
+            )
+        self.unsaved = True
+        return {"result": {"changed": changed}}
