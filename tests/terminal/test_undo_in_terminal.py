@@ -1,0 +1,76 @@
+"""Turns are taken back in the terminal: in an interactive session, from one command to the next, with nobody to ask."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pexpect
+
+from cellwright.testing import MessagesServer, say, use
+
+Server = Callable[..., MessagesServer]
+For = Callable[[MessagesServer | None], Any]
+
+ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+SCRIPT = [use("Write", file_path="notes.txt", content="alpha\n"), say("Done.")]
+EDITS = ("--permission-mode", "acceptEdits")
+
+
+def screen_of(terminal: pexpect.spawn) -> str:
+    terminal.expect(pexpect.EOF)
+    terminal.close()
+    return ESCAPE.sub("", terminal.before)
+
+
+def test_in_an_interactive_session(messages_server: Server, command_for: For) -> None:
+    command = command_for(messages_server(SCRIPT))
+    terminal = command.terminal(*EDITS)
+    terminal.expect("> ")
+    terminal.sendline("write notes")
+    terminal.expect(r"1 file changed \(/undo takes it back\)")
+    terminal.expect("> ")
+    terminal.sendline("/undo")
+    terminal.expect("Undo: .*Take back turn 1 “write notes”")
+    terminal.expect(r"notes.txt  goes away  \+0 −1")
+    terminal.expect_exact("[1/2/4] ")
+    assert (command.folder / "notes.txt").exists()
+    terminal.sendline("1")
+    terminal.expect("Taken back: turn 1")
+    terminal.expect("> ")
+    assert not (command.folder / "notes.txt").exists()
+    terminal.sendline("/redo yes")
+    terminal.expect("Brought back: turn 1")
+    terminal.expect("> ")
+    terminal.sendeof()
+    screen_of(terminal)
+    assert (command.folder / "notes.txt").read_text() == "alpha\n"
+
+
+def test_without_a_session_on_disk_an_interactive_session_can_undo(messages_server: Server, command_for: For) -> None:
+    command = command_for(messages_server(SCRIPT))
+    terminal = command.terminal(*EDITS, "--no-session")
+    terminal.expect("> ")
+    terminal.sendline("write notes")
+    terminal.expect(r"1 file changed")
+    terminal.expect("> ")
+    terminal.sendline("/undo yes")
+    terminal.expect("Taken back: turn 1")
+    terminal.sendeof()
+    screen_of(terminal)
+    assert not (command.folder / "notes.txt").exists()
+
+
+def test_from_one_command_to_the_next(messages_server: Server, command_for: For) -> None:
+    command = command_for(messages_server(SCRIPT))
+    done = command.run(*EDITS, "-p", "write notes")
+    assert done.returncode == 0
+    assert (command.folder / "notes.txt").exists()
+    listed = command.run("--continue", "-p", "/rewind").stdout
+    assert "write notes" in listed
+    asked = command.run("--continue", "-p", "/undo")
+    assert "Nobody could be asked, so nothing was changed" in asked.stdout
+    assert (command.folder / "notes.txt").exists()
+    assert "Taken back: turn 1" in command.run("--continue", "-p", "/undo yes").stdout
+    assert not (command.folder / "notes.txt").exists()
