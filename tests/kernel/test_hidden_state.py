@@ -104,16 +104,35 @@ def test_a_failure_is_said(notebook: Notebook) -> None:
 
 
 def test_another_order_than_the_notebooks(notebook: Notebook) -> None:
-    notebook.write(a="x = 1", b="y = 2", c="z = 3").run("c", "a", "b")
+    notebook.write(a="x = []", b="x.append(1)\nz = len(x)", c="y = 3").run("a", "b", "c", "a")
+    assert notebook.marks == {"b": ["out_of_order"]}
+    assert notebook.state.of("b") == "out of order: cell a above it ran after it and changed `x`"
+    assert notebook.stale == []
+    notebook.run("b")
+    assert notebook.marks == {}
+
+
+def test_what_is_changed_in_place_is_changed(notebook: Notebook) -> None:
+    notebook.write(a="x = {}", b="x['k'] = 1", c="print(x)").run("a", "b", "c", "b")
     assert notebook.marks == {"c": ["out_of_order"]}
-    assert notebook.state.of("c") == "out of order: cell b above it ran after it"
 
 
-def test_who_read_a_name_that_was_set_anew_above_is_stale(notebook: Notebook) -> None:
-    notebook.write(a="x = 1", b="y = x + 1", c="z = 5").run("a", "b", "c", "a")
-    assert notebook.marks == {"b": ["outdated", "out_of_order"], "c": ["out_of_order"]}
-    assert "it read `x`, which cell a has set anew since" in notebook.state.of("b")
+def test_what_changes_nothing_may_run_again(notebook: Notebook) -> None:
+    notebook.write(a="import json\nflag = True", b="text = json.dumps(flag)", c="print(text)").run("a", "b", "c", "a")
+    assert notebook.marks == {}
+
+
+def test_who_read_a_name_that_is_given_differently_now_is_stale(notebook: Notebook) -> None:
+    notebook.write(a="x = 1", b="y = x + 1", c="z = 5").run("a", "b", "c").write(a="x = 2").run("a")
+    assert notebook.marks == {"b": ["outdated"]}
+    assert notebook.state.of("b") == "stale: cell a has defined `x` differently since it ran"
     assert notebook.stale == ["b"]
+
+
+def test_who_ran_before_the_cell_that_gives_it_its_name_is_stale(notebook: Notebook) -> None:
+    notebook.shell.push({"x": 0})
+    notebook.write(a="x = 1", b="y = x").run("b", "a")
+    assert notebook.marks == {"b": ["outdated"]}
 
 
 def test_what_is_set_anew_below_is_the_notebooks_own_way(notebook: Notebook) -> None:
@@ -122,8 +141,9 @@ def test_what_is_set_anew_below_is_the_notebooks_own_way(notebook: Notebook) -> 
 
 
 def test_only_the_nearest_giver_above_counts(notebook: Notebook) -> None:
-    notebook.write(a="x = 1", b="x = 2", c="print(x)").run("a", "b", "c", "a")
-    assert "outdated" not in notebook.marks["c"]
+    notebook.write(a="x = 1", b="x = 2", c="print(x)").run("a", "b", "c").write(a="x = 3").run("a")
+    assert notebook.marks == {"c": ["out_of_order"]}
+    assert notebook.stale == []
 
 
 def test_with_a_stale_cell_goes_what_reads_from_it(notebook: Notebook) -> None:

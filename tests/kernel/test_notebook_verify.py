@@ -17,8 +17,10 @@ from nbformat import v4
 from plain_shell import plain_shell, run
 
 from cellwright.agent.agent_thread import AgentTask, AgentThread, CallerJobs
+from cellwright.agent.input_schema import check_input
 from cellwright.agent.tool import Tool, ToolContext, ToolError, ToolResult
 from cellwright.kernel.cell_log import CellLog
+from cellwright.kernel.notebook_run import Runner, notebook_run_tool
 from cellwright.kernel.notebook_verify import Verifier, notebook_verify_tool
 from cellwright.tools.file_notebook import FileNotebook
 from cellwright.tools.open_notebook import NothingOpen, OpenNotebook
@@ -272,3 +274,16 @@ def test_what_cannot_be_verified_is_said(place: Place) -> None:
     nbformat.write(v4.new_notebook(cells=[v4.new_markdown_cell("x")]), place.path)
     with pytest.raises(ToolError, match=r"notebook\.ipynb has no code to run"):
         place.verify()
+
+
+def test_the_examples_of_the_notebooks_tools_fit(place: Place) -> None:
+    run_tool = notebook_run_tool(
+        Runner(place.shell, place.jobs, NothingOpen(), place.log, Path.cwd(), in_kernel=True, own_cell=lambda: None)
+    )
+    for tool in (place.tool, run_tool):
+        for example in tool.input_examples:
+            check_input(tool, example)
+        assert tool.category == "notebooks"
+        assert not tool.read_only
+        assert len(tool.description) < 1_500
+        assert tool.limits.result_chars <= 200_000

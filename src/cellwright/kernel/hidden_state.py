@@ -65,15 +65,23 @@ class HiddenState:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """A code cell with what its source says, and its last run."""
+    """A code cell with what its source says, its last run, and those of its runs that the log still has, oldest first."""
 
     cell: Cell
     names: CellNames
     run: RanCell | None
+    runs: Sequence[RanCell]
 
     @property
     def is_as_run(self) -> bool:
         return self.run is not None and self.run.sha256 == self.cell.sha256
+
+    def before(self, order: int) -> RanCell | None:
+        """The latest run before something that happened."""
+        return next((run for run in reversed(self.runs) if run.order < order), None)
+
+    def after(self, order: int) -> list[RanCell]:
+        return [run for run in self.runs if run.order > order]
 
 
 def hidden_state(cells: Sequence[Cell], log: CellLog, names: Iterable[str]) -> HiddenState:
@@ -145,15 +153,21 @@ def _listed(what: str, found: Sequence[str], between: str) -> Iterator[str]:
 
 def _known(cells: Sequence[Cell], log: CellLog) -> list[_Known]:
     """The code cells that are no prompts and not empty; prompts do not run again what they did."""
+    by_id: dict[str, list[RanCell]] = {}
     # before the log began, and where no front end names cells, a run is known by its source
-    nameless = {run.sha256: run for run in log.runs(since=BEFORE_ALL) if run.cell_id is None}
+    by_source: dict[str, list[RanCell]] = {}
+    for run in log.runs(since=BEFORE_ALL):
+        runs, key = (by_source, run.sha256) if run.cell_id is None else (by_id, run.cell_id)
+        runs.setdefault(key, []).append(run)
     found = []
     for cell in cells:
         source = cell.source.strip()
         if cell.cell_type != "code" or not source or source.startswith(_PROMPT):
             continue
-        run = log.last_run(cell.id) or nameless.get(cell.sha256)
-        found.append(_Known(cell, cell_names(cell.source), run))
+        named = by_id.get(cell.id, [])
+        last = log.last_run(cell.id)
+        runs_of = named if named or last is not None else by_source.get(cell.sha256, [])
+        found.append(_Known(cell, cell_names(cell.source), last or next(reversed(runs_of), None), runs_of))
     return found
 
 
@@ -168,21 +182,39 @@ def _marks(each: _Known, above: Sequence[_Known]) -> Iterator[Mark]:
         yield Mark("changed", "stale: the source changed after it ran")
     elif outdated := _outdated(each, above):
         name, giver = outdated
-        yield Mark("outdated", f"stale: it read `{visible_line(name)}`, which cell {giver} has set anew since")
-    if later := [other for other in above if other.run is not None and other.run.order > run.order]:
-        latest = max(later, key=lambda other: other.run.order if other.run is not None else 0)
-        yield Mark("out_of_order", f"out of order: cell {latest.cell.id} above it ran after it")
+        yield Mark("outdated", f"stale: cell {giver} has defined `{visible_line(name)}` differently since it ran")
+    elif later := _later(each, above):
+        name, other = later
+        yield Mark(
+            "out_of_order", f"out of order: cell {other} above it ran after it and changed `{visible_line(name)}`"
+        )
     if run.success is False:
         yield Mark("failed", "its last run failed")
 
 
 def _outdated(each: _Known, above: Sequence[_Known]) -> tuple[str, str] | None:
-    """A name that the cell has read and that the cell it is from has set since; and that cell's id."""
+    """A name that the cell has read and that the cell it is from gives differently now; and that cell's id."""
     assert each.run is not None
+    order = each.run.order
     for name in sorted(_read(each.names)):
         giver = _giver(name, above)
-        if giver is not None and giver.run is not None and giver.is_as_run and giver.run.order > each.run.order:
+        if giver is None or not giver.is_as_run:
+            continue
+        before, after = giver.before(order), giver.after(order)
+        # the same source may give the same again: only another one surely does not
+        if after and (before is None or before.sha256 != after[-1].sha256):
             return name, giver.cell.id
+    return None
+
+
+def _later(each: _Known, above: Sequence[_Known]) -> tuple[str, str] | None:
+    """A name that the cell uses and that a cell above it has changed after it ran; and that cell's id."""
+    assert each.run is not None
+    for other in reversed(above):
+        for run in reversed(other.after(each.run.order)):
+            changed = {*run.new, *run.rebound, *run.deleted, *cell_names(run.source or "").changed}
+            if touched := changed & each.names.used:
+                return min(touched), other.cell.id
     return None
 
 
