@@ -57,6 +57,8 @@ def attachment(mention: Mention, title: str, kind: ToldKind, content: Content) -
     """What `mention` names, between tags that tell Claude so; a text that is too long is cut, which is said."""
     name = mention.text.replace('"', "'")
     opening = f'<attached mention="{name}" what="{title}">'
+    if not isinstance(content, str) and all(block["type"] == "text" for block in content):
+        content = "\n".join(str(block["text"]) for block in content)
     if isinstance(content, str):
         return text_beside(title, kind, f"{opening}\n{_cut(content)}\n</attached>")
     blocks: list[Block] = [{"type": "text", "text": opening}]
