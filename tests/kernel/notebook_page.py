@@ -76,7 +76,7 @@ class NotebookPage:
         self.kernel.listeners.remove(self._listen)
 
     def source(self, name: str) -> str:
-        return next(cell["source"] for cell in self.cells if cell["id"] == name)
+        return str(next(cell["source"] for cell in self.cells if cell["id"] == name))
 
     def _post(self, kind: str, content: Json) -> None:
         message = self.kernel.client.session.msg(kind, content)

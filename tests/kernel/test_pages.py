@@ -20,7 +20,7 @@ LIVE = (("a1", "code", "x = 1  # unsaved"), ("b2", "markdown", "# Title"))
 
 
 def write_notebook(path: Path, *sources: str) -> Path:
-    cells = [
+    cells: list[dict[str, Any]] = [
         {"cell_type": "code", "id": f"f{at}", "metadata": {}, "execution_count": None, "outputs": [], "source": text}
         for at, text in enumerate(sources)
     ]
