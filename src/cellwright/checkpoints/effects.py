@@ -15,6 +15,9 @@ EFFECT_CHARS = 200
 _WITHOUT = frozenset({"BashOutput", "TaskOutput", "EditSymbol", "Lint"})
 """Tools of categories that have effects, without any of their own but for changes of files."""
 
+_RUN_CELLS = frozenset({"NotebookRun", "NotebookVerify"})
+"""They are about notebooks, but what the code in the cells does is not taken back."""
+
 _TAKEN_BACK = ("files", "notebooks", "search", "planning")
 
 
@@ -23,7 +26,7 @@ def effect_of(tool: Tool, tool_input: Mapping[str, Any], roots: Sequence[Path]) 
 
     A command counts unless it only reads. What is not known counts.
     """
-    if tool.name != "NotebookRun" and (tool.category in _TAKEN_BACK or tool.name in _WITHOUT):
+    if tool.name not in _RUN_CELLS and (tool.category in _TAKEN_BACK or tool.name in _WITHOUT):
         return ""
     if tool.read_only and tool.category != "web":
         return ""
