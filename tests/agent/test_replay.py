@@ -19,9 +19,12 @@ from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import TextDelta, ThinkingDelta, ToolEnd, ToolProgress, TurnEnd
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.testing import say, think, turn, use
+from cellwright.tools.file_notebook import FileNotebook
 from cellwright.tools.file_state import FileState
 from cellwright.tools.files import file_tools
 from cellwright.tools.notebook_files import notebook_file_tools
+from cellwright.tools.open_notebook import NothingOpen
+from cellwright.tools.replayed_edits import ReplayedEdits
 
 EVERYTHING = PermissionPolicy(
     mode="default", allow=("Read", "Write", "Edit", "NotebookEdit", "Python", "Bash", "mcp__db__ask")
@@ -102,8 +105,13 @@ def record(scene, tmp_path):
 def play(replay, agent, prompt, session):
     """Play the turn of `prompt` in `session`; its events and what did not go as recorded."""
     recorded, events = replay.turn(prompt), []
-    asyncio.run(recorded.played_by(agent).run(prompt, session, events.append))
+    asyncio.run(recorded.played_by(agent, place(replay.project)).run(prompt, session, events.append))
     return events, [drift.text for drift in recorded.drift]
+
+
+def place(folder, notebooks=None):
+    """Where edits are made again."""
+    return ReplayedEdits(folder, FileState(), notebooks or NothingOpen(), FileNotebook)
 
 
 def agent_in(place, recorded, **changes):
@@ -536,10 +544,10 @@ def test_a_turn_that_needs_more_than_was_recorded_ends_with_an_error(record, wor
     recorded = record(place, [use("Python", code="x = 1"), say("Done.")], "Set x")
     replay, agent = Replay(recorded.recording, place.folder), agent_in(place, recorded)
     session = Session.create(place.folder, None)
-    turn_played = replay.turn("Set x")
+    turn_played, edits = replay.turn("Set x"), ReplayedEdits(place.folder, FileState(), NothingOpen(), FileNotebook)
     events = []
-    asyncio.run(turn_played.played_by(agent).run("Set x", session, events.append))
-    asyncio.run(turn_played.played_by(agent).run("Set x", session, events.append))
+    asyncio.run(turn_played.played_by(agent, edits).run("Set x", session, events.append))
+    asyncio.run(turn_played.played_by(agent, edits).run("Set x", session, events.append))
     assert events[-1].error["code"] == "EXECUTION_ERROR"
     assert "ends here" in events[-1].error["message"]
 

@@ -86,7 +86,16 @@ def later_states(turns: Iterable[Turn], project: Path) -> dict[CallKey, dict[Pat
 
 def _states_of_call(call: RecordedCall, project: Path) -> list[tuple[Path, str | None]]:
     edits = [(edit.path, edit.after) for edit in edits_of(call.display, project)]
+    if (cell := cell_place(call.display, project)) is not None and call.display is not None:
+        edits.append((cell, call.display["cell_sha256"].get("after")))  # None: deleted
     return [*edits, *((real_path(path), state) for path, state in call.files)]
+
+
+def cell_place(display: Mapping[str, Any] | None, project: Path) -> Path | None:
+    """What stands for the cell that a call changed, among the files: its id, as if the notebook were a folder."""
+    if display is None or not isinstance(display.get("cell_sha256"), Mapping):
+        return None
+    return (project / str(display["path"])).resolve() / str(display["cell_id"])
 
 
 def real_path(path: str | None) -> Path:

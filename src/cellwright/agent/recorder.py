@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cellwright.agent.file_states import real_path, states_after, states_of
+from cellwright.agent.file_states import cell_place, real_path, states_after, states_of
 from cellwright.agent.recorded_edits import edits_of, kept_content
 from cellwright.agent.recording_trust import is_trusted, trust
 from cellwright.agent.recordings import (
@@ -33,6 +33,11 @@ from cellwright.events import Answered, Emit, Event, RunEnd, ToolEnd, ToolProgre
 from cellwright.version import VERSION
 
 
+def never_open(_path: Path) -> bool:
+    """Where there are no front ends."""
+    return False
+
+
 @dataclass(slots=True)
 class _Listening:
     """A turn that is going on. `nth`: which ordinal it is to have, where the caller counts."""
@@ -40,6 +45,7 @@ class _Listening:
     prompt: str
     project: Path
     nth: int | None = None
+    is_open: Callable[[Path], bool] = never_open
     origin: dict[str, Any] = field(default_factory=dict)
     messages: list[RecordedMessage] = field(default_factory=list)
     calls: list[RecordedCall] = field(default_factory=list)
@@ -75,10 +81,14 @@ class _Listening:
     def _keep_files(self, event: ToolEnd) -> list[FileState]:
         # now: the next call may change the file again
         for edit in edits_of(event.display, self.project):
-            if edit.after is not None and (content := kept_content(edit)) is not None:
+            # of a notebook the cell alone matters, and its source is in the call
+            if edit.after is None or cell_place(event.display, self.project) is not None:
+                continue
+            if (content := kept_content(edit)) is not None:
                 self.contents[edit.after] = content
         tool_input = self.edited.get(event.tool_use_id) or self._inputs.get(event.tool_use_id, {})
-        return states_after(event.name, tool_input, event.display, self.project)
+        states = states_after(event.name, tool_input, event.display, self.project)
+        return [state for state in states if not self.is_open(real_path(state[0]))]
 
 
 class Recorder:
@@ -86,14 +96,22 @@ class Recorder:
 
     Give a run `listen(prompt, emit)` to emit to, and call `save` when it has ended. A turn takes the place of the one
     with the same prompt and ordinal, so that running a notebook again from the top records it anew.
-    CellwrightError at once when recording cannot work: nothing is spent on a turn that would be lost.
+    CellwrightError at once when recording cannot work: nothing is spent on a turn that would be lost. `is_open` says of a
+    file whether a front end shows it: what is on disk is not what was read then.
     """
 
-    def __init__(self, path: Path, project: Path, environ: Mapping[str, str] = os.environ) -> None:
+    def __init__(
+        self,
+        path: Path,
+        project: Path,
+        environ: Mapping[str, str] = os.environ,
+        is_open: Callable[[Path], bool] = never_open,
+    ) -> None:
         require_detect_secrets()
         self.path = path.absolute()
         self.project = project
         self._environ = environ
+        self._is_open = is_open
         self._listening: _Listening | None = None
         self._ordinals: Counter[str] = Counter()
         self._earlier_turns()
@@ -102,7 +120,7 @@ class Recorder:
 
     def listen(self, prompt: str | Sequence[Mapping[str, Any]], emit: Emit, *, nth: int | None = None) -> Emit:
         """Where a run on `prompt` is to emit: everything goes on to `emit`. `nth` as in `Replay.turn`."""
-        listening = self._listening = _Listening(prompt_text(prompt), self.project, nth)
+        listening = self._listening = _Listening(prompt_text(prompt), self.project, nth, self._is_open)
 
         def take(event: Event) -> None:
             listening.take(event)
@@ -166,9 +184,7 @@ def _recorded_message(event: TurnEnd) -> RecordedMessage:
     return RecordedMessage(message, event.stop_reason, dict(event.usage), event.model, event.context_tokens)
 
 
-def _recorded_call(
-    event: ToolEnd, progress: list[dict[str, Any]] | None, files: Sequence[FileState]
-) -> RecordedCall:
+def _recorded_call(event: ToolEnd, progress: list[dict[str, Any]] | None, files: Sequence[FileState]) -> RecordedCall:
     # where this machine keeps what a file held before an edit is of no use elsewhere
     shown = (event.display or {}).items()
     display = None if event.display is None else {key: value for key, value in shown if key != "originals"}

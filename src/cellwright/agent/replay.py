@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, Self
 
 from cellwright.agent.agent import Agent
-from cellwright.agent.full_prompt import Prompt
 from cellwright.agent.approval import Decision, Policy
 from cellwright.agent.drift import Drift
 from cellwright.agent.file_states import later_states
+from cellwright.agent.full_prompt import Prompt
 from cellwright.agent.provider import ProviderEvent, Request
 from cellwright.agent.recording_trust import is_trusted, trust
 from cellwright.agent.recordings import (
@@ -26,8 +26,7 @@ from cellwright.agent.recordings import (
     prompt_text,
     read_recording,
 )
-from cellwright.agent.replayed_tools import ReplayedCalls, replayed_tools
-from cellwright.agent.tool import Tool
+from cellwright.agent.replayed_tools import EditPlace, ReplayedCalls, replayed_tools
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import TextDelta, ThinkingDelta, ToolInputDelta, TurnEnd
 
@@ -127,21 +126,17 @@ class ReplayedTurn:
         self._calls = replay.calls(turn)
         self._messages = iter(turn.messages)
 
-    def played_by(self, agent: Agent) -> Agent:
-        """`agent` as one that plays this turn: run it on the turn's prompt."""
+    def played_by(self, agent: Agent, place: EditPlace) -> Agent:
+        """`agent` as one that plays this turn: run it on the turn's prompt. `place` is where edits are made again."""
         return replace(
             agent,
             provider=self,
-            tools=self.replay_tools(agent.tools),
+            tools=replayed_tools(agent.tools, self._calls, place, self.drift.append),
             policy=RecordedApproval(agent.policy),
             # nothing is asked of the model, nothing is spent
             max_turns=None,
             budget_usd=None,
         )
-
-    def replay_tools(self, tools: Sequence[Tool]) -> list[Tool]:
-        """`tools` as they behave while this turn is played, and a stand-in for each recorded tool that is not there."""
-        return replayed_tools(tools, self._calls, self.drift.append)
 
     async def stream(self, request: Request) -> AsyncGenerator[ProviderEvent, None]:
         """The turn's next message. Its call ids are made unique in the session, which may play a turn twice."""

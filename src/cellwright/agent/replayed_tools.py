@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from cellwright.agent.drift import Drift, result_drift
-from cellwright.agent.file_states import READ_FIELDS, States, real_path, state_of
-from cellwright.agent.recorded_edits import Edit, apply_edit, content_bytes, content_hash, edits_of
+from cellwright.agent.file_states import READ_FIELDS, States, cell_place, real_path, state_of
+from cellwright.agent.recorded_edits import Edit, content_bytes, content_hash, edits_of
 from cellwright.agent.recordings import RecordedCall
 from cellwright.agent.tool import Content, Tool, ToolContext, ToolError, ToolResult
 from cellwright.errors import ErrorCode
@@ -19,6 +19,16 @@ PATCHES = frozenset({"ApplyPatch"})
 """What changes several files: it runs again where they are as they were, since the policy judged its input whole."""
 
 Tell = Callable[[Drift], None]
+
+
+class EditPlace(Protocol):
+    """Where edits are made again. Both raise ToolError, and touch nothing, where something else is there."""
+
+    async def write_file(self, edit: Edit, content: bytes) -> None:
+        """Give the file of `edit` its recorded content. OSError when it cannot be written."""
+
+    async def edit_cell(self, tool_input: Mapping[str, Any], display: Mapping[str, Any], later: States) -> bool:
+        """Change a cell as a recorded call did; False: the notebook is to be written as any other file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,21 +53,24 @@ class ReplayedCalls:
         return self.later[call.tool_use_id].get(path, frozenset())
 
 
-def replayed_tools(tools: Sequence[Tool], recorded: ReplayedCalls, tell: Tell) -> list[Tool]:
-    """The tools of a turn that is played, with stand-ins for those that are not there; `tell` gets what differs."""
+def replayed_tools(tools: Sequence[Tool], recorded: ReplayedCalls, place: EditPlace, tell: Tell) -> list[Tool]:
+    """The tools of a turn that is played, with stand-ins for those that are not there.
+
+    Edits are made again in `place`; `tell` gets what differs.
+    """
     missing = {call.name for call in recorded.calls.values()} - {tool.name for tool in tools}
     stand_ins = [
         Tool(name=name, description="Played from a recording.", input_schema={"type": "object"}, call=_not_available)
         for name in sorted(missing)
     ]
-    return [_replayed(tool, recorded, tell) for tool in (*tools, *stand_ins)]
+    return [_replayed(tool, recorded, place, tell) for tool in (*tools, *stand_ins)]
 
 
 async def _not_available(tool_input: dict[str, Any], ctx: ToolContext) -> ToolResult:
     raise ToolError("This tool is not available here, and what it did cannot be played.", code=ErrorCode.TOOL_NOT_FOUND)
 
 
-def _replayed(tool: Tool, recorded: ReplayedCalls, tell: Tell) -> Tool:
+def _replayed(tool: Tool, recorded: ReplayedCalls, place: EditPlace, tell: Tell) -> Tool:
     async def call(tool_input: dict[str, Any], ctx: ToolContext) -> ToolResult | Content:
         then = recorded.of(ctx)
         if tool.name in recorded.run_again and then.status in ("success", "error"):
@@ -65,11 +78,11 @@ def _replayed(tool: Tool, recorded: ReplayedCalls, tell: Tell) -> Tool:
         if then.status == "success":
             try:
                 if tool.name in EDITS:
-                    _make_once(tool, tool_input, then, recorded)
+                    await _make_once(tool, tool_input, then, recorded, place)
                 elif tool.name in PATCHES and _is_as_before(then, recorded):
                     return await tool.call(tool_input, ctx)
             except ToolError as error:
-                tell(Drift("file", error.message))
+                tell(Drift("cell" if tool.name == "NotebookEdit" else "file", error.message))
                 raise
             if tool.name in READ_FIELDS:
                 _look_at_files(then, recorded, tell)
@@ -116,8 +129,15 @@ def _look_at_files(then: RecordedCall, recorded: ReplayedCalls, tell: Tell) -> N
         tell(Drift("file", f"{path} was read for this answer, and {what}."))
 
 
-def _make_once(tool: Tool, tool_input: Mapping[str, Any], then: RecordedCall, recorded: ReplayedCalls) -> None:
+async def _make_once(
+    tool: Tool, tool_input: Mapping[str, Any], then: RecordedCall, recorded: ReplayedCalls, place: EditPlace
+) -> None:
     """Bring the file from the state before to the recorded one; ToolError, and nothing touched, if it is in neither."""
+    if tool.name == "NotebookEdit":
+        cell = cell_place(then.display, recorded.project)
+        later = recorded.later_of(then, cell) if cell is not None else frozenset()
+        if await place.edit_cell(tool_input, then.display or {}, later):
+            return
     edits = edits_of(then.display, recorded.project)
     # what the policy was asked about is the path of the input
     if len(edits) != 1 or edits[0].path != (recorded.project / str(tool_input.get(tool.rule_key))).resolve():
@@ -135,7 +155,7 @@ def _make_once(tool: Tool, tool_input: Mapping[str, Any], then: RecordedCall, re
             code=ErrorCode.FILE_ACCESS_ERROR,
         )
     try:
-        apply_edit(edit, content_bytes(kept))
+        await place.write_file(edit, content_bytes(kept))
     except OSError as error:
         raise ToolError(f"{edit.path} cannot be written: {error}.", code=ErrorCode.FILE_ACCESS_ERROR) from error
 

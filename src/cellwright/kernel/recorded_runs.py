@@ -42,8 +42,8 @@ class Cell(NamedTuple):
 class RecordedRuns:
     """The recordings that this kernel writes and plays, and how its prompts come to be played.
 
-    `notebook` gives the notebook's file where it is known; `foreign` knows of the answers in it. `need_model` and
-    `turn_number` as in `RecordedRun`.
+    `notebook` gives the notebook's file where it is known; `foreign` knows of the answers in it; `is_open` says of a file
+    whether a front end shows it. `need_model` and `turn_number` as in `RecordedRun`.
     """
 
     def __init__(
@@ -55,6 +55,7 @@ class RecordedRuns:
         foreign: ForeignAnswers,
         need_model: Callable[[], object],
         turn_number: Callable[[], int],
+        is_open: Callable[[Path], bool],
     ) -> None:
         self._project = project
         self._environ = environ
@@ -62,6 +63,7 @@ class RecordedRuns:
         self._foreign = foreign
         self._need_model = need_model
         self._turn_number = turn_number
+        self._is_open = is_open
         self._places = PromptPlaces()
         self._recorders: dict[Path, Recorder] = {}
         self._replays: dict[Path, Replay] = {}
@@ -138,7 +140,7 @@ class RecordedRuns:
         if path not in self._recorders:
             from cellwright.agent.recorder import Recorder  # most runs are not recorded
 
-            self._recorders[path] = Recorder(path, self._project)
+            self._recorders[path] = Recorder(path, self._project, is_open=self._is_open)
         return self._recorders[path]
 
     def _beside(self, options: MagicOptions, wanted: Wanted, *, must_be_there: bool) -> Replay | None:
@@ -181,4 +183,5 @@ def recorded_runs(
         foreign=foreign,
         need_model=lambda: conversation.provider,
         turn_number=lambda: count_turns(conversation.session.messages) + 1,
+        is_open=lambda path: path == notebook() or conversation.open_notebooks.at(path) is not None,
     )

@@ -197,6 +197,10 @@ def _display(notebook: OpenNotebook, edit: CellEdit, changed: ChangedCell, shown
         "cell_id": changed.id,
         "index": changed.position,
         "open_in": notebook.where,
+        "cell_sha256": {
+            "before": changed.before.sha256 if changed.before is not None else None,
+            "after": changed.after.sha256 if changed.after is not None else None,
+        },
     }
 
 

@@ -18,6 +18,7 @@ from cellwright.tools.notebook_pages import source_digest
 from cellwright.tools.notebook_schema import cell_value, first_problem, new_cell_problems
 from cellwright.tools.notebook_source import CHECKED_BYTES
 from cellwright.tools.notebook_spans import BLOCK_BYTES, NotANotebook
+from cellwright.tools.open_notebook import source_sha256
 from cellwright.tools.originals import sha256
 from cellwright.tools.paths import not_found, real_path
 from cellwright.tools.text_files import UTF_8, Encoding, NotText, decode, encode, read_bytes
@@ -89,8 +90,20 @@ def plan_notebook_edit(path: Path, shown: str, tool_input: Input, state: FileSta
         result=edit.result + note,
         whole=old.seen.whole,
         parts=parts,
-        about={"cell_id": edit.name, "index": edit.position},
+        about={"cell_id": edit.name, "index": edit.position, "cell_sha256": _cell_states(old.notebook, edit)},
     )
+
+
+def _cell_states(before: Notebook, edit: CellEdit) -> dict[str, str | None]:
+    """The hashes of the cell's source before and after; None where there is no cell."""
+    after = parse_notebook(edit.data)
+    ids = (before.ids(), after.ids())
+    sources = [
+        notebook.text(names.index(edit.name)) if edit.name in names else None
+        for notebook, names in zip((before, after), ids, strict=True)
+    ]
+    was, now = (None if source is None else source_sha256(source) for source in sources)
+    return {"before": was, "after": now}
 
 
 def check_input(tool_input: Input) -> None:
