@@ -36,19 +36,19 @@ def on_stuck(tool_use_id: str) -> None:
 tool = python_tool(shell, jobs, in_kernel=True, on_stuck=on_stuck)
 
 
-def start(code: str, seconds: float | None = None) -> AgentTask[Any]:
+def start(code: str, seconds: float | None = None, **more: Any) -> AgentTask[Any]:
     live.clear()
     used = tool if seconds is None else python_tool(shell, jobs, in_kernel=True, seconds=seconds, on_stuck=on_stuck)
-    return thread.submit(_call(used, code))
+    return thread.submit(_call(used, code, more))
 
 
-async def _call(used: Any, code: str) -> Any:
-    return await used.call({"code": code}, ToolContext("toolu_1", progress))
+async def _call(used: Any, code: str, more: dict[str, Any]) -> Any:
+    return await used.call({"code": code, **more}, ToolContext("toolu_1", progress))
 
 
-async def awaited(code: str, seconds: float | None = None) -> str:
+async def awaited(code: str, seconds: float | None = None, **more: Any) -> str:
     """As a `%%claude` cell: the loop of the kernel goes on."""
-    task = start(code, seconds)
+    task = start(code, seconds, **more)
     await jobs.work_until_done_async(task)
     return _told(task)
 

@@ -189,6 +189,67 @@ def test_a_figure_is_a_picture_of_moderate_size(kernel: Kernel) -> None:
     assert png_size(base64.b64decode(shown[0]["image/png"])) > (width, height)
 
 
+TOKENS_A_PIXEL = 1 / 750
+
+
+@pytest.mark.parametrize(
+    ("code", "pictures"),
+    [
+        ("plt.plot([1, 2]);", 1),
+        ("plt.figure(figsize=(16, 9), dpi=200); plt.plot([1, 2]);", 1),
+        ("plt.figure(figsize=(80, 80), dpi=100); plt.plot([1, 2]);", 1),
+        ("figure, axes = plt.subplots(); axes.plot([1, 2]); figure", 1),
+        ("for i in range(12):\n    plt.figure(); plt.plot([i, 1])", 8),
+        ("import PIL.Image\nPIL.Image.new('RGB', (9000, 9000))", 1),
+    ],
+    ids=["usual", "large", "8000 pixels", "shown twice", "many", "picture"],
+)
+def test_pictures_cost_few_tokens_and_come_once(kernel: Kernel, code: str, pictures: int) -> None:
+    told = kernel.call(f"import matplotlib.pyplot as plt\n{code}")
+    sizes = [
+        png_size(base64.b64decode(block["source"]["data"])) or (0, 0)
+        for block in told["blocks"]
+        if block["type"] == "image"
+    ]
+    assert len(sizes) == pictures
+    assert all(0 < width * height * TOKENS_A_PIXEL <= 1_600 for width, height in sizes)
+    if code.startswith("for"):
+        assert "4 more pictures left out" in text_of(told)
+
+
+def test_a_figure_of_another_backend_is_a_picture_too(kernel: Kernel) -> None:
+    kernel.call("import matplotlib\nbackend = matplotlib.get_backend()\nmatplotlib.use('agg')")
+    try:
+        for code in ("plt.figure(); plt.plot([1, 2]);", "plt.title('again');"):
+            told = kernel.call(f"import matplotlib.pyplot as plt\n{code}")
+            assert [block["type"] for block in told["blocks"]] == ["image"]
+        assert text_of(kernel.call("'nothing drawn'")) == "'nothing drawn'"
+    finally:
+        kernel.call("plt.close('all')\nmatplotlib.use(backend)")
+
+
+def test_a_rich_frame_is_a_few_lines_of_text(kernel: Kernel) -> None:
+    pytest.importorskip("pandas")
+    text = text_of(kernel.call("import pandas as pd\npd.DataFrame({'a': range(100_000), 'b': 'x'})"))
+    assert text.endswith("[100000 rows x 2 columns]")
+    assert len(text) < 500
+    assert "<" not in text
+
+
+def test_a_warning_names_the_calls_code(kernel: Kernel) -> None:
+    text = text_of(kernel.call("import warnings\nwarnings.warn('careful')"))
+    assert text.startswith("<this call's code>:2: UserWarning: careful")
+
+
+def test_the_end_of_the_process_is_refused_and_a_forks_is_its_own(kernel: Kernel) -> None:
+    for code, said in (("os._exit(0)", "was not done"), ("sys.exit(3)", "SystemExit: 3")):
+        told = kernel.call(f"import os, sys\n{code}")
+        assert told["status"] == "error"
+        assert text_of(told).splitlines()[-1].startswith(("RuntimeError: ", "SystemExit: "))
+        assert said in text_of(told)
+    assert text_of(kernel.call("if (child := os.fork()) == 0:\n    os._exit(7)\nos.waitpid(child, 0)[1] >> 8")) == "7"
+
+
 def test_a_figure_is_not_shown_again_by_the_next_call(kernel: Kernel) -> None:
     kernel.call("import matplotlib.pyplot as plt\nplt.plot([1, 2])")
     assert text_of(kernel.call("'nothing drawn'")) == "'nothing drawn'"
@@ -385,6 +446,18 @@ def test_a_time_limit_tells_what_was_printed_so_far(kernel: Kernel) -> None:
     assert "0.2 s" in reply.value["text"]
     assert reply.value["details"]["requested_timeout"] == 0.2
     assert reply.value["details"]["actual_execution_time"] >= 0.2
+
+
+def test_a_call_can_have_a_time_limit_of_its_own_within_the_users(kernel: Kernel) -> None:
+    for own, users, shorter in ((1, None, 1), (60, 0.3, 0.3)):
+        code = "print('so far')\nimport time\ntime.sleep(300)"
+        reply = kernel.cell(
+            f"told = await cell.awaited({code!r}, seconds={users}, timeout_seconds={own})", value="told"
+        )
+        assert reply.value["status"] == "EXECUTION_TIMEOUT"
+        assert reply.value["text"].startswith("so far\n")
+        assert reply.value["details"]["requested_timeout"] == shorter
+    assert text_of(kernel.call("'goes on'")) == "'goes on'"
 
 
 def test_an_interrupt_between_calls_is_the_kernels_own(kernel: Kernel) -> None:

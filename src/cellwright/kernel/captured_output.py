@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cellwright.agent.tool import Content
+from cellwright.kernel.display_text import bundle_texts, text_of
 from cellwright.kernel.diverted_output import Replacement, RunningCode, StreamName
 from cellwright.kernel.model_image import image_block
 
@@ -31,6 +32,10 @@ LIVE_CHARS = 200_000
 HEAD_CHARS = 60_000
 TAIL_CHARS = 40_000
 """How much of the beginning and of the end the model gets: together about 25,000 tokens."""
+
+OWN_CODE = "<this call's code>"
+EXIT_ADVICE = "UserWarning: To exit: use 'exit', 'quit', or Ctrl-D."
+"""IPython's, for people at a prompt, after each SystemExit."""
 
 MAX_IMAGES = 8
 IMAGE_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
@@ -54,10 +59,7 @@ class Display:
     @property
     def text(self) -> str:
         """The text that says most of it."""
-        plain = self.data.get("text/plain", "")
-        if plain == "<IPython.core.display.HTML object>":
-            return self.data.get("text/html", plain)
-        return self.data.get("text/markdown") or self.data.get("text/latex") or plain
+        return text_of(self.data)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +81,8 @@ Piece = str | Display | Update | Clear
 
 def display_of(data: Mapping[str, Any], display_id: str = "") -> Display:
     """The part of a mimebundle that views and models can use; pictures that are still bytes become base64."""
-    wanted = ("text/plain", "text/markdown", "text/latex", "text/html", *IMAGE_TYPES)
-    return Display({mime: _as_text(data[mime]) for mime in wanted if mime in data}, display_id)
+    images = {mime: _as_text(data[mime]) for mime in IMAGE_TYPES if mime in data}
+    return Display({**bundle_texts(data), **images}, display_id)
 
 
 def _as_text(value: object) -> str:
@@ -101,6 +103,7 @@ class CapturedOutput:
         self._live_chars = 0
         self._kept = BoundedPieces()
         self._clear_before_next = False
+        self._code_file = ""
 
     def put(self, piece: Piece) -> None:
         """Take a piece in; the views get it within `LIVE_SECONDS`."""
@@ -111,7 +114,9 @@ class CapturedOutput:
             self._drain_is_due = True
 
     def write(self, text: str, _stream: StreamName = "stdout") -> None:
-        self.put(text)
+        if EXIT_ADVICE not in text:
+            # warnings name the file that their code stands in
+            self.put(text.replace(self._code_file, OWN_CODE) if self._code_file else text)
 
     def display(self, data: Mapping[str, Any], _metadata: Mapping[str, Any], display_id: str, *, update: bool) -> None:
         display = display_of(data, display_id)
@@ -125,6 +130,7 @@ class CapturedOutput:
         self.put(Clear(wait))
 
     def reporters(self, shell: InteractiveShell, code: RunningCode) -> Sequence[Replacement]:
+        self._code_file = code.file
         # IPython, which this module can be used without
         from cellwright.kernel.call_reports import call_reports
 
@@ -198,7 +204,8 @@ class BoundedPieces:
         self._head_chars = 0
         self._tail_chars = 0
         self._left_out = 0
-        self._images = 0
+        self._images: set[str] = set()
+        self._images_left_out = 0
 
     def add(self, piece: str | Display) -> None:
         if isinstance(piece, str):
@@ -208,10 +215,14 @@ class BoundedPieces:
         if not piece.image_type:
             self._push(piece if piece.display_id else _on_lines_of_its_own(piece.text))
             return
-        self._images += 1
-        if self._images > MAX_IMAGES:
-            self._push(f"[picture {self._images} left out: one call gives back at most {MAX_IMAGES}]\n")
+        picture = piece.data[piece.image_type]
+        if picture in self._images:
+            # a figure that is both the last value and open is displayed twice
+            self._push("[the same picture again]\n")
+        elif len(self._images) == MAX_IMAGES:
+            self._images_left_out += 1
         else:
+            self._images.add(picture)
             self._push(piece)
 
     def update(self, display: Display) -> None:
@@ -225,7 +236,9 @@ class BoundedPieces:
     def pieces(self) -> list[str | Display]:
         self._end_line()
         gap = [f"\n[… {self._left_out:,} characters left out …]\n"] if self._left_out else []
-        return [*self._head, *gap, *self._tail]
+        more = self._images_left_out
+        note = [f"[{more} more pictures left out: one call gives back at most {MAX_IMAGES}]\n"] if more else []
+        return [*self._head, *gap, *self._tail, *note]
 
     def _add_text(self, text: str) -> None:
         """Keeps the last line open: a progress bar overwrites it a thousand times, and only its last state counts."""

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from cellwright.agent.agent_thread import CallerJobs, running_agent_code
 from cellwright.agent.tool import ToolError
 from cellwright.kernel.diverted_output import CodeOutput, diverted_output
-from cellwright.kernel.open_figures import open_figures, show_new_figures
+from cellwright.kernel.open_figures import drawn_figures, open_figures, show_figures
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -151,10 +151,11 @@ class CodeRun:
                 cell_id=self.cell_id or None,
             )
         finally:
+            drawn = drawn_figures(figures)
             shell.events.trigger("post_execute")  # here the inline backend displays figures
             shell.events.trigger("post_run_cell", result)
             if not self.cell_id:
-                show_new_figures(figures, self.output)
+                show_figures(drawn, self.output)
         return not result.success
 
     @contextlib.contextmanager

@@ -92,6 +92,7 @@ def diverted_output(
             *output.reporters(shell, RunningCode(transformed_code, own_file, route.is_ours)),
             (shell, "set_next_input", route.next_input_of(shell.set_next_input)),
             (shell, "ask_exit", route.refusal_of(getattr(shell, "ask_exit", None), NO_EXIT)),
+            (os, "_exit", route.refusal_of(os._exit, NO_EXIT)),
             (builtins, "input", route.refusal_of(builtins.input, NO_INPUT)),
             (getpass, "getpass", route.refusal_of(getpass.getpass, NO_INPUT)),
             (sys, "stdin", nothing),
@@ -176,7 +177,7 @@ class _Route:
 
     def refusal_of(self, original: Any, message: str) -> Callable[..., Any]:
         def refuse(*args: Any, **more: Any) -> Any:
-            if self.is_ours():
+            if self.is_ours() and os.getpid() == self.process:  # a fork may end as it likes
                 raise RuntimeError(message)
             return original(*args, **more)
 

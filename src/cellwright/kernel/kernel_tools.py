@@ -45,7 +45,13 @@ def kernel_tools(
         shell, conversation.jobs, conversation.open_notebooks, cells, conversation.cwd, conversation.environment
     )
     return (
-        python_tool(shell, conversation.jobs, in_kernel=in_kernel, on_stuck=on_stuck),
+        python_tool(
+            shell,
+            conversation.jobs,
+            in_kernel=in_kernel,
+            seconds=conversation.settings.python_timeout,
+            on_stuck=on_stuck,
+        ),
         variables_tool(shell, conversation.jobs, redacts=conversation.settings.redact_secrets),
         notebook_run_tool(runner),
         notebook_verify_tool(verifier),

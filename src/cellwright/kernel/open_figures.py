@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from typing import Any
 
 from cellwright.kernel.diverted_output import CodeOutput
@@ -20,12 +20,19 @@ def open_figures() -> dict[int, bool]:
     return {manager.num: manager.canvas.figure.stale for manager in _managers()}
 
 
-def show_new_figures(before: Mapping[int, bool], output: CodeOutput) -> None:
-    """Put pictures of the figures that are new since `before`, or were drawn on, into `output`; they stay open."""
+def drawn_figures(before: Mapping[int, bool]) -> set[int]:
+    """The numbers of the figures that are new since `before`, or were drawn on.
+
+    To be asked before IPython's own hooks run: where matplotlib is interactive they draw all figures, for nobody.
+    """
+    return {number for number, stale in open_figures().items() if stale and not before.get(number, False)}
+
+
+def show_figures(numbers: Set[int], output: CodeOutput) -> None:
+    """Put pictures of those of the figures that are still there, and that nobody else displays, into `output`."""
     for manager in _managers():
         figure = manager.canvas.figure
-        changed = figure.stale and not before.get(manager.num, False)
-        if not changed or _shows_by_itself():
+        if manager.num not in numbers or _shows_by_itself():
             continue
         picture = io.BytesIO()
         figure.savefig(picture, format="png", bbox_inches="tight")

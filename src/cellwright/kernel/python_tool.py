@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
 TITLE_CHARS = 80
+MOST_SECONDS = 86_400
 
 DESCRIPTION = """\
 Run Python code in the user's live IPython namespace: their variables, data and imports are there under their \
@@ -41,7 +42,15 @@ judge them."""
 
 SCHEMA = {
     "type": "object",
-    "properties": {"code": {"type": "string", "description": "The Python code to run."}},
+    "properties": {
+        "code": {"type": "string", "description": "The Python code to run."},
+        "timeout_seconds": {
+            "type": "integer",
+            "minimum": 1,
+            "maximum": MOST_SECONDS,
+            "description": "Interrupt the code after so many seconds. Without it the code may take its time.",
+        },
+    },
     "required": ["code"],
     "additionalProperties": False,
 }
@@ -58,20 +67,22 @@ def python_tool(
     """The tool for `shell`, whose code is run by the thread that works off `jobs`.
 
     `in_kernel`: file descriptors 1 and 2 are nobody's screen, and what child processes write there is output of the
-    code. `seconds` bounds a call; None lets code run as long as it likes. `on_stuck(tool_use_id)` is called on the
-    agent's thread when code does not react to an interrupt; the call ends only when the code does.
+    code. `seconds` bounds every call, and `timeout_seconds` the call that has it; without them code runs as long as it
+    likes. `on_stuck(tool_use_id)` is called on the agent's thread when code does not react to an interrupt; the call ends
+    only when the code does.
     """
 
     async def call(tool_input: dict[str, Any], ctx: ToolContext) -> ToolResult:
         output = CapturedOutput(asyncio.get_running_loop(), ctx.progress)
         stuck = functools.partial(on_stuck, ctx.tool_use_id) if on_stuck is not None else None
-        limit = asyncio.timeout(seconds)
+        allowed = min((each for each in (tool_input.get("timeout_seconds"), seconds) if each is not None), default=None)
+        limit = asyncio.timeout(allowed)
         started = time.perf_counter()
         try:
             async with limit:
                 failed = await run_code(shell, tool_input["code"], jobs, output, in_kernel=in_kernel, on_stuck=stuck)
         except TimeoutError:
-            raise await _timed_out(output, seconds, time.perf_counter() - started) from None
+            raise await _timed_out(output, allowed, time.perf_counter() - started) from None
         # scaling pictures down takes a while
         return ToolResult(await asyncio.to_thread(output.content), is_error=failed)
 
@@ -85,7 +96,10 @@ def python_tool(
         input_schema=SCHEMA,
         call=call,
         category="kernel",
-        input_examples=({"code": "df.groupby('city').price.median().head()"},),
+        input_examples=(
+            {"code": "df.groupby('city').price.median().head()"},
+            {"code": "model.fit(X, y)", "timeout_seconds": 600},
+        ),
         # the output is bounded already, piece by piece; here is room for the sentences about what was left out
         limits=ToolLimits(seconds=None, result_chars=HEAD_CHARS + TAIL_CHARS + 1_000),
         title=_title,
@@ -96,7 +110,7 @@ def python_tool(
 async def _timed_out(output: CapturedOutput, seconds: float | None, ran: float) -> ToolError:
     content = await asyncio.to_thread(output.content)
     shown = content if isinstance(content, str) else "\n".join(block.get("text", "[picture]") for block in content)
-    message = f"{shown}\n[Interrupted after {seconds:g} s, the time limit of Python here. Do less at a time.]"
+    message = f"{shown}\n[Interrupted after {seconds:g} s, its time limit. What ran until then has had its effects.]"
     details = {"requested_timeout": seconds, "actual_execution_time": ran}
     return ToolError(message.strip(), code=ErrorCode.EXECUTION_TIMEOUT, details=details)
 

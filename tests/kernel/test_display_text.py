@@ -1,0 +1,72 @@
+"""What a display says to a model in words."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from cellwright.kernel.captured_output import display_of
+from cellwright.kernel.display_text import MOST_OF_CHART, MOST_TEXT
+from cellwright.kernel.html_text import html_text
+
+NOTHING = "<some.Thing object at 0x7fa659b39d90>"
+
+
+@pytest.mark.parametrize(
+    ("bundle", "text"),
+    [
+        ({"text/plain": "plain", "text/html": "<b>html</b>"}, "plain"),
+        ({"text/plain": NOTHING, "text/html": "<b>html</b> &amp; more"}, "html & more"),
+        ({"text/plain": "<IPython.core.display.HTML object>", "text/html": "<p>a</p><p>b</p>"}, "a\nb"),
+        ({"text/html": "<i>only</i>"}, "only"),
+        ({"text/plain": NOTHING, "text/html": "<script>1</script>"}, NOTHING),
+        ({"text/plain": NOTHING, "text/markdown": "*m*", "text/html": "<i>h</i>"}, "*m*"),
+        ({"text/plain": "<IPython.core.display.JSON object>", "application/json": {"a": [1]}}, '{"a": [1]}'),
+        (
+            {"text/plain": NOTHING, "image/svg+xml": "<svg><title>T</title><text>hi</text></svg>"},
+            "[a drawing (SVG), which you cannot see; its texts: T\nhi]",
+        ),
+        ({"text/plain": NOTHING}, NOTHING),
+        ({}, ""),
+    ],
+)
+def test_the_text_that_says_most(bundle: dict[str, Any], text: str) -> None:
+    assert display_of(bundle).text == text
+
+
+@pytest.mark.parametrize(
+    "bundle",
+    [
+        {"text/plain": "Figure(" + "x" * 100_000, "application/vnd.plotly.v1+json": {"data": []}},
+        {"text/plain": "alt.Chart(...)", "text/html": "<div></div><script>vegaEmbed(1)</script>"},
+        {"text/plain": NOTHING, "application/vnd.vegalite.v5+json": {}, "text/html": "<b>x</b>"},
+    ],
+)
+def test_of_a_chart_that_the_browser_draws_it_is_said_that_it_cannot_be_seen(bundle: dict[str, Any]) -> None:
+    text = display_of(bundle).text
+    assert "you cannot see it" in text
+    assert NOTHING not in text
+    assert len(text) < MOST_OF_CHART + 200
+
+
+def test_a_chart_with_a_picture_is_a_picture() -> None:
+    display = display_of({"text/plain": "x", "application/vnd.plotly.v1+json": {}, "image/png": b"png"})
+    assert display.image_type == "image/png"
+
+
+def test_tables_keep_their_rows() -> None:
+    source = """<style>b {color: red}</style><table><thead><tr><th></th><th>price</th><th>city</th></tr></thead>
+    <tbody><tr><th>0</th><td>1.5</td><td>New <b>York</b></td></tr>
+    <tr><th>1</th><td></td><td>Bonn</td></tr></tbody></table>"""
+    assert html_text(source) == "price | city\n0 | 1.5 | New York\n1 | | Bonn"
+
+
+@pytest.mark.parametrize(
+    "piece", ["<div>", "<b>x</b>", "&amp;", "<!--", "<script>", "<td>", "< ", "<a b=", "</p>", "x\n \n"]
+)
+def test_large_html_is_bounded_in_length_and_time(piece: str) -> None:
+    started = time.process_time()
+    assert len(html_text(piece * (5_000_000 // len(piece)))) < MOST_TEXT + 100
+    assert time.process_time() - started < 10
