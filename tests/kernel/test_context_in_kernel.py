@@ -149,7 +149,7 @@ def test_the_user_sees_what_was_told(kernel: NotebookKernel, page: Page, model: 
     (told,) = [op for op in page.ops if op["op"] == "told"]
     assert [(part["kind"], part["title"]) for part in told["parts"]] == [
         ("environment", "Where Claude works"),
-        ("context", "The notebook since the last prompt"),
+        ("context", "The notebook so far"),
         ("file", "notes.md"),
         ("variable", "$count"),
     ]

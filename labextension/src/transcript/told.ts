@@ -22,7 +22,7 @@ function partView(part: ToldPart): HTMLElement {
   const title = element("b", {}, visibleText(part.title));
   const node = element("details", {}, element("summary", {}, title, element("span", {}, tokens(part.tokens))));
   const fill = (): void => {
-    node.append(element("pre", {}, visibleText(part.text)));
+    node.append(element("pre", { tabindex: "0" }, visibleText(part.text)));
   };
   node.addEventListener("toggle", fill, { once: true });
   return node;

@@ -171,7 +171,8 @@ class NotebookContext:
         text = context_text(facts, Budget(tokens * CHARS_A_TOKEN))
         if (redaction := moment.agent.redaction) is not None:
             text = (await asyncio.to_thread(redaction.clean, text)).text
-        return text_beside(TITLES[how], "context", f"{told.opening(self._id)}\n{_harmless(text)}\n</{TAG}>")
+        title = "The notebook so far" if how == "auto" and facts.first else TITLES[how]
+        return text_beside(title, "context", f"{told.opening(self._id)}\n{_harmless(text)}\n</{TAG}>")
 
     async def _cells(self, how: How) -> list[Cell]:
         """The notebook as it stands; none where it cannot be seen, or not soon."""

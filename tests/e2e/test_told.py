@@ -1,0 +1,62 @@
+"""What Claude was told, as its user meets it: one line under the prompt, opened by keyboard, each part with its text."""
+
+import json
+
+import pytest
+
+from cellwright.testing import Gate, hold, say, turn
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(180)]
+
+THEMES = "lab/api/settings/@jupyterlab/apputils-extension:themes"
+
+
+@pytest.mark.parametrize("theme", ["JupyterLab Light", "JupyterLab Dark"], ids=["light", "dark"])
+def test_the_fold_says_what_claude_was_told(notebook, model, lab, theme):
+    gate = Gate()
+    model.add(turn(say("The price went up in **March**."), hold(gate), say("\n\nThat is all.")))
+    lab.api("PUT", THEMES, {"raw": json.dumps({"theme": theme})})
+    try:
+        book = notebook(
+            "%load_ext cellwright",
+            "prices = {'pears': [3, 4, 5], 'apples': [2, 2, 3]}\ntax = 0.08",
+            "prices['figs'][0]",
+            "%%claude\nWhy is $prices higher in @rules.md? And @cell:2?",
+            "",
+            files={"rules.md": "# Rules\n\nNo discounts on pears.\n"},
+        )
+        for index in (0, 1, 2):
+            book.run(index)
+            book.wait_done(index)
+        book.run(3)
+        output = book.output(3)
+        fold = output.locator("details.told")
+        fold.wait_for()
+        assert not fold.evaluate("node => node.open")
+        assert "tokens)" in fold.locator("> summary").inner_text()
+        output.locator("text=The price went up").wait_for()
+        fold.locator("> summary").focus()
+        book.page.keyboard.press("Enter")
+        titles = [item.inner_text() for item in fold.locator("li summary > b").all()]
+        assert titles[:2] == ["Where Claude works", "The notebook so far"]
+        assert titles[2:] == ["rules.md", titles[3], "$prices"]
+        assert titles[3].startswith("cell ")
+        book.page.keyboard.press("Tab")
+        book.page.keyboard.press("Tab")
+        book.page.keyboard.press("Enter")
+        context = fold.locator("li pre").first
+        context.wait_for()
+        told = context.inner_text()
+        assert "KeyError: 'figs'" in told
+        assert "tax: float = 0.08" in told
+        assert "This prompt stands in the cell" in told
+        assert "number 4 of 5" in told
+        # the notebook's own keys did nothing: the cell is still selected, and no cell was made
+        assert book.page.locator(".jp-Notebook .jp-Cell").count() == 5
+        book.screenshot(f"told-{theme.split()[-1].lower()}", output)
+        gate.open()
+        book.wait_done(3)
+        assert "No discounts on pears" in json.dumps(model.requests[-1].body["messages"])
+    finally:
+        gate.open()
+        lab.api("PUT", THEMES, {"raw": json.dumps({"theme": "JupyterLab Light"})})
