@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -131,6 +132,14 @@ def _refusal(moment: Moment, tool: Tool, tool_input: dict[str, Any]) -> str:
         return ""
     way = "Claude may ask to read it." if decision.behavior == "ask" else ""
     return f"{decision.reason} {way}".strip()
+
+
+async def without_secrets(text: str, moment: Moment, what: str) -> tuple[str, list[str]]:
+    """`text` without its secrets, and what the user is told where there were any: `what` names the text."""
+    if (redaction := moment.agent.redaction) is None:
+        return text, []
+    cleaned = await asyncio.to_thread(redaction.clean, text)
+    return cleaned.text, [f"Kept from Claude in {what}: {', '.join(cleaned.kinds)}."] if cleaned.kinds else []
 
 
 def _unheard(**_news: Any) -> None:

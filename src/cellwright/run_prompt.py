@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,8 @@ from cellwright.agent.prompt import PLAN_MODE, environment_text
 from cellwright.agent.session import Session
 from cellwright.agent.tool import Tool
 from cellwright.errors import CellwrightError, ErrorCode
+
+logger = logging.getLogger(__name__)
 
 
 def checked(prompt: Prompt) -> Prompt:
@@ -58,7 +61,7 @@ def gathering(
     moment = Moment(words=words, agent=agent, session=session, tools={tool.name: tool for tool in tools})
 
     async def gather() -> Gathered:
-        found = await asyncio.gather(*(telling(moment) for telling in tellings))
+        found = await asyncio.gather(*(_told(telling, moment) for telling in tellings))
         return Gathered(
             before=tuple(part for each in found for part in each.before),
             after=tuple(part for each in found for part in each.after),
@@ -66,6 +69,15 @@ def gathering(
         )
 
     return replace(full, gather=gather)
+
+
+async def _told(telling: Telling, moment: Moment) -> Gathered:
+    try:
+        return await telling(moment)
+    except Exception as error:
+        # what is told besides is a help, made of whatever a notebook holds: without it the prompt is answered all the same
+        logger.exception("something could not be told with a prompt")
+        return Gathered(notices=(f"Not all could be told with the prompt: {type(error).__name__}: {error}",))
 
 
 def _blocks(prompt: Prompt) -> list[Any]:

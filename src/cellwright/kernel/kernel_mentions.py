@@ -10,7 +10,7 @@ from cellwright.agent.full_prompt import Gathered, Moment, Telling
 from cellwright.agent.tool import ToolError
 from cellwright.kernel.cell_log import is_hidden
 from cellwright.mention_text import Mention, find_mentions
-from cellwright.mentions import Attached, attachment, read_for, together
+from cellwright.mentions import Attached, attachment, read_for, together, without_secrets
 from cellwright.tools.open_notebook import Cell, OpenNotebook, OpenNotebooks
 
 _NUMBER = re.compile(r"\d{1,6}")
@@ -79,8 +79,9 @@ def mentioned_variables(words: str, namespace: Mapping[str, Any], describe: Desc
     async def tell(moment: Moment) -> Gathered:
         attached = []
         for mention, text in described:
-            cleaned = text if moment.agent.redaction is None else moment.agent.redaction.clean(text).text
-            attached.append(Attached(attachment(mention, mention.text, "variable", cleaned)))
+            cleaned, notices = await without_secrets(text, moment, mention.text)
+            part = attachment(mention, mention.text, "variable", cleaned)
+            attached.append(Attached(part, " ".join(notices)))
         return together(attached)
 
     return tell

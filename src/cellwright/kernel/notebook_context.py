@@ -21,6 +21,7 @@ from cellwright.kernel.context_text import Budget, ContextFacts, context_text, m
 from cellwright.kernel.hidden_state import BEFORE_ALL, hidden_state, hidden_state_text
 from cellwright.kernel.magic_line import How
 from cellwright.kernel.output_text import output_text
+from cellwright.mentions import without_secrets
 from cellwright.tools.open_notebook import Cell, OpenNotebooks
 
 if TYPE_CHECKING:
@@ -101,8 +102,8 @@ class NotebookContext:
         async def tell(moment: Moment) -> Gathered:
             cells = await self._cells(how)
             notices = (UNSEEN.format(how=how),) if how != "auto" and not cells else ()
-            part = await self._part(how, now, cells, moment)
-            return Gathered(before=(part,) if part is not None else (), notices=notices)
+            part, removed = await self._part(how, now, cells, moment)
+            return Gathered(before=(part,) if part is not None else (), notices=(*notices, *removed))
 
         return tell
 
@@ -150,7 +151,10 @@ class NotebookContext:
                 return run
         return None
 
-    async def _part(self, how: How, now: _Now, cells: Sequence[Cell], moment: Moment) -> Beside | None:
+    async def _part(
+        self, how: How, now: _Now, cells: Sequence[Cell], moment: Moment
+    ) -> tuple[Beside | None, list[str]]:
+        """What is told, if anything, and what the user must know of secrets in it."""
         mark = self._mark(moment.session)
         whole = _whole(how, cells)
         if how == "code":  # of everything else nothing is told, so that it stays news
@@ -166,13 +170,12 @@ class NotebookContext:
             whole=whole if told.cells != mark.cells else "",
         )
         if not facts.anything:
-            return None
+            return None, []
         tokens = {"auto": self._budget_tokens, "code": CODE_TOKENS, "full": FULL_TOKENS}[how]
         text = context_text(facts, Budget(tokens * CHARS_A_TOKEN))
-        if (redaction := moment.agent.redaction) is not None:
-            text = (await asyncio.to_thread(redaction.clean, text)).text
+        text, notices = await without_secrets(text, moment, "what it is told of the notebook")
         title = "The notebook so far" if how == "auto" and facts.first else TITLES[how]
-        return text_beside(title, "context", f"{told.opening(self._id)}\n{_harmless(text)}\n</{TAG}>")
+        return text_beside(title, "context", f"{told.opening(self._id)}\n{_harmless(text)}\n</{TAG}>"), notices
 
     async def _cells(self, how: How) -> list[Cell]:
         """The notebook as it stands; none where it cannot be seen, or not soon."""
