@@ -5,6 +5,7 @@ import { savedOutputPlugin } from "./cells/saved_output_plugin";
 import { unsavedDocumentsPlugin } from "./documents/unsaved_documents_plugin";
 import { notebooksPlugin } from "./notebooks/notebooks_plugin";
 import { proposalsPlugin } from "./proposals/proposals_plugin";
+import { undoPlugin } from "./undo/undo_plugin";
 import { transcriptPlugin } from "./transcript_plugin";
 
-export default [transcriptPlugin, savedOutputPlugin, unsavedDocumentsPlugin, notebooksPlugin, proposalsPlugin, cellToolbarPlugin];
+export default [transcriptPlugin, savedOutputPlugin, unsavedDocumentsPlugin, notebooksPlugin, proposalsPlugin, cellToolbarPlugin, undoPlugin];

@@ -1,6 +1,9 @@
 """Where an answer in a notebook came from: what the metadata of its output says, and what is read from it again.
 
-    {"cellwright": {"version": "0.1.0", "session": ID, "turn": 3, "model": …, "prompt_sha256": …, "recording": FILE}}
+    {"cellwright": {"version": "0.1.0", "session": ID, "turn": 3, "model": …, "prompt_sha256": …, "recording": FILE,
+                    "undo": 3}}
+
+`undo` is the number by which the turn can be taken back, where it changed something.
 
 Nothing private: no path but the recording's from the notebook's folder, no key, no name of a user.
 """
@@ -18,10 +21,16 @@ PROMPT = "prompt_sha256"
 
 
 def provenance(
-    *, session: str, turn: int | None, model: str, prompt_sha256: str, recording: str | None
+    *,
+    session: str,
+    turn: int | None,
+    model: str,
+    prompt_sha256: str,
+    recording: str | None,
+    undo: int | None = None,
 ) -> dict[str, Any]:
     """The metadata of an output; `recording` is the file that holds the turn, None where none does."""
-    known = {"session": session, "turn": turn, "model": model, PROMPT: prompt_sha256, "recording": recording}
+    known = {"session": session, "turn": turn, "model": model, PROMPT: prompt_sha256, "recording": recording, "undo": undo}
     return {FIELD: {"version": VERSION, **{name: value for name, value in known.items() if value is not None}}}
 
 

@@ -23,6 +23,7 @@ export class Links {
   private readonly watched = new WeakSet<Kernel>();
   private readonly linked = new Map<Kernel, Linked>();
   private readonly opening = new Set<Kernel>();
+  private readonly listeners: (() => void)[] = [];
   private readonly page = randomName();
   private about: About = { frontEnd: "", root: "" };
   private telling = false;
@@ -37,6 +38,11 @@ export class Links {
   /** Answers what kernels ask by this method. */
   serve(method: string, handler: Handler): void {
     this.handlers.set(method, handler);
+  }
+
+  /** Has `listener` called whenever a kernel has been linked to. */
+  onLinked(listener: () => void): void {
+    this.listeners.push(listener);
   }
 
   /** The link to the kernel of a notebook; undefined where it does not hold Cellwright. */
@@ -116,6 +122,7 @@ export class Links {
       if (this.linked.get(kernel)?.comm === comm) this.drop(kernel);
     };
     comm.open(hello);
+    for (const listener of this.listeners) listener();
   }
 
   private hello(kernel: Kernel): JsonObject {

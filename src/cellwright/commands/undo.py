@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 from cellwright.checkpoints.records import History, Turn
 from cellwright.checkpoints.taking_back import TakingBack, UndoPlan
 from cellwright.checkpoints.told import names_of
 from cellwright.checkpoints.undo_plan import What
-from cellwright.checkpoints.undo_words import changes_of_plan, in_figures, left_out, preview
+from cellwright.checkpoints.undo_words import changes_of_plan, in_figures, left_out
+from cellwright.checkpoints.undo_words import preview as preview_text
 from cellwright.commands.command import CommandCall
 from cellwright.commands.page import Page, Row, Section
 from cellwright.config.settings_in_force import TrustQuestion
@@ -95,6 +96,36 @@ async def rewind_page(call: CommandCall) -> Page:
     return await _done(call, taking, replace(words, what=what), turns)
 
 
+async def undo_turn(conversation: Conversation, number: int, *, preview: bool, force: bool = False) -> dict[str, Any]:
+    """One turn's files and cells taken back, for a button; with `preview` only what that would do.
+
+    Gives `title`, `text` (lines for people), `does_something`, `conflicts`. Raises CellwrightError.
+    """
+    taking = taking_back(conversation)
+    turn = taking.journal.history.turn(number)
+    if turn is None or not turn.to_undo(left=True):
+        raise CellwrightError(ErrorCode.INVALID_PARAMETERS, f"Turn {number} is not there to be taken back.")
+    plan = await taking.plan([turn], "code", force=force)
+    shown = {
+        "title": f"Take back {names_of(plan.turns)}",
+        "text": preview_text(plan, taking.cwd),
+        "does_something": plan.does_something,
+        "conflicts": plan.conflicts,
+    }
+    if preview or not plan.does_something:
+        return shown
+    failed = await taking.apply(plan)
+    text = "\n".join([str(shown["text"]), *failed])
+    return {**shown, "title": f"Taken back: {names_of(plan.turns)}", "text": text}
+
+
+def turns_to_undo(conversation: Conversation) -> list[int]:
+    """The numbers of the session's turns that changed something which was not taken back; none while a run goes on."""
+    if not conversation.checkpoints.enabled() or conversation.is_running:
+        return []
+    return [turn.number for turn in taking_back(conversation).journal.history.turns if turn.to_undo()]
+
+
 async def redo_page(call: CommandCall) -> Page:
     """Bring back what the last undo took away."""
     words, taking = parse(call.text, REDO), _taking_back(call)
@@ -122,8 +153,13 @@ def taking_back(conversation: Conversation) -> TakingBack:
     """The turns of `conversation`, to be taken back. Raises `CellwrightError` while a run goes on."""
     conversation.refuse_while_running()
     session = conversation.checkpoints.session_of(conversation.session)
+    try:
+        journal = conversation.checkpoints.journal(session)
+    except OSError as error:
+        message = f"What was kept of this session's turns cannot be read: {error}."
+        raise CellwrightError(ErrorCode.FILE_ACCESS_ERROR, message) from error
     return TakingBack(
-        journal=conversation.checkpoints.journal(session),
+        journal=journal,
         session=session,
         file_state=conversation.file_state,
         notebooks=conversation.open_notebooks,
@@ -169,7 +205,7 @@ async def _ask(
     question = TrustQuestion(
         about="run",
         title=f"{verb} {names_of(plan.turns)}",
-        detail=preview(plan, taking.cwd),
+        detail=preview_text(plan, taking.cwd),
         reason="",
         yes=verb,
         no="Leave everything as it is",

@@ -40,6 +40,7 @@ from cellwright.kernel.recorded_run import RecordedRun, SkippedRun
 from cellwright.kernel.recorded_runs import Cell, recorded_runs
 from cellwright.kernel.this_notebook import this_notebook
 from cellwright.kernel.typed_result import keep_result, named_type
+from cellwright.kernel.undo_requests import UndoRequests
 from cellwright.kernel.view_output import ViewOutput
 from cellwright.kernel.widgets.bundle import is_built
 from cellwright.library import Face, Place
@@ -49,8 +50,10 @@ from cellwright.tools.child_processes import child_processes
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
+    from cellwright.agent.full_prompt import Telling
     from cellwright.agent.typed_answer import AnswerType
     from cellwright.commands.page import Page
+    from cellwright.kernel.fix_prompt import Fix
 
 
 _COMMAND = re.compile(r"\s*/[A-Za-z][\w-]*(?:\s|$)")
@@ -98,6 +101,7 @@ class NotebookConversation:
         if self._in_kernel and (offer := work_between_cells(self._kernel, self.conversation.jobs)) is not None:
             self.conversation.jobs.offer = offer
         self._proposals = Proposals(pages, self.conversation.cwd)
+        UndoRequests(pages, self.conversation)
         self.cells = cells
         self._told = kernel_telling(shell, cells, self.notebooks)
         self._recordings = recorded_runs(self.conversation, self._notebook, trust)
@@ -105,26 +109,26 @@ class NotebookConversation:
         self._making_tools = threading.Lock()
         self._asked = False
 
-    async def run_awaited(self, prompt: str, options: MagicOptions) -> None:
-        """Run `prompt` in a cell that is awaited. Raises what the cell should show."""
+    async def run_awaited(self, prompt: str, options: MagicOptions, more: Telling | None = None) -> None:
+        """Run `prompt` in a cell that is awaited; `more` is told with it. Raises what the cell should show."""
         if _COMMAND.match(prompt):
             command = self._command(prompt, options)
             self._show_page(prompt, options, await command.awaited(), command)
             return
-        run = self._prepare(prompt, options)
+        run = self._prepare(prompt, options, more)
         if run.background:
             run.cell.in_background(run.finish)
             return
         with contextlib.suppress(SkippedRun):
             run.finish(await run.cell.awaited())
 
-    def run_blocking(self, prompt: str, options: MagicOptions) -> None:
+    def run_blocking(self, prompt: str, options: MagicOptions, more: Telling | None = None) -> None:
         """The same in a cell that blocks."""
         if _COMMAND.match(prompt):
             command = self._command(prompt, options)
             self._show_page(prompt, options, command.blocking(), command)
             return
-        run = self._prepare(prompt, options)
+        run = self._prepare(prompt, options, more)
         if run.background:
             run.cell.in_background(run.finish)
             return
@@ -162,12 +166,12 @@ class NotebookConversation:
         else:
             print(json.dumps({prompt.strip().removeprefix("/"): page.markdown()}))
 
-    def fix_prompt(self, line: str) -> str | None:
+    def fix(self, line: str) -> Fix | None:
         """What the line `fix …` asks Claude; None when nothing has failed: then the user was told so."""
-        from cellwright.kernel.fix_prompt import NothingToFix, fix_prompt  # most prompts are others
+        from cellwright.kernel.fix_prompt import NothingToFix, fix_of  # most prompts are others
 
         try:
-            return fix_prompt(line, self._shell, self.cells, self.conversation.open_notebooks)
+            return fix_of(line, self._shell, self.cells, self.notebooks)
         except NothingToFix as nothing:
             print(nothing)
             return None
@@ -242,16 +246,16 @@ class NotebookConversation:
         self.notebooks.cell_runs(front_end, told, named)
         return cell_face(self._shell, front_end, conversation, options, save_rules, self._proposals.beside)
 
-    def _prepare(self, prompt: str, options: MagicOptions) -> _Prepared:
+    def _prepare(self, prompt: str, options: MagicOptions, more: Telling | None) -> _Prepared:
         self._asked = True
         conversation = self.conversation
         options = replace(options, background=self._goes_on_alone(options))
         typed = None if options.schema is None else named_type(options.schema, self._shell.user_ns)
         if options.dry_run:
-            return self._dry_run(prompt, options, typed)
+            return self._dry_run(prompt, options, typed, more)
         face = self._new_face(options)
         self._make_tools()
-        telling = self._told.with_prompt(prompt, options.context, front_end_of(self._shell).cell_id)
+        telling = self._telling(prompt, options, more)
         events: list[Event] = []
         recorded = self._recorded(prompt, options, face)
         # a result keeps its events; without one they would only take memory
@@ -288,6 +292,12 @@ class NotebookConversation:
             keep_result(result_of(end, events, typed), options, self._shell.user_ns)
 
         return _Prepared(CellRun(conversation, start, face.output, self._kernel), finish, options.background)
+
+    def _telling(
+        self, prompt: str, options: MagicOptions, more: Telling | None, *, dry: bool = False
+    ) -> tuple[Telling, ...]:
+        told = self._told.with_prompt(prompt, options.context, front_end_of(self._shell).cell_id, dry=dry)
+        return told if more is None else (*told, more)
 
     def _use_session(self, options: MagicOptions) -> None:
         if options.new:
@@ -329,14 +339,14 @@ class NotebookConversation:
             return own.path
         return this_notebook(front_end_of(self._shell), self._shell.user_ns, self.conversation.environ)
 
-    def _dry_run(self, prompt: str, options: MagicOptions, typed: AnswerType | None) -> _Prepared:
+    def _dry_run(self, prompt: str, options: MagicOptions, typed: AnswerType | None, more: Telling | None) -> _Prepared:
         self._use_session(options)
         # not what most runs need
         from cellwright.dry_run import DryRun, shown, unsaved_copy
         from cellwright.terminal.plain_view import Unseen
 
         conversation, dry_run = self.conversation, DryRun()
-        telling = self._told.with_prompt(prompt, options.context, front_end_of(self._shell).cell_id, dry=True)
+        telling = self._telling(prompt, options, more, dry=True)
         start = functools.partial(
             conversation.start,
             prompt,

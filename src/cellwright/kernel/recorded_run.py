@@ -10,7 +10,7 @@ from cellwright.agent.drift import drift_in_words
 from cellwright.config.settings_in_force import TrustQuestion
 from cellwright.conversation_settings import Asking
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.events import Emit, Event, Notice, RunEnd, UserPrompt
+from cellwright.events import Emit, Event, Notice, RunEnd, TurnChanged, UserPrompt
 from cellwright.kernel.foreign_answers import AnswerQuestion
 from cellwright.provenance import provenance
 
@@ -61,6 +61,7 @@ class RecordedRun:
     _session: str = field(default="", init=False)
     _model: str = field(default="", init=False)
     _turn: int | None = field(default=None, init=False)
+    _undo: int | None = field(default=None, init=False)
 
     @property
     def asking(self) -> Sequence[Asking]:
@@ -96,6 +97,8 @@ class RecordedRun:
             if isinstance(event, RunEnd) and self._played is not None:
                 for text in drift_in_words(self._played.drift):
                     emit(Notice(text, "warning"))
+            if isinstance(event, TurnChanged) and event.counts and self._played is None:
+                self._undo = event.turn
             if isinstance(event, UserPrompt):
                 self._begins(event)
                 if self.recorder is not None and self._played is None:
@@ -129,6 +132,7 @@ class RecordedRun:
             model=str(origin.get("model", self._model)),
             prompt_sha256=self.wanted.key,
             recording=self.file_name(holds) if holds is not None else None,
+            undo=self._undo,
         )
 
     def _begins(self, event: UserPrompt) -> None:
