@@ -11,6 +11,8 @@ from typing import Any
 
 from IPython.core.getipython import get_ipython
 
+from cellwright.kernel.kernel_pump import needs_pump, pump
+
 sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))
 
 from open_notebook_conformance import CASES, reset
@@ -28,8 +30,16 @@ def blocking(work: Coroutine[Any, Any, Any], seconds: float = 60) -> Any:
 
 
 async def awaited(work: Coroutine[Any, Any, Any]) -> Any:
-    """The same in a cell that is awaited."""
-    return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, conversation().conversation.thread.loop))
+    """The same in a cell that is awaited, as those with `%%claude` are."""
+    kernel = get_ipython().kernel
+    pumping = asyncio.ensure_future(pump(kernel)) if needs_pump(kernel) else None
+    try:
+        return await asyncio.wrap_future(
+            asyncio.run_coroutine_threadsafe(work, conversation().conversation.thread.loop)
+        )
+    finally:
+        if pumping is not None:
+            pumping.cancel()
 
 
 async def own_notebook() -> Any:

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import ipykernel
 import nbformat
 import pytest
 from nbformat.sign import NotebookNotary
@@ -89,6 +90,8 @@ def saved_sources(book):
 
 @pytest.mark.parametrize("way", WAYS)
 def test_the_open_document_conforms_while_a_cell_is_busy(notebook, way):
+    if way == "blocking" and int(ipykernel.__version__.partition(".")[0]) < 7:
+        pytest.skip("ipykernel 6 takes no message while a cell blocks")
     book = notebook(f"{LOAD}\n{HERE}\nimport live_cell", WAYS[way])
     run(book, 0)
     book.run(1)
