@@ -46,22 +46,30 @@ class TimeLimit:
     def __exit__(self, *_: object) -> None:
         if self._watcher is None:
             return
-        with self._news:
-            self._over = True
-            self._news.notify()
-        self._watcher.join()
-        # a signal that is still on its way is handled in this call, by our handler
-        signal.signal(signal.SIGINT, self._before if self._before is not None else signal.default_int_handler)
+        try:
+            self._ends = None
+            with self._news:
+                self._over = True
+                self._news.notify()
+            self._watcher.join()
+        finally:
+            # a signal that is still on its way is handled in this call, by our handler
+            signal.signal(signal.SIGINT, self._before if self._before is not None else signal.default_int_handler)
 
     @contextlib.contextmanager
     def seconds(self, seconds: float) -> Iterator[None]:
-        self._ends = time.monotonic() + seconds
-        with self._news:
-            self._news.notify()
+        """The block has so many seconds. Who catches `OutOfTime` calls `lift`: it may have come when the block ended."""
         try:
+            self._ends = time.monotonic() + seconds
+            with self._news:
+                self._news.notify()
             yield
         finally:
-            self._ends = None
+            self.lift()
+
+    def lift(self) -> None:
+        """There is no limit any more."""
+        self._ends = None
 
     def _watch(self) -> None:
         with self._news:
@@ -74,6 +82,7 @@ class TimeLimit:
                 else:
                     self._sent = True
                     _interrupt_main()
+                    # it puts the end off when it arrives
                     self._news.wait(self.AGAIN)
 
     def _on_sigint(self, number: int, frame: FrameType | None) -> None:
@@ -81,6 +90,7 @@ class TimeLimit:
             self._sent = False
             ends = self._ends
             if ends is not None and time.monotonic() >= ends:
+                self._ends = time.monotonic() + self.AGAIN
                 raise OutOfTime
         elif callable(self._before):
             self._before(number, frame)

@@ -70,6 +70,7 @@ def _told(limit: TimeLimit, seconds: float, name: str, value: object, tell: Tell
         with limit.seconds(seconds):
             return tell(name, value)
     except OutOfTime:
+        limit.lift()
         return f"{name}: {_type(value)}, whose description takes longer than {seconds:.2g} s"
     except Exception as error:  # noqa: BLE001  an object in any state; the others are described
         return f"{name}: {_type(value)}, whose description fails with {type(error).__name__}"
