@@ -115,3 +115,19 @@ def test_a_failure_and_stop_while_cells_run(notebook, model):
     assert cells[1]["outputs"][1]["ename"] == "KeyboardInterrupt"
     assert cells[3]["outputs"][0]["ename"] == "ZeroDivisionError"
     assert cells[4]["execution_count"] is None
+
+
+def test_a_page_that_is_reloaded_meanwhile_gets_the_outputs(notebook, model):
+    model.add(turn(use("NotebookRun", cell_ids=["cell-1"])), turn(say("Done.")))
+    book = loaded(notebook, COUNT, "%%claude\nRun the counting")
+    book.run(2)
+    book.output(2).locator(".ask[data-ready]").get_by_text("Run 1 cell of").wait_for()
+    book.page.keyboard.press("1")
+    book.output(1).get_by_text("counting").wait_for()
+    book.reload()
+    (book.lab.root / book.path).with_name("go").touch()
+    book.wait_kernel_idle()
+    book.wait_done(1)
+    book.output(1).get_by_text("45").wait_for()
+    assert outputs_of(book.save()["cells"][1]) == ["counting", "45"]
+    assert "are not in the notebook" not in str(told(model)["content"])

@@ -100,6 +100,16 @@ def test_the_notebook_gets_only_what_is_new(loop: asyncio.AbstractEventLoop) -> 
     assert not outputs.news()
 
 
+def test_what_did_not_arrive_is_sent_again(loop: asyncio.AbstractEventLoop) -> None:
+    outputs, notebook = new(loop), Notebook()
+    outputs.write("a")
+    assert outputs.news()
+    outputs.send_again()
+    outputs.write("b")
+    notebook.take(outputs)
+    assert notebook.texts() == ["ab"]
+
+
 def test_a_display_is_updated_in_its_place_also_from_a_later_cell(loop: asyncio.AbstractEventLoop) -> None:
     first = new(loop)
     second = new(loop, first)

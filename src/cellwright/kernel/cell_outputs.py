@@ -164,6 +164,10 @@ class CellOutputs:
         self._sent_chars = _stream_chars(self._kept[-1]) if self._kept else 0
         return news
 
+    def send_again(self) -> None:
+        """What was sent has not arrived: the next news are all outputs."""
+        self._stale = True
+
     @property
     def execution_count(self) -> int | None:
         """The count of the cell's run; None if it never began."""

@@ -34,6 +34,7 @@ class CellWriter:
     older: Sequence[CellOutputs] = ()
     outputs: CellOutputs = field(init=False)
     problem: str = field(default="", init=False)
+    _changed_meanwhile: bool = field(default=False, init=False)
     _changed: asyncio.Event = field(default_factory=asyncio.Event, init=False)
     _over: asyncio.Event = field(default_factory=asyncio.Event, init=False)
     _following: asyncio.Task[None] | None = field(default=None, init=False)
@@ -48,7 +49,7 @@ class CellWriter:
         except CellConflict:
             raise
         except ToolError as error:
-            self.problem = error.message
+            self._failed(error)
         self._following = asyncio.create_task(self._follow())
 
     async def finish(self) -> None:
@@ -64,9 +65,14 @@ class CellWriter:
             await self._tried(self._put(News(self.cell.outputs, clear=True), self.cell.execution_count))
 
     async def refresh(self) -> None:
-        """Write what a later cell has changed in this one's displays."""
-        if news := self.outputs.news():
+        """Write what came after its end: what later cells changed in its displays, what did not arrive before."""
+        if (news := self.outputs.news()) and self.outputs.execution_count is not None:
             await self._tried(self._put(news, self.outputs.execution_count))
+
+    @property
+    def may_arrive(self) -> bool:
+        """Whether the outputs did not get there, and may yet: a page that was reloaded comes back."""
+        return bool(self.problem) and not self._changed_meanwhile
 
     async def _follow(self) -> None:
         while not self._over.is_set():
@@ -92,12 +98,20 @@ class CellWriter:
         )
 
     async def _tried(self, putting: Coroutine[Any, Any, None]) -> None:
-        if self.problem:
+        if self._changed_meanwhile:
             putting.close()
             return
         try:
             await putting
         except CellConflict:
+            self._changed_meanwhile = True
             self.problem = "the cell was changed while it ran"
         except ToolError as error:
-            self.problem = error.message
+            self._failed(error)
+        else:
+            self.problem = ""
+
+    def _failed(self, error: ToolError) -> None:
+        """A page may have been reloaded: when it is there again, it needs all of it."""
+        self.problem = error.message
+        self.outputs.send_again()

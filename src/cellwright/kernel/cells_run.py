@@ -29,6 +29,11 @@ LEAST_CHARS = 2_000
 SECONDS_TO_WRITE = 30.0
 """How long it may take to write what is left when a cell is at its end."""
 
+COMES_BACK_SECONDS = 10.0
+"""How long a page takes at most to be loaded again."""
+
+TICK_SECONDS = 0.25
+
 GOES_ON_TAG = "raises-exception"
 """Jupyter's own tag for a cell that may fail without ending the run of those below."""
 
@@ -73,6 +78,15 @@ class CellsRun:
                 await each.writer.refresh()
             if run.status != "ok" and not (run.status == "failed" and _may_fail(cell)):
                 return
+
+    async def deliver(self) -> None:
+        """Give a page that went away meanwhile a moment to come back for the outputs."""
+        deadline = asyncio.get_running_loop().time() + COMES_BACK_SECONDS
+        while any(run.writer.may_arrive for run in self.runs) and asyncio.get_running_loop().time() < deadline:
+            await asyncio.sleep(TICK_SECONDS)
+            for run in self.runs:
+                if run.writer.may_arrive:
+                    await run.writer.refresh()
 
     async def _run_one(self, run: OneRun) -> None:
         try:

@@ -149,6 +149,7 @@ class Runner:
             details = {"requested_timeout": seconds, "actual_execution_time": time.perf_counter() - started}
             message = f"{run.text()}\n[Interrupted after {seconds:g} s, the time limit of this call.]"
             raise ToolError(message, code=ErrorCode.EXECUTION_TIMEOUT, details=details) from None
+        await run.deliver()
         # scaling pictures down takes a while
         content = await asyncio.to_thread(run.content)
         shown = shown_path(self.cwd, choice.notebook.path)
