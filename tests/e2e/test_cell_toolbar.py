@@ -53,7 +53,7 @@ def test_fix_proposes_a_change_of_the_failed_cell_and_a_key_accepts_it(notebook,
     page.keyboard.press("1")
     book.wait_done(1)
     assert sources(book) == [FIXED, "%claude fix @cell:cell-0", "print('below')"]
-    assert "KeyError: dk" in words(model)
+    assert "KeyError: 'dk'" in words(model)
     book.run(0)
     book.wait_done(0)
     assert book.cell(0).get_by_role("button", name="Fix with Claude").count() == 0

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from cellwright.agent.full_prompt import Gathered, Moment, text_beside
 from cellwright.errors import CellwrightError
 from cellwright.kernel.cell_error import CellError, Frame, describe_error
 from cellwright.kernel.cell_log import CellLog, RanCell, sha256_of, type_name_of
@@ -62,6 +63,20 @@ def fix_request(prompt: str, log: CellLog) -> FixRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class Fix:
+    """What asks for a fix: the words of the prompt, and what is told with them."""
+
+    words: str
+    told: str
+
+    async def telling(self, moment: Moment) -> Gathered:
+        """What failed, for the run that begins; secrets in it do not leave the machine."""
+        redaction = moment.agent.redaction
+        text = self.told if redaction is None else redaction.clean(self.told).text
+        return Gathered(after=(text_beside("What failed", "context", text),) if text else ())
+
+
+@dataclass(frozen=True, slots=True)
 class Fixing:
     """What a fix is put together from: the shell, its log, whether the notebook can be edited, and how values are told."""
 
@@ -70,19 +85,22 @@ class Fixing:
     can_edit: bool
     describe: Describe
 
-    def prompt(self, request: FixRequest) -> str | None:
-        """The prompt that asks for the fix; None when nothing is known to have failed."""
+    def fix(self, request: FixRequest) -> Fix | None:
+        """What asks for the fix; None when nothing is known to have failed."""
         run = self._failed_run(request.cell_id)
-        if run is None:
-            unknown = request.cell_id and self.log.last_run(request.cell_id) is None
-            return self._of_unknown(request) if unknown and self.can_edit else None
-        return "\n\n".join([_opening(run), *self._failure(run), self._closing(run.cell_id, request.words)])
+        if run is not None:
+            return Fix(
+                f"{_opening(run, self.can_edit)} {self._closing(run.cell_id, request.words)}", self._failure(run)
+            )
+        unknown = request.cell_id and self.log.last_run(request.cell_id) is None
+        return self._of_unknown(request) if unknown and self.can_edit else None
 
-    def _failure(self, run: RanCell) -> list[str]:
-        """The error of a run, its source, and the variables at which it failed."""
+    def _failure(self, run: RanCell) -> str:
+        """The error of a run, its source where it is not attached, and the variables at which it failed."""
         assert run.error is not None
-        parts = [_fenced("error", str(run.error)), _source(run), self._variables(run, run.error)]
-        return [part for part in parts if part]
+        source = "" if self.can_edit and run.cell_id else _source(run)
+        parts = [_quoted("error", str(run.error)), source, self._variables(run, run.error)]
+        return "\n\n".join(part for part in parts if part)
 
     def _failed_run(self, cell_id: str) -> RanCell | None:
         """The latest failure (of this cell) that was not mended since."""
@@ -115,33 +133,34 @@ class Fixing:
         told = [name for name in named if type_name_of(namespace[name]) not in NOT_DESCRIBED][:MOST_NAMES]
         if not told:
             return ""
-        return _fenced("variables", self.describe(namespace, told)[:VARIABLES_CHARS])
+        return _quoted("variables", self.describe(namespace, told)[:VARIABLES_CHARS])
 
     def _closing(self, cell_id: str | None, words: str) -> str:
         if not self.can_edit:
             how = "Nobody can reach the notebook from here: give the corrected source of the cell as one block of code."
         elif cell_id:
-            how = f"Make the fix with NotebookEdit of the cell {cell_id}; the user accepts it there, and runs the cell."
+            how = "Make the fix with NotebookEdit of that cell; the user accepts it there, and runs the cell."
         else:
             how = "Find the cell by its source with NotebookRead, and make the fix with NotebookEdit of that cell."
-        asked = f"The user says: {words}\n\n" if words else ""
-        return f"{asked}{how} Change no more than the error needs. Say in one or two sentences what was wrong."
+        asked = f" The user says: {words}" if words else ""
+        return f"{how} Change no more than the error needs. Say in one or two sentences what was wrong.{asked}"
 
-    def _of_unknown(self, request: FixRequest) -> str:
+    def _of_unknown(self, request: FixRequest) -> Fix:
         """A cell whose error is in the notebook: it ran before the extension was loaded, or in another kernel."""
-        parts = [f"Fix the cell {request.cell_id} of this notebook: its output is an error. Read it with NotebookRead."]
+        told = ""
         if (before := self._failed_before()) is not None:
-            about = "The last error that this kernel remembers follows. It is this cell's if the source is the same."
-            parts += [about, *self._failure(before)]
-        return "\n\n".join([*parts, self._closing(request.cell_id, request.words)])
+            about = "The last error that this kernel remembers. It is this cell's if the source is the same."
+            told = f"{about}\n\n{self._failure(before)}"
+        words = f"Fix @cell:{request.cell_id}: its output is an error. {self._closing(request.cell_id, request.words)}"
+        return Fix(words, told)
 
 
-def fix_prompt(prompt: str, shell: InteractiveShell, log: CellLog, notebooks: OpenNotebooks) -> str:
+def fix_of(prompt: str, shell: InteractiveShell, log: CellLog, notebooks: OpenNotebooks) -> Fix:
     """What a line that begins with `fix` asks Claude. Raises `NothingToFix`."""
     request = fix_request(prompt, log)
     own = notebooks.own()
     can_edit = own is not None and (own.live or not front_end_of(shell).headless)
-    made = Fixing(shell, log, can_edit, describe_lines).prompt(request)
+    made = Fixing(shell, log, can_edit, describe_lines).fix(request)
     if made is None:
         raise NothingToFix(nothing_to_fix(request, log))
     return made
@@ -156,10 +175,11 @@ def nothing_to_fix(request: FixRequest, log: CellLog) -> str:
     return NOTHING_FAILED + (ASK_ANYWAY if request.words else "")
 
 
-def _opening(run: RanCell) -> str:
-    cell = f"the cell {run.cell_id}" if run.cell_id else "a cell"
+def _opening(run: RanCell, can_edit: bool) -> str:
+    """What is to be fixed; a cell that is mentioned is attached as it stands in the notebook."""
+    cell = "a cell of this notebook" if not run.cell_id else f"{'@cell:' if can_edit else 'the cell '}{run.cell_id}"
     count = f" (In [{run.execution_count}])" if run.execution_count else ""
-    return f"Fix {cell}{count} of this notebook: it failed when it ran last."
+    return f"Fix {cell}{count}: it failed when it ran last."
 
 
 def _source(run: RanCell) -> str:
@@ -167,13 +187,11 @@ def _source(run: RanCell) -> str:
         return ""
     shown, left = run.source[:SOURCE_CHARS], len(run.source) - SOURCE_CHARS
     more = f"\n… ({left:,} characters more)" if left > 0 else ""
-    return _fenced("source_as_it_ran", shown + more)
+    return _quoted("source_as_it_ran", shown + more)
 
 
-def _fenced(name: str, text: str) -> str:
-    """What is quoted stands between fences: a decorator or a `$` in it mentions nothing."""
-    fence = "`" * max(3, *(len(ticks) + 1 for ticks in re.findall("`+", text)), 0)
-    return f"<{name}>\n{fence}\n{text}\n{fence}\n</{name}>"
+def _quoted(name: str, text: str) -> str:
+    return f"<{name}>\n{text}\n</{name}>"
 
 
 def _names_at(source: str, frames: Sequence[Frame]) -> list[str]:

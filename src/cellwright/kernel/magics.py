@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from cellwright.errors import CellwrightError
 from cellwright.kernel.claude_config import Claude
 from cellwright.kernel.magic_line import MagicOptions, help_text, parse_line
 
 if TYPE_CHECKING:
+    from cellwright.agent.full_prompt import Telling
     from cellwright.kernel.ipython_extension import Extension
 
 
@@ -49,6 +50,14 @@ def errors_for_the_user() -> Iterator[None]:
         raise CellInterrupt(*interrupt.args) from None
 
 
+class _Request(NamedTuple):
+    """A prompt, its options, and what is told with it besides what each prompt is told."""
+
+    prompt: str
+    options: MagicOptions
+    telling: Telling | None = None
+
+
 class ClaudeMagic:
     """The magic as IPython registers it. `awaited_cell` and `awaited_line` are what rewritten cells await."""
 
@@ -73,14 +82,14 @@ class ClaudeMagic:
     async def awaited_line(self, line: str) -> None:
         await self.awaited_cell(line, "")
 
-    def _request(self, line: str, cell: str) -> tuple[str, MagicOptions] | None:
-        """The prompt and the options; None when there is nothing to run: then the user was told so."""
+    def _request(self, line: str, cell: str) -> _Request | None:
+        """What is asked; None when there is nothing to run: then the user was told so."""
         options, beginning = parse_line(line, self._config.options())
         prompt = "\n".join(part for part in (beginning, cell.strip("\n")) if part.strip())
         if not prompt.strip():
             print(help_text())
             return None
         if not cell.strip() and _FIX.match(prompt):
-            fix = self.extension.conversation().fix_prompt(prompt)
-            return None if fix is None else (fix, options)
-        return prompt, options
+            fix = self.extension.conversation().fix(prompt)
+            return None if fix is None else _Request(fix.words, options, fix.telling)
+        return _Request(prompt, options)
