@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import base64
+import io
 from typing import Any
 
 from markdown_it import MarkdownIt
+from PIL import Image
 
 from cellwright.events import (
     Call,
@@ -19,6 +22,14 @@ from cellwright.events import (
     ToolStart,
     TurnEnd,
     UserPrompt,
+)
+from cellwright.kernel.saved_limits import (
+    ANSWER_CHARS,
+    DIFFS_CHARS,
+    PICTURES_BYTES,
+    PLAIN_CHARS,
+    kept_pictures,
+    short_plain,
 )
 from cellwright.kernel.saved_markdown import SavedTranscript
 
@@ -201,3 +212,58 @@ def test_a_command_that_failed_is_told_in_a_line():
     ).markdown()
     assert "- ✗ `Bash: pytest` · error: `Exit code 1`\n" in markdown
     assert "FAIL" not in markdown
+
+
+def test_a_played_turn_reads_the_same_each_time():
+    run = SavedTranscript()
+    run.emit(UserPrompt("go", "claude-opus-5-5"))
+    use = {"type": "tool_use", "id": "a", "name": "Bash", "input": {}}
+    message = {"role": "assistant", "content": [use]}
+    run.emit(TurnEnd(message, "tool_use", {}, "claude-opus-5-5", cost_usd=0.0, context_tokens=900, replayed=True))
+    run.emit(ToolStart((Call(use, "Bash: make"),)))
+    run.emit(ToolEnd("a", "Bash", "success", "made", 1234.5))
+    run.emit(RunEnd("end_turn", "", {}, 0.0, 2345.6, 1, 1, 0, session_cost_usd=0.0))
+    assert run.markdown() == "- ✓ `Bash: make`\n\n*claude-opus-5-5 · 1 tool call · replayed, nothing was sent*"
+    assert run.plain() == "✓ Bash: make\n\nclaude-opus-5-5 · 1 tool call · replayed, nothing was sent"
+
+
+def test_a_long_answer_is_kept_up_to_a_limit_and_the_rest_is_in_the_transcript():
+    whole, longer = "w" * 80_000, "a" * 150_000
+    run = SavedTranscript(quiet=True)
+    run.emit(TextDelta(whole))
+    assert run.markdown() == whole
+    run = SavedTranscript(quiet=True)
+    run.emit(TextDelta("First.", 0))
+    run.emit(TextDelta(longer, 1))
+    assert len(run.markdown()) < ANSWER_CHARS + 500
+    # what came last is the answer: it has the room, and what came before it none
+    assert run.markdown().endswith("*… 50,000 characters more are in the session's transcript: /export writes it out*")
+    assert "First." not in run.markdown()
+    assert len(run.plain()) > 150_000
+    assert len(short_plain(run.plain())) < PLAIN_CHARS + 200
+    assert "142,0" in short_plain(run.plain())
+
+
+def test_the_diffs_of_a_run_share_a_limit():
+    run = SavedTranscript()
+    for number in range(8):
+        use = {"type": "tool_use", "id": str(number), "name": "Edit", "input": {}}
+        run.emit(ToolStart((Call(use, f"Edit {number}.py"),)))
+        run.emit(ToolEnd(str(number), "Edit", "success", "ok", 1.0, display={"diff": "+x\n" * 5_000}))
+    assert DIFFS_CHARS < len(run.markdown()) < DIFFS_CHARS + 3_000
+    assert "5,000 characters more are in the session's transcript" in run.markdown()
+
+
+def test_pictures_are_made_smaller_until_they_fit():
+    noise = Image.effect_noise((1800, 1400), 90).convert("RGB")
+    out = io.BytesIO()
+    noise.save(out, "PNG")
+    large = {"image/png": base64.b64encode(out.getvalue()).decode(), "text/plain": "<Figure>"}
+    kept = kept_pictures([large] * 9)
+    sizes = [len(picture["image/png"]) * 3 // 4 for picture in kept if "image/png" in picture]
+    assert out.tell() > 2_000_000
+    assert max(sizes) < 600_000
+    assert sum(sizes) <= PICTURES_BYTES
+    assert kept[-1]["text/plain"] == f"[{9 - len(sizes)} more pictures of this run: not kept in the notebook]"
+    small = {"image/png": "iVBORw0KGgo=", "text/plain": "<Figure>"}
+    assert kept_pictures([small]) == [small]

@@ -236,14 +236,16 @@ class SavedTranscript:
         facts = [self._model]
         if tools:
             facts.append(f"{tools} tool call{'s' if tools > 1 else ''}")
-        facts.append("replayed, nothing was sent" if self._replayed else _duration(end.duration_ms))
-        if end.cost_usd is not None and not self._replayed:
+        if self._replayed:  # what follows was so when it was recorded
+            return " · ".join([*facts, "replayed, nothing was sent"])
+        facts.append(_duration(end.duration_ms))
+        if end.cost_usd is not None:
             # no dollar sign: between two of them Markdown has mathematics
             session = "" if end.session_cost_usd is None else f" (session {end.session_cost_usd:.4f})"
             facts.append(f"{end.cost_usd:.4f} USD{session}")
         if self._context_tokens:
             facts.append(f"{self._context_tokens:,} tokens of context")
-        if self._changed and not self._replayed:
+        if self._changed:
             facts.append(f"{self._changed} (/undo takes it back)")
         return " · ".join(facts)
 
