@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from cellwright.agent import run_errors
 from cellwright.agent.approval import CanUseTool, Policy
-from cellwright.agent.budget import affordable_tokens
-from cellwright.agent.cost import add_usage
+from cellwright.agent.budget import Spending
 from cellwright.agent.full_prompt import FullPrompt, Prompt, full_prompt
 from cellwright.agent.given_hooks import as_hooks
 from cellwright.agent.hooks import NO_HOOKS, HookRun, Hooks
@@ -45,9 +44,6 @@ MAX_PAUSES = 10
 
 MAX_CONTINUATIONS = 3
 """How often an answer that met the output limit is taken up again."""
-
-SMALLEST_ANSWER = 256
-"""Tokens: what a budget must still pay for, else the run stops before the request."""
 
 GO_ON = "Your answer was cut off at the output limit. Go on exactly where it stopped."
 
@@ -88,11 +84,14 @@ class Agent:
         """The tools that a session which begins is told of: what a rule denies as a whole would only cost tokens."""
         return [tool.to_param() for tool in self.tools if not self.policy.hides(tool.name)]
 
-    async def run(self, prompt: Prompt | FullPrompt, session: Session, emit: Emit, *, steering: Steering | None = None) -> RunEnd:
+    async def run(
+        self, prompt: Prompt | FullPrompt, session: Session, emit: Emit, *, steering: Steering | None = None
+    ) -> RunEnd:
         """Work on `prompt` in `session` until the model is done; `emit` gets every event, in order, on this thread.
 
-        `steering` holds what the user says meanwhile. Returns the `RunEnd` that was also emitted. Errors that end a run are in `RunEnd.error`, not raised. When the task
-        is cancelled, every open call is answered, the run's end is emitted, and `CancelledError` goes on.
+        `steering` holds what the user says meanwhile. Returns the `RunEnd` that was also emitted. Errors that end a run are
+        in `RunEnd.error`, not raised. When the task is cancelled, every open call is answered, the run's end is emitted,
+        and `CancelledError` goes on.
         """
         return await _Run(self, session, emit, steering or Steering()).to_the_end(prompt)
 
@@ -134,20 +133,18 @@ class _Run:
         self.pauses = 0
         self.continuations = 0
         self.max_tokens = min(agent.max_tokens, limits(agent.model).max_output)
-        self.usage: dict[str, Any] = {}
-        self.cost_usd: float | None = 0.0
+        self.spending = Spending(agent.model, session, agent.budget_usd)
         self.text = ""
-        self.prompt: bytes | None = None
         self.answer = AnswerCheck(agent.answer_type)
         self.hooks = RunHooks(
-            HookRun(agent, self.emit, self._spend_aside, self._budget_left), session, as_hooks(agent.hooks)
+            HookRun(agent, self.emit, self.spending.count_aside, self.spending.left), session, as_hooks(agent.hooks)
         )
         self.calls = ToolCalls(
             tools={tool.name: tool for tool in agent.tools},
             gate=PermissionGate(agent.policy, agent.can_use_tool, session, self.emit, self.hooks),
             session=session,
             emit=self.emit,
-            spend=self._spend_aside,
+            spend=self.spending.count_aside,
             max_parallel=agent.max_parallel_tools,
             timeout=agent.tool_timeout,
             hooks=self.hooks,
@@ -186,7 +183,8 @@ class _Run:
             end = stop
         except CellwrightError as error:
             with contextlib.suppress(CellwrightError):  # what ended the run is what the user must know
-                self._take_back(error)
+                if self.requests and (notice := run_errors.take_back_refused(self.session, error)):
+                    self.emit(Notice(notice, "warning"))
             end = _Stop("error", error)
         if end.error is not None:
             await self.hooks.after_failure(end.error, self.text)
@@ -214,17 +212,6 @@ class _Run:
         if (told := full.told()) is not None:
             self.emit(told)
         self.session.append({"role": "user", "content": full.blocks})
-        self.prompt = self.session.encoded[-1]
-
-    def _take_back(self, error: CellwrightError) -> None:
-        """A message that the API will never accept must not stay: each later request would be refused for it."""
-        refused = error.code in (ErrorCode.API_REQUEST_INVALID, ErrorCode.CONTEXT_TOO_LONG)
-        if not refused or self.requests == 0 or self.session.messages[-1]["role"] != "user":
-            return
-        what = "prompt is" if self.session.encoded[-1] == self.prompt else "calls' results are"
-        self.session.take_back()
-        self.session.answer_open_calls("the API did not take the result; it may have had effects")
-        self.emit(Notice(f"The {what} not kept in the session, so that it can go on.", "warning"))
 
     async def _turn(self) -> None:
         turn = await self._ask()
@@ -325,41 +312,22 @@ class _Run:
         raise AssertionError("the provider ended without a TurnEnd")
 
     def _count(self, turn: TurnEnd) -> None:
-        self._spend(turn.usage, turn.cost_usd)
+        self.spending.count(turn.usage, turn.cost_usd)
         self.text = "".join(block["text"] for block in turn.message["content"] if block["type"] == "text")
 
     def _count_lost(self, answer: OpenAnswer) -> None:
         if (lost := answer.lost()) is not None:
-            self._spend(*lost)
-            self.session.spend(*lost)
-
-    def _spend(self, usage: Mapping[str, Any], cost_usd: float | None) -> None:
-        self.usage = add_usage(self.usage, usage)
-        both = self.cost_usd is not None and cost_usd is not None
-        self.cost_usd = self.cost_usd + cost_usd if both else None  # type: ignore[operator]
-
-    def _spend_aside(self, usage: Mapping[str, Any], cost_usd: float | None) -> None:
-        """Count a request that a tool made; the session remembers it with its next line."""
-        self._spend(usage, cost_usd)
-        self.session.spend(usage, cost_usd)
+            self.spending.count_aside(*lost)
 
     @property
     def _may_ask(self) -> bool:
         return self.agent.max_turns is None or self.requests < self.agent.max_turns
 
-    def _budget_left(self) -> float | None:
-        return None if (budget := self.agent.budget_usd) is None else max(budget - (self.cost_usd or 0.0), 0.0)
-
     def _affordable_tokens(self) -> int:
-        """`max_tokens`, or as much less as the budget still pays for in the worst case."""
-        budget = self.agent.budget_usd
-        if budget is None:
-            return self.max_tokens
-        model, spent = self.agent.model, self.cost_usd
-        tokens = affordable_tokens(model, self.session, budget_usd=budget, spent_usd=spent)
-        if tokens < SMALLEST_ANSWER:
-            raise _Stop("budget", run_errors.budget_spent(budget, spent or 0.0))
-        return min(tokens, self.max_tokens)
+        tokens = self.spending.affordable_tokens(self.max_tokens)
+        if not tokens:
+            raise _Stop("budget", run_errors.budget_spent(self.agent.budget_usd or 0.0, self.spending.cost_usd or 0.0))
+        return tokens
 
     def _append(self, turn: TurnEnd) -> None:
         if turn.message["content"]:
@@ -412,8 +380,8 @@ class _Run:
         end = RunEnd(
             stop_reason,
             self.text,
-            self.usage,
-            self.cost_usd,
+            self.spending.usage,
+            self.spending.cost_usd,
             (time.perf_counter() - self.started) * 1000,
             self.requests,
             self.calls.succeeded,

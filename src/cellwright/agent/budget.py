@@ -1,14 +1,55 @@
-"""What a budget still pays for, before a request is sent."""
+"""What a run has spent, and what its budget still pays for before a request is sent."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
-from cellwright.agent.cost import worst_case_usd
+from cellwright.agent.cost import add_usage, worst_case_usd
 from cellwright.agent.run_errors import price_unknown
 
 if TYPE_CHECKING:
     from cellwright.agent.session import Session
+
+
+SMALLEST_ANSWER = 256
+"""Tokens: what a budget must still pay for, else the run stops before the request."""
+
+
+class Spending:
+    """What one run on `model` has spent, its tools' own requests and lost answers included.
+
+    `cost_usd` is None where a price is not known.
+    """
+
+    def __init__(self, model: str, session: Session, budget_usd: float | None) -> None:
+        self.usage: dict[str, Any] = {}
+        self.cost_usd: float | None = 0.0
+        self._model = model
+        self._session = session
+        self._budget_usd = budget_usd
+
+    def count(self, usage: Mapping[str, Any], cost_usd: float | None) -> None:
+        """Count an answer that becomes a message of the session."""
+        self.usage = add_usage(self.usage, usage)
+        both = self.cost_usd is not None and cost_usd is not None
+        self.cost_usd = self.cost_usd + cost_usd if both else None  # type: ignore[operator]
+
+    def count_aside(self, usage: Mapping[str, Any], cost_usd: float | None) -> None:
+        """Count an answer that does not; the session remembers it with its next line."""
+        self.count(usage, cost_usd)
+        self._session.spend(usage, cost_usd)
+
+    def left(self) -> float | None:
+        """US dollars; None without a budget."""
+        return None if self._budget_usd is None else max(self._budget_usd - (self.cost_usd or 0.0), 0.0)
+
+    def affordable_tokens(self, most: int) -> int:
+        """`most`, or as much less as the budget still pays for in the worst case; 0 where that is no answer."""
+        if self._budget_usd is None:
+            return most
+        tokens = affordable_tokens(self._model, self._session, budget_usd=self._budget_usd, spent_usd=self.cost_usd)
+        return min(tokens, most) if tokens >= SMALLEST_ANSWER else 0
 
 
 def affordable_tokens(model: str, session: Session, *, budget_usd: float, spent_usd: float | None) -> int:

@@ -2,8 +2,25 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import TurnEnd
+
+if TYPE_CHECKING:
+    from cellwright.agent.session import Session
+
+
+def take_back_refused(session: Session, error: CellwrightError) -> str:
+    """Take back a message that the API will never accept: each later request would be refused for it. Gives what was."""
+    refused = error.code in (ErrorCode.API_REQUEST_INVALID, ErrorCode.CONTEXT_TOO_LONG)
+    last = session.messages[-1]
+    if not refused or last["role"] != "user":
+        return ""
+    what = "calls' results are" if any(block["type"] == "tool_result" for block in last["content"]) else "prompt is"
+    session.take_back()
+    session.answer_open_calls("the API did not take the result; it may have had effects")
+    return f"The {what} not kept in the session, so that it can go on."
 
 
 def too_many_turns(max_turns: int) -> CellwrightError:
