@@ -24,6 +24,7 @@ NONE = MagicOptions()
         ("--record 'my file.jsonl' don't", MagicOptions(record="my file.jsonl"), "don't"),
         ('--replay "a b.jsonl"', MagicOptions(replay="a b.jsonl"), ""),
         ("--out answer --format json-lines", MagicOptions(out="answer", format="json-lines"), ""),
+        ("--notebook report.ipynb Go on", MagicOptions(notebook="report.ipynb"), "Go on"),
         ("--resume 20261121 --effort low --no-tools", MagicOptions(resume="20261121", effort="low", no_tools=True), ""),
         ("--schema City --out city where?", MagicOptions(schema="City", out="city"), "where?"),
         ("--schema shop.City|None", MagicOptions(schema="shop.City|None"), ""),

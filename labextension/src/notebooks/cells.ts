@@ -81,7 +81,7 @@ function check(notebook: SharedNotebook, changes: Change[]): void {
     const at = indexOf(cells, each.id);
     const cell = nth(cells, at);
     if (cell.running) {
-      throw new RequestError("running", `Cell ${cell.id} is running: it can be changed when it has ended.`);
+      throw new RequestError("running", `Cell ${cell.id} is running, or waits to be run: it can be changed when it has ended.`);
     }
     if (each.type === "move") {
       const to = placeOf(cells, each);

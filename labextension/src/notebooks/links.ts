@@ -103,7 +103,9 @@ export class Links {
     this.opening.add(kernel);
     try {
       const comm = kernel.createComm(TARGET);
-      if (kernel.supportsSubshells !== false) await Promise.race([comm.subshellStarted, after(SUBSHELL_MS, null)]);
+      // without one, messages wait for the cell that runs: better than none
+      const subshell = comm.subshellStarted?.catch(() => undefined);
+      if (kernel.supportsSubshells !== false) await Promise.race([subshell, after(SUBSHELL_MS, null)]);
       this.connect(kernel, comm);
     } catch (error) {
       // the kernel went away, or another connection of this page to it has its comms
