@@ -149,6 +149,8 @@ class Runner:
             details = {"requested_timeout": seconds, "actual_execution_time": time.perf_counter() - started}
             message = f"{run.text()}\n[Interrupted after {seconds:g} s, the time limit of this call.]"
             raise ToolError(message, code=ErrorCode.EXECUTION_TIMEOUT, details=details) from None
+        except ToolError as error:  # the user wants the kernel back, or it cannot run this cell here
+            raise ToolError(f"{run.text()}\n{error.message}", code=error.code, details=error.details) from None
         await run.deliver()
         # scaling pictures down takes a while
         content = await asyncio.to_thread(run.content)

@@ -72,7 +72,9 @@ class Verification:
     def _lines(self) -> Iterator[str]:
         ran = f"{counted(len(self.result.outputs), 'code cell')} of {self.shown} ran in a fresh kernel ({self.kernel})"
         took = f"in {self.result.seconds:.1f} s"
-        yield f"Reproduces from clean: {'yes' if self.reproduces else 'no'}. {ran} {took}."
+        nothing = " (it runs; the notebook has no outputs to compare with)"
+        yes = f"yes{nothing if len(self.uncompared) == len(self.cells) else ''}"
+        yield f"Reproduces from clean: {yes if self.reproduces else 'no'}. {ran} {took}."
         if self.differences:
             yield from _first(self.differences[0])
         if self.result.stopped is not None and not self.result.begun:
