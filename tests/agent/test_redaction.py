@@ -190,6 +190,7 @@ def test_claude_gets_the_placeholder_and_the_user_a_notice_once(scene) -> None:
         giving("Fails", "kernel", ToolError(f"c {AWS}")),
         giving("Read", "files", f"d {AWS}"),
         giving("Cells", "notebooks", f"e {AWS}"),
+        giving("RunTests", "code", f"f {AWS}"),
         giving("NotebookRead", "notebooks", f"key = '{AWS}'\n<output>\n{AWS}\n</output>"),
     ]
     calls = turn(*(use(each.name) for each in tools))
@@ -203,6 +204,7 @@ def test_claude_gets_the_placeholder_and_the_user_a_notice_once(scene) -> None:
         f"c {aws}",
         f"d {AWS}",
         f"e {aws}",
+        f"f {aws}",
         f"key = '{AWS}'\n<output>\n{aws}\n</output>",
     ]
     ends = {event.name: event for event in played.of(ToolEnd)}

@@ -447,6 +447,17 @@ def test_a_list_is_filtered_sorted_and_paged(shell: InteractiveShell) -> None:
     assert look(shell, pattern="zzz").startswith("There is no variable that fits zzz.")
 
 
+def test_where_nobody_works_off_jobs_the_kernel_is_said_to_be_busy(shell: InteractiveShell) -> None:
+    thread = AgentThread()
+    tool = variables_tool(shell, CallerJobs(), busy_seconds=0.05)
+    try:
+        task = thread.submit(tool.call({}, ToolContext("toolu_1", lambda **_: None)))  # type: ignore[arg-type]
+        with pytest.raises(ToolError, match="busy with other code"):
+            task.future.result(20)
+    finally:
+        thread.stop()
+
+
 def test_without_redaction_names_hide_nothing(shell: InteractiveShell) -> None:
     assert "'abcdef'" in look(shell, redacts=False, names=["api_key"])
 

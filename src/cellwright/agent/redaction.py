@@ -33,6 +33,9 @@ KINDS = "cellwright.agent.secret_kinds"
 SEARCHED: frozenset[Category] = frozenset({"kernel", "shell", "notebooks"})
 """Categories of tools whose results are searched."""
 
+ALSO_SEARCHED = frozenset({"RunTests"})
+"""Tools of other categories that give back what a project's code printed."""
+
 WITH_SOURCES = frozenset({"NotebookRead", "NotebookEdit"})
 """Tools that give back the sources of cells: there the outputs alone are searched."""
 
@@ -137,7 +140,7 @@ class ResultRedaction:
     async def clean(self, name: str, category: Category, outcome: Outcome) -> Outcome:
         """`outcome` of a call of the tool `name` without the secrets in it. Images are not searched."""
         redaction = self.redaction
-        if redaction is None or category not in SEARCHED:
+        if redaction is None or not (category in SEARCHED or name in ALSO_SEARCHED):
             return outcome
         clean = redaction.clean_outputs if name in WITH_SOURCES else redaction.clean
         quick = all(redaction.is_quick(text) for text in _texts(outcome.content))

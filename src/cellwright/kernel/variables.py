@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
 BUSY_SECONDS = 10.0
-"""How long a cell that runs is waited for."""
 
 CHARS_ALL = 40_000
 DEFAULT_LIMIT = 50
@@ -84,17 +83,20 @@ EXAMPLES: tuple[dict[str, Any], ...] = (
 )
 
 
-def variables_tool(shell: InteractiveShell, jobs: CallerJobs, *, redacts: bool = True) -> Tool:
+def variables_tool(
+    shell: InteractiveShell, jobs: CallerJobs, *, redacts: bool = True, busy_seconds: float = BUSY_SECONDS
+) -> Tool:
     """The tool for `shell`; the thread that works off `jobs` looks at the variables.
 
-    `redacts`: texts are not told whose names say that they are secrets.
+    `redacts`: texts are not told whose names say that they are secrets. `busy_seconds`: how long other code that runs is
+    waited for.
     """
 
     async def call(tool_input: dict[str, Any], ctx: ToolContext) -> str:
         request = _Request(shell, tool_input, redacts)
         loop = asyncio.get_running_loop()
         try:
-            async with asyncio.timeout(BUSY_SECONDS) as limit:
+            async with asyncio.timeout(busy_seconds) as limit:
 
                 def answer() -> str:
                     # from here on it has limits of its own
@@ -103,7 +105,7 @@ def variables_tool(shell: InteractiveShell, jobs: CallerJobs, *, redacts: bool =
 
                 return await jobs.call(answer)
         except TimeoutError:
-            message = f"The kernel has been busy with other code for {BUSY_SECONDS:g} s. Ask again when it is done."
+            message = f"The kernel has been busy with other code for {busy_seconds:g} s. Ask again when it is done."
             raise ToolError(message, code=ErrorCode.EXECUTION_TIMEOUT) from None
 
     return Tool(
@@ -114,7 +116,7 @@ def variables_tool(shell: InteractiveShell, jobs: CallerJobs, *, redacts: bool =
         call=call,
         read_only=True,
         category="kernel",
-        limits=ToolLimits(seconds=BUSY_SECONDS + 10 * SECONDS_ALL, result_chars=CHARS_ALL + 2_000),
+        limits=ToolLimits(seconds=busy_seconds + 10 * SECONDS_ALL, result_chars=CHARS_ALL + 2_000),
         title=_title,
     )
 
