@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import json
 import os
 import secrets
 import threading
@@ -16,7 +15,6 @@ from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from cellwright.agent.agent import Agent
 from cellwright.agent.agent_thread import AgentTask, AgentThread, CallerJobs, is_agent_code
@@ -26,7 +24,7 @@ from cellwright.agent.given_hooks import as_hooks, together
 from cellwright.agent.prompt import system_blocks
 from cellwright.agent.provider import Provider
 from cellwright.agent.redaction import Redaction
-from cellwright.agent.session import Session, find_sessions, sessions_folder
+from cellwright.agent.session import Session
 from cellwright.agent.state_folder import state_folder
 from cellwright.agent.steering import Words
 from cellwright.agent.tool import Tool
@@ -39,6 +37,7 @@ from cellwright.config.hooks_in_force import HooksInForce
 from cellwright.config.settings import Settings
 from cellwright.config.settings_in_force import SettingsInForce, TrustQuestion
 from cellwright.conversation_runs import ConversationRun, Runs, Work
+from cellwright.conversation_sessions import ConversationSessions
 from cellwright.conversation_settings import (
     Asking,
     Playing,
@@ -51,6 +50,7 @@ from cellwright.conversation_settings import (
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Emit, RunEnd, SteerHow
 from cellwright.mentions import mentioned_files
+from cellwright.model_connection import ModelConnection
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.permissions.rules import grant_problem, parse_rule, restriction_problem
 from cellwright.run_options import RunOptions
@@ -67,9 +67,6 @@ ROUNDS_UNTIL_CLOSED = 3
 
 SECONDS_TO_END = 2.0
 """How long runs may take to come to their end when the conversation is closed."""
-
-CREDENTIAL_NAMES = ("ANTHROPIC_", "CLAUDE_", "AWS_", "GOOGLE_", "CLOUD_ML_", "VERTEX_", "AZURE_", "CELLWRIGHT_")
-"""How the names of environment variables start that say where the model is and who asks."""
 
 
 def _nothing() -> None:
@@ -118,11 +115,8 @@ class Conversation:
         self._is_unsaved = is_unsaved
         self._tool_notices: list[str] = []
         self._tools: tuple[Tool, ...] | None = None
-        self._given_provider = provider
-        self._provider: Provider | None = None
-        self._credentials: dict[str, str] = {}
-        self._session: Session | None = None
-        self._own_tools: Session | None = None
+        self._connection = ModelConnection(provider)
+        self.sessions = ConversationSessions(cwd, self._left)
         self._told: set[str] = set()
         self.runs = Runs(self.thread, self.jobs)
         self._lock = threading.Lock()
@@ -140,9 +134,7 @@ class Conversation:
     @property
     def session(self) -> Session:
         """The session that the next run goes on with; a new one, kept on disk, when there is none yet."""
-        if self._session is None:
-            self._session = Session.create(self.cwd, sessions_folder(self.cwd))
-        return self._session
+        return self.sessions.current
 
     def use_session(self, session: Session, *, because: str = "resume") -> None:
         """Go on with `session`; the one before is closed. What was read is forgotten: files must be read again.
@@ -150,18 +142,12 @@ class Conversation:
         `because` is what SessionEnd hooks are told.
         """
         self.refuse_while_running()
-        if self._session is not None and self._session is not session:
-            self.hooks.end_session(self._session, because, self.thread, wait=False)
-            self._session.close()
-        self._session = session
+        self.sessions.use(session, because)
         self._tools = None
 
     def new_session(self) -> None:
         """Go on with a session of its own; the one before stays on disk."""
-        session = Session.create(self.cwd, sessions_folder(self.cwd))
-        if self._session is not None and self._session.encoded:
-            session.started_by = "clear"
-        self.use_session(session, because="clear")
+        self.use_session(self.sessions.new(), because="clear")
         self.in_force.ask_again()
 
     def resume(self, session_id: str) -> None:
@@ -169,25 +155,20 @@ class Conversation:
 
         Raises `CellwrightError` SESSION_NOT_FOUND, SESSION_CORRUPTED.
         """
-        if session_id and self._session is not None and self._session.id.startswith(session_id):
-            return
-        found = [path for path in find_sessions(self.cwd) if session_id and path.stem.startswith(session_id)]
-        if len(found) != 1:
-            what = "matches more than one session" if found else "is no session"
-            known = ", ".join(path.stem for path in (found or find_sessions(self.cwd))[:5]) or "none"
-            message = f"{session_id!r} {what} of {self.cwd}. The newest here: {known}."
-            raise CellwrightError(ErrorCode.SESSION_NOT_FOUND, message)
-        self.use_session(Session.load(found[0]))
+        if (session := self.sessions.find(session_id)) is not None:
+            self.use_session(session)
 
     def resume_newest(self) -> bool:
         """Go on with the newest session of this folder; False, and a new one, when there is none."""
-        found = find_sessions(self.cwd)
-        if not found:
+        if (newest := self.sessions.newest()) is None:
             self.new_session()
             return False
-        if self._session is None or self._session.path != found[0]:
-            self.use_session(Session.load(found[0]))
+        if self.sessions.begun is None or self.sessions.begun.path != newest:
+            self.use_session(Session.load(newest))
         return True
+
+    def _left(self, session: Session, because: str) -> None:
+        self.hooks.end_session(session, because, self.thread, wait=False)
 
     def tools(self, options: RunOptions) -> tuple[Tool, ...]:
         """The tools of a run: the built-in ones, this process's, and the ones that came with the options."""
@@ -319,7 +300,8 @@ class Conversation:
             place = replay_place(self.cwd, self.file_state, self.open_notebooks, self.checkpoints)
             agent = turn.played_by(agent, place)
             run.steering.close("This run plays a recording: what Claude says in it is known already.")
-        session = self._session_for(agent, options, session)
+        own_tools = bool(options.tools) or not options.builtin_tools
+        session = self.sessions.with_tools(agent.tool_params, session, own=own_tools)
         if options.mode is not None:
             session.mode = None  # what the user says now goes before what the session came to
         if provider is None:  # a dry run shows nothing of what it is told
@@ -363,26 +345,6 @@ class Conversation:
         finally:
             self.in_force.run_ends(goes_on=child_processes().running)
 
-    def _session_for(self, agent: Agent, options: RunOptions, given: Session | None) -> Session:
-        """The session, or a fork of it when the options change the tools: a session's tools stay what they were.
-
-        When a run without such options follows, the usual tools are back, in a fork again.
-        """
-        session = given or self.session
-        tools = agent.tool_params
-        changed = bool(options.tools) or not options.builtin_tools
-        as_before = not session.encoded or _names(json.loads(session.tools)) == _names(tools)
-        if not as_before and (changed or self._own_tools is session):
-            fork = session.fork(tools=tools)
-            fork.notices.append(f"Other tools than before: this goes on in a fork of the session, {fork.id}.")
-            if given is None:
-                session.close()
-                self._session = fork
-            session = fork
-        if given is None:
-            self._own_tools = session if changed else None
-        return session
-
     def _tell(self, session: Session, notices: Sequence[str]) -> None:
         """Tell each of `notices` with the run that begins, once in this conversation."""
         session.notices += [notice for notice in dict.fromkeys(notices) if notice not in self._told]
@@ -394,15 +356,7 @@ class Conversation:
 
         Raises `CellwrightError` API_KEY_MISSING.
         """
-        if self._given_provider is not None:
-            return self._given_provider
-        environment = with_helpers_key(self.environment, self.settings.api_key_helper)
-        credentials = {name: value for name, value in environment.items() if name.startswith(CREDENTIAL_NAMES)}
-        if self._provider is None or self._credentials != credentials:
-            from cellwright.agent.anthropic_provider import connect  # httpx2 is not needed before there is a prompt
-
-            self._provider, self._credentials = connect(environment), credentials
-        return self._provider
+        return self._connection.provider(lambda: with_helpers_key(self.environment, self.settings.api_key_helper))
 
     @property
     def is_running(self) -> bool:
@@ -430,24 +384,15 @@ class Conversation:
     def close(self) -> None:
         """End the runs, close the session, stop the thread."""
         self.runs.end_all(SECONDS_TO_END)
-        if self._session is not None:
-            self.hooks.end_session(self._session, "other", self.thread, wait=True)
+        if (session := self.sessions.begun) is not None:
+            self.hooks.end_session(session, "other", self.thread, wait=True)
         self.thread.stop()
-        if self._session is not None:
-            self._session.close()
-            self._session = None
+        self.sessions.close()
 
     async def until_left_run_ended(self) -> None:
         """Wait for the end of a run whose iteration was left: Python closes the iterator in the loop's next rounds."""
-        for _ in range(ROUNDS_UNTIL_CLOSED):
-            await asyncio.sleep(0)
-        if (run := self.runs.current) is not None and run.task is not None and run.task.stopping:
-            await asyncio.wait([asyncio.wrap_future(run.task.future)])
+        await self.runs.until_stopping_ended(ROUNDS_UNTIL_CLOSED)
 
     def refuse_while_running(self) -> None:
         """Raises `CellwrightError` while a run goes on or waits."""
         self.runs.refuse_while_running()
-
-
-def _names(tools: Sequence[Mapping[str, Any]]) -> set[str]:
-    return {str(tool["name"]) for tool in tools}

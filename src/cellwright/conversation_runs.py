@@ -179,6 +179,13 @@ class Runs:
         if not self._thread.is_current():
             concurrent.futures.wait([task.future for task in tasks], seconds)
 
+    async def until_stopping_ended(self, rounds: int) -> None:
+        """After `rounds` of the caller's loop, wait for the end of the run if it was asked to stop."""
+        for _ in range(rounds):
+            await asyncio.sleep(0)
+        if (run := self.current) is not None and run.task is not None and run.task.stopping:
+            await asyncio.wait([asyncio.wrap_future(run.task.future)])
+
     def steer(self, words: Words) -> None:
         """Tell the run that goes on something; from any thread. Raises `CellwrightError` where none takes it."""
         if is_agent_code():
