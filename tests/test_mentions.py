@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,13 @@ from typing import Any
 import pytest
 from PIL import Image
 
+from cellwright.agent.full_prompt import Gathered, Moment
+from cellwright.agent.hook_callbacks import HookMatcher
 from cellwright.conversation import Conversation
 from cellwright.events import ContextTold, Event, Notice, RunEnd, ToolEnd, UserPrompt
 from cellwright.mention_text import find_mentions
 from cellwright.run_options import RunOptions
+from cellwright.terminal.plain_view import CallLines
 from cellwright.testing import MessagesServer, say, turn, use
 
 
@@ -190,3 +194,47 @@ def test_a_mentioned_file_may_be_changed_at_once(
     assert end.status == "success"
     assert (tmp_path / "a.py").read_text() == "x = 2\n"
     talk.conversation.close()
+
+
+def test_hooks_hear_the_words_alone_and_what_they_add_is_told(talk: Talk) -> None:
+    heard: list[str] = []
+
+    async def add(said: Any, _tool_use_id: str | None, _context: Any) -> dict[str, Any]:
+        heard.append(said["prompt"])
+        more = {"hookEventName": "UserPromptSubmit", "additionalContext": "It is Monday."}
+        return {"hookSpecificOutput": more}
+
+    talk.say("What is in @a.py?", hooks={"UserPromptSubmit": [HookMatcher(None, [add])]}, mode="plan")
+    assert heard == ["What is in @a.py?"]
+    assert talk.told == [("file", "a.py"), ("mode", "Plan mode"), ("hook", "Hooks")]
+    assert "It is Monday." in talk.sent[-1]["text"]
+    assert talk.sent[0]["text"] == "What is in @a.py?"
+
+
+def test_what_a_terminal_says_of_it_is_one_line(talk: Talk) -> None:
+    out = io.StringIO()
+    view = CallLines(out)
+    talk.say("@a.py and @./ and @two\\ words.txt")
+    for event in talk.events:
+        view.emit(event)
+    lines = out.getvalue().splitlines()
+    (told,) = (line for line in lines if line.startswith("Told: "))
+    assert re.fullmatch(r"Told: a\.py, \., two words\.txt \([\d,]+ tokens\)", told)
+
+
+def test_a_terminal_says_nothing_of_what_every_session_is_told(talk: Talk) -> None:
+    out = io.StringIO()
+    view = CallLines(out)
+    talk.say("hello")
+    for event in talk.events:
+        view.emit(event)
+    assert "Told" not in out.getvalue()
+
+
+def test_a_mistake_of_ours_does_not_keep_the_prompt_from_being_sent(talk: Talk) -> None:
+    async def broken(_moment: Moment) -> Gathered:
+        raise ZeroDivisionError("our mistake")
+
+    talk.say("hello @a.py", telling=(broken,))
+    assert talk.told == [("file", "a.py")]
+    assert talk.notices == ["Not all could be told with the prompt: ZeroDivisionError: our mistake"]
