@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import nbformat
 import pytest
 from nbformat import v4
-from notebook_kernel import NotebookKernel, model_of, running_kernel
+from notebook_kernel import Cell, Message, NotebookKernel, Page, model_of, running_kernel
 
 from cellwright.testing import MessagesServer, say, turn, use
 
@@ -96,3 +97,53 @@ def test_claude_verifies_a_notebook(kernel: NotebookKernel, model: MessagesServe
         "2 code cells of notebook.ipynb ran in a fresh kernel (python3) in "
     )
     assert "Not compared, since the notebook has no run of them: one (number 1), two (number 2)." in told(model)
+
+
+def finish_in_background(kernel: NotebookKernel, cell: Cell) -> None:
+    """Wait until the cell's output is what the notebook keeps."""
+
+    def replaced(message: Message) -> bool:
+        return message["msg_type"] == "update_display_data" and message["parent_header"]["msg_id"] == cell.id
+
+    if not any(map(replaced, kernel.published)):
+        kernel.wait_for(replaced)
+
+
+BACKGROUND = "%%claude --background --new --mode bypassPermissions --notebook notebook.ipynb\n"
+
+
+def test_in_the_background_cells_run_on_the_idle_kernel(
+    kernel: NotebookKernel, page: Page, model: MessagesServer, path: Path
+) -> None:
+    model.add(turn(use("NotebookRun", cell_ids=["one", "two"])), turn(say("Done.")))
+    cell = kernel.run(BACKGROUND + "Run both")
+    finish_in_background(kernel, cell)
+    assert "40\n42\n</cell>" in told(model)
+    notebook = nbformat.read(path, 4)
+    counts = [cell.execution_count for cell in notebook.cells]
+    assert counts == [cell.reply["execution_count"] + 1, cell.reply["execution_count"] + 2]
+    assert kernel.run("1").reply["execution_count"] == counts[1] + 1
+
+
+def test_an_interrupt_in_the_background_ends_the_cells_and_claude_is_told_which_ran(
+    kernel: NotebookKernel, page: Page, model: MessagesServer, path: Path
+) -> None:
+    endless = "import pathlib\npathlib.Path('begun').touch()\nwhile True: pass"
+    cells = [v4.new_code_cell("print('first')", id="one"), v4.new_code_cell(endless, id="two")]
+    nbformat.write(v4.new_notebook(cells=[*cells, v4.new_code_cell("3", id="three")]), path)
+    model.add(turn(use("NotebookRun", which="all")), turn(say("Then not.")))
+    cell = kernel.run(BACKGROUND + "Run it all")
+    deadline = time.monotonic() + 60
+    while not (path.parent / "begun").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)  # the kernel is another process: there is nothing to wait on but its file
+    kernel.interrupt()
+    finish_in_background(kernel, cell)
+    text = told(model)
+    assert "first\n</cell>" in text
+    assert "KeyboardInterrupt" in text
+    assert "[1 cell did not run: three]" in text
+    assert "The user interrupted this code" in text
+    assert kernel.run("1").status == "ok"
+    outputs = nbformat.read(path, 4).cells[1].outputs
+    assert [output.ename for output in outputs] == ["KeyboardInterrupt"]
