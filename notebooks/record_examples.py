@@ -22,7 +22,7 @@ from nbclient import NotebookClient
 from cellwright.testing import MessagesServer, Turn, say, think, turn, use
 
 HERE = Path(__file__).parent
-ALLOW = ["Python", "Bash(python -m unittest *)", "Bash(mkdir -p work)"]
+ALLOW = ["Python", "Bash(python -m unittest *)", "Bash(mkdir -p made)"]
 
 CLEAN = '''\
 good, odd = [], []
@@ -91,8 +91,8 @@ def data_analysis(folder: str) -> Sequence[Turn]:
 
 
 def fix_and_refactor(folder: str) -> Sequence[Turn]:
-    module, tests = f"{folder}/work/prices.py", f"{folder}/work/test_prices.py"
-    test = "python -m unittest discover -s work"
+    module, tests = f"{folder}/made/prices.py", f"{folder}/made/test_prices.py"
+    test = "python -m unittest discover -s made"
     return [
         turn(
             say("I read both files first.\n"),
@@ -160,7 +160,7 @@ def reproducible(folder: str) -> Sequence[Turn]:
     return [
         turn(use("Python", code=COUNT)),
         _write_table(folder),
-        turn(say("Each sum from 2 to 12 is in `counts`, and the table in `work/throws.csv`.\n")),
+        turn(say("Each sum from 2 to 12 is in `counts`, and the table in `made/throws.csv`.\n")),
         turn(
             use(
                 "Python",
@@ -184,7 +184,7 @@ def _write_table(folder: str) -> Turn:
     rng = random.Random(4)
     throws = [rng.randint(1, 6) + rng.randint(1, 6) for _ in range(1000)]
     rows = "".join(f"{total},{throws.count(total)}\n" for total in range(2, 13))
-    return turn(use("Write", file_path=f"{folder}/work/throws.csv", content=f"sum,count\n{rows}"))
+    return turn(use("Write", file_path=f"{folder}/made/throws.csv", content=f"sum,count\n{rows}"))
 
 
 EXAMPLES = {
@@ -198,11 +198,11 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="cellwright-examples-") as place:
         for name, script in EXAMPLES.items():
             folder = Path(place) / name
-            shutil.copytree(HERE, folder, ignore=shutil.ignore_patterns("work", "*.cellwright.jsonl", "__pycache__"))
+            shutil.copytree(HERE, folder, ignore=shutil.ignore_patterns("made", "*.cellwright.jsonl", "__pycache__"))
             environ = {"CELLWRIGHT_HOME": str(Path(place) / "home"), "MPLBACKEND": "module://matplotlib_inline.backend_inline"}
             _record(folder, name, script(str(folder)), environ)
             shutil.copy(folder / f"{name}.cellwright.jsonl", HERE)
-            shutil.rmtree(folder / "work", ignore_errors=True)
+            shutil.rmtree(folder / "made", ignore_errors=True)
             _play(folder, name, environ)
             print(f"{name}: recorded, and played again")
     return 0

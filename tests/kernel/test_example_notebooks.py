@@ -40,7 +40,7 @@ def server(messages_server: Callable[..., MessagesServer], monkeypatch: pytest.M
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """The examples as they are shipped, in a folder of the user's."""
-    return shutil.copytree(ROOT / "notebooks", tmp_path / "notebooks", ignore=shutil.ignore_patterns("work"))
+    return shutil.copytree(ROOT / "notebooks", tmp_path / "notebooks", ignore=shutil.ignore_patterns("made"))
 
 
 def execute(path: Path) -> Any:
@@ -85,7 +85,7 @@ def test_an_example_runs_on_its_recording(name: str, folder: Path, server: Messa
 def test_a_shipped_recording_runs_nothing_unasked(folder: Path, server: MessagesServer) -> None:
     with pytest.raises(CellExecutionError, match="cellwright trust-recording"):
         execute(folder / "04-reproducible.ipynb")
-    assert not (folder / "work").exists()
+    assert not (folder / "made").exists()
     assert server.all_requests == []
 
 
