@@ -28,7 +28,7 @@ it("is drawn", async () => {
   kernel.say(...ops);
   await drawn();
   expect([...root.querySelectorAll(".items > *")].map((node) => node.className)).toEqual([
-    "thinking told", "thinking", "prose", "tool", "tool", "tool", "said", "tool", "notice info",
+    "told", "thinking", "prose", "tool", "tool", "tool", "said", "tool", "notice info",
   ]);
   expect(text(root, ".said")).toBe("You Keep the old name as an alias.");
   expect(text(root, ".prose strong")).toBe("one line");

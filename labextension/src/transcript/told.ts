@@ -10,7 +10,7 @@ import { visibleText } from "./visible_text";
 export function told(item: ToldItem): ItemView {
   const summary = element("summary", {}, `What Claude was told (${tokens(item.tokens)})`);
   const list = element("ul");
-  const node = element("details", { class: "thinking told" }, summary, list);
+  const node = element("details", { class: "told" }, summary, list);
   const fill = (): void => {
     list.append(...item.parts.map((part) => element("li", {}, partView(part))));
   };
