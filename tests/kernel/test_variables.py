@@ -135,7 +135,10 @@ RECURSIVE.append(RECURSIVE)
         ({"a": {"b": {"c": {"d": 1}}}}, "{'a': {'b': {'c': {'d': 1}}}}"),
         ({"api_key": "abc", "n": 1}, "{'api_key': [secret removed: api_key], 'n': 1}"),
         (collections.Counter("aab"), "Counter({'a': 2, 'b': 1})"),
-        (collections.deque([1]), "collections.deque"),
+        (collections.deque([1]), "collections.deque (len 1) = deque([1])"),
+        (frozenset({1}), "frozenset({1})"),
+        ([], "list (len 0) = []"),
+        ((), "tuple (len 0) = ()"),
         (Pair(1, "b"), "Pair (len 2) = Pair(left=1, right='b')"),
         (Color.RED, "Color = Color.RED"),
         (Point(1.0), ".password str [secret removed: password]"),
@@ -344,6 +347,29 @@ def test_xarray_values_are_told_only_from_memory(tmp_path: pathlib.Path) -> None
     text = told(xr.Dataset({"v": ("x", [1, 2])}, attrs={"units": "m"}))
     assert "v x int64 : 1, 2" in text
     assert "attribute units: 'm'" in text
+
+
+def test_what_dask_would_compute_is_not_computed() -> None:
+    array = pytest.importorskip("dask.array")
+    xr = pytest.importorskip("xarray")
+    computed: list[int] = []
+    lazy = array.map_blocks(
+        lambda block: computed.append(1), array.ones((4, 4), chunks=2), dtype=float, meta=np.array(())
+    )
+    assert "dask.Array (4 × 4) = float64, not computed, chunks ((2, 2), (2, 2))" in told(lazy)
+    assert "lazy x, y float64 chunked, not computed" in told(xr.Dataset({"lazy": (("x", "y"), lazy)}))
+    assert computed == []
+
+
+def test_a_pipeline_is_fitted_when_its_last_step_is() -> None:
+    pytest.importorskip("sklearn")
+    from sklearn.linear_model import LinearRegression
+    from sklearn.pipeline import make_pipeline
+
+    pipeline = make_pipeline(LinearRegression(fit_intercept=False))
+    assert "not fitted" in told(pipeline)
+    assert "LinearRegression(fit_intercept=False" in told(LinearRegression(fit_intercept=False))
+    assert ", fitted" in told(pipeline.fit([[1], [2]], [1, 2]))
 
 
 def test_a_relation_is_not_executed() -> None:

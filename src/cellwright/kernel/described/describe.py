@@ -22,6 +22,7 @@ LIBRARIES = {
     "pyarrow": "arrow_objects",
     "numpy": "numpy_objects",
     "xarray": "xarray_objects",
+    "dask": "dask_objects",
     "torch": "torch_objects",
     "duckdb": "database_objects",
     "_duckdb": "database_objects",

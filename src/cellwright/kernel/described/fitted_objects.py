@@ -34,12 +34,19 @@ def _estimator(value: Any) -> Description:
     given = {name: item for name, item in own.items() if not name.startswith("_") and not name.endswith("_")}
     fitted = {name: item for name, item in own.items() if name.endswith("_") and not name.startswith("_")}
     words = ", ".join(f"{name}={named(name, item, 30, 1)}" for name, item in itertools.islice(given.items(), 6))
-    state = "fitted" if fitted else "not fitted"
+    state = "fitted" if fitted or _is_fitted(given.get("steps")) else "not fitted"
     return Description(
         type_name(type(value)),
         summary=f"{short_name(type(value))}({words}), {state}",
         more=lambda: attribute_lines({**given, **fitted}),
     )
+
+
+def _is_fitted(steps: Any) -> bool:
+    """Whether the last step of a pipeline has learnt something: the pipeline itself holds nothing of it."""
+    if type(steps) is not list or not steps or type(steps[-1]) is not tuple:
+        return False
+    return any(name.endswith("_") and not name.startswith("_") for name in own_vars(steps[-1][-1]))
 
 
 def _plots(axes: list[Any]) -> Iterator[str]:

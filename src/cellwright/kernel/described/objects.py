@@ -37,7 +37,8 @@ def _fields(value: object) -> dict[str, Any]:
         names = static(value, declared)
         if type(names) in (dict, tuple):
             return {name: own[name] for name in names if name in own}
-    return {name: item for name, item in own.items() if not (name.startswith("_sa_") or name.startswith("__"))}
+    kept = [name for name in own if not name.startswith(("_sa_", "__"))]
+    return {name: own[name] for name in sorted(kept, key=lambda name: name.startswith("_"))}
 
 
 def attribute_lines(attributes: dict[str, Any]) -> Iterator[str]:

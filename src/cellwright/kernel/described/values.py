@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import contextvars
 import datetime
@@ -34,6 +35,7 @@ _SECRET_NAME = re.compile(
 shows_secrets: contextvars.ContextVar[bool] = contextvars.ContextVar("shows_secrets", default=False)
 """Whether values whose names say that they are secret are told all the same."""
 
+_LITERAL = (dict, list, tuple, set)
 _PLAIN = (type(None), bool, float, complex, type(Ellipsis), type(NotImplemented), range, slice)
 _WORDS = (uuid.UUID, decimal.Decimal, fractions.Fraction, datetime.date, datetime.timedelta, datetime.timezone)
 _LISTS: tuple[tuple[type, str, str], ...] = (
@@ -41,6 +43,7 @@ _LISTS: tuple[tuple[type, str, str], ...] = (
     (tuple, "(", ")"),
     (set, "{", "}"),
     (frozenset, "{", "}"),
+    (collections.deque, "[", "]"),
 )
 
 
@@ -136,13 +139,15 @@ def _container(value: Any, of: tuple[type, ...], room: int, depth: int) -> str |
             length = base.__len__(value)  # type: ignore[attr-defined]
             inner = _items(base.__iter__(value), length, room, depth, _item)  # type: ignore[attr-defined]
             comma = "," if base is tuple and length == 1 else ""
-            return _around(of, base, inner + comma, opening, closing) if length else f"{short_name(of[0])}()"
+            if not length and base in (set, frozenset):
+                return f"{short_name(of[0])}()"
+            return _around(of, base, inner + comma, opening, closing)
     return None
 
 
 def _around(of: tuple[type, ...], base: type, inner: str, opening: str, closing: str) -> str:
     text = f"{opening}{inner}{closing}"
-    return text if of[0] is base else f"{short_name(of[0])}({text})"
+    return text if of[0] is base and base in _LITERAL else f"{short_name(of[0])}({text})"
 
 
 def _pairs(value: dict[Any, Any]) -> Iterator[tuple[Any, Any]]:
@@ -184,7 +189,19 @@ def _field(pair: tuple[Any, Any], room: int, depth: int) -> str:
 def length_of(value: Any) -> int | None:
     """The length of a text or container, as its base knows it; None for other values."""
     of = classes(value)
-    for base in (str, bytes, bytearray, dict, list, tuple, set, frozenset, range, types.MappingProxyType):
+    for base in (
+        str,
+        bytes,
+        bytearray,
+        dict,
+        list,
+        tuple,
+        set,
+        frozenset,
+        collections.deque,
+        range,
+        types.MappingProxyType,
+    ):
         if base in of:
             with contextlib.suppress(OverflowError, TypeError):
                 return int(base.__len__(value))
