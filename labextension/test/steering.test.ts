@@ -38,6 +38,18 @@ it("is there while the run goes on, and only then", async () => {
   expect(find(root, ".steer").hidden).toBe(true);
 });
 
+it("can be stopped while it waits for its turn, and takes no words before that", async () => {
+  const { kernel, root } = scene();
+  await drawn();
+  expect(find(root, ".stop").hidden).toBe(true);
+  kernel.say({ op: "notice", level: "info", text: "Claude is still at work on “a” (run-1). This waits for its turn." });
+  await drawn();
+  expect(text(root, ".state")).toBe("Waiting…");
+  expect(find(root, ".steer").hidden).toBe(true);
+  find(root, ".stop").click();
+  expect(kernel.received).toContainEqual({ type: "stop" });
+});
+
 it("sends with Enter for the next step and with Alt+Enter for after the turn; the notebook hears neither", async () => {
   const { kernel, root } = scene();
   kernel.say(run("keys"));

@@ -47,7 +47,8 @@ class ConversationRun:
     background: bool
     steering: Steering = field(default_factory=Steering)
     task: AgentTask[RunEnd] | None = None
-    cost_usd: float = 0.0
+    cost_usd: float | None = 0.0
+    """So far; None where a price is not known."""
     error: str = ""
     _asked: float = field(default_factory=time.monotonic)
     _began: bool = False
@@ -82,13 +83,14 @@ class ConversationRun:
             case UserPrompt():
                 self._began = True
             case TurnEnd():
-                self.cost_usd += event.cost_usd or 0.0
+                both = self.cost_usd is not None and event.cost_usd is not None
+                self.cost_usd = self.cost_usd + event.cost_usd if both else None  # type: ignore[operator]
             case Asked():
                 self._open_questions.add(event.question_id)
             case Answered():
                 self._open_questions.discard(event.question_id)
             case RunEnd():
-                self.cost_usd = event.cost_usd or self.cost_usd
+                self.cost_usd = event.cost_usd
                 if event.error is not None:
                     self._end = "interrupted" if event.stop_reason == "interrupted" else "failed"
                     self.error = f"{event.error['code']}: {event.error['message']}"

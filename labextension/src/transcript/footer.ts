@@ -59,7 +59,7 @@ export function footer(place: Place): ItemView {
     update() {
       const now = runState(store);
       node.dataset.state = now;
-      stop.hidden = store.end !== null || now === "starting";
+      stop.hidden = store.end !== null || store.have === 0;
       setText(mode, `${store.mode} mode`);
       mode.hidden = ["", "default"].includes(store.mode);
       facts.replaceChildren(...factTexts(store).map((fact) => element("span", {}, fact)));
@@ -73,7 +73,8 @@ function stateText(store: TranscriptStore): string {
   if (end) return `${endText(end)} · ${duration(end.ms / 1000)}`;
   if (store.pending().length > 0) return "Claude asks";
   if (retry) return `Trying again in ${wholeSeconds(retry.at + retry.wait - store.now())}`;
-  return run ? `Working… ${wholeSeconds(store.now() - run.started)}` : "Starting…";
+  // something was said before the run began: another one goes on
+  return run ? `Working… ${wholeSeconds(store.now() - run.started)}` : store.have > 0 ? "Waiting…" : "Starting…";
 }
 
 function factTexts(store: TranscriptStore): string[] {

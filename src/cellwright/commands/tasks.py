@@ -61,7 +61,8 @@ def _sections(conversation: Conversation) -> list[Section]:
 def _run_row(run: ConversationRun) -> Row:
     state = STATES[run.state] + (f": {run.error}" if run.state == "failed" else "")
     where = f"{run.place} in the background" if run.background else run.place
-    return (run.id, where, run.title, state, _duration(run.seconds), f"{run.cost_usd:.4f} USD")
+    cost = "not known" if run.cost_usd is None else f"{run.cost_usd:.4f} USD"
+    return (run.id, where, run.title, state, _duration(run.seconds), cost)
 
 
 def _shell_row(task: BackgroundTask) -> Row:
