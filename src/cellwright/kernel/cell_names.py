@@ -30,7 +30,7 @@ class CellNames:
     deleted: frozenset[str] = frozenset()
 
 
-@functools.lru_cache(maxsize=512)
+@functools.lru_cache(maxsize=4_096)
 def cell_names(source: str) -> CellNames:
     """The names in `source`; none for what is no Python (a cell in another language, a prompt, a syntax error)."""
     python = _parsed(source)

@@ -81,6 +81,8 @@ class _Known:
         return next((run for run in reversed(self.runs) if run.order < order), None)
 
     def after(self, order: int) -> list[RanCell]:
+        if self.run is None or self.run.order <= order:
+            return []  # of most cells, and of a long notebook all above are asked for each
         return [run for run in self.runs if run.order > order]
 
 

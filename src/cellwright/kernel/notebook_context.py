@@ -160,7 +160,7 @@ class NotebookContext:
         if how == "code":  # of everything else nothing is told, so that it stays news
             told, hidden = replace(mark, cells=_digest(whole)), ""
         else:
-            hidden = self._hidden(cells, now.look)
+            hidden = await asyncio.to_thread(self._hidden, cells, now.look)  # sources are parsed
             kept = _digest(whole) if how == "full" else mark.cells
             told = Mark(now.at, _plain_id(now.cell_id), _digest(hidden), kept)
         facts = self._facts(how, mark, now).with_notebook(
