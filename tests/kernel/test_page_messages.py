@@ -1,0 +1,54 @@
+"""Messages between kernel and page that are too large for one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cellwright.kernel.page_messages import MOST_CHARS, PIECE_CHARS, Joined, pieces
+
+
+def test_a_small_message_goes_as_it_is() -> None:
+    [piece] = pieces({"type": "hello"})
+    assert piece.message == {"type": "hello"}
+    assert piece.pause == 0
+    assert Joined().add({"type": "hello"}) == {"type": "hello"}
+
+
+def test_a_large_message_goes_in_pieces_at_a_pace() -> None:
+    message = {"type": "reply", "text": "ä" * PIECE_CHARS}
+    sent = list(pieces(message))
+    assert all(len(piece.message["text"]) <= PIECE_CHARS for piece in sent)
+    assert [piece.pause > 0 for piece in sent] == [False, False, False, *[True] * (len(sent) - 4), False]
+    joined = Joined()
+    assert [joined.add(dict(piece.message)) for piece in sent] == [*[None] * (len(sent) - 1), message]
+
+
+def test_pieces_of_two_messages_may_come_in_turns() -> None:
+    one, two = ({"type": "reply", "id": name, "text": "x" * PIECE_CHARS} for name in ("k1", "k2"))
+    joined = Joined()
+    whole = [joined.add(dict(piece.message)) for both in zip(pieces(one), pieces(two), strict=True) for piece in both]
+    assert [message for message in whole if message is not None] == [one, two]
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        None,
+        "text",
+        {"type": "part"},
+        {"type": "part", "of": 1, "text": 5, "last": True},
+        {"type": "part", "of": 1, "text": "{", "last": True},
+        {"type": "part", "of": 1, "text": "[]", "last": True},
+    ],
+)
+def test_what_makes_no_sense_is_passed_over(piece: Any) -> None:
+    assert Joined().add(piece) is None
+
+
+def test_a_message_without_end_is_given_up() -> None:
+    joined, text = Joined(), "x" * (MOST_CHARS // 4)
+    for _ in range(5):
+        assert joined.add({"type": "part", "of": 1, "text": text, "last": False}) is None
+    assert joined.add({"type": "part", "of": 1, "text": "", "last": True}) is None
