@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from cellwright.agent.recordings import prompt_key
 from cellwright.agent.secret_scan import SecretScan, require_detect_secrets
 from cellwright.agent.session import Session
 from cellwright.agent.whole_file import write_whole
@@ -19,7 +20,7 @@ from cellwright.export.as_markdown import as_markdown
 from cellwright.export.as_notebook import as_notebook, code_cell, markdown_cell, notebook_text
 from cellwright.export.code_cells import changed_files, code_cells
 from cellwright.export.exchanges import Exchange, exchanges_of
-from cellwright.provenance import provenance_of
+from cellwright.provenance import PROMPT, provenance_of
 from cellwright.tools.open_notebook import Insert, OpenNotebook, Place
 
 EXPORT = "[markdown|notebook|json|cells] [FILE]"
@@ -62,7 +63,7 @@ async def cells_page(call: CommandCall) -> Page:
         )
     own = call.conversation.open_notebooks.own()
     if own is not None and own.live and not name:
-        rows = await _insert(own, session.id, turns)
+        rows = await _insert(own, session, turns)
     else:
         path = _free_path(call.conversation.cwd, name, f"claude-{session.id}-cells.ipynb")
         text = notebook_text(_with_headings(turns))
@@ -121,21 +122,15 @@ def _export(
     return Page([Section("Exported", [("file", "what"), row], _secrets(cleaned.found))])
 
 
-async def _insert(own: OpenNotebook, session: str, turns: Sequence[Exchange]) -> list[Row]:
-    """Cells after the ones that asked for them, told by the provenance of their outputs; the last of a turn first."""
-    cells = await own.cells()
-    asked: dict[int, str] = {}
-    for cell in cells:
-        for output in cell.outputs:
-            said = provenance_of(output)
-            if said is not None and said["session"] == session and isinstance(said.get("turn"), int):
-                asked[said["turn"]] = cell.id
+async def _insert(own: OpenNotebook, session: Session, turns: Sequence[Exchange]) -> list[Row]:
+    """Cells after the ones that asked for them, told by the provenance of their outputs."""
+    answers = [(cell.id, said) for cell in await own.cells() for out in cell.outputs if (said := provenance_of(out))]
     rows: list[Row] = []
     for turn in turns:
         sources = code_cells([turn])
         if not sources:
             continue
-        beside = asked.get(turn.number)
+        beside = _asked_by(answers, session, turn)
         place = Place("after", beside) if beside is not None else Place("end")
         changed = await own.change(_in_a_row(sources, place))
         where = (
@@ -143,6 +138,14 @@ async def _insert(own: OpenNotebook, session: str, turns: Sequence[Exchange]) ->
         )
         rows.append((own.path.name, f"{len(changed)} cells of turn {turn.number}, {where}"))
     return rows
+
+
+def _asked_by(answers: Sequence[tuple[str, Json]], session: Session, turn: Exchange) -> str | None:
+    """The cell whose prompt began this turn: its answer names the turn, or, played from a recording, the same prompt."""
+    own = [cell for cell, said in answers if (said["session"], said.get("turn")) == (session.id, turn.number)]
+    key = prompt_key(turn.words, session.cwd)
+    same = [cell for cell, said in answers if said[PROMPT] == key]
+    return next(iter([*own, *same]), None)
 
 
 def _in_a_row(sources: Sequence[str], place: Place) -> list[Insert]:

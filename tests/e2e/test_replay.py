@@ -1,0 +1,79 @@
+"""A notebook that was answered before, after its kernel was restarted: played, kept or asked again, as its user says."""
+
+import pytest
+
+from cellwright.testing import say, turn, use
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
+
+LOAD = "%load_ext cellwright\n%config Claude.record = 'auto'\n%config Claude.allow = ['Python', 'Bash(ls)']"
+ASK = "%%claude\nHow many levels are there?"
+AGAIN = "%%claude\nAnd the highest?"
+
+
+def answered(notebook, model, page):
+    """A notebook whose two prompts were answered and recorded; it is saved, and its kernel restarted."""
+    book = notebook(LOAD, ASK, AGAIN, "")
+    book.run(0)
+    book.wait_done(0)
+    model.add(turn(say("I count.\n"), use("Python", code="levels = [1, 3, 2]\nlen(levels)")), use("Bash", command="ls"))
+    model.add(say("There are **three** levels."))
+    model.add(say("It is **3**."))
+    for index, text in ((1, "There are three levels."), (2, "It is 3.")):
+        book.run(index)
+        book.output(index).get_by_text(text).wait_for()
+        book.wait_done(index)
+    outputs = book.save()["cells"][1]["outputs"]
+    assert outputs[0]["metadata"]["cellwright"]["turn"] == 1
+    assert outputs[0]["metadata"]["cellwright"]["recording"] == "notebook.cellwright.jsonl"
+    (session,) = [found for found in book.lab.api("GET", "api/sessions") if found["path"] == book.path]
+    book.lab.api("POST", f"api/kernels/{session['kernel']['id']}/restart", {})
+    book.reload()
+    book.wait_idle()
+    return book
+
+
+def test_an_answered_cell_offers_its_recording_and_becomes_ordinary_cells(notebook, model, page):
+    book = answered(notebook, model, page)
+    asked_before = len(model.requests)
+    book.run(0)
+    book.wait_done(0)
+    book.run(1)
+    card = book.output(1).locator(".ask[data-ready]")
+    card.wait_for()
+    for label in ("Play the recording", "Run again (this and all others)", "Keep the answers as they are"):
+        assert label in card.inner_text()
+    book.screenshot("replay-card", book.output(1))
+    page.keyboard.press("1")
+    book.output(1).get_by_text("There are three levels.").wait_for()
+    book.wait_done(1)
+    # asked once: the next one is played without a word
+    book.run(2)
+    book.output(2).get_by_text("It is 3.").wait_for()
+    assert book.output(2).locator(".ask").count() == 0
+    assert len(model.requests) == asked_before
+
+    book.cell(3).locator(".cm-content").click()
+    page.keyboard.type("%claude /cells all")
+    page.keyboard.press("Shift+Enter")
+    page.wait_for_function("() => document.querySelectorAll('.jp-Notebook .jp-Cell').length >= 6")
+    sources = ["".join(cell["source"]) for cell in book.save()["cells"]]
+    assert sources[:5] == [LOAD, ASK, "levels = [1, 3, 2]\nlen(levels)", "!ls", AGAIN]
+
+
+def test_answers_are_kept_where_the_user_says_so(notebook, model, page):
+    book = answered(notebook, model, page)
+    asked_before = len(model.requests)
+    before = [cell["outputs"] for cell in book.on_disk()["cells"]]
+    book.run(0)
+    book.wait_done(0)
+    book.run(1)
+    book.output(1).locator(".ask[data-ready]").wait_for()
+    page.keyboard.press("Escape")
+    book.output(1).get_by_text("There are three levels.").wait_for()
+    book.wait_done(1)
+    book.run(2)
+    book.output(2).get_by_text("It is 3.").wait_for()
+    book.wait_done(2)
+    assert [cell["outputs"] for cell in book.save()["cells"]][1:3] == before[1:3]
+    assert len(model.requests) == asked_before
