@@ -28,6 +28,10 @@ NOTHING = "<some.Thing object at 0x7fa659b39d90>"
             {"text/plain": NOTHING, "image/svg+xml": "<svg><title>T</title><text>hi</text></svg>"},
             "[a drawing (SVG), which you cannot see; its texts: T\nhi]",
         ),
+        (
+            {"text/plain": "  0%|   | 0/50", "application/vnd.jupyter.widget-view+json": {"model_id": "1"}},
+            "  0%|   | 0/50\n[a widget, as it was when it was displayed]",
+        ),
         ({"text/plain": NOTHING}, NOTHING),
         ({}, ""),
     ],

@@ -236,6 +236,16 @@ def test_a_rich_frame_is_a_few_lines_of_text(kernel: Kernel) -> None:
     assert "<" not in text
 
 
+def test_a_traceback_is_short_whatever_the_message(kernel: Kernel) -> None:
+    told = kernel.call("raise KeyError('x' * 1_000_000)")
+    assert told["status"] == "error"
+    assert len(text_of(told)) < 13_000
+    assert text_of(told).startswith("Traceback (most recent call last):")
+    assert "characters left out" in text_of(told)
+    chain = "error = None\nfor i in range(2000):\n    new = ValueError(i); new.__context__ = error; error = new\nraise error"
+    assert text_of(kernel.call(chain)).endswith("ValueError: 1999")
+
+
 def test_a_warning_names_the_calls_code(kernel: Kernel) -> None:
     text = text_of(kernel.call("import warnings\nwarnings.warn('careful')"))
     assert text.startswith("<this call's code>:2: UserWarning: careful")

@@ -23,6 +23,8 @@ CHARTS = {
 }
 """Displays that are drawn in the browser, by how their mime types start."""
 
+WIDGET = "application/vnd.jupyter.widget-view+json"
+
 CHART_SCRIPTS = {"vegaEmbed": "Vega-Lite", "Plotly.newPlot": "Plotly", "root.Bokeh": "Bokeh", "echarts.init": "ECharts"}
 """The same, of libraries that display a script in HTML."""
 
@@ -40,6 +42,8 @@ def bundle_texts(data: Mapping[str, Any]) -> dict[str, str]:
         found["image/svg+xml"] = str(data["image/svg+xml"])[:MOST_SVG]
     if chart := _chart(data):
         found["chart"] = chart
+    if WIDGET in data:
+        found["widget"] = WIDGET
     return found
 
 
@@ -60,6 +64,8 @@ def text_of(texts: Mapping[str, str]) -> str:
         return (
             f"{says}[a chart of {texts['chart']}, drawn in the browser: you cannot see it unless it is saved as a PNG]"
         )
+    if "widget" in texts:
+        return f"{plain}\n[a widget, as it was when it was displayed]" if plain else ""
     if written := texts.get("text/markdown") or texts.get("text/latex"):
         return written
     if plain and not _SAYS_NOTHING.fullmatch(plain):

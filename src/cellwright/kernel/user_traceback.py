@@ -19,6 +19,9 @@ LIBRARY_FOLDERS = tuple(
     }
 )
 
+HEAD_CHARS, TAIL_CHARS = 6_000, 6_000
+"""Of a traceback that is longer than both."""
+
 NameOf = Callable[[str], str | None]
 
 
@@ -37,14 +40,24 @@ def short_traceback(error: BaseException, name_of: NameOf) -> str:
         part.stack[:] = frames
         if isinstance(getattr(part, "filename", None), str):  # only a SyntaxError has one
             part.filename = name_of(part.filename) or part.filename
-    return "".join(shown.format())
+    return _bounded("".join(shown.format()))
+
+
+def _bounded(text: str) -> str:
+    """Messages of errors can hold whole data sets; the end says what happened, the beginning where."""
+    if len(text) <= HEAD_CHARS + TAIL_CHARS:
+        return text
+    left_out = len(text) - HEAD_CHARS - TAIL_CHARS
+    return f"{text[:HEAD_CHARS]}\n[… {left_out:,} characters left out …]\n{text[-TAIL_CHARS:]}"
 
 
 def _parts(shown: traceback.TracebackException) -> Iterator[traceback.TracebackException]:
-    yield shown
-    for other in (shown.__cause__, shown.__context__, *(getattr(shown, "exceptions", None) or ())):
-        if other is not None:
-            yield from _parts(other)
+    waiting = [shown]  # no recursion: an error that comes of hundreds of others is no rarity in a loop that tries again
+    while waiting:
+        part = waiting.pop()
+        yield part
+        others = (part.__cause__, part.__context__, *(getattr(part, "exceptions", None) or ()))
+        waiting += [other for other in others if other is not None]
 
 
 def in_library(filename: str) -> bool:
