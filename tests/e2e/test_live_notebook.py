@@ -126,6 +126,30 @@ def test_unsaved_typing_is_read_and_kept(notebook, model, page, app):
     assert saved_sources(book)[2:4] == ["x = 1", "y = 2  # mine"]
 
 
+def test_cells_come_and_go_and_the_notebooks_own_undo_takes_that_back(notebook, model, page):
+    book = notebook(LOAD, ASK, "x = 1", "y = 2")
+    run(book, 0)
+    new = {"edit_mode": "insert", "cell_type": "code", "new_source": "# new", "cell_id": "cell-2"}
+    gone = {"edit_mode": "delete", "cell_id": "cell-3"}
+    model.add(
+        read(),
+        turn(use("NotebookEdit", notebook_path="notebook.ipynb", **new)),
+        turn(use("NotebookEdit", notebook_path="notebook.ipynb", **gone)),
+        turn(say("Done.")),
+    )
+    run(book, 1)
+    assert "(index 3)" in results(model)[1]
+    wait_source(book, 3, "# new")
+    assert page.locator(".jp-Notebook .jp-Cell").count() == 4
+    book.cell(2).locator(".jp-InputPrompt").click()
+    page.keyboard.press("z")
+    wait_source(book, 4, "y = 2")
+    page.keyboard.press("z")
+    wait_source(book, 3, "y = 2")
+    saved = book.save()
+    assert [cell["id"] for cell in saved["cells"]] == ["cell-0", "cell-1", "cell-2", "cell-3"]
+
+
 def test_what_changes_while_the_question_waits_is_not_overwritten(notebook, model):
     book = notebook(LOAD, "%%claude\nWork on it", "x = 1")
     run(book, 0)
@@ -137,6 +161,7 @@ def test_what_changes_while_the_question_waits_is_not_overwritten(notebook, mode
     type_at_end(book, 2, "  # mine")
     book.output(1).get_by_role("button", name="Accept").first.click()
     book.wait_done(1)
+    book.screenshot("cell-conflict", book.cell(1))
     told = results(model)[-1]
     assert "Nothing was changed" in told
     assert "x = 1\n" in told
