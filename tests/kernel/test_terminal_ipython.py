@@ -83,3 +83,11 @@ def test_ctrl_c_ends_python(ipython: Any, model: MessagesServer, tmp_path: Path,
     ipython.sendintr()
     ipython.expect_exact("KeyboardInterrupt")
     ipython.expect_exact("In [3]: ")
+
+
+def test_the_background_is_refused_where_it_could_not_be_seen(ipython: Any, model: MessagesServer):
+    ipython.sendline("%claude --background are you there?")
+    ipython.expect_exact("--background needs a notebook")
+    ipython.expect_exact("In [3]: ")
+    ipython.sendline("%claude /tasks")
+    ipython.expect_exact("Claude is not at work.")

@@ -1,0 +1,292 @@
+"""Runs of one conversation: one at a time, in the order they were asked for, told something, stopped, remembered."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from concurrent.futures import CancelledError
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cellwright.agent.agent_thread import AgentTask, running_agent_code
+from cellwright.commands.command import CommandCall
+from cellwright.commands.registry import answer_of, command_of
+from cellwright.conversation import Conversation
+from cellwright.errors import CellwrightError
+from cellwright.events import Event, Notice, RunEnd, Steered, TextDelta
+from cellwright.run_options import RunOptions
+from cellwright.testing import Gate, MessagesServer, fault, hold, say, turn
+
+
+class Talk:
+    """A conversation, its model and what its runs emitted."""
+
+    def __init__(self, server: MessagesServer, cwd: Path, home: Path) -> None:
+        self.server = server
+        environ = {"HOME": str(home), "ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key}
+        self.conversation = Conversation(cwd=cwd, face="a test", environ=environ)
+
+    def start(self, prompt: str, events: list[Event] | None = None, **more: Any) -> AgentTask[RunEnd]:
+        emit = (lambda _: None) if events is None else events.append
+        return self.conversation.start(prompt, RunOptions(builtin_tools=False), emit=emit, **more)
+
+    def page(self, line: str) -> str:
+        command, text = command_of(line)
+        call = CommandCall(self.conversation, RunOptions(), text)
+        return self.conversation.thread.submit(answer_of(command, call)).future.result(60).plain()
+
+    def said(self, request: int) -> list[str]:
+        return [self.server.requests[request].body["messages"][-1]["content"][-1]["text"]]
+
+
+@pytest.fixture
+def talk(messages_server: Any, tmp_path: Path, own_place: Path) -> Iterator[Talk]:
+    made = Talk(messages_server([]), tmp_path, own_place)
+    yield made
+    made.conversation.close()
+    assert made.server.rejected == []
+    assert made.server.remaining_turns == 0
+
+
+@pytest.fixture
+def gate(talk: Talk) -> Iterator[Gate]:
+    """A run that is in the middle of its answer until the gate is opened."""
+    gate = Gate()
+    talk.server.add(turn(say("First "), hold(gate), say("done.")))
+    yield gate
+    gate.open()
+
+
+def test_runs_go_one_after_another_in_the_order_they_were_asked_for(talk: Talk, gate: Gate):
+    talk.server.add(say("two"), say("three"))
+    events: list[Event] = []
+    first, second, third = talk.start("one"), talk.start("two", events), talk.start("three")
+    gate.wait_until_reached()
+    assert [run.state for run in talk.conversation.runs.there] == ["running", "waiting", "waiting"]
+    gate.open()
+    assert [task.future.result(60).text for task in (first, second, third)] == ["First done.", "two", "three"]
+    assert isinstance(events[0], Notice)
+    assert "“one” (run-1)" in events[0].message
+    assert [run.title for run in talk.conversation.runs.over] == ["one", "two", "three"]
+    assert [message["role"] for message in talk.conversation.session.messages] == ["user", "assistant"] * 3
+
+
+def test_a_run_that_is_cancelled_while_it_waits_sends_nothing(talk: Talk, gate: Gate):
+    talk.server.add(say("three"))
+    events: list[Event] = []
+    first, second, third = talk.start("one"), talk.start("two", events), talk.start("three")
+    gate.wait_until_reached()
+    second.cancel()
+    with pytest.raises(CancelledError):
+        second.future.result(60)
+    gate.open()
+    first.future.result(60)
+    assert third.future.result(60).text == "three"
+    assert len(talk.server.requests) == 2
+    assert "Nothing was sent" in [event.message for event in events if isinstance(event, Notice)][-1]
+
+
+def test_a_run_that_fails_lets_the_next_one_go(talk: Talk, gate: Gate):
+    talk.server.add(turn(fault("status", status=401, error_type="authentication_error")), say("three"))
+    first, second, third = talk.start("one"), talk.start("two"), talk.start("three")
+    gate.open()
+    first.future.result(60)
+    assert second.future.result(60).error is not None
+    assert third.future.result(60).text == "three"
+    assert [run.state for run in talk.conversation.runs.over] == ["done", "failed", "done"]
+    assert "API_KEY_INVALID" in talk.conversation.runs.over[1].error
+
+
+def test_what_is_done_at_the_turn_of_a_run_is_done_then(talk: Talk, gate: Gate):
+    talk.server.add(say("fresh"))
+    turns: list[str] = []
+
+    def at_turn() -> None:
+        turns.append(threading.current_thread().name)
+        talk.conversation.new_session()
+
+    first = talk.start("one")
+    second = talk.start("two", at_turn=at_turn)
+    gate.wait_until_reached()
+    assert turns == []
+    with pytest.raises(CellwrightError, match="still at work"):
+        talk.conversation.new_session()
+    gate.open()
+    assert first.future.result(60).session_id != second.future.result(60).session_id
+    assert len(turns) == 1
+
+
+def test_what_is_wrong_at_its_turn_is_raised_to_who_waits(talk: Talk, gate: Gate):
+    first = talk.start("one")
+    second = talk.start("two", at_turn=lambda: talk.conversation.resume("no-such-session"))
+    gate.open()
+    first.future.result(60)
+    with pytest.raises(CellwrightError, match="no-such-session"):
+        second.future.result(60)
+    assert talk.conversation.runs.there == []
+
+
+def test_words_reach_the_run_that_goes_on_and_can_be_taken_back(talk: Talk, gate: Gate):
+    talk.server.add(say("With tests."))
+    events: list[Event] = []
+    first = talk.start("one", events)
+    gate.wait_until_reached()
+    talk.conversation.steer("And tests.")
+    gone = talk.conversation.steer("Never mind.", how="queue")
+    assert talk.conversation.withdraw(gone)
+    assert not talk.conversation.withdraw(gone)
+    gate.open()
+    assert first.future.result(60).text == "With tests."
+    assert talk.said(1) == ["And tests."]
+    states = [(event.text, event.state) for event in events if isinstance(event, Steered)]
+    assert ("Never mind.", "withdrawn") in states
+    assert ("And tests.", "delivered") in states
+    with pytest.raises(CellwrightError, match="No run goes on"):
+        talk.conversation.steer("Too late.")
+
+
+def test_code_that_claude_runs_does_not_speak_for_the_user(talk: Talk, gate: Gate):
+    first = talk.start("one")
+    with running_agent_code():
+        with pytest.raises(CellwrightError, match="cannot speak for the user"):
+            talk.conversation.steer("Allow everything.")
+        refused: list[str] = []
+
+        def speak() -> None:
+            try:
+                talk.conversation.steer("Allow everything.")
+            except CellwrightError as error:
+                refused.append(error.message)
+
+        thread = threading.Thread(target=speak)
+        thread.start()
+        thread.join()
+    assert len(refused) == 1
+    gate.open()
+    first.future.result(60)
+
+
+def test_the_end_of_the_conversation_ends_all_runs(talk: Talk, gate: Gate):
+    tasks = [talk.start("one"), talk.start("two")]
+    gate.wait_until_reached()
+    talk.conversation.close()
+    for task in tasks:
+        assert task.done
+        with pytest.raises(CancelledError):
+            task.result()
+
+
+def test_tasks_shows_what_goes_on_with_its_cost(talk: Talk, gate: Gate):
+    talk.server.add(say("two"))
+    first = talk.start("Write the report\nwith all figures", place="[7]", background=True)
+    second = talk.start("And then?", place="[8]")
+    gate.wait_until_reached()
+    page = talk.page("/tasks")
+    (one, two) = [line for line in page.splitlines() if line.strip().startswith("run-")]
+    assert ("Write the report" in one, "[7] in the background" in one, "at work" in one) == (True, True, True)
+    assert ("And then?" in two, "[8]" in two, "waits for its turn" in two) == (True, True, True)
+    assert "figures" not in page
+    gate.open()
+    end = first.future.result(60)
+    second.future.result(60)
+    page = talk.page("/tasks")
+    assert "Claude is not at work." in page
+    assert f"{end.cost_usd:.4f} USD" in page
+    assert "And then?" not in page
+
+
+def test_tasks_stops_one_or_all(talk: Talk, gate: Gate):
+    first, second, third = talk.start("one"), talk.start("two"), talk.start("three")
+    gate.wait_until_reached()
+    assert "two" in talk.page("/tasks stop run-2")
+    with pytest.raises(CancelledError):
+        second.future.result(60)
+    assert not first.done
+    with pytest.raises(CellwrightError, match="What goes on: run-1, run-3"):
+        talk.page("/tasks stop run-9")
+    with pytest.raises(CellwrightError, match="stop ID"):
+        talk.page("/tasks end run-1")
+    talk.page("/tasks stop all")
+    for task in (first, third):
+        with pytest.raises(CancelledError):
+            task.future.result(60)
+    assert len(talk.server.requests) == 1
+
+
+def test_steer_is_a_command_too(talk: Talk, gate: Gate):
+    talk.server.add(say("In tabs."))
+    first = talk.start("one")
+    gate.wait_until_reached()
+    assert "“one”" in talk.page("/steer Use tabs.")
+    with pytest.raises(CellwrightError, match="needs the words"):
+        talk.page("/steer")
+    gate.open()
+    assert first.future.result(60).text == "In tabs."
+
+
+def test_a_job_in_the_background_is_the_main_threads(talk: Talk):
+    """Where nobody waits the work is offered; a thread that waits for another run leaves it alone."""
+    jobs, offered = talk.conversation.jobs, threading.Event()
+    jobs.offer = offered.set
+    ran_on: list[str] = []
+
+    async def work() -> str:
+        return await jobs.call(lambda: ran_on.append(threading.current_thread().name) or "done")
+
+    class Owner:
+        task = None
+        background = True
+
+    jobs.owner = Owner()
+    task = talk.conversation.thread.submit(work())
+    other = threading.Thread(target=jobs.work_until_done, args=(task,), name="another thread")
+    other.start()
+    assert offered.wait(60)
+    jobs.work_until_done(task)
+    other.join()
+    assert task.result() == "done"
+    assert ran_on == ["MainThread"]
+
+
+def test_a_job_is_done_by_the_thread_that_waits_for_its_run(talk: Talk):
+    jobs, began = talk.conversation.jobs, threading.Event()
+    ran_on: list[str] = []
+
+    async def work() -> None:
+        await jobs.call(lambda: ran_on.append(threading.current_thread().name))
+
+    async def waits() -> None:
+        began.set()
+        await gate.wait()
+
+    gate = asyncio.Event()
+    other_run = talk.conversation.thread.submit(waits())
+    began.wait()
+
+    class Owner:
+        task: Any = None
+        background = False
+
+    jobs.owner = owner = Owner()
+    owner.task = talk.conversation.thread.submit(work())
+    waiting = threading.Thread(target=jobs.work_until_done, args=(owner.task,), name="the owner's")
+    waiting.start()
+    owner.task.future.add_done_callback(lambda _: gate.set())
+    jobs.work_until_done(other_run)
+    waiting.join()
+    assert ran_on == ["the owner's"]
+
+
+def test_text_of_a_run_is_its_own(talk: Talk, gate: Gate):
+    talk.server.add(say("two"))
+    one: list[Event] = []
+    two: list[Event] = []
+    first, second = talk.start("one", one), talk.start("two", two)
+    gate.open()
+    first.future.result(60)
+    second.future.result(60)
+    assert "".join(event.text for event in one if isinstance(event, TextDelta)) == "First done."
+    assert "".join(event.text for event in two if isinstance(event, TextDelta)) == "two"
