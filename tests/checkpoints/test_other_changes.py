@@ -9,6 +9,8 @@ from pathlib import Path
 from cellwright.agent.turn_record import NOT_KEPT
 from cellwright.checkpoints.checkpoints import Checkpoints
 from cellwright.conversation import Conversation
+from cellwright.events import Event, ToolStart
+from cellwright.run_options import RunOptions
 from cellwright.testing import use
 
 
@@ -90,3 +92,17 @@ def test_where_the_journal_cannot_be_written_turns_go_on(work, own_place):
 def test_one_that_is_not_enabled_begins_nothing(tmp_path):
     checkpoints = Checkpoints(lambda: (tmp_path,), lambda: False, lambda: 30)
     assert checkpoints.begin(None, "Go.", 1) is NOT_KEPT  # type: ignore[arg-type]
+
+
+def test_what_the_user_saves_between_two_calls_is_the_users(work):
+    there = work([use("Write", file_path="a.py", content="one\n"), use("LS", path="."), use("LS", path=".")])
+
+    def listen(event: Event) -> None:
+        if isinstance(event, ToolStart) and event.calls[0].name == "LS":
+            there.put("a.py", "mine\n")
+
+    task = there.conversation.start("Go.", RunOptions(mode="bypassPermissions"), emit=listen)
+    there.conversation.jobs.work_until_done(task)
+    task.result()
+    assert "it has changed since turn 1" in there.type("/undo")
+    assert there.read("a.py") == "mine\n"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import stat
 from typing import Any
 
 import pytest
 
+from cellwright.commands.undo import turns_to_undo, undo_turn
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.testing import use
 
@@ -257,3 +259,25 @@ def test_words_that_are_not_understood_are_refused(work, line):
     with pytest.raises(CellwrightError) as caught:
         there.type(line)
     assert "What may follow is" in caught.value.message
+
+
+def test_a_button_takes_back_one_turn_and_leaves_what_later_ones_did(work):
+    there = work(
+        [write("a.py", "one\n"), write("b.py", "b\n")], [use("Read", file_path="a.py"), write("a.py", "two\n")]
+    )
+    there.say("First")
+    there.say("Second")
+    conversation = there.conversation
+    assert turns_to_undo(conversation) == [1, 2]
+    shown = asyncio.run(undo_turn(conversation, 1, preview=True))
+    assert shown["title"] == "Take back turn 1 “First”"
+    assert "b.py  goes away" in shown["text"]
+    assert "a.py: it has changed since turn 1" in shown["text"]
+    assert (shown["does_something"], shown["conflicts"]) == (True, True)
+    assert there.read("b.py") == "b\n"
+    done = asyncio.run(undo_turn(conversation, 1, preview=False))
+    assert done["title"] == "Taken back: turn 1 “First”"
+    assert (there.read("a.py"), there.read("b.py")) == ("two\n", None)
+    assert turns_to_undo(conversation) == [2]
+    with pytest.raises(CellwrightError):
+        asyncio.run(undo_turn(conversation, 7, preview=True))

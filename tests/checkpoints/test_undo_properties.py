@@ -21,7 +21,7 @@ from cellwright.tools.files import file_tools
 from cellwright.tools.notebook_files import notebook_file_tools
 from cellwright.tools.open_notebook import NothingOpen
 
-NAMES = ("a.txt", "b.txt", "folder/c.txt")
+NAMES = ("a.txt", "folder/c.txt")
 TEXTS = ("", "one\n", "one\ntwo\n", "two\r\nthree", "ä\n", "1\n2\n3\n4\n")
 NOTEBOOK = '{"cells": [{"cell_type": "code", "id": "x1", "metadata": {}, "source": "a = 1", "outputs": [], '
 NOTEBOOK += '"execution_count": null}], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}'
@@ -34,6 +34,7 @@ step = st.one_of(
     st.tuples(st.just("cell"), st.just("n.ipynb"), st.sampled_from(("x = 1", "y = 2"))),
     st.tuples(st.just("user"), st.sampled_from(NAMES), st.sampled_from(("mine\n", "mine too\n"))),
     st.tuples(st.just("user deletes"), st.sampled_from(NAMES), st.just("")),
+    st.tuples(st.just("look"), st.just("n.ipynb"), st.just("")),
     st.tuples(st.just("next turn"), st.just(""), st.just("")),
 )
 
@@ -81,7 +82,7 @@ class Place:
         except ToolError:
             return False
         finally:
-            await self.record.after_call()
+            await self.record.after_call(tool)
         return True
 
     async def do(self, what: str, name: str, text: str) -> None:
@@ -99,6 +100,8 @@ class Place:
                 body = "".join(f"-{line}\n" for line in lines)
                 patch = f"--- a/{name}\n+++ /dev/null\n@@ -1,{len(lines)} +0,0 @@\n{body}"
                 await self.call("ApplyPatch", patch=patch)
+            case "look":
+                await self.call("Read", file_path=name)
             case "cell":
                 await self.call("NotebookRead", notebook_path=name)
                 await self.call(
@@ -131,7 +134,7 @@ def place_in(folder: Path) -> Place:
     return Place(cwd)
 
 
-generated = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
+generated = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=100)
 
 
 @generated

@@ -207,7 +207,7 @@ class ToolCalls:
             await self.record.before_call(tool, verdict.input)
             outcome = await self._call(tool, tool_use["id"], dict(verdict.input))
             outcome = await self._after(tool_use, verdict.input, outcome)
-            await self.record.after_call()
+            await self.record.after_call(tool)
         if not verdict.edited or tool.asks != "permission":
             return outcome
         return _with_note(outcome, verdict.input, "A hook" if verdict.answer.by == "hook" else "The user")

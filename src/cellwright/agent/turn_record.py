@@ -18,8 +18,8 @@ class TurnRecord(Protocol):
     async def before_call(self, tool: Tool, tool_input: Mapping[str, Any]) -> None:
         """`tool` runs now, with `tool_input`."""
 
-    async def after_call(self) -> None:
-        """The call is over, and so are the hooks that were told of it."""
+    async def after_call(self, tool: Tool) -> None:
+        """The call of `tool` is over, and so are the hooks that were told of it."""
 
     def end(self) -> TurnChanged | None:
         """The run is over; what it changed, if anything."""
@@ -39,7 +39,7 @@ class _NotKept:
     async def before_call(self, _tool: Tool, _tool_input: Mapping[str, Any]) -> None:
         pass
 
-    async def after_call(self) -> None:
+    async def after_call(self, _tool: Tool) -> None:
         pass
 
     def end(self) -> TurnChanged | None:

@@ -48,8 +48,9 @@ class TurnInProgress:
         if not tool.read_only:
             await asyncio.to_thread(self._look_before)
 
-    async def after_call(self) -> None:
-        await asyncio.to_thread(self._look_after)
+    async def after_call(self, tool: Tool) -> None:
+        if not tool.read_only:  # others run beside these, and leave files as they are
+            await asyncio.to_thread(self._look_after)
 
     def end(self) -> TurnChanged | None:
         self._over()
@@ -139,6 +140,7 @@ class TurnInProgress:
             self._write(*[{"file": str(path), "before": None, "after": was, "kept": True} for path, was in not_made])
             self._told = {}
             self._write(*[line for path in self._steady if (line := self._found(path)) is not None])
+            self._steady = set()
 
     def _found(self, path: Path) -> Json | None:
         """The line for a file that holds something else than was written down; None where it does not."""

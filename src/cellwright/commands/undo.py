@@ -7,6 +7,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from cellwright.agent.session import Session
+from cellwright.checkpoints.journal import Journal
 from cellwright.checkpoints.records import History, Turn
 from cellwright.checkpoints.taking_back import TakingBack, UndoPlan
 from cellwright.checkpoints.told import names_of
@@ -120,10 +122,13 @@ async def undo_turn(conversation: Conversation, number: int, *, preview: bool, f
 
 
 def turns_to_undo(conversation: Conversation) -> list[int]:
-    """The numbers of the session's turns that changed something which was not taken back; none while a run goes on."""
-    if not conversation.checkpoints.enabled() or conversation.is_running:
+    """The numbers of the session's turns that are over and changed something which was not taken back."""
+    checkpoints = conversation.checkpoints
+    if not checkpoints.enabled():
         return []
-    return [turn.number for turn in taking_back(conversation).journal.history.turns if turn.to_undo()]
+    going_on = checkpoints.turn.turn if checkpoints.turn is not None else None
+    turns = _journal(conversation, checkpoints.session_of(conversation.session)).history.turns
+    return [turn.number for turn in turns if turn is not going_on and turn.to_undo()]
 
 
 async def redo_page(call: CommandCall) -> Page:
@@ -153,18 +158,21 @@ def taking_back(conversation: Conversation) -> TakingBack:
     """The turns of `conversation`, to be taken back. Raises `CellwrightError` while a run goes on."""
     conversation.refuse_while_running()
     session = conversation.checkpoints.session_of(conversation.session)
-    try:
-        journal = conversation.checkpoints.journal(session)
-    except OSError as error:
-        message = f"What was kept of this session's turns cannot be read: {error}."
-        raise CellwrightError(ErrorCode.FILE_ACCESS_ERROR, message) from error
     return TakingBack(
-        journal=journal,
+        journal=_journal(conversation, session),
         session=session,
         file_state=conversation.file_state,
         notebooks=conversation.open_notebooks,
         cwd=conversation.cwd,
     )
+
+
+def _journal(conversation: Conversation, session: Session) -> Journal:
+    try:
+        return conversation.checkpoints.journal(session)
+    except OSError as error:
+        message = f"What was kept of this session's turns cannot be read: {error}."
+        raise CellwrightError(ErrorCode.FILE_ACCESS_ERROR, message) from error
 
 
 async def _done(call: CommandCall, taking: TakingBack, words: Words, turns: list[Turn]) -> Page:

@@ -21,7 +21,10 @@ class UndoRequests:
     async def _turns(self, _page: Page, _params: Mapping[str, Any]) -> dict[str, Any]:
         from cellwright.commands.undo import turns_to_undo  # most kernels undo nothing
 
-        return {"session": self._conversation.session.id, "turns": turns_to_undo(self._conversation)}
+        try:
+            return {"session": self._conversation.session.id, "turns": turns_to_undo(self._conversation)}
+        except CellwrightError as error:
+            raise PageError("failed", error.message) from error
 
     async def _turn(self, _page: Page, params: Mapping[str, Any]) -> dict[str, Any]:
         from cellwright.commands.undo import undo_turn

@@ -1,0 +1,72 @@
+"""A turn is taken back under its answer, by a button: files and cells, what the user typed since left alone."""
+
+import pytest
+
+from cellwright.testing import say, turn, use
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
+
+ASK = "%%claude --mode acceptEdits\nTidy up"
+SCRIPT = [
+    turn(use("NotebookRead", notebook_path="notebook.ipynb")),
+    turn(use("NotebookEdit", notebook_path="notebook.ipynb", cell_id="cell-2", new_source="tide = 4.5")),
+    turn(use("NotebookEdit", notebook_path="notebook.ipynb", cell_id="cell-3", new_source="gauge = 'B'")),
+    turn(use("Write", file_path="notes.txt", content="Tidied.\n")),
+    turn(say("Tidied up.")),
+]
+APPS = pytest.mark.parametrize("app", ["lab", "notebook"])
+
+
+def sources(book):
+    return ["".join(cell["source"]) for cell in book.save()["cells"]]
+
+
+@APPS
+def test_the_button_shows_first_then_takes_back_files_and_cells(notebook, model, page, app):
+    book = notebook("%load_ext cellwright", ASK, "tide = 3.5", "gauge = 'A'", app=app)
+    notes = (book.lab.root / book.path).with_name("notes.txt")
+    book.run(0)
+    book.wait_done(0)
+    model.add(*SCRIPT)
+    book.run(1)
+    book.wait_done(1)
+    assert notes.exists()
+    under = book.cell(1).locator(".cellwright-undo")
+    under.get_by_role("button", name="Undo turn").click()
+    card = under.get_by_role("group")
+    card.wait_for()
+    text = card.inner_text()
+    assert "notes.txt  goes away" in text
+    assert "notebook.ipynb#cell-2  is changed back  +1 −1" in text
+    assert notes.exists()
+    book.screenshot("undo-turn")
+    page.keyboard.press("Escape")
+    under.get_by_role("button", name="Undo turn").click()
+    card.get_by_role("button", name="Take back", exact=True).click()
+    under.get_by_role("status").get_by_text("Taken back: turn 1").wait_for()
+    assert not notes.exists()
+    assert sources(book)[2:] == ["tide = 3.5", "gauge = 'A'"]
+
+
+def test_what_the_user_typed_since_stays_and_claude_is_told(notebook, model, page):
+    book = notebook("%load_ext cellwright", ASK, "tide = 3.5", "gauge = 'A'", "%%claude\nAnd now?")
+    book.run(0)
+    book.wait_done(0)
+    model.add(*SCRIPT)
+    book.run(1)
+    book.wait_done(1)
+    book.cell(2).locator(".cm-content").click()
+    page.keyboard.press("End")
+    page.keyboard.type("  # mine")
+    under = book.cell(1).locator(".cellwright-undo")
+    under.get_by_role("button", name="Undo turn").click()
+    card = under.get_by_role("group")
+    card.get_by_text("it has changed since turn 1").wait_for()
+    book.screenshot("undo-conflict")
+    card.get_by_role("button", name="Take back", exact=True).click()
+    under.get_by_role("status").wait_for()
+    assert sources(book)[2:4] == ["tide = 4.5  # mine", "gauge = 'A'"]
+    model.add(say("I see."))
+    book.run(4)
+    book.wait_done(4)
+    assert "The user has undone turn 1" in str(model.requests[-1].body["messages"][-1])
