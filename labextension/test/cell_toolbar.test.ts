@@ -50,6 +50,7 @@ class Scene {
   readonly activeCellChanged = new Signal<this, Cell | null>(this);
   readonly inPalette: string[] = [];
   readonly activate = vi.fn();
+  menuAt: Cell | undefined;
   reply: object = LOADED;
   panel: Panel;
 
@@ -83,7 +84,7 @@ class Scene {
     this.panel = { content, sessionContext: { ready: Promise.resolve(), session: { kernel } } };
     const tracker = { currentWidget: this.panel, activeCellChanged: this.activeCellChanged };
     const palette = { addItem: ({ command }: { command: string }) => this.inPalette.push(command) };
-    void cellToolbarPlugin.activate({ commands: this.commands }, tracker, palette);
+    void cellToolbarPlugin.activate({ commands: this.commands, contextMenuHitTest: () => this.menuAt?.node }, tracker, palette);
   }
 
   get sources(): string[] {
@@ -152,6 +153,17 @@ it("asks in a cell below, with the cell's id, when the kernel has loaded Cellwri
   expect(scene.executed).toEqual(['get_ipython().run_line_magic("load_ext", "cellwright") silently']);
   expect(actions.ran).toEqual([scene.cells[1]]);
   expect([scene.panel.content.activeCellIndex, scene.panel.content.mode]).toEqual([1, "command"]);
+});
+
+it("asks about the cell that the menu was opened at", async () => {
+  const scene = new Scene(new TestCell("a", ""), new TestCell("b", "2"));
+  const explain = (args: { of?: "menu" }): boolean => scene.commands.isVisible("cellwright:explain-cell", args);
+  expect([explain({}), explain({ of: "menu" })]).toEqual([false, false]);
+  scene.menuAt = scene.cells[1];
+  expect([explain({}), explain({ of: "menu" })]).toEqual([false, true]);
+  await scene.commands.execute("cellwright:explain-cell", { of: "menu" });
+  expect(scene.sources[2]).toContain("@cell:b");
+  expect(actions.ran).toEqual([scene.cells[2]]);
 });
 
 it("asks again in the cell that asked the same", async () => {

@@ -90,7 +90,8 @@ def test_explain_attaches_the_cell_and_can_be_asked_again(notebook, model, page,
 
 
 def test_edit_takes_an_instruction_at_the_cell_from_the_context_menu(notebook, model, page):
-    book = notebook("tide = 3.5")
+    book = notebook("tide = 3.5", "active = True")
+    book.cell(1).locator(".cm-content").click()
     book.cell(0).locator(".cm-content").click(button="right")
     page.locator(".lm-Menu-item[data-command='cellwright:edit-cell']").click()
     line = book.cell(0).get_by_label("What should Claude change in this cell?")

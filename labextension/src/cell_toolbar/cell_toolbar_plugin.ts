@@ -13,6 +13,9 @@ import css from "./style.css";
 import type { Cell, Panel, Tracker } from "./types";
 
 type Executed = { notebook: Panel["content"]; cell: Cell };
+/** `of` "menu": the cell that the context menu was opened at, which need not be the active one. */
+type Args = { of?: "menu" };
+type App = Application & { contextMenuHitTest(isIt: (node: HTMLElement) => boolean): HTMLElement | undefined };
 type Palette = { addItem(item: { command: string; category: string }): unknown };
 
 const TEXTS: Record<Action, { label: string; caption: string }> = {
@@ -31,28 +34,30 @@ export const cellToolbarPlugin: IPlugin<unknown, void> = {
   optional: [INotebookTracker, ICommandPalette],
   activate: (app, tracker: Tracker | null, palette: Palette | null) => {
     if (!tracker) return;
-    const { commands } = app as Application;
+    const { commands } = app as App;
     addStyle();
     const actions = new CellActions(
       (panel, cell) => NotebookActions.runCells(panel.content, [cell], panel.sessionContext),
       (message) => { Notification.warning(message, { autoClose: 10_000 }); },
     );
-    const offered = (action: Action): boolean => {
+    /** The cell that is meant; null where `action` makes no sense for it. */
+    const cellFor = (action: Action, args: Args): Cell | null => {
       const content = tracker.currentWidget?.content;
-      return Boolean(content?.model && content.activeCell && isPython(content.model) && applies(action, content.activeCell));
+      const cell = content ? meantCell(app as App, content, args) : null;
+      return content?.model && cell && isPython(content.model) && applies(action, cell) ? cell : null;
     };
     for (const action of ACTIONS) {
       const command = commandOf(action);
       commands.addCommand(command, {
         ...TEXTS[action],
         icon: iconOf(action),
-        isEnabled: () => offered(action),
-        isVisible: () => offered(action),
-        describedBy: { args: { type: "object", properties: {} } },
-        execute: () => {
+        isEnabled: (args) => cellFor(action, args) !== null,
+        isVisible: (args) => cellFor(action, args) !== null,
+        describedBy: { args: { type: "object", properties: { of: { type: "string", enum: ["menu"] } } } },
+        execute: (args) => {
           const panel = tracker.currentWidget;
-          const cell = panel?.content.activeCell;
-          if (panel && cell && offered(action)) return begin(actions, action, panel, cell);
+          const cell = cellFor(action, args);
+          if (panel && cell) return begin(actions, action, panel, cell);
         },
       });
       palette?.addItem({ command, category: "Claude" });
@@ -72,7 +77,14 @@ function commandOf(action: Action): string {
   return `cellwright:${action}-cell`;
 }
 
+function meantCell(app: App, content: Panel["content"], { of }: Args): Cell | null {
+  if (of !== "menu") return content.activeCell;
+  const node = app.contextMenuHitTest(({ classList }) => classList.contains("jp-Cell"));
+  return content.widgets.find((cell) => cell.node === node) ?? null;
+}
+
 function begin(actions: CellActions, action: Action, panel: Panel, cell: Cell): Promise<void> | undefined {
+  panel.content.activeCellIndex = panel.content.widgets.indexOf(cell);
   if (action !== "edit") return actions.ask(panel, cell, sourceFor(action, cell));
   openInstruction(
     cell,
