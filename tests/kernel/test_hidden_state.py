@@ -160,7 +160,9 @@ def test_names_whose_cell_is_gone(notebook: Notebook) -> None:
     notebook.write(a="x = 1", b="y = 2", c="z = x + y").run("a", "b", "c")
     del notebook.sources["a"]
     assert notebook.orphans == {"x": "its cell a is gone"}
-    assert "In the kernel, but from no cell: x (its cell a is gone)." in hidden_state_text(notebook.state)
+    assert hidden_state_text(notebook.state) == "In the kernel, but from no cell: x (its cell a is gone)."
+    assert notebook.marks == {"c": ["orphaned"]}
+    assert notebook.state.of("c") == "uses `x`, which no cell defines any more"
     notebook.write(d="x = 3")
     assert notebook.orphans == {}
 

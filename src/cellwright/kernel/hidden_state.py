@@ -27,7 +27,7 @@ BEFORE_ALL = -(10**9)
 
 _PROMPT = ("%%claude", "%claude")
 
-Kind = Literal["never_run", "changed", "outdated", "out_of_order", "failed"]
+Kind = Literal["never_run", "changed", "outdated", "out_of_order", "failed", "orphaned"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +89,11 @@ class _Known:
 def hidden_state(cells: Sequence[Cell], log: CellLog, names: Iterable[str]) -> HiddenState:
     """What `cells`, all of a notebook as they are now, hide. `names` are those of the user's namespace."""
     known = _known(cells, log)
+    orphans = tuple(_orphans(known, log, frozenset(names)))
     marks = {}
     for index, each in enumerate(known):
-        if found := tuple(_marks(each, known[:index])):
+        if found := (*_marks(each, known[:index]), *_orphaned(each, orphans)):
             marks[each.cell.id] = found
-    orphans = tuple(_orphans(known, log, frozenset(names)))
     return HiddenState(marks, orphans, {cell.id: cell.position + 1 for cell in cells})
 
 
@@ -192,6 +192,12 @@ def _marks(each: _Known, above: Sequence[_Known]) -> Iterator[Mark]:
         )
     if run.success is False:
         yield Mark("failed", "its last run failed")
+
+
+def _orphaned(each: _Known, orphans: Sequence[Orphan]) -> Iterator[Mark]:
+    if used := sorted(each.names.used & {orphan.name for orphan in orphans}):
+        listed = ", ".join(f"`{visible_line(name)}`" for name in used[:LISTED])
+        yield Mark("orphaned", f"uses {listed}, which no cell defines any more")
 
 
 def _outdated(each: _Known, above: Sequence[_Known]) -> tuple[str, str] | None:
