@@ -262,6 +262,40 @@ def test_a_dry_run_sends_and_keeps_nothing(messages_server: Server, command_for:
     assert list(own_place.rglob("*.jsonl")) == []
 
 
+def test_a_schema_makes_the_answer_json_that_fits(messages_server: Server, command_for: For) -> None:
+    server = messages_server([say("[1, 2]"), say('{"tide_m": 3.5}'), say("no"), say("still no")])
+    command = command_for(server)
+    tide = {"type": "object", "properties": {"tide_m": {"type": "number", "minimum": 0}}, "required": ["tide_m"]}
+    (command.folder / "tide.json").write_text(json.dumps(tide))
+    done = command.run("--quiet", "--schema", "tide.json", "how high?")
+    assert (done.returncode, json.loads(done.stdout)) == (0, {"tide_m": 3.5})
+    assert server.requests[-1].body["output_config"]["format"]["schema"]["additionalProperties"] is False
+    done = command.run("--schema", "tide.json", "how high?")
+    assert done.returncode == 1
+    assert "no valid tide.json" in done.stderr
+    assert "tide_m" in command.run("--schema", "tide.json", "--dry-run", "how high?").stdout
+
+
+@pytest.mark.parametrize(
+    ("content", "told", "code"),
+    [
+        ("{", "cannot be read as JSON", 2),
+        ("[]", "holds no JSON schema", 2),
+        ('{"type": "object"}', "Nothing was sent", 2),
+    ],
+)
+def test_a_schema_that_cannot_be_used_is_refused(
+    messages_server: Server, command_for: For, content: str, told: str, code: int
+) -> None:
+    server = messages_server([])
+    command = command_for(server)
+    (command.folder / "schema.json").write_text(content)
+    done = command.run("--schema", "schema.json", "hi")
+    assert done.returncode == code
+    assert told in done.stderr
+    assert server.requests == []
+
+
 def test_a_dry_run_knows_the_conversation(messages_server: Server, command_for: For) -> None:
     command = command_for(messages_server([say("One.")]))
     command.run("first")

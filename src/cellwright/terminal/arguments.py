@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from cellwright.terminal.exit_codes import MEANINGS
 from cellwright.version import VERSION
@@ -82,6 +84,9 @@ def _add_session_options(group: argparse._ArgumentGroup) -> None:
 
 def _add_output_options(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--output-format", choices=FORMATS, default="text", help="json and json-lines are for programs")
+    group.add_argument(
+        "--schema", metavar="FILE", type=_schema, help="have the answer as JSON that fits the JSON schema in FILE"
+    )
     group.add_argument("--quiet", action="store_true", help="the answer alone on stdout; stderr for errors only")
     group.add_argument(
         "--dry-run", action="store_true", help="show what would be sent and about how many tokens; send nothing"
@@ -113,6 +118,17 @@ def split_rules(values: Sequence[str]) -> tuple[str, ...]:
             depth += (character == "(") - (character == ")" and depth > 0)
         rules.append(value[start:])
     return tuple(rule.strip() for rule in rules if rule.strip())
+
+
+def _schema(name: str) -> tuple[dict[str, Any], str]:
+    """The schema in the file, and its name for messages."""
+    try:
+        schema = json.loads(Path(name).read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise argparse.ArgumentTypeError(f"{name!r} cannot be read as JSON: {error}") from None
+    if not isinstance(schema, dict):
+        raise argparse.ArgumentTypeError(f"{name!r} holds no JSON schema, which is an object")
+    return schema, Path(name).name
 
 
 def _count(text: str) -> int:

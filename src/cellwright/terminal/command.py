@@ -6,7 +6,7 @@ import argparse
 import functools
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from cellwright.agent.agent_thread import AgentTask
@@ -14,6 +14,7 @@ from cellwright.agent.approval import CanUseTool
 from cellwright.agent.drift import drift_in_words
 from cellwright.agent.provider import Provider
 from cellwright.agent.session import Session
+from cellwright.agent.typed_answer import AnswerType, answer_type
 from cellwright.commands.command import CommandCall
 from cellwright.commands.page import Page
 from cellwright.commands.registry import answer_of, command_name, command_of
@@ -86,6 +87,11 @@ class Command:
     def _session(self) -> Session:
         return self._unsaved or self.conversation.session
 
+    @functools.cached_property
+    def _answer_type(self) -> AnswerType | None:
+        """What each answer has to be. Raises `CellwrightError` for a schema that cannot be had."""
+        return None if self.options.schema is None else answer_type(*self.options.schema)
+
     @property
     def title(self) -> str:
         """What an interactive session says of itself at first."""
@@ -135,7 +141,7 @@ class Command:
     def _start(self, prompt: str, way: _Way, emit: Emit, can_use_tool: CanUseTool | None) -> AgentTask[RunEnd]:
         return self.conversation.start(
             prompt,
-            run_options(self.options),
+            replace(run_options(self.options), answer_type=None if self.options.dry_run else self._answer_type),
             emit=way.listen(emit),
             can_use_tool=can_use_tool,
             ask_user=can_use_tool,
@@ -188,7 +194,7 @@ class Command:
         run = TerminalRun(Unseen, None, list)
         end = run.run(functools.partial(self._start, prompt, _Way(provider=dry_run)))
         if end.error is None:
-            summary = dry_run.summary()
+            summary = dry_run.summary(self._answer_type)
             text = shown(summary) if self.options.output_format == "text" else json.dumps(summary)
             print(text, file=self.streams.stdout)
         return self._exit_code(end, run.signal_number)
