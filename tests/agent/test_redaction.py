@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from cellwright.agent.long_results import output_folder
 from cellwright.agent.redaction import Redaction, is_distinctive
 from cellwright.agent.tool import Category, Tool, ToolContext, ToolError, ToolResult
 from cellwright.events import Notice, ToolEnd
@@ -178,7 +179,7 @@ def giving(name: str, category: Category, content: object) -> Tool:
             raise content
         return content
 
-    schema = {"type": "object", "properties": {}}
+    schema = {"type": "object", "properties": {"file_path": {"type": "string"}}}
     return Tool(name=name, description="Give.", input_schema=schema, call=give, category=category, read_only=True)
 
 
@@ -216,6 +217,14 @@ def test_claude_gets_the_placeholder_and_the_user_a_notice_once(scene) -> None:
         "GitHub token",
     ]
     assert all("cellwright.redactSecrets" in notice for notice in notices)
+
+
+def test_the_whole_of_a_long_output_is_searched_when_it_is_read(scene) -> None:
+    inside, outside = str(output_folder() / "result-1.txt"), "/elsewhere/result-1.txt"
+    script = [turn(use("Read", file_path=inside), use("Read", file_path=outside)), say("done")]
+    played = scene(script, tools=[giving("Read", "files", AWS)], redaction=Redaction())
+    assert played.go_on("go").ok
+    assert [result["content"] for result in played.results()] == [removed("AWS access key"), AWS]
 
 
 def test_without_redaction_results_stay_as_they_are(scene) -> None:

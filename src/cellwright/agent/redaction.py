@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from cellwright.agent.long_results import output_folder
 from cellwright.agent.tool import Category, Content
 from cellwright.events import Emit, Notice
 
@@ -137,10 +138,11 @@ class ResultRedaction:
     emit: Emit
     _told: set[str] = field(default_factory=set)
 
-    async def clean(self, name: str, category: Category, outcome: Outcome) -> Outcome:
+    async def clean(self, name: str, category: Category, tool_input: Mapping[str, Any], outcome: Outcome) -> Outcome:
         """`outcome` of a call of the tool `name` without the secrets in it. Images are not searched."""
         redaction = self.redaction
-        if redaction is None or not (category in SEARCHED or name in ALSO_SEARCHED):
+        searched = category in SEARCHED or name in ALSO_SEARCHED or _is_long_result(tool_input)
+        if redaction is None or not searched:
             return outcome
         clean = redaction.clean_outputs if name in WITH_SOURCES else redaction.clean
         quick = all(redaction.is_quick(text) for text in _texts(outcome.content))
@@ -157,6 +159,12 @@ class ResultRedaction:
             self._told.update(new)
             words = f"Kept from Claude in what {name} gave back: {', '.join(new)}."
             self.emit(Notice(f"{words} The setting `cellwright.redactSecrets` says whether this is done.", "warning"))
+
+
+def _is_long_result(tool_input: Mapping[str, Any]) -> bool:
+    """Whether a call looks into a file that keeps the whole of an earlier result."""
+    paths = (tool_input.get(name) for name in ("file_path", "path"))
+    return any(isinstance(path, str) and path.startswith(str(output_folder())) for path in paths)
 
 
 def _texts(content: Content) -> list[str]:

@@ -236,7 +236,7 @@ class ToolCalls:
         outcome = await self._guarded(tool, tool_input, self._context(tool_use_id))
         outcome = replace(outcome, duration_ms=(time.perf_counter() - started) * 1000)
         # before anybody sees it who passes it on: hooks, the transcript, the model
-        outcome = await self.redaction.clean(tool.name, tool.category, outcome)
+        outcome = await self.redaction.clean(tool.name, tool.category, tool_input, outcome)
         if folder is not None and (now := _folder(tool, tool_input)) not in (None, folder):
             moved = await self.hooks.after_move(folder, str(now))
             self.stop_reason = moved.stop if moved.stop is not None else self.stop_reason
