@@ -161,12 +161,25 @@ def test_what_changes_while_the_question_waits_is_not_overwritten(notebook, mode
     type_at_end(book, 2, "  # mine")
     book.output(1).get_by_role("button", name="Accept").first.click()
     book.wait_done(1)
-    book.screenshot("cell-conflict", book.cell(1))
     told = results(model)[-1]
     assert "Nothing was changed" in told
     assert "x = 1\n" in told
     assert "x = 1  # mine" in told
     wait_source(book, 2, "x = 1  # mine")
+
+    # what changed before the question is shown with it: what it was, what it is, what Claude would make of it
+    type_at_end(book, 2, ", too")
+    model.add(edit("cell-2", "x = 2  # mine"), turn(say("I see.")))
+    book.run(1)
+    card.wait_for()
+    assert "Somebody changed this cell" in card.inner_text()
+    for line in ("\N{MINUS SIGN}x = 1  # mine", "+x = 1  # mine, too", "+x = 2  # mine"):
+        assert line in card.inner_text().replace("\n", "")
+    book.page.evaluate("document.activeElement.blur()")
+    book.screenshot("cell-conflict", book.cell(1))
+    book.output(1).get_by_role("button", name="Reject").first.click()
+    book.wait_done(1)
+    wait_source(book, 2, "x = 1  # mine, too")
 
 
 def test_of_two_tabs_the_one_that_asked_is_worked_on(notebook, model):

@@ -53,8 +53,9 @@ class LiveConflict(ToolError):
             text = f"Cell {cell_id} of {shown} was deleted since you read it. Nothing was changed."
         else:
             was = "" if base is None else f"You knew it as:\n{_quoted(base)}\n"
+            # its first line is all that is kept of it in the notebook
             text = (
-                f"Cell {cell_id} of {shown} has changed since you read it. Nothing was changed. {was}It is now:\n"
+                f"Cell {cell_id} of {shown} has changed since you read it. Nothing was changed.\n{was}It is now:\n"
                 f"{_quoted(now)}\nTake over what others changed, then call again."
             )
         versions = {"cell_id": cell_id, "base": base, "now": now, "mine": mine}
@@ -65,9 +66,13 @@ class LiveConflict(ToolError):
     def three_way(self) -> str:
         """Both sides as diffs from what the model knew."""
         base = self.base if self.base is not None else self.now
-        theirs = diff_texts(_ended(base), _ended(self.now), f"{self.shown}#{self.cell_id} as it is now")
-        mine = diff_texts(_ended(base), _ended(self.mine), f"{self.shown}#{self.cell_id} as Claude wants it")
-        return theirs.text + mine.text
+        sides = {"as it is now": self.now, "as Claude wants it": self.mine}
+        diffs = (
+            diff_texts(_ended(base), _ended(side), f"{self.shown}#{self.cell_id}, {what}")
+            for what, side in sides.items()
+        )
+        # the headers say which is which: they are no paths
+        return "".join(diff.text.replace("--- a/", "--- ", 1).replace("+++ b/", "+++ ", 1) for diff in diffs)
 
 
 async def preview_live_edit(
