@@ -12,13 +12,14 @@ from typing import Any
 import pytest
 
 from cellwright.agent.agent_thread import AgentTask, running_agent_code
+from cellwright.agent.function_tool import tool
 from cellwright.commands.command import CommandCall
 from cellwright.commands.registry import answer_of, command_of
 from cellwright.conversation import Conversation
 from cellwright.errors import CellwrightError
-from cellwright.events import Event, Notice, RunEnd, Steered, TextDelta
+from cellwright.events import Event, Notice, RunEnd, Steered, TextDelta, ToolProgress
 from cellwright.run_options import RunOptions
-from cellwright.testing import Gate, MessagesServer, fault, hold, say, turn
+from cellwright.testing import Gate, MessagesServer, fault, hold, say, turn, use
 
 
 class Talk:
@@ -225,6 +226,27 @@ def test_steer_is_a_command_too(talk: Talk, gate: Gate):
         talk.page("/steer")
     gate.open()
     assert first.future.result(60).text == "In tabs."
+
+
+def test_a_call_that_waits_for_the_users_cell_does_not_run_out_of_time(talk: Talk):
+    jobs, told = talk.conversation.jobs, threading.Event()
+
+    @tool
+    async def look() -> str:
+        """Look at something on the main thread."""
+        return await jobs.call(lambda: "seen")
+
+    def hear(event: Event) -> None:
+        if isinstance(event, ToolProgress) and "your cell has ended" in event.message:
+            told.set()
+
+    talk.server.add(use("look"), say("Fine."))
+    options = RunOptions(builtin_tools=False, tools=(look,), tool_timeout=0.1, mode="bypassPermissions")
+    task = talk.conversation.start("go", options, emit=hear, background=True)
+    assert told.wait(60)  # longer than the call may take
+    asyncio.run(jobs.work_off())
+    assert task.future.result(60).tools_succeeded == 1
+    assert "seen" in str(talk.server.requests[-1].body["messages"][-1])
 
 
 def test_a_job_in_the_background_is_the_main_threads(talk: Talk):

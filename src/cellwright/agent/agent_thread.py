@@ -17,6 +17,8 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
+from cellwright.agent.time_limit import TimeLimit, limits_here
+
 T = TypeVar("T")
 
 TICK_SECONDS = 0.05
@@ -216,12 +218,15 @@ class CallerJobs:
     async def call(self, job: Callable[[], T | Awaitable[T]]) -> T:
         """From the agent's loop: run `job` on the thread that it belongs to and give back what it returns or raises."""
         done: concurrent.futures.Future[T] = concurrent.futures.Future()
+        limits = limits_here() if self.in_background else ()
         with self._lock:
-            self._jobs.append(_Job(job, done))
+            self._jobs.append(_Job(_ending_the_wait(job, limits) if limits else job, done))
             workers = list(self._workers)
         for worker in workers:
             worker.wake()
         telling = None
+        for limit in limits:
+            limit.stand_still()
         if self.in_background:
             self.offer()
             if (tell := tell_waiting.get()) is not None:
@@ -291,6 +296,17 @@ class CallerJobs:
                 # another one on the same thread has it all to itself: the first cannot go on before it ends
                 return worker.thread is here
         return self.owner.background and here is threading.main_thread()
+
+
+def _ending_the_wait(job: Callable[[], T], limits: tuple[TimeLimit, ...]) -> Callable[[], T]:
+    loop = asyncio.get_running_loop()
+
+    def begin() -> T:
+        for limit in limits:
+            loop.call_soon_threadsafe(limit.begin_again)
+        return job()
+
+    return begin
 
 
 def _tell_if_waiting(done: concurrent.futures.Future[Any], tell: Callable[[str], None]) -> None:

@@ -20,6 +20,7 @@ from cellwright.agent.permission_gate import LEAVING, PermissionGate, input_line
 from cellwright.agent.redaction import ResultRedaction
 from cellwright.agent.run_hooks import RunHooks, context_blocks
 from cellwright.agent.steering import Ready, Steering
+from cellwright.agent.time_limit import time_limit
 from cellwright.agent.tool import Content, Tool, ToolContext, ToolError, ToolResult
 from cellwright.agent.turn_record import NOT_KEPT, TurnRecord
 from cellwright.agent.whole_text import whole_strings, whole_text
@@ -245,9 +246,8 @@ class ToolCalls:
     async def _guarded(self, tool: Tool, tool_input: dict[str, Any], ctx: ToolContext) -> Outcome:
         """The tool's result within its time limit; everything it may raise becomes something Claude can read."""
         limits = [seconds for seconds in (tool.limits.seconds, self.timeout) if seconds is not None]
-        limit = asyncio.timeout(min(limits, default=None))
         try:
-            async with limit:
+            async with time_limit(min(limits, default=None)) as limit:
                 with _telling(ctx):
                     return _success(tool, await tool.call(tool_input, ctx))
         except ToolError as error:
@@ -258,7 +258,7 @@ class ToolCalls:
                 raise
             return _failure(f"{tool.name} was cancelled from within.", "error", ErrorCode.EXECUTION_ERROR)
         except LEAVING as error:
-            if limit.expired():
+            if limit.expired:
                 return _timed_out(tool.name, min(limits))
             logger.warning("tool %s raised", tool.name, exc_info=True)
             message = "".join(traceback.format_exception_only(error)).strip()

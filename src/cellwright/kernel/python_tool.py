@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from cellwright.agent.agent_thread import CallerJobs
+from cellwright.agent.time_limit import time_limit
 from cellwright.agent.tool import Tool, ToolContext, ToolError, ToolLimits, ToolResult
 from cellwright.errors import ErrorCode
 from cellwright.events import Preview
@@ -76,10 +77,9 @@ def python_tool(
         output = CapturedOutput(asyncio.get_running_loop(), ctx.progress)
         stuck = functools.partial(on_stuck, ctx.tool_use_id) if on_stuck is not None else None
         allowed = min((each for each in (tool_input.get("timeout_seconds"), seconds) if each is not None), default=None)
-        limit = asyncio.timeout(allowed)
         started = time.perf_counter()
         try:
-            async with limit:
+            async with time_limit(allowed):
                 failed = await run_code(shell, tool_input["code"], jobs, output, in_kernel=in_kernel, on_stuck=stuck)
         except TimeoutError:
             raise await _timed_out(output, allowed, time.perf_counter() - started) from None
