@@ -29,8 +29,8 @@ class OpenInAPage:
     async def settled(self) -> None:
         pass
 
-    def refusal(self, _path: Path) -> str:
-        return ""
+    def refusal(self, path: Path) -> str:
+        return "it is open in a page" if path.name == "other.ipynb" else ""
 
 
 def cell(name: str, source: str, kind: str = "code") -> dict[str, Any]:
@@ -44,6 +44,7 @@ def edit(mode: str, **fields: Any) -> Any:
 
 READ = use("NotebookRead", notebook_path="n.ipynb")
 CELLS = [cell("one", "a = 1"), cell("two", "b = 2"), cell("three", "# three", "markdown")]
+EMPTY = json.dumps({"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
 CHANGES = [
     READ,
     edit("replace", cell_id="one", new_source="a = 10"),
@@ -142,3 +143,10 @@ def test_a_notebook_that_is_gone_is_named(notebook):
     there.say()
     (there.cwd / "n.ipynb").unlink()
     assert "Left as they are" in there.type("/undo")
+
+
+def test_the_file_of_a_notebook_that_was_opened_since_is_left(notebook):
+    there = notebook([use("Write", file_path="other.ipynb", content=EMPTY)])
+    there.say()
+    assert "other.ipynb  it is open in a page" in there.type("/undo force")
+    assert there.read("other.ipynb") == EMPTY

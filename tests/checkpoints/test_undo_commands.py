@@ -281,3 +281,12 @@ def test_a_button_takes_back_one_turn_and_leaves_what_later_ones_did(work):
     assert turns_to_undo(conversation) == [2]
     with pytest.raises(CellwrightError):
         asyncio.run(undo_turn(conversation, 7, preview=True))
+
+
+def test_an_undo_that_was_cut_off_can_be_done_again(work):
+    there = work([write("a.py", "one\n"), write("b.py", "b\n")])
+    there.say()
+    (there.cwd / "a.py").unlink()  # as far as the first one got
+    page = there.type("/undo")
+    assert "Left as they are" not in page
+    assert (there.read("a.py"), there.read("b.py")) == (None, None)

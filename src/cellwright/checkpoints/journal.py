@@ -78,7 +78,7 @@ class Journal:
         descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0), PRIVATE_FILE)
         with os.fdopen(descriptor, "rb+", buffering=0) as file:
             size = os.fstat(descriptor).st_size
-            if size and os.pread(descriptor, 1, size - 1) != b"\n":
+            if size and file.seek(size - 1) >= 0 and file.read(1) != b"\n":
                 data = b"\n" + data  # behind a line that a crash cut off
             try:
                 while data:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,8 +85,8 @@ class TakingBack:
         """What taking back `turns` (newest first) would do."""
         code = what != "conversation"
         back = turns if code else ()
-        files = await asyncio.to_thread(file_undos, back, self._is_unsaved, force=force)
         await self.notebooks.settled()
+        files = await asyncio.to_thread(file_undos, back, self._blocked, force=force)
         cells = await cell_undos(undone_cells(back), self._notebook, force=force)
         as_after = None if what == "code" else min(turn.seq for turn in turns)
         return UndoPlan(turns=tuple(turns), files=tuple(files), cells=tuple(cells), code=code, as_after=as_after)
@@ -94,8 +94,8 @@ class TakingBack:
     async def plan_redo(self, undo: Undone, *, force: bool = False) -> UndoPlan:
         """What taking back `undo` would do."""
         turns = tuple(turn for turn in self.journal.history.turns if turn.number in undo.turns)
-        files = await asyncio.to_thread(file_redos, undo.files, self._is_unsaved, force=force)
         await self.notebooks.settled()
+        files = await asyncio.to_thread(file_redos, undo.files, self._blocked, force=force)
         cells = await cell_undos(redone_cells(undo.cells), self._notebook, force=force)
         return UndoPlan(
             turns=turns,
@@ -198,6 +198,7 @@ class TakingBack:
             raise ToolError(f"{shown_path(self.cwd, path)} is neither open nor there any more.")
         return FileNotebook(path)
 
-    @property
-    def _is_unsaved(self) -> Callable[[Path], bool]:
-        return self.file_state.is_unsaved
+    def _blocked(self, path: Path) -> str:
+        if self.file_state.is_unsaved(path):
+            return "it is open in an editor with changes that are not saved"
+        return self.notebooks.refusal(path) if path.suffix.lower() == ".ipynb" else ""

@@ -20,6 +20,9 @@ from cellwright.tools.paths import shown_path
 
 What = Literal["code", "conversation", "both"]
 
+Blocked = Callable[[Path], str]
+"""Why the file at a path must not be written now; empty where it may be."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileUndo:
@@ -63,16 +66,16 @@ class FileUndo:
         return Changed(where, kind, *line_counts(before, after))
 
 
-def file_undos(turns: Sequence[Turn], is_unsaved: Callable[[Path], bool], *, force: bool) -> list[FileUndo]:
+def file_undos(turns: Sequence[Turn], blocked: Blocked, *, force: bool) -> list[FileUndo]:
     """What taking back `turns` (newest first) makes of each of their files."""
     changes: dict[Path, list[tuple[Turn, FileChange]]] = {}
     for turn in turns:
         for file in turn.changed_files:
             changes.setdefault(file.path, []).append((turn, file))
-    return [_back_through(path, back, is_unsaved, force=force) for path, back in changes.items()]
+    return [_back_through(path, back, blocked, force=force) for path, back in changes.items()]
 
 
-def file_redos(steps: Sequence[FileStep], is_unsaved: Callable[[Path], bool], *, force: bool) -> list[FileUndo]:
+def file_redos(steps: Sequence[FileStep], blocked: Blocked, *, force: bool) -> list[FileUndo]:
     """What taking back an undo makes of the files that it wrote."""
     undos: list[FileUndo] = []
     for step in steps:
@@ -81,13 +84,11 @@ def file_redos(steps: Sequence[FileStep], is_unsaved: Callable[[Path], bool], *,
         target = None if step.was is None else step.was.sha256
         known = not now.problem and now.sha256 in (expected, target)
         undo = FileUndo(path=step.path, now=now, target=step.was, set_mode=True, folders=step.folders)
-        undos.append(_checked(undo, is_unsaved, "" if known else "it has changed since the undo", force=force))
+        undos.append(_checked(undo, blocked, "" if known else "it has changed since the undo", force=force))
     return undos
 
 
-def _back_through(
-    path: Path, back: Sequence[tuple[Turn, FileChange]], is_unsaved: Callable[[Path], bool], *, force: bool
-) -> FileUndo:
+def _back_through(path: Path, back: Sequence[tuple[Turn, FileChange]], blocked: Blocked, *, force: bool) -> FileUndo:
     now = at(path)
     holds, target, set_mode, conflict = now.sha256, now.held, False, ""
     folders: list[Path] = []
@@ -102,10 +103,10 @@ def _back_through(
         set_mode = set_mode or file.mode_changed
         folders += file.folders
     undo = FileUndo(path=path, now=now, target=target, set_mode=set_mode, folders=tuple(folders))
-    return _checked(undo, is_unsaved, conflict, force=force)
+    return _checked(undo, blocked, conflict, force=force)
 
 
-def _checked(undo: FileUndo, is_unsaved: Callable[[Path], bool], conflict: str, *, force: bool) -> FileUndo:
+def _checked(undo: FileUndo, blocked: Blocked, conflict: str, *, force: bool) -> FileUndo:
     """The same, refused where it cannot be done or must not."""
     refused, forcible = "", False
     if undo.now.problem:
@@ -114,8 +115,8 @@ def _checked(undo: FileUndo, is_unsaved: Callable[[Path], bool], conflict: str, 
         refused, forcible = conflict, True
     elif undo.needed and undo.target is not None and original(undo.target.sha256) is None:
         refused = "what it held before is not kept"
-    elif undo.needed and is_unsaved(undo.path):
-        refused = "it is open in an editor with changes that are not saved"
+    elif undo.needed:
+        refused = blocked(undo.path)
     if not refused:
         return undo
     return FileUndo(path=undo.path, now=undo.now, target=undo.target, refused=refused, conflict=forcible)
