@@ -19,6 +19,8 @@ from cellwright.checkpoints.records import History, Json, add
 
 FORMAT = 1
 
+_PROTECTING = ("file", "cell", "undo", "done")
+
 
 def checkpoints_folder() -> Path:
     """Where the journals are."""
@@ -61,7 +63,10 @@ class Journal:
             add(self.history, line)
 
     def append(self, *lines: Json) -> None:
-        """Add `lines`: on the disk itself when this returns. Raises OSError, and then none of them counts."""
+        """Add `lines`; what protects a change is on the disk itself when this returns, with all that was added before.
+
+        Raises OSError, and then none of them counts.
+        """
         if self.path is not None:
             first = [{"checkpoints": FORMAT}, *self.inherited] if not self.lines else []
             self._write([*first, *lines])
@@ -83,7 +88,8 @@ class Journal:
             try:
                 while data:
                     data = data[file.write(data) :]
-                os.fsync(descriptor)
+                if any(key in line for line in lines for key in _PROTECTING):
+                    os.fsync(descriptor)
             except OSError:
                 with suppress(OSError):
                     os.ftruncate(descriptor, size)
