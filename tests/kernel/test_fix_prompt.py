@@ -130,6 +130,7 @@ def test_the_failure_before_the_extension_was_loaded_is_known(shell: Interactive
 def test_a_cell_that_failed_in_another_kernel_is_attached(shell: InteractiveShell, log: CellLog):
     fix = asked(shell, log, FixRequest("cell-7", "please"))
     assert fix.words.startswith("Fix @cell:cell-7: its output is an error.")
+    assert [mention.name for mention in find_mentions(fix.words)] == ["cell-7"]
     assert fix.words.endswith("The user says: please")
     assert fix.told == ""
     assert fixed(shell, log, FixRequest("cell-7", ""), can_edit=False) is None
@@ -153,6 +154,9 @@ def test_a_syntax_error_and_one_in_a_function_are_told(shell: InteractiveShell, 
         ("fix use vectorised code", FixRequest("", "use vectorised code")),
         ("fix @cell:cell-1", FixRequest("cell-1", "")),
         ("fix @cell:b2d4 and be brief", FixRequest("b2d4", "and be brief")),
+        ("fix @cell:[1] now", FixRequest("cell-1", "now")),
+        ("fix @cell:In[1]", FixRequest("cell-1", "")),
+        ("fix @cell:[7]", FixRequest("[7]", "")),
         ("fix cell-1 and be brief", FixRequest("cell-1", "and be brief")),
         ("fix cell-2 and be brief", FixRequest("", "cell-2 and be brief")),
     ],

@@ -32,7 +32,7 @@ VARIABLES_CHARS = 4_000
 NOT_DESCRIBED = ("module", "function", "builtin_function_or_method", "type")
 """Types of values whose name says it all."""
 
-_CELL = re.compile(r"@cell:(?P<cell>[\w-]+)(?:\s+|$)")
+_CELL = re.compile(r"@cell:(?:(?:In)?\[(?P<count>\d+)\]|(?P<cell>[\w.-]*\w))(?:\s+|$)")
 _WORD = re.compile(r"(?P<cell>[\w-]+)(?:\s+|$)")
 
 NOTHING_FAILED = "Nothing has failed in this kernel, so there is nothing to fix. Nothing was sent."
@@ -55,11 +55,18 @@ def fix_request(prompt: str, log: CellLog) -> FixRequest:
     """What a line that begins with `fix` asks to be fixed. A first word may be the id of a cell."""
     rest = prompt.strip().removeprefix("fix").strip()
     if (named := _CELL.match(rest)) is not None:
-        return FixRequest(named["cell"], rest[named.end() :])
+        cell_id = named["cell"] or _with_count(int(named["count"]), log)
+        return FixRequest(cell_id, rest[named.end() :])
     word = _WORD.match(rest)
     if word is not None and log.last_run(word["cell"]) is not None:
         return FixRequest(word["cell"], rest[word.end() :])
     return FixRequest("", rest)
+
+
+def _with_count(count: int, log: CellLog) -> str:
+    """The id of the cell that is `In [count]`; where it is not known, what mentions it in a notebook."""
+    run = next((run for run in reversed(log.runs()) if run.execution_count == count and run.cell_id), None)
+    return f"[{count}]" if run is None else str(run.cell_id)
 
 
 @dataclass(frozen=True, slots=True)
