@@ -127,7 +127,7 @@ def test_a_page_that_is_reloaded_meanwhile_gets_the_outputs(notebook, model):
     book.reload()
     (book.lab.root / book.path).with_name("go").touch()
     book.wait_kernel_idle()
+    book.output(1).get_by_text("45").first.wait_for()  # first of all there are no cells yet
     book.wait_done(1)
-    book.output(1).get_by_text("45").wait_for()
     assert outputs_of(book.save()["cells"][1]) == ["counting", "45"]
     assert "are not in the notebook" not in str(told(model)["content"])
