@@ -171,6 +171,15 @@ def test_what_is_told(value: object, words: str) -> None:
     assert len(text) <= CHARS_EACH + 200
 
 
+def test_a_secret_that_would_be_cut_through_is_removed_before() -> None:
+    payload = "eyJhbGciOiJIUzI1NiJ9." + "a1B2c3D4" * 60 + "." + "c2ln" * 10
+    for text in (f"token {payload}", "https://x.org/" + "a/" * 60 + f" postgresql://bob:{'s3cr3t' * 20}@db/x"):
+        words = line("it", text)
+        assert "[secret removed: " in words
+        assert "a1B2" not in words
+        assert "s3cr3t" not in words
+
+
 def test_a_small_number_is_told_whole() -> None:
     assert str(2 ** (MOST_BITS - 1)) in told(2 ** (MOST_BITS - 1))
 

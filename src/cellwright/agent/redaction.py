@@ -56,9 +56,13 @@ class Cleaned:
 
 @dataclass(frozen=True, slots=True)
 class Redaction:
-    """Finds secrets; `secret_values()` gives those of the environment, by the names of their variables, as it is now."""
+    """Finds secrets; `secret_values()` gives those of the environment, by the names of their variables, as it is now.
+
+    `services`: also the formats that detect-secrets knows, whose import takes 0.3 s.
+    """
 
     secret_values: Callable[[], Mapping[str, str]] = dict
+    services: bool = True
 
     def clean(self, text: str) -> Cleaned:
         """`text` with each secret replaced by `[secret removed: KIND]`. Linear in its length."""
@@ -92,7 +96,8 @@ class Redaction:
         from cellwright.agent.secret_kinds import KEY_FORMATS, WRITTEN, detected  # its patterns take 20 ms to compile
 
         lower = text.lower()
-        for kind in (*KEY_FORMATS, *WRITTEN, *(kind for name in _needed_detectors(text) for kind in detected(name))):
+        needed = _needed_detectors(text) if self.services else ()
+        for kind in (*KEY_FORMATS, *WRITTEN, *(kind for name in needed for kind in detected(name))):
             end = 0
             for match in kind.matches(text, lower):
                 if match.start() >= end:  # else it is the rest of the one before

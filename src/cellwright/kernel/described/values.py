@@ -17,10 +17,14 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from cellwright.agent.redaction import Redaction
 from cellwright.kernel.described.looking import classes, module_name, own_vars, short_name, static
 
 ROOM = 200
 """Characters of a value in a line."""
+
+BEFORE_CUT = Redaction(services=False)
+LONGEST_SECRET = 4_000
 
 MOST_ITEMS = 12
 MOST_BITS = 512
@@ -88,7 +92,7 @@ def _scalar(value: Any, of: tuple[type, ...], room: int) -> str | None:
         name = own_vars(value).get("_name_")
         return f"{short_name(kind)}.{name if type(name) is str else '?'}"
     if str in of:
-        return _text(str.__len__(value), str.__getitem__(value, slice(0, room)), "characters")
+        return _text(str.__len__(value), _start_of(value, room), "characters")
     if bytes in of or bytearray in of:
         base = bytes if bytes in of else bytearray
         return _text(base.__len__(value), bytes(base.__getitem__(value, slice(0, room))), "bytes")
@@ -121,6 +125,13 @@ def _written(value: Any, of: tuple[type, ...], room: int) -> str | None:
 
 def _text(length: int, start: str | bytes, unit: str) -> str:
     return repr(start) if length <= len(start) else f"{start!r}… ({length:,} {unit})"
+
+
+def _start_of(text: str, room: int) -> str:
+    """The first characters of a text. What is cut through is not known for a secret any more: they go before."""
+    if str.__len__(text) <= room or shows_secrets.get():
+        return str.__getitem__(text, slice(0, room))
+    return BEFORE_CUT.clean(str.__getitem__(text, slice(0, room + LONGEST_SECRET))).text[:room]
 
 
 def _bounded_parts(value: range | slice) -> str:
