@@ -66,7 +66,10 @@ def test_other_cells_are_used_and_words_are_typed_while_claude_works(notebook, m
         assert "42" in book.output(2).inner_text()
         field = book.output(1).get_by_label("Tell Claude while it works")
         field.focus()
-        book.page.keyboard.type("Use tabs, not spaces.")
+        book.page.keyboard.type("Use tabs,")
+        book.page.keyboard.press("Shift+Enter")  # to the notebook: run the cell again
+        book.page.keyboard.type("not spaces.")
+        assert field.input_value() == "Use tabs,\nnot spaces."
         book.page.keyboard.press("Enter")
         book.output(1).locator(".steer li", has_text="with the next step").wait_for()
         book.page.keyboard.type("Then run the tests.")
@@ -86,7 +89,8 @@ def test_other_cells_are_used_and_words_are_typed_while_claude_works(notebook, m
         gate.open()
         answer = book.output(1).locator(".jp-RenderedMarkdown", has_text="And the tests pass.")
         answer.wait_for()
-        assert "Use tabs, not spaces." in answer.inner_text()
+        assert "Use tabs," in answer.inner_text()
+        assert "not spaces." in answer.inner_text()
         assert "Then run the tests." in answer.inner_text()
         assert "Delete the data." not in json.dumps(model.requests[-1].body)
         assert "42" in book.output(2).inner_text()
