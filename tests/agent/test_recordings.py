@@ -42,8 +42,9 @@ def run(scene, tmp_path):
 
     def run(recorder, script, prompt):
         played = scene(script, tools=[show])
-        asyncio.run(played.agent.run(prompt, played.session, recorder.listen(prompt, played.events.append)))
-        return recorder.save()
+        turn = recorder.listen(prompt, played.events.append)
+        asyncio.run(played.agent.run(prompt, played.session, turn.hear))
+        return recorder.save(turn)
 
     return run
 
@@ -83,7 +84,6 @@ def test_a_turn_that_did_not_end_by_itself_is_not_recorded(run, tmp_path):
     notices = run(recorder, [turn(say("I cannot."), stop_reason="refusal")], "Do it")
     assert "not recorded" in notices[0]
     assert not recorder.path.exists()
-    assert recorder.save() == []
     run(recorder, [fault("status", status=500), say("Now.")], "Do it")
     assert [t.ordinal for t in turns(recorder.path)] == [1]
 

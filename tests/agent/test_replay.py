@@ -12,6 +12,7 @@ from cellwright.agent.approval import Allow, Deny
 from cellwright.agent.drift import Drift, drift_in_words
 from cellwright.agent.function_tool import tool
 from cellwright.agent.recorder import Recorder
+from cellwright.agent.redaction import Redaction
 from cellwright.agent.replay import Replay, UntrustedRecording
 from cellwright.agent.session import Session
 from cellwright.agent.tool import Tool, ToolContext, ToolError, ToolResult
@@ -93,9 +94,9 @@ def record(scene, tmp_path):
         options = {"policy": replace(EVERYTHING, roots=(place.folder,), cwd=place.folder), **options}
         played = scene(script, tools=options.pop("tools", place.tools), **options)
         for prompt in prompts:
-            emit = recorder.listen(prompt, played.events.append)
-            asyncio.run(played.agent.run(prompt, played.session, emit))
-            assert recorder.save() == []
+            turn = recorder.listen(prompt, played.events.append)
+            asyncio.run(played.agent.run(prompt, played.session, turn.hear))
+            assert recorder.save(turn) == []
         played.recording = path
         return played
 
@@ -294,6 +295,38 @@ def test_python_that_gives_something_else_is_said_but_not_what_always_differs(re
     assert play(replay, agent, "Look", Session.create(there.folder, None))[1] == []
 
 
+def test_drift_shows_no_secret(record, workplace):
+    here, there = workplace("here"), workplace("there")
+    results = iter(["3 rows", "4 rows with AKIA" + "IOSFODNN7EXAMPLE of hunter2-hunter2"])
+
+    @tool(name="Python")
+    async def python(ctx: ToolContext, code: str) -> str:
+        """Run code."""
+        return next(results)
+
+    recorded = record(here, [use("Python", code="look()"), say("ok")], "Look", tools=[python])
+    redaction = Redaction(lambda: {"DB_PASSWORD": "hunter2-hunter2"})
+    agent = agent_in(there, recorded, tools=[python], redaction=redaction)
+    replay = Replay(recorded.recording, there.folder)
+    (told,) = play(replay, agent, "Look", Session.create(there.folder, None))[1]
+    assert "-3 rows\n+4 rows with [secret removed: " in told
+    assert "IOSFODNN7EXAMPLE" not in told
+    assert "hunter2" not in told
+
+
+def test_two_turns_are_kept_whichever_is_saved_first(scene, workplace, tmp_path):
+    here = workplace("here")
+    recorder = Recorder(tmp_path / "demo.jsonl", here.folder, {})
+    played = scene([say("One."), say("Two.")], tools=here.tools)
+    turns = [recorder.listen(prompt, played.events.append) for prompt in ("First", "Second")]
+    for prompt, heard in zip(("First", "Second"), turns, strict=True):
+        asyncio.run(played.agent.run(prompt, played.session, heard.hear))
+    assert [recorder.save(heard) for heard in reversed(turns)] == [[], []]
+    replay = Replay(recorder.path, here.folder)
+    assert replay.holds("First")
+    assert replay.holds("Second")
+
+
 def test_a_patch_of_several_files_is_made_once(record, workplace, tmp_path):
     here = workplace("here")
     (here.folder / "a.py").write_text("a = 1\n")
@@ -375,8 +408,9 @@ def test_a_content_that_had_a_secret_in_it_is_not_written_without(scene, workpla
     policy = replace(EVERYTHING, roots=(here.folder,), cwd=here.folder)
     script = [use("Write", file_path="config.py", content='password = "s3cr3t-w0rd"\n'), say("ok")]
     recorded = scene(script, tools=here.tools, policy=policy)
-    asyncio.run(recorded.agent.run("Configure", recorded.session, recorder.listen("Configure", recorded.events.append)))
-    assert "left out" in recorder.save()[0]
+    turn = recorder.listen("Configure", recorded.events.append)
+    asyncio.run(recorded.agent.run("Configure", recorded.session, turn.hear))
+    assert "left out" in recorder.save(turn)[0]
 
     replay = Replay(recorder.path, there.folder)
     _, notices = play(replay, agent_in(there, recorded), "Configure", Session.create(there.folder, None))

@@ -102,6 +102,21 @@ def test_config_says_settings_as_a_layer_of_them():
     }
 
 
-def test_every_trait_but_the_rules_is_an_option_under_its_name():
+def test_every_trait_but_what_a_cell_cannot_say_is_an_option_under_its_name():
     traits = {name.replace("_", "-") for name in Claude.class_own_traits(config=True)}
-    assert traits - set(OPTIONS) == {"allow", "deny"}
+    assert traits - set(OPTIONS) == {"allow", "deny", "recording"}
+
+
+@pytest.mark.parametrize(
+    ("line", "record", "replay", "rest"),
+    [
+        ("--record", "auto", None, ""),
+        ("--record --quiet", "auto", None, ""),
+        ("--record a.jsonl Sum up", "a.jsonl", None, "Sum up"),
+        ("--replay", None, "auto", ""),
+        ("--replay strict Sum up", None, "strict", "Sum up"),
+    ],
+)
+def test_a_recording_beside_the_notebook_needs_no_name(line, record, replay, rest):
+    options, prompt = parse_line(line, MagicOptions())
+    assert (options.record, options.replay, prompt) == (record, replay, rest)

@@ -24,8 +24,8 @@ MOST_SHOWN = 5
 
 DIFF_LINES = 6
 LINE_CHARS = 160
-_REMOVED = re.compile(r"\[secret removed: |\w removed\]")
-"""What stands for a secret in a result (`redaction`) or in a recording (`secret_scan`)."""
+_REMOVED = re.compile(r"\[(?!secret removed: )[^\]\n]+ removed\]")
+"""What stands for a secret in a recording (`secret_scan`): what was there cannot be compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,17 +52,18 @@ def _listed(title: str, texts: Sequence[str]) -> str:
     return "\n".join([f"{title}:", *shown, *more])
 
 
-def result_drift(then: RecordedCall, content: str | Sequence[Mapping[str, Any]], project: Path) -> Drift | None:
+def result_drift(
+    then: RecordedCall, content: str | Sequence[Mapping[str, Any]], project: Path, redaction: Redaction
+) -> Drift | None:
     """How the result `content` of code that was run again differs from the recorded one; None where it does not.
 
-    Times, ids, addresses in memory and pictures are not compared.
+    Times, ids, addresses in memory and pictures are not compared. What differs is shown, and kept in the notebook: without
+    its secrets.
     """
-    before, after = _text(then.content), _text(content)
+    before, after = _text(then.content), redaction.clean(_text(content)).text
     if _REMOVED.search(before) or steady_text(before, project) == steady_text(after, project):
         return None
-    # it is shown, and kept in the notebook
-    shown = Redaction().clean(after).text
-    lines = list(difflib.unified_diff(before.splitlines(), shown.splitlines(), n=0, lineterm=""))
+    lines = list(difflib.unified_diff(before.splitlines(), after.splitlines(), n=0, lineterm=""))
     changed = [line[:LINE_CHARS] for line in lines[2:] if not line.startswith("@@")]
     more = [f"… {len(changed) - DIFF_LINES} more lines"] if len(changed) > DIFF_LINES else []
     return Drift("python", "\n".join(["then (-) and now (+):", *changed[:DIFF_LINES], *more]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -39,11 +40,15 @@ def never_open(_path: Path) -> bool:
 
 
 @dataclass(slots=True)
-class _Listening:
-    """A turn that is going on. `nth`: which ordinal it is to have, where the caller counts."""
+class Listening:
+    """A turn that is going on; everything that it hears goes on to `emit`.
+
+    `nth`: which ordinal it is to have, where the caller counts.
+    """
 
     prompt: str
     project: Path
+    emit: Emit
     nth: int | None = None
     is_open: Callable[[Path], bool] = never_open
     origin: dict[str, Any] = field(default_factory=dict)
@@ -55,7 +60,11 @@ class _Listening:
     end: RunEnd | None = None
     _inputs: dict[str, Mapping[str, Any]] = field(default_factory=dict)
 
-    def take(self, event: Event) -> None:
+    def hear(self, event: Event) -> None:
+        self._take(event)
+        self.emit(event)
+
+    def _take(self, event: Event) -> None:
         match event:
             case UserPrompt():
                 self.origin = {"session": event.session_id, "model": event.model, "version": VERSION}
@@ -94,8 +103,8 @@ class _Listening:
 class Recorder:
     """Records the turns of one process in the file at `path`; `project` is the folder that the runs work in.
 
-    Give a run `listen(prompt, emit)` to emit to, and call `save` when it has ended. A turn takes the place of the one
-    with the same prompt and ordinal, so that running a notebook again from the top records it anew.
+    A run emits to the `hear` of what `listen` gives, and that goes to `save` when it has ended. A turn takes the place of the
+    one with the same prompt and ordinal, so that running a notebook again from the top records it anew.
     CellwrightError at once when recording cannot work: nothing is spent on a turn that would be lost. `is_open` says of a
     file whether a front end shows it: what is on disk is not what was read then.
     """
@@ -112,30 +121,25 @@ class Recorder:
         self.project = project
         self._environ = environ
         self._is_open = is_open
-        self._listening: _Listening | None = None
+        self._saving = threading.Lock()
         self._ordinals: Counter[str] = Counter()
         self._earlier_turns()
         if not os.access(self.path.parent, os.W_OK):
             raise _unwritable(self.path, OSError("there is no such folder, or it may not be written to"))
 
-    def listen(self, prompt: str | Sequence[Mapping[str, Any]], emit: Emit, *, nth: int | None = None) -> Emit:
-        """Where a run on `prompt` is to emit: everything goes on to `emit`. `nth` as in `Replay.turn`."""
-        listening = self._listening = _Listening(prompt_text(prompt), self.project, nth, self._is_open)
+    def listen(self, prompt: str | Sequence[Mapping[str, Any]], emit: Emit, *, nth: int | None = None) -> Listening:
+        """The turn of a run on `prompt` that is about to begin. `nth` as in `Replay.turn`."""
+        return Listening(prompt_text(prompt), self.project, emit, nth, self._is_open)
 
-        def take(event: Event) -> None:
-            listening.take(event)
-            emit(event)
-
-        return take
-
-    def save(self, *, turn: int | None = None) -> list[str]:
+    def save(self, listening: Listening, *, turn: int | None = None) -> list[str]:
         """Put the turn that has ended into the file; gives what the user should know. Takes a while: it searches.
 
         `turn` is which one of its session it was.
         """
-        listening, self._listening = self._listening, None
-        if listening is None:
-            return []
+        with self._saving:  # the next run may end while this one is searched
+            return self._save(listening, turn)
+
+    def _save(self, listening: Listening, turn: int | None) -> list[str]:
         if listening.end is None or not listening.end.ok:
             return [f"The turn did not end by itself, so it was not recorded; {self.path.name} stays as it was."]
         key = prompt_key(listening.prompt, self.project)
@@ -201,7 +205,7 @@ def _add_progress(progress: list[dict[str, Any]], event: ToolProgress) -> None:
         progress.append({"text": event.text})
 
 
-def _turn(listening: _Listening, key: str, ordinal: int) -> Turn:
+def _turn(listening: Listening, key: str, ordinal: int) -> Turn:
     messages = [_with_edits(message, listening.edited) for message in listening.messages]
     return Turn(
         prompt=listening.prompt,

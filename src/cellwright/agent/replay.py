@@ -30,7 +30,7 @@ from cellwright.agent.replayed_tools import EditPlace, ReplayedCalls, replayed_t
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import TextDelta, ThinkingDelta, ToolInputDelta, TurnEnd
 
-RUN_AGAIN = frozenset({"Python", "TodoWrite", "TaskCreate", "TaskUpdate"})
+RUN_AGAIN = frozenset({"Python", "NotebookRun", "TodoWrite", "TaskCreate", "TaskUpdate"})
 """What later calls and turns need, and what views show."""
 
 
@@ -128,10 +128,11 @@ class ReplayedTurn:
 
     def played_by(self, agent: Agent, place: EditPlace) -> Agent:
         """`agent` as one that plays this turn: run it on the turn's prompt. `place` is where edits are made again."""
+        calls = self._calls if agent.redaction is None else replace(self._calls, redaction=agent.redaction)
         return replace(
             agent,
             provider=self,
-            tools=replayed_tools(agent.tools, self._calls, place, self.drift.append),
+            tools=replayed_tools(agent.tools, calls, place, self.drift.append),
             policy=RecordedApproval(agent.policy),
             # nothing is asked of the model, nothing is spent
             max_turns=None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -11,6 +11,7 @@ from cellwright.agent.drift import Drift, result_drift
 from cellwright.agent.file_states import READ_FIELDS, States, cell_place, real_path, state_of
 from cellwright.agent.recorded_edits import Edit, content_bytes, content_hash, edits_of
 from cellwright.agent.recordings import RecordedCall
+from cellwright.agent.redaction import Redaction
 from cellwright.agent.tool import Content, Tool, ToolContext, ToolError, ToolResult
 from cellwright.errors import ErrorCode
 
@@ -44,6 +45,8 @@ class ReplayedCalls:
     later: Mapping[str, Mapping[Path, States]]
     project: Path
     run_again: frozenset[str]
+    redaction: Redaction = field(default_factory=Redaction)
+    """What takes secrets out of results."""
 
     def of(self, ctx: ToolContext) -> RecordedCall:
         """The recorded call that is played now; its id in the session has a suffix."""
@@ -98,12 +101,16 @@ async def _again(
     try:
         result = await running
     except ToolError as error:
-        tell(Drift("python", f"{tool.name}: {error.message}"))
+        tell(Drift("cell" if tool.name == "NotebookRun" else "python", f"{tool.name}: {error.message}"))
         raise
     content = result.content if isinstance(result, ToolResult) else result
-    if tool.name == "Python" and (drift := result_drift(then, content, recorded.project)) is not None:
+    if tool.name == "Python" and (drift := _differs(then, content, recorded)) is not None:
         tell(drift)
     return result
+
+
+def _differs(then: RecordedCall, content: Content, recorded: ReplayedCalls) -> Drift | None:
+    return result_drift(then, content, recorded.project, recorded.redaction)
 
 
 def _as_recorded(then: RecordedCall, ctx: ToolContext) -> ToolResult:

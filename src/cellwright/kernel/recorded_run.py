@@ -15,7 +15,7 @@ from cellwright.kernel.foreign_answers import AnswerQuestion
 from cellwright.provenance import provenance
 
 if TYPE_CHECKING:
-    from cellwright.agent.recorder import Recorder
+    from cellwright.agent.recorder import Listening, Recorder
     from cellwright.agent.replay import Replay, ReplayedTurn
 
 FILE = "file"
@@ -57,6 +57,7 @@ class RecordedRun:
     recorder: Recorder | None = None
     question: AnswerQuestion | None = None
     _played: ReplayedTurn | None = field(default=None, init=False)
+    _listening: Listening | None = field(default=None, init=False)
     _note: Notice | None = field(default=None, init=False)
     _session: str = field(default="", init=False)
     _model: str = field(default="", init=False)
@@ -102,7 +103,8 @@ class RecordedRun:
             if isinstance(event, UserPrompt):
                 self._begins(event)
                 if self.recorder is not None and self._played is None:
-                    to = self.recorder.listen(self.wanted.prompt, emit, nth=self.wanted.nth)
+                    self._listening = self.recorder.listen(self.wanted.prompt, emit, nth=self.wanted.nth)
+                    to = self._listening.hear
             to(event)
             if isinstance(event, UserPrompt) and self._note is not None:
                 emit(self._note)
@@ -112,8 +114,10 @@ class RecordedRun:
     def finish(self) -> list[str]:
         """What is left to tell when the run is over. Raises CellwrightError where drift is not allowed."""
         self.answered()
+        if self.recorder is not None and self._listening is not None:
+            return self.recorder.save(self._listening, turn=self._turn)
         if self._played is None:
-            return self.recorder.save(turn=self._turn) if self.recorder is not None else []
+            return []
         if self._played.drift and self.way == "strict":
             told = "\n".join(drift_in_words(self._played.drift))
             message = f"What was recorded does not hold any more, and replay is strict.\n{told}\nRecord it again."

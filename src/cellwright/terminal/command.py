@@ -29,7 +29,7 @@ from cellwright.terminal.run import TerminalRun
 from cellwright.version import VERSION
 
 if TYPE_CHECKING:
-    from cellwright.agent.recorder import Recorder
+    from cellwright.agent.recorder import Listening, Recorder
     from cellwright.agent.replay import Replay, ReplayedTurn
 
 
@@ -159,8 +159,7 @@ class Command:
 
     def _way(self, prompt: str) -> _Way:
         if self.options.record is not None:
-            recorder = self._recorder
-            return _Way(listen=functools.partial(recorder.listen, prompt), finish=recorder.save)
+            return self._recorded(self._recorder, prompt)
         if self.options.replay is not None:
             from cellwright.agent.replay import UntrustedRecording
 
@@ -173,6 +172,15 @@ class Command:
                 turn = self._replay.turn(prompt)
             return _Way(playing=_Played(turn), finish=lambda: drift_in_words(turn.drift))
         return _Way()
+
+    def _recorded(self, recorder: Recorder, prompt: str) -> _Way:
+        listening: list[Listening] = []
+
+        def listen(emit: Emit) -> Emit:
+            listening.append(recorder.listen(prompt, emit))
+            return listening[-1].hear
+
+        return _Way(listen=listen, finish=lambda: recorder.save(listening[-1]))
 
     @functools.cached_property
     def _recorder(self) -> Recorder:
