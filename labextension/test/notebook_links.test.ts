@@ -270,7 +270,7 @@ describe("a connected page", () => {
     const [leaving, other] = await connected();
     const left = other.comm;
     leaving.leave();
-    expect(left.sent.at(-1)).toEqual({ type: "bye" });
+    expect(left.sent.at(-1)).toEqual({ type: "bye", page_left: true });
   });
 
   it("reads and changes cells, and puts outputs into them", async () => {

@@ -142,6 +142,22 @@ def test_a_page_that_says_goodbye_leaves_the_file(
     assert "x = 3" in path.read_text("utf-8")
 
 
+def test_a_page_that_is_reloading_is_waited_for(
+    kernel: NotebookKernel, model: MessagesServer, shown: NotebookPage, path: Path
+) -> None:
+    shown.say({"type": "bye", "page_left": True})
+    kernel.run("")
+    model.add(read(path), edit(path, "a1", "x = 2"), turn(say("Done.")))
+    cell = kernel.begin(ASK)
+    again = NotebookPage(kernel, path, *LIVE)
+    again.open()
+    kernel.finish(cell)
+    again.close()
+    assert "Open in JupyterLab" in told(model)[1]
+    assert again.source("a1") == "x = 2"
+    assert "x = 2" not in path.read_text("utf-8")
+
+
 @pytest.mark.parametrize("unsaved", [False, True])
 def test_a_page_that_was_killed_does_not_hang_the_cell(
     kernel: NotebookKernel, model: MessagesServer, shown: NotebookPage, path: Path, unsaved: bool

@@ -68,7 +68,7 @@ export class Links {
   /** The page goes away. */
   leave(): void {
     for (const [kernel, { link }] of this.linked) {
-      link.send({ type: "bye" });
+      link.send({ type: "bye", page_left: true });
       this.drop(kernel);
     }
   }

@@ -18,6 +18,9 @@ from cellwright.tools.paths import real_path
 CONNECT_SECONDS = 3.0
 """How long after loading a page may take to connect before it counts as none."""
 
+RELOAD_SECONDS = 12.0
+"""So long a page may take to be back: what is written to the file meanwhile, it may have read before."""
+
 COMES_BACK_SECONDS = 600.0
 """So long the file stays as it is for a page with unsaved changes that has fallen silent."""
 
@@ -84,11 +87,14 @@ class KernelNotebooks:
         )
 
     async def settled(self) -> None:
-        """Wait until a page that is there has connected, right after loading."""
-        while not self._pages.any_came and time.monotonic() - self._loaded < CONNECT_SECONDS:
-            if self._front_end is None or self._front_end.kernel is None or self._front_end.headless:
-                return
+        """Wait until a page that is there has connected: right after loading, and while it is reloaded."""
+        if self._front_end is None or self._front_end.kernel is None or self._front_end.headless:
+            return
+        while self._connecting() or self._pages.is_reloading(RELOAD_SECONDS):
             await asyncio.sleep(TICK_SECONDS)
+
+    def _connecting(self) -> bool:
+        return not self._pages.any_came and time.monotonic() - self._loaded < CONNECT_SECONDS
 
     def _own_shown(self) -> PageNotebook | None:
         """The notebook whose page ran the newest prompt, or else one that a page shows as this kernel's."""

@@ -107,6 +107,8 @@ class Pages:
         self._ids = itertools.count(1)
         self.preferred = ""
         """The session of the page that ran the newest prompt."""
+        self.left = float("-inf")
+        """When the last page went away that had been there alone: it may be reloading."""
         self.any_came = False
         """Whether a page has connected since the extension was loaded: the front end is one of those that do."""
 
@@ -155,6 +157,10 @@ class Pages:
             else:
                 return page
         raise PageGone
+
+    def is_reloading(self, seconds: float) -> bool:
+        """Whether the only page went away within so many seconds, as one does that is reloaded."""
+        return self._clock() - self.left < seconds
 
     def may_come_back(self, path: Path, seconds: float) -> bool:
         """Whether a page that does not answer had unsaved changes of `path` when it was heard, so many seconds ago."""
@@ -214,6 +220,7 @@ class Pages:
             self._pages = [other for other in self._pages if (other.id, other.session) != (page.id, session)]
             self._pages.append(page)
             self.any_came = True
+            self.left = float("-inf")
         comm.send({"type": "welcome", "protocol": PROTOCOL})
 
     def _heard(self, page: Page, piece: object) -> None:
@@ -226,6 +233,8 @@ class Pages:
                 self._hello(page, message)
             case {"type": "bye"}:
                 self._forget(page)
+                if message.get("page_left") is True and not self.all():
+                    self.left = self._clock()
             case {"type": "reply", "id": str(request_id)}:
                 self._answered(request_id, message)
             case {"type": "request", "id": str(request_id), "method": str(method), "params": dict(params)}:
