@@ -103,7 +103,7 @@ def test_a_journal_that_was_cut_off_is_read_as_far_as_it_goes(work):
     there.say()
     path = journal_of(there.conversation.session).path
     with path.open("ab") as file:
-        file.write(b'{"turn": 9, "at": 1')
+        file.write(b'{"turn": "x"}\n{"file": "/p"}\n[1]\n{"turn": 9, "at": 1')
     there.again()
     there.say()
     assert [turn.number for turn in journal_of(there.conversation.session).history.turns] == [1, 2]

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
+from concurrent.futures import CancelledError
 from pathlib import Path
+
+import pytest
 
 from cellwright.agent.turn_record import NOT_KEPT
 from cellwright.checkpoints.checkpoints import Checkpoints
 from cellwright.conversation import Conversation
-from cellwright.events import Event, ToolStart
+from cellwright.events import Event, RunEnd, TextDelta, ToolStart
 from cellwright.run_options import RunOptions
-from cellwright.testing import use
+from cellwright.testing import Gate, hold, say, turn, use
 
 
 def test_what_a_linter_fixed_is_taken_back(work):
@@ -106,3 +110,27 @@ def test_what_the_user_saves_between_two_calls_is_the_users(work):
     task.result()
     assert "it has changed since turn 1" in there.type("/undo")
     assert there.read("a.py") == "mine\n"
+
+
+def test_an_interrupted_turn_is_taken_back(work):
+    there = work()
+    gate = Gate()
+    there.server.add(turn(use("Write", file_path="a.py", content="one\n")), turn(say("I go on"), hold(gate)))
+    streaming = threading.Event()
+
+    def listen(event: Event) -> None:
+        there.events.append(event)
+        if isinstance(event, TextDelta):
+            streaming.set()
+
+    task = there.conversation.start("Go.", RunOptions(mode="bypassPermissions"), emit=listen)
+    assert streaming.wait(30)
+    task.cancel()
+    there.conversation.jobs.work_until_done(task)
+    with pytest.raises(CancelledError):
+        task.result()
+    gate.open()
+    assert [file.where for file in there.changed.files] == ["a.py"]
+    assert isinstance(there.events[-1], RunEnd)
+    there.type("/undo")
+    assert there.read("a.py") is None

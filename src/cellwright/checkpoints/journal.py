@@ -53,14 +53,17 @@ class Journal:
         self.lines = list(lines)
         self.inherited: list[Json] = []
         self.history = History()
-        for line in self.lines:
-            add(self.history, line)
+        self._take(self.lines)
 
     def inherit(self, lines: Sequence[Json]) -> None:
         """Begin with the turns of another session."""
         self.inherited = list(lines)
+        self._take(lines)
+
+    def _take(self, lines: Sequence[Json]) -> None:
         for line in lines:
-            add(self.history, line)
+            with suppress(KeyError, TypeError, ValueError):  # not as it was written: it protects nothing any more
+                add(self.history, line)
 
     def append(self, *lines: Json) -> None:
         """Add `lines`; what protects a change is on the disk itself when this returns, with all that was added before.
