@@ -8,7 +8,9 @@ import pytest
 from notebook_kernel import NotebookKernel
 
 from cellwright.errors import CellwrightError
-from cellwright.kernel.typed_result import named_type
+from cellwright.kernel.magic_line import MagicOptions
+from cellwright.kernel.typed_result import keep_result, named_type
+from cellwright.run_options import Result
 from cellwright.testing import MessagesServer, say, use
 
 CITY = '{"name": "Husum", "tide_m": 3.5}'
@@ -109,9 +111,25 @@ def test_a_dry_run_tells_the_schema(kernel: NotebookKernel, model: MessagesServe
     assert len(model.requests) == before
 
 
+def test_where_the_result_goes(capsys: pytest.CaptureFixture[str]):
+    result = Result(text="7", session_id="s", usage={}, cost_usd=None, stop_reason="end_turn", events=(), value=7)
+    namespace: dict[str, object] = {}
+    for options in (
+        MagicOptions(out="whole"),
+        MagicOptions(out="value", schema="int"),
+        MagicOptions(schema="int", background=True),
+        MagicOptions(),
+    ):
+        keep_result(result, options, namespace)
+    assert namespace == {"whole": result, "value": 7}
+    assert capsys.readouterr().out == ""
+    keep_result(result, MagicOptions(schema="int"), namespace)
+    assert capsys.readouterr().out == "7\n"
+
+
 def test_names_are_looked_up_as_an_annotation_looks_them_up():
     class Town:
-        Street = {"type": "string"}
+        Street = str
 
     assert named_type("Town.Street", {"Town": Town}).name == "Town.Street"
     assert named_type("list[int]", {}).read("[1]") == [1]

@@ -70,7 +70,8 @@ def keep_result(result: Result, options: MagicOptions, namespace: dict[str, Any]
     typed = options.schema is not None
     if options.out is not None:
         namespace[options.out] = result.value if typed else result
-    elif typed and options.format == "text":  # in the other formats the answer is there as JSON already
+    # in the other formats the answer is there as JSON already; of the background it would land in another cell
+    elif typed and options.format == "text" and not options.background:
         from IPython.display import display
 
         display(result.value)
