@@ -103,8 +103,8 @@ class Listening:
 class Recorder:
     """Records the turns of one process in the file at `path`; `project` is the folder that the runs work in.
 
-    A run emits to the `hear` of what `listen` gives, and that goes to `save` when it has ended. A turn takes the place of the
-    one with the same prompt and ordinal, so that running a notebook again from the top records it anew.
+    A run emits to the `hear` of what `listen` gives, and that goes to `save` when it has ended. A turn takes the place of
+    the one with the same prompt and ordinal, so that running a notebook again from the top records it anew.
     CellwrightError at once when recording cannot work: nothing is spent on a turn that would be lost. `is_open` says of a
     file whether a front end shows it: what is on disk is not what was read then.
     """
