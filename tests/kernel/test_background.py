@@ -432,6 +432,30 @@ def test_where_nothing_could_be_seen_of_it_it_is_refused(kernel: NotebookKernel,
     assert "needs a notebook that shows widgets" in cell.error
 
 
+def test_unloading_ends_it_and_leaves_what_there_is(kernel: NotebookKernel, streaming: tuple[Cell, Gate]):
+    cell, _ = streaming
+    assert kernel.run("%unload_ext cellwright").status == "ok"
+    saved = kept(kernel, cell)
+    assert "First" in saved["text/markdown"]
+    assert "INTERRUPTED" in saved["text/markdown"]
+    assert kernel.run("%load_ext cellwright").status == "ok"
+
+
+def test_ask_in_a_cell_waits_for_its_turn_and_runs_the_codes_of_the_other(
+    kernel: NotebookKernel, page: Page, model: MessagesServer
+):
+    gate = Gate()
+    model.add(turn(hold(gate), use("Python", code="by_ask = 'run'")), say("Done."), say("Asked."))
+    first = kernel.run(BACKGROUND + "go")
+    second = kernel.begin("import cellwright\nprint(cellwright.ask('and then?').text)")
+    page.wait_for_op("notice", second)
+    gate.open()
+    kernel.finish(second)
+    assert "Asked." in second.stdout
+    assert "Done." in kept(kernel, first)["text/markdown"]
+    assert kernel.value("by_ask") == "'run'"
+
+
 def test_the_end_of_the_kernel_ends_the_run_in_good_order(model: MessagesServer, tmp_path: Path):
     home = tmp_path / "home"
     places = {"HOME": str(home), "CELLWRIGHT_HOME": str(home / "state"), "IPYTHONDIR": str(home / "ipython")}
