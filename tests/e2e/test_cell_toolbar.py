@@ -30,7 +30,9 @@ def edit_of_first_cell(source):
 def words(model):
     """What the newest prompt says, with what was told besides."""
     prompts = [message for message in model.requests[-1].body["messages"] if message["role"] == "user"]
-    return str(next(message["content"] for message in reversed(prompts) if "tool_result" not in str(message["content"])))
+    return str(
+        next(message["content"] for message in reversed(prompts) if "tool_result" not in str(message["content"]))
+    )
 
 
 def test_fix_proposes_a_change_of_the_failed_cell_and_a_key_accepts_it(notebook, model, page):
