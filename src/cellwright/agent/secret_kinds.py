@@ -13,6 +13,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 Fits = Callable[[re.Match[str]], bool]
 
@@ -250,5 +251,5 @@ def detected(detector: str) -> tuple[SecretKind, ...]:
     from detect_secrets.core.plugins.util import get_mapping_from_secret_type_to_class
 
     name, hints, fits = DETECTORS[detector]
-    classes = {found.__name__: found for found in get_mapping_from_secret_type_to_class().values()}
+    classes: dict[str, Any] = {found.__name__: found for found in get_mapping_from_secret_type_to_class().values()}
     return tuple(SecretKind(name, hints, pattern, fits=fits) for pattern in classes[detector]().denylist)

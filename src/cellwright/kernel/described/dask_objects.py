@@ -15,7 +15,8 @@ def describe(value: Any) -> Description | None:
     kind = short_name(type(value))
     if kind == "Array":
         own = own_vars(value)
-        shape, chunks, meta = own.get("shape"), own.get("_Array__chunks"), own.get("_meta")
+        shape, chunks = own.get("shape"), own.get("_Array__chunks")
+        meta: Any = own.get("_meta")
         dtype = str(meta.dtype) if is_of(meta, "numpy", "ndarray") else ""
         words = f"{dtype}, not computed, chunks {brief(chunks, 80)}".removeprefix(", ")
         return Description(type_name(type(value)), shape_words(shape) if type(shape) is tuple else "", words)
