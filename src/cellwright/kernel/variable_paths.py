@@ -75,7 +75,7 @@ def _parsed(path: str) -> tuple[str, list[_Step]]:
 
 def _constant(node: ast.AST, path: str) -> Any:
     try:
-        key = ast.literal_eval(node)  # type: ignore[arg-type]
+        key = ast.literal_eval(node)
     except (ValueError, TypeError, SyntaxError):
         key = MISSING
     if type(key) not in (str, int, tuple):
@@ -107,7 +107,7 @@ def _item(value: Any, key: Any, so_far: str) -> Any:
     try:
         for base in (dict, list, tuple):
             if base in of:
-                return base.__getitem__(value, key)  # type: ignore[index]
+                return base.__getitem__(value, key)
         if any(is_of(value, module, cls) for module, cls in BY_KEY) and type(key) is str:
             return value[key]
         if any(is_of(value, module, cls) for module, cls in BY_POSITION) and type(key) is not str:
