@@ -324,7 +324,7 @@ def test_words_from_the_widget_reach_claude_with_the_next_step(
     gate.open()
     saved = kept(kernel, cell)
     assert said(model) == ["Use tabs.", "And be quick."]
-    assert "> Use tabs." in saved["text/markdown"]
+    assert "> **You:** Use tabs." in saved["text/markdown"]
     assert "Never mind" not in saved["text/markdown"]
     assert states(page, cell)[-2:][0] == ("w1", "delivered")
 

@@ -15,6 +15,7 @@ from cellwright.events import (
     Notice,
     Retrying,
     RunEnd,
+    Steered,
     TextDelta,
     ThinkingDelta,
     TodosChanged,
@@ -267,3 +268,28 @@ def test_pictures_are_made_smaller_until_they_fit():
     assert kept[-1]["text/plain"] == f"[{9 - len(sizes)} more pictures of this run: not kept in the notebook]"
     small = {"image/png": "iVBORw0KGgo=", "text/plain": "<Figure>"}
     assert kept_pictures([small]) == [small]
+
+
+def test_words_of_the_user_stand_where_claude_got_them():
+    kept = saved(
+        TextDelta("Before."),
+        Steered("a", "Use tabs.", "waiting"),
+        Steered("gone", "Never mind.", "waiting"),
+        Steered("gone", "Never mind.", "withdrawn"),
+        Steered("late", "And:\n\n<b>one</b>\n![x](https://e.org/x)", "waiting", "queue"),
+        turn_end(),
+        Steered("a", "Use tabs.", "delivered"),
+        TextDelta("After."),
+        turn_end(),
+        run_end(),
+    )
+    text = kept.markdown()
+    assert (
+        text.index("Before.") < text.index("> **You:** Use tabs.") < text.index("After.") < text.index("Not delivered")
+    )
+    assert "Never mind" not in text
+    assert "<b>" not in text
+    assert "![x]" not in text
+    assert "> And:" in text
+    assert "You: Use tabs." in kept.plain()
+    assert "Not delivered" in kept.plain()

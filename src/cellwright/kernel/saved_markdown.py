@@ -310,8 +310,9 @@ def _markdown_of(part: _Part) -> str:
     if isinstance(part, _Text):
         return neutralised("".join(part.pieces).strip("\n"))
     if isinstance(part, _Said):
-        said = neutralised(visible_controls(part.text).strip())
-        return "\n".join(f"> {line}".rstrip() for line in (f"**{_who(part)}:**", "", *said.splitlines()))
+        lines = neutralised(visible_controls(part.text).strip()).splitlines()
+        shown = [f"**{_who(part)}:** {lines[0]}"] if len(lines) == 1 else [f"**{_who(part)}:**", "", *lines]
+        return "\n".join(f"> {line}".rstrip() for line in shown)
     assert isinstance(part, _Remark)
     first, _, more = part.text.partition("\n")
     said = f"*{_own_words(first)}*"
