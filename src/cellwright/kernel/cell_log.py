@@ -70,8 +70,6 @@ class Binding:
     order: int
     by: Author
     cell_id: str | None
-    is_new: bool
-    type_name: str
 
 
 def sha256_of(source: str) -> str:
@@ -126,11 +124,6 @@ class CellLog:
         """The latest run of a cell, known also when it is no longer among `runs`."""
         return self._last_by_cell.get(cell_id)
 
-    def last_failure(self, since: int = 0) -> RanCell | None:
-        """The latest run of the user's that failed, unless it is a prompt."""
-        failed = (run for run in reversed(self.runs(since)) if run.error is not None and not run.is_prompt)
-        return next(failed, None)
-
     def bindings(self) -> dict[str, Binding]:
         """Every name that got a value since the log began and still has one, and what gave it.
 
@@ -146,8 +139,7 @@ class CellLog:
             for name in cell_names(run.source).bound:
                 before = known.get(name)
                 if name in names and not is_hidden(name) and (before is None or before.order < run.order):
-                    type_name = before.type_name if before else ""
-                    known[name] = Binding(name, run.order, run.by, run.cell_id, before is None, type_name)
+                    known[name] = Binding(name, run.order, run.by, run.cell_id)
         return known
 
     def begin(self, cell_id: str | None, source: str, *, by: Author = "claude") -> None:
@@ -268,10 +260,8 @@ class CellLog:
         if (changed or deleted) and order is None:
             self._order += 1
         at = self._order if order is None else order
-        namespace = self._shell.user_ns
         for name in changed:
-            type_name = type_name_of(namespace.get(name))
-            self._bindings[name] = Binding(name, at, by, cell_id, name not in before, type_name)
+            self._bindings[name] = Binding(name, at, by, cell_id)
         for name in deleted:
             self._bindings.pop(name, None)
         new = tuple(name for name in changed if name not in before)
