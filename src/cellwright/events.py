@@ -16,7 +16,7 @@ Json = Mapping[str, Any]
 ToolStatus = Literal["success", "error", "timeout", "denied", "interrupted"]
 AnsweredBy = Literal["widget", "sidebar", "input", "policy", "callback", "terminal", "hook"]
 QuestionKind = Literal["permission", "question", "plan", "trust"]
-ToldKind = Literal["environment", "context", "file", "folder", "cell", "variable", "command", "hook", "mode"]
+ToldKind = Literal["environment", "context", "file", "folder", "cell", "variable", "hook", "mode"]
 
 CHARS_A_TOKEN = 4
 """Of English and code, on average; the exact count is the API's."""
