@@ -30,7 +30,14 @@ def provenance(
     undo: int | None = None,
 ) -> dict[str, Any]:
     """The metadata of an output; `recording` is the file that holds the turn, None where none does."""
-    known = {"session": session, "turn": turn, "model": model, PROMPT: prompt_sha256, "recording": recording, "undo": undo}
+    known = {
+        "session": session,
+        "turn": turn,
+        "model": model,
+        PROMPT: prompt_sha256,
+        "recording": recording,
+        "undo": undo,
+    }
     return {FIELD: {"version": VERSION, **{name: value for name, value in known.items() if value is not None}}}
 
 

@@ -19,19 +19,18 @@ def beside(notebook: Path) -> Path:
 
 def found_in(folder: Path, holds: Holds) -> Path | None:
     """The recording of the notebook that runs in `folder`, where nothing tells its name (nbclient): the one that `holds`
-    the prompt; the only one there is; None where there is none.
+    the prompt, or the only one there is; None where no recording fits.
 
-    Raises CellwrightError CONFIG_INVALID where several hold it, or none of several does.
+    Raises CellwrightError CONFIG_INVALID where several do.
     """
     there = sorted(folder.glob(f"*{SUFFIX}"))
     fitting = [path for path in there if holds(path)] if len(there) > 1 else there
-    if len(fitting) == 1 or not there:
+    if len(fitting) < 2:
         return fitting[0] if fitting else None
-    how_many = "several of them hold" if fitting else "none of them holds"
     raise CellwrightError(
         ErrorCode.CONFIG_INVALID,
-        f"Which recording in {folder} is this notebook's cannot be known: {how_many} this prompt "
-        f"({', '.join(path.name for path in fitting or there)}). {HOW_TO_NAME}",
+        f"Which recording in {folder} is this notebook's cannot be known: several of them hold this prompt "
+        f"({', '.join(path.name for path in fitting)}). {HOW_TO_NAME}",
         details={"folder": str(folder)},
     )
 
@@ -43,5 +42,6 @@ HOW_TO_NAME = (
 
 def unknown(folder: Path) -> CellwrightError:
     """What the user is told where there is no notebook to keep a recording beside."""
-    message = f"Nothing here tells which notebook this is, and {folder} has no recording (*{SUFFIX}). {HOW_TO_NAME}"
+    message = f"Nothing here tells which notebook this is, and no recording in {folder} (*{SUFFIX}) holds this prompt. "
+    message += HOW_TO_NAME
     return CellwrightError(ErrorCode.CONFIG_INVALID, message, details={"folder": str(folder)})
