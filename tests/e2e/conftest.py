@@ -62,6 +62,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
         report.sections.append(("Screen", str(picture)))
         # where the picture cannot be had, this tells most of it
         shown = [page.locator("body").inner_text(), *page.locator(".transcript").all_inner_texts()]
+        report.sections.append(("Console", "\n".join(page.complaints)))
         report.sections.append(("Text on the screen", "\n--\n".join(text[-SHOWN_CHARS:] for text in shown)))
     return report
 
@@ -161,6 +162,9 @@ def page(browser: Any, lab: Lab, model: MessagesServer) -> Iterator[Any]:
     context = browser.new_context(viewport={"width": 1180, "height": 900}, device_scale_factor=1.5)
     page = context.new_page()
     page.set_default_timeout(20_000)
+    page.complaints = complaints = []
+    page.on("console", lambda said: complaints.append(said.text[:500]) if said.type in ("error", "warning", "debug") else None)
+    page.on("pageerror", lambda error: complaints.append((error.stack or str(error))[:1_000]))
     yield page
     context.close()
     for session in lab.api("GET", "api/sessions"):
@@ -236,18 +240,14 @@ class NotebookPage:
         )
 
     def save(self) -> dict[str, Any]:
-        file = self.lab.root / self.path
-        before = file.stat().st_mtime_ns
+        if self.app == "notebook":  # it does not show whether there is something to save
+            with self.page.expect_response(lambda response: response.request.method == "PUT"):
+                self.page.keyboard.press("Control+s")
+            return self.on_disk()
         self.page.keyboard.press("Control+s")
-        if self.app == "lab":
-            self.page.wait_for_function(
-                "() => !document.querySelector('.jp-mod-current .jp-mod-dirty, .lm-mod-current.jp-mod-dirty')"
-            )
-        deadline = time.monotonic() + 20
-        while self.app == "notebook" and file.stat().st_mtime_ns == before:
-            if time.monotonic() > deadline:
-                raise TimeoutError("the notebook was not saved")
-            self.page.wait_for_timeout(50)  # another process: there is nothing to wait on but its file
+        self.page.wait_for_function(
+            "() => !document.querySelector('.jp-mod-current .jp-mod-dirty, .lm-mod-current.jp-mod-dirty')"
+        )
         return self.on_disk()
 
     def on_disk(self) -> dict[str, Any]:

@@ -59,8 +59,8 @@ def button(card, name):
 @APPS
 def test_each_cell_has_its_own_answer(proposed, model, page, app):
     book = proposed(app)
-    page.evaluate("document.activeElement.blur()")
-    book.screenshot(f"proposals-{app}")
+    book.cell(4).scroll_into_view_if_needed()
+    book.screenshot("proposals" if app == "lab" else "proposals-notebook-7")
     change, insertion = book.cell(2).locator(".cellwright-proposal .ask").all()
     assert "radius = 3" in change.inner_text()
     assert "# The area" in insertion.inner_text()

@@ -13,6 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from cellwright.kernel.served_files import relative_path, served_folder
+
 TARGET = "cellwright.documents"
 FORGOTTEN_SECONDS = 60.0
 MOST_PATHS = 1_000
@@ -51,12 +53,9 @@ class OpenDocuments:
         page, root, paths = message.get("page"), message.get("root"), message.get("paths")
         if not (isinstance(page, str) and isinstance(root, str) and isinstance(paths, list)):
             return
-        folder = Path(root).expanduser() if root else Path.cwd()
-        found = frozenset(
-            os.path.realpath(folder / path.partition(":")[2] if _has_drive(path) else folder / path)
-            for path in paths[:MOST_PATHS]
-            if isinstance(path, str) and "\0" not in path
-        )
+        told = [path for path in paths[:MOST_PATHS] if isinstance(path, str) and "\0" not in path]
+        folder = served_folder(root, told)
+        found = frozenset(os.path.realpath(folder / relative_path(path)) for path in told)
         with self._lock:
             self._pages[page] = self._clock(), found
 
@@ -68,8 +67,3 @@ class OpenDocuments:
                 if now - said > FORGOTTEN_SECONDS:
                     del self._pages[page]
             return any(str(path) in paths for _, paths in self._pages.values())
-
-
-def _has_drive(path: str) -> bool:
-    # `RTC:folder/file`: the same files, through another drive
-    return ":" in path.partition("/")[0]

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from cellwright.kernel.page_messages import Joined, pieces
+from cellwright.kernel.served_files import relative_path, served_folder
 
 TARGET = "cellwright.notebook"
 PROTOCOL = 1
@@ -247,9 +248,10 @@ class Pages:
         page.root = root if isinstance(root, str) else ""
         page.id = str(said.get("page", ""))
         page.front_end = front_end[:100] if isinstance(front_end, str) else ""
-        folder = Path(page.root).expanduser() if page.root else Path.cwd()
-        notebooks = shown[:MOST_NOTEBOOKS] if isinstance(shown, list) else []
-        page.notebooks = tuple(found for each in notebooks if (found := _notebook(folder, each)) is not None)
+        notebooks = [each for each in shown[:MOST_NOTEBOOKS] if _has_path(each)] if isinstance(shown, list) else []
+        own_first = sorted(notebooks, key=lambda each: each.get("own") is not True)
+        folder = served_folder(page.root, [each["path"] for each in own_first])
+        page.notebooks = tuple(_notebook(folder, each) for each in notebooks)
         page.said = page.heard = self._clock()
         for follower in self._followers:
             asyncio.run_coroutine_threadsafe(_awaited(follower(page)), self._loop())
@@ -319,14 +321,12 @@ async def _pong(_page: Page, _params: Mapping[str, Any]) -> None:
     """The page asks whether the kernel is there."""
 
 
-def _notebook(folder: Path, said: object) -> PageNotebook | None:
-    if not isinstance(said, Mapping):
-        return None
-    path = said.get("path")
-    if not isinstance(path, str) or not path or "\0" in path:
-        return None
-    # `RTC:folder/file`: the same files, through another drive
-    relative = path.partition(":")[2] if ":" in path.partition("/")[0] else path
-    real = Path(os.path.realpath(folder / relative))
+def _has_path(said: object) -> bool:
+    path = said.get("path") if isinstance(said, dict) else None
+    return isinstance(path, str) and path != "" and "\0" not in path
+
+
+def _notebook(folder: Path, said: Mapping[str, Any]) -> PageNotebook:
+    real = Path(os.path.realpath(folder / relative_path(said["path"])))
     own, trusted, unsaved = (said.get(name) is True for name in ("own", "trusted", "unsaved"))
-    return PageNotebook(real, path, own, trusted, unsaved, str(said.get("session", "")))
+    return PageNotebook(real, said["path"], own, trusted, unsaved, str(said.get("session", "")))
