@@ -187,15 +187,17 @@ describe("a page connects to a kernel", () => {
     expect(other.comms).toEqual([]);
   });
 
-  it("that held us before it came", async () => {
+  it("that held us before it came, and once more where that was restarted unseen", async () => {
     const [links, kernel] = [new Links(), new OneKernel("k")];
     kernel.holdsUs = true;
-    links.add(new OnePanel("a.ipynb", kernel, "x"));
+    const panel = new OnePanel("a.ipynb", kernel, "x");
+    links.add(panel);
     await settled();
     expect(kernel.comm.opened).not.toBeNull();
     kernel.load();
     await settled();
-    expect(kernel.comms).toHaveLength(1);
+    expect(kernel.comms.map(({ opened }) => opened !== null)).toEqual([true, true]);
+    expect(links.of(panel)).toBeDefined();
   });
 
   it.each([["%%claude\nhelp", 1], ["x = 1", 0]])("that is too busy to say it, where the notebook has to do with us: %j", async (source, connected) => {

@@ -77,7 +77,9 @@ export class Links {
     if (!kernel || kernel.isDisposed || this.watched.has(kernel)) return;
     this.watched.add(kernel);
     kernel.iopubMessage.connect((_, { header, content }) => {
-      if (header.msg_type === "comm_open" && content.target_name === ANNOUNCED) void this.open(kernel);
+      if (header.msg_type !== "comm_open" || content.target_name !== ANNOUNCED) return;
+      this.drop(kernel); // what there was belongs to the process before: not every restart is told
+      void this.open(kernel);
     });
     kernel.statusChanged.connect((_, status) => {
       if (status === "restarting" || status === "autorestarting" || status === "dead") this.drop(kernel);

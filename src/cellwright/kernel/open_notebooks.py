@@ -15,7 +15,7 @@ from cellwright.tools.file_notebook import FileNotebook
 from cellwright.tools.open_notebook import Cell, OpenNotebook, Remarks
 from cellwright.tools.paths import real_path
 
-CONNECT_SECONDS = 3.0
+CONNECT_SECONDS = 6.0
 """How long after loading a page may take to connect before it counts as none."""
 
 RELOAD_SECONDS = 12.0
