@@ -35,5 +35,6 @@ def test_every_tool_is_in_the_table_with_its_category(tmp_path: Path) -> None:
     tools = tools_of(tmp_path)
     there = {tool.name: tool.category for tool in tools}
     assert {name: documented.get(name) for name in there} == there
-    elsewhere = {"Python", "Variables", "NotebookRun", "NotebookVerify", "TodoWrite"}  # made in the kernel; made when tasks are not
+    # made in the kernel; made when tasks are not
+    elsewhere = {"Python", "Variables", "NotebookRun", "NotebookVerify", "TodoWrite"}
     assert set(documented) - set(there) <= elsewhere

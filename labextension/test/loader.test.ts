@@ -94,5 +94,6 @@ it("the plugins have their ids and start by themselves", () => {
     ["cellwright:notebooks", true],
     ["cellwright:proposals", true],
     ["cellwright:cell-toolbar", true],
+    ["cellwright:undo", true],
   ]);
 });

@@ -51,7 +51,9 @@ def steered(scene):
 
 
 def test_words_go_with_the_results_of_the_calls_that_run(steered):
-    played = steered([turn(use("act")), say("I do.")], Words("a", "Use tabs.", "steer"), Words("b", "Be quick.", "steer"))
+    played = steered(
+        [turn(use("act")), say("I do.")], Words("a", "Use tabs.", "steer"), Words("b", "Be quick.", "steer")
+    )
     message = played.bodies[1]["messages"][-1]
     assert kinds(message) == ["tool_result", "text", "text"]
     assert texts(message) == ["Use tabs.", "Be quick."]
@@ -169,9 +171,7 @@ def test_a_denial_that_ends_the_run_delivers_nothing(scene):
     async def nobody(use):
         return Deny("stop here", "callback", interrupt=True)
 
-    played = scene(
-        [turn(use("change"))], tools=[change], can_use_tool=nobody, policy=PermissionPolicy(mode="default")
-    )
+    played = scene([turn(use("change"))], tools=[change], can_use_tool=nobody, policy=PermissionPolicy(mode="default"))
     asyncio.run(played.agent.run("go", played.session, played.events.append, steering=steering))
     assert played.end.stop_reason == "interrupted"
     assert kinds(played.session.messages[-1]) == ["tool_result"]

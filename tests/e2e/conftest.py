@@ -163,7 +163,10 @@ def page(browser: Any, lab: Lab, model: MessagesServer) -> Iterator[Any]:
     page = context.new_page()
     page.set_default_timeout(20_000)
     page.complaints = complaints = []
-    page.on("console", lambda said: complaints.append(said.text[:500]) if said.type in ("error", "warning", "debug") else None)
+    page.on(
+        "console",
+        lambda said: complaints.append(said.text[:500]) if said.type in ("error", "warning", "debug") else None,
+    )
     page.on("pageerror", lambda error: complaints.append((error.stack or str(error))[:1_000]))
     yield page
     context.close()

@@ -47,6 +47,12 @@ def kept(kernel: NotebookKernel, cell: Cell) -> dict[str, str]:
     return cell.outputs[0]
 
 
+def until(kernel: NotebookKernel, found: Callable[[], Any], cell: Cell | None = None) -> None:
+    """Wait for something that may have come already."""
+    if not found():
+        kernel.wait_for(lambda _: found(), cell)
+
+
 def printed(text: str) -> Callable[[Message], bool]:
     return lambda message: message["msg_type"] == "stream" and text in message["content"]["text"]
 
@@ -72,7 +78,7 @@ def streaming(kernel: NotebookKernel, page: Page, model: MessagesServer) -> Iter
     gate = Gate()
     model.add(turn(say("First "), hold(gate), say("and last.")))
     cell = kernel.run(BACKGROUND + "tell me")
-    kernel.wait_for(lambda _: page.text() == "First ")
+    until(kernel, lambda: page.text() == "First ")
     yield cell, gate
     gate.open()
 
@@ -313,13 +319,13 @@ def test_words_from_the_widget_reach_claude_with_the_next_step(
     gate = Gate()
     model.add(turn(say("Looking. "), hold(gate), use("LS")), say("Done."))
     cell = kernel.run(BACKGROUND + "go")
-    kernel.wait_for(lambda _: page.text() == "Looking. ")
+    until(kernel, lambda: page.text() == "Looking. ")
     comm = page.opened_by[cell.id]
     page.send({"type": "steer", "id": "w1", "text": "Use tabs.", "how": "steer"}, comm)
     page.send({"type": "steer", "id": "w2", "text": "Never mind this.", "how": "steer"}, comm)
-    kernel.wait_for(lambda _: states(page, cell)[-1:] == [("w2", "waiting")])
+    until(kernel, lambda: states(page, cell)[-1:] == [("w2", "waiting")])
     page.send({"type": "withdraw", "id": "w2"}, comm)
-    kernel.wait_for(lambda _: states(page, cell)[-1:] == [("w2", "withdrawn")])
+    until(kernel, lambda: states(page, cell)[-1:] == [("w2", "withdrawn")])
     kernel.run("%claude /steer And be quick.")
     gate.open()
     saved = kept(kernel, cell)
@@ -335,7 +341,7 @@ def test_words_that_were_not_delivered_stay_in_the_cell(
     cell, _ = streaming
     comm = page.opened_by[cell.id]
     page.send({"type": "steer", "id": "w", "text": "Use tabs.", "how": "steer"}, comm)
-    kernel.wait_for(lambda _: states(page, cell) == [("w", "waiting")])
+    until(kernel, lambda: states(page, cell) == [("w", "waiting")])
     page.send({"type": "stop"}, comm)
     saved = kept(kernel, cell)
     assert "Not delivered" in saved["text/markdown"]
@@ -351,9 +357,9 @@ def test_words_for_a_cell_that_waits_for_its_run_in_the_foreground(
     gate = Gate()
     model.add(turn(say("Almost "), hold(gate), say("done.")), say("With tests."))
     cell = kernel.begin("%%claude --new\ngo")
-    kernel.wait_for(lambda _: page.transcripts and page.text() == "Almost ", cell)
+    until(kernel, lambda: page.transcripts and page.text() == "Almost ", cell)
     page.send({"type": "steer", "id": "w", "text": "And tests.", "how": "queue"})
-    kernel.wait_for(lambda _: states(page, cell) == [("w", "waiting")], cell)
+    until(kernel, lambda: states(page, cell) == [("w", "waiting")], cell)
     gate.open()
     kernel.finish(cell)
     assert "With tests." in cell.outputs[0]["text/markdown"]
@@ -410,10 +416,10 @@ def test_a_page_that_came_later_gets_the_answer(kernel: NotebookKernel, streamin
     cell, gate = streaming
     later = Page(kernel, says_ready=False, client="a-later-page")
     later.open(page.opened_by[cell.id])
-    kernel.wait_for(lambda _: later.saved and later.text() == "First ")
+    until(kernel, lambda: later.saved and later.text() == "First ")
     gate.open()
     kept(kernel, cell)
-    kernel.wait_for(lambda _: len(later.saved) > 1)
+    until(kernel, lambda: len(later.saved) > 1)
     later.close()
     assert later.saved[-1]["data"]["text/markdown"].startswith("First and last.")
 

@@ -25,9 +25,7 @@ def edit_notes(kernel: NotebookKernel, model: MessagesServer, project: Path) -> 
 
 def test_in_the_widget(kernel: NotebookKernel, page: Page, model: MessagesServer, project: Path):
     notes = edit_notes(kernel, model, project)
-    assert page.wait_for_op("changes")["files"] == [
-        {"where": "notes.txt", "kind": "changed", "added": 1, "removed": 1}
-    ]
+    assert page.wait_for_op("changes")["files"] == [{"where": "notes.txt", "kind": "changed", "added": 1, "removed": 1}]
     cell = kernel.begin("%claude /undo")
     ask = page.wait_for_op("ask", cell)
     assert (ask["name"], ask["kind"], ask["title"]) == ("Undo", "trust", "Take back turn 1 “rename it”")

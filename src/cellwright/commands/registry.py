@@ -62,7 +62,9 @@ COMMANDS: dict[str, Command] = {
     "permissions": Command(permissions_page, "the mode, each rule with where it comes from, trust and folders"),
     "undo": Command(undo_page, "take back what the last turns changed, after a look at it", UNDO, asks=True),
     "redo": Command(redo_page, "bring back what the last undo took away", REDO, asks=True),
-    "rewind": Command(rewind_page, "the turns, or all from one on taken back: files, cells, messages", REWIND, asks=True),
+    "rewind": Command(
+        rewind_page, "the turns, or all from one on taken back: files, cells, messages", REWIND, asks=True
+    ),
     "export": Command(export_page, "the conversation as a file: Markdown, a notebook or JSON", EXPORT),
     "cells": Command(cells_page, "what Claude ran in the last turn, as ordinary cells", CELLS),
     "tasks": Command(tasks_page, "what Claude and its shell commands are at, with their ids", "[stop ID]"),

@@ -6,12 +6,11 @@ Loading registers names and leaves the work to a thread in the background: it ma
 from __future__ import annotations
 
 import asyncio
-import atexit
 import contextlib
 import gc
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, cast
 
 from cellwright import place_maker
@@ -64,14 +63,12 @@ class Extension:
         if getattr(self._shell, "kernel", None) is not None:
             self._pages.open()  # first: pages connect when they hear of the other
             self._documents.open()
-        atexit.register(self._at_exit)
         self._warming_up.start()
 
     def unload(self) -> None:
         if self._conversation is not None:
             self._conversation.refuse_agent_code()
         self._unloaded = True
-        atexit.unregister(self._at_exit)
         self._rewriting.remove()
         self._reply_count.remove()
         self.cells.stop()
@@ -96,6 +93,7 @@ class Extension:
                 self._conversation = NotebookConversation(
                     self._shell, self._config.said, self._documents.is_unsaved, self.cells, self._pages
                 )
+                _before_threads_end(self._at_exit)
             return self._conversation
 
     def _agent_loop(self) -> asyncio.AbstractEventLoop:
@@ -103,7 +101,7 @@ class Extension:
 
     def _at_exit(self) -> None:
         # the server gives a kernel five seconds
-        if self._conversation is not None:
+        if self._conversation is not None and not self._unloaded:
             self._conversation.end_runs()
 
     def _place(self) -> Place:
@@ -119,6 +117,14 @@ class Extension:
                 return  # the first prompt says it, where the user can read it
             if not self._unloaded:
                 conversation.warm_up()
+
+
+def _before_threads_end(call: Callable[[], None]) -> None:
+    """Call `call` when the process ends, while runs can still use worker threads to come to their end."""
+    import concurrent.futures.thread  # noqa: F401  what ends the workers is registered by its import, and called after this
+
+    # `atexit` comes too late: by then no worker takes anything
+    threading._register_atexit(call)  # type: ignore[attr-defined]
 
 
 @contextlib.contextmanager

@@ -40,6 +40,7 @@ from cellwright.kernel.recorded_run import RecordedRun, SkippedRun
 from cellwright.kernel.recorded_runs import Cell, recorded_runs
 from cellwright.kernel.this_notebook import this_notebook
 from cellwright.kernel.typed_result import keep_result, named_type
+from cellwright.kernel.undo_requests import UndoRequests
 from cellwright.kernel.view_output import ViewOutput
 from cellwright.kernel.widgets.bundle import is_built
 from cellwright.library import Face, Place
@@ -100,6 +101,7 @@ class NotebookConversation:
         if self._in_kernel and (offer := work_between_cells(self._kernel, self.conversation.jobs)) is not None:
             self.conversation.jobs.offer = offer
         self._proposals = Proposals(pages, self.conversation.cwd)
+        UndoRequests(pages, self.conversation)
         self.cells = cells
         self._told = kernel_telling(shell, cells, self.notebooks)
         self._recordings = recorded_runs(self.conversation, self._notebook, trust)
