@@ -167,12 +167,16 @@ def test_all_turns_taken_back_leave_what_was_there_and_brought_back_what_they_le
 @generated
 @given(steps=st.lists(step, max_size=16), one_by_one=st.booleans())
 def test_what_the_user_wrote_is_never_taken_back(folders, steps, one_by_one):
-    """Each file that the user touched last stays; each other is as before the first turn, or as the user left it."""
+    """Each file that the user touched last stays; each other is as before the first turn, or as the user left it.
+
+    What the user makes of a file is theirs unless Claude left it so, or it was so at first: then nothing tells them apart.
+    """
 
     async def scene() -> None:
         place = place_in(folders)
         theirs: dict[str, set[bytes | None]] = {name: {content} for name, content in place.snapshot().items()}
         await place.next_turn()
+        not_theirs: dict[str, set[bytes | None]] = {name: {content} for name, content in place.snapshot().items()}
         users_last: dict[str, bytes | None] = {}
         for what, name, text in steps:
             before = place.snapshot()
@@ -182,7 +186,10 @@ def test_what_the_user_wrote_is_never_taken_back(folders, steps, one_by_one):
                 theirs.setdefault(name, {None}).add(content)
                 if before.get(name) != content:
                     users_last[name] = content
+                if content in not_theirs.get(name, {None}):
+                    users_last.pop(name, None)
             elif what != "next turn" and before.get(name) != place.snapshot().get(name):
+                not_theirs.setdefault(name, {None}).add(place.snapshot().get(name))
                 users_last.pop(name, None)
         place.record.end()
         while turns := [turn for turn in reversed(place.turns) if turn.to_undo()][: 1 if one_by_one else None]:

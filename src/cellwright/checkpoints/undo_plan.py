@@ -94,7 +94,9 @@ def _back_through(path: Path, back: Sequence[tuple[Turn, FileChange]], blocked: 
     folders: list[Path] = []
     for turn, file in back:
         before = None if file.before is None else file.before.sha256
-        known = not now.problem and holds in (before, *file.left)
+        # of a turn that was cut off the last change may not have come to be
+        left = [file.after] if turn.ended else file.left[-2:]
+        known = not now.problem and holds in (before, *left)
         if not known and not conflict:
             conflict = now.problem or f"it has changed since turn {turn.number}"
         if conflict and not force:
