@@ -49,6 +49,16 @@ class IdleKernel:
         await self._jobs.work_off()
 
 
+def loses_output() -> bool:
+    """Whether this kernel's cells now and then lose output, or their end, while something works beside them.
+
+    Seen with ipykernel 7.1, in one run of the tests out of six; 7.4 and 6.31 do not.
+    """
+    from ipykernel._version import version_info  # there is one where this is asked
+
+    return (7, 0) <= tuple(version_info[:2]) < (7, 4)
+
+
 def work_between_cells(kernel: Any, jobs: CallerJobs) -> Callable[[], object] | None:
     """What to call for a job of a run that no cell waits for; None where this kernel has no place for one."""
     known = hasattr(kernel, "_main_asyncio_lock") or hasattr(kernel, "schedule_dispatch")

@@ -28,7 +28,7 @@ from cellwright.kernel.cell_output import SavedOutput
 from cellwright.kernel.cell_run import CellRun
 from cellwright.kernel.front_end import front_end_of
 from cellwright.kernel.hidden_state import kernel_remarks
-from cellwright.kernel.idle_kernel import work_between_cells
+from cellwright.kernel.idle_kernel import loses_output, work_between_cells
 from cellwright.kernel.kernel_telling import kernel_telling
 from cellwright.kernel.kernel_tools import kernel_tools
 from cellwright.kernel.magic_line import MagicOptions
@@ -325,6 +325,9 @@ class NotebookConversation:
                 "could answer its questions. Leave it out, and the prompt is answered while you wait. Nothing was sent."
             )
             raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
+        if loses_output():
+            print("[--background needs ipykernel 6, or 7.4 or newer; with this one the cell waits for the answer.]")
+            return False
         return True
 
     def _recorded(self, prompt: str, options: MagicOptions, face: CellFace) -> RecordedRun:
