@@ -6,8 +6,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import nbformat
 import ipykernel
+import nbformat
 import pytest
 from nbformat import v4
 from notebook_kernel import Cell, Message, NotebookKernel, Page, model_of, running_kernel
