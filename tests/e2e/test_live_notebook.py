@@ -203,22 +203,36 @@ def test_of_two_tabs_the_one_that_asked_is_worked_on(notebook, model):
     wait_source(other, 2, "x = 2  # second")
 
 
-def test_a_renamed_notebook_is_found_under_its_new_name(notebook, model, page):
-    book = notebook(LOAD, ASK, "x = 1")
+def rename(book, name):
+    page = book.page
+    if book.app == "notebook":
+        page.get_by_role("menuitem", name="File", exact=True).click()
+        page.get_by_role("menuitem", name="Rename").click()
+        page.locator(".jp-Dialog input").fill(name)
+        page.locator(".jp-Dialog .jp-mod-accept").click()
+        page.locator(".jp-Dialog").wait_for(state="detached")
+        page.wait_for_function("name => location.href.endsWith(name)", arg=name)
+        return
+    page.locator(".jp-DirListing-item", has_text="notebook.ipynb").click()
+    page.keyboard.press("F2")
+    page.locator("input.jp-DirListing-editor").fill(name)
+    page.keyboard.press("Enter")
+    page.locator(".lm-TabBar-tab.lm-mod-current", has_text=name).wait_for()
+
+
+@APPS
+def test_a_renamed_notebook_is_found_under_its_new_name(notebook, model, app):
+    book = notebook(LOAD, ASK, "x = 1", app=app)
     run(book, 0)
     type_at_end(book, 2, "  # mine")
     book.save()
-    page.locator(".jp-DirListing-item", has_text="notebook.ipynb").click()
-    page.keyboard.press("F2")
-    page.locator("input.jp-DirListing-editor").fill("renamed.ipynb")
-    page.keyboard.press("Enter")
-    page.locator(".lm-TabBar-tab.lm-mod-current", has_text="renamed.ipynb").wait_for()
+    rename(book, "renamed.ipynb")
     type_at_end(book, 2, ", unsaved")
     model.add(read("renamed.ipynb"), edit("cell-2", "x = 2", "renamed.ipynb"), read(), turn(say("Done.")))
     run(book, 1)
     seen, done, gone = results(model)
     assert "x = 1  # mine, unsaved" in seen
-    assert "Open in JupyterLab" in done
+    assert f"Open in {NAMES[app]}" in done
     assert "does not exist" in gone
     wait_source(book, 2, "x = 2")
 

@@ -251,5 +251,6 @@ def detected(detector: str) -> tuple[SecretKind, ...]:
     from detect_secrets.core.plugins.util import get_mapping_from_secret_type_to_class
 
     name, hints, fits = DETECTORS[detector]
-    classes: dict[str, Any] = {found.__name__: found for found in get_mapping_from_secret_type_to_class().values()}
+    known: dict[str, Any] = get_mapping_from_secret_type_to_class()
+    classes = {found.__name__: found for found in known.values()}
     return tuple(SecretKind(name, hints, pattern, fits=fits) for pattern in classes[detector]().denylist)
