@@ -26,6 +26,7 @@ CHROMIUM = next(
 )
 REQUIRED = os.environ.get("CELLWRIGHT_REQUIRE_BROWSER") == "1"
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
+OLDER_LAB = bool(os.environ.get("CELLWRIGHT_EXPECT_LAB"))
 TAKE_PICTURES = os.environ.get("CELLWRIGHT_TAKE_PICTURES") == "1"
 
 SHOWN_CHARS = 4_000
@@ -203,9 +204,9 @@ class NotebookPage:
         page.set_default_timeout(20_000)
         return NotebookPage(page, self.lab, self.path, self.app).reload()
 
-    def wait_kernel_idle(self) -> None:
+    def wait_kernel_idle(self, seconds: float = 30) -> None:
         """Wait until the server says that the notebook's kernel has nothing to do."""
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + seconds
         while True:
             sessions = self.lab.api("GET", "api/sessions")
             states = [found["kernel"]["execution_state"] for found in sessions if found["path"] == self.path]
@@ -278,7 +279,7 @@ def notebook(page: Any, lab: Lab, request: pytest.FixtureRequest) -> Any:
     ) -> NotebookPage:
         if app == "notebook" and importlib.util.find_spec("notebook") is None:
             pytest.skip("Jupyter Notebook 7 is not installed")
-        if app == "notebook" and os.environ.get("CELLWRIGHT_EXPECT_LAB"):
+        if app == "notebook" and OLDER_LAB:
             pytest.skip("Jupyter Notebook 7 goes with the JupyterLab of its time")
         # the name is seen in the pictures
         folder = lab.root / request.node.name.replace("[", "-").rstrip("]") / "tides"

@@ -123,7 +123,7 @@ def test_three_hundred_edits_from_both_sides_lose_nothing(notebook, page):
         for number in range(EDITS):
             word = type_at_random(page, chance, number)
             typed += [word] if word else []
-        book.wait_done(1)
+        book.wait_kernel_idle(240)  # the cell that asked may be out of sight, and not drawn
         assert server.rejected == []
     saved = ["".join(cell["source"]) for cell in book.save()["cells"][2:]]
     there = Counter(word for source in saved for word in words(source))
