@@ -201,6 +201,18 @@ class NotebookKernel:
         return self._info
 
 
+def kept(kernel: NotebookKernel, cell: Cell) -> dict[str, str]:
+    """What the cell holds when its run is over, as the notebook keeps it."""
+
+    def replaced(message: Message) -> bool:
+        return message["msg_type"] == "update_display_data" and message["parent_header"]["msg_id"] == cell.id
+
+    if not any(map(replaced, kernel.published)):
+        kernel.wait_for(replaced)
+    cell.messages = [message for message in kernel.published if message["parent_header"].get("msg_id") == cell.id]
+    return cell.outputs[0]
+
+
 def _keep(message: Message, cell: Cell | None) -> None:
     if cell is not None and message["parent_header"].get("msg_id") == cell.id:
         cell.messages.append(message)

@@ -10,7 +10,7 @@ from typing import Any
 
 import ipykernel
 import pytest
-from notebook_kernel import Cell, Message, NotebookKernel, Page, model_of, running_kernel
+from notebook_kernel import Cell, Message, NotebookKernel, Page, kept, model_of, running_kernel
 
 from cellwright.testing import Gate, MessagesServer, fault, hold, say, turn, use
 
@@ -37,18 +37,6 @@ def said(model: MessagesServer, request: int = -1) -> list[str]:
     """The user's words in the last message of a request."""
     content = model.requests[request].body["messages"][-1]["content"]
     return [block["text"] for block in content if block["type"] == "text"]
-
-
-def kept(kernel: NotebookKernel, cell: Cell) -> dict[str, str]:
-    """What the cell holds when its run is over, as the notebook keeps it."""
-
-    def replaced(message: Message) -> bool:
-        return message["msg_type"] == "update_display_data" and message["parent_header"]["msg_id"] == cell.id
-
-    if not any(map(replaced, kernel.published)):
-        kernel.wait_for(replaced)
-    cell.messages = [message for message in kernel.published if message["parent_header"].get("msg_id") == cell.id]
-    return cell.outputs[0]
 
 
 def until(kernel: NotebookKernel, found: Callable[[], Any], cell: Cell | None = None) -> None:
