@@ -131,5 +131,5 @@ def test_three_hundred_edits_from_both_sides_lose_nothing(notebook, page):
     wanted = (set(typed) | set(writer.written)) - writer.taken_away
     assert set(there) == wanted
     print(f"{len(typed)} typed, {len(writer.written)} written, {writer.conflicts} conflicts")
-    assert len(typed) > EDITS / 2
+    assert len(typed) > EDITS / 4  # a cell out of sight, or gone under the hand, takes no word
     assert len(writer.written) > EDITS / 3
