@@ -4,6 +4,7 @@ import { ICommandPalette, Notification } from "@jupyterlab/apputils";
 import { INotebookTracker, NotebookActions } from "@jupyterlab/notebook";
 import type { Application, IPlugin } from "@lumino/application";
 
+import { addPageStyle } from "../page_style";
 import type { Action } from "./cell_actions";
 import { applies, CellActions, isPython, sourceFor } from "./cell_actions";
 import { FixButtons } from "./fix_buttons";
@@ -35,7 +36,7 @@ export const cellToolbarPlugin: IPlugin<unknown, void> = {
   activate: (app, tracker: Tracker | null, palette: Palette | null) => {
     if (!tracker) return;
     const { commands } = app as App;
-    addStyle();
+    addPageStyle(css);
     const actions = new CellActions(
       (panel, cell) => NotebookActions.runCells(panel.content, [cell], panel.sessionContext),
       (message) => { Notification.warning(message, { autoClose: 10_000 }); },
@@ -112,10 +113,4 @@ function followActiveCell(tracker: Tracker, changed: () => void): void {
     known = cell ? ACTIONS.filter((action) => applies(action, cell)).join() : "";
     changed();
   });
-}
-
-function addStyle(): void {
-  const style = document.createElement("style");
-  style.textContent = css;
-  document.head.append(style);
 }

@@ -4,6 +4,7 @@ import { INotebookTracker } from "@jupyterlab/notebook";
 import type { IPlugin } from "@lumino/application";
 
 import { links } from "../notebooks/links";
+import { addPageStyle } from "../page_style";
 import type { Panel } from "./proposals";
 import { Proposals } from "./proposals";
 import css from "./style.css";
@@ -17,9 +18,7 @@ export const proposalsPlugin: IPlugin<unknown, void> = {
   optional: [INotebookTracker],
   activate: (_, tracker: Tracker | null) => {
     if (!tracker) return;
-    const style = document.createElement("style");
-    style.textContent = css;
-    document.head.append(style);
+    addPageStyle(css);
     const panels = (): Panel[] => {
       const found: Panel[] = [];
       tracker.forEach((panel) => { found.push(panel); });

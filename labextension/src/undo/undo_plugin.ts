@@ -4,6 +4,7 @@ import { INotebookTracker, NotebookActions } from "@jupyterlab/notebook";
 import type { IPlugin } from "@lumino/application";
 
 import { links } from "../notebooks/links";
+import { addPageStyle } from "../page_style";
 import css from "./style.css";
 import type { Panel } from "./undo_buttons";
 import { UndoButtons } from "./undo_buttons";
@@ -18,9 +19,7 @@ export const undoPlugin: IPlugin<unknown, void> = {
   optional: [INotebookTracker],
   activate: (_, tracker: Tracker | null) => {
     if (!tracker) return;
-    const style = document.createElement("style");
-    style.textContent = css;
-    document.head.append(style);
+    addPageStyle(css);
     const buttons = new UndoButtons((panel) => {
       const link = links.of(panel as Shown);
       return link && ((method, params) => link.request(method, params));
