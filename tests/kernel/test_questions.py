@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import subprocess
 import sys
-from collections.abc import Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from typing import Any
 
 import pytest
@@ -67,6 +68,17 @@ def run(scene: Coroutine[Any, Any, Allow | Deny]) -> Allow | Deny:
 )
 def test_an_answer_of_the_widget(given: Answer, means: Allow | Deny):
     assert run(asked(questions(widget=True), given)) == means
+
+
+def test_an_answer_in_another_place_counts_where_no_widget_came():
+    @contextlib.asynccontextmanager
+    async def at_the_cell(use: ToolUse, take: Callable[[Answer], None]) -> AsyncIterator[None]:
+        take(answer("allow", question=use.question_id))
+        yield
+
+    given = questions(widget=True)
+    given.beside, given.seconds_to_get_ready = at_the_cell, 0.01
+    assert run(given.can_use_tool(USE)) == Allow(by="widget")
 
 
 def test_the_first_answer_wins_and_others_are_none():

@@ -91,6 +91,8 @@ class Questions:
     async def _answer(self, use: ToolUse, answer: Answering) -> Allow | Deny:
         if self.widget and await self._widget_is_ready():
             return await self._answer_in_time(use, answer)
+        if answer.done():  # in another place, while the widget was waited for
+            return answer.result()
         if not self.allows_input:
             return Deny(nobody_to_ask(use), "policy")
         typed: Answering = asyncio.ensure_future(self.jobs.call(functools.partial(_ask_here, use)))
