@@ -1,0 +1,50 @@
+/** What the composer needs of the page around it. */
+
+/** The page's translations: JupyterLab's TranslationBundle is one. `%1` in a text stands for the first of `args`. */
+export type Trans = { __(text: string, ...args: (string | number)[]): string };
+
+/** The cell that the user is at, in the notebook that the conversation is about. `path` as the page names the notebook. */
+export type CellHere = {
+  readonly path: string;
+  readonly id: string;
+  /** What is selected in its editor; "" for nothing. */
+  readonly selection: string;
+  readonly source: string;
+  readonly executionCount: number | null;
+  /** From 0. */
+  readonly position: number;
+};
+
+/** Where drafts and past prompts are kept across reloads; a Storage is one. */
+export type Memory = { getItem(key: string): string | null; setItem(key: string, value: string): void };
+
+export type ComposerSettings = {
+  /** Which key sends; the other one begins a new line. */
+  readonly sendKey: "Enter" | "Shift+Enter";
+  /** What is said while Claude works: told with its next step, or asked when it is done. */
+  readonly whileRunning: "steer" | "queue";
+};
+
+export type ComposerDeps = {
+  readonly trans: Trans;
+  /** The settings as they stand; asked whenever they matter. */
+  settings(): ComposerSettings;
+  /** The cell that could go along now; null where there is none. */
+  cell(): CellHere | null;
+  /** Calls `listener` when another cell, selection or source may be there; gives how to stop that. */
+  onCell(listener: () => void): () => void;
+  /** Where the server's files are on its disk (`page_config.serverRoot`); "" where that is not known. */
+  readonly serverRoot: string;
+  readonly memory: Memory;
+  /** Gives the focus back to the notebook. */
+  leave(): void;
+};
+
+export type Composer = {
+  focus(): void;
+  dispose(): void;
+  /** Puts `text` at the caret, and a line break before it where it is several lines. */
+  insert(text: string): void;
+  /** Takes files as if they had been dropped. */
+  attach(files: readonly File[]): void;
+};
