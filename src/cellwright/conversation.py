@@ -6,14 +6,12 @@ provider connected, and the run started on the agent's thread.
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import os
 import secrets
 import threading
 from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from cellwright.agent.agent import Agent
@@ -28,37 +26,34 @@ from cellwright.agent.session import Session
 from cellwright.agent.state_folder import state_folder
 from cellwright.agent.steering import Words
 from cellwright.agent.tool import Tool
-from cellwright.agent.turn_record import NOT_KEPT
 from cellwright.agent.users_key import users_key
 from cellwright.checkpoints.checkpoints import Checkpoints
 from cellwright.checkpoints.recorded_notebooks import RecordedNotebooks
+from cellwright.coming_run import ComingRun, nothing_at_turn
 from cellwright.config.api_key_helper import with_helpers_key
 from cellwright.config.hooks_in_force import HooksInForce
 from cellwright.config.settings import Settings
-from cellwright.config.settings_in_force import SettingsInForce, TrustQuestion
-from cellwright.conversation_runs import ConversationRun, Runs, Work
+from cellwright.config.settings_in_force import SettingsInForce
+from cellwright.conversation_feed import Feed
+from cellwright.conversation_runs import Runs
 from cellwright.conversation_sessions import ConversationSessions
 from cellwright.conversation_settings import (
     Asking,
     Playing,
-    ask_all,
     effort_of,
     model_of,
-    nobody_was_asked,
     policy_of,
 )
+from cellwright.conversation_tools import ConversationTools
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Emit, RunEnd, SteerHow
-from cellwright.mentions import mentioned_files
 from cellwright.model_connection import ModelConnection
 from cellwright.permissions.policy import PermissionPolicy
-from cellwright.permissions.rules import grant_problem, parse_rule, restriction_problem
 from cellwright.run_options import RunOptions
-from cellwright.run_prompt import checked, gathering, with_surroundings
+from cellwright.run_prompt import checked
 from cellwright.tool_log import ToolLog
-from cellwright.toolbox import ToolMaker, Workplace, all_tools, never_unsaved
+from cellwright.toolbox import ToolMaker, Workplace, never_unsaved
 from cellwright.tools.child_environment import secret_values
-from cellwright.tools.child_processes import child_processes
 from cellwright.tools.file_state import FileState
 from cellwright.tools.open_notebook import NothingOpen, OpenNotebooks
 
@@ -67,10 +62,6 @@ ROUNDS_UNTIL_CLOSED = 3
 
 SECONDS_TO_END = 2.0
 """How long runs may take to come to their end when the conversation is closed."""
-
-
-def _nothing() -> None:
-    """What is done at the turn of most runs."""
 
 
 class Conversation:
@@ -110,13 +101,11 @@ class Conversation:
             enabled=lambda: self.settings.file_checkpointing,
             days=lambda: self.settings.cleanup_period_days,
         )
-        self.file_state = FileState(is_unsaved, self.checkpoints)
-        self._more_tools = more_tools
         self._is_unsaved = is_unsaved
-        self._tool_notices: list[str] = []
-        self._tools: tuple[Tool, ...] | None = None
+        self._tools = ConversationTools(self._workplace, lambda: FileState(is_unsaved, self.checkpoints), more_tools)
         self._connection = ModelConnection(provider)
-        self.sessions = ConversationSessions(cwd, self._left)
+        self.feed = Feed()
+        self.sessions = ConversationSessions(cwd, self._left, self.feed.session_changed)
         self._told: set[str] = set()
         self.runs = Runs(self.thread, self.jobs)
         self._lock = threading.Lock()
@@ -143,7 +132,7 @@ class Conversation:
         """
         self.refuse_while_running()
         self.sessions.use(session, because)
-        self._tools = None
+        self._tools.forget()
 
     def new_session(self) -> None:
         """Go on with a session of its own; the one before stays on disk."""
@@ -170,23 +159,25 @@ class Conversation:
     def _left(self, session: Session, because: str) -> None:
         self.hooks.end_session(session, because, self.thread, wait=False)
 
+    @property
+    def file_state(self) -> FileState:
+        """What Claude knows of files."""
+        return self._tools.file_state
+
     def tools(self, options: RunOptions) -> tuple[Tool, ...]:
         """The tools of a run: the built-in ones, this process's, and the ones that came with the options."""
-        if not options.builtin_tools:
-            return options.tools
-        if self._tools is None:
-            self.file_state = FileState(self._is_unsaved, self.checkpoints)
-            place = Workplace(
-                cwd=self.cwd,
-                settings=self.settings,
-                environ=ChainMap(self.hooks.exported, self.environment),  # type: ignore[arg-type]  # it is only read
-                provider=lambda: self.provider,
-                is_unsaved=self._is_unsaved,
-                open_notebooks=RecordedNotebooks(self.open_notebooks, lambda: self.checkpoints.turn),
-                file_state=self.file_state,
-            )
-            self._tools, self._tool_notices = all_tools(place, self._more_tools)
-        return (*self._tools, *options.tools)
+        return self._tools.of(options)
+
+    def _workplace(self, file_state: FileState) -> Workplace:
+        return Workplace(
+            cwd=self.cwd,
+            settings=self.settings,
+            environ=ChainMap(self.hooks.exported, self.environment),  # type: ignore[arg-type]  # it is only read
+            provider=lambda: self.provider,
+            is_unsaved=self._is_unsaved,
+            open_notebooks=RecordedNotebooks(self.open_notebooks, lambda: self.checkpoints.turn),
+            file_state=file_state,
+        )
 
     def policy(self, options: RunOptions) -> PermissionPolicy:
         """The policy of a run: the settings', and the rules and the mode of the options.
@@ -230,7 +221,7 @@ class Conversation:
         playing: Playing | None = None,
         place: str = "Python",
         background: bool = False,
-        at_turn: Callable[[], object] = _nothing,
+        at_turn: Callable[[], object] = nothing_at_turn,
     ) -> AgentTask[RunEnd]:
         """Start a run on the agent's thread; `emit`, `can_use_tool` and `ask_user` are called there.
 
@@ -248,107 +239,35 @@ class Conversation:
                 "Code that Claude runs cannot ask Claude: the run would wait for itself. Ask from a cell of your own."
             )
             raise CellwrightError(ErrorCode.EXECUTION_ERROR, message)
+        feed = self.feed if provider is None else Feed()  # nobody looks on at a dry run
         with self._lock:
             run = self.runs.add(prompt, place, background=background)
-            listen = run.listen(emit)
-            begin = functools.partial(
-                self._begin, run, prompt, options, listen, can_use_tool, session, provider, playing
+            feed.run_added(run)
+            listen = run.listen(feed.listen(run, emit))
+            coming = ComingRun(
+                self, run, prompt, options, listen, can_use_tool, ask_user, session, provider, playing, at_turn
             )
-            asking = [*self.asking, *(playing.asking if playing is not None else ())]
-            prepare = functools.partial(self._prepared, at_turn, begin, asking, ask_user, session, listen)
-            return self.runs.start(run, prepare, emit)
+            try:
+                task = self.runs.start(run, coming.prepare, listen)
+            except BaseException:
+                feed.run_ended(run)
+                raise
+            task.future.add_done_callback(lambda _: feed.run_ended(run))
+            return task
 
-    def _prepared(
-        self,
-        at_turn: Callable[[], object],
-        begin: Callable[[], Work],
-        asking: Sequence[Asking],
-        ask_user: CanUseTool | None,
-        session: Session | None,
-        emit: Emit,
-    ) -> Work:
-        """A run whose turn has come, ready to go."""
-        at_turn()
-        session = session or self.session
-        self.in_force.refresh(session_has_begun=bool(session.encoded))
-        questions = [question for each in asking if (question := each.question()) is not None]
-        if questions and ask_user is not None:
-            return functools.partial(self._after_questions, begin, asking, ask_user, session, emit)
-        for question in questions:
-            self._tell_unasked(question, session)
-        return functools.partial(self._held, begin())
-
-    def _begin(
-        self,
-        run: ConversationRun,
-        prompt: Prompt,
-        options: RunOptions,
-        emit: Emit,
-        can_use_tool: CanUseTool | None,
-        session: Session | None,
-        provider: Provider | None,
-        playing: Playing | None,
-    ) -> Work:
-        """The run, ready to go."""
-        turn = playing.turn() if playing is not None else None
-        agent = self.agent(options, provider or turn or self.provider, can_use_tool)
-        if provider is not None:
-            agent = replace(agent, checkpoints=NOT_KEPT)  # a dry run changes nothing
-        if turn is not None:
-            from cellwright.replay_place import replay_place  # few runs are played
-
-            place = replay_place(self.cwd, self.file_state, self.open_notebooks, self.checkpoints)
-            agent = turn.played_by(agent, place)
-            run.steering.close("This run plays a recording: what Claude says in it is known already.")
-        own_tools = bool(options.tools) or not options.builtin_tools
-        session = self.sessions.with_tools(agent.tool_params, session, own=own_tools)
-        if options.mode is not None:
-            session.mode = None  # what the user says now goes before what the session came to
-        if provider is None:  # a dry run shows nothing of what it is told
-            self._tell(session, self.settings.notices)
-        self._tell(session, [problem for rule in options.allow if (problem := grant_problem(parse_rule(rule)))])
-        self._tell(session, [problem for rule in options.deny if (problem := restriction_problem(parse_rule(rule)))])
-        self._tell(session, self._tool_notices)
-        self.tool_log.path = self.settings.tool_log
-        listen = self.tool_log.listen(emit)
-        full = with_surroundings(prompt, session, agent, self.cwd, self.face, self.settings.language)
-        if turn is None:  # what is played again is told nothing new
-            tellings = (self.checkpoints.tell_what_was_undone, mentioned_files(self.cwd), *options.telling)
-            full = gathering(full, tellings, prompt, agent, session, self.tools(RunOptions()))
-        return functools.partial(self.hooks.run, agent, full, session, listen, run.steering)
-
-    def _tell_unasked(self, question: TrustQuestion, session: Session) -> None:
-        """Where nobody can be asked the run goes on without, if it can."""
-        if question.required:
-            raise CellwrightError(ErrorCode.PERMISSION_DENIED, nobody_was_asked(question))
-        self._tell(session, [nobody_was_asked(question)])
-
-    async def _after_questions(
-        self,
-        begin: Callable[[], Work],
-        asking: Sequence[Asking],
-        ask_user: CanUseTool,
-        session: Session,
-        emit: Emit,
-    ) -> RunEnd:
-        """The run, when the user has been asked what has to be asked before."""
-        unasked = functools.partial(self._tell_unasked, session=session)
-        if await ask_all(asking, ask_user, session, emit, unasked) and not session.encoded:
-            self._tools = None  # made when less was known to be allowed
-        return await self._held(await asyncio.to_thread(begin))  # a key helper may take its time
-
-    async def _held(self, work: Work) -> RunEnd:
-        """A run cannot loosen the settings that it runs under."""
-        self.in_force.run_begins()
-        try:
-            return await work()
-        finally:
-            self.in_force.run_ends(goes_on=child_processes().running)
-
-    def _tell(self, session: Session, notices: Sequence[str]) -> None:
+    def tell(self, session: Session, notices: Sequence[str]) -> None:
         """Tell each of `notices` with the run that begins, once in this conversation."""
         session.notices += [notice for notice in dict.fromkeys(notices) if notice not in self._told]
         self._told.update(notices)
+
+    @property
+    def tool_notices(self) -> Sequence[str]:
+        """What is to be said of tools that packages and folders bring."""
+        return self._tools.notices
+
+    def forget_tools(self) -> None:
+        """The next run's tools are made anew, as the settings stand then."""
+        self._tools.forget()
 
     @property
     def provider(self) -> Provider:

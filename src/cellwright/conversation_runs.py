@@ -45,6 +45,10 @@ class ConversationRun:
     title: str
     place: str
     background: bool
+    text: str = ""
+    """The user's words, whole."""
+    asked: float = field(default_factory=time.time)
+    """When, in seconds since the epoch."""
     steering: Steering = field(default_factory=Steering)
     task: AgentTask[RunEnd] | None = None
     cost_usd: float | None = 0.0
@@ -140,7 +144,8 @@ class Runs:
     def add(self, prompt: object, place: str, *, background: bool) -> ConversationRun:
         """A run at the end of the line; `start` has to follow."""
         with self._lock:
-            run = ConversationRun(f"run-{next(self._numbers)}", _title(prompt), place, background)
+            text = prompt if isinstance(prompt, str) else _text_of(prompt)
+            run = ConversationRun(f"run-{next(self._numbers)}", _title(text), place, background, text)
             self._there.append(run)
             return run
 
@@ -248,8 +253,7 @@ def _prepared(prepare: Callable[[], Work]) -> Work:
         _preparing.reset(token)
 
 
-def _title(prompt: object) -> str:
-    text = prompt if isinstance(prompt, str) else _text_of(prompt)
+def _title(text: str) -> str:
     line = next((line.strip() for line in text.splitlines() if line.strip()), "")
     return line if len(line) <= TITLE_CHARS else f"{line[: TITLE_CHARS - 1]}…"
 

@@ -12,11 +12,15 @@ from cellwright.errors import CellwrightError, ErrorCode
 
 
 class ConversationSessions:
-    """One session at a time, of the project at `cwd`; `left(session, why)` is called when another takes its place."""
+    """One session at a time, of the project at `cwd`; `left(session, why)` is called when another takes its place.
 
-    def __init__(self, cwd: Path, left: Callable[[Session, str], object]) -> None:
+    `changed(session)` is called when it has.
+    """
+
+    def __init__(self, cwd: Path, left: Callable[[Session, str], object], changed: Callable[[Session], object]) -> None:
         self._cwd = cwd
         self._left = left
+        self._changed = changed
         self._session: Session | None = None
         self._own_tools: Session | None = None
 
@@ -37,7 +41,10 @@ class ConversationSessions:
         if self._session is not None and self._session is not session:
             self._left(self._session, because)
             self._session.close()
+        is_other = self._session is not session
         self._session = session
+        if is_other:
+            self._changed(session)
 
     def new(self) -> Session:
         """A session to go on with from its beginning."""
@@ -79,6 +86,7 @@ class ConversationSessions:
             if given is None:
                 session.close()
                 self._session = fork
+                self._changed(fork)
             session = fork
         if given is None:
             self._own_tools = session if own else None

@@ -7,7 +7,7 @@ import contextlib
 import json
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from typing import Any
 
 import pytest
@@ -18,6 +18,7 @@ from cellwright.answers import choices
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Preview, Suggestion
 from cellwright.kernel.comm import Answer
+from cellwright.kernel.open_questions import OpenQuestions, Take, all_beside
 from cellwright.kernel.questions import Questions
 
 SUGGESTIONS = (
@@ -72,13 +73,54 @@ def test_an_answer_of_the_widget(given: Answer, means: Allow | Deny):
 
 def test_an_answer_in_another_place_counts_where_no_widget_came():
     @contextlib.asynccontextmanager
-    async def at_the_cell(use: ToolUse, take: Callable[[Answer], None]) -> AsyncIterator[None]:
-        take(answer("allow", question=use.question_id))
+    async def at_the_cell(use: ToolUse, take: Take) -> AsyncIterator[None]:
+        take(answer("allow", question=use.question_id), "widget")
         yield
 
     given = questions(widget=True)
     given.beside, given.seconds_to_get_ready = at_the_cell, 0.01
     assert run(given.can_use_tool(USE)) == Allow(by="widget")
+
+
+def test_where_nothing_can_ask_a_panel_that_looks_on_is_waited_for():
+    panels, given = OpenQuestions(), questions(widget=False)
+    given.beside, given.somebody_looks_on = panels.beside, lambda: True
+
+    async def scene() -> Allow | Deny:
+        asking = asyncio.ensure_future(given.can_use_tool(USE))
+        while not panels.there:
+            await asyncio.sleep(0)
+        assert panels.there == [USE.question_id]
+        assert not panels.take(answer("allow", question="another"), "sidebar")
+        assert panels.take(answer("deny", reason="no", question=USE.question_id), "sidebar")
+        panels.take(answer("allow", question=USE.question_id), "sidebar")  # too late
+        return await asking
+
+    assert run(scene()) == Deny("no", "sidebar")
+    assert not panels.there
+
+
+def test_where_nothing_can_ask_and_nobody_looks_on_the_answer_is_no():
+    given = questions(widget=False)
+    given.beside = OpenQuestions().beside
+    assert run(given.can_use_tool(USE)).by == "policy"
+
+
+def test_an_answer_is_taken_in_each_of_several_places():
+    first, second, given = OpenQuestions(), OpenQuestions(), questions(widget=True)
+    given.beside = all_beside(first.beside, second.beside)
+    given.ready.set()
+
+    async def scene() -> Allow | Deny:
+        asking = asyncio.ensure_future(given.can_use_tool(USE))
+        while not second.there:
+            await asyncio.sleep(0)
+        assert first.there
+        second.take(answer("allow", question=USE.question_id), "sidebar")
+        return await asking
+
+    assert run(scene()) == Allow(by="sidebar")
+    assert not first.there
 
 
 def test_the_first_answer_wins_and_others_are_none():

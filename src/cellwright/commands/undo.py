@@ -199,6 +199,8 @@ async def _asked_and_done(call: CommandCall, taking: TakingBack, words: Words, m
     call.conversation.refuse_while_running()
     rows = _rows(changes_of_plan(plan, taking.cwd))
     failed = await taking.apply(plan)
+    if plan.as_after is not None:
+        call.conversation.feed.session_changed(taking.session)
     return _outcome_page(plan, rows, failed, taking)
 
 

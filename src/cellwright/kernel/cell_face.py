@@ -12,7 +12,8 @@ from cellwright.events import Notice
 from cellwright.kernel.cell_output import CellOutput, SavedOutput, WidgetOutput
 from cellwright.kernel.front_end import FrontEnd
 from cellwright.kernel.magic_line import MagicOptions
-from cellwright.kernel.questions import SECONDS_TO_GET_READY, Beside, Questions
+from cellwright.kernel.open_questions import Beside
+from cellwright.kernel.questions import SECONDS_TO_GET_READY, Questions
 from cellwright.kernel.view_output import ViewOutput
 from cellwright.kernel.widgets.bundle import is_built
 
@@ -45,6 +46,7 @@ def cell_face(
     options: MagicOptions,
     save_rules: Callable[[Sequence[str]], object],
     beside: Beside,
+    somebody_looks_on: Callable[[], bool],
 ) -> CellFace:
     """The face of the cell that is running: a widget where one can be shown, else text, else only what is saved."""
     quiet, for_people = options.quiet, options.format == "text"
@@ -60,6 +62,7 @@ def cell_face(
         save_rules,
         answer_seconds=conversation.settings.ask_user_question_seconds,
         beside=beside,
+        somebody_looks_on=somebody_looks_on,
         seconds_to_get_ready=BACKGROUND_SECONDS_TO_GET_READY if options.background else SECONDS_TO_GET_READY,
     )
     output: CellOutput

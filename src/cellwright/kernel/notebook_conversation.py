@@ -34,6 +34,7 @@ from cellwright.kernel.kernel_tools import kernel_tools
 from cellwright.kernel.magic_line import MagicOptions
 from cellwright.kernel.notebook_trust import NotebookTrust
 from cellwright.kernel.open_notebooks import KernelNotebooks
+from cellwright.kernel.open_questions import OpenQuestions, all_beside
 from cellwright.kernel.pages import Pages
 from cellwright.kernel.proposals import Proposals
 from cellwright.kernel.recorded_run import RecordedRun, SkippedRun
@@ -100,7 +101,8 @@ class NotebookConversation:
         self.conversation.asking.insert(0, trust)
         if self._in_kernel and (offer := work_between_cells(self._kernel, self.conversation.jobs)) is not None:
             self.conversation.jobs.offer = offer
-        self._proposals = Proposals(pages, self.conversation.cwd)
+        self.questions = OpenQuestions()
+        self.beside = all_beside(self.questions.beside, Proposals(pages, self.conversation.cwd).beside)
         UndoRequests(pages, self.conversation)
         self.cells = cells
         self._told = kernel_telling(shell, cells, self.notebooks)
@@ -244,7 +246,10 @@ class NotebookConversation:
         told = this_notebook(front_end, self._shell.user_ns, conversation.environ)
         named = None if options.notebook is None else conversation.cwd / options.notebook
         self.notebooks.cell_runs(front_end, told, named)
-        return cell_face(self._shell, front_end, conversation, options, save_rules, self._proposals.beside)
+        return cell_face(self._shell, front_end, conversation, options, save_rules, self.beside, self._is_looked_on)
+
+    def _is_looked_on(self) -> bool:
+        return self.questions.somebody_looks_on()
 
     def _prepare(self, prompt: str, options: MagicOptions, more: Telling | None) -> _Prepared:
         self._asked = True

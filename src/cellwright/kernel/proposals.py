@@ -6,7 +6,7 @@ It is the same question as in the turn's own card, and the first answer counts, 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,13 +14,12 @@ from typing import Any
 from cellwright.agent.approval import ToolUse
 from cellwright.events import Asked
 from cellwright.kernel.comm import Answer, read_message
+from cellwright.kernel.open_questions import Take
 from cellwright.kernel.pages import Page, PageError, Pages
 from cellwright.kernel.transcript_ops import ask_op
 from cellwright.tools.paths import real_path, resolve_path
 
 TOOL = "NotebookEdit"
-
-Take = Callable[[Answer], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +71,7 @@ class Proposals:
         if not isinstance(answer, Answer):
             raise PageError("failed", "This is no answer.")
         if (proposed := self._open.get(answer.question)) is not None:
-            proposed.take(answer)
+            proposed.take(answer, "widget")
 
     async def _catch_up(self, page: Page) -> None:
         """Show what is open to a page that has come since, or has opened the notebook since."""

@@ -18,8 +18,10 @@ from cellwright.agent.approval import Allow, Deny, ToolUse
 from cellwright.agent.permission_gate import nobody_to_ask
 from cellwright.answers import allowed, answered, denied
 from cellwright.errors import CellwrightError
+from cellwright.events import AnsweredBy
 from cellwright.kernel.comm import Answer
 from cellwright.kernel.interrupts import interruptible
+from cellwright.kernel.open_questions import Beside, Take
 from cellwright.visible_text import visible_line
 
 SECONDS_TO_GET_READY = 2.0
@@ -30,13 +32,14 @@ def _no_one(_text: str) -> None:
     """Who is told before there is an output."""
 
 
-Beside = Callable[[ToolUse, Callable[[Answer], None]], AbstractAsyncContextManager[None]]
-"""Shows a question in another place as well, while the context lasts; the answer from there comes the same way."""
-
-
-def _nowhere(_use: ToolUse, _take: Callable[[Answer], None]) -> AbstractAsyncContextManager[None]:
+def _nowhere(_use: ToolUse, _take: Take) -> AbstractAsyncContextManager[None]:
     """Where there is no other place."""
     return contextlib.nullcontext()
+
+
+def _nobody() -> bool:
+    """Whether somebody looks on where no one does."""
+    return False
 
 
 Answering = asyncio.Future[Allow | Deny]
@@ -48,7 +51,8 @@ class Questions:
 
     `widget`: whether one was displayed; `ready` is set when it has answered. `save_rules` keeps rules for ever; where it
     cannot, the user is told by `tell`. `answer_seconds` is how long a question of Claude's own waits in the widget before
-    Claude goes on without an answer; None: as long as it takes.
+    Claude goes on without an answer; None: as long as it takes. `beside` shows questions in other places as well;
+    `somebody_looks_on` says whether one of these shows all of them.
     """
 
     jobs: CallerJobs
@@ -59,6 +63,7 @@ class Questions:
     answer_seconds: float | None = None
     seconds_to_get_ready: float = SECONDS_TO_GET_READY
     beside: Beside = _nowhere
+    somebody_looks_on: Callable[[], bool] = _nobody
     ready: asyncio.Event = field(default_factory=asyncio.Event)
     _open: dict[str, tuple[ToolUse, Answering]] = field(default_factory=dict)
 
@@ -80,13 +85,13 @@ class Questions:
                 return replace(given, scope="session")
         return given
 
-    def take(self, answer: Answer) -> None:
+    def take(self, answer: Answer, by: AnsweredBy = "widget") -> None:
         """An answer came from a view; the first one counts."""
         if (asked := self._open.get(answer.question)) is None:
             return
         use, future = asked
         if not future.done():
-            future.set_result(_meant(use, answer))
+            future.set_result(_meant(use, answer, by))
 
     async def _answer(self, use: ToolUse, answer: Answering) -> Allow | Deny:
         if self.widget and await self._widget_is_ready():
@@ -94,7 +99,8 @@ class Questions:
         if answer.done():  # in another place, while the widget was waited for
             return answer.result()
         if not self.allows_input:
-            return Deny(nobody_to_ask(use), "policy")
+            # it may have been closed and come again: a question that was shown is not taken away
+            return await self._answer_in_time(use, answer) if self.somebody_looks_on() else _denied_unasked(use)
         typed: Answering = asyncio.ensure_future(self.jobs.call(functools.partial(_ask_here, use)))
         try:
             await asyncio.wait({typed, answer}, return_when=asyncio.FIRST_COMPLETED)
@@ -122,6 +128,10 @@ class Questions:
         return True
 
 
+def _denied_unasked(use: ToolUse) -> Deny:
+    return Deny(nobody_to_ask(use), "policy")
+
+
 def _ask_here(use: ToolUse) -> Allow | Deny:
     with interruptible():
         return ask_by_input(use)
@@ -144,10 +154,10 @@ def ask_by_input(use: ToolUse) -> Allow | Deny:
     return Asker(lambda line, _style: print(line, flush=True), read, "input").ask(use)
 
 
-def _meant(use: ToolUse, answer: Answer) -> Allow | Deny:
+def _meant(use: ToolUse, answer: Answer, by: AnsweredBy) -> Allow | Deny:
     """What the user's answer in the browser means."""
     if answer.behavior == "deny":
-        return denied(use, answer.reason, "widget")
+        return denied(use, answer.reason, by)
     if use.kind == "permission":
-        return allowed(answer.scope, use.decision.suggestions, "widget", answer.input)
-    return answered(use, answer.input or {}, "widget")
+        return allowed(answer.scope, use.decision.suggestions, by, answer.input)
+    return answered(use, answer.input or {}, by)

@@ -1,0 +1,112 @@
+"""Who looks on at a conversation hears of every run, wherever it was asked for."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cellwright.agent.session import Session
+from cellwright.conversation import Conversation
+from cellwright.conversation_runs import ConversationRun
+from cellwright.errors import CellwrightError
+from cellwright.events import Event, RunEnd, TextDelta, UserPrompt
+from cellwright.run_options import RunOptions
+from cellwright.testing import say, turn
+
+
+class Looker:
+    """Notes what it hears, in order."""
+
+    def __init__(self) -> None:
+        self.heard_of: list[tuple[str, object]] = []
+        self.events: list[Event] = []
+
+    def run_added(self, run: ConversationRun) -> None:
+        self.heard_of.append(("added", run.text))
+
+    def heard(self, run: ConversationRun, event: Event) -> None:
+        self.events.append(event)
+        if isinstance(event, UserPrompt | RunEnd):
+            self.heard_of.append((type(event).__name__, run.id))
+
+    def run_ended(self, run: ConversationRun) -> None:
+        self.heard_of.append(("ended", run.state))
+
+    def session_changed(self, session: Session) -> None:
+        self.heard_of.append(("session", session.id))
+
+
+class Faulty(Looker):
+    """Has a fault."""
+
+    def heard(self, run: ConversationRun, event: Event) -> None:
+        raise LookupError(event)
+
+
+@pytest.fixture
+def conversation(messages_server: Any, tmp_path: Path, own_place: Path) -> Iterator[Conversation]:
+    server = messages_server([turn(say(f"Answer {number}.")) for number in range(3)])
+    environ = {"HOME": str(own_place), "ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key}
+    made = Conversation(cwd=tmp_path, face="a test", environ=environ)
+    yield made
+    made.close()
+
+
+def ask(conversation: Conversation, prompt: Any) -> list[Event]:
+    events: list[Event] = []
+    task = conversation.start(prompt, RunOptions(), emit=events.append)
+    conversation.jobs.work_until_done(task)
+    return events
+
+
+def test_a_follower_hears_what_the_run_s_own_face_hears(conversation: Conversation) -> None:
+    looker = Looker()
+    leave = conversation.feed.follow(looker)
+    assert ask(conversation, "One?") == looker.events
+    assert looker.heard_of == [
+        ("added", "One?"),
+        ("UserPrompt", "run-1"),
+        ("RunEnd", "run-1"),
+        ("ended", "done"),
+    ]
+    leave()
+    ask(conversation, "Two?")
+    assert len(looker.heard_of) == 4
+
+
+def test_the_words_of_a_prompt_with_pictures_are_told(conversation: Conversation) -> None:
+    looker = Looker()
+    conversation.feed.follow(looker)
+    ask(conversation, [{"type": "text", "text": "Look"}, {"type": "text", "text": "here"}])
+    assert looker.heard_of[0] == ("added", "Look\nhere")
+
+
+def test_a_session_that_takes_the_place_of_another_is_told(conversation: Conversation) -> None:
+    ask(conversation, "One?")
+    looker = Looker()
+    conversation.feed.follow(looker)
+    conversation.new_session()
+    assert looker.heard_of == [("session", conversation.session.id)]
+
+
+def test_a_fault_of_a_follower_ends_no_run(conversation: Conversation, caplog: pytest.LogCaptureFixture) -> None:
+    looker = Looker()
+    conversation.feed.follow(Faulty())
+    conversation.feed.follow(looker)
+    with caplog.at_level(logging.ERROR):
+        events = ask(conversation, "One?")
+    assert any(isinstance(event, TextDelta) for event in events)
+    assert looker.events == events
+    assert "LookupError" in caplog.text
+
+
+def test_a_run_that_cannot_begin_is_told_to_have_ended(conversation: Conversation) -> None:
+    looker = Looker()
+    conversation.feed.follow(looker)
+    with pytest.raises(CellwrightError):
+        conversation.start("One?", RunOptions(allow=("Bash(",)), emit=lambda _: None)
+    assert [kind for kind, _ in looker.heard_of] == ["added", "ended"]
