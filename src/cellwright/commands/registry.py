@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from cellwright.commands.command import Command, CommandCall
+from cellwright.commands.context_page import context_page
 from cellwright.commands.export import CELLS, EXPORT, cells_page, export_page
 from cellwright.commands.page import Page, Section
 from cellwright.commands.settings_pages import config_page, permissions_page
@@ -69,5 +70,6 @@ COMMANDS: dict[str, Command] = {
     "cells": Command(cells_page, "what Claude ran in the last turn, as ordinary cells", CELLS),
     "tasks": Command(tasks_page, "what Claude and its shell commands are at, with their ids", "[stop ID]"),
     "steer": Command(steer_page, "tell Claude something while it works", "TEXT"),
+    "context": Command(context_page, "what fills the context: how many tokens of what"),
     "status": Command(status_page, "session, model, where the key comes from, tools, versions"),
 }

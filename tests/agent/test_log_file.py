@@ -1,0 +1,72 @@
+"""The log in a file: without secrets, for the user alone, of bounded size."""
+
+from __future__ import annotations
+
+import logging
+import logging.handlers
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cellwright.agent import log_file
+from cellwright.agent.log_file import LogFile, last_lines, log_path, log_to_file
+from cellwright.agent.redaction import Redaction
+
+SECRET = "hunter2-and-some-more"
+
+
+@pytest.fixture
+def logged() -> Iterator[logging.Logger]:
+    redaction = Redaction(lambda: {"MY_TOKEN": SECRET}, services=False)
+    stop = log_to_file(lambda text: redaction.clean(text).text)
+    yield logging.getLogger("cellwright.somewhere")
+    stop()
+
+
+def test_warnings_are_kept_without_the_secrets_in_them(logged: logging.Logger) -> None:
+    assert not log_path().parent.exists(), "nothing is made before there is something to log"
+    logged.info("not worth a line")
+    try:
+        raise ValueError(f"refused: {SECRET}")
+    except ValueError:
+        logged.exception("it failed with sk-ant-api03-%s", "x" * 40)
+    lines = last_lines(100)
+    assert "it failed with [secret removed: " in lines[0]
+    assert lines[-1] == "ValueError: refused: [secret removed: value of $MY_TOKEN]"
+    assert not any(SECRET in line or "not worth" in line or "x" * 40 in line for line in lines)
+    assert stat.S_IMODE(log_path().stat().st_mode) == 0o600
+    assert stat.S_IMODE(log_path().parent.stat().st_mode) == 0o700
+
+
+def test_what_runs_do_is_our_files_alone(logged: logging.Logger) -> None:
+    users = logging.handlers.BufferingHandler(1_000)
+    logging.getLogger().addHandler(users)
+    try:
+        logging.getLogger(log_file.RUNS).info("run-1: begins")
+        logged.warning("a warning, seen wherever the user looks")
+    finally:
+        logging.getLogger().removeHandler(users)
+    assert [line.rpartition(": ")[2] for line in last_lines(5)] == ["begins", "a warning, seen wherever the user looks"]
+    assert [record.getMessage() for record in users.buffer] == ["a warning, seen wherever the user looks"]
+
+
+def test_the_log_does_not_grow_beyond_two_files(tmp_path: Path) -> None:
+    handler = LogFile(log_path(), lambda text: text)
+    before = log_path().with_name("cellwright.log.1")
+    for number in range(32):
+        message = f"{number} " + "x" * 200_000
+        handler.emit(logging.LogRecord("cellwright", logging.WARNING, "", 0, message, None, None))
+    assert sorted(path.name for path in log_path().parent.iterdir()) == ["cellwright.log", "cellwright.log.1"]
+    assert max(before.stat().st_size, log_path().stat().st_size) < log_file.MAX_BYTES + 500_000
+    lines = last_lines(8)
+    assert [line.split(": ")[1].split()[0] for line in lines] == [str(number) for number in range(24, 32)]
+    assert max(map(len, lines)) <= log_file.LINE_CHARS
+
+
+def test_a_log_that_cannot_be_written_ends_nothing(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    handler = LogFile(tmp_path / "file" / "cellwright.log", lambda text: text)
+    handler.emit(logging.LogRecord("cellwright", logging.WARNING, "", 0, "lost", None, None))
+    assert last_lines(10) == []

@@ -1,0 +1,75 @@
+"""`/context`: how full the context is, and of what; and how long the answer takes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cellwright.agent.context_parts import ContextContents, context_parts
+from cellwright.agent.session import Session
+from cellwright.commands.command import CommandCall
+from cellwright.commands.page import Page
+from cellwright.commands.registry import answer_of, command_of
+from cellwright.conversation import Conversation
+from cellwright.run_options import RunOptions
+from cellwright.testing import say
+
+
+@pytest.fixture
+def conversation(messages_server: Any, tmp_path: Path, own_place: Path) -> Iterator[Conversation]:
+    server = messages_server([say("It is the tide.")])
+    environ = {"HOME": str(own_place), "ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key}
+    made = Conversation(cwd=tmp_path, face="a test", environ=environ)
+    yield made
+    made.close()
+
+
+def context_of(conversation: Conversation) -> Page:
+    command, text = command_of("/context")
+    call = CommandCall(conversation, RunOptions(), text)
+    return conversation.thread.submit(answer_of(command, call)).future.result(60)
+
+
+def test_an_empty_conversation_says_so(conversation: Conversation) -> None:
+    assert "empty" in context_of(conversation).plain()
+
+
+def test_it_shows_each_part_with_a_bar_and_the_sum_is_the_apis(conversation: Conversation) -> None:
+    conversation.start("Why does the water rise?", RunOptions(), emit=lambda _: None).future.result(60)
+    page = context_of(conversation)
+    (section,) = page.sections
+    rows = {name: (int(tokens.replace(",", "")), bar) for name, tokens, _, bar in section.rows[1:]}
+    assert {"System prompt", "Tools", "Your words", "Claude's answers and calls", "Free"} <= set(rows)
+    used = sum(tokens for name, (tokens, _) in rows.items() if name != "Free")
+    assert used == conversation.session.context_tokens
+    assert f"About {used:,} tokens of 1,000,000" in section.text
+    assert used + rows["Free"][0] == 1_000_000
+    assert all(len(bar) == 20 and bar.startswith("█") for _, bar in rows.values())
+    assert rows["Free"][1].count("█") > rows["Tools"][1].count("█")
+    assert "| Your words |" in page.markdown()
+
+
+def long_session(cwd: Path) -> Session:
+    session = Session.create(cwd, None)
+    session.begin(model="claude-opus-5-5", system=[{"type": "text", "text": "s" * 4_000}], tools=[])
+    for turn in range(500):
+        call = {"type": "tool_use", "id": f"t{turn}", "name": "Read", "input": {"file_path": "a.py"}}
+        result = {"type": "tool_result", "tool_use_id": f"t{turn}", "content": "line of a file\n" * 200}
+        session.append({"role": "user", "content": f"question {turn} " * 20})
+        session.append({"role": "assistant", "content": [{"type": "text", "text": "I look. " * 30}, call]})
+        session.append({"role": "user", "content": [result]})
+        session.append({"role": "assistant", "content": [{"type": "text", "text": "An answer. " * 60}]})
+    return session
+
+
+def test_a_long_session_is_measured_in_the_time_of_a_few_frames(tmp_path: Path) -> None:
+    contents = ContextContents.of(long_session(tmp_path))
+    began = time.thread_time()
+    parts = context_parts(contents)
+    spent = time.thread_time() - began
+    assert {part.name for part in parts} == {"system", "words", "answers", "results"}
+    assert spent < 0.5, "of CPU time; it takes about 0.02 s"

@@ -1,0 +1,44 @@
+"""What runs do, as lines of the log: how they went, and nothing of what was said."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cellwright.agent.log_file import last_lines, log_to_file
+from cellwright.conversation import Conversation
+from cellwright.run_log import RunLog
+from cellwright.run_options import RunOptions
+from cellwright.testing import fault, say, use
+
+
+@pytest.fixture
+def logging_to_file() -> Iterator[None]:
+    stop = log_to_file(lambda text: text)
+    yield
+    stop()
+
+
+@pytest.mark.usefixtures("logging_to_file")
+def test_a_run_can_be_followed_in_the_log(messages_server: Any, tmp_path: Path, own_place: Path) -> None:
+    script = [fault("status", retry_after_ms=1), use("Read", file_path="secret-plans.txt"), say("The plan is secret.")]
+    server = messages_server(script)
+    environ = {"HOME": str(own_place), "ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key}
+    conversation = Conversation(cwd=tmp_path, face="a test", environ=environ)
+    conversation.feed.follow(RunLog())
+    try:
+        conversation.start("What is the plan?", RunOptions(), emit=lambda _: None, place="[3]").future.result(60)
+    finally:
+        conversation.close()
+    lines = last_lines(100)
+    told = [line.split("cellwright.runs: ")[1] for line in lines if "cellwright.runs: " in line]
+    run = next(line for line in told if line.endswith("mode default"))
+    assert run.startswith("run-1 [3]: begins, session 2")
+    assert any("request failed, tried again (1 of 8)" in line and "API_OVERLOADED" in line for line in told)
+    assert any(": Read " in line and "FILE_NOT_FOUND" in line for line in told)
+    assert any("ends with end_turn" in line for line in told)
+    assert told[-1].startswith("run-1: ends (end_turn)")
+    assert not any(word in line for line in lines for word in ("secret", "What is the plan"))
