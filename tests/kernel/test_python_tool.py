@@ -18,7 +18,8 @@ from cellwright.kernel.model_image import png_size
 
 pytestmark = pytest.mark.kernel
 
-ALLOWED_SECONDS = 1.0
+ALLOWED_SECONDS = 30.0
+"""Far from the 300 s that the code would take, on a busy machine as well."""
 
 
 @dataclass
@@ -477,6 +478,7 @@ def test_an_interrupt_between_calls_is_the_kernels_own(kernel: Kernel) -> None:
         if "waiting" in text:
             kernel.notebook.interrupt()
 
-    reply = kernel.cell("print('waiting', flush=True)\nimport time\ntime.sleep(300)", on_stream=on_stream)
+    # not one long sleep: a signal that comes just before the system call wakes nobody, and nobody sends it again
+    reply = kernel.cell("print('waiting', flush=True)\nwhile True: pass", on_stream=on_stream)
     assert reply.status == "error"
     assert "KeyboardInterrupt" in reply.streams

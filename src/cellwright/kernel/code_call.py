@@ -25,6 +25,7 @@ INTERRUPTED = (
     "Do not run it again as it is: do less at a time, or ask."
 )
 
+SECONDS_BETWEEN_SIGNALS = 0.1
 STUCK_SECONDS = 1.0
 """Code that still runs so long after an interrupt does not react to it."""
 
@@ -45,8 +46,9 @@ async def run_code(
     background it ends the code alone: what the user wants is their kernel.
     `on_stuck` is called when the code does not react to an interrupt; the other arguments are `CodeRun`'s.
     """
-    with _stuck_watch(on_stuck) as wakeup_fd:
-        code = CodeRun(shell, source, output, with_children=in_kernel, wakeup_fd=wakeup_fd, cell_id=cell_id)
+    with _stuck_watch(on_stuck) as watch:
+        code = CodeRun(shell, source, output, with_children=in_kernel, wakeup_fd=watch.wakeup_fd, cell_id=cell_id)
+        watch.signal_again = code.signal_again
         job = asyncio.ensure_future(jobs.call(functools.partial(code.run, jobs)))
         cancelled = False
         while not job.done():
@@ -55,7 +57,9 @@ async def run_code(
                 await asyncio.wait({job})
             except asyncio.CancelledError:
                 cancelled = True
-                if not code.interrupt():
+                if code.interrupt():
+                    watch.interrupted()
+                else:
                     job.cancel()
     if cancelled:
         raise asyncio.CancelledError
@@ -74,28 +78,58 @@ async def _cancel_the_run() -> None:
     await asyncio.sleep(0)
 
 
-@contextlib.contextmanager
-def _stuck_watch(on_stuck: Callable[[], None] | None) -> Iterator[int]:
-    """A descriptor for `signal.set_wakeup_fd`; `on_stuck` is called when the block goes on for long after a SIGINT."""
-    loop = asyncio.get_running_loop()
-    timer: asyncio.TimerHandle | None = None
-    if on_stuck is None or sys.platform == "win32":  # its loop cannot wait for a socket that something else writes to
-        yield -1
-        return
-    reader, writer = socket.socketpair()
+class _StuckWatch:
+    """What is done on the agent's loop after an interrupt; `wakeup_fd` is for `signal.set_wakeup_fd`, -1: none."""
 
-    def signalled() -> None:
-        nonlocal timer
-        if signal.SIGINT in reader.recv(4096) and timer is None:
-            timer = loop.call_later(STUCK_SECONDS, on_stuck)
+    def __init__(self, on_stuck: Callable[[], None] | None) -> None:
+        self.wakeup_fd = -1
+        self.signal_again: Callable[[], bool] = lambda: False
+        self._on_stuck = on_stuck
+        self.loop = asyncio.get_running_loop()
+        self._stuck: asyncio.TimerHandle | None = None
+        self._again: asyncio.TimerHandle | None = None
 
-    with reader, writer:
-        reader.setblocking(False)
-        writer.setblocking(False)
-        loop.add_reader(reader, signalled)
-        try:
-            yield writer.fileno()
-        finally:
-            loop.remove_reader(reader)
+    def interrupted(self) -> None:
+        """A SIGINT is on its way to the code, or has come."""
+        if self._again is None:
+            self._again = self.loop.call_later(SECONDS_BETWEEN_SIGNALS, self._signal_again)
+
+    def signalled(self, numbers: bytes) -> None:
+        """Signals have come to the process."""
+        if signal.SIGINT not in numbers:
+            return
+        self.interrupted()
+        if self._stuck is None and self._on_stuck is not None:
+            self._stuck = self.loop.call_later(STUCK_SECONDS, self._on_stuck)
+
+    def end(self) -> None:
+        for timer in (self._stuck, self._again):
             if timer is not None:
                 timer.cancel()
+
+    def _signal_again(self) -> None:
+        self._again = None
+        if self.signal_again():
+            self.interrupted()
+
+
+@contextlib.contextmanager
+def _stuck_watch(on_stuck: Callable[[], None] | None) -> Iterator[_StuckWatch]:
+    """`on_stuck` is called when the block goes on for long after a SIGINT."""
+    watch = _StuckWatch(on_stuck)
+    try:
+        if sys.platform == "win32":  # its loop cannot wait for a socket that something else writes to
+            yield watch
+            return
+        reader, writer = socket.socketpair()
+        with reader, writer:
+            reader.setblocking(False)
+            writer.setblocking(False)
+            watch.wakeup_fd = writer.fileno()
+            watch.loop.add_reader(reader, lambda: watch.signalled(reader.recv(4096)))
+            try:
+                yield watch
+            finally:
+                watch.loop.remove_reader(reader)
+    finally:
+        watch.end()

@@ -58,6 +58,9 @@ class CodeRun:
     _begun: bool = field(default=False, init=False)
     _over: bool = field(default=False, init=False)
     _in_code: bool = field(default=False, init=False)
+    _heard: bool = field(default=False, init=False)
+    """The handler of the signal has run."""
+    _sent_again: bool = field(default=False, init=False)
     _thread: threading.Thread | None = field(default=None, init=False)
     _task: asyncio.Task[bool] | None = field(default=None, init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
@@ -71,6 +74,18 @@ class CodeRun:
             if not self._over:
                 self.interrupted = True
                 self._signal()
+            return True
+
+    def signal_again(self) -> bool:
+        """Send the signal of an interrupt once more, from another thread; False when the code has heard it or is over.
+
+        One that comes between the interpreter's last look and a system call wakes nobody: `time.sleep(300)` sleeps on.
+        """
+        with self._lock:
+            if self._over or self._heard or not self._begun:
+                return False
+            self._sent_again = True
+            self._signal()
             return True
 
     def _signal(self) -> None:
@@ -192,7 +207,10 @@ class CodeRun:
             signal.signal(signal.SIGINT, previous if previous is not None else signal.default_int_handler)
 
     def _on_sigint(self, *_: object) -> None:
-        self.interrupted = True
+        again, self._sent_again = self._sent_again, False
+        if again and self._heard:
+            return  # it crossed the one that was heard
+        self.interrupted = self._heard = True
         if not self._in_code:
             return
         if self._task is None or _current_task() is self._task:
