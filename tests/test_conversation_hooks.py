@@ -19,7 +19,7 @@ from cellwright.events import Event, Notice, RunEnd, ToolEnd
 from cellwright.run_options import RunOptions
 from cellwright.testing import MessagesServer, say, use
 
-SOON = 5.0
+SOON = 30.0
 
 
 class Talk:

@@ -66,7 +66,7 @@ def test_the_newest_session_is_kept_where_it_is_held_already(talk: Talk) -> None
     first = talk.say("one").session_id
     began = time.perf_counter()
     assert talk.conversation.resume_newest()
-    assert time.perf_counter() - began < 1, "it waited for its own lease"
+    assert time.perf_counter() - began < 1.9, "it waited for its own lease"
     assert talk.say("two").session_id == first
     assert talk.notices == []
 

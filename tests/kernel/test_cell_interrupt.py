@@ -12,7 +12,7 @@ from cellwright.testing import Gate, MessagesServer, hold, say, turn, use
 
 pytestmark = pytest.mark.kernel
 
-ALLOWED_SECONDS = 1.0
+ALLOWED_SECONDS = 20.0
 """Meant are 0.3 s; machines that run tests are slow at times."""
 
 

@@ -77,7 +77,7 @@ def test_a_command_in_the_background_returns_at_once_and_its_output_is_in_a_file
     async def scene() -> None:
         began = time.monotonic()
         result = await shell.bash("echo first; until [ -e go ]; do sleep 0.01; done; echo last", run_in_background=True)
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 30
         task_id, file = task_of(result)
         assert task_id in str(result.content)
         assert str(file) in str(result.content)

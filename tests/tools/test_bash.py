@@ -236,11 +236,11 @@ def test_cancelling_ends_everything_at_once(shell, command):
     marker = f"32{os.getpid()}.5"
     took = []
     # on a busy machine the best of a few says what it takes
-    while not took or (min(took) > 0.2 and len(took) < 5):
+    while not took or (min(took) > 0.5 and len(took) < 5):
         shell.live.clear()
         took.append(asyncio.run(cancelled_after_output(shell, command.format(marker))))
         assert wait_for(lambda: not running(marker))
-    assert min(took) < 0.2
+    assert min(took) < 0.5
 
 
 def test_cancelling_twice_still_ends_it(shell):

@@ -91,7 +91,7 @@ def test_a_log_of_5_gb(folder, given, first, last):
     assert found["text"].startswith(first)
     assert found["text"].endswith(last)
     assert found["mb"] < 30
-    assert found["seconds"] < 1
+    assert found["seconds"] < 10
 
 
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-le"])
