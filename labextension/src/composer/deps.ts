@@ -19,6 +19,8 @@ export type CellHere = {
 export type Memory = { getItem(key: string): string | null; setItem(key: string, value: string): void };
 
 export type ComposerSettings = {
+  /** How much of the notebook a prompt tells, until the user chooses another. */
+  readonly context: "none" | "auto" | "code" | "full";
   /** Which key sends; the other one begins a new line. */
   readonly sendKey: "Enter" | "Shift+Enter";
   /** What is said while Claude works: told with its next step, or asked when it is done. */

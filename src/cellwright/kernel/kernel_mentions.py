@@ -35,12 +35,13 @@ def mentioned_cells(notebooks: OpenNotebooks) -> Telling:
             cells = await own.cells(outputs=False)
         except ToolError as error:
             return Gathered(notices=tuple(f"{mention.text}: not attached. {error.message}" for mention in wanted))
-        return together([await _attached(mention, own, cells, moment) for mention in wanted])
+        return together([await attached_cell(mention, own, cells, moment) for mention in wanted])
 
     return tell
 
 
-async def _attached(mention: Mention, own: OpenNotebook, cells: Sequence[Cell], moment: Moment) -> Attached:
+async def attached_cell(mention: Mention, own: OpenNotebook, cells: Sequence[Cell], moment: Moment) -> Attached:
+    """The cell of `own` that is mentioned, read as Claude would read it; `cells` are those of `own`."""
     cell = find_cell(mention.name, cells)
     if cell is None:
         return Attached(notice=f"{mention.text}: no such cell in {own.path.name}. It was sent as text.")

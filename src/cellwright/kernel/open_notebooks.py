@@ -66,6 +66,11 @@ class KernelNotebooks:
         real = real_path(path)
         return LiveNotebook(self._pages, real, self._seen) if self._pages.showing(real) else None
 
+    def served(self, served_path: str) -> OpenNotebook | None:
+        """The notebook that a page shows under this path of its server's; None where none does."""
+        shown = (notebook for page in self._pages.all() for notebook in page.notebooks)
+        return next((self.at(notebook.path) for notebook in shown if notebook.served_path == served_path), None)
+
     def refusal(self, path: Path) -> str:
         real = real_path(path)
         if self._pages.may_come_back(real, COMES_BACK_SECONDS):

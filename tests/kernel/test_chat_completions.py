@@ -1,0 +1,238 @@
+"""What the panel completes: commands, files, cells and variables, best first, without running anything of the user's."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+from plain_shell import plain_shell, run
+
+from cellwright.agent.tool import ToolError
+from cellwright.commands.registry import COMMANDS
+from cellwright.errors import CellwrightError
+from cellwright.kernel.chat.chat_completions import Completions, completions, file_mention
+from cellwright.kernel.chat.fuzzy_order import best, path_score, score
+from cellwright.mention_text import find_mentions
+from cellwright.tools.file_notebook import FileNotebook
+from cellwright.tools.open_notebook import NothingOpen, OpenNotebook
+
+
+@pytest.mark.parametrize(
+    ("query", "names", "order"),
+    [
+        ("he", ["the", "help", "cache"], ["help", "the", "cache"]),
+        ("perm", ["supermarket", "permissions", "compaction"], ["permissions", "supermarket"]),
+        ("df", ["pdf", "df", "df_clean", "redefine", "raw_df"], ["df", "df_clean", "raw_df", "pdf", "redefine"]),
+        ("rdf", ["raw_df", "reddwarf"], ["raw_df", "reddwarf"]),
+        ("XT", ["text", "x_train", "x_test"], ["x_test", "x_train", "text"]),
+        ("zz", ["zebra"], []),
+        ("a.b", ["axb", "a.b"], ["a.b"]),
+    ],
+)
+def test_the_likeliest_comes_first(query: str, names: list[str], order: list[str]) -> None:
+    assert best(query, names, str, 10) == order
+
+
+def test_the_name_of_a_file_counts_more_than_its_folders() -> None:
+    paths = ["agent/model/tests.py", "src/agent.py", "agents/other.md", "src/deep/down/agent.py"]
+    assert best("agent", paths, str, 10, path_score)[:2] == ["src/agent.py", "src/deep/down/agent.py"]
+    assert best("mo/te", paths, str, 10, path_score) == ["agent/model/tests.py"]
+
+
+def test_the_places_found_are_the_nearest() -> None:
+    assert (score("abc", "a_x_abc") or 0) > (score("abc", "a_xxbxxc_") or 0)
+    assert score("abc", "ab") is None
+    assert score("", "anything") is not None
+
+
+class Own(NothingOpen):
+    """The kernel's notebook is the file at `path`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def own(self) -> OpenNotebook | None:
+        return FileNotebook(self.path) if self.path.exists() else None
+
+
+CELLS = [
+    ("intro", "markdown", "# Prices\n\nof pears", None),
+    ("load-it", "code", "\nprices = read()", 7),
+    ("plot", "code", "", None),
+]
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    for name in ("src/app.py", "src/deep/app_test.py", "notes.md", "two words.txt", "node/index.js", ".hidden/x.py"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("x")
+    (folder / ".ignore").write_text("node/\n")
+    cells: list[dict[str, Any]] = []
+    for cell_id, kind, source, count in CELLS:
+        cell: dict[str, Any] = {"id": cell_id, "cell_type": kind, "metadata": {}, "source": source}
+        cells.append({**cell, "execution_count": count, "outputs": []} if kind == "code" else cell)
+    notebook = {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    (folder / "prices.ipynb").write_text(json.dumps(notebook))
+    return folder
+
+
+@pytest.fixture
+def shell() -> Iterator[InteractiveShell]:
+    with plain_shell() as made:
+        yield made
+
+
+@pytest.fixture
+def room(shell: InteractiveShell, project: Path) -> Completions:
+    return completions(shell, Own(project / "prices.ipynb"), project)
+
+
+def ask(room: Completions, kind: str, text: str) -> list[dict[str, Any]]:
+    answer = asyncio.run(room.complete(None, {"kind": kind, "text": text, "notebook": "prices.ipynb"}))
+    json.dumps(answer)
+    return list(answer["items"])  # type: ignore[arg-type]
+
+
+def inserts(items: list[dict[str, Any]]) -> list[str]:
+    return [item["insert"] for item in items]
+
+
+def test_all_commands_with_what_they_take(room: Completions) -> None:
+    items = ask(room, "command", "")
+    assert [item["label"].partition(" ")[0] for item in items] == [f"/{name}" for name in COMMANDS]
+    steer = next(item for item in items if item["label"].startswith("/steer"))
+    assert steer == {
+        "insert": "/steer ",
+        "label": "/steer TEXT",
+        "about": COMMANDS["steer"].help,
+        "kind": "command",
+    }
+    assert "/status" in inserts(items)  # it takes nothing: no space follows
+    assert inserts(ask(room, "command", "perm")) == ["/permissions"]
+
+
+def test_files_of_the_project_but_not_the_ignored_ones(room: Completions) -> None:
+    found = inserts(ask(room, "mention", ""))
+    assert '@"two words.txt"' in found
+    assert "@src/" in found
+    assert "@.hidden/x.py" in found
+    assert not any("node/" in each for each in found)
+    assert inserts(ask(room, "mention", "app"))[:2] == ["@src/app.py", "@src/deep/app_test.py"]
+    assert inserts(ask(room, "mention", "sapp"))[0] == "@src/app.py"
+    assert inserts(ask(room, "mention", "src/d"))[0] == "@src/deep/"
+    assert inserts(ask(room, "mention", '"two w'))[0] == '@"two words.txt"'
+
+
+@pytest.mark.parametrize(
+    "path", ["a.py", "two words.txt", "src/", "a(1).txt", "ü.md", "x@y.txt", "a'b.txt", "cell:3", "e."]
+)
+def test_what_is_inserted_is_understood_as_that_path(path: str) -> None:
+    (mention,) = find_mentions(f"see {file_mention(path)} please")
+    assert (mention.kind, mention.name) == ("file", path)
+
+
+@pytest.mark.parametrize("path", ['a"b.txt', "a\nb.txt"])
+def test_what_cannot_be_mentioned_is_not_offered(path: str) -> None:
+    assert file_mention(path) == ""
+
+
+def test_a_new_file_is_there_soon(room: Completions, project: Path) -> None:
+    async def look() -> None:
+        await room.complete(None, {"kind": "mention", "text": "fresh"})
+        (project / "fresh.csv").write_text("")
+        async with asyncio.timeout(60):
+            while not (await room.complete(None, {"kind": "mention", "text": "fresh"}))["items"]:
+                await asyncio.sleep(0.05)  # a listing is kept for a moment
+
+    asyncio.run(look())
+
+
+def test_cells_by_number_count_id_and_first_line(room: Completions) -> None:
+    items = ask(room, "mention", "cell:")
+    assert inserts(items) == ["@cell:intro", "@cell:load-it", "@cell:plot"]
+    assert [(item["label"], item["about"]) for item in items] == [
+        ("cell:1", "# Prices"),
+        ("cell:2 [7]", "prices = read()"),
+        ("cell:3", ""),
+    ]
+    assert inserts(ask(room, "mention", "cell:7")) == ["@cell:load-it"]
+    assert inserts(ask(room, "mention", "cell:[7]")) == ["@cell:load-it"]
+    assert inserts(ask(room, "mention", "cell:3")) == ["@cell:plot"]
+    assert inserts(ask(room, "mention", "cell:read"))[0] == "@cell:load-it"
+    assert "@cell:load-it" in inserts(ask(room, "mention", "ce"))
+    assert "@cell:load-it" in inserts(ask(room, "mention", "read"))
+
+
+def test_variables_with_type_and_shape_and_nothing_of_the_users_run(room: Completions, shell: InteractiveShell) -> None:
+    import numpy
+
+    run(
+        shell,
+        "class Shy:\n"
+        "    def __repr__(self): raise RuntimeError\n"
+        "    def __getattribute__(self, name): raise RuntimeError\n"
+        "    def __len__(self): raise RuntimeError\n"
+        "shy = Shy()\nprices = [3, 4]\nprice_of = {'pears': 3}\nimport math\n_hidden = 1\nrate = 0.5",
+    )
+    shell.user_ns["grid"] = numpy.zeros((120, 5))
+    items = {item["label"]: item["about"] for item in ask(room, "variable", "")}
+    assert next(iter(items)) == "grid"
+    assert items == {
+        "grid": "numpy.ndarray 120 × 5",
+        "rate": "float",
+        "price_of": "dict of 1",
+        "prices": "list of 2",
+        "shy": "Shy",
+        "math": "module",
+        "Shy": "type",
+    }
+    assert inserts(ask(room, "variable", "pri")) == ["$prices", "$price_of"]
+
+
+def test_a_folder_that_cannot_be_listed_leaves_the_cells(shell: InteractiveShell, project: Path) -> None:
+    room = completions(shell, Own(project / "prices.ipynb"), project / "gone")
+    assert inserts(ask(room, "mention", "")) == ["@cell:intro", "@cell:load-it", "@cell:plot"]
+
+
+class Silent(NothingOpen):
+    """A page that says nothing of its notebook."""
+
+    def own(self) -> Any:
+        return self
+
+    async def cells(self, *, outputs: bool) -> Any:
+        raise ToolError("The page does not answer.")
+
+
+def test_a_page_that_does_not_answer_leaves_the_files(shell: InteractiveShell, project: Path) -> None:
+    assert "@notes.md" in inserts(ask(completions(shell, Silent(), project), "mention", ""))
+
+
+@pytest.mark.parametrize(
+    "params", [{}, {"kind": "command"}, {"kind": "spell", "text": ""}, {"kind": "variable", "text": "x" * 301}]
+)
+def test_params_that_make_no_sense(room: Completions, params: dict[str, Any]) -> None:
+    with pytest.raises(CellwrightError, match="complete:"):
+        asyncio.run(room.complete(None, params))
+
+
+def test_many_files_take_no_second(shell: InteractiveShell) -> None:
+    paths = [f"package_{number % 97}/module_{number % 13}/file_{number}.py" for number in range(50_000)]
+    began = time.process_time()
+    found = best("pkgfile4999", paths, str, 50, path_score)
+    assert found[0].endswith("file_4999.py")
+    assert time.process_time() - began < 10  # of the processor: 0.2 s are usual
+
+
+def test_a_name_that_is_no_text_is_left_out(room: Completions, project: Path) -> None:
+    (project / os.fsdecode(b"odd\xff.txt")).write_text("x")
+    assert not any("odd" in each for each in inserts(ask(room, "mention", "odd")))
