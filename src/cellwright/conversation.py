@@ -17,6 +17,7 @@ from pathlib import Path
 from cellwright.agent.agent import Agent
 from cellwright.agent.agent_thread import AgentTask, AgentThread, CallerJobs, is_agent_code
 from cellwright.agent.approval import CanUseTool
+from cellwright.agent.cost import Tally
 from cellwright.agent.full_prompt import Prompt
 from cellwright.agent.given_hooks import as_hooks, together
 from cellwright.agent.prompt import system_blocks
@@ -105,6 +106,7 @@ class Conversation:
         self._tools = ConversationTools(self._workplace, lambda: FileState(is_unsaved, self.checkpoints), more_tools)
         self._connection = ModelConnection(provider)
         self.feed = Feed()
+        self.completions = Tally()
         self.sessions = ConversationSessions(cwd, self._left, self.feed.session_changed)
         self._told: set[str] = set()
         self.runs = Runs(self.thread, self.jobs)

@@ -66,12 +66,17 @@ def model_of(options: RunOptions, settings: Settings, environ: Mapping[str, str]
     """The model of a run, by its full name. Raises CellwrightError CONFIG_INVALID for one that settings exclude."""
     asked = options.model if not _is_administrators(settings, "model") else None
     name = full_name(asked or settings.model or environ.get("ANTHROPIC_MODEL") or DEFAULT_MODEL, environ)
+    check_allowed(name, settings, environ)
+    return name
+
+
+def check_allowed(name: str, settings: Settings, environ: Mapping[str, str]) -> None:
+    """Raises CellwrightError CONFIG_INVALID for a model, by its full name, that settings exclude."""
     if any(_names(entry, name, environ) for entry in settings.denied_models):
         raise _excluded(name, "`deniedModels` excludes it")
     available = settings.available_models
     if available is not None and name != DEFAULT_MODEL and not any(_names(each, name, environ) for each in available):
         raise _excluded(name, f"`availableModels` names {', '.join(available) or 'none but the default'}")
-    return name
 
 
 def full_name(name: str, environ: Mapping[str, str]) -> str:

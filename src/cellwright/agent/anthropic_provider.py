@@ -164,8 +164,11 @@ def encode(request: Request) -> bytes:
         "model": request.model,
         "max_tokens": request.max_tokens,
         "stream": True,
-        "cache_control": {"type": "ephemeral"},
     }
+    if request.cache_whole:
+        head["cache_control"] = {"type": "ephemeral"}
+    if request.stop_sequences:
+        head["stop_sequences"] = list(request.stop_sequences)
     if (thinking := thinking_field(request.model)) is not None:
         head["thinking"] = thinking
     if output_config := _output_config(request):

@@ -7,7 +7,7 @@ followed, so there the figure is an estimate. A model or a speed whose price is 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from cellwright.agent.models import canonical
@@ -114,6 +114,17 @@ class Total:
     def plus(self, usage: Mapping[str, Any], cost_usd: float | None) -> Total:
         both = self.cost_usd is not None and cost_usd is not None
         return Total(add_usage(self.usage, usage), self.cost_usd + cost_usd if both else None)  # type: ignore[operator]
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """How many answers there were, and what they came to together."""
+
+    count: int = 0
+    total: Total = field(default_factory=lambda: Total({}, 0.0))
+
+    def plus(self, usage: Mapping[str, Any], cost_usd: float | None) -> Tally:
+        return Tally(self.count + 1, self.total.plus(usage, cost_usd))
 
 
 def add_usage(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, Any]:

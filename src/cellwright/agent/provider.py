@@ -29,7 +29,8 @@ class Request:
 
     `system` and `tools` are JSON arrays as the session's header holds them (`system` ends with the 1 h cache breakpoint);
     `messages` are the session's messages, one JSON object each, never changed once they are there.
-    `effort` None leaves the model's default; `output_format` is the API's `output_config.format`.
+    `effort` None leaves the model's default; `output_format` is the API's `output_config.format`. `cache_whole` False keeps
+    the cache for what the messages mark themselves: a request whose end nobody asks for again.
     """
 
     model: str
@@ -39,6 +40,8 @@ class Request:
     max_tokens: int
     effort: str | None = None
     output_format: Mapping[str, Any] | None = None
+    stop_sequences: tuple[str, ...] = ()
+    cache_whole: bool = True
 
 
 class Provider(Protocol):

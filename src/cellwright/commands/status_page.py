@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Mapping
 
+from cellwright.agent.cost import Tally
 from cellwright.agent.credentials import source_of_credential
 from cellwright.agent.tool import Tool
 from cellwright.commands.command import CommandCall
@@ -32,9 +33,18 @@ def status_page(call: CommandCall) -> Page:
         ("key", _key_source(settings, environment)),
         ("sent to", environment.get("ANTHROPIC_BASE_URL") or "the API's own address"),
         ("running", "yes" if conversation.is_running else "no"),
+        *_completions(conversation.completions),
     ]
     tools = Section("Tools", [("category", "tools"), *_by_category(conversation, options)])
     return Page([Section("Status", rows), tools, *_calls(conversation)])
+
+
+def _completions(tally: Tally) -> list[Row]:
+    """What suggestions in the editor came to: they are in the session's cost, and nobody asked for each of them."""
+    if not tally.count:
+        return []
+    cost = "price not known" if tally.total.cost_usd is None else f"${tally.total.cost_usd:.4f}"
+    return [("completions", f"{tally.count:,} suggestions since the kernel started, {cost}")]
 
 
 def _calls(conversation: Conversation) -> list[Section]:

@@ -103,6 +103,8 @@ class Settings:
     web_fetch_timeout: float = 30.0
     max_file_size: int = 10_000_000
     cache_ttl: float = 900.0
+    inline_completion: bool = True
+    inline_completion_budget: float = 1.0
     tool_files: tuple[tuple[Path, bytes], ...] = ()
     notices: tuple[str, ...] = ()
     merged: Merged = field(default_factory=Merged, repr=False)
@@ -174,6 +176,7 @@ def settings_of(
         block_writes_outside=_any(merged, "permissions.blockWritesOutsideWorkingDirectories", True),
         bypass_disabled=bypass_disabled,
         hooks=_hooks(merged),
+        inline_completion=not _any(merged, "cellwright.inlineCompletion", False),
         tool_files=tool_files,
         notices=(*reading.notices, *notices, *rules.notices),
         merged=merged,
@@ -210,6 +213,7 @@ def _plain_values(merged: Merged, reading: Reading) -> dict[str, Any]:
         "web_fetch_timeout": value("cellwright", "webFetchTimeout"),
         "max_file_size": value("cellwright", "maxFileSize"),
         "cache_ttl": value("cellwright", "cacheTtl"),
+        "inline_completion_budget": value("cellwright", "inlineCompletionBudget"),
     }
     return {name: each for name, each in found.items() if each is not None}
 

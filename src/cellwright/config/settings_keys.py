@@ -23,6 +23,7 @@ Check = Callable[[Any], str]
 
 _DURATION = re.compile(r"(?P<number>[1-9]\d{0,5})(?P<unit>[smh])")
 _LONGEST_WAIT = 86_400.0
+_MOST_DOLLARS = 10_000
 EFFORT_LEVELS = ("low", "medium", "high", "xhigh", "max")
 
 
@@ -75,6 +76,11 @@ def one_of(*names: str) -> Check:
 def amount_of_seconds(value: Any) -> str:
     fits = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= _LONGEST_WAIT
     return "" if fits else f"a number of seconds above 0, at most {_LONGEST_WAIT:,.0f}"
+
+
+def amount_of_money(value: Any) -> str:
+    fits = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= _MOST_DOLLARS
+    return "" if fits else f"an amount in US dollars from 0 to {_MOST_DOLLARS:,}"
 
 
 def waiting_time(value: Any) -> str:
@@ -144,6 +150,8 @@ KEYS: dict[Path, Key] = {
         _key("cellwright.commandTimeout", amount_of_seconds),
         _key("cellwright.webFetchTimeout", amount_of_seconds),
         _key("cellwright.cacheTtl", amount_of_seconds),
+        _key("cellwright.inlineCompletion", flag, folder="tightens"),
+        _key("cellwright.inlineCompletionBudget", amount_of_money, folder="own"),
         _key("cellwright.maxFileSize", whole_number(1_000, 1_000_000_000)),
     )
 }

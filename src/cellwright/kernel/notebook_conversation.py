@@ -26,6 +26,7 @@ from cellwright.kernel.cell_face import CellFace, cell_face
 from cellwright.kernel.cell_log import CellLog
 from cellwright.kernel.cell_output import SavedOutput
 from cellwright.kernel.cell_run import CellRun
+from cellwright.kernel.code_completion import CodeCompletion
 from cellwright.kernel.front_end import front_end_of
 from cellwright.kernel.hidden_state import kernel_remarks
 from cellwright.kernel.idle_kernel import loses_output, work_between_cells
@@ -104,6 +105,7 @@ class NotebookConversation:
         self.questions = OpenQuestions()
         self.beside = all_beside(self.questions.beside, Proposals(pages, self.conversation.cwd).beside)
         UndoRequests(pages, self.conversation)
+        CodeCompletion(shell, self.conversation).serve(pages.serve)
         self.cells = cells
         self._told = kernel_telling(shell, cells, self.notebooks)
         self._recordings = recorded_runs(self.conversation, self._notebook, trust)
