@@ -1,0 +1,166 @@
+/** What can be done with a session: gone on with, forked, named, tagged, exported, deleted. */
+
+import type { Chat } from "../chat/chat";
+import type { SessionEntry } from "../chat/protocol";
+import type { JsonObject } from "../notebooks/types";
+import type { PanelDeps } from "../sidebar/slots";
+import type { Exported } from "./download";
+import { download } from "./download";
+import type { MenuItem } from "./menu";
+import type { RowForm } from "./row_form";
+import { titleOf } from "./session_row";
+
+/** A long session takes a while to be written down. */
+const EXPORT_MS = 60_000;
+
+const FORMATS = ["markdown", "notebook", "json"] as const;
+
+export type Place = {
+  form(entry: SessionEntry, form: RowForm): void;
+  /** The list is another now. */
+  changed(): void;
+  tell(text: string): void;
+};
+
+export class SessionActions {
+  constructor(
+    private readonly chat: Chat,
+    private readonly deps: PanelDeps,
+    private readonly place: Place,
+  ) {}
+
+  /** The menu of a session. */
+  items(entry: SessionEntry): MenuItem[] {
+    const { trans } = this.deps;
+    const names = { markdown: trans.__("Export as Markdown"), notebook: trans.__("Export as notebook"), json: trans.__("Export as JSON") };
+    const busy = this.busy();
+    return [
+      { label: trans.__("Resume"), problem: busy, run: () => { void this.resume(entry); } },
+      { label: trans.__("Fork…"), problem: busy, run: () => { this.fork(entry); } },
+      { label: trans.__("Rename…"), run: () => { this.rename(entry); } },
+      { label: trans.__("Tags…"), run: () => { this.tag(entry); } },
+      ...FORMATS.map((format) => ({ label: names[format], run: () => { void this.export(entry, format); } })),
+      { label: trans.__("Delete…"), problem: this.undeletable(entry), run: () => { this.remove(entry); } },
+    ];
+  }
+
+  async resume(entry: SessionEntry): Promise<void> {
+    const { trans } = this.deps;
+    if (entry.id === this.chat.state?.session.id) {
+      this.deps.close();
+      return;
+    }
+    await this.goOn("session_resume", { id: entry.id }, trans.__("Claude goes on with “%1”", titleOf(entry, trans)));
+  }
+
+  /** Goes on with a session of its own. */
+  async begin(): Promise<void> {
+    await this.goOn("session_new", {}, this.deps.trans.__("A new session has begun"));
+  }
+
+  rename(entry: SessionEntry): void {
+    const { trans } = this.deps;
+    this.place.form(entry, {
+      label: trans.__("Title"),
+      action: trans.__("Rename"),
+      leave: trans.__("Cancel"),
+      field: { value: entry.title, type: "text" },
+      run: (title) => this.change("session_rename", { id: entry.id, title }),
+    });
+  }
+
+  remove(entry: SessionEntry): void {
+    const { trans } = this.deps;
+    const problem = this.undeletable(entry);
+    if (problem) {
+      this.place.tell(problem);
+      return;
+    }
+    this.place.form(entry, {
+      label: trans.__("Delete “%1”? It cannot be brought back.", titleOf(entry, trans)),
+      action: trans.__("Delete"),
+      leave: trans.__("Keep"),
+      run: () => this.change("session_delete", { id: entry.id }),
+    });
+  }
+
+  private tag(entry: SessionEntry): void {
+    const { trans } = this.deps;
+    this.place.form(entry, {
+      label: trans.__("Tags"),
+      action: trans.__("Save"),
+      leave: trans.__("Cancel"),
+      field: { value: entry.tags.join(", "), type: "text", hint: trans.__("Separated by commas") },
+      run: (words) => {
+        const tags = [...new Set(words.split(",").map((tag) => tag.trim()).filter(Boolean))];
+        return this.change("session_tag", { id: entry.id, tags });
+      },
+    });
+  }
+
+  private fork(entry: SessionEntry): void {
+    const { trans } = this.deps;
+    this.place.form(entry, {
+      label: trans.__("Go on in a copy, up to turn"),
+      action: trans.__("Fork"),
+      leave: trans.__("Cancel"),
+      field: { value: `${entry.turns}`, type: "number", max: entry.turns, hint: trans.__("The session itself stays as it is.") },
+      run: async (number) => {
+        const busy = this.busy();
+        if (busy) throw new Error(busy);
+        const turn = Number(number);
+        await this.chat.request("session_fork", { id: entry.id, turn: turn === entry.turns ? null : turn });
+        this.deps.announce(trans.__("Claude goes on in a copy of “%1”", titleOf(entry, trans)));
+        this.deps.close();
+      },
+    });
+  }
+
+  private async export(entry: SessionEntry, format: string): Promise<void> {
+    await this.telling(async () => {
+      const exported = (await this.chat.request("session_export", { id: entry.id, format }, EXPORT_MS)) as Exported;
+      download(exported);
+      this.deps.announce(this.deps.trans.__("%1 was saved", exported.name));
+    });
+  }
+
+  /** Goes on with another session, unless that would take one away from a run. */
+  private async goOn(method: string, params: JsonObject, said: string): Promise<void> {
+    const busy = this.busy();
+    if (busy) {
+      this.place.tell(busy);
+      return;
+    }
+    await this.telling(async () => {
+      await this.chat.request(method, params);
+      this.deps.announce(said);
+      this.deps.close();
+    });
+  }
+
+  private async change(method: string, params: JsonObject): Promise<void> {
+    await this.chat.request(method, params);
+    this.place.changed();
+  }
+
+  private async telling(work: () => Promise<void>): Promise<void> {
+    this.place.tell("");
+    try {
+      await work();
+    } catch (error) {
+      this.place.tell(error instanceof Error ? error.message : String(error));
+    }
+  }
+
+  private undeletable(entry: SessionEntry): string {
+    if (entry.id !== this.chat.state?.session.id) return "";
+    return this.deps.trans.__("This conversation goes on in it. Begin a new session, then it can be deleted.");
+  }
+
+  /** Why the session cannot be exchanged now; empty when it can. */
+  private busy(): string {
+    const { state } = this.chat;
+    if (!state || (state.current === null && !state.waiting.length)) return "";
+    return this.deps.trans.__("Claude is still at work in this session. Stop the run or wait for its end, then go on with another.");
+  }
+}

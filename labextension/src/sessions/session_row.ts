@@ -1,0 +1,49 @@
+/** One session in the list. */
+
+import type { SessionEntry } from "../chat/protocol";
+import type { Trans } from "../composer/deps";
+import { element } from "../transcript/dom";
+import { dollars } from "../transcript/format";
+import { relativeTime } from "./relative_time";
+import { markedHits } from "./snippet";
+
+export type RowPlace = { readonly id: string; readonly position: number; readonly current: boolean; readonly now: number };
+
+/** The option of the list; its `.more` opens the menu for a mouse, the keyboard has keys for that. */
+export function sessionRow(entry: SessionEntry, trans: Trans, { id, position, current, now }: RowPlace): HTMLElement {
+  const title = element("span", { class: "title" }, titleOf(entry, trans));
+  const head = element("div", { class: "head" }, title, ...badges(entry, trans, current));
+  head.append(element("span", { class: "more", "aria-hidden": "true", title: trans.__("Rename, fork, export, delete…") }, "⋯"));
+  const about = element("div", { class: "about" }, ...facts(entry, trans, now).flatMap((fact, index) => (index ? [" · ", fact] : [fact])));
+  const tags = entry.tags.map((tag) => element("span", { class: "tag" }, tag));
+  return element(
+    "div",
+    { id, role: "option", class: "session", "aria-selected": "false", "aria-posinset": `${position}`, "aria-setsize": "-1" },
+    head,
+    about,
+    ...(tags.length ? [element("div", { class: "tags" }, ...tags)] : []),
+    ...(entry.snippet ? [element("div", { class: "snippet" }, ...markedHits(entry.snippet))] : []),
+  );
+}
+
+export function titleOf(entry: SessionEntry, trans: Trans): string {
+  return entry.title || trans.__("Without a title");
+}
+
+function badges(entry: SessionEntry, trans: Trans, current: boolean): HTMLElement[] {
+  if (current) return [element("span", { class: "badge now" }, trans.__("this one"))];
+  if (!entry.in_use) return [];
+  const title = trans.__("Another kernel writes to it. Resuming it here goes on in a copy.");
+  return [element("span", { class: "badge", title }, trans.__("in use"))];
+}
+
+function facts(entry: SessionEntry, trans: Trans, now: number): HTMLElement[] {
+  const folder = entry.cwd.split(/[/\\]/).filter(Boolean).at(-1) ?? entry.cwd;
+  const said = [
+    element("span", { title: entry.cwd }, folder),
+    element("time", { datetime: new Date(entry.updated * 1000).toISOString() }, relativeTime(entry.updated, now)),
+    element("span", {}, entry.turns === 1 ? trans.__("1 turn") : trans.__("%1 turns", entry.turns)),
+  ];
+  if (entry.cost_usd !== null) said.push(element("span", { title: entry.model }, dollars(entry.cost_usd)));
+  return said;
+}

@@ -1,0 +1,270 @@
+/**
+ * The session picker: what was said before, found by its words, and gone on with.
+ *
+ * The list is a listbox, whose options hold nothing that takes the focus; menus and forms stand beside it and are laid over
+ * the row that they are about.
+ */
+
+import type { Chat } from "../chat/chat";
+import type { SessionEntry } from "../chat/protocol";
+import type { Disposable, Mount, PanelDeps } from "../sidebar/slots";
+import { button, element, freshId, setText } from "../transcript/dom";
+import { openMenu } from "./menu";
+import type { RowForm } from "./row_form";
+import { openRowForm } from "./row_form";
+import { SessionActions } from "./session_actions";
+import { SessionList } from "./session_list";
+import { sessionRow, titleOf } from "./session_row";
+import css from "./style.css";
+
+/** So near to its end the list goes on. */
+const NEAR_END_PX = 200;
+const NEAR_END_ROWS = 5;
+const PAGE_ROWS = 8;
+
+export const mountSessions: Mount = (host, chat, deps) => new SessionPicker(host, chat, deps);
+
+class SessionPicker implements Disposable {
+  private readonly id = freshId();
+  private readonly input: HTMLInputElement;
+  private readonly rows: HTMLElement;
+  private readonly over = element("div", { class: "over" });
+  private readonly scroller: HTMLElement;
+  private readonly status = element("p", { class: "status", role: "status" });
+  private readonly notice = element("p", { class: "problem", role: "alert", hidden: "" });
+  private readonly retry: HTMLButtonElement;
+  private readonly list: SessionList;
+  private readonly actions: SessionActions;
+  private readonly unsubscribe: () => void;
+  private active = 0;
+  private shown: readonly SessionEntry[] = [];
+  private about = "";
+  private closeOverlay: () => void = () => undefined;
+
+  constructor(
+    private readonly host: HTMLElement,
+    private readonly chat: Chat,
+    private readonly deps: PanelDeps,
+  ) {
+    const { trans } = deps;
+    this.list = new SessionList((method, params) => chat.request(method, params), () => { this.draw(); });
+    this.actions = new SessionActions(chat, deps, {
+      form: (entry, form) => { this.openForm(entry, form); },
+      changed: () => { void this.list.load(); },
+      tell: (text) => { this.tell(text); },
+    });
+    this.input = element("input", { type: "search", class: "search", "aria-label": trans.__("Search in all sessions"), placeholder: trans.__("Search in all sessions"), "aria-controls": this.id, autocomplete: "off", spellcheck: "false" });
+    this.rows = element("div", { id: this.id, role: "listbox", tabindex: "0", class: "rows", "aria-label": trans.__("Sessions") });
+    this.scroller = element("div", { class: "scroller" }, this.rows, this.over);
+    this.retry = button(trans.__("Try again"), () => { void this.list.load(); }, { hidden: "" });
+    const fresh = button(trans.__("New session"), () => { void this.actions.begin(); }, { class: "main" });
+    const hint = element("p", { class: "hint keys" }, trans.__("Enter resumes · F2 renames · Delete deletes · Shift+F10 for more"));
+    host.append(
+      element(
+        "section",
+        { class: "cw-sessions", "aria-label": trans.__("Sessions") },
+        element("style", {}, css),
+        element("div", { class: "top" }, this.input, fresh),
+        this.notice,
+        this.status,
+        this.retry,
+        this.scroller,
+        hint,
+      ),
+    );
+    this.listen();
+    this.unsubscribe = chat.subscribe(() => { this.chatChanged(); });
+    this.chatChanged();
+    this.input.focus();
+  }
+
+  dispose(): void {
+    this.unsubscribe();
+    this.closeOverlay();
+    this.list.dispose();
+    this.host.replaceChildren();
+  }
+
+  private listen(): void {
+    const { input, rows, scroller } = this;
+    input.addEventListener("input", () => { this.list.search(input.value.trim()); });
+    input.addEventListener("keydown", (event) => {
+      if (event.isComposing || (event.key !== "ArrowDown" && event.key !== "Enter") || !this.shown.length) return;
+      taken(event);
+      rows.focus();
+    });
+    rows.addEventListener("keydown", (event) => { this.key(event); });
+    rows.addEventListener("focus", () => { this.markActive(); });
+    rows.addEventListener("click", (event) => {
+      const at = this.indexOf(event.target);
+      if (at < 0) return;
+      this.setActive(at);
+      if ((event.target as Element).closest(".more")) this.openMenu(at);
+      else this.resume(at);
+    });
+    rows.addEventListener("contextmenu", (event) => {
+      const at = this.indexOf(event.target);
+      if (at < 0) return;
+      taken(event);
+      this.setActive(at);
+      this.openMenu(at);
+    });
+    scroller.addEventListener("scroll", () => {
+      if (scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < NEAR_END_PX) void this.list.loadMore();
+    });
+  }
+
+  /** Another session, or another kernel: what is marked, or the whole list, is another. */
+  private chatChanged(): void {
+    const { connection, place, state } = this.chat;
+    const about = [connection, place?.kernelId, state?.session.id, state?.session.title].join("\n");
+    if (about === this.about) return;
+    this.about = about;
+    if (connection === "connected") void this.list.load();
+    else this.draw();
+  }
+
+  private draw(): void {
+    const { trans } = this.deps;
+    const { entries } = this.list;
+    const was = this.shown[this.active]?.id;
+    const current = this.chat.state?.session.id;
+    const now = Date.now() / 1000;
+    if (entries !== this.shown || !this.rows.childElementCount) {
+      this.shown = entries;
+      this.rows.replaceChildren(
+        ...entries.map((entry, index) =>
+          sessionRow(entry, trans, { id: `${this.id}-${index}`, position: index + 1, current: entry.id === current, now }),
+        ),
+      );
+      // the same session stays the active one while the list grows or changes around it
+      this.active = Math.max(0, entries.findIndex(({ id }) => id === was));
+      this.markActive();
+    }
+    this.rows.setAttribute("aria-busy", `${this.list.loading}`);
+    this.scroller.hidden = entries.length === 0;
+    this.retry.hidden = !this.list.problem;
+    setText(this.status, this.statusText());
+  }
+
+  private statusText(): string {
+    const { trans } = this.deps;
+    const { entries, loading, more, problem, query } = this.list;
+    if (this.chat.connection !== "connected") return trans.__("Sessions are listed when the panel is connected to a kernel.");
+    if (problem) return trans.__("The sessions could not be listed: %1", problem);
+    if (loading && !entries.length) return trans.__("Looking for sessions…");
+    if (!entries.length) {
+      return query ? trans.__("Nothing was found for “%1”.", query) : trans.__("There is no session yet. What you and Claude say is kept here.");
+    }
+    if (more) return trans.__("More than %1 sessions", entries.length);
+    return entries.length === 1 ? trans.__("1 session") : trans.__("%1 sessions", entries.length);
+  }
+
+  private key(event: KeyboardEvent): void {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const act = this.act(event.shiftKey && event.key === "F10" ? "ContextMenu" : event.key);
+    if (act) {
+      taken(event);
+      act();
+    } else if (event.key === "Backspace" || (event.key.length === 1 && event.key !== " ")) {
+      this.input.focus(); // where the key is typed then
+    }
+  }
+
+  /** What a key does in the list. */
+  private act(key: string): (() => void) | null {
+    const to = this.moved(key);
+    if (to !== null) return () => { if (to < 0) this.input.focus(); else this.setActive(to); };
+    const entry = this.shown[this.active];
+    if (!entry) return null;
+    switch (key) {
+      case "Enter":
+        return () => { this.resume(this.active); };
+      case "F2":
+        return () => { this.actions.rename(entry); };
+      case "Delete":
+        return () => { this.actions.remove(entry); };
+      case "ContextMenu":
+      case "ArrowRight":
+        return () => { this.openMenu(this.active); };
+      default:
+        return null;
+    }
+  }
+
+  /** The row that a key leads to, -1 for the search above them; null for other keys. */
+  private moved(key: string): number | null {
+    const last = this.shown.length - 1;
+    switch (key) {
+      case "ArrowDown":
+        return Math.min(last, this.active + 1);
+      case "ArrowUp":
+        return this.active - 1;
+      case "Home":
+        return 0;
+      case "End":
+        return last;
+      case "PageDown":
+        return Math.min(last, this.active + PAGE_ROWS);
+      case "PageUp":
+        return Math.max(0, this.active - PAGE_ROWS);
+      default:
+        return null;
+    }
+  }
+
+  private setActive(index: number): void {
+    this.active = index;
+    this.markActive();
+    this.rows.children[index]?.scrollIntoView({ block: "nearest" });
+    if (index >= this.shown.length - NEAR_END_ROWS) void this.list.loadMore();
+  }
+
+  private markActive(): void {
+    [...this.rows.children].forEach((row, index) => { row.setAttribute("aria-selected", `${index === this.active}`); });
+    const row = this.rows.children[this.active];
+    if (row) this.rows.setAttribute("aria-activedescendant", row.id);
+    else this.rows.removeAttribute("aria-activedescendant");
+  }
+
+  private indexOf(target: EventTarget | null): number {
+    const row = (target as Element).closest("[role=option]");
+    return row ? [...this.rows.children].indexOf(row) : -1;
+  }
+
+  private resume(index: number): void {
+    const entry = this.shown[index];
+    if (entry) void this.actions.resume(entry);
+  }
+
+  private openMenu(index: number): void {
+    const entry = this.shown[index];
+    if (!entry) return;
+    this.placeOver(index);
+    const label = this.deps.trans.__("Actions on “%1”", titleOf(entry, this.deps.trans));
+    this.closeOverlay = openMenu(this.over, label, this.actions.items(entry), () => { this.rows.focus(); });
+  }
+
+  private openForm(entry: SessionEntry, form: RowForm): void {
+    this.placeOver(this.shown.findIndex(({ id }) => id === entry.id));
+    this.closeOverlay = openRowForm(this.over, form, () => { this.rows.focus(); });
+  }
+
+  /** What is laid over the list goes to the row. */
+  private placeOver(index: number): void {
+    this.closeOverlay();
+    this.tell("");
+    const row = this.rows.children[index] as HTMLElement | undefined;
+    this.over.style.top = `${row?.offsetTop ?? 0}px`;
+  }
+
+  private tell(text: string): void {
+    this.notice.hidden = !text;
+    setText(this.notice, text);
+  }
+}
+
+function taken(event: Event): void {
+  event.preventDefault();
+  event.stopPropagation();
+}
