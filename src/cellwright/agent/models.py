@@ -7,8 +7,9 @@ folds that in. Requests are built from the table alone: one that changes in mid-
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from typing import Any
 
 THINKING_TYPES = ("adaptive", "between_tools", "disabled", "enabled")
@@ -117,3 +118,13 @@ def _size(value: Any) -> int:
 
 def _mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
+
+
+def is_among(model: str, patterns: Iterable[str]) -> bool:
+    """Whether one of `patterns` means `model`: its name, with or without its date, a pattern with `*`, or a line (`haiku`)."""
+    name = model.lower()
+    undated = re.sub(r"-\d{8}$", "", name)
+    for pattern in map(str.lower, patterns):
+        if fnmatchcase(name, pattern) or fnmatchcase(undated, pattern) or pattern in undated.split("-"):
+            return True
+    return False

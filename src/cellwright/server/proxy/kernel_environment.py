@@ -1,0 +1,40 @@
+"""What a kernel gets in its environment in place of the server's key."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, MutableMapping
+
+_LEADS_TO_A_MODEL = re.compile(
+    r"ANTHROPIC_(?!.*_MODEL$|MODEL$).* | CLAUDE_CODE_USE_.* | CLAUDE_CODE_OAUTH_TOKEN | AWS_BEARER_TOKEN_BEDROCK",
+    re.VERBOSE,
+)
+"""Keys, tokens, profiles, headers and platforms. General credentials of AWS or Google stay: notebooks read data with them,
+and without the switches above no request for a message goes there."""
+
+
+def without_credentials(environ: Mapping[str, str], holds_key: Callable[[str], bool]) -> dict[str, str]:
+    """`environ` without what leads to a model by itself, and without the key under whatever other name."""
+    return {
+        name: value
+        for name, value in environ.items()
+        if not (_LEADS_TO_A_MODEL.fullmatch(name) or holds_key(value) or holds_key(name))
+    }
+
+
+def with_token(
+    environ: Mapping[str, str], *, token: str, proxy_url: str, holds_key: Callable[[str], bool]
+) -> dict[str, str]:
+    """The environment of a kernel that reaches the model by the proxy at `proxy_url` alone."""
+    return {
+        **without_credentials(environ, holds_key),
+        "ANTHROPIC_BASE_URL": proxy_url,
+        "ANTHROPIC_API_KEY": token,
+    }
+
+
+def forget_credentials(environ: MutableMapping[str, str], holds_key: Callable[[str], bool]) -> None:
+    """Take the key out of the server's own environment, which terminals and everything else it starts inherit."""
+    kept = without_credentials(environ, holds_key)
+    for name in [name for name in environ if name not in kept]:
+        del environ[name]

@@ -1,0 +1,189 @@
+"""The proxy of the Messages API: who asks, may it be, what may it cost, and what became of it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractContextManager, asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from cellwright.agent.budget import SMALLEST_ANSWER
+from cellwright.agent.cost import cost_usd, worst_case_usd
+from cellwright.server.proxy.egress_log import EgressLog
+from cellwright.server.proxy.limits import Limits
+from cellwright.server.proxy.refusal import Refusal, forbidden, over_budget
+from cellwright.server.proxy.request_rules import Checked
+from cellwright.server.proxy.spending_book import SpendingBook, Spent
+from cellwright.server.proxy.traffic import Traffic
+from cellwright.server.proxy.upstream import Upstream
+from cellwright.server.proxy.usage import UsageReader
+
+logger = logging.getLogger(__name__)
+
+BOOK_FILE = "spending.sqlite"
+LOG_FILE = "egress.jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """On whose account a request goes; `kernel` may be empty where only the user is known."""
+
+    user: str
+    kernel: str = ""
+
+
+@dataclass(slots=True)
+class Exchange:
+    """One request on its way, and what is known of it so far."""
+
+    caller: Caller
+    method: str
+    path: str
+    model: str = ""
+    status: int = 0
+    refused: str = ""
+    bytes_out: int = 0
+    bytes_in: int = 0
+    request_id: str = ""
+    usage: Mapping[str, Any] = field(default_factory=dict)
+    cost_usd: float | None = None
+    complete: bool = False
+    was_sent: bool = False
+    begun: float = field(default_factory=time.monotonic)
+
+    def entry(self) -> dict[str, Any]:
+        """The line for the egress log."""
+        counts = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+        return {
+            "at": datetime.now(UTC).isoformat(timespec="milliseconds"),
+            "user": self.caller.user,
+            "kernel": self.caller.kernel,
+            "method": self.method,
+            "path": self.path,
+            "model": self.model,
+            "status": self.status,
+            "refused": self.refused,
+            **{name: self.usage.get(name) or 0 for name in counts},
+            "cost_usd": self.cost_usd,
+            "complete": self.complete,
+            "bytes_out": self.bytes_out,
+            "bytes_in": self.bytes_in,
+            "ms": round((time.monotonic() - self.begun) * 1000),
+            "request_id": self.request_id,
+        }
+
+
+class Proxy:
+    """Everything that requests through it share. `authenticate` knows who a token belongs to, None: nobody."""
+
+    def __init__(
+        self,
+        *,
+        upstream: Upstream,
+        rules: Limits,
+        folder: Path,
+        authenticate: Callable[[str], Awaitable[Caller | None]],
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.upstream = upstream
+        self.rules = rules
+        self.authenticate = authenticate
+        self.log = EgressLog(folder / LOG_FILE)
+        self._book = SpendingBook(folder / BOOK_FILE, clock=clock)
+        self._traffic = Traffic(per_minute=rules.requests_per_minute, at_once=rules.concurrent_requests)
+
+    def admitted(self, caller: Caller) -> AbstractContextManager[None]:
+        """One request of the caller's is on its way. Raises `Refusal`."""
+        return self._traffic.passing(caller.user)
+
+    @asynccontextmanager
+    async def paid(self, exchange: Exchange, checked: Checked, reader: UsageReader) -> AsyncIterator[int | None]:
+        """What the request costs is reserved before it, and counted when it has ended, however it ends.
+
+        Gives how many tokens the answer may have. Raises `Refusal`.
+        """
+        if checked.kind != "messages":
+            yield None
+            return
+        tokens, worst_usd = checked.max_tokens, 0.0
+
+        def worst(spent: Spent) -> float:
+            nonlocal tokens, worst_usd
+            tokens, worst_usd = _affordable(checked, spent, self.rules)
+            return worst_usd
+
+        caller = exchange.caller
+        number = await asyncio.to_thread(self._book.reserve, caller.user, caller.kernel, checked.model, worst)
+        try:
+            yield tokens
+        finally:
+            exchange.usage = reader.billed() or {}
+            exchange.cost_usd = _cost(exchange, checked, reader)
+            usd = worst_usd if exchange.cost_usd is None else exchange.cost_usd
+            await asyncio.to_thread(self._book.settle, number, usd)
+
+    async def record(self, exchange: Exchange) -> None:
+        """Write the request into the egress log."""
+        try:
+            await asyncio.to_thread(self.log.write, exchange.entry())
+        except OSError as error:  # a full disk must not cost the user the answer, but must be seen
+            logger.error("the egress log cannot be written: %s", error)  # noqa: TRY400  the traceback says no more
+
+    async def spent(self, caller: Caller) -> Spent:
+        return await asyncio.to_thread(self._book.spent, caller.user, caller.kernel)
+
+    async def aclose(self) -> None:
+        await self.upstream.aclose()
+        self._book.close()
+
+
+def _affordable(checked: Checked, spent: Spent, rules: Limits) -> tuple[int, float]:
+    """How many tokens the answer may have, and what the request then costs at worst. Raises `Refusal`."""
+    fixed = worst_case_usd(checked.model, checked.input_tokens, 0)
+    with_a_token = worst_case_usd(checked.model, checked.input_tokens, 1)
+    assert checked.body is not None
+    if fixed is None or with_a_token is None or checked.body.get("speed") == "fast":
+        if rules.has_budget:
+            raise forbidden(f"The price of {checked.model[:80]} is not known here, and this server has a budget.")
+        return checked.max_tokens, 0.0
+    each = with_a_token - fixed
+    tokens = checked.max_tokens
+    for left, words in _left(spent, rules):
+        payable = int((left - fixed) / each)
+        if payable < min(SMALLEST_ANSWER, tokens):
+            raise over_budget(f"{words} This request could cost ${fixed + each * min(tokens, SMALLEST_ANSWER):.4f}.")
+        tokens = min(tokens, payable)
+    return tokens, fixed + each * tokens
+
+
+def _left(spent: Spent, rules: Limits) -> list[tuple[float, str]]:
+    left = []
+    if (day := rules.budget_usd_per_day) is not None:
+        words = f"Today's budget of ${day:g} that the administrator of this server gives you is used up"
+        left.append((day - spent.day, f"{words} (${spent.day:.4f} spent or reserved). It begins anew at 00:00 UTC."))
+    if (kernel := rules.budget_usd_per_kernel) is not None:
+        words = f"The budget of ${kernel:g} that the administrator of this server gives a kernel is used up"
+        left.append((kernel - spent.kernel, f"{words} (${spent.kernel:.4f} spent or reserved)."))
+    return left
+
+
+def _cost(exchange: Exchange, checked: Checked, reader: UsageReader) -> float | None:
+    """What the request cost; None where that is not known, and the reservation counts."""
+    if not exchange.was_sent or exchange.status >= 300:
+        return 0.0
+    usage = reader.billed()
+    if usage is not None:
+        return cost_usd(reader.model or checked.model, usage)
+    if exchange.status == 0 or not reader.complete:
+        return worst_case_usd(checked.model, checked.input_tokens, 0)  # left before it began to answer
+    return None
+
+
+def refused(exchange: Exchange, refusal: Refusal) -> None:
+    exchange.status = refusal.status
+    exchange.refused = refusal.code or str(refusal.status)

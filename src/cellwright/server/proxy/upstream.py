@@ -1,0 +1,112 @@
+"""The way from the proxy to the API, with the key that only the server has.
+
+httpx2 and not tornado's own client: leaving a request closes its connection at once (tornado's cannot be told to stop),
+what is not asked for is not read (so a slow kernel slows the API's side, and nothing piles up here), and connections to
+the API are kept.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from cellwright.agent.loop_clients import LoopClients
+from cellwright.agent.transport import API_VERSION, CONNECT_SECONDS, DEFAULT_BASE_URL, network_failure
+from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.server.proxy.refusal import Refusal
+
+if TYPE_CHECKING:
+    import httpx2
+
+STALL_SECONDS = 600.0
+"""How long the API may be silent, as the SDK has it; it sends pings meanwhile."""
+
+KEEP_WARM_SECONDS = 120.0
+
+PASSED_ON = ("anthropic-version", "anthropic-beta")
+"""What of a kernel's headers goes to the API; everything else the proxy says itself."""
+
+PASSED_BACK = ("content-type", "cache-control", "retry-after", "retry-after-ms", "request-id", "x-should-retry")
+PASSED_BACK_PREFIXES = ("anthropic-ratelimit-", "anthropic-fast-")
+"""What of the API's headers goes to the kernel: never cookies, nor whose account it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamReply:
+    """An answer whose body is still coming. Header names are lower case, and only those that may be passed back."""
+
+    status: int
+    headers: Mapping[str, str]
+    chunks: AsyncIterator[bytes]
+
+
+class Upstream:
+    """The Messages API at `base_url`, for who has `key`."""
+
+    def __init__(self, key: str, base_url: str = "") -> None:
+        url = (base_url.strip() or DEFAULT_BASE_URL).rstrip("/")
+        if not url.startswith(("https://", "http://")):
+            message = f"The proxy's upstream is {url!r}: it must begin with https:// or http://."
+            raise CellwrightError(ErrorCode.CONFIG_INVALID, message)
+        if not key or not (key.isascii() and key.isprintable()) or " " in key:
+            message = "The proxy's key is missing, or holds a character that no key has. Set it again."
+            raise CellwrightError(ErrorCode.API_KEY_MISSING, message)
+        self.url = url
+        self._key = key
+        self._clients = LoopClients(self._build_client)
+
+    def __repr__(self) -> str:
+        return f"Upstream({self.url!r})"
+
+    def holds_key(self, text: str) -> bool:
+        """Whether `text` has the key in it."""
+        return self._key in text
+
+    def without_key(self, body: bytes) -> bytes:
+        return body.replace(self._key.encode(), b"[secret]")
+
+    @contextlib.asynccontextmanager
+    async def send(
+        self, method: str, path: str, headers: Mapping[str, str], body: bytes | None
+    ) -> AsyncIterator[UpstreamReply]:
+        """Send a request; leaving the context ends it. `headers` have lower case names. Raises `Refusal` 502."""
+        import httpx2  # 60 ms, when the first request comes
+
+        client = await self._clients.get()
+        own = {name: headers[name] for name in PASSED_ON if name in headers}
+        request = client.build_request(method, self.url + path, headers=own, content=body)
+        try:
+            response = await client.send(request, stream=True)
+        except httpx2.TransportError as error:
+            failure = network_failure(error, request.url.host, STALL_SECONDS)
+            raise Refusal(502, f"This server does not reach the API: {failure.message}", retry_after=1) from None
+        async with contextlib.aclosing(response):
+            back = {name: value for name, value in response.headers.items() if _is_passed_back(name)}
+            yield UpstreamReply(response.status_code, back, response.aiter_raw())
+
+    async def aclose(self) -> None:
+        if (client := self._clients.pop()) is not None:
+            await client.aclose()
+
+    def _build_client(self) -> httpx2.AsyncClient:
+        import httpx2
+
+        return httpx2.AsyncClient(
+            headers={
+                "authorization": f"Bearer {self._key}",
+                "anthropic-version": API_VERSION,
+                "content-type": "application/json",
+                "accept": "application/json",
+                "accept-encoding": "identity",
+                "user-agent": "cellwright-proxy",
+            },
+            timeout=httpx2.Timeout(STALL_SECONDS, connect=CONNECT_SECONDS, pool=None),
+            limits=httpx2.Limits(max_connections=None, keepalive_expiry=KEEP_WARM_SECONDS),
+            follow_redirects=False,
+        )
+
+
+def _is_passed_back(name: str) -> bool:
+    return name in PASSED_BACK or name.startswith(PASSED_BACK_PREFIXES)

@@ -1,0 +1,76 @@
+"""The usage that an answer reports, read from its bytes as they pass."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from cellwright.agent.sse import SseParser
+
+_FRAME_BYTES = 80
+"""What an event of a delta has around its text, about."""
+
+_BYTES_PER_TOKEN = 3
+"""Fewer than any text has: an answer that was left is rather counted too high."""
+
+
+class UsageReader:
+    """Takes an answer's body in any pieces. `usage` is what it has reported so far, None before it reported anything."""
+
+    def __init__(self, *, streamed: bool) -> None:
+        self.usage: dict[str, Any] | None = None
+        self.model = ""
+        self.complete = False
+        self._parser = SseParser() if streamed else None
+        self._whole = bytearray()
+        self._text_bytes = 0
+
+    def feed(self, chunk: bytes) -> None:
+        if self._parser is None:
+            self._whole += chunk
+            return
+        for name, data in self._parser.feed(chunk):
+            if name == "content_block_delta":
+                self._text_bytes += max(1, len(data) - _FRAME_BYTES)
+            elif name in ("message_start", "message_delta"):
+                self._take(name, data)
+            elif name == "message_stop":
+                self.complete = True
+
+    def close(self) -> None:
+        """The body has come to its end."""
+        if self._parser is None:
+            message = _object(bytes(self._whole))
+            self._merge(message.get("usage"), message.get("model"))
+            self.complete = self.usage is not None
+
+    def billed(self) -> dict[str, Any] | None:
+        """The usage to count: of an answer that broke off, its output is estimated by what was sent of it."""
+        if self.usage is None or self.complete:
+            return self.usage
+        reported = self.usage.get("output_tokens") or 0
+        return {**self.usage, "output_tokens": max(reported, self._text_bytes // _BYTES_PER_TOKEN)}
+
+    def _take(self, name: str, data: bytes) -> None:
+        event = _object(data)
+        if name == "message_start":
+            message = event.get("message")
+            if isinstance(message, dict):
+                self._merge(message.get("usage"), message.get("model"))
+        else:
+            self._merge(event.get("usage"), None)
+
+    def _merge(self, usage: Any, model: Any) -> None:
+        if isinstance(model, str):
+            self.model = model
+        if isinstance(usage, dict):
+            new = {key: value for key, value in usage.items() if value is not None}
+            self.usage = {**(self.usage or {}), **new}
+
+
+def _object(data: bytes) -> dict[str, Any]:
+    try:
+        value = json.loads(data)
+    except (ValueError, RecursionError):  # what the client gets is what came: it will say so
+        return {}
+    return value if isinstance(value, dict) else {}
