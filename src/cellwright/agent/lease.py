@@ -84,6 +84,18 @@ def acquire(path: Path, wait_seconds: float) -> Lease | None:
     return Lease(path, fd)
 
 
+def is_held(path: Path) -> bool:
+    """Whether somebody has the lease at `path` at this moment; to be told, not to be relied on: `acquire` decides."""
+    try:
+        fd = os.open(path, os.O_RDWR)
+    except OSError:
+        return False
+    try:
+        return not _try_lock(fd)
+    finally:
+        os.close(fd)
+
+
 def _lock_within(fd: int, wait_seconds: float) -> bool:
     give_up = time.monotonic() + wait_seconds
     while not _try_lock(fd):

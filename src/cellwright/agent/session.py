@@ -8,7 +8,7 @@ import math
 import re
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
@@ -155,12 +155,14 @@ class Session:
         return session
 
     @classmethod
-    def fork_from(cls, path: Path) -> Self:
+    def fork_from(cls, path: Path, kept: Callable[[list[Line]], list[Line]] = list) -> Self:
         """A new session with what can be read of the one at `path`, which stays untouched; needs no lease.
 
-        Goes up to the first damaged line. Raises as `load` when there is no file or its header is damaged.
+        Goes up to the first damaged line, and takes what `kept` leaves of that. Raises as `load` when there is no file
+        or its header is damaged, and what `kept` raises.
         """
         content = transcript.read_transcript(path)
+        content = replace(content, lines=kept(content.lines))
         session = cls(content.header.cwd, path.parent)
         if content.damaged_line is not None:
             session.notices.append(
@@ -252,6 +254,10 @@ class Session:
         """The messages, decoded as they are asked for."""
         self._decoded += [json.loads(data) for data in self.encoded[len(self._decoded) :]]
         return self._decoded
+
+    def in_effect(self) -> list[Line]:
+        """The lines of `encoded`, with what is known of each message."""
+        return transcript.in_effect(self._lines)
 
     @property
     def usage(self) -> dict[str, Any]:
@@ -357,7 +363,7 @@ class Session:
         self._count(line)
 
     def _take_back_lines(self) -> None:
-        kept = transcript.in_effect(self._lines)
+        kept = self.in_effect()
         same = next((at for at, line in enumerate(kept) if self.encoded[at : at + 1] != [line.message]), len(kept))
         del self._decoded[same:]
         self.encoded = [line.message for line in kept]

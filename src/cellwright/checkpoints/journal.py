@@ -27,6 +27,11 @@ def checkpoints_folder() -> Path:
     return state_folder() / "checkpoints"
 
 
+def journal_path(session_id: str) -> Path:
+    """Where the journal of the session of this id is, if there is one."""
+    return checkpoints_folder() / f"{session_id}.jsonl"
+
+
 def journal_of(session: Session) -> Journal:
     """The journal of `session`; a fork's begins with the turns it was forked after. In memory, if the session is.
 
@@ -34,10 +39,10 @@ def journal_of(session: Session) -> Journal:
     """
     if session.path is None:
         return Journal(None)
-    path = checkpoints_folder() / f"{session.id}.jsonl"
+    path = journal_path(session.id)
     journal = Journal(path, _lines(path))
     if not journal.lines and session.forked_from is not None:
-        others = _lines(checkpoints_folder() / f"{session.forked_from}.jsonl")
+        others = _lines(journal_path(session.forked_from))
         journal.inherit(_up_to(others, session.next_seq))
     return journal
 

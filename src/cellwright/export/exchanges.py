@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from cellwright.agent.prompt import PLAN_MODE
-from cellwright.agent.turns import begins_turn
+from cellwright.agent.turns import begins_turn, words_and_told
 
 Json = Mapping[str, Any]
-
-# what is told besides the user's words stands in a tag of its own
-_TOLD = re.compile(r"\s*<(?P<tag>[a-z][\w-]*)(?:\s[^>]*)?>.*</(?P=tag)>\s*", re.DOTALL)
 
 TITLE_CHARS = 120
 _TITLE_FIELDS = ("command", "code", "file_path", "notebook_path", "path", "pattern", "url", "query", "description")
@@ -86,12 +81,7 @@ def _blocks(content: str | Sequence[Json]) -> Sequence[Json]:
 
 
 def _begun(number: int, blocks: Sequence[Json]) -> Exchange:
-    texts = [str(block["text"]) for block in blocks if block["type"] == "text"]
-    told = [text for text in texts if text == PLAN_MODE or _TOLD.fullmatch(text)]
-    words = [text for text in texts if text not in told]
-    if not words and told:  # the user wrote nothing but a tag
-        *told, words_in_tag = told
-        words = [words_in_tag]
+    words, told = words_and_told([str(block["text"]) for block in blocks if block["type"] == "text"])
     return Exchange(number, "\n".join(words).strip("\n"), told, _images(blocks))
 
 
