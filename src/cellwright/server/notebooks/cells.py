@@ -1,0 +1,253 @@
+"""Cells of a notebook on the server, changed as a kernel asks for it: the methods of docs/protocol/notebook.md.
+
+The algorithm is one for every place that a notebook can be in; `Cells` is what it needs of the place.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from cellwright.tools.notebook_source import joined
+from cellwright.tools.output_lists import added_outputs, joined_output
+
+Json = dict[str, Any]
+
+NAMED_CELLS = 40
+
+
+class Refused(Exception):
+    """It cannot be done, and nothing was: `code` says why, for programs."""
+
+    def __init__(self, code: str, message: str, details: Mapping[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.details = dict(details or {})
+
+
+class Cells(Protocol):
+    """The cells of one notebook, each with a name of its own. What is changed is kept together, by whoever made this."""
+
+    def names(self) -> list[str]:
+        """The cells' ids, in order; `cell-N` for one in a notebook whose cells have none."""
+
+    def get(self, position: int) -> Mapping[str, Any]:
+        """A cell as nbformat 4 has it."""
+
+    def is_running(self, position: int) -> bool:
+        """Whether it is being run, or waits for it."""
+
+    def insert(self, position: int, cell: Json) -> None: ...
+
+    def delete(self, position: int) -> None: ...
+
+    def set_source(self, position: int, source: str) -> None: ...
+
+    def set_outputs(
+        self, position: int, outputs: list[Json], execution_count: int | None, *, running: bool
+    ) -> None: ...
+
+    def set_attachments(self, position: int, attachments: Json) -> None: ...
+
+
+@dataclass(slots=True)
+class _Step:
+    """What one change came to: the cell's name and position, and the cell before and after (None: there is none)."""
+
+    id: str
+    position: int
+    was: int
+    before: Json | None
+    after: Json | None
+
+    def to_json(self) -> Json:
+        return {
+            "id": self.id,
+            "position": self.position,
+            "was": self.was,
+            "before": self.before,
+            "after": self.after,
+        }
+
+
+def cell_json(cells: Cells, position: int, *, outputs: bool = True) -> Json:
+    """A cell as the protocol has it."""
+    cell = cells.get(position)
+    is_code = cell["cell_type"] == "code"
+    return {
+        "id": cells.names()[position],
+        "cell_type": cell["cell_type"],
+        "source": joined(cell["source"]),
+        "metadata": dict(cell.get("metadata") or {}),
+        "execution_count": cell.get("execution_count") if is_code else None,
+        "outputs": [joined_output(output) for output in cell.get("outputs") or ()] if outputs and is_code else [],
+        "attachments": dict(cell.get("attachments") or {}),
+    }
+
+
+def all_cells(cells: Cells, *, outputs: bool) -> list[Json]:
+    """All cells as the protocol has them."""
+    return [cell_json(cells, position, outputs=outputs) for position in range(len(cells.names()))]
+
+
+def change_cells(cells: Cells, changes: Sequence[Mapping[str, Any]]) -> list[Json]:
+    """Make all changes, or none: raises Refused. What was made still has to be kept, and is read back by `read_back`."""
+    _check(cells, changes)
+    return [_step(cells, change).to_json() for change in changes]
+
+
+def read_back(cells: Cells, changed: list[Json]) -> list[Json]:
+    """`changed` with what the notebook holds now, of the last change of each cell."""
+    names = cells.names()
+    last = {each["id"]: each for each in changed}
+    for cell_id, each in last.items():
+        if cell_id not in names:
+            each["after"] = None
+        elif each["after"] is not None:
+            position = names.index(cell_id)
+            each.update(position=position, after=cell_json(cells, position))
+    return changed
+
+
+def put_outputs(cells: Cells, put: Mapping[str, Any]) -> None:
+    """Outputs that a kernel has for a cell which it ran itself. Raises Refused."""
+    name = str(put.get("id"))
+    position = cells.names().index(name) if name in cells.names() else None
+    if position is None:
+        raise Refused("no_cell", f"There is no cell {name}.")
+    cell = cell_json(cells, position)
+    if cell["cell_type"] != "code":
+        raise Refused("not_code", f"Cell {name} is no code cell: it has no outputs.")
+    if put.get("expect") is not None and cell["source"] != put["expect"]:
+        raise _conflict([{"id": name, "now": cell["source"]}])
+    outputs = added_outputs(() if put.get("clear") else cell["outputs"], put.get("outputs") or ())
+    running = put.get("running") is True
+    cells.set_outputs(position, outputs, None if running else put.get("execution_count"), running=running)
+
+
+@dataclass(slots=True)
+class _Sketch:
+    """A cell, as far as a check needs it."""
+
+    name: str
+    source: str
+    running: bool = False
+
+
+def _check(cells: Cells, changes: Sequence[Mapping[str, Any]]) -> None:
+    """Go through all changes without making them: what is shared with others cannot be taken back half done."""
+    there = [
+        _Sketch(name, joined(cells.get(position)["source"]), cells.is_running(position))
+        for position, name in enumerate(cells.names())
+    ]
+    conflicts: list[Json] = []
+    for change in changes:
+        names = [sketch.name for sketch in there]
+        if change["type"] == "insert":
+            name = "" if change["id"] in names else change["id"]
+            there.insert(_place(names, change), _Sketch(name, change["source"]))
+            continue
+        at = _index(names, change["id"])
+        sketch = there[at]
+        if sketch.running:
+            message = f"Cell {sketch.name} is running, or waits to be run: it can be changed when it has ended."
+            raise Refused("running", message)
+        if change["type"] == "move":
+            to = _place(names, change)
+            there.insert(to - (to > at), there.pop(at))
+            continue
+        if sketch.source != change["expect"]:
+            conflicts.append({"id": sketch.name, "now": sketch.source})
+        if change["type"] == "delete":
+            del there[at]
+        elif change["source"] is not None:
+            sketch.source = change["source"]
+    if conflicts:
+        raise _conflict(conflicts)
+
+
+def _conflict(conflicts: list[Json]) -> Refused:
+    return Refused("conflict", "Cells have changed since they were read.", {"conflicts": conflicts})
+
+
+def _index(names: Sequence[str], name: str) -> int:
+    if name not in names:
+        known = ", ".join(names[:NAMED_CELLS]) or "none"
+        raise Refused("no_cell", f"There is no cell {name}. The cells are: {known}.")
+    return names.index(name)
+
+
+def _place(names: Sequence[str], change: Mapping[str, Any]) -> int:
+    where = change["where"]
+    if where == "start":
+        return 0
+    if where == "end":
+        return len(names)
+    return _index(names, change["beside"]) + (where == "after")
+
+
+def _step(cells: Cells, change: Mapping[str, Any]) -> _Step:
+    if change["type"] == "insert":
+        return _insert(cells, change)
+    at = _index(cells.names(), change["id"])
+    before = cell_json(cells, at)
+    now = at
+    if change["type"] == "delete":
+        cells.delete(at)
+        return _Step(change["id"], at, at, before, None)
+    if change["type"] == "move":
+        to = _place(cells.names(), change)
+        now = to - (to > at)
+        if now != at:
+            same = dict(cells.get(at))
+            cells.delete(at)
+            cells.insert(now, same)
+    else:
+        _replace(cells, at, change, before)
+    return _Step(cells.names()[now], now, at, before, cell_json(cells, now))
+
+
+def _insert(cells: Cells, change: Mapping[str, Any]) -> _Step:
+    names = cells.names()
+    at = _place(names, change)
+    cell_id = change["id"]
+    while cell_id in names:
+        cell_id = f"{change['id']}-{secrets.token_hex(2)}"
+    cell = {name: change[name] for name in ("cell_type", "source", "metadata")} | {"id": cell_id}
+    if change["cell_type"] == "code":
+        cell |= {"outputs": list(change["outputs"]), "execution_count": change["execution_count"]}
+    elif change["attachments"]:
+        cell["attachments"] = dict(change["attachments"])
+    cells.insert(at, cell)
+    return _Step(cells.names()[at], at, at, None, cell_json(cells, at))
+
+
+def _replace(cells: Cells, at: int, change: Mapping[str, Any], before: Json) -> None:
+    source = before["source"] if change["source"] is None else change["source"]
+    kind = before["cell_type"] if change["cell_type"] is None else change["cell_type"]
+    if kind != before["cell_type"]:
+        other = _of_other_type(cells.get(at), change, kind, source)
+        cells.delete(at)
+        cells.insert(at, other)
+        return
+    if source != before["source"]:
+        cells.set_source(at, source)
+    if kind != "code":
+        if change["attachments"]:
+            cells.set_attachments(at, dict(change["attachments"]))
+    elif change["outputs"] is not None:
+        cells.set_outputs(at, list(change["outputs"]), change["execution_count"], running=False)
+    elif source != before["source"]:
+        cells.set_outputs(at, [], None, running=False)
+
+
+def _of_other_type(cell: Mapping[str, Any], change: Mapping[str, Any], kind: str, source: str) -> Json:
+    same: Json = {name: cell[name] for name in ("id", "metadata") if name in cell}
+    same |= {"cell_type": kind, "source": source}
+    if kind == "code":
+        return {**same, "outputs": list(change["outputs"] or ()), "execution_count": change["execution_count"]}
+    attachments = change["attachments"] or cell.get("attachments")
+    return {**same, "attachments": attachments} if attachments else same

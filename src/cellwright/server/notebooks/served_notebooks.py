@@ -1,0 +1,108 @@
+"""This server's notebooks for kernels: in the shared document where there is one, else by the contents manager."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from jupyter_server.utils import ensure_async
+from tornado.web import HTTPError
+
+from cellwright.server.notebooks.cells import (
+    Cells,
+    Json,
+    Refused,
+    all_cells,
+    change_cells,
+    put_outputs,
+    read_back,
+)
+from cellwright.server.notebooks.plain_cells import PlainCells
+from cellwright.server.notebooks.shared_cells import SharedCells
+
+CLAUDE = "Claude"
+"""The origin of transactions, as others see it."""
+
+OLDEST_MAJOR = 4
+
+
+class ServedNotebooks:
+    """`contents` is the server's contents manager; `collaboration` the extension `jupyter_server_ydoc`, if it is there."""
+
+    def __init__(self, contents: Any, collaboration: Any = None) -> None:
+        self._contents = contents
+        self._collaboration = collaboration
+
+    async def is_shared(self, path: str) -> bool:
+        """Whether somebody has the notebook open in a shared document."""
+        return await self._document(path) is not None
+
+    async def cells(self, params: Mapping[str, Any]) -> Json:
+        """The method `cells`."""
+        path, outputs = str(params["path"]), params.get("outputs") is True
+        document = await self._document(path)
+        if document is not None:
+            return {"cells": all_cells(SharedCells(document), outputs=outputs), "unsaved": bool(document.dirty)}
+        return {"cells": all_cells(PlainCells((await self._read(path))["content"]), outputs=outputs), "unsaved": False}
+
+    async def change(self, params: Mapping[str, Any]) -> Json:
+        """The method `change`."""
+        path, changes = str(params["path"]), params["changes"]
+        document = await self._document(path)
+        if document is not None:
+            with document.ydoc.transaction(origin=CLAUDE):
+                changed = change_cells(SharedCells(document), changes)
+            return {"changed": read_back(SharedCells(document), changed)}
+        model = await self._read(path)
+        changed = change_cells(PlainCells(model["content"]), changes)
+        await self._write(path, model)
+        return {"changed": read_back(await self._read_cells(path), changed)}
+
+    async def outputs(self, params: Mapping[str, Any]) -> None:
+        """The method `outputs`."""
+        path = str(params["path"])
+        document = await self._document(path)
+        if document is not None:
+            with document.ydoc.transaction(origin=CLAUDE):
+                put_outputs(SharedCells(document), params)
+            return
+        model = await self._read(path)
+        put_outputs(PlainCells(model["content"]), params)
+        await self._write(path, model)
+
+    async def _document(self, path: str) -> Any:
+        """The shared document itself; None where nobody has it open so."""
+        if self._collaboration is None:
+            return None
+        return await self._collaboration.get_document(
+            path=path, content_type="notebook", file_format="json", copy=False
+        )
+
+    async def _read_cells(self, path: str) -> Cells:
+        return PlainCells((await self._read(path))["content"])
+
+    async def _read(self, path: str) -> Json:
+        try:
+            model: Json = await ensure_async(self._contents.get(path, content=True, type="notebook"))
+        except HTTPError as error:
+            code = "not_open" if error.status_code == 404 else "failed"
+            raise Refused(code, f"{path} cannot be read by the server: {_said(error)}.") from error
+        if model["content"].get("nbformat", 0) < OLDEST_MAJOR:
+            raise Refused("failed", f"{path} is in the format of before 2015 (nbformat 3).")
+        return model
+
+    async def _write(self, path: str, model: Json) -> None:
+        """Save what was read, if nobody has saved something else since."""
+        try:
+            now = await ensure_async(self._contents.get(path, content=False))
+            if now["last_modified"] != model["last_modified"]:
+                raise Refused("failed", f"{path} was changed by someone else just now. Read it again.")
+            saved = {"type": "notebook", "format": "json", "content": model["content"]}
+            await ensure_async(self._contents.save(saved, path))
+        except HTTPError as error:
+            code = "read_only" if error.status_code == 403 else "failed"
+            raise Refused(code, f"{path} cannot be saved by the server: {_said(error)}.") from error
+
+
+def _said(error: HTTPError) -> str:
+    return str(error.log_message or error.reason or error)
