@@ -68,6 +68,11 @@ class ConversationRun:
             return "asking"
         return "running" if self._began else "waiting"
 
+    def stop(self) -> None:
+        """Interrupt it, or take it out of the line; from any thread."""
+        if self.task is not None:
+            self.task.cancel()
+
     @property
     def seconds(self) -> float:
         """How long ago it was asked for, or how long it took in all."""
@@ -152,13 +157,13 @@ class Runs:
     def start(self, run: ConversationRun, prepare: Callable[[], Work], emit: Emit) -> AgentTask[RunEnd]:
         """Start `run`, or have it wait for its turn: then `prepare` makes its work.
 
-        Where nothing is before it `prepare` is called here, so that what is wrong is raised where the run was asked for.
+        Where nothing is before it `prepare` is called here, so that what is wrong is raised where the run was asked for;
+        never on the agent's thread, which it would hold up.
         """
         try:
             first = self.current
-            work = (
-                self._served(run, _prepared(prepare)) if first is run else self._in_its_turn(run, first, prepare, emit)
-            )
+            here = first is run and not self._thread.is_current()
+            work = self._served(run, _prepared(prepare)) if here else self._in_its_turn(run, first, prepare, emit)
         except BaseException:
             with self._lock:
                 self._there.remove(run)
@@ -212,7 +217,7 @@ class Runs:
     ) -> RunEnd:
         """`run`, when those before it have ended."""
         log = EventLog(emit, 0)  # numbers are the session's, and that has another run
-        if first is not None:
+        if first is not None and first is not run:
             log.emit(Notice(f"Claude is still at work on “{first.title}” ({first.id}). This waits for its turn."))
         try:
             await self._turn_of(run)

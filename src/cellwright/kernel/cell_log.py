@@ -120,6 +120,10 @@ class CellLog:
         runs = (run for run in (*self._earlier(), *tuple(self._runs), *running) if run.order > since)
         return tuple(sorted(runs, key=lambda run: run.order))
 
+    def running(self) -> tuple[RanCell, ...]:
+        """The cells that are running."""
+        return tuple(run for _, run in tuple(self._open))
+
     def last_run(self, cell_id: str) -> RanCell | None:
         """The latest run of a cell, known also when it is no longer among `runs`."""
         return self._last_by_cell.get(cell_id)

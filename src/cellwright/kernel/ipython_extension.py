@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from cellwright import place_maker
 from cellwright.kernel.cell_log import CellLog
+from cellwright.kernel.chat.target import ChatTarget
 from cellwright.kernel.claude_config import Claude
 from cellwright.kernel.input_rewrite import Rewriting
 from cellwright.kernel.magics import ClaudeMagic
@@ -25,6 +26,7 @@ from cellwright.kernel.reply_count import ReplyCount
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
+    from cellwright.kernel.chat.chat import Chat
     from cellwright.kernel.notebook_conversation import NotebookConversation
     from cellwright.library import Place
 
@@ -42,6 +44,7 @@ class Extension:
         self._documents = OpenDocuments()
         self._reply_count = ReplyCount(shell)
         self._pages = Pages(self._agent_loop)
+        self._chat = ChatTarget(self._make_chat)
         self.cells = CellLog(shell)
         self._making = threading.Lock()
         self._conversation: NotebookConversation | None = None
@@ -61,7 +64,8 @@ class Extension:
         self._shell.magics_manager.register_function(self._magic.claude, "line_cell", MAGIC)
         place_maker.make = self._place
         if getattr(self._shell, "kernel", None) is not None:
-            self._pages.open()  # first: pages connect when they hear of the other
+            self._chat.open()
+            self._pages.open()  # before the last: pages connect when they hear of that
             self._documents.open()
         self._warming_up.start()
 
@@ -78,6 +82,7 @@ class Extension:
         place_maker.make = None
         self._warming_up.join()
         if getattr(self._shell, "kernel", None) is not None:
+            self._chat.close()
             self._pages.close()
         self._documents.close()
         if self._conversation is not None:
@@ -98,6 +103,12 @@ class Extension:
 
     def _agent_loop(self) -> asyncio.AbstractEventLoop:
         return self.conversation().conversation.thread.loop
+
+    def _make_chat(self) -> Chat:
+        # for those who have a panel
+        from cellwright.kernel.chat.chat import Chat
+
+        return Chat(self.conversation(), self._config)
 
     def _at_exit(self) -> None:
         # the server gives a kernel five seconds

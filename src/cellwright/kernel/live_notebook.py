@@ -11,7 +11,8 @@ from typing import Any
 
 from cellwright.agent.tool import ToolError
 from cellwright.errors import ErrorCode
-from cellwright.kernel.pages import Page, PageError, PageGone, Pages
+from cellwright.kernel.comm_link import PageError
+from cellwright.kernel.pages import Page, PageGone, Pages
 from cellwright.tools.open_notebook import (
     Cell,
     CellChange,

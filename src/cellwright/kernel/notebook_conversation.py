@@ -24,8 +24,9 @@ from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Emit, Event, Notice, RunEnd
 from cellwright.kernel.cell_face import CellFace, cell_face
 from cellwright.kernel.cell_log import CellLog
-from cellwright.kernel.cell_output import SavedOutput
+from cellwright.kernel.cell_output import STUCK
 from cellwright.kernel.cell_run import CellRun
+from cellwright.kernel.chat.conversation_log import ConversationLog
 from cellwright.kernel.code_completion import CodeCompletion
 from cellwright.kernel.front_end import front_end_of
 from cellwright.kernel.hidden_state import kernel_remarks
@@ -54,7 +55,7 @@ if TYPE_CHECKING:
 
     from cellwright.agent.full_prompt import Telling
     from cellwright.agent.typed_answer import AnswerType
-    from cellwright.commands.page import Page
+    from cellwright.kernel.cell_command import CellCommand
     from cellwright.kernel.fix_prompt import Fix
 
 
@@ -84,7 +85,7 @@ class NotebookConversation:
         cells: CellLog,
         pages: Pages,
     ) -> None:
-        self._shell = shell
+        self.shell = shell
         self._kernel: Any = getattr(shell, "kernel", None)
         self._in_kernel = self._kernel is not None
         face = "a cell of a Jupyter notebook" if self._in_kernel else "an IPython session in a terminal"
@@ -102,12 +103,14 @@ class NotebookConversation:
         self.conversation.asking.insert(0, trust)
         if self._in_kernel and (offer := work_between_cells(self._kernel, self.conversation.jobs)) is not None:
             self.conversation.jobs.offer = offer
+        self.log = ConversationLog(self.conversation.thread, lambda: self.conversation.sessions.begun)
+        self.conversation.feed.follow(self.log)
         self.questions = OpenQuestions()
         self.beside = all_beside(self.questions.beside, Proposals(pages, self.conversation.cwd).beside)
         UndoRequests(pages, self.conversation)
         CodeCompletion(shell, self.conversation).serve(pages.serve)
         self.cells = cells
-        self._told = kernel_telling(shell, cells, self.notebooks)
+        self.told = kernel_telling(shell, cells, self.notebooks)
         self._recordings = recorded_runs(self.conversation, self._notebook, trust)
         self._face: CellFace | None = None
         self._making_tools = threading.Lock()
@@ -117,7 +120,7 @@ class NotebookConversation:
         """Run `prompt` in a cell that is awaited; `more` is told with it. Raises what the cell should show."""
         if _COMMAND.match(prompt):
             command = self._command(prompt, options)
-            self._show_page(prompt, options, await command.awaited(), command)
+            command.show(await command.run.awaited())
             return
         run = self._prepare(prompt, options, more)
         if run.background:
@@ -130,7 +133,7 @@ class NotebookConversation:
         """The same in a cell that blocks."""
         if _COMMAND.match(prompt):
             command = self._command(prompt, options)
-            self._show_page(prompt, options, command.blocking(), command)
+            command.show(command.run.blocking())
             return
         run = self._prepare(prompt, options, more)
         if run.background:
@@ -139,43 +142,18 @@ class NotebookConversation:
         with contextlib.suppress(SkippedRun):
             run.finish(run.cell.blocking())
 
-    def _command(self, prompt: str, options: MagicOptions) -> CellRun[Page]:
-        """The slash command that `prompt` is, ready to run. Raises `CellwrightError`."""
-        from cellwright.commands.command import CommandCall  # most cells are prompts
-        from cellwright.commands.registry import answer_of, command_of
-        from cellwright.terminal.plain_view import Unseen
+    def _command(self, prompt: str, options: MagicOptions) -> CellCommand:
+        from cellwright.kernel.cell_command import cell_command  # most cells are prompts
 
-        command, text = command_of(prompt)
-        face = self._new_face(options) if command.asks else None
-        output = face.output if face is not None else ViewOutput(Unseen())
-        ask_user = face.ask_user if face is not None else None
-        call = CommandCall(self.conversation, run_options(options), text, output.emit, ask_user)
-
-        async def answered() -> Page:
-            page = await answer_of(command, call)
-            if isinstance(output, SavedOutput) and options.format == "text":
-                output.instead({"text/markdown": page.markdown(), "text/plain": page.plain()})
-            return page
-
-        start = functools.partial(self.conversation.thread.submit, answered())
-        return CellRun(self.conversation, start, output, self._kernel)
-
-    def _show_page(self, prompt: str, options: MagicOptions, page: Page, run: CellRun[Page]) -> None:
-        from IPython.display import display
-
-        if options.format == "text" and isinstance(run.output, SavedOutput):
-            return  # it is shown in the place of the question
-        if options.format == "text":
-            display({"text/markdown": page.markdown(), "text/plain": page.plain()}, raw=True)
-        else:
-            print(json.dumps({prompt.strip().removeprefix("/"): page.markdown()}))
+        given = run_options(options)
+        return cell_command(self.conversation, self._kernel, prompt, options, given, self._new_face)
 
     def fix(self, line: str) -> Fix | None:
         """What the line `fix …` asks Claude; None when nothing has failed: then the user was told so."""
         from cellwright.kernel.fix_prompt import NothingToFix, fix_of  # most prompts are others
 
         try:
-            return fix_of(line, self._shell, self.cells, self.notebooks)
+            return fix_of(line, self.shell, self.cells, self.notebooks)
         except NothingToFix as nothing:
             print(nothing)
             return None
@@ -235,20 +213,25 @@ class NotebookConversation:
 
     def _kernel_tools(self, _cwd: Path, _settings: Settings) -> Sequence[Tool]:
         return kernel_tools(
-            self._shell, self.conversation, self.cells, in_kernel=self._in_kernel, on_stuck=self._on_stuck
+            self.shell, self.conversation, self.cells, in_kernel=self._in_kernel, on_stuck=self._on_stuck
         )
 
+    def no_cell_at_turn(self) -> None:
+        """The run whose turn has come belongs to no cell."""
+        self._face = None
+
     def _on_stuck(self, tool_use_id: str) -> None:
+        self.log.stuck(self.conversation.runs.current, tool_use_id, STUCK)
         if self._face is not None:
             self._face.output.stuck(tool_use_id)
 
     def _new_face(self, options: MagicOptions) -> CellFace:
-        conversation, front_end = self.conversation, front_end_of(self._shell)
+        conversation, front_end = self.conversation, front_end_of(self.shell)
         save_rules = conversation.in_force.save_rules
-        told = this_notebook(front_end, self._shell.user_ns, conversation.environ)
+        told = this_notebook(front_end, self.shell.user_ns, conversation.environ)
         named = None if options.notebook is None else conversation.cwd / options.notebook
         self.notebooks.cell_runs(front_end, told, named)
-        return cell_face(self._shell, front_end, conversation, options, save_rules, self.beside, self._is_looked_on)
+        return cell_face(self.shell, front_end, conversation, options, save_rules, self.beside, self._is_looked_on)
 
     def _is_looked_on(self) -> bool:
         return self.questions.somebody_looks_on()
@@ -257,7 +240,7 @@ class NotebookConversation:
         self._asked = True
         conversation = self.conversation
         options = replace(options, background=self._goes_on_alone(options))
-        typed = None if options.schema is None else named_type(options.schema, self._shell.user_ns)
+        typed = None if options.schema is None else named_type(options.schema, self.shell.user_ns)
         if options.dry_run:
             return self._dry_run(prompt, options, typed, more)
         face = self._new_face(options)
@@ -290,20 +273,20 @@ class NotebookConversation:
 
         def finish(end: RunEnd) -> None:
             if not options.background:
-                self._told.run_ended()
+                self.told.run_ended()
             for notice in recorded.finish():
                 if options.background:  # what is printed now could land in another cell
                     face.output.emit(Notice(notice, "warning"))
                 else:
                     print(notice)
-            keep_result(result_of(end, events, typed), options, self._shell.user_ns)
+            keep_result(result_of(end, events, typed), options, self.shell.user_ns)
 
         return _Prepared(CellRun(conversation, start, face.output, self._kernel), finish, options.background)
 
     def _telling(
         self, prompt: str, options: MagicOptions, more: Telling | None, *, dry: bool = False
     ) -> tuple[Telling, ...]:
-        told = self._told.with_prompt(prompt, options.context, front_end_of(self._shell).cell_id, dry=dry)
+        told = self.told.with_prompt(prompt, options.context, front_end_of(self.shell).cell_id, dry=dry)
         return told if more is None else (*told, more)
 
     def _use_session(self, options: MagicOptions) -> None:
@@ -315,13 +298,13 @@ class NotebookConversation:
     @property
     def _cell_name(self) -> str:
         """The cell that is running, as its user sees it."""
-        return f"[{self._shell.execution_count}]"
+        return f"[{self.shell.execution_count}]"
 
     def _goes_on_alone(self, options: MagicOptions) -> bool:
         """Whether the run goes on without its cell. Raises `CellwrightError` where nobody could see or answer it."""
         if not options.background:
             return False
-        front_end = front_end_of(self._shell)
+        front_end = front_end_of(self.shell)
         if front_end.kernel is not None and front_end.headless:
             # the kernel ends with its last cell, and the answer would be cut off
             print("[--background: nobody watches this notebook, so the cell waits for the answer.]")
@@ -338,7 +321,7 @@ class NotebookConversation:
         return True
 
     def _recorded(self, prompt: str, options: MagicOptions, face: CellFace) -> RecordedRun:
-        front_end = front_end_of(self._shell)
+        front_end = front_end_of(self.shell)
         cell = Cell(front_end.cell_id, front_end.request, face.ask_user is not None, face.output.keep)
         run = self._recordings.run(prompt, options, cell)
         face.output.describe(run.metadata)
@@ -347,7 +330,7 @@ class NotebookConversation:
     def _notebook(self) -> Path | None:
         if (own := self.notebooks.own()) is not None:
             return own.path
-        return this_notebook(front_end_of(self._shell), self._shell.user_ns, self.conversation.environ)
+        return this_notebook(front_end_of(self.shell), self.shell.user_ns, self.conversation.environ)
 
     def _dry_run(self, prompt: str, options: MagicOptions, typed: AnswerType | None, more: Telling | None) -> _Prepared:
         self._use_session(options)
@@ -372,7 +355,7 @@ class NotebookConversation:
             summary = dry_run.summary(typed)
             print(shown(summary) if options.format == "text" else json.dumps(summary))
             if options.out is not None:
-                self._shell.user_ns[options.out] = summary
+                self.shell.user_ns[options.out] = summary
 
         return _Prepared(run, finish)
 

@@ -10,7 +10,7 @@ import asyncio
 import contextvars
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from cellwright.kernel.comm import Op, OpsMessage
 
@@ -22,13 +22,14 @@ Send = Callable[[OpsMessage], None]
 class OpLog:
     """Append-only. `add` is called on the agent's loop; the rest from any thread.
 
-    What is sent carries the context that the log was made in: its messages belong to that cell.
+    What is sent carries the context that the log was made in: its messages belong to that cell. `sent` is what a log holds
+    that was written before.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, sent: Sequence[Op] = ()) -> None:
         self._lock = threading.Lock()
         self._context = contextvars.copy_context()
-        self._sent: list[Op] = []
+        self._sent: list[Op] = list(sent)
         self._pending: list[Op] = []
         self._send: Send | None = None
         self._last_sent = float("-inf")
@@ -59,6 +60,15 @@ class OpLog:
             have = have if have <= len(self._sent) else 0
             if have < len(self._sent):
                 self._deliver(have, self._sent[have:])
+
+    def after(self, have: int) -> list[Op]:
+        """What was sent after the first `have` operations."""
+        with self._lock:
+            return self._sent[have:]
+
+    def __len__(self) -> int:
+        """How many operations were sent."""
+        return len(self._sent)
 
     def close(self) -> None:
         """Send what is pending; nothing is added any more, but views that come later still get what there is."""

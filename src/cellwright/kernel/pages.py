@@ -8,39 +8,29 @@ agent's loop. Nobody says when a page dies: it then does not answer.
 from __future__ import annotations
 
 import asyncio
-import contextvars
+import functools
 import itertools
-import logging
 import os
 import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from cellwright.kernel.page_messages import Joined, pieces
+from cellwright.kernel.comm_link import CommLink, PageError, reply_to
 from cellwright.kernel.served_files import relative_path, served_folder
 
 TARGET = "cellwright.notebook"
 PROTOCOL = 1
 MOST_NOTEBOOKS = 200
+SERVER = "Jupyter Server"
+"""The front end that is none: the server itself."""
+ROUTES = ("page", "shared", "contents")
 REQUEST_SECONDS = 15.0
 PING_SECONDS = 4.0
 HEARD_SECONDS = 2.0
 """A page that was heard from so lately need not be asked whether it is there."""
-
-logger = logging.getLogger(__name__)
-
-
-class PageError(Exception):
-    """The page answered that it cannot do what was asked: `code` says why, for programs."""
-
-    def __init__(self, code: str, message: str, details: Mapping[str, Any] | None = None) -> None:
-        super().__init__(message)
-        self.code = code
-        self.message = message
-        self.details = dict(details or {})
 
 
 class PageGone(Exception):
@@ -58,6 +48,8 @@ class PageNotebook(NamedTuple):
     unsaved: bool
     session: str
     """What the messages of its own kernel connection carry."""
+    route: str = "page"
+    """The user's page, or at the server: the document that pages share ("shared"), what it has as a file ("contents")."""
 
 
 @dataclass(slots=True, eq=False)
@@ -65,8 +57,7 @@ class Page:
     """One connection of one page. `session` is what its messages carry, those that run cells as well."""
 
     session: str
-    comm: Any
-    context: contextvars.Context
+    link: CommLink
     id: str = ""
     front_end: str = ""
     root: str = ""
@@ -75,7 +66,6 @@ class Page:
     heard: float = 0.0
     silent: bool = False
     """It did not answer; until it is heard from again it counts as closed."""
-    parts: Joined = field(default_factory=Joined)
 
     def shows(self, path: Path) -> PageNotebook | None:
         return next((notebook for notebook in self.notebooks if notebook.path == path), None)
@@ -125,7 +115,7 @@ class Pages:
 
         comm.get_comm_manager().unregister_target(TARGET, self._opened)
         for page in self.all():
-            page.comm.close()
+            page.link.close()
             self._forget(page)
 
     def serve(self, method: str, handler: Handler) -> None:
@@ -143,8 +133,9 @@ class Pages:
         return sorted(pages, key=lambda page: (page.sent(self.preferred), page.said), reverse=True)
 
     def showing(self, path: Path) -> list[Page]:
-        """Those that show the notebook at `path`, a real path."""
-        return [page for page in self.all() if page.shows(path)]
+        """Those that show the notebook at `path`, a real path; where its user looks at it comes first."""
+        shown = [(page, notebook.route) for page in self.all() if (notebook := page.shows(path)) is not None]
+        return [page for page, _ in sorted(shown, key=lambda each: ROUTES.index(each[1]))]
 
     async def answering(self, path: Path) -> Page:
         """The first page that shows `path` and is alive. Raises PageGone."""
@@ -183,7 +174,7 @@ class Pages:
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._waiting[request_id] = page, answer
         try:
-            await self._send(page, {"type": "request", "id": request_id, "method": method, "params": dict(params)})
+            await page.link.send({"type": "request", "id": request_id, "method": method, "params": dict(params)})
             return await asyncio.wait_for(answer, timeout)
         except TimeoutError:
             raise PageGone from None
@@ -193,26 +184,17 @@ class Pages:
     async def tell(self, method: str, params: Mapping[str, Any], pages: list[Page] | None = None) -> None:
         """Ask all pages (or `pages`) for something without waiting for their answers."""
         for page in self.all() if pages is None else pages:
-            await self._send(page, {"type": "request", "id": "", "method": method, "params": dict(params)})
-
-    async def _send(self, page: Page, message: Mapping[str, Any]) -> None:
-        for piece in pieces(message):
-            # a context can be entered by one thread at a time; the page's own has the parent that ipykernel asks for
-            page.context.copy().run(page.comm.send, piece.message)
-            if piece.pause:
-                await asyncio.sleep(piece.pause)
+            await page.link.send({"type": "request", "id": "", "method": method, "params": dict(params)})
 
     def _opened(self, comm: Any, message: Mapping[str, Any]) -> None:
-        from cellwright.kernel.comm_routes import keep_own_shell  # loading the extension need not
-
-        keep_own_shell(comm)
+        link = CommLink(comm)
         said = message["content"]["data"]
         session = str(message["header"].get("session", ""))
         if said.get("protocol") != PROTOCOL:
             comm.send({"type": "unsupported", "protocol": PROTOCOL})
-            comm.close()
+            link.close()
             return
-        page = Page(session, comm, contextvars.copy_context())
+        page = Page(session, link)
         comm.on_msg(lambda message: self._heard(page, message["content"]["data"]))
         comm.on_close(lambda _: self._forget(page))
         self._hello(page, said)
@@ -220,13 +202,13 @@ class Pages:
             # the same page, connected anew
             self._pages = [other for other in self._pages if (other.id, other.session) != (page.id, session)]
             self._pages.append(page)
-            self.any_came = True
+            self.any_came = self.any_came or page.front_end != SERVER
             self.left = float("-inf")
         comm.send({"type": "welcome", "protocol": PROTOCOL})
 
     def _heard(self, page: Page, piece: object) -> None:
         page.heard, page.silent = self._clock(), False
-        message = page.parts.add(piece)
+        message = page.link.joined(piece)
         if message is None:
             return
         match message:
@@ -275,18 +257,9 @@ class Pages:
         answer.get_loop().call_soon_threadsafe(settle)
 
     async def _served(self, page: Page, request_id: str, method: str, params: Mapping[str, Any]) -> None:
-        reply: dict[str, Any] = {"type": "reply", "id": request_id}
         handler = self._handlers.get(method)
-        try:
-            if handler is None:
-                raise PageError("unknown_method", f"This version of Cellwright does not know {method!r}.")
-            reply["result"] = await handler(page, params)
-        except PageError as error:
-            reply["error"] = {"code": error.code, "message": error.message, "details": error.details}
-        except Exception as error:  # the page waits for an answer, whatever a handler's fault is
-            logger.exception("a page's request %s failed", method)
-            reply["error"] = {"code": "failed", "message": f"{type(error).__name__}: {error}"}
-        await self._send(page, reply)
+        reply = await reply_to(method, None if handler is None else functools.partial(handler, page, params))
+        await page.link.send({"type": "reply", "id": request_id, **reply})
 
     def _forget(self, page: Page) -> None:
         with self._lock:
@@ -295,17 +268,7 @@ class Pages:
         for of_page, answer in list(self._waiting.values()):
             if of_page is page:
                 answer.get_loop().call_soon_threadsafe(_give_up, answer)
-        _unregister(page.comm)
-
-
-def _unregister(channel: Any) -> None:
-    """Take a comm out of the kernel. Its page is gone, and the others do not know it: nobody is told."""
-    import comm  # there is one in each kernel
-
-    manager = comm.get_comm_manager()
-    if channel.comm_id in manager.comms:
-        channel._closed = True  # a comm that is collected would say that it closes
-        manager.unregister_comm(channel)
+        page.link.forget()
 
 
 async def _awaited(work: Awaitable[None]) -> None:
@@ -329,4 +292,13 @@ def _has_path(said: object) -> bool:
 def _notebook(folder: Path, said: Mapping[str, Any]) -> PageNotebook:
     real = Path(os.path.realpath(folder / relative_path(said["path"])))
     own, trusted, unsaved = (said.get(name) is True for name in ("own", "trusted", "unsaved"))
-    return PageNotebook(real, said["path"], own, trusted, unsaved, str(said.get("session", "")))
+    route = said.get("route")
+    return PageNotebook(
+        real,
+        said["path"],
+        own,
+        trusted,
+        unsaved,
+        str(said.get("session", "")),
+        route if isinstance(route, str) and route in ROUTES else "page",
+    )

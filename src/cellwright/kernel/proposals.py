@@ -14,8 +14,9 @@ from typing import Any
 from cellwright.agent.approval import ToolUse
 from cellwright.events import Asked
 from cellwright.kernel.comm import Answer, read_message
+from cellwright.kernel.comm_link import PageError
 from cellwright.kernel.open_questions import Take
-from cellwright.kernel.pages import Page, PageError, Pages
+from cellwright.kernel.pages import Page, Pages
 from cellwright.kernel.transcript_ops import ask_op
 from cellwright.tools.paths import real_path, resolve_path
 

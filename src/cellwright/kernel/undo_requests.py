@@ -7,7 +7,8 @@ from typing import Any
 
 from cellwright.conversation import Conversation
 from cellwright.errors import CellwrightError
-from cellwright.kernel.pages import Page, PageError, Pages
+from cellwright.kernel.comm_link import PageError
+from cellwright.kernel.pages import Page, Pages
 
 
 class UndoRequests:

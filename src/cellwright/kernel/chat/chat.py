@@ -1,0 +1,159 @@
+"""The conversation of this kernel as panels take part in it: who is connected, what they ask for, what they are told."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import logging
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from cellwright.agent.steering import Words
+from cellwright.errors import CellwrightError
+from cellwright.events import Notice, Steered
+from cellwright.kernel.chat.chat_state import ChatState
+from cellwright.kernel.chat.connections import Connection, Connections
+from cellwright.kernel.chat.logged_run import LoggedRun
+from cellwright.kernel.chat.panel_runs import PanelRuns
+from cellwright.kernel.chat.past_turns import PastTurns
+from cellwright.kernel.chat.rooms import serve_rooms
+from cellwright.kernel.chat.target import PROTOCOL
+from cellwright.kernel.comm import Answer, Steer, Withdraw, read_message
+from cellwright.kernel.comm_link import CommLink, reply_to
+from cellwright.version import VERSION
+
+if TYPE_CHECKING:
+    from cellwright.kernel.claude_config import Claude
+    from cellwright.kernel.notebook_conversation import NotebookConversation
+
+logger = logging.getLogger(__name__)
+
+Handler = Callable[[Connection, Mapping[str, Any]], Awaitable[Any]]
+"""Answers a panel's request of one method, on the agent's loop; the result goes out as JSON. See rooms.py for errors."""
+
+
+class Chat:
+    """What `kernel/chat/` is made of, for its rooms. All of it on the agent's loop, but `connect`, `on_loop` and `close`.
+
+    `notebook` is the kernel's conversation with all that belongs to a kernel, `config` what `%config Claude` sets.
+    """
+
+    def __init__(self, notebook: NotebookConversation, config: Claude) -> None:
+        self.notebook = notebook
+        self.config = config
+        self.conversation = notebook.conversation
+        self.notebooks = notebook.notebooks
+        self.pages = notebook.pages
+        self.shell = notebook.shell
+        self.questions = notebook.questions
+        self.log = notebook.log
+        self.connections = Connections()
+        self.state = ChatState(self)
+        self._past = PastTurns(self.conversation, self.log, lambda: bool(self.connections.all))
+        self._handlers: dict[str, Handler] = {}
+        self._serving: set[asyncio.Task[None]] = set()  # asyncio keeps no task alive
+        self.questions.somebody_looks_on = lambda: self.connections.somebody_looks_on
+        self.log.news, self.log.gone, self.log.moved = self._news, self.connections.gone, self._moved
+        self.runs = PanelRuns(self)
+        serve_rooms(self)
+
+    def serve(self, method: str, handler: Handler) -> None:
+        """Have `handler` answer the panels' requests of this method."""
+        self._handlers[method] = handler
+
+    def connect(self, link: CommLink, said: Mapping[str, Any]) -> Connection:
+        """Take in a panel that has opened its comm; from any thread."""
+        connection = Connection(link, said, self.log)
+        self.on_loop(self._connected, connection)
+        return connection
+
+    def on_loop(self, call: Callable[..., object], *args: Any) -> None:
+        """Have `call` called on the agent's loop; from any thread."""
+        # the loop is closed when the extension was unloaded while a panel was there
+        with contextlib.suppress(RuntimeError):
+            self.conversation.thread.loop.call_soon_threadsafe(call, *args)
+
+    def heard(self, connection: Connection, piece: object) -> None:
+        """A piece of a message from a panel."""
+        message = connection.link.joined(piece)
+        if connection.closed:
+            return
+        connection.heard()
+        match message:
+            case None:
+                pass
+            case {"type": "bye"}:
+                self.connections.remove(connection)
+            case {"type": "request", "id": str(request_id), "method": str(method), "params": dict(params)}:
+                serving = asyncio.get_running_loop().create_task(self._serve(connection, request_id, method, params))
+                self._serving.add(serving)
+                serving.add_done_callback(self._serving.discard)
+            case {"type": "reply"}:
+                pass  # it is there, which was the question
+            case {"type": "stop", "run": str(run_id)}:
+                self.runs.stop(run_id)
+            case {"type": "again", "run": str(run_id), "have": int(have)} if have >= 0:
+                connection.again(run_id, have)
+            case _:
+                self._take(connection, message)
+
+    def close(self) -> None:
+        """End all connections; from any thread, while the loop is there."""
+        self.conversation.thread.call(self._close)
+
+    def _connected(self, connection: Connection) -> None:
+        self.connections.add(connection)
+        self.log.keeps_lines = self.log.keeps_lines or connection.view == "lines"
+        welcome = {
+            "type": "welcome",
+            "protocol": PROTOCOL,
+            "version": VERSION,
+            "log": self.log.id,
+            "executable": sys.executable,
+        }
+        connection.begin([welcome, self.state.message()])
+        self._past.refresh()
+
+    def _take(self, connection: Connection, message: Mapping[str, Any]) -> None:
+        match read_message(message):
+            case Answer() as answer:
+                self.questions.take(answer, "sidebar")
+                connection.say({"type": "ack", "question": answer.question})
+            case Steer() as words:
+                self._steer(words)
+            case Withdraw(words_id):
+                self.conversation.withdraw(words_id)
+            case _:
+                logger.warning("not a message of the chat protocol: %.200r", message)
+
+    def _steer(self, words: Steer) -> None:
+        run = self.conversation.runs.current
+        try:
+            self.conversation.runs.steer(Words(words.id, words.text, words.how))
+        except CellwrightError as error:
+            logged = None if run is None else self.log.runs.get(run.id)
+            if logged is not None and not logged.over:
+                logged.hear_now(Steered(words.id, words.text, "withdrawn", words.how))
+                logged.hear_now(Notice(error.message, "warning"))
+
+    async def _serve(self, connection: Connection, request_id: str, method: str, params: Mapping[str, Any]) -> None:
+        handler = self._handlers.get(method)
+        reply = await reply_to(method, None if handler is None else functools.partial(handler, connection, params))
+        if request_id and not connection.closed:
+            connection.say({"type": "reply", "id": request_id, **reply})
+
+    def _news(self, run: LoggedRun) -> None:
+        self.connections.news(run)
+        self.state.changed()
+
+    def _moved(self) -> None:
+        self._past.refresh()
+        self.state.changed()
+
+    def _close(self) -> None:
+        self.state.close()
+        for connection in list(self.connections.all):
+            connection.link.close()
+            self.connections.remove(connection)

@@ -1,0 +1,243 @@
+"""The panels that are connected, each at its own place in the logs of the runs.
+
+All of it on the agent's loop. A connection is never waited for: what it lacks is sent when it can take it, and one whose
+page has died costs a ping now and then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from cellwright.kernel.chat.conversation_log import ConversationLog
+from cellwright.kernel.chat.logged_run import LoggedRun
+from cellwright.kernel.comm_link import CommLink
+from cellwright.kernel.page_messages import Piece, pieces
+
+logger = logging.getLogger(__name__)
+
+Message = Mapping[str, Any]
+View = Literal["ops", "lines"]
+
+QUIET_SECONDS = 60.0
+"""A panel that was not heard from for so long is asked whether it is there before more is sent to it."""
+
+PING_SECONDS = 20.0
+"""How long it may take to answer, and how often one that did not is asked again."""
+
+MOST_CONNECTIONS = 32
+
+
+@dataclass(slots=True)
+class _Place:
+    """How much of a run a panel has: so many operations or lines, and what is told of it up to this version."""
+
+    have: int
+    version: int = -1
+
+
+class Connection:
+    """One panel. `page` is the page's own id; `client` says what it is: `JupyterLab 4.6.6`, `server`.
+
+    `said` is what it opened the comm with; `log` is what it reads.
+    """
+
+    def __init__(
+        self,
+        link: CommLink,
+        said: Message,
+        log: ConversationLog,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.link = link
+        self.page = str(said.get("page", ""))[:200]
+        self.client = str(said.get("client", ""))[:100]
+        self.view: View = "lines" if said.get("view") == "lines" else "ops"
+        self.closed = False
+        self._log = log
+        self._clock = clock
+        self._heard = clock()
+        self._asked: float | None = None
+        self._pinged = float("-inf")
+        self._since = log.last_number
+        self._places: dict[str, _Place] = {}
+        self._outgoing: deque[Message] = deque()
+        self._news: dict[str, None] = {}
+        self._sending: asyncio.Task[None] | None = None
+        self._came_with = _had(said) if said.get("log") == log.id else {}
+
+    @property
+    def is_server(self) -> bool:
+        """Whether a program behind the server's REST interface is at the other end, and no person."""
+        return self.client.split()[:1] == ["server"]
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether it did not answer when it was asked whether it is there."""
+        return self._asked is not None and self._clock() - self._asked > PING_SECONDS
+
+    @property
+    def seconds_quiet(self) -> float:
+        return self._clock() - self._heard
+
+    def begin(self, welcome: Sequence[Message]) -> None:
+        """Send `welcome`, then what the panel lacks of each run, and which of those that it holds are gone."""
+        self._outgoing.extend(welcome)
+        gone = [run_id for run_id in self._came_with if run_id not in self._log.runs]
+        if gone:
+            self._outgoing.append({"type": "gone", "runs": gone})
+        for run in self._log.runs.values():
+            self._take_in(run)
+        self._send_what_is_missing()
+
+    def heard(self) -> None:
+        """The panel has said something: it is there."""
+        self._heard, self._asked = self._clock(), None
+        self._send_what_is_missing()
+
+    def say(self, message: Message) -> None:
+        """Send `message`, in order with what else goes out."""
+        self._outgoing.append(message)
+        self._send_what_is_missing()
+
+    def news(self, run: LoggedRun) -> None:
+        """Something of `run` is new, or the run itself."""
+        self._take_in(run)
+        self._send_what_is_missing()
+
+    def gone(self, ids: Iterable[str]) -> None:
+        """These runs are no part of the conversation any more."""
+        known = [run_id for run_id in ids if self._places.pop(run_id, None) is not None]
+        for run_id in known:
+            self._news.pop(run_id, None)
+        if known:
+            self.say({"type": "gone", "runs": known})
+
+    def again(self, run_id: str, have: int) -> None:
+        """The panel has missed something of a run."""
+        if (place := self._places.get(run_id)) is not None and have <= place.have:
+            place.have = have
+            self._news[run_id] = None
+            self._send_what_is_missing()
+
+    def close(self) -> None:
+        """Send nothing more."""
+        self.closed = True
+        if self._sending is not None:
+            self._sending.cancel()
+        self.link.forget()
+
+    def _take_in(self, run: LoggedRun) -> None:
+        if run.id not in self._places:
+            have = self._came_with.pop(run.id, None)
+            if self.view == "lines" and have is None and run.number <= self._since:
+                return  # programs get what begins while they listen
+            there = len(run.ops if self.view == "ops" else run.lines or ())
+            self._places[run.id] = _Place(have if have is not None and have <= there else 0)
+        self._news[run.id] = None
+
+    def _send_what_is_missing(self) -> None:
+        while not self.closed and self._sending is None and self._is_there():
+            message = self._next()
+            if message is None:
+                return
+            first, *rest = pieces(message)
+            self.link.put(first)
+            if rest:
+                self._sending = asyncio.get_running_loop().create_task(self._send_rest(first, rest))
+
+    async def _send_rest(self, first: Piece, rest: Sequence[Piece]) -> None:
+        """The rest of a large message; what follows waits, and what of it is news then goes together."""
+        for before, piece in zip([first, *rest], rest, strict=False):
+            await asyncio.sleep(before.pause)
+            self.link.put(piece)
+        self._sending = None
+        self._send_what_is_missing()
+
+    def _is_there(self) -> bool:
+        """Whether something may be sent. A panel that was not heard from for long is asked, and soon not believed in."""
+        now = self._clock()
+        if now - self._heard > QUIET_SECONDS and now - self._pinged > PING_SECONDS:
+            self._pinged = now
+            self._asked = now if self._asked is None else self._asked
+            self.link.put(Piece({"type": "request", "id": "ping", "method": "ping", "params": {}}, 0.0))
+        return not self.is_silent
+
+    def _next(self) -> Message | None:
+        if self._outgoing:
+            return self._outgoing.popleft()
+        while self._news:
+            run_id = next(iter(self._news))
+            run, place = self._log.runs.get(run_id), self._places.get(run_id)
+            if run is not None and place is not None and (message := self._of_run(run, place)) is not None:
+                return message
+            del self._news[run_id]
+        return None
+
+    def _of_run(self, run: LoggedRun, place: _Place) -> Message | None:
+        """What of `run` the panel gets next: that it is there, what happened in it, what is told of it now."""
+        if place.version < 0:
+            return self._described(run, place)
+        log = run.ops if self.view == "ops" else run.lines
+        if log is not None and place.have < len(log):
+            first, new = place.have, log.after(place.have)
+            place.have += len(new)
+            if self.view == "lines":
+                return {"type": "lines", "run": run.id, "first": first, "lines": new}
+            return {"type": "ops", "run": run.id, "first": first, "now": time.time(), "ops": new}
+        return self._described(run, place) if place.version < run.version else None
+
+    def _described(self, run: LoggedRun, place: _Place) -> Message:
+        place.version = run.version
+        return {"type": "run", "run": run.describe()}
+
+
+class Connections:
+    """All that are there."""
+
+    def __init__(self) -> None:
+        self.all: list[Connection] = []
+
+    def add(self, connection: Connection) -> None:
+        """One that has come; of the same page it takes the old one's place."""
+        for other in [other for other in self.all if other.page and other.page == connection.page]:
+            self.remove(other)
+        if len(self.all) >= MOST_CONNECTIONS:
+            self.remove(max(self.all, key=lambda other: other.seconds_quiet))
+        self.all.append(connection)
+
+    def remove(self, connection: Connection) -> None:
+        """Its panel is closed, or nobody believes in it any more."""
+        if connection in self.all:
+            self.all.remove(connection)
+            connection.close()
+
+    def tell(self, message: Message) -> None:
+        """Send `message` to all."""
+        for connection in list(self.all):
+            connection.say(message)
+
+    def news(self, run: LoggedRun) -> None:
+        for connection in list(self.all):
+            connection.news(run)
+
+    def gone(self, ids: Sequence[str]) -> None:
+        for connection in list(self.all):
+            connection.gone(ids)
+
+    @property
+    def somebody_looks_on(self) -> bool:
+        """Whether a panel is there that shows the questions of all runs. From any thread."""
+        return any(connection.view == "ops" and not connection.is_silent for connection in tuple(self.all))
+
+
+def _had(said: Message) -> dict[str, int]:
+    """How much of each run a panel holds that comes back; what makes no sense is passed over."""
+    have = said.get("have")
+    pairs = have.items() if isinstance(have, Mapping) else ()
+    return {str(run_id): n for run_id, n in pairs if isinstance(n, int) and not isinstance(n, bool) and n >= 0}

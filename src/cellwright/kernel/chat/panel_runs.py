@@ -1,0 +1,162 @@
+"""What panels start and stop: prompts, slash commands, and any run of the conversation.
+
+A prompt of the panel is a run like a cell's, but no cell waits for it: code that it runs in the user's namespace begins when
+the kernel is idle (idle_kernel.py), and its questions wait until somebody answers, in whatever place.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from cellwright.agent.agent_thread import AgentTask
+from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.events import Event, Notice, TextDelta
+from cellwright.kernel.chat.chat_prompts import PanelPrompt, read_prompt, tellings
+from cellwright.kernel.chat.logged_run import LoggedRun
+from cellwright.kernel.questions import Questions
+from cellwright.run_options import RunOptions
+from cellwright.tools.open_notebook import OpenNotebook
+
+if TYPE_CHECKING:
+    from cellwright.commands.command import Command, CommandCall
+    from cellwright.kernel.chat.chat import Chat
+    from cellwright.kernel.chat.connections import Connection
+
+
+def serve_prompts(chat: Chat) -> None:
+    """Serve `prompt`."""
+    chat.serve("prompt", chat.runs.prompt)
+
+
+def _unseen(_event: Event) -> None:
+    """Panels hear of events by the conversation's feed."""
+
+
+class PanelRuns:
+    """Of all panels. On the agent's loop."""
+
+    def __init__(self, chat: Chat) -> None:
+        self._chat = chat
+        self._numbers = itertools.count(1)
+        self._commands: dict[str, AgentTask[None]] = {}
+
+    async def prompt(self, panel: Connection, params: Mapping[str, Any]) -> dict[str, str]:
+        """Serves `prompt`: the id of the run. Raises CellwrightError for what cannot be sent."""
+        prompt = await read_prompt(params)
+        place = "server" if panel.is_server else "sidebar"
+        if self._is_command(prompt.text):
+            return {"run": self._command(prompt, place)}
+        return {"run": self._start(prompt, place)}
+
+    def stop(self, run_id: str) -> None:
+        """Interrupt the run; one that waits is taken out of the line."""
+        if (command := self._commands.get(run_id)) is not None:
+            command.cancel()
+        for run in self._chat.conversation.runs.there:
+            if run.id == run_id:
+                run.stop()
+
+    def _start(self, prompt: PanelPrompt, place: str) -> str:
+        chat, conversation = self._chat, self._chat.conversation
+        notebook = chat.notebook
+        mode = chat.state.choices.mode_said()
+        told = tellings(prompt, notebook.told, self._served, conversation.jobs)
+        options = replace(prompt.options, telling=told, mode=prompt.options.mode or mode)
+        questions = self._questions()
+        task = conversation.start(
+            prompt.text,
+            options,
+            emit=_unseen,
+            can_use_tool=questions.can_use_tool,
+            ask_user=questions.can_use_tool,
+            place=place,
+            background=True,
+            at_turn=notebook.no_cell_at_turn,
+        )
+        run = conversation.runs.of(task)
+        assert run is not None, "it was started just now"
+
+        def tell(text: str) -> None:
+            if (logged := chat.log.runs.get(run.id)) is not None and not logged.over:
+                logged.hear_now(Notice(text, "warning"))
+
+        questions.tell = tell
+        # nobody else waits for its end: what went wrong stands in the run
+        task.future.add_done_callback(lambda done: done.cancelled() or done.exception())
+        return run.id
+
+    def _questions(self) -> Questions:
+        """Who puts a run's questions to the user: nothing shows them but panels and proposal cards."""
+        conversation = self._chat.conversation
+        return Questions(
+            conversation.jobs,
+            allows_input=False,
+            widget=False,
+            save_rules=conversation.in_force.save_rules,
+            answer_seconds=conversation.settings.ask_user_question_seconds,
+            beside=self._chat.notebook.beside,
+            somebody_looks_on=lambda: True,  # a panel that comes later sees them, too
+        )
+
+    def _served(self, path: str) -> OpenNotebook | None:
+        """The open notebook that a page shows under `path`."""
+        for page in self._chat.pages.all():
+            for notebook in page.notebooks:
+                if notebook.served_path == path:
+                    return self._chat.notebooks.at(notebook.path)
+        return None
+
+    def _is_command(self, text: str) -> bool:
+        from cellwright.commands.registry import COMMANDS, command_name  # most prompts are none
+
+        return text.startswith("/") and command_name(text) in COMMANDS
+
+    def _command(self, prompt: PanelPrompt, place: str) -> str:
+        """Begin the slash command; its questions are asked in the panel."""
+        from cellwright.commands.command import CommandCall
+        from cellwright.commands.registry import command_of
+
+        command, text = command_of(prompt.text)
+        chat = self._chat
+        run = LoggedRun(
+            id=f"command-{next(self._numbers)}",
+            prompt=prompt.text,
+            place=place,
+            kind="command",
+            asked=time.time(),
+            session=chat.conversation.session.id,
+        )
+        questions = self._questions()
+        questions.tell = lambda message: run.hear_now(Notice(message, "warning"))
+
+        def heard(event: Event) -> None:
+            run.hear(event)
+            run.state_of_command = "asking" if chat.questions.there else "running"
+            if run.has_changed():
+                chat.log.news(run)
+
+        call = CommandCall(chat.conversation, RunOptions(), text, heard, questions.can_use_tool)
+        chat.log.begin(run)
+        self._commands[run.id] = chat.conversation.thread.submit(self._done(run, command, call))
+        return run.id
+
+    async def _done(self, run: LoggedRun, command: Command, call: CommandCall) -> None:
+        from cellwright.commands.registry import answer_of
+
+        error: BaseException | None = None
+        try:
+            page = await answer_of(command, call)
+            run.hear_now(TextDelta(page.markdown()))
+            run.state_of_command = "done"
+        except asyncio.CancelledError:
+            error = CellwrightError(ErrorCode.INTERRUPTED, "Interrupted.", recoverable=True)
+            run.state_of_command = "interrupted"
+        except Exception as raised:  # noqa: BLE001  nobody awaits it: a command that fails says so in its run
+            error, run.state_of_command = raised, "failed"
+        self._commands.pop(run.id, None)
+        self._chat.log.end(run, error)

@@ -1,0 +1,182 @@
+"""The turns of a session as panels see them that did not hear them: drawn from the transcript's messages, as operations.
+
+Long results are cut as live ones are; what Claude was told besides the user's words is not shown as their words.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from cellwright.agent.models import limits
+from cellwright.agent.session import Session
+from cellwright.agent.transcript import Line
+from cellwright.agent.turns import begins_turn_encoded, words_and_told
+from cellwright.conversation import Conversation
+from cellwright.export.exchanges import Called
+from cellwright.kernel.chat.conversation_log import RUNS_KEPT, ConversationLog
+from cellwright.kernel.chat.logged_run import LoggedRun, past_run
+from cellwright.kernel.comm import Op
+from cellwright.kernel.transcript_ops import DISPLAY_TYPES, RESULT_CHARS, cut, shortened, text_of
+
+Json = Mapping[str, Any]
+
+PICTURE_CHARS = 200_000
+"""A picture among a past turn's results that is longer, as base64, is left out."""
+
+
+class PastTurns:
+    """Keeps `log` to the session that `conversation` has: what of it is not there is drawn, in a thread of its own.
+
+    On the agent's loop. Nothing is done while no panel is there (`wanted`).
+    """
+
+    def __init__(self, conversation: Conversation, log: ConversationLog, wanted: Callable[[], bool]) -> None:
+        self._conversation = conversation
+        self._log = log
+        self._wanted = wanted
+        self._drawing: asyncio.Task[None] | None = None
+
+    def refresh(self) -> None:
+        """A panel has come, or the conversation goes on with another session, or with less or more of this one."""
+        session = self._conversation.sessions.begun
+        if session is None:
+            return
+        self._log.drop([run.id for run in self._log.runs.values() if run.over and not self._is_of(run, session)])
+        if not self._wanted():
+            return
+        missing = self._missing(session)
+        if self._drawing is not None:
+            self._drawing.cancel()
+        if missing:
+            self._drawing = asyncio.get_running_loop().create_task(self._draw(session, missing))
+
+    def _is_of(self, run: LoggedRun, session: Session) -> bool:
+        return run.session == session.id and (run.turn is None or run.turn <= self._log.turns)
+
+    def _missing(self, session: Session) -> set[int]:
+        """The numbers of the last turns that no run shows."""
+        last = self._log.turns
+        shown = {
+            turn
+            for run in self._log.runs.values()
+            if run.session == session.id and run.turn is not None
+            for turn in range(run.turn, (run.last_turn or last) + 1)
+        }
+        return set(range(max(1, last - RUNS_KEPT + 1), last + 1)) - shown
+
+    async def _draw(self, session: Session, missing: set[int]) -> None:
+        lines = session.in_effect()
+        runs = await asyncio.to_thread(past_runs, session.id, lines, missing)
+        if self._conversation.sessions.begun is session:
+            self._log.put_past(runs)
+
+
+def past_runs(session_id: str, lines: Sequence[Line], wanted: set[int]) -> list[LoggedRun]:
+    """The turns with these numbers (from 1) of a session whose lines in effect are `lines`."""
+    starts = [at for at, line in enumerate(lines) if begins_turn_encoded(line.message)]
+    ends = [*starts[1:], len(lines)]
+    turns = enumerate(zip(starts, ends, strict=False), 1)
+    return [_past_run(session_id, turn, lines[start:end]) for turn, (start, end) in turns if turn in wanted]
+
+
+def _past_run(session_id: str, turn: int, lines: Sequence[Line]) -> LoggedRun:
+    first, *rest = lines
+    blocks = _blocks(json.loads(first.message)["content"])
+    words, _told = words_and_told([str(block["text"]) for block in blocks if block["type"] == "text"])
+    asked = float(first.meta["at"])
+    ops = list(_ops(session_id, asked, rest))
+    return past_run(session_id, turn, "\n".join(words).strip("\n"), asked, ops)
+
+
+def _ops(session_id: str, asked: float, lines: Sequence[Line]) -> Iterator[Op]:
+    model = next((str(line.meta["model"]) for line in lines if "model" in line.meta), "")
+    yield {"op": "run", "model": model, "mode": "", "session": session_id, "started": asked}
+    block, open_calls = 0, dict[str, float]()
+    for line in lines:
+        message = json.loads(line.message)
+        at = float(line.meta["at"])
+        for part in _blocks(message["content"]):
+            if message["role"] == "assistant":
+                yield from _said(part, block, at, open_calls)
+                block += 1
+            else:
+                yield from _result(part, at, open_calls)
+        if "usage" in line.meta:
+            yield _turn(line)
+    costs = [line.meta.get("cost_usd") for line in lines if "usage" in line.meta]
+    yield {
+        "op": "end",
+        "stop_reason": "end_turn",
+        "cost_usd": None if None in costs else sum(filter(None, costs)),
+        "session_cost_usd": None,
+        "ms": (float(lines[-1].meta["at"]) - asked) * 1000 if lines else 0.0,
+        "error": None,
+    }
+
+
+def _said(part: Json, block: int, at: float, open_calls: dict[str, float]) -> Iterator[Op]:
+    match part["type"]:
+        case "text" if str(part["text"]).strip():
+            yield {"op": "text", "block": block, "text": part["text"]}
+        case "thinking" if str(part["thinking"]).strip():
+            yield {"op": "thinking", "block": block, "text": part["thinking"], "at": at}
+        case "tool_use" | "server_tool_use":
+            open_calls[str(part["id"])] = at
+            title = Called(str(part["name"]), part["input"]).title
+            yield {
+                "op": "tool",
+                "id": part["id"],
+                "name": part["name"],
+                "title": title,
+                "input": shortened(part["input"]),
+                "parallel": False,
+                "at": at,
+            }
+        case kind if kind.endswith("_tool_result"):
+            yield _tool_end(part, at, open_calls, "")
+
+
+def _result(part: Json, at: float, open_calls: dict[str, float]) -> Iterator[Op]:
+    if part["type"] != "tool_result":
+        return
+    content = part.get("content") or []
+    for shown in () if isinstance(content, str) else content:
+        source = shown.get("source", {})
+        kind, data = str(source.get("media_type", "")), str(source.get("data", ""))
+        if shown["type"] == "image" and kind in DISPLAY_TYPES and len(data) <= PICTURE_CHARS:
+            yield {"op": "display", "id": part["tool_use_id"], "data": {kind: data}}
+    yield _tool_end(part, at, open_calls, text_of(content))
+
+
+def _tool_end(part: Json, at: float, open_calls: dict[str, float], text: str) -> Op:
+    failed = part.get("is_error", False)
+    began = open_calls.pop(str(part["tool_use_id"]), at)
+    return {
+        "op": "tool_end",
+        "id": part["tool_use_id"],
+        "status": "error" if failed else "success",
+        "ms": (at - began) * 1000,
+        "result": cut(text, RESULT_CHARS),
+        "diff": None,
+        "error": {"code": "EXECUTION_ERROR", "message": cut(text, RESULT_CHARS)} if failed else None,
+    }
+
+
+def _turn(line: Line) -> Op:
+    usage, model = line.meta["usage"], limits(str(line.meta.get("model", "")))
+    return {
+        "op": "turn",
+        "cost_usd": line.meta.get("cost_usd"),
+        "context_tokens": line.meta.get("context_tokens", 0),
+        "context_window": model.context_window if model.known else None,
+        "input_tokens": usage.get("input_tokens") or 0,
+        "output_tokens": usage.get("output_tokens") or 0,
+        "cache_read_tokens": usage.get("cache_read_input_tokens") or 0,
+    }
+
+
+def _blocks(content: str | Sequence[Json]) -> Sequence[Json]:
+    return [{"type": "text", "text": content}] if isinstance(content, str) else content

@@ -1,0 +1,34 @@
+"""What panels can ask the kernel for besides prompts: one list of the modules that answer.
+
+Each of them, a module `chat_<what>.py` of this folder, has one function `serve_<what>(chat: Chat) -> None`. It is called
+once, on the agent's loop, when the first panel connects, and has its methods served:
+
+    def serve_sessions(chat: Chat) -> None:
+        async def sessions(panel: Connection, params: Mapping[str, Any]) -> Json:
+            ...
+        chat.serve("sessions", sessions)
+
+A handler is awaited on the agent's loop, so what blocks goes to a worker thread (`asyncio.to_thread`); what it returns is
+the reply's result, as JSON. It may raise `CellwrightError` (the reply has its code) and `PageError` with a code of its own,
+`invalid` for params that make no sense (`chat/params.py` reads them); any other exception is a fault of ours: it is logged,
+and the reply says `failed`. `panel` is the connection that asks, see connections.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from cellwright.kernel.chat.choices import serve_choices
+from cellwright.kernel.chat.panel_runs import serve_prompts
+
+if TYPE_CHECKING:
+    from cellwright.kernel.chat.chat import Chat
+
+ROOMS: Sequence[Callable[[Chat], None]] = (serve_prompts, serve_choices)
+
+
+def serve_rooms(chat: Chat) -> None:
+    """Have everything answered that panels can ask for."""
+    for serve in ROOMS:
+        serve(chat)

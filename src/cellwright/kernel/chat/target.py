@@ -1,0 +1,68 @@
+"""The comm target `cellwright.chat`: cheap until the first panel opens it. See docs/protocol/chat.md."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from cellwright.kernel.comm_link import CommLink
+from cellwright.kernel.page_messages import Piece
+
+if TYPE_CHECKING:
+    from cellwright.kernel.chat.chat import Chat
+
+TARGET = "cellwright.chat"
+PROTOCOL = 1
+
+
+class ChatTarget:
+    """Lets panels connect. `make` makes the chat, when the first one does; it raises CellwrightError for broken settings."""
+
+    def __init__(self, make: Callable[[], Chat]) -> None:
+        self._make = make
+        self._making = threading.Lock()
+        self._chat: Chat | None = None
+
+    def open(self) -> None:
+        """Let panels connect."""
+        import comm  # there is one in each kernel
+
+        comm.get_comm_manager().register_target(TARGET, self._opened)
+
+    def close(self) -> None:
+        """End all connections, and take no new ones."""
+        import comm  # there is one in each kernel
+
+        comm.get_comm_manager().unregister_target(TARGET, self._opened)
+        if self._chat is not None:
+            self._chat.close()
+
+    def _opened(self, comm: Any, message: Mapping[str, Any]) -> None:
+        from cellwright.errors import CellwrightError  # loading the extension needs none
+        from cellwright.version import VERSION
+
+        link = CommLink(comm)
+        said = message["content"]["data"]
+        if not isinstance(said, dict) or said.get("protocol") != PROTOCOL:
+            _refuse(link, {"type": "unsupported", "protocol": PROTOCOL, "version": VERSION})
+            return
+        try:
+            chat = self._made()
+        except CellwrightError as error:
+            _refuse(link, {"type": "failed", "code": str(error.code), "message": error.message})
+            return
+        connection = chat.connect(link, said)
+        comm.on_msg(lambda message: chat.on_loop(chat.heard, connection, message["content"]["data"]))
+        comm.on_close(lambda _: chat.on_loop(chat.connections.remove, connection))
+
+    def _made(self) -> Chat:
+        with self._making:
+            if self._chat is None:
+                self._chat = self._make()
+            return self._chat
+
+
+def _refuse(link: CommLink, message: Mapping[str, Any]) -> None:
+    link.put(Piece(message, 0.0))
+    link.close()
