@@ -6,6 +6,10 @@ export const ICommandPalette = new Token("@jupyterlab/apputils:ICommandPalette")
 
 export const Notification = {
   shown: [] as string[],
+  info(message: string): string {
+    this.shown.push(message);
+    return "";
+  },
   warning(message: string): string {
     this.shown.push(message);
     return "";

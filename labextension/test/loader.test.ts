@@ -95,5 +95,7 @@ it("the plugins have their ids and start by themselves", () => {
     ["cellwright:proposals", true],
     ["cellwright:cell-toolbar", true],
     ["cellwright:undo", true],
+    ["cellwright:panel", true],
+    ["cellwright:completion", true],
   ]);
 });

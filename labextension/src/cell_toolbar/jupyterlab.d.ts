@@ -17,7 +17,10 @@ declare module "@jupyterlab/apputils" {
   import type { IPlugin } from "@lumino/application";
 
   export const ICommandPalette: NonNullable<IPlugin<unknown, unknown>["optional"]>[number];
-  export const Notification: { warning(message: string, options: { autoClose: number }): string };
+  export const Notification: {
+    info(message: string, options: { autoClose: number | false }): string;
+    warning(message: string, options: { autoClose: number }): string;
+  };
 }
 
 declare module "@jupyterlab/ui-components" {

@@ -1,0 +1,106 @@
+/** Suggests code as ghost text: waits for a pause, asks the kernel of the notebook, and leaves an answer nobody waits for. */
+
+import type { Link } from "../notebooks/link";
+import { RequestError } from "../notebooks/link";
+import type { JsonObject } from "../notebooks/types";
+import type { Place } from "./suggestions";
+import { Suggestions } from "./suggestions";
+import type { InlineContext, InlineItems, InlineProvider, InlineRequest } from "./types";
+
+/** `delay`: milliseconds without a key before something is asked for. */
+export type Choices = { readonly enabled: boolean; readonly delay: number };
+
+/** Where the cursor is, what is told of the notebook around it, and who is asked. */
+export type Gap = Place & { readonly cells: JsonObject[]; readonly language: string; readonly link: Link };
+
+/** Longer than the kernel waits for the model. */
+const REQUEST_MS = 10_000;
+/** How long nothing is asked for after an error: each key would meet it again. */
+export const PAUSE_MS = 60_000;
+const INVOKED = 0;
+/** Of these the user hears nothing: the kernel went away, or is an older one that completes nothing. */
+const SILENT = new Set(["gone", "timeout", "unknown_method"]);
+export const MEASURE = "cellwright:completion";
+
+export class ClaudeCompletion implements InlineProvider {
+  readonly identifier = "cellwright:completion";
+  readonly name = "Claude";
+  /** JupyterLab's own settings of it: the delay is ours, so that a pause is waited for once. */
+  readonly schema = { default: { enabled: true, autoFillInMiddle: true, debouncerDelay: 0, timeout: 15_000 } };
+  private readonly suggestions = new Suggestions();
+  private newest = 0;
+  private asked: Link | null = null;
+  private pausedUntil = 0;
+  private readonly told = new Set<string>();
+
+  /** `gapOf` gives the place of a request, null where there is nobody to ask; `tell` shows the user why nothing comes. */
+  constructor(
+    private readonly choices: () => Choices,
+    private readonly gapOf: (request: InlineRequest, context: InlineContext) => Gap | null,
+    private readonly tell: (message: string) => void,
+    private readonly now: () => number = () => performance.now(),
+  ) {}
+
+  async fetch(request: InlineRequest, context: InlineContext): Promise<InlineItems> {
+    const text = await this.suggestion(request, context);
+    // JupyterLab changes what it is given as the user types along
+    return { items: text ? [{ insertText: text }] : [] };
+  }
+
+  /** What was switched off, or mended, is tried anew. */
+  begin(): void {
+    this.pausedUntil = 0;
+    this.told.clear();
+    this.stop();
+  }
+
+  private async suggestion(request: InlineRequest, context: InlineContext): Promise<string> {
+    const mine = ++this.newest;
+    this.stop();
+    const { enabled, delay } = this.choices();
+    const invoked = context.triggerKind === INVOKED;
+    const gap = enabled ? this.gapOf(request, context) : null;
+    if (!gap) return "";
+    const known = this.suggestions.find(gap);
+    if (known !== undefined) return known;
+    if (!invoked) {
+      if (!gap.prefix.trim() || this.now() < this.pausedUntil) return "";
+      await new Promise((resolve) => { setTimeout(resolve, delay); });
+      if (mine !== this.newest) return "";
+    }
+    return this.ask(gap, mine);
+  }
+
+  private async ask(gap: Gap, mine: number): Promise<string> {
+    const { link, cells, language, prefix, suffix } = gap;
+    this.asked = link;
+    const start = this.now();
+    try {
+      const { text } = (await link.request("code", { prefix, suffix, cells, language }, REQUEST_MS)) as { text: string };
+      if (mine !== this.newest) return ""; // it was stopped, and so says nothing
+      this.suggestions.put(gap, text);
+      performance.measure(MEASURE, { start });
+      return text;
+    } catch (error) {
+      if (mine === this.newest) this.failed(error);
+      return "";
+    } finally {
+      if (mine === this.newest) this.asked = null;
+    }
+  }
+
+  /** Ends the request that is on its way, down to its connection to the API: its tokens are of no use any more. */
+  private stop(): void {
+    const { asked } = this;
+    this.asked = null;
+    asked?.request("code_stop", {}).catch(() => undefined); // it may have gone
+  }
+
+  private failed(error: unknown): void {
+    this.pausedUntil = this.now() + PAUSE_MS;
+    const { code, message } = error instanceof RequestError ? error : { code: "failed", message: String(error) };
+    if (SILENT.has(code) || this.told.has(code)) return;
+    this.told.add(code);
+    this.tell(message);
+  }
+}
