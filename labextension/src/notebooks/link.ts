@@ -71,11 +71,13 @@ export class Link {
     }
   }
 
-  /** Takes a message of the kernel. */
-  take(data: unknown): void {
+  /** Takes a message of the kernel; gives it back, whole, when it is neither a request nor a reply. */
+  take(data: unknown): { readonly type: string } | null {
     const message = this.whole(data as Message | Part);
     if (message?.type === "request") void this.serve(message);
     else if (message?.type === "reply") this.answered(message);
+    else return message;
+    return null;
   }
 
   /** The connection is over: nobody answers any more. */

@@ -1,0 +1,218 @@
+/** The connection to one kernel's conversation: made again by itself whenever it was lost. */
+
+import { Link } from "../notebooks/link";
+import type { Json, JsonObject } from "../notebooks/types";
+import type { Connection, Trouble } from "./chat";
+import { ANNOUNCED } from "../notebooks/links";
+import type { ChatComm, ChatKernel, IopubMessage } from "./kernel_types";
+import { about, load, NO_TROUBLE } from "./loading";
+import type { KernelMessage } from "./protocol";
+import { TARGET } from "./protocol";
+import { isKnown, subshellOf, through, within } from "./subshell";
+
+/** How long a kernel that can answer may take to do so. */
+export const ANSWER_MS = 20_000;
+/** A kernel that closed the connection is asked again after this time, and then less and less often. */
+export const AGAIN_MS = 1_000;
+const MOST_MS = 30_000;
+
+const RESTARTS: readonly string[] = ["restarting", "autorestarting"];
+const MESSAGES: readonly unknown[] = ["welcome", "unsupported", "state", "run", "ops", "gone", "ack"] satisfies KernelMessage["type"][];
+
+export type Events = {
+  /** The data of the `comm_open`. */
+  opening(): JsonObject;
+  connection(connection: Connection, about: { trouble?: Trouble; waitsForCell?: boolean }): void;
+  message(message: KernelMessage): void;
+};
+
+type Open = { comm: ChatComm; link: Link; subshell: string | null };
+type Outcome = "welcome" | "unsupported" | "closed" | "silent";
+
+export class ChatLink {
+  private open: Open | null = null;
+  /** Rises whenever what was begun before is void. */
+  private attempt = 0;
+  private connecting = false;
+  private closings = 0;
+  /** Whether the kernel is on its way: it is connected to when it is there. */
+  private awaiting = false;
+  private timer: ReturnType<typeof setTimeout> | undefined;
+
+  constructor(
+    readonly kernel: ChatKernel,
+    private readonly events: Events,
+  ) {
+    kernel.statusChanged.connect(this.onStatus);
+    kernel.connectionStatusChanged.connect(this.onConnection);
+    kernel.disposed.connect(this.onDisposed);
+    kernel.iopubMessage.connect(this.onMessage);
+    this.again();
+  }
+
+  /** Connects anew, as long as there is a kernel. */
+  again(): void {
+    this.drop();
+    const { kernel } = this;
+    if (kernel.isDisposed || kernel.status === "dead") this.lose("");
+    else if (kernel.connectionStatus === "disconnected") this.lose("The connection to the server is lost.");
+    else {
+      this.events.connection("connecting", {});
+      this.awaiting = kernel.connectionStatus !== "connected" || RESTARTS.includes(kernel.status);
+      if (!this.awaiting) void this.connect();
+    }
+  }
+
+  /** Ends it for good. */
+  end(): void {
+    const { kernel } = this;
+    kernel.statusChanged.disconnect(this.onStatus);
+    kernel.connectionStatusChanged.disconnect(this.onConnection);
+    kernel.disposed.disconnect(this.onDisposed);
+    kernel.iopubMessage.disconnect(this.onMessage);
+    if (this.open && kernel.connectionStatus === "connected") this.send({ type: "bye" });
+    this.drop();
+  }
+
+  send(message: JsonObject): void {
+    const { open, kernel } = this;
+    if (open && !open.comm.isDisposed) through(kernel, open.subshell, () => { open.link.send(message); });
+  }
+
+  /** Asks the kernel; rejects with RequestError. Null where nobody is there to be asked. */
+  request(method: string, params: JsonObject, timeout?: number): Promise<Json> | null {
+    const { open, kernel } = this;
+    if (!open || open.comm.isDisposed) return null;
+    return through(kernel, open.subshell, () => open.link.request(method, params, timeout));
+  }
+
+  private readonly onStatus = (_: unknown, status: string): void => {
+    // `starting` comes of a new process, also where somebody else restarted it
+    if (RESTARTS.includes(status) || status === "starting" || status === "dead") this.again();
+    else if (this.awaiting && (status === "idle" || status === "busy")) this.again();
+  };
+
+  private readonly onConnection = (): void => { this.again(); };
+  private readonly onDisposed = (): void => { this.again(); };
+  /** A cell has loaded what was missing. */
+  private readonly onMessage = (_: unknown, { header, content }: IopubMessage): void => {
+    if (!this.open && !this.connecting && header.msg_type === "comm_open" && content.target_name === ANNOUNCED) this.again();
+  };
+
+  private async connect(): Promise<void> {
+    const attempt = ++this.attempt;
+    const isVoid = (): boolean => attempt !== this.attempt;
+    this.connecting = true;
+    try {
+      let outcome = await this.begin(isVoid, false);
+      if (outcome === "silent" && !isVoid()) outcome = await this.begin(isVoid, true);
+      if (outcome === "silent" && !isVoid()) this.lose("The kernel does not answer.");
+    } catch (error) {
+      // the kernel went away in the middle, which its signals tell, or another connection of this page has its comms
+      console.debug("Cellwright:", error);
+      if (!isVoid()) this.later();
+    } finally {
+      if (!isVoid()) this.connecting = false;
+    }
+  }
+
+  /** One try; null where it ended before anybody was asked. `own`: by a subshell that is new for sure. */
+  private async begin(isVoid: () => boolean, own: boolean): Promise<Outcome | null> {
+    const { kernel } = this;
+    await isKnown(kernel);
+    if (isVoid()) return null;
+    const comm = kernel.createComm(TARGET);
+    const subshell = await subshellOf(kernel, comm, own);
+    const stop = (): null => {
+      if (!comm.isDisposed) comm.dispose();
+      return null;
+    };
+    if (isVoid()) return stop();
+    if (subshell === null) this.events.connection("connecting", { waitsForCell: true });
+    const loading = load(kernel, subshell);
+    const trouble = await (subshell === null ? loading : within(ANSWER_MS, loading));
+    if (isVoid()) return stop();
+    if (trouble === null) return this.meet(comm, subshell, isVoid);
+    stop();
+    if (trouble === undefined || /subshell/i.test(trouble.message)) return "silent";
+    this.events.connection("missing", { trouble });
+    return null;
+  }
+
+  private async meet(comm: ChatComm, subshell: string | null, isVoid: () => boolean): Promise<Outcome> {
+    const link = new Link(comm, new Map());
+    this.open = { comm, link, subshell };
+    const outcome = await new Promise<Outcome>((resolve) => {
+      comm.onMsg = ({ content }) => {
+        const message = link.take(content.data);
+        if (!message || isVoid()) return;
+        if (message.type === "unsupported") void this.refused(subshell, message as KernelMessage, isVoid);
+        if (message.type === "welcome" || message.type === "unsupported") resolve(message.type);
+        if (MESSAGES.includes(message.type)) this.events.message(message as KernelMessage);
+      };
+      comm.onClose = () => {
+        resolve("closed");
+        if (!isVoid() && this.open?.comm === comm) this.closed();
+      };
+      if (subshell !== null) setTimeout(resolve, ANSWER_MS, "silent");
+      through(this.kernel, subshell, () => comm.open(this.events.opening()));
+    });
+    if (isVoid()) return outcome;
+    if (outcome === "closed") await this.refused(subshell, null, isVoid);
+    else if (outcome === "welcome") this.closings = 0;
+    else if (outcome === "silent") this.close();
+    return outcome;
+  }
+
+  /** The kernel's package is of another time. */
+  private async refused(subshell: string | null, message: KernelMessage | null, isVoid: () => boolean): Promise<void> {
+    this.open = null;
+    const { executable, version } = await about(this.kernel, subshell);
+    if (isVoid()) return;
+    const protocol = message?.type === "unsupported" ? message.protocol : 0;
+    this.events.connection("unsupported", { trouble: { ...NO_TROUBLE, executable, version, protocol } });
+  }
+
+  /** The kernel closed what was open. */
+  private closed(): void {
+    const { open } = this;
+    this.open = null;
+    open?.link.end();
+    if (!this.connecting) this.later();
+  }
+
+  private later(): void {
+    const wait = Math.min(AGAIN_MS * 2 ** this.closings++, MOST_MS);
+    this.events.connection("connecting", {});
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => { this.again(); }, wait);
+  }
+
+  private lose(message: string): void {
+    this.events.connection("lost", { trouble: { ...NO_TROUBLE, message } });
+  }
+
+  /** Leaves what there is, and what was begun. */
+  private drop(): void {
+    this.attempt++;
+    this.connecting = this.awaiting = false;
+    clearTimeout(this.timer);
+    this.close();
+  }
+
+  private close(): void {
+    const { open } = this;
+    this.open = null;
+    if (!open) return;
+    open.link.end();
+    open.comm.onClose = () => undefined;
+    open.comm.onMsg = () => undefined;
+    if (open.comm.isDisposed || this.kernel.isDisposed) return;
+    const { kernel } = this;
+    // the kernel is told while it can be; else it sees that a page of the same name comes
+    if (kernel.connectionStatus === "connected" && !RESTARTS.includes(kernel.status)) through(kernel, open.subshell, () => open.comm.close());
+    else open.comm.dispose();
+  }
+}
+
+

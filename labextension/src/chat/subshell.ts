@@ -1,0 +1,66 @@
+/** A way into a kernel that is busy: subshells, as JupyterLab's connections offer them. */
+
+import { randomName } from "../page_config";
+import type { ChatComm, ChatKernel } from "./kernel_types";
+
+/** How long a kernel may take to say what it can; a busy one says it when its cell has ended. */
+export const INFO_MS = 1_500;
+export const SUBSHELL_MS = 2_000;
+
+/** The subshell that a comm's messages go to, once it is there; null: there is none, messages wait for the cell that runs. */
+export async function subshellOf(kernel: ChatKernel, comm: ChatComm, own: boolean): Promise<string | null> {
+  if (kernel.supportsSubshells) {
+    await within(SUBSHELL_MS, comm.subshellStarted);
+    if (!own && comm.subshellId) return comm.subshellId;
+    // what the page thinks is there may have gone with the process before
+    comm.commsOverSubshells = "disabled";
+    return createSubshell(kernel);
+  }
+  // it has said that it has none, or it is too busy to say anything: one that can, can do that while it is busy
+  return (await isKnown(kernel)) ? null : createSubshell(kernel);
+}
+
+/** Waits until a kernel has said what it can; whether it has. */
+export async function isKnown(kernel: ChatKernel): Promise<boolean> {
+  const known = kernel.info.then(() => true, () => false);
+  return (await within(INFO_MS, known)) ?? false;
+}
+
+/** Does what sends messages such that they go to `subshell`. */
+export function through<Result>(kernel: ChatKernel, subshell: string | null, work: () => Result): Result {
+  if (subshell === null) return work();
+  const before = kernel.subshellId ?? null;
+  kernel.subshellId = subshell;
+  try {
+    return work();
+  } finally {
+    kernel.subshellId = before;
+  }
+}
+
+/** By hand: JupyterLab refuses it as long as it does not know what the kernel can. */
+async function createSubshell(kernel: ChatKernel): Promise<string | null> {
+  const header = {
+    date: new Date().toISOString(),
+    msg_id: randomName(),
+    msg_type: "create_subshell_request",
+    session: kernel.clientId,
+    username: "",
+    version: "5.5",
+  };
+  const request = { channel: "control", header, parent_header: {}, metadata: {}, content: {}, buffers: [] };
+  const reply = kernel.sendControlMessage(request, true).done.catch(() => null);
+  return (await within(SUBSHELL_MS, reply))?.content.subshell_id ?? null;
+}
+
+/** What `promise` gives, or undefined when it takes longer or fails. */
+export function within<Value>(ms: number, promise: Promise<Value> | undefined): Promise<Value | undefined> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, ms, undefined);
+    const done = (value?: Value): void => {
+      clearTimeout(timer);
+      resolve(value);
+    };
+    promise?.then(done, () => { done(); });
+  });
+}

@@ -1,0 +1,49 @@
+/** The panel's commands, for keys, menus, palette, launcher and other extensions. */
+
+import type { CommandRegistry } from "@lumino/commands";
+
+import type { Trans } from "../composer/deps";
+import { claudeIcon } from "./panel_widget";
+import type { Sidebar } from "./sidebar";
+
+export const COMMANDS = {
+  focus: "cellwright:focus-composer",
+  open: "cellwright:open-panel",
+  newSession: "cellwright:new-session",
+  sessions: "cellwright:show-sessions",
+  stop: "cellwright:stop",
+  help: "cellwright:show-help",
+  log: "cellwright:show-log",
+  shutDown: "cellwright:shut-down-own-kernel",
+} as const;
+
+const NO_ARGS = { args: { type: "object", properties: {} } } as const;
+
+/** Adds the commands; those that make no sense now are disabled. */
+export function addCommands(commands: CommandRegistry, sidebar: Sidebar, trans: Trans): void {
+  const { store } = sidebar;
+  const connected = (): boolean => store.connection === "connected";
+  const add = (id: string, label: string, execute: () => unknown, isEnabled: () => boolean = () => true): void => {
+    commands.addCommand(id, { label, isEnabled, execute, describedBy: NO_ARGS });
+  };
+  commands.addCommand(COMMANDS.focus, {
+    label: trans.__("Ask Claude"),
+    caption: trans.__("Open the panel and write a prompt"),
+    icon: claudeIcon,
+    describedBy: { args: { type: "object", properties: { text: { type: "string" } } } },
+    execute: async ({ text }) => {
+      const panel = await sidebar.open();
+      if (typeof text === "string") panel.compose(text);
+    },
+  });
+  add(COMMANDS.open, trans.__("Show Claude"), () => sidebar.open());
+  add(COMMANDS.newSession, trans.__("New Session with Claude"), async () => { (await sidebar.open()).newSession(); }, connected);
+  add(COMMANDS.sessions, trans.__("Sessions with Claude"), async () => { (await sidebar.open()).open("sessions"); }, connected);
+  add(COMMANDS.stop, trans.__("Stop Claude"), () => { sidebar.stop(); }, () => store.state?.current != null);
+  add(COMMANDS.help, trans.__("Help on Claude"), async () => { (await sidebar.open()).open("help"); });
+  add(COMMANDS.log, trans.__("Log of Claude"), async () => { (await sidebar.open()).open("log"); });
+  add(COMMANDS.shutDown, trans.__("Shut Down Claude's Own Kernel"), () => sidebar.shutDownOwnKernel(), () => sidebar.ownKernelRuns);
+  store.subscribe(() => {
+    for (const id of [COMMANDS.newSession, COMMANDS.sessions, COMMANDS.stop]) commands.notifyCommandChanged(id);
+  });
+}

@@ -1,0 +1,123 @@
+/** Which kernel the panel talks to: the current notebook's, unless the user has chosen another. */
+
+import type { KernelPlace } from "../chat/chat";
+import type { ChatKernel } from "../chat/kernel_types";
+import type { OwnKernel } from "./own_kernel";
+import type { NotebookPanel, NotebookTracker, Services } from "./types";
+
+/** `own`: the kernel of the panel's own; a path: that notebook's; null: whichever notebook is the current one. */
+export type Pinned = "own" | { readonly notebook: string } | null;
+export type KernelOption = { readonly label: string; readonly about: string; readonly chosen: boolean; choose(): void };
+type Store = { connect(kernel: ChatKernel | null, place: KernelPlace | null): void };
+type Found = { kernel: ChatKernel; place: KernelPlace };
+
+export class KernelChoice {
+  pinned: Pinned = null;
+  /** The notebook that was the current one last, while it is open. */
+  private last: NotebookPanel | null = null;
+  private wanted = false;
+  private readonly watched = new WeakSet<NotebookPanel>();
+
+  constructor(
+    private readonly tracker: NotebookTracker | null,
+    private readonly services: Services,
+    private readonly own: OwnKernel,
+    private readonly store: Store,
+    /** Whether the panel goes along when another notebook becomes the current one. */
+    private readonly follows: () => boolean,
+  ) {
+    tracker?.forEach((panel) => { this.watch(panel); });
+    tracker?.widgetAdded.connect((_, panel) => { this.watch(panel); });
+    tracker?.currentChanged.connect(() => { this.look(); });
+  }
+
+  /** From now on there is somebody who wants to talk: no kernel is touched before. */
+  want(): void {
+    this.wanted = true;
+    this.look();
+  }
+
+  /** The notebook that the conversation is about; null where it is about none that is open. */
+  get notebook(): NotebookPanel | null {
+    if (this.pinned === "own") return null;
+    if (this.pinned) return this.panels().find(({ context }) => this.pinned !== "own" && context.path === this.pinned?.notebook) ?? null;
+    const current = this.tracker?.currentWidget ?? null;
+    if (!this.last || this.last.isDisposed || (this.follows() && current)) this.last = current;
+    return this.last;
+  }
+
+  /** Finds the kernel that is meant now, and goes to it. */
+  look(): void {
+    if (!this.wanted) return;
+    const found = this.found();
+    this.store.connect(found?.kernel ?? null, found?.place ?? null);
+  }
+
+  choose(pinned: Pinned): void {
+    this.pinned = pinned;
+    this.last = null;
+    this.look();
+  }
+
+  /** What one can choose, for a menu. `start` starts the panel's own kernel. */
+  options(words: { own: string; start: string }, start: () => void): KernelOption[] {
+    const here = this.found();
+    const notebooks = this.panels().flatMap((panel) => {
+      const kernel = this.kernelOf(panel);
+      if (!kernel) return [];
+      const { path } = panel.context;
+      const chosen = here?.place.notebook === path;
+      return [{ label: nameOf(path), about: this.display(kernel), chosen, choose: () => { this.choose({ notebook: path }); } }];
+    });
+    const own: KernelOption = {
+      label: this.own.current ? words.own : words.start,
+      about: this.own.current ? `/${this.own.folder}` : "",
+      chosen: here !== null && here.place.notebook === null,
+      choose: start,
+    };
+    return [...notebooks, own];
+  }
+
+  private found(): Found | null {
+    const panel = this.notebook;
+    const kernel = panel && this.kernelOf(panel);
+    if (panel && kernel) return { kernel, place: { kernelId: kernel.id, name: this.display(kernel), notebook: panel.context.path } };
+    const own = this.own.current?.kernel;
+    return own ? { kernel: own, place: { kernelId: own.id, name: this.display(own), notebook: null } } : null;
+  }
+
+  /** The kernel of a notebook, where it speaks Python. */
+  private kernelOf(panel: NotebookPanel): ChatKernel | null {
+    const kernel = panel.sessionContext.session?.kernel ?? null;
+    const language = kernel && this.services.kernelspecs.specs?.kernelspecs[kernel.name]?.language;
+    return (language ?? "python").toLowerCase() === "python" ? kernel : null;
+  }
+
+  private display(kernel: ChatKernel): string {
+    return this.services.kernelspecs.specs?.kernelspecs[kernel.name]?.display_name ?? kernel.name;
+  }
+
+  private panels(): NotebookPanel[] {
+    const panels: NotebookPanel[] = [];
+    this.tracker?.forEach((panel) => { panels.push(panel); });
+    return panels;
+  }
+
+  private watch(panel: NotebookPanel): void {
+    if (this.watched.has(panel)) return;
+    this.watched.add(panel);
+    const look = (): void => { this.look(); };
+    panel.sessionContext.kernelChanged.connect(look);
+    panel.context.pathChanged.connect(() => { this.renamed(); });
+  }
+
+  /** A notebook that was chosen and is of another name now is not there under the old one. */
+  private renamed(): void {
+    if (this.pinned && this.pinned !== "own" && !this.notebook) this.pinned = null;
+    this.look();
+  }
+}
+
+export function nameOf(path: string): string {
+  return path.slice(path.lastIndexOf("/") + 1);
+}

@@ -1,0 +1,106 @@
+/** A kernel of the panel's own, for a page without a notebook: started when it is needed, never before. */
+
+import type { Memory } from "../composer/deps";
+import { RequestError } from "../notebooks/link";
+import { randomName } from "../page_config";
+import type { Services, SessionConnection, SessionModel, Specs } from "./types";
+
+/** Marks our sessions among the server's. */
+const TYPE = "cellwright";
+/** Under this a tab remembers its session: a reload finds it again. */
+const REMEMBERED = "cellwright:own-kernel";
+
+export class OwnKernel {
+  private session: SessionConnection | null = null;
+  private starting: Promise<SessionConnection> | null = null;
+
+  /** `changed` is called when there is another kernel, or none any more. `memory` is the tab's. */
+  constructor(
+    private readonly services: Services,
+    private readonly memory: Memory & { removeItem(key: string): void },
+    private readonly changed: () => void,
+  ) {}
+
+  /** The session, where one is there. */
+  get current(): SessionConnection | null {
+    return this.session;
+  }
+
+  /** The folder that its kernel works in, as the file browser names it. */
+  get folder(): string {
+    return folderOf(this.session?.path ?? "");
+  }
+
+  /** Starts it in `folder`, or takes the one that an earlier page has left there. Rejects with RequestError. */
+  async start(folder: string): Promise<void> {
+    if (this.session) return;
+    this.starting ??= this.begin(folder);
+    try {
+      this.keep(await this.starting);
+    } finally {
+      this.starting = null;
+    }
+  }
+
+  /** Finds the one that this tab had before it was loaded again. */
+  async find(): Promise<void> {
+    const id = this.memory.getItem(REMEMBERED);
+    if (!id || this.session) return;
+    const { sessions } = this.services;
+    await sessions.refreshRunning();
+    const model = [...sessions.running()].find((running) => running.id === id);
+    if (model && !this.current) this.keep(sessions.connectTo({ model }));
+    else if (!model) this.memory.removeItem(REMEMBERED);
+  }
+
+  async shutdown(): Promise<void> {
+    const { session } = this;
+    this.session = null;
+    this.memory.removeItem(REMEMBERED);
+    this.changed();
+    await session?.shutdown();
+  }
+
+  private async begin(folder: string): Promise<SessionConnection> {
+    const { sessions, kernelspecs } = this.services;
+    await kernelspecs.ready;
+    const name = pythonSpec(kernelspecs.specs);
+    if (!name) throw new RequestError("no_python", "This server has no Python kernel that Claude could work in.");
+    await sessions.refreshRunning();
+    const left = [...sessions.running()].find((model) => isLeft(model, folder));
+    if (left) return sessions.connectTo({ model: left });
+    return sessions.startNew({ path: joined(folder, `claude-${randomName().slice(0, 8)}`), name: "Claude", type: TYPE, kernel: { name } });
+  }
+
+  private keep(session: SessionConnection): void {
+    if (this.session === session) return;
+    this.session = session;
+    this.memory.setItem(REMEMBERED, session.id);
+    session.disposed.connect(() => {
+      if (this.session !== session) return;
+      this.session = null;
+      this.changed();
+    });
+    session.kernelChanged.connect(() => { this.changed(); });
+    this.changed();
+  }
+}
+
+/** One of ours in `folder` that no page is connected to: its conversation goes on. */
+function isLeft({ type, path, kernel }: SessionModel, folder: string): boolean {
+  return type === TYPE && folderOf(path) === folder && kernel?.connections === 0;
+}
+
+/** The server's default where that is Python, else the first that is. */
+function pythonSpec(specs: Specs | null): string | undefined {
+  const isPython = (name: string): boolean => specs?.kernelspecs[name]?.language.toLowerCase() === "python";
+  return [specs?.default ?? "", ...Object.keys(specs?.kernelspecs ?? {})].find(isPython);
+}
+
+function folderOf(path: string): string {
+  return path.includes("/") ? path.slice(0, path.lastIndexOf("/")) : "";
+}
+
+function joined(folder: string, name: string): string {
+  return folder ? `${folder}/${name}` : name;
+}

@@ -1,0 +1,53 @@
+/** The panel as a widget of JupyterLab: its code is loaded when it is shown first. */
+
+import { LabIcon } from "@jupyterlab/ui-components";
+import { Widget } from "@lumino/widgets";
+
+import type { Trans } from "../composer/deps";
+import { svgOf } from "./icons";
+import type { Panel } from "./panel";
+
+export const PANEL_ID = "cellwright-panel";
+
+export const claudeIcon = new LabIcon({ name: "cellwright:claude", svgstr: svgOf("claude") });
+
+export class PanelWidget extends Widget {
+  private panel: Promise<Panel> | null = null;
+
+  /** `shown` is called whenever the panel comes into sight, `hidden` when it goes. */
+  constructor(
+    trans: Trans,
+    private readonly load: (host: HTMLElement) => Promise<Panel>,
+    private readonly seen: { shown(): void; hidden(): void },
+  ) {
+    super();
+    this.id = PANEL_ID;
+    this.title.icon = claudeIcon;
+    this.title.caption = trans.__("Claude");
+    this.addClass("cellwright-panel-widget");
+    this.node.setAttribute("role", "region");
+    this.node.setAttribute("aria-label", trans.__("Claude"));
+  }
+
+  /** The panel, once its code is there. */
+  get ready(): Promise<Panel> {
+    return (this.panel ??= this.load(this.node));
+  }
+
+  protected override onAfterShow(): void {
+    void this.ready;
+    this.seen.shown();
+  }
+
+  protected override onBeforeHide(): void {
+    this.seen.hidden();
+  }
+
+  protected override onAfterAttach(): void {
+    if (this.isVisible) this.onAfterShow();
+  }
+
+  protected override onActivateRequest(): void {
+    void this.ready.then((panel) => { panel.focusComposer(); });
+  }
+}

@@ -1,0 +1,129 @@
+/** One run in the panel: what the user said and where, and what came of it. */
+
+import type { ShownRun } from "../chat/chat";
+import type { PanelMessage, Run } from "../chat/protocol";
+import type { Trans } from "../composer/deps";
+import { button, element, setText } from "../transcript/dom";
+import type { BrowserMessage } from "../transcript/protocol";
+import type { TranscriptStore } from "../transcript/store";
+
+/** Longer prompts are folded. */
+const FOLDED_CHARS = 700;
+/** How high a run may be whose transcript is not drawn yet. */
+const GUESSED_HEIGHT = 120;
+
+/** Draws a transcript into `host`; gives how to take it away. */
+export type DrawTranscript = (host: HTMLElement, store: TranscriptStore, send: (message: BrowserMessage) => void) => () => void;
+
+export type RunDeps = {
+  readonly trans: Trans;
+  draw(): Promise<DrawTranscript>;
+  send(message: PanelMessage): void;
+  /** Ends the kernel's process: offered where user code does not stop. */
+  restart(): void;
+  /** Goes to the cell that a prompt was said in. */
+  showCell(place: string): void;
+};
+
+export class RunView {
+  readonly node: HTMLElement;
+  private readonly host = element("div", { class: "answer" });
+  private readonly words = element("div", { class: "words", dir: "auto" });
+  private readonly place: HTMLButtonElement;
+  private readonly fold: HTMLButtonElement;
+  private readonly waits = element("p", { class: "waits" });
+  private undraw: (() => void) | null = null;
+  private near = false;
+  private gone = false;
+  private shown: ShownRun;
+
+  constructor(shown: ShownRun, private readonly deps: RunDeps) {
+    const { trans } = deps;
+    this.shown = shown;
+    this.place = button("", () => { deps.showCell(this.shown.run.place); }, { class: "place" });
+    this.fold = button(trans.__("Show all"), () => { this.unfold(); }, { class: "plain fold" });
+    const takeBack = button(trans.__("Take back"), () => { deps.send({ type: "stop", run: this.shown.run.id }); }, { class: "plain" });
+    this.waits.append(element("span", {}, trans.__("Waits for its turn.")), " ", takeBack);
+    const said = element("div", { class: "said" }, this.place, this.words, this.fold);
+    this.host.style.minHeight = `${GUESSED_HEIGHT}px`;
+    this.node = element("li", { class: "run", tabindex: "-1", "data-run": shown.run.id }, said, this.waits, this.host);
+    this.update(shown);
+  }
+
+  /** Something about the run has changed; its text draws itself. */
+  update(shown: ShownRun): void {
+    this.shown = shown;
+    const { run } = shown;
+    this.node.dataset.state = run.state;
+    this.node.dataset.kind = run.kind;
+    if (this.words.textContent !== run.prompt) {
+      setText(this.words, run.prompt);
+      const long = run.prompt.length > FOLDED_CHARS || run.prompt.split("\n").length > 9;
+      this.words.classList.toggle("folded", long);
+      this.fold.hidden = !long;
+    }
+    this.updatePlace(run);
+    this.waits.hidden = run.state !== "waiting";
+    this.host.hidden = run.state === "waiting";
+    this.drawIfNear();
+  }
+
+  /** Whether it is in sight, or may soon be. A transcript that was drawn stays. */
+  setNear(near: boolean): void {
+    this.near = near;
+    this.drawIfNear();
+  }
+
+  dispose(): void {
+    this.gone = true;
+    this.undraw?.();
+    this.node.remove();
+  }
+
+  private updatePlace(run: Run): void {
+    const { trans } = this.deps;
+    const isCell = run.place.startsWith("[");
+    setText(this.place, run.background ? trans.__("%1 in the background", run.place) : run.place);
+    this.place.disabled = !isCell;
+    this.place.title = isCell ? trans.__("Go to the cell") : "";
+    this.place.hidden = run.place === "sidebar" && !run.background;
+  }
+
+  private drawIfNear(): void {
+    if (!this.near || this.undraw || this.shown.run.state === "waiting") return;
+    this.undraw = () => undefined;
+    void this.deps.draw().then((draw) => {
+      if (this.gone) return;
+      this.undraw = draw(this.host, this.shown.transcript, (message) => { this.say(message); });
+      this.host.style.minHeight = "";
+    });
+  }
+
+  private say(message: BrowserMessage): void {
+    switch (message.type) {
+      case "answer":
+      case "steer":
+      case "withdraw":
+        this.deps.send(message);
+        return;
+      case "stop":
+        this.deps.send({ type: "stop", run: this.shown.run.id });
+        return;
+      case "restart":
+        this.deps.restart();
+        return;
+      case "ready":
+      case "kept":
+        // the panel's own connection has the whole of every run
+        return;
+      default:
+        message satisfies never;
+    }
+  }
+
+  private unfold(): void {
+    this.words.classList.remove("folded");
+    this.fold.hidden = true;
+    this.node.focus({ preventScroll: true });
+  }
+}

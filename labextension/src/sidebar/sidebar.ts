@@ -1,0 +1,159 @@
+/** What the panel is made of in a page: the store, the choice of a kernel, the widget, and what looks on beside it. */
+
+import { RequestError } from "../notebooks/link";
+import { ChatStore } from "../chat/chat_store";
+import type { Trans } from "../composer/deps";
+import { serverRoot } from "../page_config";
+import { cellHere, goToCell, onCellHere } from "./cell_here";
+import { KernelChoice } from "./kernel_choice";
+import type { MenuItem } from "./menu";
+import { OwnKernel } from "./own_kernel";
+import type { Panel, PanelHome } from "./panel";
+import { PANEL_ID, PanelWidget } from "./panel_widget";
+import { parts } from "./parts";
+import type { PanelSettings } from "./slots";
+import type { NotebookTracker, Services } from "./types";
+
+/** A kernel of the panel's own that nobody has used for so long, with the panel out of sight, is shut down. */
+export const UNUSED_MS = 15 * 60_000;
+
+/** What the page gives. */
+export type Page = {
+  readonly frontEnd: string;
+  readonly services: Services;
+  readonly tracker: NotebookTracker | null;
+  readonly trans: Trans;
+  settings(): PanelSettings;
+  /** The file browser's folder, as it names it. */
+  folder(): string;
+  readonly shell: { activateById(id: string): void; readonly currentWidget: { activate(): void } | null };
+  shortcut(): string;
+  run(command: string, args?: Record<string, unknown>): Promise<unknown>;
+  tell(message: string): void;
+};
+
+export class Sidebar {
+  readonly store: ChatStore;
+  readonly widget: PanelWidget;
+  private readonly own: OwnKernel;
+  private readonly choice: KernelChoice;
+  private unused: ReturnType<typeof setTimeout> | undefined;
+
+  constructor(private readonly page: Page) {
+    const { services, tracker, trans } = page;
+    this.store = new ChatStore(page.frontEnd, () => this.own.start(page.folder()));
+    this.own = new OwnKernel(services, sessionStorage, () => { this.choice.look(); });
+    this.choice = new KernelChoice(tracker, services, this.own, this.store, () => page.settings().followNotebook);
+    this.widget = new PanelWidget(trans, (host) => this.mount(host), {
+      shown: () => { this.shown(); },
+      hidden: () => { this.hidden(); },
+    });
+  }
+
+  get ownKernelRuns(): boolean {
+    return this.own.current !== null;
+  }
+
+  /** Brings the panel into sight, with the keyboard in the composer. */
+  async open(): Promise<Panel> {
+    // in Notebook 7 activating what is in sight hides it
+    if (!this.widget.isVisible) this.page.shell.activateById(PANEL_ID);
+    const panel = await this.widget.ready;
+    panel.focusComposer();
+    return panel;
+  }
+
+  /** Interrupts what runs. */
+  stop(): void {
+    const current = this.store.state?.current;
+    if (current) this.store.send({ type: "stop", run: current });
+  }
+
+  async shutDownOwnKernel(): Promise<void> {
+    if (this.choice.pinned === "own") this.choice.choose(null);
+    await this.own.shutdown();
+  }
+
+  private shown(): void {
+    clearTimeout(this.unused);
+    // specs say which kernels are Python
+    void this.page.services.kernelspecs.ready.then(() => { this.choice.want(); });
+    this.own.find().catch((error: unknown) => { console.debug("Cellwright:", error); });
+  }
+
+  private hidden(): void {
+    clearTimeout(this.unused);
+    this.unused = setTimeout(() => {
+      const { state, place } = this.store;
+      const isBusy = place?.notebook === null && state !== null && (state.current !== null || state.waiting.length > 0 || state.asking.length > 0);
+      if (isBusy) this.hidden();
+      else if (this.own.current) void this.shutDownOwnKernel();
+    }, UNUSED_MS);
+  }
+
+  private startKernel(): void {
+    this.own.start(this.page.folder()).then(
+      () => { this.choice.choose("own"); },
+      (error: unknown) => { this.page.tell(error instanceof RequestError ? error.message : String(error)); },
+    );
+  }
+
+  private async mount(host: HTMLElement): Promise<Panel> {
+    const { mountPanel } = await import("./panel");
+    return mountPanel(host, this.store, this.home());
+  }
+
+  private home(): PanelHome {
+    const { page, choice } = this;
+    const { trans, tracker } = page;
+    return {
+      trans,
+      parts,
+      shortcut: page.shortcut(),
+      composer: {
+        settings: () => page.settings(),
+        cell: () => cellHere(choice.notebook),
+        onCell: (listener) => onCellHere(tracker, listener),
+        serverRoot: serverRoot(),
+        memory: localStorage,
+      },
+      settings: () => page.settings(),
+      kernels: () => this.kernels(),
+      startKernel: () => { this.startKernel(); },
+      more: () => this.more(),
+      openSettings: () => { void page.run("settingeditor:open", { query: "Claude" }); },
+      showCell: (place) => {
+        if (!goToCell(choice.notebook, place)) page.tell(trans.__("The cell %1 is not in the notebook any more.", place));
+      },
+      leave: () => { this.leave(); },
+      run: (command, args) => page.run(command, args),
+      tell: (message) => { page.tell(message); },
+    };
+  }
+
+  private kernels(): MenuItem[] {
+    const { trans } = this.page;
+    const words = { own: trans.__("Own kernel"), start: trans.__("Start a kernel of its own") };
+    const options: MenuItem[] = this.choice.options(words, () => { this.startKernel(); });
+    const { pinned } = this.choice;
+    return [
+      { label: trans.__("The current notebook's"), about: trans.__("goes along with you"), chosen: pinned === null, choose: () => { this.choice.choose(null); } },
+      ...options.map((option) => ({ ...option, chosen: pinned !== null && option.chosen === true })),
+    ];
+  }
+
+  private more(): MenuItem[] {
+    const { trans } = this.page;
+    const restart = { label: trans.__("Restart kernel"), choose: () => { this.store.kernel?.restart().catch((error: unknown) => { this.page.tell(String(error)); }); } };
+    const shutDown = { label: trans.__("Shut down own kernel"), choose: () => { void this.shutDownOwnKernel(); } };
+    return [...(this.store.kernel ? [restart] : []), ...(this.own.current ? [shutDown] : [])];
+  }
+
+  private leave(): void {
+    const panel = this.page.tracker?.currentWidget;
+    if (panel) {
+      this.page.shell.activateById(panel.id);
+      panel.content.activate();
+    } else this.page.shell.currentWidget?.activate();
+  }
+}
