@@ -62,9 +62,8 @@ class OpLog:
                 self._deliver(have, self._sent[have:])
 
     def after(self, have: int) -> list[Op]:
-        """What was sent after the first `have` operations."""
-        with self._lock:
-            return self._sent[have:]
+        """What was sent after the first `have` operations; `send` may call it."""
+        return self._sent[have:]  # append-only, so no lock: that is held while something is sent
 
     def __len__(self) -> int:
         """How many operations were sent."""
