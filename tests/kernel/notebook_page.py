@@ -23,6 +23,8 @@ class NotebookPage:
     ) -> None:
         self.kernel = kernel
         self.path = path
+        self.front_end = front_end
+        self.route = "page"
         self.cells: list[Json] = [self.cell(*cell) for cell in cells]
         self.dead = False
         self.unsaved = False
@@ -58,11 +60,12 @@ class NotebookPage:
             "session": self.kernel.client.session.session,
             "trusted": True,
             "unsaved": self.unsaved,
+            "route": self.route,
         }
         return {
             "protocol": PROTOCOL,
             "page": self._comm_id,
-            "front_end": "JupyterLab 4.6.6",
+            "front_end": self.front_end,
             "root": str(self.path.parent),
             "notebooks": [shown],
         }

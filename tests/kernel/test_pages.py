@@ -43,6 +43,15 @@ def shown(kernel: NotebookKernel, path: Path) -> Iterator[NotebookPage]:
     kernel.run("")  # the goodbye has arrived before the next test
 
 
+def server_page(kernel: NotebookKernel, path: Path, route: str, source: str) -> NotebookPage:
+    """The server, which shows the notebook as `route`."""
+    page = NotebookPage(kernel, path, ("a1", "code", source), front_end="Jupyter Server 2.17")
+    page.route = route
+    page.open()
+    kernel.wait_for(lambda _: {"type": "welcome", "protocol": 1} in page.got)
+    return page
+
+
 def read(path: Path, **more: Any) -> Any:
     return turn(use("NotebookRead", notebook_path=path.name, **more))
 
@@ -177,6 +186,37 @@ def test_a_page_that_was_killed_does_not_hang_the_cell(
     else:
         assert "Open in" not in done
     assert ("x = 3" in path.read_text("utf-8")) is not unsaved
+
+
+def test_the_users_page_goes_before_the_servers_document(
+    kernel: NotebookKernel, model: MessagesServer, shown: NotebookPage, path: Path
+) -> None:
+    server = server_page(kernel, path, "shared", "at_the_server = 1")
+    model.add(read(path), turn(say("Read.")))
+    assert kernel.run(ASK).status == "ok"
+    assert "x = 1  # unsaved" in told(model)[0]
+    shown.say({"type": "bye"})
+    model.add(read(path), turn(say("Read.")))
+    assert kernel.run(ASK).status == "ok"
+    assert "at_the_server = 1" in told(model)[0]
+    server.close()
+    kernel.run("")
+
+
+def test_a_file_that_the_kernel_sees_is_not_asked_of_the_server(
+    kernel: NotebookKernel, model: MessagesServer, path: Path
+) -> None:
+    here = server_page(kernel, path, "contents", "at_the_server = 1")
+    away = server_page(kernel, path.with_name("elsewhere.ipynb"), "contents", "elsewhere = 1")
+    model.add(read(path), read(away.path), turn(say("Read.")))
+    assert kernel.run(ASK).status == "ok"
+    in_file, at_server = told(model)
+    assert "x = 1" in in_file
+    assert "at_the_server" not in in_file
+    assert "elsewhere = 1" in at_server
+    for page in (here, away):
+        page.close()
+    kernel.run("")
 
 
 def test_another_version_of_the_protocol_is_refused(kernel: NotebookKernel, path: Path) -> None:

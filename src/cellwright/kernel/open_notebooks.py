@@ -10,7 +10,7 @@ from pathlib import Path
 from cellwright.kernel.front_end import FrontEnd
 from cellwright.kernel.live_notebook import LiveNotebook, SeenSources
 from cellwright.kernel.notebook_trust import read_notebook
-from cellwright.kernel.pages import PageNotebook, Pages
+from cellwright.kernel.pages import Page, PageNotebook, Pages
 from cellwright.tools.file_notebook import FileNotebook
 from cellwright.tools.open_notebook import Cell, OpenNotebook, Remarks
 from cellwright.tools.paths import real_path
@@ -64,7 +64,8 @@ class KernelNotebooks:
 
     def at(self, path: Path) -> OpenNotebook | None:
         real = real_path(path)
-        return LiveNotebook(self._pages, real, self._seen) if self._pages.showing(real) else None
+        pages = self._pages.showing(real)
+        return LiveNotebook(self._pages, real, self._seen) if pages and not _is_just_a_file(pages[0], real) else None
 
     def served(self, served_path: str) -> OpenNotebook | None:
         """The notebook that a page shows under this path of its server's; None where none does."""
@@ -103,7 +104,12 @@ class KernelNotebooks:
 
     def _own_shown(self) -> PageNotebook | None:
         """The notebook whose page ran the newest prompt, or else one that a page shows as this kernel's."""
-        own = [notebook for page in self._pages.all() for notebook in page.notebooks if notebook.own]
+        own = [
+            notebook
+            for page in self._pages.all()
+            for notebook in page.notebooks
+            if notebook.own and not _is_just_a_file(page, notebook.path)
+        ]
         ran = (notebook for notebook in own if notebook.session == self._pages.preferred)
         return next(ran, own[0] if own else None)
 
@@ -118,3 +124,9 @@ class KernelNotebooks:
         return content is not None and any(
             cell["cell_type"] == "code" and cell["source"].strip() == self._running for cell in content["cells"]
         )
+
+
+def _is_just_a_file(page: Page, path: Path) -> bool:
+    """Whether it is the server that shows it, as a file that this kernel sees as well: there it keeps all its bytes."""
+    shown = page.shows(path)
+    return shown is not None and shown.route == "contents" and path.is_file()

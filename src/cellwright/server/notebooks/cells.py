@@ -186,7 +186,7 @@ def _place(names: Sequence[str], change: Mapping[str, Any]) -> int:
         return 0
     if where == "end":
         return len(names)
-    return _index(names, change["beside"]) + (where == "after")
+    return _index(names, change["beside"]) + int(where == "after")
 
 
 def _step(cells: Cells, change: Mapping[str, Any]) -> _Step:

@@ -25,7 +25,7 @@ class SharedCells:
         return {**cell, "id": str(self._document.ycells[position]["id"])}
 
     def is_running(self, position: int) -> bool:
-        return self._document.ycells[position].get("execution_state") == "running"
+        return bool(self._document.ycells[position].get("execution_state") == "running")
 
     def insert(self, position: int, cell: Json) -> None:
         self._document.ycells.insert(position, self._document.create_ycell(copy.deepcopy(cell)))
