@@ -72,7 +72,7 @@ class Reading:
                 self.cost_usd = self.cost_usd + cost if self.cost_usd is not None and cost is not None else None
 
     def _listen(self, message: Mapping[str, Any]) -> None:
-        texts = _texts(message["content"])
+        texts = texts_of(message["content"])
         if message["role"] == "assistant":
             self._say("Claude", texts)
         elif begins_turn(message):
@@ -80,8 +80,7 @@ class Reading:
             words, _ = words_and_told(texts)
             self._say("you", words)
             if not self.first_words:
-                lines = (line.strip() for text in words for line in text.splitlines())
-                self.first_words = next((line for line in lines if line), "")[: TITLE_CHARS + 1]
+                self.first_words = first_line(words)[: TITLE_CHARS + 1]
         elif texts and GO_ON not in texts:  # said while Claude was at work, beside the results of calls
             self._say("you", words_and_told(["", *texts])[0])
 
@@ -146,7 +145,19 @@ def _check(path: Path, size: int) -> int:
         return zlib.crc32(file.read(before))
 
 
-def _texts(content: str | Sequence[Mapping[str, Any]]) -> list[str]:
+def texts_of(content: str | Sequence[Mapping[str, Any]]) -> list[str]:
+    """The texts among a message's content blocks."""
     if isinstance(content, str):
         return [content]
     return [str(block["text"]) for block in content if block.get("type") == "text"]
+
+
+def users_words(prompt: Mapping[str, Any]) -> list[str]:
+    """What the user said in a message that begins a turn."""
+    return words_and_told(texts_of(prompt["content"]))[0]
+
+
+def first_line(texts: Sequence[str]) -> str:
+    """The first line that is not empty."""
+    lines = (line.strip() for text in texts for line in text.splitlines())
+    return next((line for line in lines if line), "")

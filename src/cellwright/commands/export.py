@@ -15,18 +15,17 @@ from cellwright.agent.whole_file import write_whole
 from cellwright.commands.command import CommandCall
 from cellwright.commands.page import Page, Row, Section
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.export.as_json import as_json
-from cellwright.export.as_markdown import as_markdown
-from cellwright.export.as_notebook import as_notebook, code_cell, markdown_cell, notebook_text
+from cellwright.export.as_notebook import code_cell, markdown_cell, notebook_text
 from cellwright.export.code_cells import changed_files, code_cells
 from cellwright.export.exchanges import Exchange, exchanges_of
+from cellwright.export.formats import FORMATS, Exported, exported
 from cellwright.provenance import PROMPT, provenance_of
 from cellwright.tools.open_notebook import Insert, OpenNotebook, Place
 
 EXPORT = "[markdown|notebook|json|cells] [FILE]"
 CELLS = "[all|TURN] [FILE]"
 
-ENDINGS = {"markdown": ".md", "notebook": ".ipynb", "json": ".json"}
+ENDINGS = {name: form.ending for name, form in FORMATS.items()}
 FILE_MODE = 0o644
 
 Json = Mapping[str, Any]
@@ -42,10 +41,9 @@ async def export_page(call: CommandCall) -> Page:
     if name and first not in ENDINGS:
         form = next((form for form, ending in ENDINGS.items() if name.endswith(ending)), "markdown")
     session = call.conversation.session
-    path = _free_path(call.conversation.cwd, name, f"claude-{session.id}{ENDINGS[form]}")
+    path = free_path(call.conversation.cwd, name, f"claude-{session.id}{ENDINGS[form]}")
     messages = _messages(session)
-    clean = _cleaner(call)
-    return await asyncio.to_thread(_export, form, path, session, messages, clean)
+    return await asyncio.to_thread(_export, form, path, session, messages, call.conversation.environment)
 
 
 async def cells_page(call: CommandCall) -> Page:
@@ -65,7 +63,7 @@ async def cells_page(call: CommandCall) -> Page:
     if own is not None and own.live and not name:
         rows = await _insert(own, session, turns)
     else:
-        path = _free_path(call.conversation.cwd, name, f"claude-{session.id}-cells.ipynb")
+        path = free_path(call.conversation.cwd, name, f"claude-{session.id}-cells.ipynb")
         text = notebook_text(_with_headings(turns))
         await asyncio.to_thread(_write, path, text.encode("utf-8", "replace"))
         rows = [(str(path), f"{len(code_cells(turns))} cells of {_in_words(turns)}")]
@@ -100,26 +98,26 @@ def _messages(session: Session) -> list[Json]:
     return list(session.messages)
 
 
-def _export(
-    form: str, path: Path, session: Session, messages: Sequence[Json], clean: Callable[[Sequence[Json]], _Cleaned]
-) -> Page:
-    cleaned = clean(messages)
-    exchanges = exchanges_of(cleaned.value)
-    title, about = f"Conversation {session.id}", f"{session.last_model or session.model} · {len(exchanges)} turns"
-    files: Mapping[str, bytes] = {}
-    if form == "json":
-        text = as_json(cleaned.value, session=session.id, model=session.model)
-    elif form == "notebook":
-        text = as_notebook(exchanges, title=title, about=about)
-    else:
-        export = as_markdown(exchanges, title=title, about=about, folder=f"{path.stem}_files")
-        text, files = export.text, export.files
-    for name, data in files.items():
+def _export(form: str, path: Path, session: Session, messages: Sequence[Json], environ: Mapping[str, str]) -> Page:
+    model = session.last_model or session.model
+    export = exported(form, messages, session=session.id, model=model, environ=environ, folder=f"{path.stem}_files")
+    return Page(
+        [Section("Exported", [("file", "what"), (str(path), write_export(path, export))], secrets_left_out(export))]
+    )
+
+
+def write_export(path: Path, export: Exported) -> str:
+    """Write an export and the images that belong to it; says what was written. Raises `CellwrightError`."""
+    for name, data in export.files.items():
         _write(path.parent / name, data)
-    size = _write(path, text.encode("utf-8", "replace"))
-    images = f", {len(files)} images in {path.stem}_files" if files else ""
-    row = (str(path), f"{len(exchanges)} turns, {size:,} bytes{images}")
-    return Page([Section("Exported", [("file", "what"), row], _secrets(cleaned.found))])
+    size = _write(path, export.text.encode("utf-8", "replace"))
+    images = f", {len(export.files)} images in {path.stem}_files" if export.files else ""
+    return f"{export.turns} turns, {size:,} bytes{images}"
+
+
+def secrets_left_out(export: Exported) -> str:
+    """Which secrets were left out, in words; "" where none were found."""
+    return _secrets(export.found)
 
 
 async def _insert(own: OpenNotebook, session: Session, turns: Sequence[Exchange]) -> list[Row]:
@@ -196,7 +194,7 @@ def _file_name(text: str) -> str:
     return text.strip().strip("\"'")
 
 
-def _free_path(folder: Path, name: str, default: str) -> Path:
+def free_path(folder: Path, name: str, default: str) -> Path:
     """The file to write: the one that was named, which must not be there yet, else a free one. Raises CellwrightError."""
     if name:
         path = (folder / Path(name).expanduser()).absolute()

@@ -8,6 +8,19 @@ from cellwright.commands.command import Command, CommandCall
 from cellwright.commands.context_page import context_page
 from cellwright.commands.export import CELLS, EXPORT, cells_page, export_page
 from cellwright.commands.page import Page, Section
+from cellwright.commands.sessions import (
+    FORK,
+    RENAME,
+    RESUME,
+    SESSIONS,
+    TAG,
+    clear_page,
+    fork_page,
+    rename_page,
+    resume_page,
+    sessions_page,
+    tag_page,
+)
 from cellwright.commands.settings_pages import config_page, permissions_page
 from cellwright.commands.status_page import status_page
 from cellwright.commands.tasks import steer_page, tasks_page
@@ -66,6 +79,12 @@ COMMANDS: dict[str, Command] = {
     "rewind": Command(
         rewind_page, "the turns, or all from one on taken back: files, cells, messages", REWIND, asks=True
     ),
+    "sessions": Command(sessions_page, "the sessions of this folder, or those in which words were said", SESSIONS),
+    "resume": Command(resume_page, "go on with another session of this folder", RESUME),
+    "fork": Command(fork_page, "go on in a copy of this session, or of its turns up to one", FORK),
+    "rename": Command(rename_page, "give this session a title; without one the small model does", RENAME),
+    "tag": Command(tag_page, "give this session tags; what has one is not deleted for its age", TAG),
+    "clear": Command(clear_page, "go on with a new session; this one is kept"),
     "export": Command(export_page, "the conversation as a file: Markdown, a notebook or JSON", EXPORT),
     "cells": Command(cells_page, "what Claude ran in the last turn, as ordinary cells", CELLS),
     "tasks": Command(tasks_page, "what Claude and its shell commands are at, with their ids", "[stop ID]"),

@@ -27,10 +27,12 @@ class MarkdownExport:
 
 
 def as_markdown(exchanges: Sequence[Exchange], *, title: str, about: str, folder: str) -> MarkdownExport:
-    """The whole conversation; images go into `folder`, a name beside the file."""
+    """The whole conversation; images go into `folder`, a name beside the file, or with "" into the text itself."""
     files: dict[str, bytes] = {}
 
     def place(source: Json) -> str:
+        if not folder:
+            return f"data:{source['media_type']};base64,{source['data']}"
         kind = str(source["media_type"]).removeprefix("image/")
         name = f"{folder}/image-{len(files) + 1}.{kind}"
         files[name] = base64.b64decode(source["data"])

@@ -16,7 +16,7 @@ Json = Mapping[str, Any]
 
 def as_notebook(exchanges: Sequence[Exchange], *, title: str, about: str) -> str:
     """The whole conversation as the text of an .ipynb file."""
-    cells = [markdown_cell(f"# {title}\n\n*{about}*")]
+    cells = [markdown_cell(f"# {neutralised(title)}\n\n*{neutralised(about)}*")]
     for exchange in exchanges:
         cells += _cells(exchange)
     return notebook_text(cells)

@@ -19,13 +19,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from cellwright.kernel.chat.chat_sessions import serve_sessions
 from cellwright.kernel.chat.choices import serve_choices
 from cellwright.kernel.chat.panel_runs import serve_prompts
 
 if TYPE_CHECKING:
     from cellwright.kernel.chat.chat import Chat
 
-ROOMS: Sequence[Callable[[Chat], None]] = (serve_prompts, serve_choices)
+ROOMS: Sequence[Callable[[Chat], None]] = (serve_prompts, serve_choices, serve_sessions)
 
 
 def serve_rooms(chat: Chat) -> None:

@@ -1,0 +1,181 @@
+"""`/sessions`, `/resume`, `/fork`, `/rename`, `/tag` and `/clear`: which there are, which one goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+from cellwright.agent.aside import small_model
+from cellwright.agent.session import Session
+from cellwright.catalog.about import shown_tags, write_tags, write_title
+from cellwright.catalog.catalog import Catalog, Entry
+from cellwright.catalog.titles import make_title, title_of
+from cellwright.commands.command import CommandCall
+from cellwright.commands.page import Page, Row, Section
+from cellwright.conversation import Conversation
+from cellwright.errors import CellwrightError, ErrorCode
+
+RESUME = "[ID | WORDS]"
+SESSIONS = "[WORDS]"
+FORK = "[TURN]"
+RENAME = "[TITLE]"
+TAG = "[TAG …]"
+
+SHOWN = 20
+
+
+async def sessions_page(call: CommandCall) -> Page:
+    """The sessions of this folder, or those in which words are found."""
+    found = await asyncio.to_thread(Catalog().search, call.text, call.conversation.cwd, limit=SHOWN + 1)
+    return Page([_listed(found, call)])
+
+
+async def resume_page(call: CommandCall) -> Page:
+    """Go on with another session: by its id, or by words if they are found in one alone; without either the list."""
+    conversation = call.conversation
+    if not call.text:
+        return await sessions_page(call)
+    conversation.refuse_while_running()
+    entry = await asyncio.to_thread(_only_one, call.text, conversation.cwd)
+    if isinstance(entry, Entry):
+        await go_on(conversation, partial(conversation.sessions.find, entry.id))
+        return _now_in("Resumed", conversation.session)
+    section = _listed(entry, call)
+    return Page(
+        [Section(section.title, section.rows, f"{section.text} Several hold these words: /resume ID takes one.")]
+    )
+
+
+async def fork_page(call: CommandCall) -> Page:
+    """Go on in a copy of this session, or of its first turns."""
+    conversation = call.conversation
+    if call.text and not call.text.isdecimal():
+        message = f"/fork takes the number of a turn, from 1, and not {call.text!r}. Nothing was forked."
+        raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
+    session = conversation.session
+    if session.path is None or not session.encoded:
+        message = "There is nothing to fork yet: this conversation has no messages."
+        raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
+    await fork(conversation, session.id, int(call.text) if call.text else None)
+    return _now_in("Forked", conversation.session, f"The session {session.id} stays as it was.")
+
+
+async def rename_page(call: CommandCall) -> Page:
+    """Name this session; without a title the small model does, for one small request."""
+    session = call.conversation.session
+    path = _kept(session)
+    if call.text:
+        title = await asyncio.to_thread(write_title, path, call.text)
+        return Page([Section("Renamed", text=f"This session is “{title}” now.")])
+    cost_before = session.cost_usd
+    provider = call.conversation.provider
+    title = await make_title(session, lambda: provider, small_model(call.conversation.environment))
+    await asyncio.to_thread(write_title, path, "")  # the user has asked for the model's
+    cost = None if session.cost_usd is None or cost_before is None else session.cost_usd - cost_before
+    price = "what it cost is not known" if cost is None else f"it cost ${cost:.4f}"
+    return Page([Section("Renamed", text=f"This session is “{title}” now. The small model named it; {price}.")])
+
+
+async def tag_page(call: CommandCall) -> Page:
+    """Give this session tags; without any it loses those it has."""
+    tags = await asyncio.to_thread(write_tags, _kept(call.conversation.session), call.text.replace(",", " ").split())
+    text = (
+        f"Tags of this session: {shown_tags(tags)}. It is not deleted for its age." if tags else "It has no tags now."
+    )
+    return Page([Section("Tagged", text=text)])
+
+
+def clear_page(call: CommandCall) -> Page:
+    """Go on with a new session."""
+    conversation = call.conversation
+    before = conversation.sessions.begun
+    conversation.new_session()
+    kept = before is not None and before.path is not None and before.encoded
+    text = f"`/resume {before.id}` goes back to the one before." if kept and before is not None else ""
+    return Page([Section("A new session", text=text)])
+
+
+async def go_on(conversation: Conversation, find: Callable[[], Session | None]) -> None:
+    """Go on with the session that `find` gives, on a thread of its own; None: with the one that is used already.
+
+    Raises `CellwrightError` while a run goes on or waits, and what `find` raises.
+    """
+    conversation.refuse_while_running()
+    session = await asyncio.to_thread(find)
+    if session is None:
+        return
+    try:
+        conversation.use_session(session)
+    except CellwrightError:  # a run has begun meanwhile
+        session.close()
+        raise
+
+
+async def fork(conversation: Conversation, session_id: str, turn: int | None) -> None:
+    """Go on in a fork of the session of this id, or of its first turns. Raises as `go_on`."""
+    current = conversation.sessions.begun
+    mode = current.mode if current is not None and current.id == session_id else None
+
+    def forked() -> Session:
+        session = Catalog().fork(session_id, turn, conversation.cwd)
+        session.mode = mode
+        return session
+
+    await go_on(conversation, forked)
+
+
+def _only_one(text: str, cwd: Path) -> Entry | Sequence[Entry]:
+    """The session that is meant, or those that may be. Raises `CellwrightError` where none is."""
+    catalog = Catalog()
+    try:
+        return catalog.entry(text, cwd)
+    except CellwrightError as error:
+        if error.code != ErrorCode.SESSION_NOT_FOUND or not (found := catalog.search(text, cwd, limit=SHOWN + 1)):
+            raise
+    named = [entry for entry in found if entry.title.casefold() == text.casefold()]
+    return named[0] if len(named) == 1 else found[0] if len(found) == 1 else found
+
+
+def _kept(session: Session) -> Path:
+    if session.path is None or not session.path.exists():
+        message = "This session is not kept on disk yet: it is with the first prompt. Nothing was changed."
+        raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
+    return session.path
+
+
+def _listed(found: Sequence[Entry], call: CommandCall) -> Section:
+    if not found:
+        what = f"that holds {call.text!r}" if call.text else "yet"
+        return Section("Sessions", text=f"There is no session of {call.conversation.cwd} {what}.")
+    current = call.conversation.sessions.begun
+    here = current.id if current is not None else ""
+    head: Row = ("id", "when", "turns", "cost", "title")
+    rows = [head, *(_row(entry, here) for entry in found[:SHOWN])]
+    more = " There are more: say words that were said in it." if len(found) > SHOWN else ""
+    return Section("Sessions", rows, f"/resume ID goes on with one.{more}")
+
+
+def _row(entry: Entry, here: str) -> Row:
+    marks = ("this one",) if entry.id == here else ("in use",) if entry.in_use else ()
+    damaged = ("damaged",) if entry.damaged else ()
+    notes = "".join(f" ({mark})" for mark in (*marks, *damaged))
+    words = " · ".join(part for part in (entry.title + notes, shown_tags(entry.tags), entry.snippet) if part)
+    return entry.id, when(entry.updated), str(entry.turns), price(entry.cost_usd), words
+
+
+def when(updated: float) -> str:
+    """A time in the user's own time zone, to the minute."""
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(updated))
+
+
+def price(cost_usd: float | None) -> str:
+    """A cost for people."""
+    return "?" if cost_usd is None else f"${cost_usd:.2f}"
+
+
+def _now_in(title: str, session: Session, more: str = "") -> Page:
+    rows = [("session", "title"), (session.id, title_of(session))]
+    return Page([Section(title, rows, more)])
