@@ -1,0 +1,352 @@
+/** The panel's composer: the prompt's field and everything around it. */
+
+import type { Chat } from "../chat/chat";
+import type { Completion } from "../chat/protocol";
+import { addPageStyle } from "../page_style";
+import { button, element, setText } from "../transcript/dom";
+import { revealed } from "../transcript/visible_text";
+import { Attachments } from "./attachments";
+import type { Composer, ComposerDeps } from "./deps";
+import { Drafts } from "./drafts";
+import { takeDrops } from "./drops";
+import { Extras } from "./extras";
+import { handleKey, otherWay } from "./keys";
+import { Palette } from "./palette";
+import { Pickers } from "./pickers";
+import { RunBar } from "./run_bar";
+import { currentRun, hindrance, prompt, steer, wayOf } from "./sending";
+import css from "./style.css";
+import { Suggestions } from "./suggestions";
+import { grow, replaceText } from "./text_field";
+import { commandName, fileMention, kernelPath, triggerAt } from "./trigger";
+import { Waiting } from "./waiting";
+
+let styled = false;
+
+/** Fills `host` with the composer of `chat`. */
+export function mountComposer(host: HTMLElement, chat: Chat, deps: ComposerDeps): Composer {
+  if (!styled) addPageStyle(css);
+  styled = true;
+  const composer = new PanelComposer(chat, deps);
+  host.replaceChildren(composer.node);
+  composer.update();
+  return {
+    focus: () => { composer.area.focus(); },
+    insert: (text) => { composer.insert(text); },
+    attach: (files) => { composer.attach(files); },
+    dispose: () => {
+      composer.dispose();
+      host.replaceChildren();
+    },
+  };
+}
+
+class PanelComposer {
+  readonly node: HTMLElement;
+  readonly area: HTMLTextAreaElement;
+  private readonly palette: Palette;
+  private readonly suggestions: Suggestions;
+  private readonly attachments: Attachments;
+  private readonly extras: Extras;
+  private readonly pickers: Pickers;
+  private readonly waiting: Waiting;
+  private readonly runBar: RunBar;
+  private readonly drafts: Drafts;
+  private readonly problem: HTMLElement;
+  private readonly sendButton: HTMLButtonElement;
+  private readonly stopButton: HTMLButtonElement;
+  private readonly unsubscribe: () => void;
+  private way: "steer" | "queue" | null = null;
+  private isSending = false;
+  /** The run that the next Esc stops. */
+  private stopping: string | null = null;
+  /** Where the word begins for which the list was closed. */
+  private dismissed = -1;
+
+  constructor(
+    private readonly chat: Chat,
+    private readonly deps: ComposerDeps,
+  ) {
+    const { trans } = deps;
+    const focus = (): void => { this.area.focus(); };
+    const tell = (why: string): void => { this.tell(why); };
+    this.area = element("textarea", {
+      rows: "2", class: "cellwright-prompt", autocomplete: "off", spellcheck: "true", "aria-label": trans.__("Prompt for Claude"),
+    });
+    this.palette = new Palette(this.area, trans, (item) => { this.take(item); });
+    this.suggestions = new Suggestions(chat, (found) => {
+      const trigger = triggerAt(this.area.value, this.area.selectionStart);
+      if (trigger && trigger.start !== this.dismissed) this.palette.show(found, trigger.kind, trigger.text);
+    });
+    this.attachments = new Attachments(trans, () => { this.update(); }, tell);
+    this.extras = new Extras(deps, this.attachments, (files) => { this.attach(files); }, focus);
+    this.pickers = new Pickers(chat, trans, deps.settings().context, tell);
+    this.waiting = new Waiting(chat, trans, (text) => { this.giveBack(text); }, focus);
+    this.runBar = new RunBar(trans, (how) => {
+      this.way = how;
+      this.update();
+      focus();
+    });
+    this.drafts = new Drafts(deps.memory, chat);
+    this.problem = element("p", { class: "cellwright-problem", role: "alert", hidden: "" });
+    this.sendButton = button(trans.__("Send"), () => { void this.send(false); }, { class: "cellwright-send" });
+    const stopWords = trans.__("Stop Claude (Esc Esc)");
+    this.stopButton = button(trans.__("Stop"), () => { this.stop(); }, { class: "cellwright-stop", title: stopWords, hidden: "" });
+    this.node = this.layOut();
+    this.listen();
+    this.unsubscribe = chat.subscribe(() => { this.update(); });
+    this.area.value = this.drafts.text();
+    grow(this.area);
+  }
+
+  dispose(): void {
+    this.drafts.keep(this.area.value);
+    this.unsubscribe();
+    this.suggestions.dispose();
+    this.extras.dispose();
+    this.waiting.dispose();
+  }
+
+  insert(text: string): void {
+    const { area } = this;
+    const { selectionStart: start, selectionEnd: end } = area;
+    const before = area.value[start - 1];
+    const own = text.includes("\n") && before !== undefined && before !== "\n";
+    area.focus();
+    replaceText(area, start, end, own ? `\n${text}` : text);
+  }
+
+  attach(files: readonly File[]): void {
+    this.tell("");
+    void this.attachments.add(files);
+  }
+
+  update(): void {
+    const { trans } = this.deps;
+    this.changeConversation();
+    const run = currentRun(this.chat);
+    if (run !== this.stopping) this.stopping = null;
+    const how = this.how;
+    const attached = this.attachments.list.length > 0;
+    const steers = run !== null && wayOf(this.chat, how, this.area.value, attached) === "steer";
+    const blocked = hindrance(this.chat, trans);
+    const empty = !this.area.value.trim() && !attached;
+    setText(this.sendButton, run === null ? trans.__("Send") : steers ? trans.__("Steer") : trans.__("Queue"));
+    this.sendButton.disabled = this.isSending || empty || blocked !== "";
+    this.stopButton.hidden = run === null;
+    this.area.placeholder = run === null ? trans.__("Ask Claude…") : trans.__("Tell Claude while it works…");
+    this.area.readOnly = this.isSending;
+    this.node.classList.toggle("cellwright-mod-sending", this.isSending);
+    this.node.classList.toggle("cellwright-mod-running", run !== null);
+    this.node.classList.toggle("cellwright-mod-steers", steers);
+    this.node.dataset["mode"] = this.chat.state?.mode ?? "";
+    const newLine = this.deps.settings().sendKey === "Enter" ? "Shift+Enter" : "Enter";
+    this.runBar.update(run !== null, steers ? "steer" : "queue", this.stopping !== null, newLine, blocked || this.commandHint());
+    this.extras.update();
+    this.pickers.update();
+    this.waiting.update();
+  }
+
+  private get how(): "steer" | "queue" {
+    return this.way ?? this.deps.settings().whileRunning;
+  }
+
+  private layOut(): HTMLElement {
+    const buttons = element("div", { class: "cellwright-buttons" }, this.stopButton, this.sendButton);
+    const bar = element("div", { class: "cellwright-bar" }, this.pickers.node, buttons);
+    const box = element("div", { class: "cellwright-box" }, this.extras.node, this.area, bar);
+    return element(
+      "div",
+      { class: "cellwright-composer", role: "group", "aria-label": this.deps.trans.__("Composer") },
+      this.palette.node, this.waiting.node, this.problem, this.pickers.confirm, box, this.runBar.node,
+    );
+  }
+
+  private listen(): void {
+    const { area } = this;
+    area.addEventListener("input", () => { this.changed(); });
+    area.addEventListener("blur", () => {
+      this.closeList();
+      this.disarm();
+    });
+    area.addEventListener("click", () => { this.followCaret(); });
+    area.addEventListener("keyup", (event) => {
+      if (["ArrowLeft", "ArrowRight", "Home", "End"].includes(event.key)) this.followCaret();
+    });
+    area.addEventListener("keydown", (event) => {
+      if (!this.key(event)) return;
+      event.preventDefault();
+      event.stopPropagation();
+    });
+    const taken = {
+      files: (files: readonly File[]) => { this.attach(files); },
+      paths: (paths: readonly string[]) => { this.mention(paths); },
+    };
+    takeDrops(this.node, area, taken, (over) => { this.node.classList.toggle("cellwright-mod-dragging", over); });
+  }
+
+  private key(event: KeyboardEvent): boolean {
+    return handleKey(event, {
+      area: this.area,
+      palette: this.palette,
+      sendKey: () => this.deps.settings().sendKey,
+      isRunning: () => currentRun(this.chat) !== null,
+      send: (other) => { void this.send(other); },
+      take: () => { if (this.palette.chosen) this.take(this.palette.chosen); },
+      dismiss: () => {
+        this.dismissed = triggerAt(this.area.value, this.area.selectionStart)?.start ?? -1;
+        this.closeList();
+      },
+      historyBefore: () => this.goTo(this.drafts.before(this.area.value), true),
+      historyAfter: () => this.goTo(this.drafts.after(), false),
+      nextMode: () => { this.pickers.nextMode(); },
+      stop: () => { this.armOrStop(); },
+      leave: () => { this.deps.leave(); },
+      otherKey: () => { this.disarm(); },
+    });
+  }
+
+  /** The text was changed, by whomever. */
+  private changed(): void {
+    grow(this.area);
+    this.drafts.written(this.area.value);
+    const trigger = triggerAt(this.area.value, this.area.selectionStart);
+    if (trigger?.start !== this.dismissed) this.dismissed = -1;
+    if (trigger && this.dismissed < 0 && this.area.selectionStart === this.area.selectionEnd) this.suggestions.look(trigger);
+    else this.closeList();
+    this.update();
+  }
+
+  /** The caret was moved: what is listed belongs to the word that it is in. */
+  private followCaret(): void {
+    if (!this.palette.isOpen) return;
+    const trigger = triggerAt(this.area.value, this.area.selectionStart);
+    if (trigger) this.suggestions.look(trigger);
+    else this.closeList();
+  }
+
+  private closeList(): void {
+    this.suggestions.rest();
+    this.palette.close();
+  }
+
+  private take(item: Completion): void {
+    const trigger = triggerAt(this.area.value, this.area.selectionStart);
+    if (!trigger) return;
+    const goesOn = item.kind === "folder" && item.insert.endsWith("/");
+    const isCommand = item.kind === "command";
+    const follows = this.area.value.slice(trigger.end);
+    const space = isCommand || goesOn || /^\s/.test(follows) ? "" : " ";
+    this.closeList();
+    this.area.focus();
+    replaceText(this.area, trigger.start, trigger.end, item.insert + space);
+  }
+
+  /** What the command that stands there takes and does; "" where there is none. */
+  private commandHint(): string {
+    const command = this.suggestions.command(commandName(this.area.value) ?? "");
+    return command && !this.palette.isOpen ? `${revealed(command.label)} · ${revealed(command.about)}` : "";
+  }
+
+  private goTo(text: string | null, isBefore: boolean): boolean {
+    if (text === null) return false;
+    this.drafts.going = true;
+    replaceText(this.area, 0, this.area.value.length, text);
+    this.drafts.going = false;
+    const end = isBefore ? text.indexOf("\n") : -1;
+    const caret = end < 0 ? text.length : end;
+    this.area.setSelectionRange(caret, caret);
+    this.closeList();
+    return true;
+  }
+
+  private mention(paths: readonly string[]): void {
+    const cwd = this.chat.state?.cwd ?? "";
+    const words = paths.map((path) => fileMention(kernelPath(path, this.deps.serverRoot, cwd)));
+    const before = this.area.value.slice(0, this.area.selectionStart);
+    this.insert(`${before && !/\s$/.test(before) ? " " : ""}${words.join(" ")} `);
+    this.closeList();
+  }
+
+  private armOrStop(): void {
+    const run = currentRun(this.chat);
+    if (run !== null && this.stopping === run) this.stop();
+    else this.stopping = run;
+    this.update();
+  }
+
+  private disarm(): void {
+    if (this.stopping === null) return;
+    this.stopping = null;
+    this.update();
+  }
+
+  private stop(): void {
+    const run = currentRun(this.chat);
+    this.stopping = null;
+    if (run !== null) this.chat.send({ type: "stop", run });
+    this.area.focus();
+  }
+
+  private async send(other: boolean): Promise<void> {
+    const text = this.area.value;
+    const attached = this.attachments.list;
+    if (this.isSending || (!text.trim() && attached.length === 0)) return;
+    const blocked = hindrance(this.chat, this.deps.trans);
+    if (blocked) {
+      this.tell(blocked);
+      return;
+    }
+    this.tell("");
+    this.closeList();
+    const run = currentRun(this.chat);
+    if (run !== null && wayOf(this.chat, other ? otherWay(this.how) : this.how, text, attached.length > 0) === "steer") {
+      this.waiting.said(steer(this.chat, text), run, text, "steer");
+      this.taken(text);
+      return;
+    }
+    this.isSending = true;
+    this.update();
+    const attachments = attached.map((one) => one.attachment);
+    const params = { text, attachments, context: this.pickers.context, cell: this.extras.cell, options: {} };
+    const why = await prompt(this.chat, params);
+    this.isSending = false;
+    this.area.readOnly = false;
+    if (why === null) {
+      this.taken(text);
+      this.attachments.sent(attached);
+    } else {
+      this.tell(why);
+      this.update();
+    }
+  }
+
+  /** The kernel has `text`. */
+  private taken(text: string): void {
+    this.drafts.sent(text);
+    replaceText(this.area, 0, this.area.value.length, "");
+    this.closeList();
+  }
+
+  /** Words that were not delivered stand before what was written since. */
+  private giveBack(text: string): void {
+    const { area } = this;
+    replaceText(area, 0, 0, area.value.trim() ? `${text}\n\n` : text);
+    this.tell(this.deps.trans.__("Claude was done before it could read this: it stands in the prompt again."));
+  }
+
+  /** Another kernel's conversation has what was being written there. */
+  private changeConversation(): void {
+    if (this.isSending) return;
+    const draft = this.drafts.change(this.area.value);
+    if (draft === null) return;
+    this.area.value = draft;
+    grow(this.area);
+    this.closeList();
+  }
+
+  private tell(why: string): void {
+    setText(this.problem, why);
+    this.problem.hidden = why === "";
+  }
+}

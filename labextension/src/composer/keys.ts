@@ -1,0 +1,101 @@
+/** The keys of the prompt's field, in one table: what each does depends on what is open and what goes on. */
+
+import type { SteerHow } from "../transcript/protocol";
+import type { Palette } from "./palette";
+import { isAtFirstLine, isAtLastLine } from "./text_field";
+
+export type Keys = {
+  readonly area: HTMLTextAreaElement;
+  readonly palette: Palette;
+  sendKey(): "Enter" | "Shift+Enter";
+  isRunning(): boolean;
+  /** `other`: not as the toggle says, but the other way. */
+  send(other: boolean): void;
+  take(): void;
+  /** The list is closed, and stays so for this word. */
+  dismiss(): void;
+  historyBefore(): boolean;
+  historyAfter(): boolean;
+  nextMode(): void;
+  /** Stops the run when it is called a second time. */
+  stop(): void;
+  leave(): void;
+  /** Any key but Esc. */
+  otherKey(): void;
+};
+
+/** Whether an input method has the key: what it is for is its own. */
+export function isComposing(event: KeyboardEvent): boolean {
+  // Safari ends the composition before it tells of the Enter that ended it
+  return event.isComposing || event.keyCode === 229;
+}
+
+/** Does what `event` is for; whether it was for the composer. */
+export function handleKey(event: KeyboardEvent, keys: Keys): boolean {
+  if (isComposing(event)) return false;
+  if (event.key !== "Escape") keys.otherKey();
+  if (event.ctrlKey || event.metaKey) return event.key === "Enter" && did(() => { keys.send(false); });
+  if (keys.palette.isOpen && paletteKey(event, keys)) return true;
+  switch (event.key) {
+    case "Enter":
+      return enterKey(event, keys);
+    case "Tab":
+      return event.shiftKey && did(() => { keys.nextMode(); });
+    case "ArrowUp":
+      return !hasModifier(event) && isAtFirstLine(keys.area) && keys.historyBefore();
+    case "ArrowDown":
+      return !hasModifier(event) && isAtLastLine(keys.area) && keys.historyAfter();
+    case "Escape":
+      return did(() => {
+        if (keys.isRunning()) keys.stop();
+        else keys.leave();
+      });
+    default:
+      return false;
+  }
+}
+
+function paletteKey(event: KeyboardEvent, keys: Keys): boolean {
+  const { palette } = keys;
+  if (event.altKey || event.shiftKey) return false;
+  switch (event.key) {
+    case "ArrowDown":
+      return palette.chosen !== undefined && did(() => { palette.move(1); });
+    case "ArrowUp":
+      return palette.chosen !== undefined && did(() => { palette.move(-1); });
+    case "Enter":
+    case "Tab":
+      return palette.chosen !== undefined && !isWritten(keys) && did(() => { keys.take(); });
+    case "Escape":
+      return did(() => { keys.dismiss(); });
+    default:
+      return false;
+  }
+}
+
+/** Whether what is chosen stands there already: Enter then sends. */
+function isWritten({ palette, area }: Keys): boolean {
+  const wanted = palette.chosen?.insert.trim() ?? "";
+  const end = area.value.slice(0, area.selectionEnd);
+  return end.endsWith(wanted) && (end.length === wanted.length || /\s/.test(end[end.length - wanted.length - 1] ?? ""));
+}
+
+function enterKey(event: KeyboardEvent, keys: Keys): boolean {
+  if (event.altKey) return did(() => { keys.send(true); });
+  const sends = event.shiftKey === (keys.sendKey() === "Shift+Enter");
+  return sends && did(() => { keys.send(false); });
+}
+
+function hasModifier(event: KeyboardEvent): boolean {
+  return event.altKey || event.shiftKey;
+}
+
+function did(work: () => void): true {
+  work();
+  return true;
+}
+
+/** The other of the two ways in which words can be said to a run. */
+export function otherWay(how: SteerHow): SteerHow {
+  return how === "steer" ? "queue" : "steer";
+}

@@ -1,0 +1,132 @@
+/** The list above the prompt from which a command, a mention or a variable is chosen; the focus stays in the prompt. */
+
+import type { Completion } from "../chat/protocol";
+import { element, freshId, setText } from "../transcript/dom";
+import { visibleText } from "../transcript/visible_text";
+import type { Trans } from "./deps";
+import { match } from "./fuzzy";
+import type { Found } from "./suggestions";
+import type { CompletionKind } from "./trigger";
+
+const SIGNS: Record<string, string> = { command: "/", file: "@", folder: "▸", cell: "▦", agent: "◆", variable: "$" };
+
+export class Palette {
+  readonly node: HTMLElement;
+  private readonly list: HTMLElement;
+  private readonly remark: HTMLElement;
+  private items: readonly Completion[] = [];
+  private chosenAt = 0;
+
+  /** `field` says to screen readers what is chosen; `take` is called with what the user clicks on. */
+  constructor(
+    private readonly field: HTMLElement,
+    private readonly trans: Trans,
+    private readonly take: (item: Completion) => void,
+  ) {
+    const id = freshId();
+    this.list = element("div", { id, role: "listbox", class: "cellwright-palette-list", "aria-label": trans.__("Suggestions") });
+    this.remark = element("div", { class: "cellwright-palette-remark", role: "status" });
+    this.node = element("div", { class: "cellwright-palette", hidden: "" }, this.list, this.remark);
+    // the focus stays where it is
+    this.node.addEventListener("mousedown", (event) => { event.preventDefault(); });
+    field.setAttribute("aria-haspopup", "listbox");
+    field.setAttribute("aria-autocomplete", "list");
+  }
+
+  get isOpen(): boolean {
+    return !this.node.hidden;
+  }
+
+  /** What Enter would take; undefined where nothing is listed. */
+  get chosen(): Completion | undefined {
+    return this.isOpen ? this.items[this.chosenAt] : undefined;
+  }
+
+  /** Shows what was found for `text`; the best is chosen, or again the one that the user went to. */
+  show({ items, late }: Found, kind: CompletionKind, text: string): void {
+    const before = this.chosenAt > 0 ? this.chosen?.insert : undefined;
+    this.items = items;
+    this.chosenAt = Math.max(items.findIndex((item) => item.insert === before), 0);
+    const query = kind === "mention" ? text.replace(/^(?:cell:|")/, "") : text;
+    this.list.replaceChildren(...items.map((item, index) => this.row(item, index, query)));
+    this.list.hidden = items.length === 0;
+    this.node.hidden = false;
+    setText(this.remark, this.words(items.length, kind, late));
+    this.field.setAttribute("aria-controls", this.list.id);
+    this.mark();
+  }
+
+  close(): void {
+    if (!this.isOpen) return;
+    this.node.hidden = true;
+    this.items = [];
+    this.chosenAt = 0;
+    setText(this.remark, "");
+    this.field.removeAttribute("aria-controls");
+    this.field.removeAttribute("aria-activedescendant");
+  }
+
+  /** Goes `steps` down the list (up where negative), round its ends. */
+  move(steps: number): void {
+    if (this.items.length === 0) return;
+    this.chosenAt = (this.chosenAt + steps + this.items.length) % this.items.length;
+    this.mark();
+  }
+
+  private words(count: number, kind: CompletionKind, late: boolean): string {
+    const { trans } = this;
+    if (late) return trans.__("The kernel has not answered yet.");
+    if (count > 0) return trans.__("↑ ↓ to choose, Tab or Enter to take, Esc to close");
+    if (kind === "command") return trans.__("No such command; it is sent as it is.");
+    return kind === "variable" ? trans.__("No such variable.") : trans.__("Nothing of that name.");
+  }
+
+  private row(item: Completion, index: number, query: string): HTMLElement {
+    const known = Object.hasOwn(SIGNS, item.kind) ? item.kind : "file";
+    const row = element(
+      "div",
+      { id: `${this.list.id}-${index}`, role: "option", class: "cellwright-palette-row", "data-kind": known },
+      element("span", { class: "cellwright-palette-sign", "aria-hidden": "true" }, SIGNS[known] ?? ""),
+      element("span", { class: "cellwright-palette-label" }, ...labelNodes(item, query)),
+      element("span", { class: "cellwright-palette-about" }, visibleText(item.about)),
+    );
+    row.title = item.about ? `${item.label}\n${item.about}` : item.label;
+    row.addEventListener("click", () => { this.take(item); });
+    return row;
+  }
+
+  private mark(): void {
+    for (const [index, row] of [...this.list.children].entries()) {
+      const chosen = index === this.chosenAt;
+      row.setAttribute("aria-selected", String(chosen));
+      if (chosen) row.scrollIntoView({ block: "nearest" });
+    }
+    if (this.items.length > 0) this.field.setAttribute("aria-activedescendant", `${this.list.id}-${this.chosenAt}`);
+    else this.field.removeAttribute("aria-activedescendant");
+  }
+}
+
+/** The label with the letters that were typed marked; what a command takes stands back. */
+function labelNodes(item: Completion, query: string): (Node | string)[] {
+  const label = item.kind === "command" ? item.label.slice(1) : item.label;
+  const name = item.kind === "command" ? (label.split(" ", 1)[0] ?? "") : label;
+  const hint = label.slice(name.length);
+  const places = new Set(query ? match(query, name)?.places : []);
+  const nodes: (Node | string)[] = [];
+  let run = "";
+  let marked = false;
+  const flush = (): void => {
+    if (run) nodes.push(marked ? element("mark", {}, visibleText(run)) : visibleText(run));
+    run = "";
+  };
+  for (const [place, letter] of [...name].entries()) {
+    if (places.has(place) !== marked) {
+      flush();
+      marked = places.has(place);
+    }
+    run += letter;
+  }
+  flush();
+  return hint ? [...nodes, element("span", { class: "cellwright-palette-hint" }, visibleText(hint))] : nodes;
+}
+

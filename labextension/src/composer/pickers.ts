@@ -1,0 +1,177 @@
+/** Model, mode, effort and context of the next prompts; what the kernel does not list is not offered. */
+
+import type { Chat } from "../chat/chat";
+import type { ChatState, Named, PromptParams } from "../chat/protocol";
+import { button, element, setText } from "../transcript/dom";
+import type { Trans } from "./deps";
+
+export const BYPASS = "bypassPermissions";
+
+export type Context = PromptParams["context"];
+type Choice = { id: string; name: string; about: string };
+
+/** What the user may set for the conversation. */
+type Setting = "model" | "mode" | "effort";
+
+export class Pickers {
+  readonly node: HTMLElement;
+  /** Asks whether all questions shall be left out. */
+  readonly confirm: HTMLElement;
+  context: Context;
+  private readonly selects: Record<Setting | "context", HTMLSelectElement>;
+  private readonly status: HTMLElement;
+  /** What was asked for and not yet confirmed by the kernel's state. */
+  private pending: Partial<Record<Setting, string>> = {};
+
+  /** `failed` is called with why a choice did not come about. */
+  constructor(
+    private readonly chat: Chat,
+    private readonly trans: Trans,
+    context: Context,
+    private readonly failed: (why: string) => void,
+  ) {
+    this.context = context;
+    this.status = element("span", { class: "cellwright-unseen", role: "status" });
+    this.selects = {
+      model: this.select("model", trans.__("Model")),
+      mode: this.select("mode", trans.__("Permission mode (Shift+Tab)")),
+      effort: this.select("effort", trans.__("Effort: how hard the model thinks")),
+      context: this.select("context", trans.__("What a prompt tells of the notebook")),
+    };
+    this.confirm = this.bypassQuestion();
+    this.node = element("div", { class: "cellwright-pickers" }, ...Object.values(this.selects), this.status);
+    this.fillContext();
+  }
+
+  update(): void {
+    const { state } = this.chat;
+    this.node.classList.toggle("cellwright-mod-unknown", state === null);
+    for (const setting of ["model", "mode", "effort"] as const) {
+      const known = state !== null && this.chat.connection === "connected";
+      this.selects[setting].disabled = !known;
+      if (state) this.fill(setting, state);
+    }
+  }
+
+  /** The next of the modes, but for the one that leaves out all questions: that has to be chosen. */
+  nextMode(): void {
+    const { state } = this.chat;
+    if (!state || this.chat.connection !== "connected") return;
+    const modes = state.modes.filter(({ id }) => id !== BYPASS);
+    const at = modes.findIndex(({ id }) => id === this.now("mode", state));
+    const next = modes[(at + 1) % modes.length];
+    if (next && next.id !== this.now("mode", state)) this.set("mode", next.id, next.name);
+  }
+
+  private now(setting: Setting, state: ChatState): string {
+    return this.pending[setting] ?? state[setting];
+  }
+
+  private set(setting: Setting, value: string, name: string): void {
+    this.confirm.hidden = true;
+    this.pending = { ...this.pending, [setting]: value };
+    this.update();
+    if (setting === "mode") setText(this.status, this.trans.__("Mode: %1", name));
+    this.chat.request("set", { [setting]: value }).then(
+      () => { this.settle(setting, value); },
+      (error: unknown) => {
+        this.settle(setting, value);
+        this.failed(error instanceof Error ? error.message : String(error));
+      },
+    );
+  }
+
+  /** The kernel has answered: from now on its state says what is. */
+  private settle(setting: Setting, value: string): void {
+    if (this.pending[setting] !== value) return;
+    this.pending = Object.fromEntries(Object.entries(this.pending).filter(([key]) => key !== setting));
+    this.update();
+  }
+
+  private select(setting: Setting | "context", words: string): HTMLSelectElement {
+    const select = element("select", { "aria-label": words, title: words, "data-setting": setting });
+    select.addEventListener("change", () => { this.chosen(setting, select); });
+    return select;
+  }
+
+  private chosen(setting: Setting | "context", select: HTMLSelectElement): void {
+    const { value } = select;
+    if (setting === "context") {
+      this.context = value as Context;
+      return;
+    }
+    if (setting === "mode" && value === BYPASS && this.chat.state?.mode !== BYPASS) {
+      this.update(); // it is the mode only when the user has said so again
+      this.confirm.hidden = false;
+      this.confirm.querySelector("button")?.focus();
+      return;
+    }
+    this.set(setting, value, select.selectedOptions[0]?.textContent ?? value);
+  }
+
+  private fill(setting: Setting, state: ChatState): void {
+    const select = this.selects[setting];
+    const choices = this.choices(setting, state);
+    select.hidden = choices.length === 0;
+    const now = this.now(setting, state);
+    // what is in force is shown even where it could not be chosen
+    const shown = choices.some(({ id }) => id === now) ? choices : [{ id: now, name: now || this.trans.__("default"), about: "" }, ...choices];
+    fillSelect(select, shown, now);
+    select.dataset["value"] = now;
+  }
+
+  private choices(setting: Setting, state: ChatState): Choice[] {
+    const named = (given: Named[]): Choice[] => given.map(({ id, name, about }) => ({ id, name, about: about ?? "" }));
+    if (setting === "model") return named(state.models);
+    if (setting === "mode") return named(state.modes);
+    return state.efforts.map((id) => ({ id, name: this.trans.__("effort %1", id), about: "" }));
+  }
+
+  private fillContext(): void {
+    const { trans } = this;
+    const choices = [
+      { id: "auto", name: trans.__("context auto"), about: trans.__("what changed in the notebook since the last prompt") },
+      { id: "none", name: trans.__("context none"), about: trans.__("nothing of the notebook") },
+      { id: "code", name: trans.__("context code"), about: trans.__("the code of all cells") },
+      { id: "full", name: trans.__("context full"), about: trans.__("all cells with their outputs") },
+    ];
+    fillSelect(this.selects.context, choices, this.context);
+  }
+
+  private bypassQuestion(): HTMLElement {
+    const { trans } = this;
+    const back = (): void => {
+      this.confirm.hidden = true;
+      this.selects.mode.focus();
+    };
+    const yes = (): void => {
+      const name = this.chat.state?.modes.find(({ id }) => id === BYPASS)?.name ?? BYPASS;
+      this.set("mode", BYPASS, name);
+      this.selects.mode.focus();
+    };
+    const words = trans.__("Without any question Claude then runs whatever it wants: commands, code, changes of files.");
+    const node = element(
+      "div",
+      { class: "cellwright-confirm", role: "alertdialog", "aria-label": trans.__("Leave out all permission questions?"), hidden: "" },
+      element("span", {}, words),
+      button(trans.__("Keep asking"), back),
+      button(trans.__("Leave out all questions"), yes, { class: "cellwright-mod-danger" }),
+    );
+    node.addEventListener("keydown", (event) => {
+      if (event.key !== "Escape") return;
+      event.stopPropagation();
+      back();
+    });
+    return node;
+  }
+}
+
+/** Makes `choices` the select's, and `now` the one that is chosen; a select that is open in the browser stays as it is. */
+function fillSelect(select: HTMLSelectElement, choices: readonly Choice[], now: string): void {
+  const shown = choices.map(({ id, name }) => `${id}\n${name}`).join("\n\n");
+  if (select.dataset["choices"] !== shown) {
+    select.dataset["choices"] = shown;
+    select.replaceChildren(...choices.map(({ id, name, about }) => element("option", { value: id, title: about || false }, name)));
+  }
+  if (select.value !== now) select.value = now;
+}

@@ -1,0 +1,43 @@
+/** The prompt's text field: it grows with its text, and what is put into it can be undone. */
+
+/** A longer text is put in at once: the browser's own command takes seconds for it. */
+const MOST_UNDONE = 20_000;
+
+/** Puts `text` in place of what stands from `start` to `end`, as if it had been typed. */
+export function replaceText(area: HTMLTextAreaElement, start: number, end: number, text: string): void {
+  if (area.value.slice(start, end) === text) return;
+  area.setSelectionRange(start, end);
+  const focused = area.getRootNode() as Document | ShadowRoot;
+  const undoable = focused.activeElement === area && text.length + end - start <= MOST_UNDONE && "execCommand" in document;
+  // the only way into the browser's own list of what can be undone
+  if (undoable && document.execCommand(text ? "insertText" : "delete", false, text)) return;
+  area.setRangeText(text, start, end, "end");
+  area.dispatchEvent(new InputEvent("input", { bubbles: true }));
+}
+
+/** Makes the field as high as its text; its style sheet says how high at most. */
+export function grow(area: HTMLTextAreaElement): void {
+  area.style.height = "auto";
+  if (area.scrollHeight > 0) area.style.height = `${area.scrollHeight}px`;
+}
+
+/** Whether ↑ at the caret cannot go up within the text. */
+export function isAtFirstLine(area: HTMLTextAreaElement): boolean {
+  if (area.selectionStart !== area.selectionEnd) return false;
+  return area.selectionStart === 0 || (!area.value.slice(0, area.selectionStart).includes("\n") && !wraps(area));
+}
+
+/** Whether ↓ at the caret cannot go down within the text. */
+export function isAtLastLine(area: HTMLTextAreaElement): boolean {
+  if (area.selectionStart !== area.selectionEnd) return false;
+  return area.selectionEnd === area.value.length || (!area.value.slice(area.selectionEnd).includes("\n") && !wraps(area));
+}
+
+/** Whether a line of the text takes several rows on the screen: then only its ends are certain to be at the edge. */
+function wraps(area: HTMLTextAreaElement): boolean {
+  const { lineHeight, paddingTop, paddingBottom } = getComputedStyle(area);
+  const row = parseFloat(lineHeight);
+  if (!(row > 0)) return false;
+  const height = area.scrollHeight - parseFloat(paddingTop) - parseFloat(paddingBottom);
+  return Math.round(height / row) > area.value.split("\n").length;
+}

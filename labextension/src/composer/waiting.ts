@@ -1,0 +1,121 @@
+/** The words that were said to a run and wait to be delivered, and the prompts that wait for their turn: each can be taken back. */
+
+import type { Chat, ShownRun } from "../chat/chat";
+import type { SteerHow } from "../transcript/protocol";
+import { button, element } from "../transcript/dom";
+import { revealed, visibleText } from "../transcript/visible_text";
+import type { Trans } from "./deps";
+
+const SHOWN_CHARS = 300;
+
+/** Words on their way: the kernel has not said yet that it has them. */
+type Sent = { readonly run: string; readonly text: string; readonly how: SteerHow };
+
+type Row = { readonly id: string; readonly label: string; readonly text: string; readonly takeBack: (() => void) | null };
+
+export class Waiting {
+  readonly node: HTMLElement;
+  private readonly sent = new Map<string, Sent>();
+  /** Of this panel's own words, those that a run's end left behind were given back once. */
+  private readonly own = new Map<string, Sent>();
+  private shown = "";
+  private watched: ShownRun | null = null;
+  private unwatch: () => void = () => undefined;
+
+  /** `giveBack` is called with words that were not delivered, `focus` after something was taken back. */
+  constructor(
+    private readonly chat: Chat,
+    private readonly trans: Trans,
+    private readonly giveBack: (text: string) => void,
+    private readonly focus: () => void,
+  ) {
+    this.node = element("ul", { class: "cellwright-waiting", "aria-label": trans.__("Not delivered yet"), hidden: "" });
+  }
+
+  /** Words for the run that goes on were sent under `id`. */
+  said(id: string, run: string, text: string, how: SteerHow): void {
+    this.sent.set(id, { run, text, how });
+    this.own.set(id, { run, text, how });
+    this.update();
+  }
+
+  update(): void {
+    this.watch();
+    this.settle();
+    const rows = this.rows();
+    const shown = JSON.stringify(rows.map(({ id, label, takeBack }) => [id, label, takeBack !== null]));
+    if (shown === this.shown) return;
+    this.shown = shown;
+    this.node.replaceChildren(...rows.map((row) => this.row(row)));
+    this.node.hidden = rows.length === 0;
+  }
+
+  dispose(): void {
+    this.unwatch();
+  }
+
+  /** What waits is told by the run's own store. */
+  private watch(): void {
+    const current = this.current();
+    if (current === this.watched) return;
+    this.unwatch();
+    this.watched = current;
+    this.unwatch = current?.transcript.subscribe(() => { this.update(); }) ?? (() => undefined);
+  }
+
+  private current(): ShownRun | null {
+    const id = this.chat.state?.current ?? null;
+    return this.chat.runs.find(({ run }) => run.id === id) ?? null;
+  }
+
+  /** Words whose run is over without them go back to who wrote them. */
+  private settle(): void {
+    const left: string[] = [];
+    for (const [id, { run, text }] of this.own) {
+      const of = this.chat.runs.find((shown) => shown.run.id === run);
+      const known = of?.transcript.knownWords.has(id) ?? false;
+      if (known) this.sent.delete(id);
+      const over = of?.transcript.end !== null && of !== undefined;
+      if (known && of && !of.transcript.waitingWords.has(id)) this.own.delete(id); // delivered, or taken back
+      else if (over) {
+        this.own.delete(id);
+        this.sent.delete(id);
+        left.push(text);
+      }
+    }
+    if (left.length > 0) this.giveBack(left.join("\n\n"));
+  }
+
+  private rows(): Row[] {
+    const { trans, chat } = this;
+    const words = { steer: trans.__("with the next step"), queue: trans.__("after this turn") };
+    const current = this.watched;
+    const waiting = current && current.transcript.end === null ? [...current.transcript.waitingWords.values()] : [];
+    const runs = chat.runs.filter(({ run }) => run.state === "waiting" && run.id !== current?.run.id);
+    return [
+      ...waiting.map(({ id, text, how }) => ({
+        id, label: words[how], text, takeBack: () => { chat.send({ type: "withdraw", id }); },
+      })),
+      ...[...this.sent].map(([id, { text }]) => ({ id, label: trans.__("sending…"), text, takeBack: null })),
+      ...runs.map(({ run }) => ({
+        id: run.id, label: trans.__("next prompt"), text: run.prompt, takeBack: () => { chat.send({ type: "stop", run: run.id }); },
+      })),
+    ];
+  }
+
+  private row({ label, text, takeBack }: Row): HTMLElement {
+    const begin = revealed(text.slice(0, SHOWN_CHARS));
+    const words = this.trans.__("Take back: %1", begin);
+    const back = takeBack && button("×", () => {
+      takeBack();
+      this.focus();
+    }, { class: "cellwright-back", title: this.trans.__("Take back"), "aria-label": words });
+    return element(
+      "li",
+      {},
+      element("span", { class: "cellwright-when" }, label),
+      element("span", { class: "cellwright-words", title: begin }, visibleText(text.slice(0, SHOWN_CHARS))),
+      ...(back ? [back] : []),
+    );
+  }
+}
