@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 from cellwright.agent.approval import Allow, CanUseTool, Decision, Deny, ToolUse
 from cellwright.agent.long_results import output_folder
 from cellwright.agent.session import Session
+from cellwright.config.allowed import mode_is_allowed, model_is_allowed, nearest_mode, who_says
 from cellwright.config.settings import Settings
 from cellwright.config.settings_in_force import TrustQuestion
 from cellwright.errors import CellwrightError, ErrorCode
@@ -65,13 +66,27 @@ class Playing(Protocol):
 def model_of(options: RunOptions, settings: Settings, environ: Mapping[str, str]) -> str:
     """The model of a run, by its full name. Raises CellwrightError CONFIG_INVALID for one that settings exclude."""
     asked = options.model if not _is_administrators(settings, "model") else None
-    name = full_name(asked or settings.model or environ.get("ANTHROPIC_MODEL") or DEFAULT_MODEL, environ)
+    said = asked or settings.model or environ.get("ANTHROPIC_MODEL")
+    name = full_name(said or DEFAULT_MODEL, environ)
+    if said is None and not model_is_allowed(name, settings):
+        name = _first_allowed(settings, environ)
     check_allowed(name, settings, environ)
     return name
 
 
+def _first_allowed(settings: Settings, environ: Mapping[str, str]) -> str:
+    """The model where nobody names one and the usual one may not be used."""
+    known = (full_name(each, environ) for each in (*ALIASES, *(settings.allowed_models or ())))
+    return next((each for each in known if "*" not in each and model_is_allowed(each, settings)), DEFAULT_MODEL)
+
+
 def check_allowed(name: str, settings: Settings, environ: Mapping[str, str]) -> None:
     """Raises CellwrightError CONFIG_INVALID for a model, by its full name, that settings exclude."""
+    if not model_is_allowed(name, settings):
+        allowed = ", ".join(settings.allowed_models or ()) or "none"
+        who = who_says(settings, "cellwright.allowedModels")
+        message = f"The model {name} may not be used: {who} allows {allowed}."
+        raise CellwrightError(ErrorCode.PERMISSION_DENIED, message)
     if any(_names(entry, name, environ) for entry in settings.denied_models):
         raise _excluded(name, "`deniedModels` excludes it")
     available = settings.available_models
@@ -110,7 +125,12 @@ def mode_of(options: RunOptions, settings: Settings, environ: Mapping[str, str])
     if mode == "bypassPermissions" and settings.bypass_disabled:
         message = "Mode bypassPermissions is switched off by `permissions.disableBypassPermissionsMode`."
         raise CellwrightError(ErrorCode.PERMISSION_DENIED, f"{message} `/config` shows which file says so.")
-    mode = stricter(mode, settings.loosest_mode)
+    if options.mode is not None and not mode_is_allowed(mode, settings):
+        allowed = ", ".join(settings.allowed_modes or ())
+        who = who_says(settings, "cellwright.allowedModes")
+        message = f"Mode {mode} may not be used: {who} allows {allowed}."
+        raise CellwrightError(ErrorCode.PERMISSION_DENIED, message)
+    mode = nearest_mode(stricter(mode, settings.loosest_mode), settings)
     if mode == "bypassPermissions":
         check_bypass_allowed(host_facts(environ))
     return mode
@@ -138,7 +158,7 @@ def policy_of(options: RunOptions, settings: Settings, cwd: Path, environ: Mappi
         block_reads_outside=settings.block_reads_outside,
         block_writes_outside=settings.block_writes_outside,
         # what a plan or a hook leads to is no way around the administrator
-        loosest=settings.loosest_mode,
+        loosest=nearest_mode(settings.loosest_mode, settings),
     )
 
 

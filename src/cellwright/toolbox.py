@@ -9,6 +9,7 @@ from pathlib import Path
 
 from cellwright.agent.provider import Provider
 from cellwright.agent.tool import Tool
+from cellwright.config.allowed import tool_is_allowed
 from cellwright.config.settings import Settings
 from cellwright.permissions.policy import JUDGES
 from cellwright.tools.file_state import FileState
@@ -88,4 +89,6 @@ def all_tools(place: Workplace, more_tools: ToolMaker | None) -> tuple[tuple[Too
     own = (*builtin_tools(place), *(more_tools(place.cwd, place.settings) if more_tools is not None else ()))
     # what the policy knows by name, it may let run unasked: nobody else gets such a name, there or not
     brought = brought_tools(place.settings.tool_files, [*(tool.name for tool in own), *JUDGES, "Task"])
-    return (*own, *brought.tools.values()), brought.notices
+    tools = (*own, *brought.tools.values())
+    # what the administrator forbids Claude is not even told of
+    return tuple(tool for tool in tools if tool_is_allowed(tool.name, place.settings)), brought.notices

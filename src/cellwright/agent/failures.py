@@ -20,6 +20,11 @@ LONGEST_QUOTE = 500
 """Characters of the API's own words that a message quotes."""
 
 _TOO_LONG = re.compile(r"prompt is too long|context (limit|length|window)", re.IGNORECASE)
+_PROXY_CODES = {
+    "cellwright_budget_exceeded": ErrorCode.BUDGET_EXCEEDED,
+    "cellwright_forbidden": ErrorCode.PERMISSION_DENIED,
+    "cellwright_too_many_requests": ErrorCode.RATE_LIMIT_EXCEEDED,
+}
 _SPEND_CODES = {"contract_spend_limit_reached", "enforced_spend_limit_reached"}
 
 _STATUS_OF_TYPE = {
@@ -119,6 +124,8 @@ def _explain(status: int, says: ApiSays, model: str, *, spent: bool) -> tuple[Er
     if status == 413 or (status == 400 and _TOO_LONG.search(says.message)):
         what = f"The conversation is larger than {model} takes ({quoted})."
         return ErrorCode.CONTEXT_TOO_LONG, what, "Start a new session, or take a model with a larger context window."
+    if says.error_code in _PROXY_CODES:  # what the proxy of the Jupyter server says is meant for its user as it is
+        return _PROXY_CODES[says.error_code], quoted, ""
     if spent or status == 402 or (status == 400 and "credit balance" in says.message):
         what = f"The account's money or spend limit is used up ({quoted})."
         return ErrorCode.API_RATE_LIMITED, what, "Look at its billing and limits in the Console."

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from cellwright.agent.tool import ToolError
+from cellwright.config.server_policy import own_credentials, own_environment
 from cellwright.config.settings_edit import add_allow_rules
 from cellwright.config.settings_file import SettingsProblem
 from cellwright.config.settings_keys import seconds_of
@@ -88,6 +89,11 @@ class Settings:
     effort_level: str | None = None
     available_models: tuple[str, ...] | None = None
     denied_models: tuple[str, ...] = ()
+    allowed_models: tuple[str, ...] | None = None
+    allowed_modes: tuple[str, ...] | None = None
+    allowed_tools: tuple[str, ...] | None = None
+    allowed_mcp_servers: tuple[str, ...] | None = None
+    denied_tools: tuple[str, ...] = ()
     language: str | None = None
     api_key_helper: str | None = None
     respect_gitignore: bool = True
@@ -105,6 +111,7 @@ class Settings:
     cache_ttl: float = 900.0
     inline_completion: bool = True
     inline_completion_budget: float = 1.0
+    session_titles: str = "first-words"
     tool_files: tuple[tuple[Path, bytes], ...] = ()
     notices: tuple[str, ...] = ()
     merged: Merged = field(default_factory=Merged, repr=False)
@@ -193,13 +200,18 @@ def _plain_values(merged: Merged, reading: Reading) -> dict[str, Any]:
         "allow_managed_hooks_only": value("allowManagedHooksOnly"),
         "allowed_http_hook_urls": _texts(value("allowedHttpHookUrls")),
         "http_hook_allowed_env_vars": _texts(value("httpHookAllowedEnvVars")),
-        "env": value("env"),
+        "env": own_environment(merged),
         "model": value("model"),
         "effort_level": value("effortLevel"),
         "available_models": _texts(value("availableModels")),
         "denied_models": _texts(value("deniedModels")),
+        "allowed_models": _texts(value("cellwright", "allowedModels")),
+        "allowed_modes": _texts(value("cellwright", "allowedModes")),
+        "allowed_tools": _texts(value("cellwright", "allowedTools")),
+        "allowed_mcp_servers": _texts(value("cellwright", "allowedMcpServers")),
+        "denied_tools": _texts(value("cellwright", "deniedTools")),
         "language": value("language"),
-        "api_key_helper": value("apiKeyHelper"),
+        "api_key_helper": value("apiKeyHelper") if own_credentials(merged) else None,
         "respect_gitignore": value("respectGitignore"),
         "bash_output_max_chars": value("bashOutputMaxChars"),
         "ask_user_question_seconds": None if waiting is None else seconds_of(waiting),
@@ -214,6 +226,7 @@ def _plain_values(merged: Merged, reading: Reading) -> dict[str, Any]:
         "max_file_size": value("cellwright", "maxFileSize"),
         "cache_ttl": value("cellwright", "cacheTtl"),
         "inline_completion_budget": value("cellwright", "inlineCompletionBudget"),
+        "session_titles": value("cellwright", "sessionTitles"),
     }
     return {name: each for name, each in found.items() if each is not None}
 

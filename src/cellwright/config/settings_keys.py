@@ -144,6 +144,12 @@ KEYS: dict[Path, Key] = {
         _key("plansDirectory", text),
         _key("cleanupPeriodDays", whole_number(0, 36_500), folder="own"),
         _key("fileCheckpointingEnabled", flag, folder="own"),
+        _key("cellwright.allowedModels", text, "list", "managed"),
+        _key("cellwright.allowedModes", one_of(*MODES), "list", "managed"),
+        _key("cellwright.allowedTools", text, "list", "managed"),
+        _key("cellwright.allowedMcpServers", text, "list", "managed"),
+        _key("cellwright.deniedTools", text, "list", "managed"),
+        _key("cellwright.ownCredentials", flag, folder="managed"),
         _key("cellwright.toolLog", text, folder="own"),
         _key("cellwright.redactSecrets", flag, folder="own"),
         _key("cellwright.pythonTimeout", amount_of_seconds),
@@ -152,6 +158,7 @@ KEYS: dict[Path, Key] = {
         _key("cellwright.cacheTtl", amount_of_seconds),
         _key("cellwright.inlineCompletion", flag, folder="tightens"),
         _key("cellwright.inlineCompletionBudget", amount_of_money, folder="own"),
+        _key("cellwright.sessionTitles", one_of("first-words", "model"), folder="own"),
         _key("cellwright.maxFileSize", whole_number(1_000, 1_000_000_000)),
     )
 }

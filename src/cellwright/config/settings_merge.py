@@ -10,7 +10,10 @@ from typing import Any
 
 from cellwright.config.settings_layers import SCOPES, Entry
 
-REPLACED = frozenset({("fallbackModel",)})
+REPLACED = frozenset(
+    {("fallbackModel",)}
+    | {("cellwright", name) for name in ("allowedModels", "allowedModes", "allowedTools", "allowedMcpServers")}
+)
 """Lists of which the highest one counts alone."""
 
 REPLACED_BY_ADMINISTRATOR = frozenset({("availableModels",)})

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from cellwright.config.repository import is_tracked, main_checkout, project_folder
+from cellwright.config.server_policy import VARIABLE, servers_policy
 from cellwright.config.settings_file import MAX_BYTES, SettingsProblem, read_settings_file
 from cellwright.config.settings_layers import Entry, Layer, entries_of
 from cellwright.errors import CellwrightError, ErrorCode
@@ -95,9 +96,12 @@ def read_all(
     """
     cwd = cwd.absolute()
     project = project_folder(cwd)
-    entries: list[Entry] = []
     notices: list[str] = []
     broken = False
+    # first, so that of the administrators' values those of the machine's own files go before the server's
+    policy = entries_of(*servers_policy(environ, notices))
+    entries = [*policy.entries]
+    notices += policy.problems
     for layer in _files(cwd, project, environ, administrators_folder() if managed is None else managed):
         assert layer.file is not None
         try:
@@ -127,7 +131,7 @@ def read_all(
 
 def watched_variables(environ: Mapping[str, str]) -> tuple[str, ...]:
     """The values of the variables that are settings."""
-    return tuple(environ.get(name, "") for name in _FROM_ENVIRONMENT)
+    return tuple(environ.get(name, "") for name in (*_FROM_ENVIRONMENT, VARIABLE))
 
 
 def watched_files(cwd: Path, environ: Mapping[str, str], managed: Path | None = None) -> list[Path]:

@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, MutableMapping
 
-_LEADS_TO_A_MODEL = re.compile(
-    r"ANTHROPIC_(?!.*_MODEL$|MODEL$).* | CLAUDE_CODE_USE_.* | CLAUDE_CODE_OAUTH_TOKEN | AWS_BEARER_TOKEN_BEDROCK",
-    re.VERBOSE,
-)
-"""Keys, tokens, profiles, headers and platforms. General credentials of AWS or Google stay: notebooks read data with them,
-and without the switches above no request for a message goes there."""
+from cellwright.agent.credential_names import leads_to_a_model
 
 
 def without_credentials(environ: Mapping[str, str], holds_key: Callable[[str], bool]) -> dict[str, str]:
@@ -18,7 +12,7 @@ def without_credentials(environ: Mapping[str, str], holds_key: Callable[[str], b
     return {
         name: value
         for name, value in environ.items()
-        if not (_LEADS_TO_A_MODEL.fullmatch(name) or holds_key(value) or holds_key(name))
+        if not (leads_to_a_model(name) or holds_key(value) or holds_key(name))
     }
 
 

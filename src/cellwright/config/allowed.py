@@ -1,0 +1,43 @@
+"""What the administrator's lists leave of models, modes and tools."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+
+from cellwright.agent.models import is_among
+from cellwright.config.settings import Settings
+from cellwright.permissions.modes import MODES, Mode
+
+_MCP = "mcp__"
+
+
+def who_says(settings: Settings, key: str) -> str:
+    """The place that says `key`, in words."""
+    origin = settings.origin(key)
+    return origin.label if origin is not None else "the administrator"
+
+
+def model_is_allowed(model: str, settings: Settings) -> bool:
+    return settings.allowed_models is None or is_among(model, settings.allowed_models)
+
+
+def mode_is_allowed(mode: str, settings: Settings) -> bool:
+    return settings.allowed_modes is None or mode in settings.allowed_modes
+
+
+def nearest_mode(mode: Mode, settings: Settings) -> Mode:
+    """The loosest allowed mode that is not looser than `mode`; where there is none, the strictest allowed."""
+    allowed = [each for each in MODES if mode_is_allowed(each, settings)] or [MODES[0]]
+    stricter = [each for each in allowed if MODES.index(each) <= MODES.index(mode)]
+    return stricter[-1] if stricter else allowed[0]
+
+
+def tool_is_allowed(name: str, settings: Settings) -> bool:
+    """Whether Claude may have the tool `name`."""
+    if any(fnmatchcase(name, pattern) for pattern in settings.denied_tools):
+        return False
+    if name.startswith(_MCP):
+        server = name.removeprefix(_MCP).partition("__")[0]
+        if settings.allowed_mcp_servers is not None and server not in settings.allowed_mcp_servers:
+            return False
+    return settings.allowed_tools is None or any(fnmatchcase(name, each) for each in settings.allowed_tools)
