@@ -103,11 +103,13 @@ $(EXTENSION): $(WIDGET)
 	$(NPM) run --silent build:labextension
 	@touch $@
 
-# editable, so that what you change is what runs; the extension is linked into the environment
+# editable, so that what you change is what runs; the extensions of JupyterLab and of Jupyter Server are linked into the environment
 $(VENV)/.run: $(VENV)/bin/python pyproject.toml $(WIDGET) $(EXTENSION)
 	$(BIN)/pip install -q -e ".[lab]"
 	mkdir -p $(VENV)/share/jupyter/labextensions
 	ln -sfn "$(CURDIR)/src/cellwright/labextension" $(VENV)/share/jupyter/labextensions/cellwright
+	mkdir -p $(VENV)/etc/jupyter/jupyter_server_config.d
+	ln -sfn "$(CURDIR)/jupyter-config/jupyter_server_config.d/cellwright.json" $(VENV)/etc/jupyter/jupyter_server_config.d/
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.run

@@ -101,6 +101,13 @@ def _jupyter_labextension_paths() -> list[dict[str, str]]:
     return [{"src": "labextension", "dest": "cellwright"}]
 
 
+def _jupyter_server_extension_points() -> list[dict[str, Any]]:
+    """What Jupyter Server loads where the extension is enabled, as it is on install."""
+    from cellwright.server.server_extension import CellwrightApp  # `import cellwright` stays free of Jupyter Server
+
+    return [{"module": "cellwright.server.server_extension", "app": CellwrightApp}]
+
+
 def load_ipython_extension(shell: InteractiveShell) -> None:
     """`%load_ext cellwright`."""
     from cellwright.kernel.ipython_extension import load  # `import cellwright` stays free of IPython

@@ -1,0 +1,82 @@
+"""What clients may know before they ask for a run: versions, kernels, limits, settings, models, recordings."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from dataclasses import asdict
+from pathlib import Path
+
+import jupyter_server
+from tornado.web import authenticated
+
+from cellwright.server.api_handler import CellwrightHandler, may_read
+from cellwright.server.own_kernels import folder_below
+from cellwright.server.request_body import description
+from cellwright.version import VERSION
+
+
+class _FolderHandler(CellwrightHandler):
+    def folder(self) -> Path:
+        """The folder that the parameter `folder` means. Raises ApiError."""
+        return folder_below(self.settings["server_root_dir"], self.argument("folder"))
+
+
+class StatusHandler(CellwrightHandler):
+    """`GET status`"""
+
+    @authenticated
+    @may_read
+    async def get(self) -> None:
+        runs = self.runs
+        status = {
+            "version": VERSION,
+            "jupyter_server": jupyter_server.__version__,
+            "kernels": runs.relays.kernels(),
+            "runs": runs.running,
+            "limits": asdict(runs.limits),
+        }
+        self.answer(status)
+
+
+class OpenApiHandler(CellwrightHandler):
+    """`GET openapi.json`"""
+
+    @authenticated
+    @may_read
+    async def get(self) -> None:
+        self.answer({**description(), "servers": [{"url": f"{self.base_url}cellwright/api"}]})
+
+
+class SettingsHandler(_FolderHandler):
+    """`GET settings?folder=`"""
+
+    @authenticated
+    @may_read
+    async def get(self) -> None:
+        from cellwright.server.settings_report import settings_report  # the settings' modules; few ask for them
+
+        self.answer(await asyncio.to_thread(settings_report, self.folder(), dict(os.environ)))
+
+
+class ModelsHandler(_FolderHandler):
+    """`GET models?folder=`"""
+
+    @authenticated
+    @may_read
+    async def get(self) -> None:
+        from cellwright.server.settings_report import models_report  # as above
+
+        self.answer(await asyncio.to_thread(models_report, self.folder(), dict(os.environ)))
+
+
+class CassettesHandler(_FolderHandler):
+    """`GET cassettes?folder=`"""
+
+    @authenticated
+    @may_read
+    async def get(self) -> None:
+        from cellwright.server.cassettes import recordings_in  # as above
+
+        root = Path(self.settings["server_root_dir"]).resolve()
+        self.answer({"cassettes": await asyncio.to_thread(recordings_in, self.folder(), root)})

@@ -1,0 +1,373 @@
+"""The server as a panel of a kernel's conversation (docs/protocol/chat.md): it asks for runs, and hears their lines.
+
+One relay per kernel, shared by the runs that clients have asked for there. Where the kernel has subshells everything goes
+over one of them, so it works while a cell runs; elsewhere it waits until the kernel is idle.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import logging
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from cellwright.message_pieces import Joined, pieces
+from cellwright.server.api_error import ApiError
+from cellwright.server.kernel_connection import KernelConnection, KernelLost, Message
+
+TARGET = "cellwright.chat"
+PROTOCOL = 1
+LOAD = "%load_ext cellwright"
+EXECUTABLE = "__import__('sys').executable"
+REPLY_SECONDS = 60.0
+ALIVE_SECONDS = 5.0
+RECONNECTS = 3
+"""How often a connection that broke (a gateway's) is made anew before its runs are given up."""
+
+_RESTARTS = ("starting", "restarting", "autorestarting", "dead")
+
+logger = logging.getLogger(__name__)
+
+
+class RunView(Protocol):
+    """Who hears of one run of the kernel."""
+
+    @property
+    def held(self) -> int:
+        """How many of the kernel's lines it has."""
+
+    def take(self, first: int, lines: Sequence[Mapping[str, Any]]) -> bool:
+        """Lines `first`, `first + 1`, …; False where some before them are missing."""
+
+    def state_changed(self, run: Mapping[str, Any]) -> None:
+        """What the kernel says of the run now."""
+
+    def fail(self, code: str, message: str) -> None:
+        """Nothing more comes of it."""
+
+
+class KernelRelay:
+    """The conversation of the kernel `kernel_id`. `about_wait` is called with words for the user when it has to wait."""
+
+    def __init__(self, kernels: Any, kernel_id: str, connect_seconds: float) -> None:
+        self.kernel_id = kernel_id
+        self.state: Mapping[str, Any] = {}
+        self.executable = ""
+        self.version = ""
+        self.ended = False
+        """The kernel's process or the way to it is gone: a new relay is needed."""
+        self._kernels = kernels
+        self._connect_seconds = connect_seconds
+        self._page = uuid.uuid4().hex
+        self._comm = ""
+        self._log = ""
+        self._connection: KernelConnection | None = None
+        self._subshell: str | None = None
+        self._runs: dict[str, RunView] = {}
+        self._not_taken: set[str] = set()
+        self._replies: dict[str, asyncio.Future[Any]] = {}
+        self._acks: dict[str, asyncio.Future[None]] = {}
+        self._ids = itertools.count(1)
+        self._parts = Joined()
+        self._welcome: asyncio.Future[Mapping[str, Any]] | None = None
+        self._watch: asyncio.Task[None] | None = None
+        self._reconnecting: asyncio.Task[None] | None = None
+        self._sending = asyncio.Lock()
+
+    @property
+    def has_subshells(self) -> bool:
+        return self._subshell is not None
+
+    # ---- the connection ----
+
+    async def open(self, about_wait: Callable[[str], None]) -> None:
+        """Connect to the kernel's conversation. Raises ApiError: what is wrong and what to do."""
+        self._kernels.notify_connect(self.kernel_id)  # so that Jupyter does not cull the kernel
+        for event in ("restart", "dead"):
+            self._kernels.add_restart_callback(self.kernel_id, self._process_ended, event)
+        try:
+            await self._connect(about_wait)
+        except BaseException:
+            await self.close()
+            raise
+        self._watch = asyncio.create_task(self._watch_kernel())
+
+    async def close(self) -> None:
+        """Leave the conversation; what runs in the kernel goes on."""
+        for task in (self._watch, self._reconnecting):
+            if task is not None and task is not asyncio.current_task():
+                task.cancel()
+        if self._connection is not None:
+            with contextlib.suppress(KernelLost, TimeoutError):
+                await self._leave(self._connection)
+            await self._connection.close()
+            self._connection = None
+        if self.kernel_id in self._kernels:
+            self._kernels.notify_disconnect(self.kernel_id)
+            for event in ("restart", "dead"):
+                self._kernels.remove_restart_callback(self.kernel_id, self._process_ended, event)
+
+    async def _leave(self, connection: KernelConnection) -> None:
+        if self._comm:
+            self._comm_message(connection, "comm_msg", {"data": {"type": "bye"}})
+            self._comm_message(connection, "comm_close", {"data": {}})
+        if self._subshell is not None:
+            content = {"subshell_id": self._subshell}
+            await connection.request("control", "delete_subshell_request", content, seconds=1.0)
+
+    async def _connect(self, about_wait: Callable[[str], None]) -> None:
+        connection = KernelConnection(self._kernels.get_kernel(self.kernel_id), self._published, self._connection_lost)
+        self._connection = connection
+        try:
+            await connection.open(self._connect_seconds)
+        except (TimeoutError, OSError) as error:
+            raise ApiError(504, "EXECUTION_TIMEOUT", f"Kernel {self.kernel_id} does not answer. Restart it.") from error
+        if connection.language != "python":
+            message = (
+                f"Kernel {self.kernel_id} runs {connection.language or 'no Python'}; Claude works in Python kernels."
+            )
+            raise ApiError(409, "EXECUTION_ERROR", message)
+        self._subshell = None
+        if connection.has_subshells:
+            reply = await connection.request("control", "create_subshell_request", {}, seconds=REPLY_SECONDS)
+            self._subshell = reply["content"].get("subshell_id")
+        elif self._is_busy():
+            about_wait(
+                "The kernel is busy, and its ipykernel has no subshells (7.1 or newer has): waiting for its cell."
+            )
+        await self._load_extension(connection)
+        await self._open_comm(connection)
+
+    async def _load_extension(self, connection: KernelConnection) -> None:
+        loaded = await self._execute(connection, LOAD)
+        if loaded["status"] == "ok":
+            return
+        told = await self._execute(connection, "", {"executable": EXECUTABLE})
+        data = told.get("user_expressions", {}).get("executable", {}).get("data", {})
+        executable = str(data.get("text/plain", "'python'")).strip("'\"")
+        install = f"{executable} -m pip install cellwright"
+        if loaded.get("ename") == "ModuleNotFoundError":
+            message = f"The environment of kernel {self.kernel_id} has no Cellwright. Install it there: {install}"
+            raise ApiError(409, "EXTENSION_MISSING", message, {"install": install})
+        message = f"Cellwright could not be loaded in kernel {self.kernel_id}: {loaded.get('evalue', '')}"
+        raise ApiError(409, "EXECUTION_ERROR", message)
+
+    async def _execute(
+        self, connection: KernelConnection, code: str, expressions: Mapping[str, str] | None = None
+    ) -> Mapping[str, Any]:
+        content = {
+            "code": code,
+            "silent": True,
+            "store_history": False,
+            "user_expressions": dict(expressions or {}),
+            "allow_stdin": False,
+            "stop_on_error": False,
+        }
+        # without a subshell it takes as long as the cell that runs
+        seconds = None if self._subshell is None else REPLY_SECONDS
+        reply = await connection.request("shell", "execute_request", content, self._subshell, seconds)
+        return reply["content"]  # type: ignore[no-any-return]
+
+    async def _open_comm(self, connection: KernelConnection) -> None:
+        self._comm = uuid.uuid4().hex
+        self._welcome = asyncio.get_running_loop().create_future()
+        have = {run_id: view.held for run_id, view in self._runs.items()}
+        hello = {"protocol": PROTOCOL, "client": "server", "page": self._page, "view": "lines"}
+        self._comm_message(
+            connection, "comm_open", {"target_name": TARGET, "data": {**hello, "log": self._log, "have": have}}
+        )
+        try:
+            welcome = await asyncio.wait_for(self._welcome, REPLY_SECONDS)
+        except TimeoutError as error:
+            message = f"Cellwright in kernel {self.kernel_id} does not answer. Restart the kernel."
+            raise ApiError(504, "EXECUTION_TIMEOUT", message) from error
+        log, self._log = self._log, str(welcome["log"])
+        self.executable, self.version = str(welcome.get("executable", "")), str(welcome.get("version", ""))
+        if log and log != self._log:
+            self._fail_all("The kernel was restarted while Claude was at work. What it had done is in the session.")
+
+    # ---- what is asked of the kernel ----
+
+    async def request(self, method: str, params: Mapping[str, Any]) -> Any:
+        """The kernel's answer to one of the panel's requests. Raises ApiError."""
+        request_id = f"s{next(self._ids)}"
+        reply: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._replies[request_id] = reply
+        try:
+            await self.send({"type": "request", "id": request_id, "method": method, "params": dict(params)})
+            return await asyncio.wait_for(reply, REPLY_SECONDS)
+        except TimeoutError as error:
+            raise ApiError(504, "EXECUTION_TIMEOUT", f"Kernel {self.kernel_id} does not answer.") from error
+        finally:
+            del self._replies[request_id]
+
+    async def answer(self, question: str, answer: Mapping[str, Any]) -> None:
+        """Answer a question; returns when the kernel has taken it, or when it came too late. Raises ApiError."""
+        acknowledged: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._acks[question] = acknowledged
+        try:
+            await self.send({"type": "answer", "question": question, **answer})
+            await asyncio.wait_for(acknowledged, REPLY_SECONDS)
+        except TimeoutError as error:
+            raise ApiError(504, "EXECUTION_TIMEOUT", f"Kernel {self.kernel_id} did not take the answer.") from error
+        finally:
+            self._acks.pop(question, None)
+
+    async def send(self, message: Mapping[str, Any]) -> None:
+        """Send one of the panel's messages. Raises ApiError where the connection is lost."""
+        async with self._sending:  # the pieces of one message in order
+            for piece in pieces(message):
+                try:
+                    self._comm_message(self._the_connection(), "comm_msg", {"data": dict(piece.message)})
+                except KernelLost as error:
+                    raise ApiError(502, "EXECUTION_ERROR", f"Kernel {self.kernel_id} is not reached.") from error
+                if piece.pause:
+                    await asyncio.sleep(piece.pause)
+
+    async def follow(self, run_id: str, view: RunView) -> None:
+        """Tell `view` of the kernel's run `run_id` from its first line on."""
+        self._runs[run_id] = view
+        if run_id in self._not_taken:  # they came before the reply that named the run
+            self._not_taken.discard(run_id)
+            await self.send({"type": "again", "run": run_id, "have": view.held})
+
+    def leave_run(self, run_id: str) -> None:
+        """Nobody follows that run any more."""
+        self._runs.pop(run_id, None)
+
+    def _the_connection(self) -> KernelConnection:
+        if self._connection is None:
+            raise KernelLost
+        return self._connection
+
+    def _comm_message(self, connection: KernelConnection, kind: str, content: Message) -> None:
+        connection.send("shell", kind, {"comm_id": self._comm, **content}, self._subshell)
+
+    # ---- what the kernel says ----
+
+    def _published(self, message: Message) -> None:
+        kind, content = message["header"]["msg_type"], message["content"]
+        if kind in ("comm_msg", "comm_close") and content.get("comm_id") == self._comm:
+            if kind == "comm_close":
+                self._comm_closed()
+            elif (whole := self._parts.add(content.get("data"))) is not None:
+                self._heard(whole)
+        elif kind == "shutdown_reply" or (kind == "status" and content.get("execution_state") in _RESTARTS):
+            self._process_ended()
+
+    def _heard(self, message: Mapping[str, Any]) -> None:  # noqa: C901  one arm for each message
+        match message:
+            case {"type": "welcome"}:
+                self._welcomed(message)
+            case {"type": "unsupported"}:
+                self._unsupported(str(message.get("version", "")))
+            case {"type": "failed", "code": str(code), "message": str(text)}:
+                self._refuse(ApiError.of_kernel(code, text, None))
+            case {"type": "request", "id": str(request_id)}:  # whether the server is there
+                self._say({"type": "reply", "id": request_id, "result": None})
+            case {"type": "state"}:
+                self.state = message
+            case {"type": "run", "run": {"id": str(run_id)}} if run_id in self._runs:
+                self._runs[run_id].state_changed(message["run"])
+            case {"type": "lines", "run": str(run_id), "first": int(first), "lines": list(lines)}:
+                self._lines(run_id, first, lines)
+            case {"type": "gone", "runs": list(runs)}:
+                for run_id in runs:
+                    if (view := self._runs.pop(run_id, None)) is not None:
+                        view.fail("INTERRUPTED", "The kernel's conversation goes on without this run.")
+            case {"type": "ack", "question": str(question)}:
+                if (acknowledged := self._acks.get(question)) is not None and not acknowledged.done():
+                    acknowledged.set_result(None)
+            case {"type": "reply", "id": str(request_id)}:
+                self._answered(request_id, message)
+
+    def _welcomed(self, message: Mapping[str, Any]) -> None:
+        if self._welcome is not None and not self._welcome.done():
+            self._welcome.set_result(message)
+
+    def _unsupported(self, version: str) -> None:
+        install = "pip install --upgrade cellwright"
+        text = f"Kernel {self.kernel_id} has Cellwright {version}, which speaks another protocol than the server's. "
+        self._refuse(ApiError(409, "EXTENSION_MISSING", f"{text}Upgrade both: {install}", {"install": install}))
+
+    def _comm_closed(self) -> None:
+        text = f"Cellwright in kernel {self.kernel_id} ended the connection: it was unloaded, or is older than the server's."
+        self.ended = True
+        self._refuse(ApiError(409, "EXTENSION_MISSING", text))
+        self._fail_all(text)
+
+    def _refuse(self, error: ApiError) -> None:
+        if self._welcome is not None and not self._welcome.done():
+            self._welcome.set_exception(error)
+
+    def _lines(self, run_id: str, first: int, lines: Sequence[Mapping[str, Any]]) -> None:
+        view = self._runs.get(run_id)
+        if view is None:
+            self._not_taken.add(run_id)
+        elif not view.take(first, lines):
+            self._say({"type": "again", "run": run_id, "have": view.held})
+
+    def _say(self, message: Mapping[str, Any]) -> None:
+        """Send a small message; where the connection is lost there is nobody who waits for it."""
+        with contextlib.suppress(KernelLost):
+            self._comm_message(self._the_connection(), "comm_msg", {"data": dict(message)})
+
+    def _answered(self, request_id: str, message: Mapping[str, Any]) -> None:
+        reply = self._replies.get(request_id)
+        if reply is None or reply.done():
+            return
+        error = message.get("error")
+        if isinstance(error, dict):
+            code, text = str(error.get("code", "failed")), str(error.get("message", ""))
+            reply.set_exception(ApiError.of_kernel(code, text, error.get("details")))
+        else:
+            reply.set_result(message.get("result"))
+
+    # ---- when the kernel or the way to it ends ----
+
+    def _is_busy(self) -> bool:
+        return getattr(self._kernels.get_kernel(self.kernel_id), "execution_state", "") == "busy"
+
+    async def _watch_kernel(self) -> None:
+        """Nobody tells of a kernel that was shut down from elsewhere."""
+        while True:
+            await asyncio.sleep(ALIVE_SECONDS)
+            if self.kernel_id not in self._kernels:
+                self._process_ended()
+                return
+
+    def _process_ended(self) -> None:
+        self.ended = True
+        self._fail_all("The kernel died or was restarted while Claude was at work. What it had done is in the session.")
+        error = ApiError(502, "EXECUTION_ERROR", f"Kernel {self.kernel_id} died or was restarted.")
+        for waiting in (*self._replies.values(), *self._acks.values()):
+            if not waiting.done():
+                waiting.set_exception(error)
+
+    def _fail_all(self, message: str) -> None:
+        views, self._runs = list(self._runs.values()), {}
+        for view in views:
+            view.fail("EXECUTION_ERROR", message)
+
+    def _connection_lost(self) -> None:
+        if self._reconnecting is None or self._reconnecting.done():
+            self._reconnecting = asyncio.create_task(self._connect_again())
+
+    async def _connect_again(self) -> None:
+        """The network was lost, not the kernel: take up where the lines ended."""
+        for attempt in range(RECONNECTS):
+            if self._connection is not None:
+                await self._connection.close()
+                self._connection = None
+            await asyncio.sleep(attempt)
+            try:
+                await self._connect(lambda _: None)
+            except (ApiError, KernelLost, OSError) as error:
+                logger.warning("kernel %s is not reached again: %s", self.kernel_id, error)
+            else:
+                return
+        self.ended = True
+        self._fail_all("The connection to the kernel was lost. What Claude had done is in the session.")

@@ -1,0 +1,46 @@
+"""Bodies of requests, held against the OpenAPI description: what it says is what is taken."""
+
+from __future__ import annotations
+
+import functools
+import json
+from pathlib import Path
+from typing import Any
+
+from cellwright.server.api_error import ApiError
+
+_FILE = Path(__file__).with_name("openapi.json")
+
+
+@functools.cache
+def description() -> dict[str, Any]:
+    """The OpenAPI description as it is in the package; `servers` is filled in for each server."""
+    content: dict[str, Any] = json.loads(_FILE.read_text("utf-8"))
+    return content
+
+
+@functools.cache
+def _validator(schema: str) -> Any:
+    from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # heavy; most servers never take a body
+
+    components = description()["components"]
+    return Draft202012Validator({"$ref": f"#/components/schemas/{schema}", "components": components})
+
+
+def checked_body(body: bytes, schema: str) -> dict[str, Any]:
+    """`body` as JSON of that form. Raises ApiError 400: where it is wrong and what was expected."""
+    try:
+        content = json.loads(body or b"{}", parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        raise ApiError(400, "INVALID_PARAMETERS", f"The body is no JSON: {error}") from error
+    problem = next(iter(_validator(schema).iter_errors(content)), None)
+    if problem is not None:
+        where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in problem.absolute_path)
+        raise ApiError(
+            400, "INVALID_PARAMETERS", f"The body{where and ' at ' + where.lstrip('.')}: {problem.message[:300]}"
+        )
+    return content  # type: ignore[no-any-return]
+
+
+def _no_constant(name: str) -> float:
+    raise ValueError(f"{name} is no JSON")

@@ -1,0 +1,91 @@
+"""Cellwright in Jupyter Server: what administrators set, and the composition root of this process.
+
+`c.CellwrightApp.…` in a `jupyter_server_config.py` sets the traits. Nothing here may keep the server from starting: what
+goes wrong is logged by Jupyter Server, and the interface is then missing.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jupyter_server.extension.application import ExtensionApp
+from traitlets import Bool, Float, Integer
+
+from cellwright.version import VERSION
+
+if TYPE_CHECKING:
+    from cellwright.server.runs import Runs
+
+
+class CellwrightApp(ExtensionApp):
+    """Claude inside the Jupyter kernel: the REST interface under `/cellwright/api`, its limits and policies."""
+
+    name = "cellwright"
+    version = VERSION
+    load_other_extensions = True
+
+    max_runs = Integer(16, min=1, help="How many runs may go on at once on this server.").tag(config=True)
+    max_runs_per_user = Integer(4, min=1, help="How many runs of one user may go on at once.").tag(config=True)
+    runs_per_minute = Integer(30, min=1, help="How many runs one user may begin in a minute.").tag(config=True)
+    max_own_kernels = Integer(
+        8, min=0, help="How many kernels may be there at once that were started for runs (`POST run`)."
+    ).tag(config=True)
+    max_request_bytes = Integer(
+        20_000_000, min=1, help="The largest body of a request, attachments included, in bytes."
+    ).tag(config=True)
+    max_event_bytes = Integer(
+        32_000_000, min=1, help="How much of one run's events is kept for readers, in bytes; the oldest go first."
+    ).tag(config=True)
+    finished_run_seconds = Float(
+        900.0, min=0.0, help="How long the events of a run that is over can be read, in seconds."
+    ).tag(config=True)
+    max_finished_runs = Integer(100, min=1, help="How many runs that are over are kept for that time.").tag(config=True)
+    own_kernel_idle_seconds = Float(
+        1800.0,
+        min=0.1,
+        help="After so long without a run a kernel that a client kept (`keep`) is shut down, in seconds.",
+    ).tag(config=True)
+    kernel_connect_seconds = Float(
+        60.0, min=1.0, help="How long a kernel may take to answer when a run is asked for, in seconds."
+    ).tag(config=True)
+    heartbeat_seconds = Float(
+        15.0, min=0.05, help="How often a stream without events says that it is there, in seconds."
+    ).tag(config=True)
+    sessions_outside_root = Bool(
+        False, help="Show sessions of folders outside the server's root as well, where their user is the same."
+    ).tag(config=True)
+    report_runs = Bool(
+        False, help="Report runs to Jupyter's event system, without content (https://events.cellwright.dev/run/v1)."
+    ).tag(config=True)
+
+    runs: Runs | None = None
+
+    def initialize_handlers(self) -> None:
+        # a server that starts without the extension pays for none of this
+        from cellwright.server.routes import no_such_route, routes
+        from cellwright.server.run_reports import RunReports
+        from cellwright.server.runs import Runs
+        from cellwright.server.session_files import SessionFiles
+
+        server = self.settings
+        root = Path(self.serverapp.root_dir).resolve()  # type: ignore[union-attr]  # a linked extension has its server
+        reports = RunReports(server["event_logger"] if self.report_runs else None)
+        self.runs = Runs(server["kernel_manager"], self._limits(), reports)
+        self.handlers.extend(routes(self.runs, SessionFiles(root, everywhere=self.sessions_outside_root)))
+        self.handlers.append(no_such_route(self.runs))
+
+    def _limits(self) -> Any:
+        from dataclasses import fields
+
+        from cellwright.server.limits import Limits
+
+        return Limits(**{field.name: getattr(self, field.name) for field in fields(Limits)})
+
+    async def stop_extension(self) -> None:
+        if self.runs is not None:
+            await self.runs.close()
+
+    def current_activity(self) -> dict[str, Any] | None:
+        """What keeps the server from shutting down for idleness."""
+        return {"runs": self.runs.running} if self.runs is not None and self.runs.running else None

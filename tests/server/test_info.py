@@ -1,0 +1,104 @@
+"""What clients may know of the server, and who may ask."""
+
+from __future__ import annotations
+
+import json
+
+from cellwright.version import VERSION
+
+
+def test_the_extension_is_there_without_being_asked_for(server):
+    status = server.api("GET", "status")
+    assert status.status == 200
+    assert status.json()["version"] == VERSION
+    assert status.json()["limits"]["max_runs"] == 16
+    assert status.headers["content-type"].startswith("application/json")
+
+
+def test_who_has_no_token_is_refused(server):
+    for method, path in (("GET", "status"), ("GET", "sessions"), ("POST", "run"), ("GET", "runs/x/events")):
+        reply = server.api(method, path, {"prompt": "hi"} if method == "POST" else None, Authorization=None)
+        assert reply.status == 403, path
+        assert reply.json()["code"] == "PERMISSION_DENIED"
+
+
+def test_a_cookie_alone_changes_nothing_without_the_xsrf_token(server):
+    login = server.request("GET", "api/me?token=a-token-of-tests", Authorization=None)
+    cookie = login.headers["set-cookie"].split(";")[0]
+    assert server.api("GET", "status", Authorization=None, Cookie=cookie).status == 200
+    refused = server.api("POST", "run", {"prompt": "hi"}, Authorization=None, Cookie=cookie)
+    assert refused.status == 403
+    assert "_xsrf" in refused.json()["message"]
+
+
+def test_what_is_no_route_is_said_as_json(server):
+    reply = server.api("GET", "nothing/here")
+    assert (reply.status, reply.json()["code"]) == (404, "NOT_FOUND")
+    reply = server.api("DELETE", "status")
+    assert (reply.status, reply.json()["code"]) == (405, "METHOD_NOT_ALLOWED")
+
+
+def test_settings_with_their_origins_and_without_secrets(server):
+    folder = server.root / "project" / ".claude"
+    folder.mkdir(parents=True)
+    settings = {
+        "permissions": {"deny": ["Bash(rm *)"]},
+        "env": {"MY_API_KEY": "not for eyes", "PLAIN": "visible"},
+        "model": "haiku",
+    }
+    (folder / "settings.json").write_text(json.dumps(settings))
+    home = server.home / ".claude"
+    home.mkdir()
+    (home / "settings.json").write_text(json.dumps({"env": {"SERVICE_TOKEN": "secret-of-home", "COLOUR": "blue"}}))
+    reply = server.api("GET", "settings?folder=project")
+    assert reply.status == 200
+    found = reply.json()["settings"]
+    (rule,) = found["permissions.deny"]["origins"]
+    assert rule["value"] == "Bash(rm *)"
+    assert rule["scope"] == "project"
+    assert rule["file"] == str(folder / "settings.json")
+    assert found["env.COLOUR"]["value"] == "blue"
+    assert found["env.SERVICE_TOKEN"]["value"] == "(secret)"
+    assert b"secret-of-home" not in reply.body
+    assert b"not for eyes" not in reply.body
+
+
+def test_models_with_prices_and_without_those_that_are_excluded(server):
+    folder = server.root / "chosen" / ".claude"
+    folder.mkdir(parents=True)
+    everything = server.api("GET", "models").json()
+    assert everything["default"] in [model["id"] for model in everything["models"]]
+    (folder / "settings.json").write_text(json.dumps({"deniedModels": ["haiku"]}))
+    some = server.api("GET", "models?folder=chosen").json()
+    gone = {model["id"] for model in everything["models"]} - {model["id"] for model in some["models"]}
+    assert gone == {"claude-haiku-5-5"}
+    opus = next(model for model in some["models"] if model["id"] == "claude-opus-5-5")
+    assert opus["usd_per_million_tokens"] == {"input": 4.0, "output": 20.0}
+
+
+def test_recordings_below_a_folder(server):
+    folder = server.root / "recorded"
+    folder.mkdir()
+    (folder / "tides.cellwright.jsonl").write_text('{"cellwright_recording":1}\n{"prompt":"a"}\n{"prompt":"b"}\n')
+    (folder / "other.jsonl").write_text('{"something": "else"}\n')
+    (folder / "link.jsonl").symlink_to(folder / "tides.cellwright.jsonl")
+    (found,) = server.api("GET", "cassettes?folder=recorded").json()["cassettes"]
+    assert (found["path"], found["turns"], found["format"]) == ("recorded/tides.cellwright.jsonl", 2, 1)
+
+
+def test_folders_outside_the_root_are_refused(server, tmp_path):
+    (server.root / "way-out").symlink_to(tmp_path)
+    for path in ("settings?folder=..", "settings?folder=way-out", "cassettes?folder=../..", "models?folder=%2e%2e%2f"):
+        reply = server.api("GET", path)
+        assert (reply.status, reply.json()["code"]) == (403, "FILE_ACCESS_ERROR"), path
+    reply = server.api("GET", "settings?folder=nowhere")
+    assert (reply.status, reply.json()["code"]) == (404, "FILE_NOT_FOUND")
+
+
+def test_below_another_base_url(start_server):
+    server = start_server(base_url="/user/ada/")
+    assert server.url.endswith("/user/ada")
+    assert server.api("GET", "status").status == 200
+    description = server.api("GET", "openapi.json").json()
+    assert description["servers"] == [{"url": "/user/ada/cellwright/api"}]
+    assert server.api("GET", "nowhere").status == 404
