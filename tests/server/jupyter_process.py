@@ -1,0 +1,272 @@
+"""A real Jupyter Server in a process of its own, with kernels whose model is the strict local server."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from http.client import HTTPConnection, HTTPResponse
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import websocket
+
+TOKEN = "a-token-of-tests"
+SECONDS = 60.0
+QUIET_EXTENSIONS = {"jupyterlab": False, "notebook": False, "jupyter_lsp": False, "notebook_shim": False}
+"""What the environment enables besides, and these tests do not need."""
+
+
+@dataclass
+class Reply:
+    """An answer that was read to its end."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+class EventReader:
+    """Reads Server-Sent Events from an open answer, one by one."""
+
+    def __init__(self, connection: HTTPConnection, response: HTTPResponse) -> None:
+        self.status = response.status
+        self.headers = {name.lower(): value for name, value in response.getheaders()}
+        self.comments = 0
+        self.events: list[dict[str, Any]] = []
+        self._connection = connection
+        self._response = response
+
+    @property
+    def run(self) -> str:
+        return self.headers["cellwright-run"]
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        fields: dict[str, str] = {}
+        for raw in iter(self._response.readline, b""):
+            line = raw.decode().rstrip("\n")
+            if line.startswith(":"):
+                self.comments += 1
+                continue
+            if line:
+                name, _, value = line.partition(": ")
+                fields[name] = value
+            elif fields:
+                event = json.loads(fields["data"])
+                assert (fields["event"], fields.get("id")) == (event["type"], str(event["id"]))
+                self.events.append(event)
+                fields = {}
+                yield event
+
+    def until(self, kind: str) -> dict[str, Any]:
+        """The next event of that type."""
+        for event in self:
+            if event["type"] == kind:
+                return event
+        raise AssertionError(f"no {kind} among {[event['type'] for event in self.events]}")
+
+    def rest(self) -> list[dict[str, Any]]:
+        """All events, up to the end of the stream."""
+        for _ in self:
+            pass
+        self.close()
+        return self.events
+
+    def read_comment(self) -> None:
+        """Wait for a heartbeat."""
+        while not self._response.readline().startswith(b":"):
+            pass
+        self.comments += 1
+
+    def close(self) -> None:
+        """Leave."""
+        self._response.close()
+        self._connection.close()
+
+
+@dataclass
+class JupyterServer:
+    """A running server. `url` ends without a slash; paths are below its base URL."""
+
+    url: str
+    root: Path
+    home: Path
+    process: subprocess.Popen[bytes]
+    log: Path
+    readers: list[EventReader] = field(default_factory=list)
+
+    @property
+    def host(self) -> str:
+        return str(urlsplit(self.url).netloc)
+
+    def open(
+        self, method: str, path: str, body: Any = None, headers: Mapping[str, str | None] | None = None
+    ) -> tuple[HTTPConnection, HTTPResponse]:
+        connection = HTTPConnection(self.host, timeout=SECONDS)
+        said = {"Authorization": f"token {TOKEN}", **(headers or {})}
+        data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
+        place = f"{urlsplit(self.url).path}/{path}"
+        connection.request(method, place, data, {name: value for name, value in said.items() if value is not None})
+        return connection, connection.getresponse()
+
+    def request(self, method: str, path: str, body: Any = None, **headers: str | None) -> Reply:
+        """A request and the whole answer."""
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        connection, response = self.open(method, path, body, named)
+        with contextlib.closing(connection):
+            return Reply(
+                response.status, {name.lower(): value for name, value in response.getheaders()}, response.read()
+            )
+
+    def api(self, method: str, path: str, body: Any = None, **headers: str | None) -> Reply:
+        """A request of Cellwright's interface."""
+        return self.request(method, f"cellwright/api/{path}", body, **{"Accept": "application/json", **headers})
+
+    def stream(self, method: str, path: str, body: Any = None, **headers: str | None) -> EventReader:
+        """An event stream of Cellwright's interface."""
+        named = {"Accept": "text/event-stream", **{name.replace("_", "-"): value for name, value in headers.items()}}
+        reader = EventReader(*self.open(method, f"cellwright/api/{path}", body, named))
+        if reader.status != 200:
+            raise AssertionError(f"{reader.status}: {reader._response.read()!r}")
+        self.readers.append(reader)
+        return reader
+
+    def kernel(self, name: str = "python3", folder: str = "") -> str:
+        """A new kernel of the server; its id."""
+        reply = self.request("POST", "api/kernels", {"name": name, "path": folder})
+        assert reply.status == 201, reply.body
+        return str(reply.json()["id"])
+
+    def execute(self, kernel: str, code: str, *, wait: bool = True) -> Execution:
+        """Run code in a kernel as a notebook does: over the server's websocket."""
+        execution = Execution(self, kernel, code)
+        if wait:
+            execution.wait()
+        return execution
+
+    def wait_for(self, what: Callable[[], Any], why: str) -> Any:
+        """Ask until it is so."""
+        deadline = time.monotonic() + SECONDS
+        while not (found := what()):
+            if time.monotonic() > deadline:
+                raise AssertionError(f"{why}\n{self.log.read_text()[-3000:]}")
+            time.sleep(0.05)  # another process: it can only be asked
+        return found
+
+
+class Execution:
+    """Code on its way in a kernel."""
+
+    def __init__(self, server: JupyterServer, kernel: str, code: str) -> None:
+        path = urlsplit(server.url).path
+        self._socket = websocket.create_connection(
+            f"ws://{server.host}{path}/api/kernels/{kernel}/channels?session_id=notebook",
+            header={"Authorization": f"token {TOKEN}"},
+            timeout=SECONDS,
+        )
+        header = {"msg_id": f"m-{time.monotonic_ns()}", "msg_type": "execute_request", "session": "notebook"}
+        content = {"code": code, "silent": False, "store_history": False, "user_expressions": {}, "allow_stdin": False}
+        self._id = header["msg_id"]
+        message = {"header": header, "parent_header": {}, "metadata": {}, "content": content, "channel": "shell"}
+        self._socket.send(json.dumps(message))
+        self._status = ""
+        self.text = ""
+
+    def printed(self, words: str) -> None:
+        """Wait until the code has printed that."""
+        while words not in self.text:
+            self._next()
+
+    def wait(self) -> str:
+        """Wait until it has run; "ok" or "error"."""
+        while not self._status:
+            self._next()
+        self._socket.close()
+        return self._status
+
+    def _next(self) -> None:
+        message = json.loads(self._socket.recv())
+        if message["parent_header"].get("msg_id") != self._id:
+            return
+        if message["msg_type"] == "stream":
+            self.text += message["content"]["text"]
+        elif message["msg_type"] == "execute_reply":
+            self._status = message["content"]["status"]
+
+
+@contextlib.contextmanager
+def jupyter_server(
+    folder: Path, arguments: Sequence[str] = (), environ: Mapping[str, str] | None = None, base_url: str = "/"
+) -> Iterator[JupyterServer]:
+    """A server for as long as the block lasts."""
+    root, home, log = folder / "root", folder / "home", folder / "server.log"
+    root.mkdir(parents=True)
+    home.mkdir()
+    known = {name: value for name, value in os.environ.items() if not name.startswith(("JUPYTER_", "JPY_"))}
+    command = [
+        *(sys.executable, "-m", "jupyter_server", "--no-browser", "--allow-root", "--ServerApp.port=0"),
+        f"--ServerApp.jpserver_extensions={QUIET_EXTENSIONS}",
+        f"--IdentityProvider.token={TOKEN}",
+        f"--ServerApp.base_url={base_url}",
+        f"--ServerApp.root_dir={root}",
+        *arguments,
+    ]
+    places = {
+        "HOME": str(home),
+        "CELLWRIGHT_HOME": str(home / "state"),
+        "JUPYTER_CONFIG_DIR": str(home / "config"),
+        "JUPYTER_RUNTIME_DIR": str(home / "runtime"),
+        "JUPYTER_DATA_DIR": str(home / "data"),
+        "IPYTHONDIR": str(home / "ipython"),
+    }
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            command,
+            cwd=root,
+            env={**known, **places, **(environ or {})},
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+    try:
+        server = JupyterServer(_url(home / "runtime", process, log), root, home, process, log)
+        yield server
+    finally:
+        for reader in server.readers if "server" in locals() else ():
+            reader.close()
+        _end(process)
+
+
+def _url(runtime: Path, process: subprocess.Popen[bytes], log: Path) -> str:
+    deadline = time.monotonic() + 90
+    while time.monotonic() < deadline and process.poll() is None:
+        for info in runtime.glob("jpserver-*.json"):
+            with contextlib.suppress(OSError, ValueError):
+                url = str(json.loads(info.read_text())["url"]).rstrip("/")
+                connection = HTTPConnection(urlsplit(url).netloc, timeout=5)
+                connection.request("GET", f"{urlsplit(url).path}/api")
+                if connection.getresponse().status == 200:
+                    connection.close()
+                    return url
+        time.sleep(0.05)  # another process: there is nothing to wait on but its file
+    raise RuntimeError(f"Jupyter Server did not start:\n{log.read_text()[-5000:]}")
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGTERM)
+    try:
+        process.wait(30)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait(30)
