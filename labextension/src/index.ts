@@ -1,6 +1,7 @@
 /** The plugins of the JupyterLab extension. */
 
 import { cellToolbarPlugin } from "./cell_toolbar/cell_toolbar_plugin";
+import { codeActionsPlugin } from "./code_actions/code_actions_plugin";
 import { completionPlugin } from "./completion/completion_plugin";
 import { savedOutputPlugin } from "./cells/saved_output_plugin";
 import { unsavedDocumentsPlugin } from "./documents/unsaved_documents_plugin";
@@ -10,4 +11,4 @@ import { sidebarPlugin } from "./sidebar/sidebar_plugin";
 import { undoPlugin } from "./undo/undo_plugin";
 import { transcriptPlugin } from "./transcript_plugin";
 
-export default [transcriptPlugin, savedOutputPlugin, unsavedDocumentsPlugin, notebooksPlugin, proposalsPlugin, cellToolbarPlugin, undoPlugin, sidebarPlugin, completionPlugin];
+export default [transcriptPlugin, savedOutputPlugin, unsavedDocumentsPlugin, notebooksPlugin, proposalsPlugin, cellToolbarPlugin, undoPlugin, sidebarPlugin, completionPlugin, codeActionsPlugin];

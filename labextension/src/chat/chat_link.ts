@@ -6,7 +6,7 @@ import type { Connection, Trouble } from "./chat";
 import { ANNOUNCED } from "../notebooks/links";
 import type { ChatComm, ChatKernel, IopubMessage } from "./kernel_types";
 import { about, load, NO_TROUBLE } from "./loading";
-import type { KernelMessage } from "./protocol";
+import type { FailedMessage, KernelMessage } from "./protocol";
 import { TARGET } from "./protocol";
 import { isKnown, subshellOf, through, within } from "./subshell";
 
@@ -27,7 +27,7 @@ export type Events = {
 };
 
 type Open = { comm: ChatComm; link: Link; subshell: string | null };
-type Outcome = "welcome" | "unsupported" | "closed" | "silent";
+type Outcome = "welcome" | "unsupported" | "failed" | "closed" | "silent";
 
 export class ChatLink {
   private open: Open | null = null;
@@ -147,7 +147,8 @@ export class ChatLink {
         const message = link.take(content.data);
         if (!message || isVoid()) return;
         if (message.type === "unsupported") void this.refused(subshell, message as KernelMessage, isVoid);
-        if (message.type === "welcome" || message.type === "unsupported") resolve(message.type);
+        if (message.type === "failed") this.failed(message as FailedMessage);
+        if (message.type === "welcome" || message.type === "unsupported" || message.type === "failed") resolve(message.type);
         if (MESSAGES.includes(message.type)) this.events.message(message as KernelMessage);
       };
       comm.onClose = () => {
@@ -171,6 +172,12 @@ export class ChatLink {
     if (isVoid()) return;
     const protocol = message?.type === "unsupported" ? message.protocol : 0;
     this.events.connection("unsupported", { trouble: { ...NO_TROUBLE, executable, version, protocol } });
+  }
+
+  /** The kernel cannot make the conversation: its settings are broken. */
+  private failed({ code, message }: FailedMessage): void {
+    this.open = null;
+    this.events.connection("missing", { trouble: { ...NO_TROUBLE, message: `${code}: ${message}` } });
   }
 
   /** The kernel closed what was open. */

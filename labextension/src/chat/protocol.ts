@@ -83,6 +83,7 @@ export type PromptParams = {
 
 export type WelcomeMessage = { type: "welcome"; protocol: number; version: string; log: string; executable: string };
 export type UnsupportedMessage = { type: "unsupported"; protocol: number; version: string };
+export type FailedMessage = { type: "failed"; code: string; message: string };
 export type StateMessage = { type: "state" } & ChatState;
 export type RunMessage = { type: "run"; run: Run };
 export type RunOpsMessage = { type: "ops"; run: string; first: number; now: number; ops: Op[] };

@@ -1,11 +1,18 @@
 /** Where the panel's parts are: each is a chunk of its own, loaded when it is needed. */
 
 import type { Parts } from "./panel";
-import { mountPlainComposer } from "./plain_composer";
 
 export const parts: Parts = {
-  composer: () => Promise.resolve(mountPlainComposer),
-  contextBar: () => Promise.resolve(() => ({ dispose: () => undefined })),
-  view: () => Promise.resolve(() => ({ dispose: () => undefined })),
+  composer: async () => (await import("../composer/composer")).mountComposer,
+  contextBar: async () => (await import("../context_bar/context_bar")).mountContextBar,
+  view: async (name) => {
+    switch (name) {
+      case "sessions":
+        return (await import("../sessions/sessions")).mountSessions;
+      case "help":
+      case "log":
+        return () => ({ dispose: () => undefined });
+    }
+  },
   transcript: async () => (await import("../transcript/view")).view,
 };

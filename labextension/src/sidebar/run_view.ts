@@ -83,10 +83,10 @@ export class RunView {
   private updatePlace(run: Run): void {
     const { trans } = this.deps;
     const isCell = run.place.startsWith("[");
-    setText(this.place, run.background ? trans.__("%1 in the background", run.place) : run.place);
+    setText(this.place, isCell && run.background ? trans.__("%1 in the background", run.place) : run.place);
     this.place.disabled = !isCell;
     this.place.title = isCell ? trans.__("Go to the cell") : "";
-    this.place.hidden = run.place === "sidebar" && !run.background;
+    this.place.hidden = run.place === "sidebar";
   }
 
   private drawIfNear(): void {

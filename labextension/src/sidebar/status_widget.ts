@@ -4,7 +4,9 @@ import { Widget } from "@lumino/widgets";
 
 import type { ChatStore } from "../chat/chat_store";
 import type { Trans } from "../composer/deps";
+import { addPageStyle } from "../page_style";
 import { setText } from "../transcript/dom";
+import css from "./status.css";
 import { statusOf } from "./status_item";
 
 type Item = { item: Widget; align: "right"; rank: number; isActive(): boolean };
@@ -13,6 +15,7 @@ export type StatusBar = { registerStatusItem(id: string, item: Item): unknown };
 /** Adds the item where there is a status bar; it is empty while there is no conversation. */
 export function addStatusItem(statusBar: StatusBar | null, store: ChatStore, trans: Trans, open: () => void): void {
   if (!statusBar) return;
+  addPageStyle(css);
   const button = document.createElement("button");
   button.type = "button";
   button.className = "cellwright-status";

@@ -2,8 +2,8 @@
 
 /** How long a card that came up tries to get the keyboard. */
 const TRY_MS = 3000;
-/** A notebook's cell; the classic notebook's has the second name. */
-const CELL = ".jp-Cell, .cell";
+/** A notebook's cell, of the second name in the classic notebook; or the panel. */
+const CELL = ".jp-Cell, .cell, .cellwright-panel";
 const NOTEBOOK = ".jp-Notebook";
 const EDITABLE = "input, textarea, select, [contenteditable], .cm-content";
 

@@ -72,7 +72,8 @@ export function steerInput(place: Place): ItemView {
       list.replaceChildren(...words.map((one) => row(place, one, area)));
     }
     list.hidden = words.length === 0;
-    field.hidden = store.run === null || store.end !== null;
+    // the panel has its own place to write
+    field.hidden = store.run === null || store.end !== null || place.host.closest(".cellwright-panel") !== null;
     node.hidden = list.hidden && field.hidden;
     if (!field.hidden) takeDraft();
     if (store.end && !over) {
