@@ -97,5 +97,6 @@ it("the plugins have their ids and start by themselves", () => {
     ["cellwright:undo", true],
     ["cellwright:panel", true],
     ["cellwright:completion", true],
+    ["cellwright:code-actions", true],
   ]);
 });

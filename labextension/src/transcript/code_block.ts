@@ -3,13 +3,17 @@
 import { copyButton } from "./clipboard";
 import { element, setText } from "./dom";
 
+/** What a page offers to do with code besides copying it: buttons in the block's head. `text` gives the code as it is then. */
+export const codeBlocks: { actions(language: string, text: () => string): Node[] } = { actions: () => [] };
+
 export function codeBlock(text: string, language: string): HTMLElement {
   const code = element("code", {}, text);
   const label = element("span", { class: "language" }, language || "text");
+  const textNow = (): string => code.textContent;
   return element(
     "figure",
     { class: "code", "aria-label": `Code, ${language || "text"}` },
-    element("figcaption", {}, label, copyButton(() => code.textContent)),
+    element("figcaption", {}, label, ...codeBlocks.actions(language, textNow), copyButton(textNow)),
     // focusable, so that long lines can be scrolled by keyboard
     element("pre", { tabindex: "0" }, code),
   );
