@@ -117,7 +117,7 @@ class ComingRun:
     def _tell_notices(self, session: Session) -> None:
         conversation, options = self.conversation, self.options
         if self.given_provider is None:  # a dry run shows nothing of what it is told
-            conversation.tell(session, conversation.settings.notices)
+            conversation.tell(session, [*conversation.settings.notices, *conversation.retention.at_run(session)])
         grants = [problem for rule in options.allow if (problem := grant_problem(parse_rule(rule)))]
         restrictions = [problem for rule in options.deny if (problem := restriction_problem(parse_rule(rule)))]
         conversation.tell(session, [*grants, *restrictions, *conversation.tool_notices])

@@ -28,6 +28,7 @@ from cellwright.agent.state_folder import state_folder
 from cellwright.agent.steering import Words
 from cellwright.agent.tool import Tool
 from cellwright.agent.users_key import users_key
+from cellwright.catalog.retention import Retention
 from cellwright.checkpoints.checkpoints import Checkpoints
 from cellwright.checkpoints.recorded_notebooks import RecordedNotebooks
 from cellwright.coming_run import ComingRun, nothing_at_turn
@@ -46,6 +47,7 @@ from cellwright.conversation_settings import (
     policy_of,
 )
 from cellwright.conversation_tools import ConversationTools
+from cellwright.doctor.finding import Check
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Emit, RunEnd, SteerHow
 from cellwright.model_connection import ModelConnection
@@ -102,11 +104,13 @@ class Conversation:
             enabled=lambda: self.settings.file_checkpointing,
             days=lambda: self.settings.cleanup_period_days,
         )
+        self.retention = Retention(lambda: self.settings.cleanup_period_days)
         self._is_unsaved = is_unsaved
         self._tools = ConversationTools(self._workplace, lambda: FileState(is_unsaved, self.checkpoints), more_tools)
         self._connection = ModelConnection(provider)
         self.feed = Feed()
         self.completions = Tally()
+        self.checks: list[Check] = []
         self.sessions = ConversationSessions(cwd, self._left, self.feed.session_changed)
         self._told: set[str] = set()
         self.runs = Runs(self.thread, self.jobs)
@@ -150,13 +154,18 @@ class Conversation:
             self.use_session(session)
 
     def resume_newest(self) -> bool:
-        """Go on with the newest session of this folder; False, and a new one, when there is none."""
-        if (newest := self.sessions.newest()) is None:
+        """Go on with the newest session of this folder; False, and a new one, when there is none.
+
+        Of one that is damaged with what can be read of it, in a fork; the session's notices say so.
+        """
+        self.refuse_while_running()
+        newest, notices = self.sessions.newest()
+        if newest is None:
             self.new_session()
-            return False
-        if self.sessions.begun is None or self.sessions.begun.path != newest:
-            self.use_session(Session.load(newest))
-        return True
+        elif newest is not self.sessions.begun:
+            self.use_session(newest)
+        self.session.notices += notices
+        return newest is not None
 
     def _left(self, session: Session, because: str) -> None:
         self.hooks.end_session(session, because, self.thread, wait=False)

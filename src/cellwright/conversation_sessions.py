@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from cellwright.agent import transcript
 from cellwright.agent.session import Session, find_sessions, sessions_folder
 from cellwright.errors import CellwrightError, ErrorCode
 
@@ -68,9 +69,22 @@ class ConversationSessions:
             raise CellwrightError(ErrorCode.SESSION_NOT_FOUND, message)
         return Session.load(found[0])
 
-    def newest(self) -> Path | None:
-        """The transcript of this folder that was written last."""
-        return next(iter(find_sessions(self._cwd)), None)
+    def newest(self) -> tuple[Session | None, list[str]]:
+        """The session of this folder that was written last and can be read, and what is to be said of it.
+
+        Of a damaged one it is a fork, up to the damage. The session that is used is given as it is.
+        """
+        notices: list[str] = []
+        for path in find_sessions(self._cwd):
+            if self._session is not None and self._session.path == path:
+                return self._session, notices
+            try:
+                return _loaded_or_forked(path), notices
+            except CellwrightError as error:
+                if error.code not in (ErrorCode.SESSION_CORRUPTED, ErrorCode.SESSION_NOT_FOUND):
+                    raise
+                notices.append(f"The session {path.stem} was passed over: {error.message}")
+        return None, notices
 
     def with_tools(self, tools: list[dict[str, Any]], given: Session | None, *, own: bool) -> Session:
         """The session, or a fork of it when the tools are others: a session's tools stay what they were.
@@ -97,6 +111,16 @@ class ConversationSessions:
         if self._session is not None:
             self._session.close()
             self._session = None
+
+
+def _loaded_or_forked(path: Path) -> Session:
+    """Raises `CellwrightError` SESSION_CORRUPTED where nothing can be read, SESSION_NOT_FOUND."""
+    try:
+        return Session.load(path)
+    except CellwrightError as error:
+        if error.code != ErrorCode.SESSION_CORRUPTED or not transcript.read_transcript(path).lines:
+            raise
+    return Session.fork_from(path)
 
 
 def _names(tools: Sequence[Mapping[str, Any]]) -> set[str]:
