@@ -49,6 +49,7 @@ class Extension:
         self._making = threading.Lock()
         self._conversation: NotebookConversation | None = None
         self._warming_up = threading.Thread(target=self._warm_up, name="cellwright-warm-up", daemon=True)
+        self._stop_log: Callable[[], None] = lambda: None
         self._unloaded = False
 
     @property
@@ -87,17 +88,20 @@ class Extension:
         self._documents.close()
         if self._conversation is not None:
             self._conversation.close()
+            self._stop_log()
 
     def conversation(self) -> NotebookConversation:
         """This kernel's conversation; made when it is first needed. Raises `CellwrightError` for broken settings."""
         with self._making:
             if self._conversation is None:
                 # everything heavy hangs on it
+                from cellwright.kernel.kernel_log import keep_log
                 from cellwright.kernel.notebook_conversation import NotebookConversation
 
                 self._conversation = NotebookConversation(
                     self._shell, self._config.said, self._documents.is_unsaved, self.cells, self._pages
                 )
+                self._stop_log = keep_log(self._conversation.conversation)
                 _before_threads_end(self._at_exit)
             return self._conversation
 

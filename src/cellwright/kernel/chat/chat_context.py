@@ -11,13 +11,13 @@ from cellwright.agent.models import limits
 
 if TYPE_CHECKING:
     from cellwright.kernel.chat.chat import Chat
-    from cellwright.kernel.chat.connections import Connection, Json
+    from cellwright.kernel.chat.connections import Connection
 
 
 def serve_context(chat: Chat) -> None:
     """Answer `context`."""
 
-    async def context(_panel: Connection, _params: Mapping[str, Any]) -> Json:
+    async def context(_panel: Connection, _params: Mapping[str, Any]) -> dict[str, Any]:
         session = chat.conversation.session
         model = limits(session.last_model or chat.state.choices.model)
         tokens, contents = context_tokens(session), ContextContents.of(session)

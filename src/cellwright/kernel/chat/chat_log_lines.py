@@ -11,7 +11,7 @@ from cellwright.kernel.chat.params import optional
 
 if TYPE_CHECKING:
     from cellwright.kernel.chat.chat import Chat
-    from cellwright.kernel.chat.connections import Connection, Json
+    from cellwright.kernel.chat.connections import Connection
 
 LINES = 200
 MOST_LINES = 2_000
@@ -20,7 +20,7 @@ MOST_LINES = 2_000
 def serve_log(chat: Chat) -> None:
     """Answer `log`."""
 
-    async def log(_panel: Connection, params: Mapping[str, Any]) -> Json:
+    async def log(_panel: Connection, params: Mapping[str, Any]) -> dict[str, Any]:
         limit = optional(params, "limit", int) or LINES
         return {"lines": await asyncio.to_thread(last_lines, max(1, min(limit, MOST_LINES)))}
 

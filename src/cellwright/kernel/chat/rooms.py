@@ -19,6 +19,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from cellwright.kernel.chat.chat_context import serve_context
+from cellwright.kernel.chat.chat_log_lines import serve_log
 from cellwright.kernel.chat.chat_sessions import serve_sessions
 from cellwright.kernel.chat.choices import serve_choices
 from cellwright.kernel.chat.panel_runs import serve_prompts
@@ -26,7 +28,7 @@ from cellwright.kernel.chat.panel_runs import serve_prompts
 if TYPE_CHECKING:
     from cellwright.kernel.chat.chat import Chat
 
-ROOMS: Sequence[Callable[[Chat], None]] = (serve_prompts, serve_choices, serve_sessions)
+ROOMS: Sequence[Callable[[Chat], None]] = (serve_prompts, serve_choices, serve_sessions, serve_context, serve_log)
 
 
 def serve_rooms(chat: Chat) -> None:

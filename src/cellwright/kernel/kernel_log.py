@@ -1,0 +1,20 @@
+"""The log of a kernel: what goes wrong in it, and how the runs of its conversation go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from cellwright.agent.log_file import log_to_file
+from cellwright.agent.redaction import Redaction
+from cellwright.conversation import Conversation
+from cellwright.run_log import RunLog
+from cellwright.tools.child_environment import secret_values
+
+
+def keep_log(conversation: Conversation) -> Callable[[], None]:
+    """Log to the file from now on; gives how to stop that."""
+    # without the services' formats: a record must not wait for their import
+    redaction = Redaction(lambda: secret_values(conversation.environment), services=False)
+    stop = log_to_file(lambda text: redaction.clean(text).text)
+    conversation.feed.follow(RunLog())
+    return stop
