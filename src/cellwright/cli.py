@@ -39,6 +39,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             from cellwright.terminal.trust_recording import trust_recordings  # nor this
 
             return trust_recordings(arguments[1:])
+        if arguments[:1] == ["doctor"]:
+            from cellwright.terminal.doctor import doctor  # nor this
+
+            return doctor(arguments[1:])
         return _command(parse(arguments))
     except CellwrightError as error:
         print(error, file=sys.stderr)

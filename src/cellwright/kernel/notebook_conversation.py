@@ -31,6 +31,7 @@ from cellwright.kernel.code_completion import CodeCompletion
 from cellwright.kernel.front_end import front_end_of
 from cellwright.kernel.hidden_state import kernel_remarks
 from cellwright.kernel.idle_kernel import loses_output, work_between_cells
+from cellwright.kernel.kernel_checks import kernel_checks
 from cellwright.kernel.kernel_telling import kernel_telling
 from cellwright.kernel.kernel_tools import kernel_tools
 from cellwright.kernel.magic_line import MagicOptions
@@ -109,6 +110,7 @@ class NotebookConversation:
         self.beside = all_beside(self.questions.beside, Proposals(pages, self.conversation.cwd).beside)
         UndoRequests(pages, self.conversation)
         CodeCompletion(shell, self.conversation).serve(pages.serve)
+        self.conversation.checks += kernel_checks(self._kernel, pages)
         self.cells = cells
         self.told = kernel_telling(shell, cells, self.notebooks)
         self._recordings = recorded_runs(self.conversation, self._notebook, trust)

@@ -1,0 +1,52 @@
+"""`/doctor`: what keeps Cellwright from working here, and what to do about it."""
+
+from __future__ import annotations
+
+import asyncio
+
+from cellwright.commands.command import CommandCall
+from cellwright.commands.page import Page, Section
+from cellwright.doctor.examination import Examination, Patient, examine
+from cellwright.doctor.finding import Finding
+from cellwright.errors import CellwrightError, ErrorCode
+
+DOCTOR = "[--offline]"
+_SIGNS = {"ok": "✓", "warning": "!", "problem": "✗"}
+
+
+async def doctor_page(call: CommandCall) -> Page:
+    """Examine this conversation's surroundings."""
+    if call.text not in ("", "--offline"):
+        message = f"/doctor takes {DOCTOR}, not {call.text!r}. Nothing was sent."
+        raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
+    conversation = call.conversation
+    patient = Patient(conversation.cwd, conversation.environ, conversation.settings)
+    checks = tuple(conversation.checks)
+    examination = await asyncio.to_thread(examine, patient, offline=call.text != "", more=checks)
+    return page_of(examination)
+
+
+def page_of(examination: Examination) -> Page:
+    """What was found, what has to be done something about first."""
+    bad = [finding for finding in examination.findings if finding.status != "ok"]
+    good = [finding for finding in examination.findings if finding.status == "ok"]
+    bad.sort(key=lambda finding: finding.status != "problem")
+    problems, warnings = examination.problems, len(bad) - examination.problems
+    title = f"Doctor: {_counted(problems, 'problem')}, {_counted(warnings, 'warning')}"
+    sections = [
+        Section(title, text=f"{len(examination.findings)} things were looked at in {examination.seconds:.1f} s.")
+    ]
+    sections += [Section(f"{_SIGNS[each.status]} {each.name}", text=_words(each)) for each in bad]
+    if good:
+        sections.append(Section("✓ Well", [("what", "found"), *((each.name, _words(each)) for each in good)]))
+    return Page(sections)
+
+
+def _words(finding: Finding) -> str:
+    """What was found, and under it what to do."""
+    words = "\n".join(part for part in (finding.found, f"→ {finding.advice}" if finding.advice else "") if part)
+    return words.replace("\n", "\n  ")
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}" if number else f"no {what}s"

@@ -1,0 +1,144 @@
+"""Is there a credential, does the API take it, and what stands in the way to the API. No tokens are spent."""
+
+from __future__ import annotations
+
+import asyncio
+import email.utils
+import time
+import urllib.parse
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from cellwright.agent.credentials import choose_transport, source_of_credential
+from cellwright.agent.failures import RequestFailed, failure_of_response
+from cellwright.agent.sdk_transport import SdkTransport
+from cellwright.agent.transport import DEFAULT_BASE_URL, Transport
+from cellwright.config.api_key_helper import with_helpers_key
+from cellwright.config.settings import Settings
+from cellwright.doctor.finding import Check, Finding
+from cellwright.errors import CellwrightError, ErrorCode
+
+SECONDS = 4.5
+SKEW_SECONDS = 120.0
+"""How far the clock may be off before signatures and retry times go wrong."""
+
+MODELS = "/v1/models?limit=1"
+
+
+def connection_checks(environ: Mapping[str, str], settings: Settings) -> list[Check]:
+    """The checks of the way to the API."""
+    return [
+        Check("credential", lambda: credential(environ, settings)),
+        Check("API", lambda: api(environ, settings), online=True),
+        Check("proxy", lambda: proxy(environ)),
+    ]
+
+
+def credential(environ: Mapping[str, str], settings: Settings) -> Finding:
+    """Where the credential comes from; never a part of it."""
+    source = source_of_credential(environ)
+    if source is not None:
+        origin = settings.origin(f"env.{source}")
+        return Finding("credential", "ok", f"{source} ({origin.label})" if origin else source)
+    if settings.api_key_helper is not None:
+        try:
+            with_helpers_key(environ, settings.api_key_helper)
+        except CellwrightError as error:
+            return Finding(
+                "credential", "problem", error.message, "The command has to print the key, and nothing else."
+            )
+        return Finding("credential", "ok", "apiKeyHelper gave a key")
+    try:
+        choose_transport(environ)
+    except CellwrightError as error:
+        what, _, how = error.message.partition("\n")
+        return Finding("credential", "problem", what, how)
+    return Finding("credential", "ok", "found by the SDK")
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+def api(environ: Mapping[str, str], settings: Settings, seconds: float = SECONDS) -> Finding:
+    """Whether the API is reached within `seconds`, takes the credential, and lives in the same time."""
+    try:
+        transport = choose_transport(with_helpers_key(environ, settings.api_key_helper))
+    except CellwrightError as error:
+        if error.code == ErrorCode.API_KEY_MISSING:
+            return Finding("API", "warning", "not asked: there is no credential")
+        return Finding("API", "problem", error.message)
+    address = _address(environ)
+    if isinstance(transport, SdkTransport) and transport.platform != "anthropic":
+        found = f"not asked: {transport.platform} answers no question that is free"
+        return Finding("API", "ok", found, "`cellwright -p hello` says whether it works.")
+    try:
+        answer = asyncio.run(_asked(transport, seconds))
+    except (RequestFailed, CellwrightError) as error:
+        said = error.failure.message if isinstance(error, RequestFailed) else error.message
+        return Finding("API", "problem", transport.redact(said), f"It was sent to {address}.")
+    except TimeoutError:
+        return Finding(
+            "API", "problem", f"{address} did not answer within {seconds:g} s", "Check the network and the proxy."
+        )
+    return _judged(answer, address, transport)
+
+
+async def _asked(transport: Transport, seconds: float) -> _Answer:
+    try:
+        async with asyncio.timeout(seconds), transport.get(MODELS, seconds=seconds) as reply:
+            return _Answer(reply.status, reply.headers, await reply.body(100_000))
+    finally:
+        await transport.aclose()
+
+
+def _judged(answer: _Answer, address: str, transport: Transport) -> Finding:
+    late = _clock_is_off(answer.headers)
+    if answer.status == 404:
+        found = f"{address} answers, but lists no models: a gateway, or a local server"
+        return Finding("API", "warning", found, "Whether the credential is taken, the first prompt says.")
+    if answer.status != 200:
+        failure = failure_of_response(answer.status, answer.headers, answer.body, model="", now=time.time())
+        status = "problem" if failure.code == ErrorCode.API_KEY_INVALID or answer.status < 500 else "warning"
+        return Finding("API", status, transport.redact(failure.message), f"It was sent to {address}.")  # type: ignore[arg-type]
+    if late:
+        return Finding("API", "warning", f"{address} takes the credential; {late}", "Set the clock of this machine.")
+    return Finding("API", "ok", f"{address} takes the credential")
+
+
+def _clock_is_off(headers: Mapping[str, str]) -> str:
+    """How far the clock here is from the API's, in words; "" where it is near enough or not known."""
+    try:
+        sent = email.utils.parsedate_to_datetime(headers.get("date", "")).timestamp()
+    except ValueError:
+        return ""
+    off = time.time() - sent
+    return f"the clock here is {abs(off):,.0f} s {'ahead' if off > 0 else 'behind'}" if abs(off) > SKEW_SECONDS else ""
+
+
+def _address(environ: Mapping[str, str]) -> str:
+    """Where requests go, without what may be secret in it."""
+    return _without_user(environ.get("ANTHROPIC_BASE_URL", "").strip() or DEFAULT_BASE_URL)
+
+
+def _without_user(url: str) -> str:
+    try:
+        parts = urllib.parse.urlsplit(url)
+        host = f"{parts.hostname}:{parts.port}" if parts.port else str(parts.hostname)
+    except ValueError:
+        return "an address that makes no sense"
+    return f"{parts.scheme}://{host}{parts.path}" if parts.hostname else url
+
+
+def proxy(environ: Mapping[str, str]) -> Finding:
+    """Which proxy the way to the API takes: the process's own environment says so, and no settings file."""
+    proxies = urllib.request.getproxies()
+    scheme = urllib.parse.urlsplit(_address(environ)).scheme
+    used = proxies.get(scheme) or proxies.get("all")
+    own = "SSL_CERT_FILE" in environ or "SSL_CERT_DIR" in environ
+    certificates = "; certificates of your own (SSL_CERT_FILE, SSL_CERT_DIR)" if own else ""
+    return Finding("proxy", "ok", f"{_without_user(used) if used else 'none'}{certificates}")

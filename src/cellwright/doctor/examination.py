@@ -1,0 +1,118 @@
+"""`examine`: all checks at once, each within its time."""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cellwright.config.settings import Settings, load_settings
+from cellwright.doctor.connection_checks import connection_checks
+from cellwright.doctor.finding import Check, Finding
+from cellwright.doctor.folder_checks import folder_checks
+from cellwright.doctor.installation_checks import installation_checks
+from cellwright.doctor.program_checks import program_checks
+from cellwright.doctor.settings_checks import settings_checks
+from cellwright.tools.child_environment import secret_values
+from cellwright.version import VERSION
+
+SECONDS = 5.0
+"""How long a check may take."""
+
+
+@dataclass(frozen=True, slots=True)
+class Patient:
+    """Whose health is asked for: the folder a conversation works in, its environment, its settings."""
+
+    cwd: Path
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    settings: Settings | None = None
+    """None: read anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class Examination:
+    """All findings, in the order of the checks."""
+
+    findings: Sequence[Finding]
+    seconds: float
+
+    @property
+    def problems(self) -> int:
+        return sum(finding.status == "problem" for finding in self.findings)
+
+    def to_json(self) -> dict[str, Any]:
+        """`{"version", "problems", "seconds", "findings": [{"name", "status", "found", "advice"}, …]}`."""
+        return {
+            "version": VERSION,
+            "problems": self.problems,
+            "seconds": round(self.seconds, 3),
+            "findings": [finding.to_json() for finding in self.findings],
+        }
+
+
+def examine(
+    patient: Patient, *, offline: bool = False, more: Sequence[Check] = (), seconds: float = SECONDS
+) -> Examination:
+    """Run all checks at once, and `more`, a face's own; blocks for hardly more than `seconds`. `offline`: ask no network.
+
+    Never raises: a check that fails or takes too long is a finding. No secret of the environment is in any of them.
+    """
+    started = time.monotonic()
+    checks = [check for check in (*_checks(patient), *more) if not (offline and check.online)]
+    found = _run_all(checks, seconds)
+    secrets = [value for value in secret_values(patient.environ).values() if len(value) >= 8]
+    return Examination([_without(secrets, finding) for finding in found], time.monotonic() - started)
+
+
+def _checks(patient: Patient) -> list[Check]:
+    settings = patient.settings or load_settings(patient.cwd, patient.environ)
+    environ = {**patient.environ, **settings.env}
+    return [
+        *installation_checks(),
+        *connection_checks(environ, settings),
+        *program_checks(environ),
+        *folder_checks(patient.cwd),
+        *settings_checks(patient.cwd, patient.environ, settings),
+    ]
+
+
+def _run_all(checks: Sequence[Check], seconds: float) -> list[Finding]:
+    ended: queue.SimpleQueue[tuple[int, Finding]] = queue.SimpleQueue()
+
+    def run(number: int, check: Check) -> None:
+        try:
+            finding = check.run()
+        except Exception as error:  # noqa: BLE001  whatever is wrong with one thing, the others are looked at
+            finding = Finding(check.name, "problem", f"the check failed with {type(error).__name__}: {error}")
+        ended.put((number, finding))
+
+    for number, check in enumerate(checks):
+        # daemons: what hangs does not keep the process
+        threading.Thread(target=run, args=(number, check), name=f"cellwright-doctor-{number}", daemon=True).start()
+    found = {number: _too_slow(check, seconds) for number, check in enumerate(checks)}
+    ends = time.monotonic() + seconds
+    for _ in checks:
+        try:
+            number, finding = ended.get(timeout=max(ends - time.monotonic(), 0))
+        except queue.Empty:
+            break
+        found[number] = finding
+    return list(found.values())
+
+
+def _too_slow(check: Check, seconds: float) -> Finding:
+    found = f"it could not be found out within {seconds:g} s"
+    return Finding(check.name, "warning", found, "Try again; if it stays so, something hangs here.")
+
+
+def _without(secrets: Sequence[str], finding: Finding) -> Finding:
+    found, advice = finding.found, finding.advice
+    for secret in secrets:
+        found, advice = found.replace(secret, "[secret]"), advice.replace(secret, "[secret]")
+    return Finding(finding.name, finding.status, found, advice)

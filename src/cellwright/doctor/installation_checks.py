@@ -1,0 +1,182 @@
+"""Is everything there, of a version that goes together, and do Jupyter's folders know it."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import platform
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from cellwright.doctor.finding import Check, Finding
+from cellwright.version import VERSION
+
+NEEDED = {"anthropic": "2.12", "ipykernel": "6.31", "ipython": "9.0", "ipywidgets": "8.1", "anywidget": "0.10"}
+"""What has to be beside us, and from which version on."""
+
+OPTIONAL = {"jupyterlab": "4.4", "notebook": "7.4"}
+"""What may be in another environment, that of the server."""
+
+SUBSHELLS = "7.1"
+"""The ipykernel that answers while a cell runs."""
+
+NEIGHBOURS = ("jupyter-ai", "jupyter-cc", "notebook-intelligence", "jupyter-ai-magics")
+"""Other assistants: they do not harm, but both suggest code, and both have panels."""
+
+NAME = "cellwright"
+_INSTALL = f"{sys.executable} -m pip install --upgrade"
+
+
+def installation_checks() -> list[Check]:
+    """The checks of what is installed in this interpreter's environment."""
+    return [
+        Check("Cellwright and Python", _python),
+        Check("packages", _packages),
+        Check("subshells", _subshells),
+        Check("JupyterLab extension", lambda: lab_extension(_folders("labextensions"))),
+        Check("server extension", lambda: server_extension(_config_folders())),
+        Check("widget", lambda: widget(Path(__file__).parents[1] / "kernel" / "widgets" / "static")),
+        Check("other assistants", _neighbours),
+    ]
+
+
+def _python() -> Finding:
+    found = f"Cellwright {VERSION}, Python {platform.python_version()} ({sys.executable}), {platform.platform()}"
+    return Finding("Cellwright and Python", "ok", found)
+
+
+def _packages() -> Finding:
+    versions = {name: version_of(name) for name in (*NEEDED, *OPTIONAL)}
+    found = ", ".join(f"{name} {version or 'missing'}" for name, version in versions.items())
+    lacking = [f"'{name}>={least}'" for name, least in NEEDED.items() if not is_at_least(versions[name], least)]
+    if lacking:
+        return Finding("packages", "problem", found, f"Install: {_INSTALL} {' '.join(lacking)}")
+    old = [
+        f"'{name}>={least}'" for name, least in OPTIONAL.items() if versions[name] and _is_old(versions[name], least)
+    ]
+    if old:
+        return Finding("packages", "problem", found, f"Too old for the extension: {_INSTALL} {' '.join(old)}")
+    if not any(versions[name] for name in OPTIONAL):
+        advice = "None of JupyterLab and Notebook is in this environment: fine if the server runs in another one."
+        return Finding("packages", "ok", found, advice)
+    return Finding("packages", "ok", found)
+
+
+def _subshells() -> Finding:
+    version = version_of("ipykernel")
+    if is_at_least(version, SUBSHELLS):
+        return Finding("subshells", "ok", f"ipykernel {version} answers while a cell runs")
+    found = (
+        f"ipykernel {version or '(missing)'} has no subshells: the panel and suggestions wait for the cell that runs"
+    )
+    return Finding("subshells", "warning", found, f"{_INSTALL} 'ipykernel>={SUBSHELLS}'")
+
+
+def lab_extension(folders: Sequence[Path]) -> Finding:
+    """The browser's part, where a JupyterLab of this environment looks for it."""
+    name = "JupyterLab extension"
+    package = next((each for folder in folders if (each := folder / NAME / "package.json").is_file()), None)
+    if package is None:
+        found = f"not in {', '.join(map(str, folders))}"
+        advice = (
+            "Where the server runs in another environment, Cellwright has to be installed in that one as well. "
+            f"Here: {_INSTALL} --force-reinstall --no-deps {NAME}, and reload the page."
+        )
+        return Finding(name, "warning", found, advice)
+    version = str(_json(package).get("version", "unknown"))
+    if version != VERSION:
+        advice = f"Install the same version in both places, and reload the page: {_INSTALL} {NAME}=={VERSION}"
+        return Finding(name, "problem", f"version {version} in {package.parent}, but the package is {VERSION}", advice)
+    return Finding(name, "ok", f"version {version} in {package.parent}")
+
+
+def server_extension(folders: Sequence[Path]) -> Finding:
+    """The server's part, where a server of this environment looks for it; a later folder counts more."""
+    name, enabled, where = "server extension", None, Path()
+    for file in (file for folder in folders for file in _server_configs(folder)):
+        known = _json(file).get("ServerApp", {})
+        said = known.get("jpserver_extensions", {}).get(NAME) if isinstance(known, dict) else None
+        if isinstance(said, bool):
+            enabled, where = said, file
+    if enabled:
+        return Finding(name, "ok", f"enabled by {where}")
+    found = f"switched off by {where}" if enabled is False else "not enabled in this environment"
+    advice = (
+        f"jupyter server extension enable {NAME}: the proxy for keys, REST and runs over HTTP need it, cells and the panel "
+        "do not. In another environment's server it is that one's matter."
+    )
+    return Finding(name, "warning", found, advice)
+
+
+def widget(folder: Path) -> Finding:
+    """What draws a cell's transcript."""
+    missing = [name for name in ("loader.js", "transcript.js") if not (folder / name).is_file()]
+    if not missing:
+        return Finding("widget", "ok", f"in {folder}")
+    advice = (
+        f"Cells show plain text without it. {_INSTALL} --force-reinstall --no-deps {NAME} (in a checkout: make build)"
+    )
+    return Finding("widget", "problem", f"{', '.join(missing)} not in {folder}", advice)
+
+
+def _neighbours() -> Finding:
+    there = [f"{name} {version}" for name in NEIGHBOURS if (version := version_of(name))]
+    if not there:
+        return Finding("other assistants", "ok", "none")
+    advice = "They go together; where both suggest code as you type, switch one of them off."
+    return Finding("other assistants", "ok", ", ".join(there), advice)
+
+
+def version_of(package: str) -> str:
+    """The version that is installed; "" where none is."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
+
+def is_at_least(version: str, least: str) -> bool:
+    """Whether a version is there and not too old.
+
+    >>> is_at_least("7.10.1", "7.4"), is_at_least("6.30", "6.31"), is_at_least("", "1")
+    (True, False, False)
+    """
+    return bool(version) and not _is_old(version, least)
+
+
+def _is_old(version: str, least: str) -> bool:
+    return _numbers(version) < _numbers(least)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(map(int, re.findall(r"\d+", version)[:3]))
+
+
+def _folders(name: str) -> list[Path]:
+    from jupyter_core.paths import jupyter_path  # the terminal starts without Jupyter
+
+    return [Path(folder) for folder in jupyter_path(name)]
+
+
+def _config_folders() -> list[Path]:
+    from jupyter_core.paths import jupyter_config_path
+
+    return [Path(folder) for folder in reversed(jupyter_config_path())]
+
+
+def _server_configs(folder: Path) -> Iterator[Path]:
+    drop_ins = folder / "jupyter_server_config.d"
+    yield from sorted(drop_ins.glob("*.json")) if drop_ins.is_dir() else ()
+    if (file := folder / "jupyter_server_config.json").is_file():
+        yield file
+
+
+def _json(file: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(file.read_text("utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}

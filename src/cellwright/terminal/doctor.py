@@ -1,0 +1,29 @@
+"""`cellwright doctor`: what keeps Cellwright from working here, and what to do about it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from collections.abc import Sequence
+
+from cellwright.commands.doctor import page_of
+from cellwright.config.settings_read import start_folder
+from cellwright.doctor.examination import Patient, examine
+from cellwright.terminal.exit_codes import ExitCode
+
+
+def doctor(argv: Sequence[str]) -> int:
+    """Examine this environment and print what was found; FAILED where something does not work."""
+    parser = argparse.ArgumentParser(
+        prog="cellwright doctor",
+        description="Look at what Cellwright needs here: packages, the key (whether the API takes it; no tokens are spent), "
+        "programs, folders, settings. The exit code is 1 when something does not work.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON object, for programs")
+    parser.add_argument("--offline", action="store_true", help="ask nobody on the network")
+    options = parser.parse_args(argv)
+    examination = examine(Patient(start_folder(os.environ)), offline=options.offline)
+    print(json.dumps(examination.to_json()) if options.json else page_of(examination).plain())
+    return ExitCode.FAILED if examination.problems else ExitCode.OK
