@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
 from dataclasses import dataclass
@@ -79,16 +80,23 @@ class CellRun(Generic[R]):
 
     @contextlib.contextmanager
     def _shown(self) -> Iterator[AgentTask[R]]:
-        running: list[AgentTask[R]] = []
+        lock = threading.Lock()
+        running: AgentTask[R] | None = None
+        stopped = False
 
         def cancel() -> None:
-            for task in running:
-                task.cancel()
+            nonlocal stopped
+            with lock:
+                stopped, begun = True, running
+            if begun is not None:
+                begun.cancel()
 
-        with Interrupts(self.conversation.thread.loop, cancel, self.seconds_for_clean_up) as interrupts:
+        with Interrupts(self.conversation.thread.loop, cancel, self.seconds_for_clean_up):
             task = self.start()
-            running.append(task)
-            if interrupts.seen:  # before there was a task to cancel
+            with lock:
+                early = stopped  # before there was a task to cancel; once only, a second time would cut off its clean-up
+                running = task
+            if early:
                 task.cancel()
             try:
                 # after the start: the request is on its way while the front end gets its widget

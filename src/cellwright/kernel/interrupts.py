@@ -56,7 +56,6 @@ class Interrupts:
         on_interrupt: Callable[[], object],
         seconds_for_clean_up: float = SECONDS_FOR_CLEAN_UP,
     ) -> None:
-        self.seen = False
         self._seconds_for_clean_up = seconds_for_clean_up
         self._loop = loop
         self._on_interrupt = on_interrupt
@@ -85,7 +84,7 @@ class Interrupts:
         self._writer.close()
 
     def _handle(self, _signal: int, _frame: object) -> None:
-        self.seen = True
+        """The watch has it from the descriptor."""
 
     async def _watch(self, reader: socket.socket) -> None:
         with reader:
@@ -94,7 +93,6 @@ class Interrupts:
                     self._interrupted()
 
     def _interrupted(self) -> None:
-        self.seen = True
         now = time.monotonic()
         if now - self._last >= self._seconds_for_clean_up:
             self._last = now
