@@ -255,6 +255,8 @@ class KernelRelay:
                 self._comm_closed()
             elif (whole := self._parts.add(content.get("data"))) is not None:
                 self._heard(whole)
+        elif not self._log:
+            return  # a kernel that has just been started says so
         elif kind == "shutdown_reply" or (kind == "status" and content.get("execution_state") in _RESTARTS):
             self._process_ended()
 

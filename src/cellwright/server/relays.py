@@ -36,7 +36,7 @@ class Relays:
             if relay is not None:
                 await relay.close()
             if kernel_id not in self._kernels:
-                raise ApiError(404, "FILE_NOT_FOUND", f"There is no kernel {kernel_id} any more.")
+                raise ApiError(404, "NOT_FOUND", f"There is no kernel {kernel_id} any more.")
             relay = KernelRelay(self._kernels, kernel_id, self._connect_seconds)
             try:
                 await relay.open(about_wait)

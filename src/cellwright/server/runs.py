@@ -71,13 +71,13 @@ class Runs:
         """The run of that id that `owner` began. Raises ApiError 404."""
         run = self._runs.get(run_id)
         if run is None or run.place.owner != owner:
-            raise ApiError(404, "SESSION_NOT_FOUND", f"There is no run {run_id}; it may have ended too long ago.")
+            raise ApiError(404, "NOT_FOUND", f"There is no run {run_id}; it may have ended too long ago.")
         return run
 
     async def start(self, request: RunRequest, owner: str) -> Run:
         """Begin a run. Returns when the kernel has it, or when it has to wait for its kernel. Raises ApiError."""
         if request.kernel_id and request.kernel_id not in self._kernels:
-            raise ApiError(404, "FILE_NOT_FOUND", f"There is no kernel {request.kernel_id}.")
+            raise ApiError(404, "NOT_FOUND", f"There is no kernel {request.kernel_id}.")
         self._at_once.take(owner)
         try:
             kernel_id = request.kernel_id or await self.own_kernels.start(request.folder, request.kernel_name)
