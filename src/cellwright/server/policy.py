@@ -109,8 +109,16 @@ def _choice(about: str) -> Any:
     )
 
 
+class Names(List[str]):
+    """A list of names. On a command line they stand between commas: traitlets would take a plain word for None there, and a
+    list of what is allowed would allow everything."""
+
+    def from_string(self, s: str) -> list[str]:
+        return [name.strip() for name in s.strip("[]").split(",") if name.strip()]
+
+
 def _names(about: str) -> Any:
-    return List(Unicode(), None, allow_none=True, help=f"{about}; None: all.").tag(config=True)
+    return Names(Unicode(), None, allow_none=True, help=f"{about}; None: all.").tag(config=True)
 
 
 class PolicyTraits(HasTraits):

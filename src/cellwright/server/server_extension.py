@@ -12,13 +12,16 @@ from typing import TYPE_CHECKING, Any
 from jupyter_server.extension.application import ExtensionApp
 from traitlets import Bool, Float, Integer
 
+from cellwright.server.policy import PolicyTraits
+from cellwright.server.proxy_traits import ProxyTraits
 from cellwright.version import VERSION
 
 if TYPE_CHECKING:
+    from cellwright.server.administration import Administration
     from cellwright.server.runs import Runs
 
 
-class CellwrightApp(ExtensionApp):
+class CellwrightApp(PolicyTraits, ProxyTraits, ExtensionApp):
     """Claude inside the Jupyter kernel: the REST interface under `/cellwright/api`, its limits and policies."""
 
     name = "cellwright"
@@ -60,9 +63,11 @@ class CellwrightApp(ExtensionApp):
     ).tag(config=True)
 
     runs: Runs | None = None
+    administration: Administration | None = None
 
     def initialize_handlers(self) -> None:
         # a server that starts without the extension pays for none of this
+        from cellwright.server import administration
         from cellwright.server.routes import no_such_route, routes
         from cellwright.server.run_reports import RunReports
         from cellwright.server.runs import Runs
@@ -73,6 +78,8 @@ class CellwrightApp(ExtensionApp):
         reports = RunReports(server["event_logger"] if self.report_runs else None)
         self.runs = Runs(server["kernel_manager"], self._limits(), reports)
         self.handlers.extend(routes(self.runs, SessionFiles(root, everywhere=self.sessions_outside_root)))
+        self.administration = administration.administer(self, self.serverapp)
+        self.handlers.extend(administration.routes(self.administration, self.runs))
         self.handlers.append(no_such_route(self.runs))
 
     def _limits(self) -> Any:
@@ -85,6 +92,8 @@ class CellwrightApp(ExtensionApp):
     async def stop_extension(self) -> None:
         if self.runs is not None:
             await self.runs.close()
+        if self.administration is not None:
+            await self.administration.aclose()
 
     def current_activity(self) -> dict[str, Any] | None:
         """What keeps the server from shutting down for idleness."""
