@@ -16,9 +16,9 @@ type Palette = { addItem(item: { command: string; category: string }): unknown }
 
 const ID = "cellwright:completion";
 const TOGGLE = "cellwright:toggle-inline-completion";
+/** JupyterLab shows 140 characters. */
 const FIRST_WORDS =
-  "Claude now suggests code when you pause while typing. Each pause sends the cells around the cursor and the names and types " +
-  "of your variables to the Claude API, and costs some hundredths of a cent; a day costs $1 at most. Tab accepts a suggestion.";
+  "Claude gets the cells nearby and your variables' names at each pause and suggests code (Tab takes it): about 0.05¢ each, $1 a day at most.";
 
 export const completionPlugin: IPlugin<unknown, void> = {
   // its settings stand in the schema of this name
@@ -36,7 +36,7 @@ export const completionPlugin: IPlugin<unknown, void> = {
     const completion = new ClaudeCompletion(
       choices,
       (request, context) => gapIn(tracker, (panel) => links.of(panel), request, context),
-      (message) => { Notification.warning(`No suggestions by Claude for a while: ${message}`, { autoClose: 15_000 }); },
+      (message) => { Notification.warning(message, { autoClose: 15_000 }); },
     );
     manager.registerInlineProvider(completion);
     commands.addCommand(TOGGLE, {

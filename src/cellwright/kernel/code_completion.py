@@ -136,8 +136,8 @@ class CodeCompletion:
         spent = await asyncio.to_thread(self._spending.usd)
         if spent >= settings.inline_completion_budget:
             message = (
-                f"Inline completion has used up its ${settings.inline_completion_budget:.2f} of today and stops until "
-                "tomorrow. The setting `cellwright.inlineCompletionBudget` says how much a day may cost."
+                f"Inline completion has spent its ${settings.inline_completion_budget:.2f} of today. "
+                "The setting `cellwright.inlineCompletionBudget` says what a day may cost."
             )
             raise CellwrightError(ErrorCode.BUDGET_EXCEEDED, message)
         return model
