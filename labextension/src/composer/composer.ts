@@ -82,7 +82,7 @@ class PanelComposer {
     this.extras = new Extras(deps, this.attachments, (files) => { this.attach(files); }, focus);
     this.pickers = new Pickers(chat, trans, deps.settings().context, tell);
     this.waiting = new Waiting(chat, trans, (text) => { this.giveBack(text); }, focus);
-    this.runBar = new RunBar(trans, (how) => {
+    this.runBar = new RunBar(deps, (how) => {
       this.way = how;
       this.update();
       focus();
@@ -122,29 +122,30 @@ class PanelComposer {
   }
 
   update(): void {
-    const { trans } = this.deps;
     this.changeConversation();
     const run = currentRun(this.chat);
     if (run !== this.stopping) this.stopping = null;
-    const how = this.how;
     const attached = this.attachments.list.length > 0;
-    const steers = run !== null && wayOf(this.chat, how, this.area.value, attached) === "steer";
-    const blocked = hindrance(this.chat, trans);
-    const empty = !this.area.value.trim() && !attached;
-    setText(this.sendButton, run === null ? trans.__("Send") : steers ? trans.__("Steer") : trans.__("Queue"));
-    this.sendButton.disabled = this.isSending || empty || blocked !== "";
-    this.stopButton.hidden = run === null;
-    this.area.placeholder = run === null ? trans.__("Ask Claude…") : trans.__("Tell Claude while it works…");
+    const steers = run !== null && wayOf(this.chat, this.how, this.area.value, attached) === "steer";
+    const blocked = hindrance(this.chat, this.deps.trans);
+    this.sendButton.disabled = this.isSending || blocked !== "" || (!this.area.value.trim() && !attached);
     this.area.readOnly = this.isSending;
     this.node.classList.toggle("cellwright-mod-sending", this.isSending);
-    this.node.classList.toggle("cellwright-mod-running", run !== null);
     this.node.classList.toggle("cellwright-mod-steers", steers);
-    this.node.dataset["mode"] = this.chat.state?.mode ?? "";
-    const newLine = this.deps.settings().sendKey === "Enter" ? "Shift+Enter" : "Enter";
-    this.runBar.update(run !== null, steers ? "steer" : "queue", this.stopping !== null, newLine, blocked || this.commandHint());
+    this.node.dataset.mode = this.chat.state?.mode ?? "";
+    this.showRun(run !== null, steers);
+    this.runBar.update({ isRunning: run !== null, steers, isStopping: this.stopping !== null, about: blocked || this.commandHint() });
     this.extras.update();
     this.pickers.update();
     this.waiting.update();
+  }
+
+  private showRun(isRunning: boolean, steers: boolean): void {
+    const { trans } = this.deps;
+    const sends = isRunning ? (steers ? trans.__("Steer") : trans.__("Queue")) : trans.__("Send");
+    setText(this.sendButton, sends);
+    this.stopButton.hidden = !isRunning;
+    this.area.placeholder = isRunning ? trans.__("Tell Claude while it works…") : trans.__("Ask Claude…");
   }
 
   private get how(): "steer" | "queue" {
@@ -190,7 +191,6 @@ class PanelComposer {
       area: this.area,
       palette: this.palette,
       sendKey: () => this.deps.settings().sendKey,
-      isRunning: () => currentRun(this.chat) !== null,
       send: (other) => { void this.send(other); },
       take: () => { if (this.palette.chosen) this.take(this.palette.chosen); },
       dismiss: () => {
@@ -200,8 +200,7 @@ class PanelComposer {
       historyBefore: () => this.goTo(this.drafts.before(this.area.value), true),
       historyAfter: () => this.goTo(this.drafts.after(), false),
       nextMode: () => { this.pickers.nextMode(); },
-      stop: () => { this.armOrStop(); },
-      leave: () => { this.deps.leave(); },
+      escape: () => { this.escape(); },
       otherKey: () => { this.disarm(); },
     });
   }
@@ -268,9 +267,11 @@ class PanelComposer {
     this.closeList();
   }
 
-  private armOrStop(): void {
+  /** Back to the notebook; while a run goes on a second Esc stops it. */
+  private escape(): void {
     const run = currentRun(this.chat);
-    if (run !== null && this.stopping === run) this.stop();
+    if (run === null) this.deps.leave();
+    else if (this.stopping === run) this.stop();
     else this.stopping = run;
     this.update();
   }

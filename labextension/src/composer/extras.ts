@@ -66,8 +66,8 @@ export class Extras {
   private showAttached(): void {
     const { list } = this.attachments;
     const shown = list.map(({ id }) => id).join();
-    if (this.list.dataset["shown"] === shown) return;
-    this.list.dataset["shown"] = shown;
+    if (this.list.dataset.shown === shown) return;
+    this.list.dataset.shown = shown;
     this.list.replaceChildren(...list.map((one) => this.chipOf(one)));
     this.list.lastElementChild?.scrollIntoView({ block: "nearest", inline: "nearest" });
   }

@@ -57,7 +57,7 @@ function windowOf(wanted: string, letters: string): [number, number] | null {
     if (end === 0) return null;
   }
   let start = end;
-  for (const letter of [...wanted].reverse()) start = letters.lastIndexOf(letter, start - 1);
+  for (let at = wanted.length - 1; at >= 0; at -= 1) start = letters.lastIndexOf(wanted[at] ?? "", start - 1);
   return [start, end];
 }
 

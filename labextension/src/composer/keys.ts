@@ -8,7 +8,6 @@ export type Keys = {
   readonly area: HTMLTextAreaElement;
   readonly palette: Palette;
   sendKey(): "Enter" | "Shift+Enter";
-  isRunning(): boolean;
   /** `other`: not as the toggle says, but the other way. */
   send(other: boolean): void;
   take(): void;
@@ -17,16 +16,15 @@ export type Keys = {
   historyBefore(): boolean;
   historyAfter(): boolean;
   nextMode(): void;
-  /** Stops the run when it is called a second time. */
-  stop(): void;
-  leave(): void;
+  escape(): void;
   /** Any key but Esc. */
   otherKey(): void;
 };
 
 /** Whether an input method has the key: what it is for is its own. */
 export function isComposing(event: KeyboardEvent): boolean {
-  // Safari ends the composition before it tells of the Enter that ended it
+  // Safari ends the composition before it tells of the Enter that ended it: only this old name of it still says so
+  // eslint-disable-next-line @typescript-eslint/no-deprecated
   return event.isComposing || event.keyCode === 229;
 }
 
@@ -35,7 +33,10 @@ export function handleKey(event: KeyboardEvent, keys: Keys): boolean {
   if (isComposing(event)) return false;
   if (event.key !== "Escape") keys.otherKey();
   if (event.ctrlKey || event.metaKey) return event.key === "Enter" && did(() => { keys.send(false); });
-  if (keys.palette.isOpen && paletteKey(event, keys)) return true;
+  return (keys.palette.isOpen && paletteKey(event, keys)) || fieldKey(event, keys);
+}
+
+function fieldKey(event: KeyboardEvent, keys: Keys): boolean {
   switch (event.key) {
     case "Enter":
       return enterKey(event, keys);
@@ -46,10 +47,7 @@ export function handleKey(event: KeyboardEvent, keys: Keys): boolean {
     case "ArrowDown":
       return !hasModifier(event) && isAtLastLine(keys.area) && keys.historyAfter();
     case "Escape":
-      return did(() => {
-        if (keys.isRunning()) keys.stop();
-        else keys.leave();
-      });
+      return did(() => { keys.escape(); });
     default:
       return false;
   }

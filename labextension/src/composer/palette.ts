@@ -107,26 +107,23 @@ export class Palette {
 }
 
 /** The label with the letters that were typed marked; what a command takes stands back. */
-function labelNodes(item: Completion, query: string): (Node | string)[] {
-  const label = item.kind === "command" ? item.label.slice(1) : item.label;
-  const name = item.kind === "command" ? (label.split(" ", 1)[0] ?? "") : label;
-  const hint = label.slice(name.length);
-  const places = new Set(query ? match(query, name)?.places : []);
-  const nodes: (Node | string)[] = [];
-  let run = "";
-  let marked = false;
-  const flush = (): void => {
-    if (run) nodes.push(marked ? element("mark", {}, visibleText(run)) : visibleText(run));
-    run = "";
-  };
-  for (const [place, letter] of [...name].entries()) {
-    if (places.has(place) !== marked) {
-      flush();
-      marked = places.has(place);
-    }
-    run += letter;
-  }
-  flush();
-  return hint ? [...nodes, element("span", { class: "cellwright-palette-hint" }, visibleText(hint))] : nodes;
+function labelNodes({ kind, label }: Completion, query: string): Node[] {
+  if (kind !== "command") return markedNodes(label, query);
+  const name = label.slice(1).split(" ", 1)[0] ?? "";
+  const hint = element("span", { class: "cellwright-palette-hint" }, visibleText(label.slice(1 + name.length)));
+  return [...markedNodes(name, query), hint];
 }
 
+function markedNodes(name: string, query: string): Node[] {
+  const places = new Set(query ? match(query, name)?.places : []);
+  const nodes: Node[] = [];
+  for (let from = 0; from < name.length;) {
+    const marked = places.has(from);
+    let to = from + 1;
+    while (to < name.length && places.has(to) === marked) to += 1;
+    const part = visibleText(name.slice(from, to));
+    nodes.push(marked ? element("mark", {}, part) : part);
+    from = to;
+  }
+  return nodes;
+}

@@ -117,7 +117,7 @@ export class Pickers {
     // what is in force is shown even where it could not be chosen
     const shown = choices.some(({ id }) => id === now) ? choices : [{ id: now, name: now || this.trans.__("default"), about: "" }, ...choices];
     fillSelect(select, shown, now);
-    select.dataset["value"] = now;
+    select.dataset.value = now;
   }
 
   private choices(setting: Setting, state: ChatState): Choice[] {
@@ -169,8 +169,8 @@ export class Pickers {
 /** Makes `choices` the select's, and `now` the one that is chosen; a select that is open in the browser stays as it is. */
 function fillSelect(select: HTMLSelectElement, choices: readonly Choice[], now: string): void {
   const shown = choices.map(({ id, name }) => `${id}\n${name}`).join("\n\n");
-  if (select.dataset["choices"] !== shown) {
-    select.dataset["choices"] = shown;
+  if (select.dataset.choices !== shown) {
+    select.dataset.choices = shown;
     select.replaceChildren(...choices.map(({ id, name, about }) => element("option", { value: id, title: about || false }, name)));
   }
   if (select.value !== now) select.value = now;

@@ -2,7 +2,10 @@
 
 import type { SteerHow } from "../transcript/protocol";
 import { button, element, setText } from "../transcript/dom";
-import type { Trans } from "./deps";
+import type { ComposerDeps } from "./deps";
+
+/** `about` is said instead of the keys, where it is not empty. */
+export type RunNow = { readonly isRunning: boolean; readonly steers: boolean; readonly isStopping: boolean; readonly about: string };
 
 export class RunBar {
   readonly node: HTMLElement;
@@ -12,9 +15,10 @@ export class RunBar {
 
   /** `choose` is called when the user wants the other way. */
   constructor(
-    private readonly trans: Trans,
+    private readonly deps: ComposerDeps,
     choose: (how: SteerHow) => void,
   ) {
+    const { trans } = deps;
     const way = (how: SteerHow, label: string, title: string): HTMLButtonElement =>
       button(label, () => { choose(how); }, { title, "aria-pressed": "false" });
     this.buttons = {
@@ -27,18 +31,25 @@ export class RunBar {
     this.node = element("div", { class: "cellwright-run-bar" }, this.ways, this.hint);
   }
 
-  /** `about` is said instead of the keys, where it is not empty. */
-  update(isRunning: boolean, how: SteerHow, isStopping: boolean, newLine: string, about: string): void {
-    const { trans } = this;
-    this.ways.hidden = !isRunning;
-    for (const [name, node] of Object.entries(this.buttons)) node.setAttribute("aria-pressed", String(name === how));
-    const running = how === "steer"
-      ? trans.__("Claude reads it with its next step · Alt+Enter queues · Esc Esc stops")
-      : trans.__("Claude is asked when this is done · Alt+Enter steers · Esc Esc stops");
-    const idle = trans.__("/ commands · @ files, cells · $ variables · ↑ history · %1 new line", newLine);
-    const keys = isStopping ? trans.__("Esc once more stops Claude") : isRunning ? running : idle;
-    const words = about && !isStopping ? about : keys;
+  update(now: RunNow): void {
+    this.ways.hidden = !now.isRunning;
+    this.buttons.steer.setAttribute("aria-pressed", String(now.steers));
+    this.buttons.queue.setAttribute("aria-pressed", String(!now.steers));
+    const words = this.words(now);
     setText(this.hint, words);
     this.hint.title = words;
+  }
+
+  private words({ isRunning, steers, isStopping, about }: RunNow): string {
+    const { trans } = this.deps;
+    if (isStopping) return trans.__("Esc once more stops Claude");
+    if (about) return about;
+    if (!isRunning) {
+      const newLine = this.deps.settings().sendKey === "Enter" ? "Shift+Enter" : "Enter";
+      return trans.__("/ commands · @ files, cells · $ variables · ↑ history · %1 new line", newLine);
+    }
+    return steers
+      ? trans.__("Claude reads it with its next step · Alt+Enter queues · Esc Esc stops")
+      : trans.__("Claude is asked when this is done · Alt+Enter steers · Esc Esc stops");
   }
 }

@@ -9,7 +9,8 @@ export function replaceText(area: HTMLTextAreaElement, start: number, end: numbe
   area.setSelectionRange(start, end);
   const focused = area.getRootNode() as Document | ShadowRoot;
   const undoable = focused.activeElement === area && text.length + end - start <= MOST_UNDONE && "execCommand" in document;
-  // the only way into the browser's own list of what can be undone
+  // deprecated, and the only way into the browser's own list of what can be undone
+  // eslint-disable-next-line @typescript-eslint/no-deprecated
   if (undoable && document.execCommand(text ? "insertText" : "delete", false, text)) return;
   area.setRangeText(text, start, end, "end");
   area.dispatchEvent(new InputEvent("input", { bubbles: true }));

@@ -72,16 +72,14 @@ export class Waiting {
   private settle(): void {
     const left: string[] = [];
     for (const [id, { run, text }] of this.own) {
-      const of = this.chat.runs.find((shown) => shown.run.id === run);
-      const known = of?.transcript.knownWords.has(id) ?? false;
-      if (known) this.sent.delete(id);
-      const over = of?.transcript.end !== null && of !== undefined;
-      if (known && of && !of.transcript.waitingWords.has(id)) this.own.delete(id); // delivered, or taken back
-      else if (over) {
-        this.own.delete(id);
-        this.sent.delete(id);
-        left.push(text);
-      }
+      const transcript = this.chat.runs.find((shown) => shown.run.id === run)?.transcript;
+      if (!transcript) continue;
+      const waits = transcript.waitingWords.has(id) || !transcript.knownWords.has(id);
+      if (transcript.knownWords.has(id)) this.sent.delete(id);
+      if (waits && transcript.end === null) continue;
+      this.own.delete(id);
+      this.sent.delete(id);
+      if (waits) left.push(text);
     }
     if (left.length > 0) this.giveBack(left.join("\n\n"));
   }
@@ -90,7 +88,7 @@ export class Waiting {
     const { trans, chat } = this;
     const words = { steer: trans.__("with the next step"), queue: trans.__("after this turn") };
     const current = this.watched;
-    const waiting = current && current.transcript.end === null ? [...current.transcript.waitingWords.values()] : [];
+    const waiting = current?.transcript.end === null ? [...current.transcript.waitingWords.values()] : [];
     const runs = chat.runs.filter(({ run }) => run.state === "waiting" && run.id !== current?.run.id);
     return [
       ...waiting.map(({ id, text, how }) => ({
