@@ -177,7 +177,7 @@ export function run(id: string, changes: Partial<Run> = {}): JsonObject {
 }
 
 export function ops(id: string, first: number, ...list: Op[]): JsonObject {
-  return { type: "ops", run: id, first, now: Date.now() / 1000, ops: list } as unknown as JsonObject;
+  return { type: "ops", run: id, first, now: Date.now() / 1000, ops: list };
 }
 
 export function text(words: string, block = 0): Op {
@@ -201,5 +201,5 @@ export function stateOf(changes: Partial<ChatState> = {}): ChatState {
 }
 
 export function state(changes: Partial<ChatState> = {}): JsonObject {
-  return { type: "state", ...stateOf(changes) } as unknown as JsonObject;
+  return { type: "state", ...stateOf(changes) };
 }

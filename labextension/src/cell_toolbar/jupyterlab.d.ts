@@ -17,9 +17,10 @@ declare module "@jupyterlab/apputils" {
   import type { IPlugin } from "@lumino/application";
 
   export const ICommandPalette: NonNullable<IPlugin<unknown, unknown>["optional"]>[number];
+  type NotificationOptions = { autoClose: number | false; actions?: { label: string; callback: () => void }[] };
   export const Notification: {
-    info(message: string, options: { autoClose: number | false }): string;
-    warning(message: string, options: { autoClose: number }): string;
+    info(message: string, options: NotificationOptions): string;
+    warning(message: string, options: NotificationOptions): string;
   };
 }
 

@@ -80,7 +80,7 @@ export class ChatStore implements Chat {
   async prompt(params: PromptParams): Promise<string> {
     if (this.connection === "none") await this.start();
     await this.connected();
-    const taken = await this.request("prompt", params as unknown as JsonObject, PROMPT_MS);
+    const taken = await this.request("prompt", params, PROMPT_MS);
     return (taken as { run: string }).run;
   }
 
@@ -90,7 +90,7 @@ export class ChatStore implements Chat {
   }
 
   send(message: PanelMessage): void {
-    this.link?.send(message as unknown as JsonObject);
+    this.link?.send(message);
   }
 
   /** A conversation that was left is kept, the oldest of many is not. */

@@ -1,6 +1,7 @@
 /** What stands in the place of a conversation that is not there: why, and what to do. */
 
-import type { Chat } from "../chat/chat";
+import type { Chat, Trouble } from "../chat/chat";
+import { NO_TROUBLE } from "../chat/loading";
 import { PROTOCOL } from "../chat/protocol";
 import type { Trans } from "../composer/deps";
 import { copyButton } from "../transcript/clipboard";
@@ -41,7 +42,7 @@ function noteParts(chat: Chat, deps: NoteDeps): Node[] {
     case "lost":
       return [
         head(trans.__("The kernel is gone")),
-        line(chat.trouble?.message || trans.__("It has died or was shut down.")),
+        line(chat.trouble?.message ?? "", trans.__("It has died or was shut down.")),
         actions(button(trans.__("Try again"), () => { deps.again(); }), button(trans.__("Start a kernel here"), () => { deps.startKernel(); })),
       ];
     case "missing":
@@ -52,47 +53,49 @@ function noteParts(chat: Chat, deps: NoteDeps): Node[] {
   }
 }
 
-/** The package is not there, or not the one that this panel goes with. */
+/** The package is not there, does not load, or is not the one that this panel goes with. */
 function packageNote({ connection, trouble }: Chat, deps: NoteDeps): Node[] {
   const { trans } = deps;
+  const { executable, message } = trouble ?? NO_TROUBLE;
   const again = button(trans.__("Try again"), () => { deps.again(); }, { class: "primary" });
-  const python = trouble?.executable || "python";
-  if (connection === "missing" && trouble?.message) {
-    return [head(trans.__("Cellwright does not load in this kernel")), code(trouble.message), actions(again)];
-  }
-  if (connection === "missing") {
-    return [
-      head(trans.__("This kernel has no Cellwright")),
-      line(trans.__("Install it for the kernel's Python, then try again:")),
-      ...command(install(python), trans),
-      actions(again),
-    ];
-  }
-  const theirs = trouble?.version ? trans.__("version %1", trouble.version) : trans.__("an unknown version");
-  const is = trouble && trouble.protocol > PROTOCOL
-    ? trans.__("The kernel has %1, which is newer than this page (protocol %2, the page has %3). Reload the page; if that does not help, upgrade Cellwright where JupyterLab runs.", theirs, trouble.protocol, PROTOCOL)
-    : trans.__("The kernel has %1, which is older than this page (protocol %2, the page has %3). Upgrade it, then restart the kernel:", theirs, trouble?.protocol ?? 0, PROTOCOL);
-  const restart = button(trans.__("Restart kernel"), () => { deps.restart(); });
-  return [head(trans.__("Another version of Cellwright")), line(is), ...command(`${install(python)} --upgrade`, trans), actions(again, restart)];
+  if (connection === "unsupported") return [...versionNote(trouble ?? NO_TROUBLE, deps.trans), actions(again, button(trans.__("Restart kernel"), () => { deps.restart(); }))];
+  if (message) return [head(trans.__("Cellwright does not load in this kernel")), code(message), actions(again)];
+  return [
+    head(trans.__("This kernel has no Cellwright")),
+    line(trans.__("Install it for the kernel's Python, then try again:")),
+    command(install(executable), trans),
+    actions(again),
+  ];
 }
 
-function install(python: string): string {
+function versionNote({ executable, version, protocol }: Trouble, trans: Trans): Node[] {
+  const theirs = version ? trans.__("version %1", version) : trans.__("an unknown version");
+  const title = head(trans.__("Another version of Cellwright"));
+  const versions = trans.__("The kernel has %1 (protocol %2), this page speaks protocol %3.", theirs, protocol, PROTOCOL);
+  if (protocol > PROTOCOL) {
+    return [title, line(`${versions} ${trans.__("Reload the page; if that does not help, upgrade Cellwright where JupyterLab runs.")}`)];
+  }
+  return [title, line(`${versions} ${trans.__("Upgrade it, then restart the kernel:")}`), command(`${install(executable)} --upgrade`, trans)];
+}
+
+function install(executable: string): string {
+  const python = executable === "" ? "python" : executable;
   return `${/[\s'"$&;()]/.test(python) ? `"${python}"` : python} -m pip install cellwright`;
 }
 
-function command(text: string, trans: Trans): Node[] {
+function command(text: string, trans: Trans): HTMLElement {
   const box = element("div", { class: "command" }, element("code", { tabindex: "0" }, text), copyButton(() => text));
   box.setAttribute("aria-label", trans.__("Command to install it"));
   box.setAttribute("role", "group");
-  return [box];
+  return box;
 }
 
 function head(text: string): HTMLElement {
   return element("h3", {}, text);
 }
 
-function line(text: string): HTMLElement {
-  return element("p", {}, text);
+function line(text: string, otherwise = ""): HTMLElement {
+  return element("p", {}, text === "" ? otherwise : text);
 }
 
 function code(text: string): HTMLElement {

@@ -41,8 +41,8 @@ export function header(deps: HeaderDeps): Header {
   return {
     node,
     update(chat) {
-      const { session } = chat.state ?? {};
-      setText(title, session?.title || (session && session.turns > 0 ? trans.__("Session") : trans.__("Claude")));
+      const name = chat.state?.session.title ?? "";
+      setText(title, name === "" ? trans.__("Claude") : name);
       title.title = title.textContent;
       setText(place, placeText(chat, trans));
       setText(folder, chat.state ? shortFolder(chat.state.cwd) : "");

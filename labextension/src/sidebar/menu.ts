@@ -59,7 +59,8 @@ function menuOf(items: readonly MenuItem[], close: (toOpener?: boolean) => void)
   return node;
 }
 
-function itemButton({ label, about, chosen, choose }: MenuItem, close: (toOpener?: boolean) => void): HTMLButtonElement {
+function itemButton(item: MenuItem, close: (toOpener?: boolean) => void): HTMLButtonElement {
+  const { label, about, chosen } = item;
   const isChoice = chosen !== undefined;
   const node = element(
     "button",
@@ -69,7 +70,7 @@ function itemButton({ label, about, chosen, choose }: MenuItem, close: (toOpener
   if (about) node.append(element("span", { class: "about" }, about));
   node.addEventListener("click", () => {
     close(true);
-    choose();
+    item.choose();
   });
   return node;
 }

@@ -13,12 +13,11 @@ type Desktop = typeof globalThis.Notification;
 /** Tells `news` as the settings want it; `open` goes to the run. */
 export function tellNews(news: News, settings: PanelSettings, trans: Trans, open: () => void): void {
   if (settings.notifications === "never") return;
-  const say = news.urgent ? Notification.warning : Notification.info;
+  const message = `${news.title}: ${news.body}`;
+  const actions = [{ label: trans.__("Show"), callback: open }];
   // what waits for an answer stays until it is seen
-  say.call(Notification, `${news.title}: ${news.body}`, {
-    autoClose: news.urgent ? 0 : TOLD_MS,
-    actions: [{ label: trans.__("Show"), callback: open }],
-  });
+  if (news.urgent) Notification.warning(message, { autoClose: false, actions });
+  else Notification.info(message, { autoClose: TOLD_MS, actions });
   const desktop = (globalThis as { Notification?: Desktop }).Notification;
   if (!settings.desktopNotifications || !desktop || document.hasFocus()) return;
   if (desktop.permission === "granted") showOnDesktop(desktop, news, open);

@@ -4,194 +4,236 @@ import type { ChatStore } from "../chat/chat_store";
 import type { Composer, ComposerDeps, Trans } from "../composer/deps";
 import { addPageStyle } from "../page_style";
 import { element, setText } from "../transcript/dom";
-import { focused } from "../transcript/focus";
+import type { ConnectionNote } from "./connection_note";
 import { connectionNote } from "./connection_note";
+import type { FirstWords } from "./first_words";
 import { firstWords } from "./first_words";
+import type { Header } from "./header";
 import { header } from "./header";
 import type { MenuItem } from "./menu";
+import { panelNews } from "./panel_news";
+import { focusQuestion } from "./question_focus";
 import { RunList } from "./run_list";
-import type { Disposable, Mount, MountComposer, PanelDeps, PanelSettings, ViewName } from "./slots";
+import type { DrawTranscript } from "./run_view";
+import type { Disposable, Mount, MountComposer, PanelDeps, PanelSettings, Shortcut, ViewName } from "./slots";
 import css from "./style.css";
 
+/** The panel's parts, loaded when they are needed. */
 export type Parts = {
   composer(): Promise<MountComposer>;
   contextBar(): Promise<Mount>;
   view(name: ViewName): Promise<Mount>;
-  transcript: ConstructorParameters<typeof RunList>[1]["draw"];
+  transcript(): Promise<DrawTranscript>;
 };
 
+/** What the page around the panel does for it. */
 export type PanelHome = {
   readonly trans: Trans;
   readonly parts: Parts;
   readonly composer: Omit<ComposerDeps, "trans" | "leave">;
-  /** The keys that focus the composer, to be shown; "" for none. */
-  readonly shortcut: string;
   settings(): PanelSettings;
   /** The kernels that one can choose. */
   kernels(): readonly MenuItem[];
   startKernel(): void;
-  /** More of the menu: what belongs to the page. */
+  /** What else the menu has: what belongs to the page. */
   more(): readonly MenuItem[];
   openSettings(): void;
   showCell(place: string): void;
   /** Gives the focus back to the notebook. */
   leave(): void;
   run(command: string, args?: Record<string, unknown>): Promise<unknown>;
+  shortcuts(): readonly Shortcut[];
   tell(message: string): void;
-};
-
-/** What commands can do with a panel. */
-export type Panel = Disposable & {
-  focusComposer(): void;
-  compose(text: string): void;
-  open(view: ViewName): void;
-  newSession(): void;
-  show(run: string): void;
 };
 
 let styled = false;
 
-/** Fills `host` with the panel. */
-export function mountPanel(host: HTMLElement, chat: ChatStore, home: PanelHome): Panel {
-  if (!styled) addPageStyle(css);
-  styled = true;
-  const { trans, parts } = home;
-  let composer: Composer | null = null;
-  let openView: { name: ViewName; mounted: Disposable | null } | null = null;
-  let gone = false;
-  const disposables: Disposable[] = [];
+export class Panel implements Disposable {
+  private readonly node: HTMLElement;
+  private readonly head: Header;
+  private readonly note: ConnectionNote;
+  private readonly first: FirstWords;
+  private readonly runs: RunList;
+  private readonly view: HTMLElement;
+  private readonly bar = element("div", { class: "cellwright-slot bar" });
+  private readonly below = element("div", { class: "cellwright-slot composer" });
+  private readonly announcer = element("p", { class: "unseen", role: "status", "aria-live": "polite" });
+  private readonly notices: HTMLElement;
+  private readonly disposables: Disposable[] = [];
+  private readonly deps: PanelDeps;
+  private composer: Composer | null = null;
+  /** What is to be put into the composer when it is there; null: nobody has asked for it yet. */
+  private early: string | null = null;
+  private opened: { readonly name: ViewName; mounted: Disposable | null } | null = null;
+  private gone = false;
+  private frame = 0;
+  private news = "";
+  private asking = 0;
 
-  const viewHost = element("div", { class: "cellwright-slot view", hidden: "" });
-  const barHost = element("div", { class: "cellwright-slot bar" });
-  const composerHost = element("div", { class: "cellwright-slot composer" });
-  const announcer = element("p", { class: "unseen", role: "status", "aria-live": "polite" });
-  const notices = element("ul", { class: "notices", "aria-label": trans.__("Notices"), hidden: "" });
-
-  const focusComposer = (): void => { composer?.focus(); };
-  const compose = (text: string): void => {
-    composer?.insert(text);
-    focusComposer();
-  };
-  const restart = (): void => { chat.kernel?.restart().catch((error: unknown) => { home.tell(String(error)); }); };
-  const close = (): void => {
-    openView?.mounted?.dispose();
-    openView = null;
-    viewHost.hidden = true;
-    viewHost.replaceChildren();
-    runs.node.hidden = false;
-    focusComposer();
-  };
-  const deps: PanelDeps = {
-    trans,
-    settings: () => home.settings(),
-    close,
-    compose,
-    show: (run) => {
-      close();
-      runs.show(run);
-    },
-    announce: (text) => { setText(announcer, text); },
-    run: (command, args) => home.run(command, args),
-  };
-  const open = (name: ViewName): void => {
-    if (openView?.name === name) {
-      close();
-      return;
-    }
-    openView?.mounted?.dispose();
-    viewHost.replaceChildren();
-    const opened = (openView = { name, mounted: null as Disposable | null });
-    viewHost.hidden = false;
-    runs.node.hidden = true;
-    void parts.view(name).then((mount) => {
-      if (openView === opened) opened.mounted = mount(viewHost, chat, deps);
+  /** Fills `host` with the panel. */
+  constructor(
+    private readonly host: HTMLElement,
+    private readonly chat: ChatStore,
+    private readonly home: PanelHome,
+  ) {
+    if (!styled) addPageStyle(css);
+    styled = true;
+    const { trans } = home;
+    this.deps = this.slotDeps();
+    const restart = (): void => { this.restart(); };
+    const startKernel = (): void => { home.startKernel(); };
+    this.head = header({
+      trans,
+      newSession: () => { this.newSession(); },
+      sessions: () => { this.open("sessions"); },
+      settings: () => { home.openSettings(); },
+      help: () => { this.open("help"); },
+      kernels: () => home.kernels(),
+      more: () => [{ label: trans.__("Log"), choose: () => { this.open("log"); } }, ...home.more()],
     });
-  };
-  const newSession = (): void => {
-    if (openView) close();
-    chat.request("session_new", {}).then(focusComposer, (error: unknown) => { home.tell(messageOf(error)); });
-  };
-  const more = (): readonly MenuItem[] => [{ label: trans.__("Log"), choose: () => { open("log"); } }, ...home.more()];
+    this.note = connectionNote({ trans, again: () => { chat.again(); }, startKernel, restart });
+    this.first = firstWords({ trans, compose: (text) => { this.compose(text); }, startKernel, shortcut: home.shortcuts()[0]?.keys ?? "" });
+    this.runs = new RunList(this.first.node, {
+      trans, restart,
+      draw: () => home.parts.transcript(),
+      showCell: (place) => { home.showCell(place); },
+      send: (message) => { chat.send(message); },
+    });
+    this.view = element("div", { class: "cellwright-slot view", hidden: "" });
+    this.notices = element("ul", { class: "notices", "aria-label": trans.__("Notices"), hidden: "" });
+    this.node = element(
+      "section",
+      { class: "cellwright-panel", tabindex: "-1", "aria-label": trans.__("Claude") },
+      this.head.node, this.note.node, this.runs.node, this.view, this.notices, this.bar, this.below, this.announcer,
+    );
+    host.replaceChildren(this.node);
+    this.begin();
+  }
 
-  const head = header({
-    trans, newSession, sessions: () => { open("sessions"); }, settings: () => { home.openSettings(); }, help: () => { open("help"); },
-    kernels: () => home.kernels(), more,
-  });
-  const note = connectionNote({ trans, again: () => { chat.again(); }, startKernel: () => { home.startKernel(); }, restart });
-  const first = firstWords({ trans, compose, startKernel: () => { home.startKernel(); }, shortcut: home.shortcut });
-  const runs = new RunList(first.node, {
-    trans, restart, draw: () => parts.transcript(), showCell: (place) => { home.showCell(place); },
-    send: (message) => { chat.send(message); },
-  });
-  const node = element(
-    "section",
-    { class: "cellwright-panel", tabindex: "-1", "aria-label": trans.__("Claude") },
-    head.node, note.node, runs.node, viewHost, notices, barHost, composerHost, announcer,
-  );
-  host.replaceChildren(node);
+  /** Brings the keyboard to the composer, now or when it is there. */
+  focusComposer(): void {
+    if (this.opened) this.close();
+    else if (this.composer) this.composer.focus();
+    else this.early ??= "";
+  }
 
-  let frame = 0;
-  let news = "";
-  let asking = 0;
-  const draw = (): void => {
-    frame = 0;
-    node.style.setProperty("--cw-size", `${home.settings().fontSize}px`);
-    head.update(chat);
-    note.update(chat);
-    first.update(chat);
-    runs.update(chat.runs);
-    drawNotices(notices, chat.state?.notices ?? []);
-    const now = newsOf(chat, trans);
-    if (now !== news && now) setText(announcer, now);
-    news = now;
-    const questions = chat.state?.asking.length ?? 0;
-    if (questions > asking) focusQuestion(node, composerHost);
-    asking = questions;
-  };
-  const drawSoon = (): void => { frame ||= requestAnimationFrame(draw); };
-  const stop = chat.subscribe(drawSoon);
-  draw();
-  runs.toEnd();
+  /** Puts text into the composer, for the user to go on with. */
+  compose(text: string): void {
+    this.focusComposer();
+    if (this.composer) this.composer.insert(text);
+    else this.early = (this.early ?? "") + text;
+  }
 
-  node.addEventListener("keydown", (event) => {
+  /** Opens a view in the place of the runs; the one that is open is closed. */
+  open(name: ViewName): void {
+    const again = this.opened?.name === name;
+    this.close();
+    if (again) return;
+    const opened = (this.opened = { name, mounted: null as Disposable | null });
+    this.view.hidden = false;
+    this.runs.node.hidden = true;
+    void this.home.parts.view(name).then((mount) => {
+      if (this.opened === opened) opened.mounted = mount(this.view, this.chat, this.deps);
+    });
+  }
+
+  newSession(): void {
+    this.close();
+    this.chat.request("session_new", {}).catch((error: unknown) => {
+      this.home.tell(error instanceof Error ? error.message : String(error));
+    });
+  }
+
+  /** Scrolls to a run and gives it the focus. */
+  show(run: string): void {
+    this.close();
+    this.runs.show(run);
+  }
+
+  dispose(): void {
+    this.gone = true;
+    cancelAnimationFrame(this.frame);
+    this.opened?.mounted?.dispose();
+    for (const each of this.disposables) each.dispose();
+    this.host.replaceChildren();
+  }
+
+  private begin(): void {
+    const { chat, home } = this;
+    const stop = chat.subscribe(() => { this.frame ||= requestAnimationFrame(() => { this.draw(); }); });
+    this.disposables.push({ dispose: stop }, this.head, this.runs);
+    this.node.addEventListener("keydown", (event) => { this.leaveByEscape(event); });
+    this.draw();
+    this.runs.toEnd();
+    void home.parts.composer().then((mount) => { this.mountComposer(mount); });
+    void home.parts.contextBar().then((mount) => {
+      if (!this.gone) this.disposables.push(mount(this.bar, chat, this.deps));
+    });
+  }
+
+  private slotDeps(): PanelDeps {
+    const { home } = this;
+    return {
+      trans: home.trans,
+      settings: () => home.settings(),
+      close: () => { this.close(); },
+      compose: (text) => { this.compose(text); },
+      show: (run) => { this.show(run); },
+      announce: (text) => { setText(this.announcer, text); },
+      run: (command, args) => home.run(command, args),
+      shortcuts: () => home.shortcuts(),
+    };
+  }
+
+  private draw(): void {
+    const { chat, home } = this;
+    this.frame = 0;
+    this.node.style.setProperty("--cw-size", `${home.settings().fontSize}px`);
+    this.head.update(chat);
+    this.note.update(chat);
+    this.first.update(chat);
+    this.runs.update(chat.runs);
+    drawNotices(this.notices, chat.state?.notices ?? []);
+    const news = panelNews(chat, home.trans);
+    if (news && news !== this.news) setText(this.announcer, news);
+    this.news = news;
+    const asking = chat.state?.asking.length ?? 0;
+    if (asking > this.asking) focusQuestion(this.node, this.below);
+    this.asking = asking;
+  }
+
+  private mountComposer(mount: MountComposer): void {
+    if (this.gone) return;
+    const { home } = this;
+    const composer = mount(this.below, this.chat, { ...home.composer, trans: home.trans, leave: () => { home.leave(); } });
+    this.composer = composer;
+    this.disposables.push(composer);
+    if (this.early === null) return;
+    composer.focus();
+    if (this.early) composer.insert(this.early);
+  }
+
+  /** Closes the view that is open, and goes back to the composer. */
+  private close(): void {
+    if (!this.opened) return;
+    this.opened.mounted?.dispose();
+    this.opened = null;
+    this.view.hidden = true;
+    this.view.replaceChildren();
+    this.runs.node.hidden = false;
+    this.composer?.focus();
+  }
+
+  private leaveByEscape(event: KeyboardEvent): void {
     if (event.key !== "Escape" || event.defaultPrevented) return;
     event.stopPropagation();
-    if (openView) close();
-    else home.leave();
-  });
-  void parts.composer().then((mount) => {
-    if (gone) return;
-    const had = composerHost.contains(document.activeElement) || node.dataset.focus === "composer";
-    composer = mount(composerHost, chat, { ...home.composer, trans, leave: () => { home.leave(); } });
-    disposables.push(composer);
-    if (had) composer.focus();
-  });
-  void parts.contextBar().then((mount) => {
-    if (!gone) disposables.push(mount(barHost, chat, deps));
-  });
+    if (this.opened) this.close();
+    else this.home.leave();
+  }
 
-  return {
-    focusComposer: () => {
-      if (openView) close();
-      // it may be on its way
-      node.dataset.focus = "composer";
-      focusComposer();
-    },
-    compose,
-    open,
-    newSession,
-    show: deps.show,
-    dispose() {
-      gone = true;
-      stop();
-      cancelAnimationFrame(frame);
-      head.dispose();
-      runs.dispose();
-      openView?.mounted?.dispose();
-      for (const each of disposables) each.dispose();
-      host.replaceChildren();
-    },
-  };
+  private restart(): void {
+    this.chat.kernel?.restart().catch((error: unknown) => { this.home.tell(String(error)); });
+  }
 }
 
 function drawNotices(list: HTMLElement, texts: readonly string[]): void {
@@ -199,50 +241,5 @@ function drawNotices(list: HTMLElement, texts: readonly string[]): void {
   if (list.dataset.shown === shown) return;
   list.dataset.shown = shown;
   list.hidden = texts.length === 0;
-  list.replaceChildren(...texts.map((text) => element("li", {}, element("span", {}, text))));
-}
-
-/** What a screen reader says of the whole when it changes; each run says its own. */
-function newsOf({ connection, place, waitsForCell }: ChatStore, trans: Trans): string {
-  switch (connection) {
-    case "connected":
-      return trans.__("Connected to the kernel of %1", place?.notebook ?? trans.__("this panel"));
-    case "connecting":
-      return waitsForCell ? trans.__("Waiting for the cell that runs") : "";
-    case "lost":
-      return trans.__("The kernel is gone");
-    case "missing":
-      return trans.__("This kernel has no Cellwright");
-    case "unsupported":
-      return trans.__("This kernel has another version of Cellwright");
-    case "none":
-      return "";
-    default:
-      return connection satisfies never;
-  }
-}
-
-/** Who has just sent a prompt, and is writing nothing, can answer a question at once. */
-function focusQuestion(panel: HTMLElement, composer: HTMLElement): void {
-  const writing = focused();
-  if (!writing || !composer.contains(document.activeElement)) return;
-  const text = writing instanceof HTMLTextAreaElement || writing instanceof HTMLInputElement ? writing.value : writing.textContent;
-  if (text.trim()) return;
-  let tries = 60;
-  const attempt = (): void => {
-    if (focused() !== writing) return;
-    for (const answer of panel.querySelectorAll(".answer")) {
-      const card = answer.shadowRoot?.querySelector<HTMLElement>(".ask[data-ready]");
-      if (!card) continue;
-      card.focus({ preventScroll: true });
-      card.scrollIntoView({ block: "nearest" });
-      return;
-    }
-    if (tries--) requestAnimationFrame(attempt);
-  };
-  attempt();
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
+  list.replaceChildren(...texts.map((text) => element("li", {}, text)));
 }

@@ -11,7 +11,7 @@ import { OwnKernel } from "./own_kernel";
 import type { Panel, PanelHome } from "./panel";
 import { PANEL_ID, PanelWidget } from "./panel_widget";
 import { parts } from "./parts";
-import type { PanelSettings } from "./slots";
+import type { PanelSettings, Shortcut } from "./slots";
 import type { NotebookTracker, Services } from "./types";
 
 /** A kernel of the panel's own that nobody has used for so long, with the panel out of sight, is shut down. */
@@ -27,7 +27,8 @@ export type Page = {
   /** The file browser's folder, as it names it. */
   folder(): string;
   readonly shell: { activateById(id: string): void; readonly currentWidget: { activate(): void } | null };
-  shortcut(): string;
+  /** The keys of our commands, that which focuses the composer first. */
+  shortcuts(): readonly Shortcut[];
   run(command: string, args?: Record<string, unknown>): Promise<unknown>;
   tell(message: string): void;
 };
@@ -99,8 +100,8 @@ export class Sidebar {
   }
 
   private async mount(host: HTMLElement): Promise<Panel> {
-    const { mountPanel } = await import("./panel");
-    return mountPanel(host, this.store, this.home());
+    const { Panel } = await import("./panel");
+    return new Panel(host, this.store, this.home());
   }
 
   private home(): PanelHome {
@@ -109,7 +110,6 @@ export class Sidebar {
     return {
       trans,
       parts,
-      shortcut: page.shortcut(),
       composer: {
         settings: () => page.settings(),
         cell: () => cellHere(choice.notebook),
@@ -127,6 +127,7 @@ export class Sidebar {
       },
       leave: () => { this.leave(); },
       run: (command, args) => page.run(command, args),
+      shortcuts: () => page.shortcuts(),
       tell: (message) => { page.tell(message); },
     };
   }

@@ -22,6 +22,7 @@ import { watchRuns } from "./run_news";
 import type { Registry } from "./settings";
 import { panelSettings } from "./settings";
 import { Sidebar } from "./sidebar";
+import type { Shortcut } from "./slots";
 import type { StatusBar } from "./status_widget";
 import { addStatusItem } from "./status_widget";
 import type { Translator } from "./translation";
@@ -68,7 +69,7 @@ export const sidebarPlugin: IPlugin<unknown, void> = {
       services: serviceManager,
       tracker, trans, settings, shell, run,
       folder: () => folderOf(browser, tracker),
-      shortcut: () => commands.keyBindings.find(({ command }) => command === COMMANDS.focus)?.keys[0]?.replaceAll(" ", "+") ?? "",
+      shortcuts: () => shortcutsOf(commands),
       tell: (message) => { Notification.warning(message, { autoClose: TOLD_MS }); },
     });
     const { store, widget } = sidebar;
@@ -90,6 +91,15 @@ export const sidebarPlugin: IPlugin<unknown, void> = {
     opener?.opened.connect((_, { context }) => { files.add(context); });
   },
 };
+
+/** The keys of our commands as the user has set them, that which focuses the composer first. */
+function shortcutsOf(commands: App["commands"]): Shortcut[] {
+  const ours = commands.keyBindings.filter(({ command }) => command.startsWith("cellwright:") && commands.hasCommand(command));
+  const first = (command: string): number => (command === COMMANDS.focus ? 0 : 1);
+  return [...ours]
+    .sort((a, b) => first(a.command) - first(b.command))
+    .map(({ command, keys }) => ({ label: commands.label(command), keys: keys.map((key) => key.replaceAll(" ", "+")).join(" ") }));
+}
 
 /** Where a kernel of the panel's own works: the file browser's folder, else the notebook's. */
 function folderOf(browser: Browser | null, tracker: NotebookTracker | null): string {

@@ -16,6 +16,9 @@ export type PanelSettings = {
   readonly fontSize: number;
 };
 
+/** A command of JupyterLab, by its label, and the keys that run it. */
+export type Shortcut = { readonly label: string; readonly keys: string };
+
 /** What a part of the panel is given besides its element and the conversation. */
 export type PanelDeps = {
   readonly trans: Trans;
@@ -30,6 +33,8 @@ export type PanelDeps = {
   announce(text: string): void;
   /** Runs a command of JupyterLab, where there is one of this id. */
   run(command: string, args?: Record<string, unknown>): Promise<unknown>;
+  /** The keys of our commands, as the user has set them. */
+  shortcuts(): readonly Shortcut[];
 };
 
 /** Fills `host` with a part of the panel; `dispose` takes it away again. */
