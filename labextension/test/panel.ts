@@ -84,12 +84,20 @@ export class OnePanel {
   closed = 0;
   composed = "";
   known = new Set<string>();
+  settings: ReturnType<PanelDeps["settings"]> = {
+    notifications: "away",
+    desktopNotifications: false,
+    followNotebook: true,
+    sendKey: "Enter",
+    whileRunning: "steer",
+    context: "auto",
+    fontSize: 13,
+  };
 
   readonly deps: PanelDeps = {
     trans: { __: (text, ...args) => text.replace(/%(\d)/g, (_, number: string) => String(args[Number(number) - 1])) },
-    settings: () => {
-      throw new Error("no settings are asked for here");
-    },
+    settings: () => this.settings,
+    shortcuts: () => [{ label: "Ask Claude", keys: "Ctrl+Shift+Y" }],
     close: () => { this.closed++; },
     compose: (text) => void (this.composed = text),
     show: () => undefined,
