@@ -23,6 +23,8 @@ from cellwright.tools.open_notebook import Cell, OpenNotebooks
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
+    from cellwright.kernel.chat.chat import Chat
+
 MOST_ITEMS = 50
 MOST_QUERY = 300
 CELLS_SECONDS = 1.0
@@ -32,6 +34,11 @@ CELLS_AMONG_FILES = 10
 ABOUT_CHARS = 80
 
 CELL = "cell:"
+
+
+def serve_completions(chat: Chat) -> None:
+    """Serve `complete`."""
+    chat.serve("complete", completions(chat.shell, chat.notebooks, chat.conversation.cwd).complete)
 
 
 class Completion(TypedDict):

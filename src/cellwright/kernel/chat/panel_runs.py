@@ -20,7 +20,6 @@ from cellwright.kernel.chat.chat_prompts import PanelPrompt, read_prompt, tellin
 from cellwright.kernel.chat.logged_run import LoggedRun
 from cellwright.kernel.questions import Questions
 from cellwright.run_options import RunOptions
-from cellwright.tools.open_notebook import OpenNotebook
 
 if TYPE_CHECKING:
     from cellwright.commands.command import Command, CommandCall
@@ -65,7 +64,7 @@ class PanelRuns:
         chat, conversation = self._chat, self._chat.conversation
         notebook = chat.notebook
         mode = chat.state.choices.mode_said()
-        told = tellings(prompt, notebook.told, self._served, conversation.jobs)
+        told = tellings(prompt, notebook.told, chat.notebooks.served, conversation.jobs)
         options = replace(prompt.options, telling=told, mode=prompt.options.mode or mode)
         questions = self._questions()
         task = conversation.start(
@@ -102,14 +101,6 @@ class PanelRuns:
             beside=self._chat.notebook.beside,
             somebody_looks_on=lambda: True,  # a panel that comes later sees them, too
         )
-
-    def _served(self, path: str) -> OpenNotebook | None:
-        """The open notebook that a page shows under `path`."""
-        for page in self._chat.pages.all():
-            for notebook in page.notebooks:
-                if notebook.served_path == path:
-                    return self._chat.notebooks.at(notebook.path)
-        return None
 
     def _is_command(self, text: str) -> bool:
         from cellwright.commands.registry import COMMANDS, command_name  # most prompts are none

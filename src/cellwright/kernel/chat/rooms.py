@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from cellwright.kernel.chat.chat_completions import serve_completions
 from cellwright.kernel.chat.chat_context import serve_context
 from cellwright.kernel.chat.chat_log_lines import serve_log
 from cellwright.kernel.chat.chat_sessions import serve_sessions
@@ -28,7 +29,14 @@ from cellwright.kernel.chat.panel_runs import serve_prompts
 if TYPE_CHECKING:
     from cellwright.kernel.chat.chat import Chat
 
-ROOMS: Sequence[Callable[[Chat], None]] = (serve_prompts, serve_choices, serve_sessions, serve_context, serve_log)
+ROOMS: Sequence[Callable[[Chat], None]] = (
+    serve_prompts,
+    serve_choices,
+    serve_completions,
+    serve_sessions,
+    serve_context,
+    serve_log,
+)
 
 
 def serve_rooms(chat: Chat) -> None:
