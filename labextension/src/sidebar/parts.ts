@@ -10,8 +10,9 @@ export const parts: Parts = {
       case "sessions":
         return (await import("../sessions/sessions")).mountSessions;
       case "help":
+        return (await import("../help/help")).mountHelp;
       case "log":
-        return () => ({ dispose: () => undefined });
+        return (await import("../log_view/log_view")).mountLogView;
     }
   },
   transcript: async () => (await import("../transcript/view")).view,
