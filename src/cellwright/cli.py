@@ -9,7 +9,7 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,18 +31,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if hasattr(stream, "reconfigure"):  # what a terminal cannot show must not end the run
             stream.reconfigure(errors="backslashreplace")
     try:
-        if arguments[:1] == ["demo"]:
-            from cellwright.demo.run_demo import main as demo  # nothing else needs it
-
-            return demo(arguments[1:])
-        if arguments[:1] == ["trust-recording"]:
-            from cellwright.terminal.trust_recording import trust_recordings  # nor this
-
-            return trust_recordings(arguments[1:])
-        if arguments[:1] == ["doctor"]:
-            from cellwright.terminal.doctor import doctor  # nor this
-
-            return doctor(arguments[1:])
+        if (subcommand := _subcommand(arguments[:1])) is not None:
+            return subcommand(arguments[1:])
         return _command(parse(arguments))
     except CellwrightError as error:
         print(error, file=sys.stderr)
@@ -57,6 +47,28 @@ def main(argv: Sequence[str] | None = None) -> int:
         _forget_stdout()
         print(f"{ErrorCode.FILE_ACCESS_ERROR}: {lost}", file=sys.stderr)
         return exit_code_of(ErrorCode.FILE_ACCESS_ERROR)
+
+
+def _subcommand(first: Sequence[str]) -> Callable[[Sequence[str]], int] | None:
+    """What the first argument calls, if it is no prompt; each is imported only then."""
+    match first:
+        case ["demo"]:
+            from cellwright.demo.run_demo import main as demo
+
+            return demo
+        case ["trust-recording"]:
+            from cellwright.terminal.trust_recording import trust_recordings
+
+            return trust_recordings
+        case ["doctor"]:
+            from cellwright.terminal.doctor import doctor
+
+            return doctor
+        case ["sessions"]:
+            from cellwright.terminal.sessions import sessions
+
+            return sessions
+    return None
 
 
 def _open_closed_streams() -> None:

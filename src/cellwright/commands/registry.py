@@ -67,7 +67,9 @@ def _help(_call: CommandCall) -> Page:
         ("command", "what it does"),
         *((f"/{name} {command.takes}".strip(), command.help) for name, command in COMMANDS.items()),
     ]
-    text = "They are answered here: nothing is sent to the model, and nothing is put into the conversation."
+    text = (
+        "They are answered here: nothing is put into the conversation, and only /rename without a title asks a model."
+    )
     return Page([Section("Commands", rows, text)])
 
 
@@ -94,3 +96,6 @@ COMMANDS: dict[str, Command] = {
     "doctor": Command(doctor_page, "what keeps Cellwright from working here, and what to do about it", DOCTOR),
     "status": Command(status_page, "session, model, where the key comes from, tools, versions"),
 }
+
+NEED_SESSIONS = frozenset({"resume", "fork", "rename", "tag", "clear"})
+"""Commands for a conversation that is kept on disk."""

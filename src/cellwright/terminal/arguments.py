@@ -23,6 +23,7 @@ where nobody can be asked (no terminal), what would need a question is denied, w
   git diff | cellwright -p "review this"        the piped text comes after the prompt
   cellwright                                    an interactive session (Ctrl-C interrupts, Ctrl-D leaves)
   cellwright --continue "and now the docs"      go on with the newest session of this folder
+  cellwright sessions                           what was said in this folder: list, search, fork, export, delete
   cellwright demo                               a demonstration that needs no key and no network"""
 
 

@@ -17,9 +17,10 @@ from cellwright.agent.session import Session
 from cellwright.agent.typed_answer import AnswerType, answer_type
 from cellwright.commands.command import CommandCall
 from cellwright.commands.page import Page
-from cellwright.commands.registry import answer_of, command_name, command_of
+from cellwright.commands.registry import NEED_SESSIONS, answer_of, command_name, command_of
 from cellwright.conversation import Conversation
 from cellwright.conversation_settings import Asking, Playing
+from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Emit, RunEnd
 from cellwright.run_options import RunOptions
 from cellwright.terminal.exit_codes import ExitCode, exit_code_of
@@ -125,6 +126,9 @@ class Command:
 
     def _do(self, prompt: str) -> Page:
         command, text = command_of(prompt)
+        if self.options.no_session and command_name(prompt) in NEED_SESSIONS:
+            message = f"--no-session keeps this conversation in memory alone: there is no /{command_name(prompt)} in it."
+            raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
 
         def start(emit: Emit, ask_user: CanUseTool | None) -> AgentTask[Page]:
             call = CommandCall(self.conversation, run_options(self.options), text, emit, ask_user)

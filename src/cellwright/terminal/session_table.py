@@ -1,0 +1,99 @@
+"""Sessions for the eye: a table on a terminal, lines with tabs in a pipe."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from cellwright.catalog.about import shown_tags
+from cellwright.catalog.catalog import Entry
+from cellwright.catalog.search import HIT_BEGIN, HIT_END
+from cellwright.commands.sessions import price, when
+from cellwright.export.exchanges import Exchange, Said
+from cellwright.visible_text import visible_line
+
+WORDS_CHARS = 160
+
+
+def print_entries(entries: Sequence[Entry], cwd: Path | None, *, more: bool, query: str) -> None:
+    """The list. `cwd` is the folder they are of; None for all, and then each says its own."""
+    if not entries:
+        where = f" of {cwd}" if cwd is not None else ""
+        hint = "" if cwd is None else " `--all` looks in all folders."
+        print(f"There is no session{where}{f' that holds {query!r}' if query else ' yet'}.{hint}", file=sys.stderr)
+    elif sys.stdout.isatty():
+        _print_table(entries, with_folder=cwd is None)
+    else:
+        for entry in entries:
+            print("\t".join(_cells(entry, with_folder=cwd is None)))
+    if more:
+        print("There are more: --limit N, or search for words.", file=sys.stderr)
+
+
+def print_entry(entry: Entry, exchanges: Sequence[Exchange]) -> None:
+    """One session: facts, then its turns."""
+    for name, value in _facts(entry):
+        if value:
+            print(f"{name:<8}{value}")
+    for exchange in exchanges:
+        print(f"\n{exchange.number}. {visible_line(exchange.words, WORDS_CHARS)}")
+        calls = len(exchange.calls)
+        said = next((part.text for part in reversed(exchange.parts) if isinstance(part, Said)), "")
+        print(f"   {f'({calls} calls) ' if calls else ''}{visible_line(said, WORDS_CHARS)}")
+
+
+def _facts(entry: Entry) -> Iterator[tuple[str, str]]:
+    yield "id", entry.id
+    yield "title", entry.title
+    yield "tags", shown_tags(entry.tags)
+    yield "folder", entry.cwd
+    yield "from", entry.forked_from
+    yield "when", f"{when(entry.created)} to {when(entry.updated)}"
+    yield "turns", f"{entry.turns}, {entry.model or 'no model yet'}, {price(entry.cost_usd)}, {entry.size:,} bytes"
+    yield "state", ", ".join(_state(entry))
+    yield "file", str(entry.path)
+
+
+def _state(entry: Entry) -> list[str]:
+    return [name for name, holds in (("in use", entry.in_use), ("damaged", entry.damaged)) if holds]
+
+
+def _cells(entry: Entry, *, with_folder: bool) -> list[str]:
+    notes = "".join(f" ({state})" for state in _state(entry))
+    title = " ".join(part for part in (entry.title + notes, shown_tags(entry.tags)) if part)
+    cells = [entry.id, when(entry.updated), str(entry.turns), price(entry.cost_usd), title]
+    return [*cells, *([entry.cwd] if with_folder else []), *([entry.snippet] if entry.snippet else [])]
+
+
+def _print_table(entries: Sequence[Entry], *, with_folder: bool) -> None:
+    from rich.console import Console  # 60 ms, and a pipe needs no table
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, show_edge=False)
+    for name in ("session", "when"):
+        table.add_column(name, no_wrap=True)
+    for name in ("turns", "cost"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("title", overflow="fold")
+    if with_folder:
+        table.add_column("folder", overflow="fold")
+    for entry in entries:
+        *cells, title = _cells(entry, with_folder=False)[:5]
+        about = Text(title, style="bold")
+        if entry.snippet:
+            about = Text.assemble(about, "\n", *_with_hits(entry.snippet))
+        # as Text: what a session is called draws nothing
+        table.add_row(*map(Text, cells), about, *([Text(entry.cwd)] if with_folder else []))
+    Console(highlight=False).print(table)
+
+
+def _with_hits(snippet: str) -> Iterator[tuple[str, str]]:
+    for number, part in enumerate(snippet.split(HIT_BEGIN)):
+        hit, behind, rest = part.partition(HIT_END)
+        if not number or not behind:
+            yield part, "dim"
+        else:
+            yield hit, "reverse"
+            yield rest, "dim"

@@ -1,0 +1,188 @@
+"""`cellwright sessions`: the sessions of this folder or of all, searched, shown, named, forked, exported, deleted."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from cellwright.catalog.about import shown_tags
+from cellwright.catalog.catalog import Catalog, Entry
+from cellwright.commands.export import free_path, secrets_left_out, write_export
+from cellwright.config.settings_read import start_folder
+from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.terminal.exit_codes import ExitCode
+from cellwright.terminal.session_table import print_entries, print_entry
+
+DESCRIPTION = """\
+The sessions of this folder. Without a command they are listed, the newest first; an ID may be cut short.
+
+  cellwright sessions                           the list
+  cellwright sessions search "tide gauge"       in what was said, in titles and tags
+  cellwright sessions fork 20261103-14 --turn 3 a copy up to turn 3, to go on from it another way
+  cellwright --resume ID "and now the plot"     go on with a session"""
+
+Do = Callable[[Catalog, argparse.Namespace], int]
+
+
+def sessions(argv: Sequence[str]) -> int:
+    """Do what `argv` says; gives the exit code. Raises `CellwrightError`."""
+    options = _parser().parse_args(argv)
+    do: Do = options.do
+    return do(Catalog(), options)
+
+
+def _parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(
+        prog="cellwright sessions", description=DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    listing = argparse.ArgumentParser(add_help=False)
+    for parser in (made, listing):
+        # SUPPRESS: the command's own default must not overwrite what stood before the command's name
+        parser.add_argument("--all", action="store_true", default=argparse.SUPPRESS, help="of all folders")
+        parser.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="as JSON, for programs")
+        parser.add_argument("--limit", metavar="N", type=_count, default=argparse.SUPPRESS, help="at most N")
+    made.set_defaults(do=_list, all=False, json=False, limit=0, query=[])
+    commands = made.add_subparsers(title="commands", metavar="COMMAND")
+
+    def command(name: str, do: Do, help: str, *parents: argparse.ArgumentParser) -> argparse.ArgumentParser:
+        parser = commands.add_parser(name, help=help, description=help, parents=parents, allow_abbrev=False)
+        parser.set_defaults(do=do)
+        return parser
+
+    command("list", _list, "the sessions, the newest first", listing)
+    search = command("search", _list, "the sessions that hold all words, the best first", listing)
+    search.add_argument("query", metavar="WORD", nargs="+", help='words, or "several together"')
+    show = command("show", _show, "what one session is about, turn by turn")
+    rename = command("rename", _rename, "give a session a title; an empty one takes it away")
+    tag = command("tag", _tag, "give a session these tags and no others; what has one is not deleted for its age")
+    fork = command("fork", _fork, "a copy of a session, or of its first turns, to go on from")
+    export = command(
+        "export", _export, "a session as a file, with secrets left out; to stdout unless --output says where"
+    )
+    delete = command("delete", _delete, "delete sessions that are not in use; they cannot be brought back")
+    command("rebuild", _rebuild, "make the catalog of sessions anew from the transcripts")
+    for each in (show, rename, tag, fork, export):
+        each.add_argument("id", metavar="ID", help="the session's id, or the beginning of it")
+    show.add_argument("--json", action="store_true", help="as JSON, for programs")
+    rename.add_argument("title", metavar="TITLE", nargs="+")
+    tag.add_argument("tags", metavar="TAG", nargs="*")
+    fork.add_argument("--turn", metavar="N", type=_count, help="only what was said up to the end of turn N")
+    export.add_argument("--format", choices=("markdown", "notebook", "json"), default="markdown")
+    export.add_argument("--output", metavar="FILE", help="a file that is not there yet")
+    delete.add_argument("ids", metavar="ID", nargs="+")
+    delete.add_argument("--yes", action="store_true", help="do not ask")
+    return made
+
+
+def _list(catalog: Catalog, options: argparse.Namespace) -> int:
+    cwd = None if options.all else start_folder(os.environ)
+    limit = options.limit or (1_000 if options.json else 20)
+    found = catalog.search(_joined(options.query), cwd, limit=limit + 1)
+    if options.json:
+        print(json.dumps([entry.to_json() for entry in found[:limit]], indent=1, ensure_ascii=False))
+    else:
+        print_entries(found[:limit], cwd, more=len(found) > limit, query=" ".join(options.query))
+    return ExitCode.OK
+
+
+def _joined(words: Sequence[str]) -> str:
+    # a word of several stood in the shell's quotes: they are searched for together
+    return " ".join(f'"{word}"' if " " in word.strip() and len(words) > 1 else word for word in words)
+
+
+def _show(catalog: Catalog, options: argparse.Namespace) -> int:
+    from cellwright.agent.transcript import read_messages  # only this and the export read messages
+    from cellwright.export.exchanges import exchanges_of
+
+    entry = catalog.entry(options.id)
+    exchanges = [] if not entry.turns else exchanges_of(read_messages(entry.path))
+    if options.json:
+        turns = [{"turn": each.number, "prompt": each.words} for each in exchanges]
+        print(json.dumps({**entry.to_json(), "path": str(entry.path), "prompts": turns}, indent=1, ensure_ascii=False))
+    else:
+        print_entry(entry, exchanges)
+    return ExitCode.OK
+
+
+def _rename(catalog: Catalog, options: argparse.Namespace) -> int:
+    entry = catalog.rename(options.id, " ".join(options.title))
+    print(f"{entry.id}: {entry.title}")
+    return ExitCode.OK
+
+
+def _tag(catalog: Catalog, options: argparse.Namespace) -> int:
+    entry = catalog.tag(options.id, options.tags)
+    print(f"{entry.id}: {shown_tags(entry.tags) or 'no tags'}")
+    return ExitCode.OK
+
+
+def _fork(catalog: Catalog, options: argparse.Namespace) -> int:
+    session = catalog.fork(options.id, options.turn)
+    session.close()
+    for notice in session.notices:
+        print(f"warning: {notice}", file=sys.stderr)
+    print(session.id)
+    print(f'cellwright --resume {session.id} "…" goes on with it, in {session.cwd}', file=sys.stderr)
+    return ExitCode.OK
+
+
+def _export(catalog: Catalog, options: argparse.Namespace) -> int:
+    from cellwright.agent.transcript import read_messages
+    from cellwright.export.formats import exported
+
+    entry = catalog.entry(options.id)
+    path = free_path(Path.cwd(), options.output, "") if options.output else None
+    export = exported(
+        options.format,
+        read_messages(entry.path),
+        session=entry.id,
+        model=entry.model,
+        environ=os.environ,
+        title=entry.title,
+        folder=f"{path.stem}_files" if path is not None else "",
+    )
+    if path is None:
+        sys.stdout.write(export.text)
+    else:
+        print(f"{path}: {write_export(path, export)}")
+    if removed := secrets_left_out(export):
+        print(removed, file=sys.stderr)
+    return ExitCode.OK
+
+
+def _delete(catalog: Catalog, options: argparse.Namespace) -> int:
+    entries = list(dict.fromkeys(catalog.entry(session_id) for session_id in options.ids))
+    if not options.yes and not _confirmed(entries):
+        print("Nothing was deleted.")
+        return ExitCode.OK
+    for entry in entries:
+        catalog.delete(entry.id)
+        print(f"{entry.id}: deleted ({entry.title})")
+    return ExitCode.OK
+
+
+def _confirmed(entries: Sequence[Entry]) -> bool:
+    if not sys.stdin.isatty():
+        message = (
+            "Nobody can be asked here whether to delete that. Nothing was deleted; --yes deletes without a question."
+        )
+        raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
+    for entry in entries:
+        print(f"{entry.id}  {entry.turns} turns  {entry.title}")
+    return input("Delete for good? [y/N] ").strip().lower() in ("y", "yes")
+
+
+def _rebuild(catalog: Catalog, _options: argparse.Namespace) -> int:
+    count = catalog.rebuild()
+    print(f"{count} sessions, in {catalog.path}")
+    return ExitCode.OK
+
+
+def _count(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 up")
+    return int(text)
