@@ -7,12 +7,16 @@ from collections.abc import Callable, Mapping, MutableMapping
 from cellwright.agent.credential_names import leads_to_a_model
 
 
+_HUBS = ("JUPYTERHUB_", "JPY_")
+"""A user's server before a proxy of the Hub has the user's own token as its key: what else needs the token keeps it."""
+
+
 def without_credentials(environ: Mapping[str, str], holds_key: Callable[[str], bool]) -> dict[str, str]:
     """`environ` without what leads to a model by itself, and without the key under whatever other name."""
     return {
         name: value
         for name, value in environ.items()
-        if not (leads_to_a_model(name) or holds_key(value) or holds_key(name))
+        if name.startswith(_HUBS) or not (leads_to_a_model(name) or holds_key(value) or holds_key(name))
     }
 
 

@@ -13,7 +13,7 @@ from tornado.iostream import StreamClosedError
 from tornado.web import RequestHandler, stream_request_body
 
 from cellwright.server.proxy.proxy import Caller, Exchange, Proxy, refused
-from cellwright.server.proxy.refusal import Refusal
+from cellwright.server.proxy.refusal import BUDGET, BUSY, POLICY, Refusal
 from cellwright.server.proxy.request_rules import Checked, check, kind_of, visible_models
 from cellwright.server.proxy.upstream import UpstreamReply
 from cellwright.server.proxy.usage import UsageReader
@@ -179,7 +179,7 @@ class ProxiedRequest(RequestHandler):
 
     async def _pass_error(self, reply: UpstreamReply) -> None:
         body = await _whole(reply)
-        if reply.status in (401, 403) or reply.status < 400:
+        if (reply.status in (401, 403) and not _is_proxys(body)) or reply.status < 400:
             # the kernel's own credential is good: what it is told to check would be the wrong thing
             raise Refusal(502, _about_our_key(reply.status, body))
         self._take_head(reply)
@@ -229,10 +229,22 @@ async def _whole(reply: UpstreamReply) -> bytes:
     return bytes(body)
 
 
-def _about_our_key(status: int, body: bytes) -> str:
+def _error(body: bytes) -> dict[str, Any]:
+    """The error of an answer, empty where it has another form than the API's."""
     try:
-        kind = json.loads(body)["error"]["type"]
-    except (ValueError, KeyError, TypeError):
-        kind = ""
+        error = json.loads(body)["error"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return {}
+    return error if isinstance(error, dict) else {}
+
+
+def _is_proxys(body: bytes) -> bool:
+    """Whether the API's place is taken by another proxy like this one, whose word is for the user."""
+    details = _error(body).get("details")
+    return isinstance(details, dict) and details.get("error_code") in (BUDGET, POLICY, BUSY)
+
+
+def _about_our_key(status: int, body: bytes) -> str:
+    kind = _error(body).get("type")
     what = f"with {kind}" if kind in ("authentication_error", "permission_error") else f"with status {status}"
     return f"The API refused the key of this server {what}. Its administrator has to look after it."

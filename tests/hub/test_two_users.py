@@ -1,0 +1,119 @@
+"""Two users of a real JupyterHub: neither sees the other's sessions, and each has a budget of their own."""
+
+import json
+import re
+import stat
+
+import httpx2
+import pytest
+
+from cellwright.testing import say, turn
+
+pytestmark = [pytest.mark.hub, pytest.mark.timeout(400)]
+
+ASK = """
+%load_ext cellwright
+import cellwright
+try:
+    print('SAID', cellwright.ask({prompt!r}, model={model!r}, max_tokens=1000).text)
+except cellwright.CellwrightError as error:
+    print('FAILED', error.code, error.message)
+"""
+
+
+def ask(user, prompt, model="haiku"):
+    return user.run(user.kernel(), ASK.format(prompt=prompt, model=model))
+
+
+@pytest.fixture
+def alice(hub):
+    return hub.users["alice"]
+
+
+@pytest.fixture
+def bob(hub):
+    return hub.users["bob"]
+
+
+def test_the_key_is_the_hubs_alone(hub, alice, model):
+    model.add(turn(say("Hello, Alice."), when="from alice"))
+    kernel = alice.kernel()
+    printed = alice.run(kernel, "import os, json; print('ENV' + json.dumps(dict(os.environ)) + 'END')")
+    environ = json.loads(re.search("ENV(.*)END", printed)[1])
+    assert model.api_key not in json.dumps(environ)
+    assert environ["ANTHROPIC_API_KEY"].startswith("cellwright-kernel-")
+    assert "/user/alice/cellwright/api/anthropic" in environ["ANTHROPIC_BASE_URL"]
+    assert "SAID Hello, Alice." in alice.run(kernel, ASK.format(prompt="a word from alice", model="haiku"))
+    (request,) = [each for each in model.requests if "a word from alice" in each.last_user_text]
+    assert request.headers["authorization"] == f"Bearer {model.api_key}"
+    assert "jupyter" not in str(request.headers).lower()
+    assert model.api_key not in hub.log
+
+
+def test_nobody_sees_the_others_sessions(alice, bob, model):
+    model.add(turn(say("Noted."), when="the secret of alice"))
+    assert "SAID Noted." in ask(alice, "keep the secret of alice")
+    own = alice.get("cellwright/api/sessions")
+    assert own.status_code == 200
+    assert own.json()["sessions"]
+    session = own.json()["sessions"][0]["id"]
+    assert "alice" not in bob.get("cellwright/api/sessions").text
+    assert bob.get(f"cellwright/api/sessions/{session}").status_code == 404
+    for path in ("sessions", f"sessions/{session}", f"sessions/{session}/export?format=markdown", "policy", "status"):
+        assert bob.get(f"cellwright/api/{path}", of="alice").status_code == 403
+        through_browser = bob.browser.get(f"/user/alice/cellwright/api/{path}")
+        assert through_browser.status_code in (403, 404) or "/hub/" in str(through_browser.url)
+        assert "the secret of alice" not in through_browser.text
+    nobody = httpx2.get(f"{alice.hub.url}/user/alice/cellwright/api/sessions", timeout=60)
+    assert nobody.status_code in (302, 403)
+
+
+def test_state_is_for_its_owner_alone(alice, bob):
+    for user in (alice, bob):
+        ask(user, "whatever")
+        states = [path for path in user.home.rglob("cellwright") if path.is_dir() and path.parent.name == "share"]
+        assert len(states) == 1
+        for path in (states[0], *(each for each in states[0].rglob("*") if each.is_dir())):
+            assert stat.S_IMODE(path.stat().st_mode) == 0o700, path
+        sessions = list(states[0].rglob("*.jsonl"))
+        assert sessions
+        assert all(stat.S_IMODE(path.stat().st_mode) == 0o600 for path in sessions)
+
+
+def test_each_user_has_a_budget_of_their_own(hub, bob, model):
+    carol = hub.users["carol"]  # nobody else's test is stopped by what she has spent
+    model.add(turn(say("dear"), when="a dear thing", usage={"input_tokens": 100, "output_tokens": 19_900}))
+    model.add(turn(say("cheap"), when="a cheap thing"))
+    assert "SAID dear" in ask(carol, "a dear thing")
+    refused = ask(carol, "one more")
+    assert "FAILED BUDGET_EXCEEDED" in refused
+    assert "administrator" in refused
+    assert "SAID cheap" in ask(bob, "a cheap thing")
+    lines = [json.loads(line) for line in (hub.folder / "proxy" / "egress.jsonl").read_text().splitlines()]
+    assert {line["user"] for line in lines} >= {"bob", "carol"}
+    assert "dear thing" not in (hub.folder / "proxy" / "egress.jsonl").read_text()
+    assert [line["refused"] for line in lines if line["user"] == "carol"][-1] == "cellwright_budget_exceeded"
+
+
+def test_models_and_tools_are_the_administrators(alice, bob):
+    assert "FAILED PERMISSION_DENIED" in ask(bob, "with a dear model", model="opus")
+    assert bob.get("cellwright/api/policy").json()["choices"]["bash"] == "force-off"
+
+
+def test_the_hubs_proxy_knows_its_users_tokens_only(hub, alice):
+    url = f"{hub.service}/services/cellwright/anthropic/v1/models"
+
+    def status(token: str) -> int:
+        return httpx2.get(url, headers={"authorization": f"Bearer {token}"}, timeout=60).status_code
+
+    assert status(alice.token) == 200
+    assert status("no-token") == 401
+    assert status("") == 401
+    mine = {"authorization": f"token {alice.token}"}
+    narrow = httpx2.post(
+        f"{hub.url}/hub/api/users/alice/tokens", headers=mine, json={"scopes": ["read:users:name!user"]}, timeout=60
+    )
+    assert narrow.status_code == 201, narrow.text
+    assert status(narrow.json()["token"]) == 401
+    through_the_front = httpx2.get(f"{hub.url}/services/cellwright/anthropic/v1/models", timeout=60)
+    assert through_the_front.status_code == 401
