@@ -76,6 +76,15 @@ def test_models_with_prices_and_without_those_that_are_excluded(server):
     assert opus["usd_per_million_tokens"] == {"input": 4.0, "output": 20.0}
 
 
+def test_doctor(server):
+    findings = {each["name"]: each for each in server.api("GET", "doctor?offline=true").json()["findings"]}
+    assert findings["credential"]["status"] == "ok"
+    assert "API" not in findings
+    everything = server.api("GET", "doctor").json()
+    assert {each["name"]: each["status"] for each in everything["findings"]}["API"] == "ok"
+    assert server.api("GET", "doctor?offline=perhaps").status == 400
+
+
 def test_recordings_below_a_folder(server):
     folder = server.root / "recorded"
     folder.mkdir()

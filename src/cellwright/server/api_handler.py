@@ -104,6 +104,13 @@ class CellwrightHandler(APIHandler):
             raise ApiError(400, "INVALID_PARAMETERS", f"{name} is a whole number from {least} to {most}.")
         return int(text)
 
+    def choice(self, name: str, *choices: str) -> str:
+        """One of `choices`, the last where nothing is said. Raises ApiError 400."""
+        said = self.argument(name, choices[-1])
+        if said not in choices:
+            raise ApiError(400, "INVALID_PARAMETERS", f"{name} is one of {', '.join(choices)}.")
+        return said
+
     def answer(self, content: Any, status: int = 200) -> None:
         """Answer with JSON."""
         self.set_status(status)

@@ -48,6 +48,19 @@ class OpenApiHandler(CellwrightHandler):
         self.answer({**description(), "servers": [{"url": f"{self.base_url}cellwright/api"}]})
 
 
+class DoctorHandler(_FolderHandler):
+    """`GET doctor?folder=&offline=`"""
+
+    @authenticated
+    @may_read
+    async def get(self) -> None:
+        from cellwright.doctor.examination import Patient, examine  # all that it looks at; few ask for it
+
+        offline = self.choice("offline", "true", "false") == "true"
+        examination = await asyncio.to_thread(examine, Patient(self.folder()), offline=offline)
+        self.answer(examination.to_json())
+
+
 class SettingsHandler(_FolderHandler):
     """`GET settings?folder=`"""
 

@@ -16,7 +16,8 @@ from typing import Any, Protocol
 
 from cellwright.message_pieces import Joined, pieces
 from cellwright.server.api_error import ApiError
-from cellwright.server.kernel_connection import KernelConnection, KernelLost, Message
+from cellwright.server.kernel_channels import KernelLost, Message
+from cellwright.server.kernel_connection import KernelConnection
 
 TARGET = "cellwright.chat"
 PROTOCOL = 1

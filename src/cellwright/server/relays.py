@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from cellwright.server.api_error import ApiError
-from cellwright.server.kernel_connection import KernelLost
+from cellwright.server.kernel_channels import KernelLost
 from cellwright.server.kernel_relay import KernelRelay
 
 IDLE_SECONDS = 30.0

@@ -7,6 +7,7 @@ from typing import Any
 from cellwright.server.api_handler import CellwrightHandler, NoSuchRoute
 from cellwright.server.info_handlers import (
     CassettesHandler,
+    DoctorHandler,
     ModelsHandler,
     OpenApiHandler,
     SettingsHandler,
@@ -38,6 +39,7 @@ def routes(runs: Runs, sessions: SessionFiles) -> list[Route]:
     return [
         (rf"{ROOT}/status", StatusHandler, own),
         (rf"{ROOT}/openapi\.json", OpenApiHandler, own),
+        (rf"{ROOT}/doctor", DoctorHandler, own),
         (rf"{ROOT}/settings", SettingsHandler, own),
         (rf"{ROOT}/models", ModelsHandler, own),
         (rf"{ROOT}/cassettes", CassettesHandler, own),

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cellwright.server.api_error import ApiError
-from cellwright.server.kernel_connection import KernelLost
+from cellwright.server.kernel_channels import KernelLost
 from cellwright.server.limits import Limits, RunsAtOnce
 from cellwright.server.own_kernels import OwnKernels
 from cellwright.server.relays import Relays

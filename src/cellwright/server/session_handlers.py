@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, cast, get_args
+from typing import Any, cast
 
 from tornado.web import authenticated
 
-from cellwright.server.api_error import ApiError
 from cellwright.server.api_handler import CellwrightHandler, may_read, may_write
 from cellwright.server.own_kernels import folder_below
 from cellwright.server.runs import Runs
@@ -61,9 +60,7 @@ class SessionExportHandler(_SessionHandler):
     @authenticated
     @may_read
     async def get(self, session_id: str) -> None:
-        form = self.argument("format", "markdown")
-        if form not in get_args(Format):
-            raise ApiError(400, "INVALID_PARAMETERS", f"format is one of {', '.join(get_args(Format))}.")
+        form = self.choice("format", "notebook", "json", "markdown")
         exported = await asyncio.to_thread(self.sessions.export, session_id, cast("Format", form))
         self.set_attachment_header(exported.name)
         self.finish(exported.text.encode("utf-8", "replace"), set_content_type=f"{exported.media_type}; charset=utf-8")

@@ -1,0 +1,108 @@
+"""The OpenAPI description: valid, complete, and true of the server."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from openapi_spec_validator import validate
+
+from cellwright.server.api_error import ApiError
+from cellwright.server.request_body import checked_body, description
+from cellwright.server.routes import routes
+
+EXAMPLES = 12
+STARTS_RUNS = ("run", "run_in_kernel")
+"""Each good example would start a run; they get bad ones only, and kernels that are not there."""
+
+
+def _shape(pattern: str) -> str:
+    return re.sub(r"\(\[\^/\]\+\)|\{\w+\}", "*", pattern.replace("\\", "").removeprefix("/cellwright/api"))
+
+
+def test_it_is_valid():
+    validate(description())
+
+
+def test_it_describes_each_route_and_no_other(server):
+    served = {(_shape(pattern), handler) for pattern, handler, _ in routes(None, None)}
+    methods = {
+        (path, method)
+        for path, handler in served
+        for method in ("get", "post", "patch", "delete", "put")
+        if method in vars(handler)
+    }
+    described = {
+        (_shape(path), method)
+        for path, item in description()["paths"].items()
+        for method in item
+        if method != "parameters"
+    }
+    assert methods <= described
+    for path, method in described - methods:  # the administrator's
+        assert server.api(method.upper(), path.removeprefix("/")).status == 200, path
+
+
+@pytest.fixture(scope="module")
+def schema(server):
+    import schemathesis
+
+    return schemathesis.openapi.from_dict(server.api("GET", "openapi.json").json())
+
+
+OPERATIONS = [
+    operation["operationId"]
+    for item in description()["paths"].values()
+    for method, operation in item.items()
+    if method != "parameters"
+]
+
+
+@pytest.mark.parametrize("operation_id", OPERATIONS)
+def test_the_server_does_what_it_says(server, schema, operation_id):
+    """Random requests that fit the description, and such that do not: each answer is one that the description has."""
+    from schemathesis import GenerationMode
+    from schemathesis.checks import not_a_server_error
+    from schemathesis.specs.openapi.checks import (
+        content_type_conformance,
+        response_schema_conformance,
+        status_code_conformance,
+    )
+
+    operation = schema.find_operation_by_id(operation_id)
+    checks = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
+    modes = list(GenerationMode) if operation_id not in STARTS_RUNS else [GenerationMode.NEGATIVE]
+    for mode in modes:
+        _try(server, operation.as_strategy(generation_mode=mode), checks)
+
+
+def _try(server, strategy, checks):
+    @settings(
+        max_examples=EXAMPLES,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(case=strategy)
+    def ask(case):
+        headers = {"Authorization": "token a-token-of-tests", "Accept": "application/json"}
+        response = case.call(base_url=f"{server.url}/cellwright/api", headers=headers)
+        case.validate_response(response, checks=checks)
+
+    ask()
+
+
+@given(body=st.binary(max_size=200))
+@settings(max_examples=50, deadline=None, derandomize=True, database=None)
+def test_any_bytes_as_a_body_are_taken_or_refused(body):
+    try:
+        taken = checked_body(body, "RunRequest")
+    except ApiError as error:
+        refused = error.status
+    else:
+        refused = None if "prompt" in taken else 500
+    assert refused in (None, 400)
