@@ -107,7 +107,7 @@ def test_delete_asks_and_is_refused_while_another_process_has_the_session(
     messages_server: Server, command_for: For
 ) -> None:
     gate = Gate()
-    command = command_for(messages_server([say("One."), [hold(gate), say("Two.")]]))
+    command = command_for(messages_server([say("One."), turn(say("Two"), hold(gate), say("."))]))
     assert command.run("first").returncode == 0
     (session,) = listed(command)
     unasked = command.run("sessions", "delete", session["id"])
