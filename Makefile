@@ -11,7 +11,7 @@ NPM = npm --prefix labextension
 LAB_SOURCES = $(shell find labextension/src labextension/*.json labextension/*.mjs labextension/*.js -type f 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help pictures example-recordings demo lab test test-py test-ts test-kernels test-lab44 test-slow test-live check fix build bench clean
+.PHONY: help pictures example-recordings demo lab test test-py test-ts test-kernels test-lab44 test-hub test-slow test-live check fix build bench clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -25,7 +25,7 @@ lab: $(VENV)/.run build  ## JupyterLab with the extension; the demo's notebook i
 test: test-ts test-py  ## all tests, with coverage
 
 test-py: $(VENV)/.test build
-	$(PYTEST) -m "not browser and not slow and not live" -n 2 --dist loadfile --cov --cov-report=
+	$(PYTEST) -m "not browser and not slow and not live and not hub" -n 2 --dist loadfile --cov --cov-report=
 	# apart: the browser's driver keeps an event loop running in its thread
 	$(PYTEST) -m browser --cov --cov-append --cov-report=
 	$(BIN)/coverage report --fail-under=80
@@ -39,6 +39,8 @@ OTHER = $(VENV)/other
 $(OTHER)/%: $(VENV)/.test
 	rm -rf $@
 	$(BIN)/pip install -q --no-deps --target $@ "$(subst -,==,$*).*"
+
+HUB = $(VENV)/hub
 
 KERNELS = 6.31 7.1
 
@@ -58,6 +60,10 @@ pictures: $(VENV)/.test build  ## the pictures in docs/images, as the browser te
 
 example-recordings: $(VENV)/.test  ## the example notebooks and what they are played from, made anew
 	$(BIN)/python notebooks/record_examples.py
+
+test-hub: $(HUB)/.installed build  ## two users of a real JupyterHub, with the key on the hub
+	PATH="$(CURDIR)/$(HUB)/node/node_modules/.bin:$(CURDIR)/$(HUB)/bin:$$PATH" CELLWRIGHT_REQUIRE_HUB=1 \
+	  $(HUB)/bin/python -m pytest tests/hub -m hub -q
 
 test-slow: $(VENV)/.test build  ## soak and other slow tests
 	$(PYTEST) -m slow
@@ -110,6 +116,16 @@ $(VENV)/.run: $(VENV)/bin/python pyproject.toml $(WIDGET) $(EXTENSION)
 	ln -sfn "$(CURDIR)/src/cellwright/labextension" $(VENV)/share/jupyter/labextensions/cellwright
 	mkdir -p $(VENV)/etc/jupyter/jupyter_server_config.d
 	ln -sfn "$(CURDIR)/jupyter-config/jupyter_server_config.d/cellwright.json" $(VENV)/etc/jupyter/jupyter_server_config.d/
+	@touch $@
+
+# JupyterHub beside what the tests have, so that they stay light; its proxy is a node program
+$(HUB)/.installed: $(VENV)/.test
+	$(BIN)/python -m venv $(HUB)
+	$(HUB)/bin/python -c 'import pathlib, sys, sysconfig; \
+	  pathlib.Path(sysconfig.get_path("purelib"), "base.pth").write_text(f"import site; site.addsitedir({sys.argv[1]!r})")' \
+	  "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"
+	$(HUB)/bin/pip install -q "jupyterhub>=5.2,<7"
+	npm install --prefix $(HUB)/node --no-audit --no-fund --no-package-lock --loglevel=error "configurable-http-proxy@^5.1"
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.run

@@ -108,7 +108,6 @@ def test_the_hubs_proxy_knows_its_users_tokens_only(hub, alice):
 
     assert status(alice.token) == 200
     assert status("no-token") == 401
-    assert status("") == 401
     mine = {"authorization": f"token {alice.token}"}
     narrow = httpx2.post(
         f"{hub.url}/hub/api/users/alice/tokens", headers=mine, json={"scopes": ["read:users:name!user"]}, timeout=60

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, MutableMapping
 
 from cellwright.agent.credential_names import leads_to_a_model
 
-
 _HUBS = ("JUPYTERHUB_", "JPY_")
 """A user's server before a proxy of the Hub has the user's own token as its key: what else needs the token keeps it."""
 
