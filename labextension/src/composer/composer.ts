@@ -153,8 +153,9 @@ class PanelComposer {
   }
 
   private layOut(): HTMLElement {
-    const buttons = element("div", { class: "cellwright-buttons" }, this.stopButton, this.sendButton);
-    const bar = element("div", { class: "cellwright-bar" }, this.pickers.node, buttons);
+    const bar = element("div", { class: "cellwright-bar" }, this.pickers.node, this.sendButton);
+    // beside the send button it would move the pickers whenever a run begins
+    this.runBar.node.append(this.stopButton);
     const box = element("div", { class: "cellwright-box" }, this.extras.node, this.area, bar);
     return element(
       "div",

@@ -87,7 +87,7 @@ export class Palette {
       "div",
       { id: `${this.list.id}-${index}`, role: "option", class: "cellwright-palette-row", "data-kind": known },
       element("span", { class: "cellwright-palette-sign", "aria-hidden": "true" }, SIGNS[known] ?? ""),
-      element("span", { class: "cellwright-palette-label" }, ...labelNodes(item, query)),
+      element("span", { class: "cellwright-palette-label" }, element("bdi", { dir: "ltr" }, ...labelNodes(item, query))),
       element("span", { class: "cellwright-palette-about" }, visibleText(item.about)),
     );
     row.title = item.about ? `${item.label}\n${item.about}` : item.label;
