@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import io
 import os
@@ -12,9 +13,11 @@ from PIL import Image
 
 from cellwright.kernel.captured_output import (
     HEAD_CHARS,
+    LIVE_SECONDS,
     MAX_IMAGES,
     TAIL_CHARS,
     BoundedPieces,
+    CapturedOutput,
     Display,
     content_of,
     display_of,
@@ -119,3 +122,16 @@ def test_without_pillow_only_what_is_small_enough_is_sent(monkeypatch: pytest.Mo
     assert "4000×3000" in str(said)
     assert "Pillow" in str(said)
     assert "Pillow" in str(image_block("image/jpeg", base64.b64encode(os.urandom(50)).decode()))
+
+
+def test_pieces_keep_their_order_while_the_views_take_theirs() -> None:
+    async def scene() -> str:
+        output = CapturedOutput(asyncio.get_running_loop(), lambda **_: None)
+        for number in range(100_000):
+            output.put(f"{number}\n")
+        content, _ = await asyncio.gather(output.content(), asyncio.sleep(2 * LIVE_SECONDS))
+        return str(content)
+
+    numbers = [int(line) for line in asyncio.run(scene()).splitlines() if line.isdecimal()]
+    assert numbers == sorted(numbers)
+    assert numbers[-1] == 99_999

@@ -186,10 +186,11 @@ class CapturedOutput:
         else:
             self._kept.add(piece)
 
-    def content(self) -> Content:
+    async def content(self) -> Content:
         """Everything, as the model gets it: text, and pictures as image blocks. Call it when the code is done."""
-        self.drain()
-        return content_of(self._kept.pieces())
+        self.drain()  # here, and not where pictures are scaled: on two threads at once pieces would change places
+        # scaling pictures down takes a while
+        return await asyncio.to_thread(content_of, self._kept.pieces())
 
 
 class BoundedPieces:

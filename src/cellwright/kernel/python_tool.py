@@ -83,8 +83,7 @@ def python_tool(
                 failed = await run_code(shell, tool_input["code"], jobs, output, in_kernel=in_kernel, on_stuck=stuck)
         except TimeoutError:
             raise await _timed_out(output, allowed, time.perf_counter() - started) from None
-        # scaling pictures down takes a while
-        return ToolResult(await asyncio.to_thread(output.content), is_error=failed)
+        return ToolResult(await output.content(), is_error=failed)
 
     async def preview(tool_input: Mapping[str, Any]) -> Preview:
         place = "this notebook's kernel" if in_kernel else "this IPython session"
@@ -108,7 +107,7 @@ def python_tool(
 
 
 async def _timed_out(output: CapturedOutput, seconds: float | None, ran: float) -> ToolError:
-    content = await asyncio.to_thread(output.content)
+    content = await output.content()
     shown = content if isinstance(content, str) else "\n".join(block.get("text", "[picture]") for block in content)
     message = f"{shown}\n[Interrupted after {seconds:g} s, its time limit. What ran until then has had its effects.]"
     details = {"requested_timeout": seconds, "actual_execution_time": ran}
