@@ -300,7 +300,9 @@ class NotebookConversation:
     @property
     def _cell_name(self) -> str:
         """The cell that is running, as its user sees it."""
-        return f"[{self.shell.execution_count}]"
+        history = self.shell.history_manager
+        # some IPythons count on when a cell begins, others when it ends: what is in the history has begun
+        return f"[{self.shell.execution_count if history is None else len(history.input_hist_raw) - 1}]"
 
     def _goes_on_alone(self, options: MagicOptions) -> bool:
         """Whether the run goes on without its cell. Raises `CellwrightError` where nobody could see or answer it."""
