@@ -13,7 +13,7 @@ from tornado.web import RequestHandler, authenticated
 
 from cellwright.agent.state_folder import make_private_folder
 from cellwright.errors import CellwrightError
-from cellwright.server.api_handler import CellwrightHandler, may_read
+from cellwright.server.api_route import CellwrightRoute, may_read
 from cellwright.server.policy import Policy
 from cellwright.server.proxy.guarded_kernels import guard_kernels
 from cellwright.server.proxy.kernel_environment import forget_credentials, with_token, without_credentials
@@ -56,7 +56,7 @@ class Administration:
             await self.proxy.aclose()
 
 
-class PolicyHandler(CellwrightHandler):
+class PolicyRoute(CellwrightRoute):
     """`GET policy`"""
 
     def initialize(self, runs: Runs, **settings: Any) -> None:
@@ -97,7 +97,7 @@ def administer(traits: CellwrightApp, server: Any) -> Administration:
 def routes(administration: Administration, runs: Runs) -> list[Route]:
     """The policy for clients, and the proxy for kernels."""
     found: list[Route] = [
-        (r"/cellwright/api/policy", PolicyHandler, {"administration": administration, "runs": runs}),
+        (r"/cellwright/api/policy", PolicyRoute, {"administration": administration, "runs": runs}),
     ]
     if administration.proxy is not None:
         found.append((PATTERN, ProxiedRequest, {"proxy": administration.proxy}))

@@ -4,58 +4,58 @@ from __future__ import annotations
 
 from typing import Any
 
-from cellwright.server.api_handler import CellwrightHandler, NoSuchRoute
-from cellwright.server.info_handlers import (
-    CassettesHandler,
-    DoctorHandler,
-    ModelsHandler,
-    OpenApiHandler,
-    SettingsHandler,
-    StatusHandler,
+from cellwright.server.api_route import CellwrightRoute, NoSuchRoute
+from cellwright.server.info_routes import (
+    CassettesRoute,
+    DoctorRoute,
+    ModelsRoute,
+    OpenApiRoute,
+    SettingsRoute,
+    StatusRoute,
 )
-from cellwright.server.run_handlers import (
-    AnswerHandler,
-    KernelRunHandler,
-    OwnKernelRunHandler,
-    RunEventsHandler,
-    RunHandler,
-    SteerHandler,
-    StopHandler,
+from cellwright.server.run_routes import (
+    AnswerRoute,
+    KernelRunRoute,
+    OwnKernelRunRoute,
+    RunEventsRoute,
+    RunRoute,
+    SteerRoute,
+    StopRoute,
 )
 from cellwright.server.runs import Runs
 from cellwright.server.session_files import SessionFiles
-from cellwright.server.session_handlers import SessionExportHandler, SessionHandler, SessionsHandler
+from cellwright.server.session_routes import SessionExportRoute, SessionRoute, SessionsRoute
 
 ROOT = r"/cellwright/api"
 
-Route = tuple[str, type[CellwrightHandler], dict[str, Any]]
+Served = tuple[str, type[CellwrightRoute], dict[str, Any]]
 
 
-def routes(runs: Runs, sessions: SessionFiles) -> list[Route]:
+def routes(runs: Runs, sessions: SessionFiles) -> list[Served]:
     """All of them, the one that answers for the rest last."""
     own = {"runs": runs}
     of_sessions = {"runs": runs, "sessions": sessions}
     part = r"([^/]+)"
     return [
-        (rf"{ROOT}/status", StatusHandler, own),
-        (rf"{ROOT}/openapi\.json", OpenApiHandler, own),
-        (rf"{ROOT}/doctor", DoctorHandler, own),
-        (rf"{ROOT}/settings", SettingsHandler, own),
-        (rf"{ROOT}/models", ModelsHandler, own),
-        (rf"{ROOT}/cassettes", CassettesHandler, own),
-        (rf"{ROOT}/sessions", SessionsHandler, of_sessions),
-        (rf"{ROOT}/sessions/{part}", SessionHandler, of_sessions),
-        (rf"{ROOT}/sessions/{part}/export", SessionExportHandler, of_sessions),
-        (rf"{ROOT}/run", OwnKernelRunHandler, own),
-        (rf"{ROOT}/kernels/{part}/run", KernelRunHandler, own),
-        (rf"{ROOT}/runs/{part}", RunHandler, own),
-        (rf"{ROOT}/runs/{part}/events", RunEventsHandler, own),
-        (rf"{ROOT}/runs/{part}/answers/{part}", AnswerHandler, own),
-        (rf"{ROOT}/runs/{part}/steer", SteerHandler, own),
-        (rf"{ROOT}/runs/{part}/stop", StopHandler, own),
+        (rf"{ROOT}/status", StatusRoute, own),
+        (rf"{ROOT}/openapi\.json", OpenApiRoute, own),
+        (rf"{ROOT}/doctor", DoctorRoute, own),
+        (rf"{ROOT}/settings", SettingsRoute, own),
+        (rf"{ROOT}/models", ModelsRoute, own),
+        (rf"{ROOT}/cassettes", CassettesRoute, own),
+        (rf"{ROOT}/sessions", SessionsRoute, of_sessions),
+        (rf"{ROOT}/sessions/{part}", SessionRoute, of_sessions),
+        (rf"{ROOT}/sessions/{part}/export", SessionExportRoute, of_sessions),
+        (rf"{ROOT}/run", OwnKernelRunRoute, own),
+        (rf"{ROOT}/kernels/{part}/run", KernelRunRoute, own),
+        (rf"{ROOT}/runs/{part}", RunRoute, own),
+        (rf"{ROOT}/runs/{part}/events", RunEventsRoute, own),
+        (rf"{ROOT}/runs/{part}/answers/{part}", AnswerRoute, own),
+        (rf"{ROOT}/runs/{part}/steer", SteerRoute, own),
+        (rf"{ROOT}/runs/{part}/stop", StopRoute, own),
     ]
 
 
-def no_such_route(runs: Runs) -> Route:
+def no_such_route(runs: Runs) -> Served:
     """What answers for everything else below the interface's path; the last of all."""
     return (rf"{ROOT}(?:/.*)?", NoSuchRoute, {"runs": runs})

@@ -9,7 +9,7 @@ from typing import Any
 from tornado.web import authenticated
 
 from cellwright.server.api_error import ApiError
-from cellwright.server.api_handler import CellwrightHandler, may_execute, may_read
+from cellwright.server.api_route import CellwrightRoute, may_execute, may_read
 from cellwright.server.event_stream import HEADERS, send_events, stream_kind
 from cellwright.server.own_kernels import folder_below
 from cellwright.server.run import EventsGone, Run
@@ -18,7 +18,7 @@ from cellwright.server.runs import RunRequest
 DECISION_SECONDS = 20.0
 
 
-class _RunHandler(CellwrightHandler):
+class _RunRoute(CellwrightRoute):
     async def send_run(self, run: Run, after: int) -> None:
         """The run's events after number `after`, as the client's `Accept` says; what it is, where JSON is wanted."""
         self.set_header("Cellwright-Run", run.id)
@@ -42,7 +42,7 @@ class _RunHandler(CellwrightHandler):
             self.finish(set_content_type=f"{kind}; charset=utf-8")
 
 
-class KernelRunHandler(_RunHandler):
+class KernelRunRoute(_RunRoute):
     """`POST kernels/{id}/run`"""
 
     @authenticated
@@ -52,7 +52,7 @@ class KernelRunHandler(_RunHandler):
         await self.send_run(run, 0)
 
 
-class OwnKernelRunHandler(_RunHandler):
+class OwnKernelRunRoute(_RunRoute):
     """`POST run`: in a kernel that is started for it."""
 
     @authenticated
@@ -64,7 +64,7 @@ class OwnKernelRunHandler(_RunHandler):
         await self.send_run(run, 0)
 
 
-class RunHandler(CellwrightHandler):
+class RunRoute(CellwrightRoute):
     """`GET runs/{run}`"""
 
     @authenticated
@@ -73,7 +73,7 @@ class RunHandler(CellwrightHandler):
         self.answer(about_run(self.runs.find(run_id, self.owner)))
 
 
-class RunEventsHandler(_RunHandler):
+class RunEventsRoute(_RunRoute):
     """`GET runs/{run}/events`: from the beginning, or after the event that the client had last."""
 
     @authenticated
@@ -103,7 +103,7 @@ class RunEventsHandler(_RunHandler):
         return int(said)
 
 
-class AnswerHandler(CellwrightHandler):
+class AnswerRoute(CellwrightRoute):
     """`POST runs/{run}/answers/{question}`"""
 
     @authenticated
@@ -122,7 +122,7 @@ class AnswerHandler(CellwrightHandler):
         self.answer(await _within(run.decision(question), "The kernel did not say what was decided."))
 
 
-class SteerHandler(CellwrightHandler):
+class SteerRoute(CellwrightRoute):
     """`POST runs/{run}/steer`"""
 
     @authenticated
@@ -142,7 +142,7 @@ class SteerHandler(CellwrightHandler):
         self.answer(state, 202)
 
 
-class StopHandler(CellwrightHandler):
+class StopRoute(CellwrightRoute):
     """`POST runs/{run}/stop`"""
 
     @authenticated

@@ -10,19 +10,19 @@ from pathlib import Path
 import jupyter_server
 from tornado.web import authenticated
 
-from cellwright.server.api_handler import CellwrightHandler, may_read
+from cellwright.server.api_route import CellwrightRoute, may_read
 from cellwright.server.own_kernels import folder_below
 from cellwright.server.request_body import description
 from cellwright.version import VERSION
 
 
-class _FolderHandler(CellwrightHandler):
+class _FolderRoute(CellwrightRoute):
     def folder(self) -> Path:
         """The folder that the parameter `folder` means. Raises ApiError."""
         return folder_below(self.settings["server_root_dir"], self.argument("folder"))
 
 
-class StatusHandler(CellwrightHandler):
+class StatusRoute(CellwrightRoute):
     """`GET status`"""
 
     @authenticated
@@ -39,7 +39,7 @@ class StatusHandler(CellwrightHandler):
         self.answer(status)
 
 
-class OpenApiHandler(CellwrightHandler):
+class OpenApiRoute(CellwrightRoute):
     """`GET openapi.json`"""
 
     @authenticated
@@ -48,7 +48,7 @@ class OpenApiHandler(CellwrightHandler):
         self.answer({**description(), "servers": [{"url": f"{self.base_url}cellwright/api"}]})
 
 
-class DoctorHandler(_FolderHandler):
+class DoctorRoute(_FolderRoute):
     """`GET doctor?folder=&offline=`"""
 
     @authenticated
@@ -61,7 +61,7 @@ class DoctorHandler(_FolderHandler):
         self.answer(examination.to_json())
 
 
-class SettingsHandler(_FolderHandler):
+class SettingsRoute(_FolderRoute):
     """`GET settings?folder=`"""
 
     @authenticated
@@ -72,7 +72,7 @@ class SettingsHandler(_FolderHandler):
         self.answer(await asyncio.to_thread(settings_report, self.folder(), dict(os.environ)))
 
 
-class ModelsHandler(_FolderHandler):
+class ModelsRoute(_FolderRoute):
     """`GET models?folder=`"""
 
     @authenticated
@@ -83,7 +83,7 @@ class ModelsHandler(_FolderHandler):
         self.answer(await asyncio.to_thread(models_report, self.folder(), dict(os.environ)))
 
 
-class CassettesHandler(_FolderHandler):
+class CassettesRoute(_FolderRoute):
     """`GET cassettes?folder=`"""
 
     @authenticated

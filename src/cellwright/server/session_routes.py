@@ -7,19 +7,19 @@ from typing import Any, cast
 
 from tornado.web import authenticated
 
-from cellwright.server.api_handler import CellwrightHandler, may_read, may_write
+from cellwright.server.api_route import CellwrightRoute, may_read, may_write
 from cellwright.server.own_kernels import folder_below
 from cellwright.server.runs import Runs
 from cellwright.server.session_files import Format, SessionFiles
 
 
-class _SessionHandler(CellwrightHandler):
+class _SessionRoute(CellwrightRoute):
     def initialize(self, runs: Runs, **settings: Any) -> None:
         super().initialize(runs)
         self.sessions: SessionFiles = settings["sessions"]
 
 
-class SessionsHandler(_SessionHandler):
+class SessionsRoute(_SessionRoute):
     """`GET sessions?query=&folder=&limit=&offset=`"""
 
     @authenticated
@@ -32,7 +32,7 @@ class SessionsHandler(_SessionHandler):
         self.answer({"sessions": [entry.to_json() for entry in found], "more": more})
 
 
-class SessionHandler(_SessionHandler):
+class SessionRoute(_SessionRoute):
     """`GET`, `PATCH` and `DELETE sessions/{id}`"""
 
     @authenticated
@@ -54,7 +54,7 @@ class SessionHandler(_SessionHandler):
         self.finish()
 
 
-class SessionExportHandler(_SessionHandler):
+class SessionExportRoute(_SessionRoute):
     """`GET sessions/{id}/export?format=`"""
 
     @authenticated

@@ -46,7 +46,7 @@ may_read, may_write, may_execute = _may("read"), _may("write"), _may("execute")
 
 
 @stream_request_body
-class CellwrightHandler(APIHandler):
+class CellwrightRoute(APIHandler):
     """The base of all handlers. The body is read after the user is known to be allowed, and no more of it than may be."""
 
     auth_resource = RESOURCE
@@ -141,7 +141,7 @@ class CellwrightHandler(APIHandler):
             super().log_exception(kind, error, trace)
 
 
-class NoSuchRoute(CellwrightHandler):
+class NoSuchRoute(CellwrightRoute):
     """What is under the interface's path and is no route of it: as JSON, like everything else."""
 
     async def prepare(self) -> None:  # type: ignore[override]  # as APIHandler does
