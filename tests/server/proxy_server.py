@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
 import threading
 from concurrent.futures import Future
 from pathlib import Path
@@ -30,8 +31,11 @@ async def _known(token: str) -> Caller | None:
 class ProxyServer:
     """The proxy before `upstream_url`, for the callers of `TOKENS`."""
 
-    def __init__(self, folder: Path, upstream_url: str, key: str, **rules: Any) -> None:
+    def __init__(
+        self, folder: Path, upstream_url: str, key: str, *, tls: ssl.SSLContext | None = None, **rules: Any
+    ) -> None:
         self.folder = folder
+        self._tls = tls
         self._make = lambda: Proxy(
             upstream=Upstream(key, upstream_url), rules=Limits(**rules), folder=folder, authenticate=_known
         )
@@ -41,7 +45,7 @@ class ProxyServer:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._port}/cellwright/api/anthropic"
+        return f"http{'s' if self._tls else ''}://127.0.0.1:{self._port}/cellwright/api/anthropic"
 
     @property
     def port(self) -> int:
@@ -83,7 +87,9 @@ class ProxyServer:
 
     async def _start(self) -> int:
         self._proxy = self._make()
-        self._server = HTTPServer(Application([(PATTERN, ProxiedRequest, {"proxy": self._proxy})]))
+        self._server = HTTPServer(
+            Application([(PATTERN, ProxiedRequest, {"proxy": self._proxy})]), ssl_options=self._tls
+        )
         sockets = bind_sockets(0, "127.0.0.1")
         self._server.add_sockets(sockets)
         return int(sockets[0].getsockname()[1])

@@ -24,7 +24,8 @@ def proxy_url(server: Any, own: str = "") -> str:
         raise ValueError("a server on a Unix socket has no address for kernels: set anthropic_proxy_url")
     host = server.ip
     if host in EVERYWHERE:
-        host = "::1" if host == "::1" else "localhost" if server.certfile else "127.0.0.1"
+        # a socket of tornado's on `::` takes no IPv4
+        host = "localhost" if server.certfile else "::1" if ":" in host else "127.0.0.1"
     netloc = f"[{host}]:{server.port}" if ":" in host else f"{host}:{server.port}"
     return f"{'https' if server.certfile else 'http'}://{netloc}{server.base_url}cellwright/api/anthropic"
 
