@@ -57,10 +57,11 @@ class ChatPanel:
         self._post("comm_open", {"comm_id": self._comm_id, "target_name": TARGET, "data": data})
 
     def connect(self) -> ChatPanel:
-        """Connect, and wait for the welcome and the state."""
+        """Connect, and wait for the welcome, the state, and what there is of runs."""
         self.welcome, self.state = {}, {}
         self.open()
         self.wait(lambda: self.welcome and self.state)
+        self.ask("ping", {})
         return self
 
     def leave(self) -> None:
@@ -143,7 +144,7 @@ class ChatPanel:
             self.got.append(told)
             self._take(told)
 
-    def _take(self, told: Json) -> None:
+    def _take(self, told: Json) -> None:  # noqa: C901  one arm for each message
         match told["type"]:
             case "welcome":
                 if told["log"] != self.log:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import textwrap
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
+import ipykernel
 import pytest
 from chat_panel import ChatPanel
-from notebook_kernel import NotebookKernel
+from notebook_kernel import Message, NotebookKernel, Page
 
-from cellwright.testing import MessagesServer, say, turn
+from cellwright.testing import Gate, MessagesServer, hold, say, turn, use
 
-pytestmark = [pytest.mark.kernel, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.kernel, pytest.mark.timeout(240)]
+
+needs_subshells = pytest.mark.skipif(ipykernel.version_info[0] < 7, reason="messages wait for a cell that blocks")
 
 
 @pytest.fixture
@@ -18,28 +24,393 @@ def panel(kernel: NotebookKernel) -> Iterator[ChatPanel]:
     panel = ChatPanel(kernel).connect()
     yield panel
     panel.close()
+    kernel.run("")  # the goodbye has arrived before the next test
 
 
-def test_a_prompt_of_the_panel_is_answered_there(
-    kernel: NotebookKernel, model: MessagesServer, panel: ChatPanel
-) -> None:
+def python(code: str) -> Any:
+    return turn(use("Python", code=code))
+
+
+def printed(text: str) -> Callable[[Message], bool]:
+    return lambda message: message["msg_type"] == "stream" and text in message["content"]["text"]
+
+
+def busy_until(file: str) -> str:
+    """Code of a cell that is busy until there is a file of this name in the project."""
+    code = """
+        import pathlib, time
+        print('begun', flush=True)
+        while not pathlib.Path('FILE').exists(): time.sleep(0.01)
+    """
+    return textwrap.dedent(code).replace("FILE", file)
+
+
+def results(model: MessagesServer) -> list[dict[str, Any]]:
+    """What the model was told about its last calls."""
+    return [block for block in model.requests[-1].body["messages"][-1]["content"] if block["type"] == "tool_result"]
+
+
+def of_cell(panel: ChatPanel, before: set[str]) -> str:
+    """The run that began since `before`, when there is one."""
+    panel.wait(lambda: set(panel.runs) - before)
+    return next(iter(set(panel.runs) - before))
+
+
+def test_a_prompt_of_the_panel_is_answered_there(kernel: NotebookKernel, model: MessagesServer, panel: ChatPanel):
     model.add(turn(say("Four.")))
     run = panel.prompt("What is 2 + 2?")
     assert panel.wait_for_end(run)["error"] is None
     assert panel.text(run) == "Four."
     told = panel.runs[run]
-    assert (told["prompt"], told["place"], told["kind"], told["state"]) == (
-        "What is 2 + 2?",
-        "sidebar",
-        "prompt",
-        "done",
-    )
+    expected = ("What is 2 + 2?", "sidebar", "prompt", "done", True)
+    assert tuple(told[name] for name in ("prompt", "place", "kind", "state", "background")) == expected
     assert told["session"] == panel.state["session"]["id"]
+    panel.wait(lambda: panel.state["session"]["turns"] == told["turn"] and panel.state["current"] is None)
 
 
-def test_the_panel_shows_what_a_cell_asks(kernel: NotebookKernel, model: MessagesServer, panel: ChatPanel) -> None:
+def test_the_panel_shows_what_a_cell_asks_as_the_cell_does(
+    kernel: NotebookKernel, model: MessagesServer, panel: ChatPanel, page: Page
+):
+    before = set(panel.runs)
     model.add(turn(say("From a cell.")))
-    assert kernel.run("%%claude\nHello").status == "ok"
-    run = panel.newest("[1]") if False else next(reversed(panel.runs))
+    cell = kernel.run("%%claude\nHello")
+    assert cell.status == "ok"
+    run = of_cell(panel, before)
     panel.wait_for_end(run)
-    assert panel.text(run) == "From a cell."
+    page.wait_for_op("end", cell)
+    told = panel.runs[run]
+    assert (told["prompt"], told["place"][:1], told["background"]) == ("Hello", "[", False)
+    panel.wait(lambda: told["turn"] == panel.state["session"]["turns"])
+    assert panel.text(run) == page.text() == "From a cell."
+
+
+def test_python_reaches_the_panels_log_and_waits_only_for_cells_of_the_users(
+    kernel: NotebookKernel, model: MessagesServer, panel: ChatPanel
+):
+    model.add(turn(say("Ask goes "), say("here, too.")))
+    before = set(panel.runs)
+    assert kernel.run("import cellwright\nprint(cellwright.ask('Hello').text)").stdout == "Ask goes here, too.\n"
+    run = of_cell(panel, before)
+    panel.wait_for_end(run)
+    assert panel.text(run) == "Ask goes here, too."
+
+
+def test_claudes_python_runs_on_the_idle_kernel(kernel: NotebookKernel, model: MessagesServer, panel: ChatPanel):
+    model.add(python("import threading\nfrom_panel = threading.current_thread().name"), say("Done."))
+    run = panel.prompt("Go on")
+    ask = panel.wait_for_op(run, "ask")
+    panel.wait(lambda: panel.state["asking"] == [ask["question"]])
+    assert panel.runs[run]["state"] == "asking"
+    panel.answer(ask["question"], "allow")
+    panel.wait_for_end(run)
+    answered = panel.wait_for_op(run, "answered")
+    assert (answered["behavior"], answered["by"]) == ("allow", "sidebar")
+    assert panel.acks == [ask["question"]]
+    assert kernel.value("from_panel") == "'MainThread'"
+
+
+@needs_subshells
+def test_chat_while_a_cell_runs_and_claudes_python_waits_for_it(
+    kernel: NotebookKernel, model: MessagesServer, panel: ChatPanel, project: Path
+):
+    cell = kernel.begin(busy_until("chat-seen"))
+    kernel.wait_for(printed("begun"), cell)
+    panel.wait(lambda: panel.state["kernel"]["busy"])
+    model.add(turn(say("While it runs.")), python("order = ['claude', *globals().get('order', [])]"), say("Done."))
+    first = panel.prompt("Hello")
+    panel.wait_for_end(first)
+    assert panel.text(first) == "While it runs."
+    second = panel.prompt("Now run something")
+    panel.answer(panel.wait_for_op(second, "ask")["question"], "allow")
+    assert "cell has ended" in panel.wait_for_op(second, "output")["text"]
+    (project / "chat-seen").touch()
+    kernel.finish(cell)
+    panel.wait_for_end(second)
+    assert cell.status == "ok"
+    assert kernel.value("order") == "['claude']"
+    panel.wait(lambda: not panel.state["kernel"]["busy"])
+
+
+def test_a_question_of_a_cell_is_answered_in_the_panel(
+    kernel: NotebookKernel, model: MessagesServer, panel: ChatPanel, page: Page
+):
+    before = set(panel.runs)
+    model.add(python("answered_by = 'panel'"), say("Done."))
+    cell = kernel.begin("%%claude\ngo")
+    shown = page.wait_for_op("ask", cell)
+    run = of_cell(panel, before)
+    assert panel.wait_for_op(run, "ask") == shown
+    panel.answer(shown["question"], "allow")
+    kernel.finish(cell)
+    assert page.wait_for_op("answered", cell)["by"] == "sidebar"
+    panel.wait_for_end(run)
+    assert kernel.value("answered_by") == "'panel'"
+
+
+def test_a_question_that_the_panel_shows_is_answered_in_the_cell(
+    kernel: NotebookKernel, model: MessagesServer, panel: ChatPanel, page: Page
+):
+    before = set(panel.runs)
+    model.add(python("answered_by = 'cell'"), say("Done."))
+    cell = kernel.begin("%%claude\ngo")
+    run = of_cell(panel, before)
+    ask = panel.wait_for_op(run, "ask")
+    page.wait_for_op("ask", cell)
+    page.answer(ask["question"], "deny", reason="not now")
+    kernel.finish(cell)
+    answered = panel.wait_for_op(run, "answered")
+    assert (answered["behavior"], answered["by"], answered["reason"]) == ("deny", "widget", "not now")
+    panel.answer(ask["question"], "allow")  # too late
+    panel.wait(lambda: ask["question"] in panel.acks)
+    panel.wait_for_end(run)
+    assert kernel.value("'answered_by' in dir() and answered_by == 'cell'") == "False"
+
+
+def test_a_cell_that_nobody_can_be_asked_in_waits_for_the_panel(
+    kernel: NotebookKernel, model: MessagesServer, panel: ChatPanel
+):
+    """A front end without widgets and without `input()`, as nbclient has."""
+    before = set(panel.runs)
+    model.add(python("asked_elsewhere = 1"), say("Done."))
+    cell = kernel.begin("%%claude\ngo", cell_id=None)
+    run = of_cell(panel, before)
+    panel.answer(panel.wait_for_op(run, "ask")["question"], "allow")
+    kernel.finish(cell)
+    panel.wait_for_end(run)
+    assert kernel.value("asked_elsewhere") == "1"
+
+
+def test_a_panel_that_comes_late_gets_everything_and_one_that_returns_what_it_lacks(
+    kernel: NotebookKernel, model: MessagesServer, panel: ChatPanel
+):
+    first, second = Gate(), Gate()
+    model.add(turn(say("One "), hold(first), say("two "), hold(second), say("three.")))
+    returning = ChatPanel(kernel).connect()
+    run = panel.prompt("Count")
+    for each in (panel, returning):
+        each.wait(lambda each=each: each.ops.get(run) and each.text(run) == "One ")
+    returning.leave()
+    first.open()
+    panel.wait(lambda: panel.text(run) == "One two ")
+    held = len(returning.ops[run])
+    late = ChatPanel(kernel).connect()
+    returning.connect()
+    assert returning.welcome["log"] == late.welcome["log"] == panel.welcome["log"]
+    second.open()
+    for each in (panel, late, returning):
+        each.wait_for_end(run)
+    assert panel.text(run) == "One two three."
+    assert panel.ops == late.ops == returning.ops
+    assert panel.runs == late.runs == returning.runs
+    sent_again = [told["first"] for told in returning.got if told["type"] == "ops" and told["run"] == run]
+    assert sent_again.count(0) == 1
+    assert held in sent_again
+    for each in (late, returning):
+        each.close()
+
+
+def test_a_panel_that_missed_something_asks_for_it(kernel: NotebookKernel, model: MessagesServer, panel: ChatPanel):
+    model.add(turn(say("Again.")))
+    run = panel.prompt("Hello")
+    panel.wait_for_end(run)
+    before = list(panel.ops[run])
+    del panel.ops[run][1:]
+    panel.send({"type": "again", "run": run, "have": 1})
+    panel.wait(lambda: len(panel.ops[run]) == len(before))
+    assert panel.ops[run] == before
+
+
+def test_a_prompt_waits_for_its_turn_and_one_that_waits_is_taken_out_of_the_line(
+    kernel: NotebookKernel, model: MessagesServer, panel: ChatPanel, page: Page
+):
+    gate = Gate()
+    before = set(panel.runs)
+    model.add(turn(say("Cell "), hold(gate), say("first.")), turn(say("Panel second.")))
+    cell = kernel.begin("%%claude\nfirst")
+    run = of_cell(panel, before)
+    panel.wait(lambda: panel.text(run) == "Cell ")
+    second, third = panel.prompt("second"), panel.prompt("third")
+    panel.wait(lambda: panel.state["waiting"] == [second, third] and panel.state["current"] == run)
+    assert panel.runs[second]["state"] == "waiting"
+    assert "first" in panel.wait_for_op(second, "notice")["text"]
+    panel.send({"type": "stop", "run": third})
+    end = panel.wait_for_end(third)
+    assert end["error"]["code"] == "INTERRUPTED"
+    assert panel.runs[third]["state"] == "interrupted"
+    gate.open()
+    kernel.finish(cell)
+    panel.wait_for_end(second)
+    assert panel.text(second) == "Panel second."
+
+
+def test_the_panel_steers_a_cells_run_and_takes_words_back(
+    kernel: NotebookKernel, model: MessagesServer, panel: ChatPanel, page: Page
+):
+    gate = Gate()
+    before = set(panel.runs)
+    model.add(turn(hold(gate), use("Glob", pattern="*.none")), turn(say("Blue it is.")))
+    cell = kernel.begin("%%claude\nPaint it")
+    run = of_cell(panel, before)
+    panel.wait_for_op(run, "run")
+    panel.send({"type": "steer", "id": "s1", "text": "Blue, please.", "how": "steer"})
+    panel.send({"type": "steer", "id": "s2", "text": "Green!", "how": "steer"})
+    assert panel.wait_for_op(run, "steer", id="s2")["state"] == "waiting"
+    panel.send({"type": "withdraw", "id": "s2"})
+    panel.wait_for_op(run, "steer", id="s2", state="withdrawn")
+    gate.open()
+    kernel.finish(cell)
+    panel.wait_for_op(run, "steer", id="s1", state="delivered")
+    panel.wait_for_end(run)
+    assert page.wait_for_op("steer", cell)["state"] in ("delivered", "withdrawn")
+    said = [block.get("text", "") for block in model.requests[-1].body["messages"][-1]["content"]]
+    assert any("Blue, please." in text for text in said)
+    assert not any("Green!" in text for text in said)
+
+
+@needs_subshells
+def test_stop_in_the_panel_ends_the_code_of_a_cells_run(
+    kernel: NotebookKernel, model: MessagesServer, panel: ChatPanel
+):
+    before = set(panel.runs)
+    model.add(python("print('at it', flush=True)\nwhile True: pass"))
+    cell = kernel.begin("%%claude\ngo")
+    run = of_cell(panel, before)
+    panel.answer(panel.wait_for_op(run, "ask")["question"], "allow")
+    panel.wait_for_op(run, "output")
+    panel.send({"type": "stop", "run": run})
+    kernel.finish(cell)
+    assert cell.reply["ename"] == "KeyboardInterrupt"
+    assert panel.wait_for_end(run)["error"]["code"] == "INTERRUPTED"
+    assert panel.runs[run]["state"] == "interrupted"
+    assert kernel.value("1 + 1") == "2"
+
+
+@needs_subshells
+def test_an_answer_in_the_panel_ends_the_input_that_asks_the_same(
+    kernel: NotebookKernel, model: MessagesServer, panel: ChatPanel
+):
+    """A front end without widgets that can be asked by `input()`, as a console: the first answer counts there, too."""
+    before = set(panel.runs)
+    model.add(python("asked_twice = 1"), say("Done."))
+    cell = kernel.begin("%%claude\ngo", allow_stdin=True, cell_id=None)
+    assert kernel.input_prompt(cell)
+    run = of_cell(panel, before)
+    panel.answer(panel.wait_for_op(run, "ask")["question"], "allow")
+    kernel.finish(cell)
+    assert cell.status == "ok", cell.error
+    panel.wait_for_end(run)
+    assert kernel.value("asked_twice") == "1"
+
+
+@needs_subshells
+def test_stop_in_the_panel_ends_a_cell_that_waits_for_input(
+    kernel: NotebookKernel, model: MessagesServer, panel: ChatPanel
+):
+    before = set(panel.runs)
+    model.add(python("never = 1"))
+    cell = kernel.begin("%%claude\ngo", allow_stdin=True, cell_id=None)
+    assert kernel.input_prompt(cell)
+    panel.send({"type": "stop", "run": of_cell(panel, before)})
+    kernel.finish(cell)
+    assert cell.reply["ename"] == "KeyboardInterrupt"
+
+
+def test_a_slash_command_is_a_run_of_its_own(kernel: NotebookKernel, model: MessagesServer, panel: ChatPanel):
+    run = panel.prompt("/status")
+    assert panel.wait_for_end(run)["error"] is None
+    assert panel.runs[run]["kind"] == "command"
+    assert [op["op"] for op in panel.ops[run]] == ["text", "end"]
+    assert panel.state["session"]["id"] in panel.text(run).replace("\\", "")
+    refused = panel.ask("prompt", {"text": "/status now", "attachments": []})
+    assert refused["error"]["code"] == "INVALID_PARAMETERS"
+    failed = panel.prompt("/tasks stop nothing")
+    assert panel.wait_for_end(failed)["error"] is not None
+    assert panel.runs[failed]["state"] == "failed"
+
+
+def test_what_is_no_command_is_a_prompt(kernel: NotebookKernel, model: MessagesServer, panel: ChatPanel):
+    model.add(turn(say("A file.")))
+    run = panel.prompt("/etc/hosts: what is it?")
+    panel.wait_for_end(run)
+    assert panel.runs[run]["kind"] == "prompt"
+
+
+def test_two_panels_show_the_same_and_either_answers(kernel: NotebookKernel, model: MessagesServer, panel: ChatPanel):
+    other = ChatPanel(kernel).connect()
+    model.add(python("two_panels = 1"), say("Done."))
+    run = panel.prompt("Go")
+    ask = other.wait_for_op(run, "ask")
+    other.answer(ask["question"], "allow")
+    for each in (panel, other):
+        each.wait_for_end(run)
+    assert panel.ops[run] == other.ops[run]
+    assert ask["question"] not in panel.acks
+    other.close()
+
+
+def test_programs_get_json_lines_of_what_begins_while_they_listen(
+    kernel: NotebookKernel, model: MessagesServer, panel: ChatPanel
+):
+    model.add(turn(say("Before.")), turn(say("One "), say("line.")), turn(say("In the panel.")))
+    before = panel.prompt("Before")
+    panel.wait_for_end(before)
+    server = ChatPanel(kernel, client="server", view="lines").connect()
+    run = server.prompt("Hello")
+    server.wait(lambda: any(line["type"] == "session_complete" for line in server.ops.get(run, [])))
+    chunks = [line["data"]["chunk"] for line in server.ops[run] if line["type"] == "claude_response_chunk"]
+    assert "".join(chunks) == "One line."
+    assert server.runs[run]["place"] == "server"
+    panels = panel.prompt("In the panel")
+    server.wait(lambda: any(line["type"] == "session_complete" for line in server.ops.get(panels, [])))
+    assert before not in server.runs
+    panel.wait_for_end(run)
+    assert panel.text(run) == "One line."
+    server.close()
+
+
+def test_what_is_chosen_in_the_panel_holds_for_cells_as_well(
+    kernel: NotebookKernel, model: MessagesServer, panel: ChatPanel
+):
+    assert panel.ask("set", {"mode": "plan", "model": "claude-haiku-5-5"})["result"] is None
+    panel.wait(lambda: (panel.state["mode"], panel.state["model"]) == ("plan", "claude-haiku-5-5"))
+    before = set(panel.runs)
+    model.add(turn(say("Planned.")))
+    kernel.run("%%claude\nHello")
+    run = of_cell(panel, before)
+    panel.wait_for_end(run)
+    begun = panel.wait_for_op(run, "run")
+    assert (begun["mode"], begun["model"]) == ("plan", "claude-haiku-5-5")
+    assert panel.ask("set", {"mode": "sudo"})["error"]["code"] == "CONFIG_INVALID"
+    assert panel.ask("set", {"effort": "enormous"})["error"]["code"] == "invalid"
+    assert panel.ask("set", {"mode": "default", "model": "claude-opus-5-5"})["result"] is None
+
+
+def test_what_is_wrong_is_said(kernel: NotebookKernel, model: MessagesServer, panel: ChatPanel):
+    assert panel.ask("dance", {})["error"]["code"] == "unknown_method"
+    assert panel.ask("prompt", {"text": " ", "attachments": []})["error"]["code"] == "INVALID_PARAMETERS"
+    panel.send({"type": "nonsense"})
+    panel.send({"type": "again", "run": "run-0", "have": -1})
+    panel.send({"type": "stop", "run": "run-0"})
+    assert panel.ask("dance", {})["error"]["code"] == "unknown_method"
+
+
+def test_another_protocol_is_refused_with_the_version(kernel: NotebookKernel, model: MessagesServer):
+    panel = ChatPanel(kernel)
+    panel.open(protocol=99)
+    panel.wait(lambda: panel.closed)
+    assert panel.got[0]["type"] == "unsupported"
+    assert panel.got[0]["protocol"] == 1
+    panel.leave()
+    panel.close()
+
+
+def test_the_bytes_of_a_long_answer_stay_those_of_its_text(
+    kernel: NotebookKernel, model: MessagesServer, panel: ChatPanel
+):
+    words = "".join(f"{number:06} and so on, and so forth, and more of it. " for number in range(20_000))
+    model.add(turn(say(words), delta_chars=len(words) // 20_000))
+    before = panel.bytes
+    run = panel.prompt("Count")
+    panel.wait_for_end(run)
+    assert panel.text(run) == words
+    assert panel.bytes - before <= 1.2 * len(words)

@@ -43,6 +43,39 @@ def interruptible() -> Iterator[None]:
         signal.signal(signal.SIGINT, before if before is not None else signal.default_int_handler)
 
 
+class EndableWait:
+    """A wait for a person on the main thread, which another thread may end: the person has answered elsewhere."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._waiting = False
+        self._ended = False
+
+    @contextlib.contextmanager
+    def here(self) -> Iterator[None]:
+        """While this waits for a person, on the thread that does. Raises `KeyboardInterrupt` when it is ended."""
+        with interruptible():
+            try:
+                with self._lock:
+                    if self._ended:
+                        raise KeyboardInterrupt
+                    self._waiting = threading.current_thread() is threading.main_thread()
+                yield
+            finally:
+                # a signal is sent under this lock: what was sent is raised here at the latest, and not in what comes after
+                with self._lock:
+                    self._waiting = False
+
+    def end(self) -> None:
+        """End the wait, or keep it from beginning; from any thread but the one that waits."""
+        with self._lock:
+            self._ended = True
+            if self._waiting:
+                for interrupts in _entered[-1:]:
+                    interrupts.pass_over_one()
+                interrupt_main_thread()
+
+
 class Interrupts:
     """While entered, a SIGINT calls `on_interrupt` on `loop` and raises nothing.
 
@@ -62,6 +95,7 @@ class Interrupts:
         self._last = float("-inf")
         self._writer: socket.socket | None = None
         self._before: tuple[Any, int] = (None, -1)
+        self._to_pass_over = 0
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
@@ -70,6 +104,7 @@ class Interrupts:
             self._writer.setblocking(False)
             handler = signal.signal(signal.SIGINT, self._handle)
             self._before = (handler, signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False))
+            _entered.append(self)
             asyncio.run_coroutine_threadsafe(self._watch(reader), self._loop)
         return self
 
@@ -78,6 +113,7 @@ class Interrupts:
     ) -> None:
         if self._writer is None:
             return
+        _entered.remove(self)
         handler, descriptor = self._before
         signal.set_wakeup_fd(descriptor)
         signal.signal(signal.SIGINT, handler if handler is not None else signal.default_int_handler)
@@ -89,11 +125,21 @@ class Interrupts:
     async def _watch(self, reader: socket.socket) -> None:
         with reader:
             while data := await self._loop.sock_recv(reader, 64):
-                if signal.SIGINT in data:
+                passed_over = min(self._to_pass_over, data.count(signal.SIGINT))
+                self._to_pass_over -= passed_over
+                if data.count(signal.SIGINT) > passed_over:
                     self._interrupted()
+
+    def pass_over_one(self) -> None:
+        """The next SIGINT is no interrupt of the user's."""
+        self._to_pass_over += 1
 
     def _interrupted(self) -> None:
         now = time.monotonic()
         if now - self._last >= self._seconds_for_clean_up:
             self._last = now
             self._on_interrupt()
+
+
+_entered: list[Interrupts] = []
+# those of the main thread, the innermost last

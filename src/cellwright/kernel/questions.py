@@ -20,7 +20,7 @@ from cellwright.answers import allowed, answered, denied
 from cellwright.errors import CellwrightError
 from cellwright.events import AnsweredBy
 from cellwright.kernel.comm import Answer
-from cellwright.kernel.interrupts import interruptible
+from cellwright.kernel.interrupts import EndableWait
 from cellwright.kernel.open_questions import Beside, Take
 from cellwright.visible_text import visible_line
 
@@ -101,11 +101,13 @@ class Questions:
         if not self.allows_input:
             # it may have been closed and come again: a question that was shown is not taken away
             return await self._answer_in_time(use, answer) if self.somebody_looks_on() else _denied_unasked(use)
-        typed: Answering = asyncio.ensure_future(self.jobs.call(functools.partial(_ask_here, use)))
+        wait = EndableWait()
+        typed: Answering = asyncio.ensure_future(self.jobs.call(functools.partial(_ask_here, use, wait)))
         try:
             await asyncio.wait({typed, answer}, return_when=asyncio.FIRST_COMPLETED)
             return answer.result() if answer.done() else typed.result()
         finally:
+            wait.end()
             typed.cancel()
 
     async def _answer_in_time(self, use: ToolUse, answer: Answering) -> Allow | Deny:
@@ -132,8 +134,8 @@ def _denied_unasked(use: ToolUse) -> Deny:
     return Deny(nobody_to_ask(use), "policy")
 
 
-def _ask_here(use: ToolUse) -> Allow | Deny:
-    with interruptible():
+def _ask_here(use: ToolUse, wait: EndableWait) -> Allow | Deny:
+    with wait.here():
         return ask_by_input(use)
 
 

@@ -52,12 +52,12 @@ class Chat:
         self.connections = Connections()
         self.state = ChatState(self)
         self._past = PastTurns(self.conversation, self.log, lambda: bool(self.connections.all))
-        self._handlers: dict[str, Handler] = {}
+        self._handlers: dict[str, Handler] = {"ping": _pong}
         self._serving: set[asyncio.Task[None]] = set()  # asyncio keeps no task alive
         self.questions.somebody_looks_on = lambda: self.connections.somebody_looks_on
         self.log.news, self.log.gone, self.log.moved = self._news, self.connections.gone, self._moved
         self.runs = PanelRuns(self)
-        serve_rooms(self)
+        self.on_loop(serve_rooms, self)
 
     def serve(self, method: str, handler: Handler) -> None:
         """Have `handler` answer the panels' requests of this method."""
@@ -157,3 +157,7 @@ class Chat:
         for connection in list(self.connections.all):
             connection.link.close()
             self.connections.remove(connection)
+
+
+async def _pong(_panel: Connection, _params: Mapping[str, Any]) -> None:
+    """The panel asks whether the kernel is there."""
