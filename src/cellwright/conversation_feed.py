@@ -28,7 +28,10 @@ class Follower(Protocol):
         """The run is over, or was taken out of the line; nothing of it comes any more."""
 
     def session_changed(self, session: Session) -> None:
-        """The conversation goes on with another session, or with less of this one (a turn was taken back)."""
+        """The conversation goes on with another session, or with less of this one (a turn was taken back).
+
+        Also called when the session was given a title.
+        """
 
 
 class Feed:

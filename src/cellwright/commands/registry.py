@@ -84,7 +84,7 @@ COMMANDS: dict[str, Command] = {
     ),
     "sessions": Command(sessions_page, "the sessions of this folder, or those in which words were said", SESSIONS),
     "resume": Command(resume_page, "go on with another session of this folder", RESUME),
-    "fork": Command(fork_page, "go on in a copy of this session, or of its turns up to one", FORK),
+    "fork": Command(fork_page, "go on in a copy of this session or another, whole or up to a turn", FORK),
     "rename": Command(rename_page, "give this session a title; without one the small model does", RENAME),
     "tag": Command(tag_page, "give this session tags; what has one is not deleted for its age", TAG),
     "clear": Command(clear_page, "go on with a new session; this one is kept"),

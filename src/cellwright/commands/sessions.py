@@ -20,7 +20,7 @@ from cellwright.errors import CellwrightError, ErrorCode
 
 RESUME = "[ID | WORDS]"
 SESSIONS = "[WORDS]"
-FORK = "[TURN]"
+FORK = "[ID] [TURN]"
 RENAME = "[TITLE]"
 TAG = "[TAG …]"
 
@@ -50,17 +50,17 @@ async def resume_page(call: CommandCall) -> Page:
 
 
 async def fork_page(call: CommandCall) -> Page:
-    """Go on in a copy of this session, or of its first turns."""
+    """Go on in a copy of this session or of another, or of its first turns."""
     conversation = call.conversation
-    if call.text and not call.text.isdecimal():
-        message = f"/fork takes the number of a turn, from 1, and not {call.text!r}. Nothing was forked."
+    words = call.text.split()
+    turn = int(words.pop()) if words and words[-1].isdecimal() else None
+    if len(words) > 1:
+        message = f"/fork takes {FORK}, and not {call.text!r}. Turns count from 1. Nothing was forked."
         raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
-    session = conversation.session
-    if session.path is None or not session.encoded:
-        message = "There is nothing to fork yet: this conversation has no messages."
-        raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
-    await fork(conversation, session.id, int(call.text) if call.text else None)
-    return _now_in("Forked", conversation.session, f"The session {session.id} stays as it was.")
+    session_id = words[0] if words else _begun_session(conversation).id
+    await fork(conversation, session_id, turn)
+    before = conversation.session.forked_from
+    return _now_in("Forked", conversation.session, f"The session {before} stays as it was.")
 
 
 async def rename_page(call: CommandCall) -> Page:
@@ -69,11 +69,13 @@ async def rename_page(call: CommandCall) -> Page:
     path = _kept(session)
     if call.text:
         title = await asyncio.to_thread(write_title, path, call.text)
+        call.conversation.feed.session_changed(session)
         return Page([Section("Renamed", text=f"This session is “{title}” now.")])
     cost_before = session.cost_usd
     provider = call.conversation.provider
     title = await make_title(session, lambda: provider, small_model(call.conversation.environment))
     await asyncio.to_thread(write_title, path, "")  # the user has asked for the model's
+    call.conversation.feed.session_changed(session)
     cost = None if session.cost_usd is None or cost_before is None else session.cost_usd - cost_before
     price = "what it cost is not known" if cost is None else f"it cost ${cost:.4f}"
     return Page([Section("Renamed", text=f"This session is “{title}” now. The small model named it; {price}.")])
@@ -137,6 +139,14 @@ def _only_one(text: str, cwd: Path) -> Entry | Sequence[Entry]:
             raise
     named = [entry for entry in found if entry.title.casefold() == text.casefold()]
     return named[0] if len(named) == 1 else found[0] if len(found) == 1 else found
+
+
+def _begun_session(conversation: Conversation) -> Session:
+    session = conversation.session
+    if session.path is None or not session.encoded:
+        message = "There is nothing to fork yet: this conversation has no messages. /fork ID takes another session."
+        raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
+    return session
 
 
 def _kept(session: Session) -> Path:
