@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from jupyter_server.auth.decorator import allow_unauthenticated
@@ -115,6 +116,7 @@ class ProxiedRequest(RequestHandler):
             else:
                 checked = check(exchange.method, self._path, query, bytes(self._body), rules)
             exchange.model = checked.model
+            self.settings["api_last_activity"] = datetime.now(UTC)  # a kernel whose Claude is at work is not idle
             with self._proxy.admitted(exchange.caller):
                 reader = UsageReader(streamed=checked.streamed)
                 async with self._proxy.paid(exchange, checked, reader) as tokens:
