@@ -1,244 +1,151 @@
-"""What the panel does with sessions: the requests, what they are refused for, and the session's title."""
+"""What a panel shows when the conversation goes on with another session: after a restart, a new one, less of one."""
 
 from __future__ import annotations
 
-import asyncio
-import json
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
+from chat_panel import ChatPanel
+from notebook_kernel import NotebookKernel, model_of, running_kernel
 
-from cellwright.agent.session import Session, sessions_folder
-from cellwright.conversation import Conversation
-from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.kernel.chat.chat_sessions import SessionRequests, SessionTitle
-from cellwright.kernel.comm_link import PageError
-from cellwright.run_options import RunOptions
-from cellwright.testing import Gate, MessagesServer, hold, say, turn
+from cellwright.testing import MessagesServer, say, turn, use
 
-SECONDS = 60
-
-
-class Panel:
-    """A conversation, what the panel asks of it, and the titles that it is shown."""
-
-    def __init__(self, server: MessagesServer, cwd: Path, home: Path) -> None:
-        self.server = server
-        environ = {"HOME": str(home), "ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key}
-        self.conversation = Conversation(cwd=cwd, face="a test", environ=environ)
-        self.requests = SessionRequests(self.conversation)
-        self.titles: list[str] = []
-        self._shown = asyncio.Condition()
-        self.title = SessionTitle(self.conversation, self._on_loop, self.titles.append)
-        self.conversation.feed.follow(self.title)
-
-    def _on_loop(self, call: Callable[..., object], *args: Any) -> None:
-        self.conversation.thread.loop.call_soon_threadsafe(call, *args)
-
-    def ask(self, name: str, **params: Any) -> Any:
-        handler: Callable[..., Coroutine[Any, Any, Any]] = getattr(self.requests, name)
-        return self.conversation.thread.submit(handler(None, params)).future.result(SECONDS)
-
-    def say(self, prompt: str) -> Any:
-        task = self.conversation.start(prompt, RunOptions(builtin_tools=False), emit=lambda _: None)
-        self.conversation.jobs.work_until_done(task)
-        assert task.result().ok, task.result().error
-        return task.result()
-
-    def settled(self) -> list[str]:
-        """The titles that were shown, when all that was begun for them is done."""
-
-        async def settle() -> list[str]:
-            while others := [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]:
-                await asyncio.wait(others, timeout=SECONDS)
-            return list(self.titles)
-
-        return self.conversation.thread.submit(settle()).future.result(SECONDS)
-
-    def listed(self, **params: Any) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self.ask("list", **params)["sessions"]
-        return found
+pytestmark = [pytest.mark.kernel, pytest.mark.timeout(240)]
 
 
 @pytest.fixture
-def panel_of(messages_server: Any, tmp_path: Path, own_place: Path) -> Iterator[Callable[..., Panel]]:
-    folder = tmp_path / "project"
-    folder.mkdir()
-    made: list[Panel] = []
-
-    def make(*script: Any) -> Panel:
-        made.append(Panel(messages_server([*script]), folder, own_place))
-        return made[-1]
-
-    yield make
-    for panel in made:
-        panel.conversation.close()
-        assert not panel.server.rejected
+def panel(kernel: NotebookKernel) -> Iterator[ChatPanel]:
+    panel = ChatPanel(kernel).connect()
+    assert "result" in panel.ask("session_new", {})
+    panel.wait(lambda: not panel.runs)
+    yield panel
+    panel.close()
+    kernel.run("")  # the goodbye has arrived before the next test
 
 
-@pytest.fixture
-def panel(panel_of: Callable[..., Panel]) -> Panel:
-    """Two sessions: of two turns about tides, and the newest about bees, which goes on."""
-    made = panel_of(*[say("The gauge says so.")] * 2, *[say("Yes.")] * 5)
-    made.say("tides of Brest")
-    made.say("and Saint-Malo")
-    made.conversation.new_session()
-    made.say("bees")
-    return made
+def converse(panel: ChatPanel, model: MessagesServer, *words: str) -> list[str]:
+    """One prompt with its answer for each of the words; gives the runs."""
+    runs = []
+    for word in words:
+        model.add(turn(say(f"About {word}.")))
+        runs.append(panel.prompt(word))
+        panel.wait_for_end(runs[-1])
+    return runs
 
 
-def test_the_list_page_by_page_and_the_search(panel: Panel) -> None:
-    bees, tides = panel.listed()
-    assert (bees["title"], bees["in_use"], tides["turns"], tides["in_use"]) == ("bees", True, 2, False)
-    first = panel.ask("list", query="", limit=1, offset=0)
-    assert ([each["id"] for each in first["sessions"]], first["more"]) == ([bees["id"]], True)
-    rest = panel.ask("list", query=None, limit=1, offset=1)
-    assert ([each["id"] for each in rest["sessions"]], rest["more"]) == ([tides["id"]], False)
-    assert panel.listed(query="gauge malo")[0]["snippet"] == "and Saint-⟪Malo⟫"
-    assert json.loads(json.dumps(panel.listed(query="bees")))[0]["id"] == bees["id"]
+def shown(panel: ChatPanel) -> list[tuple[str, str, str]]:
+    return [(run["kind"], run["prompt"], panel.text(run["id"])) for run in panel.runs.values()]
 
 
-def test_resume_new_and_fork(panel: Panel) -> None:
-    bees, tides = panel.listed()
-    panel.ask("resume", id=tides["id"])
-    assert (panel.conversation.session.id, len(panel.conversation.session.messages)) == (tides["id"], 4)
-    panel.ask("resume", id=tides["id"])
-    panel.say("once more")
-    panel.ask("fork", id=tides["id"], turn=1)
-    fork = panel.conversation.session
-    assert (fork.forked_from, len(fork.messages)) == (tides["id"], 2)
-    panel.say("from turn one")
-    panel.ask("fork", id=bees["id"], turn=None)
-    assert panel.conversation.session.forked_from == bees["id"]
-    panel.ask("new")
-    assert panel.conversation.session.encoded == []
-    assert [each["turns"] for each in panel.listed() if each["id"] == tides["id"]] == [3]
+def are_shown(panel: ChatPanel, *expected: tuple[str, str, str]) -> None:
+    panel.wait(lambda: shown(panel) == list(expected))
 
 
-def test_a_fork_stays_in_the_mode_that_the_session_came_to(panel: Panel) -> None:
-    session = panel.conversation.session
-    session.mode = "plan"
-    panel.ask("fork", id=session.id, turn=None)
-    assert panel.conversation.session.mode == "plan"
+def test_a_session_that_is_left_goes_and_comes_back_with_its_history(
+    kernel: NotebookKernel, model: MessagesServer, panel: ChatPanel
+):
+    runs = converse(panel, model, "one", "two")
+    first = panel.runs[runs[0]]["session"]
+    assert [panel.runs[run]["turn"] for run in runs] == [1, 2]
+    panel.ask("session_new", {})
+    panel.wait(lambda: not panel.runs)
+    assert set(runs) <= set(panel.gone)
+    panel.wait(lambda: panel.state["session"]["id"] != first and panel.state["session"]["turns"] == 0)
+    converse(panel, model, "three")
+    panel.ask("session_resume", {"id": first})
+    are_shown(panel, ("past", "one", "About one."), ("past", "two", "About two."))
+    assert list(panel.runs) == [f"past-{first}-1", f"past-{first}-2"]
+    four = converse(panel, model, "four")[0]
+    assert panel.runs[four]["turn"] == 3
+    assert [kind for kind, _, _ in shown(panel)] == ["past", "past", "prompt"]
+    late = ChatPanel(kernel).connect()
+    assert (late.runs, late.ops) == (panel.runs, panel.ops)
+    late.close()
 
 
-def test_rename_tag_export_and_delete(panel: Panel) -> None:
-    bees, tides = panel.listed()
-    assert panel.ask("rename", id=tides["id"], title="Tides")["title"] == "Tides"
-    assert panel.ask("tag", id=tides["id"], tags=["keep", "thesis"])["tags"] == ["keep", "thesis"]
-    for form, ending, begin in (("markdown", ".md", "# Tides\n"), ("notebook", ".ipynb", "{"), ("json", ".json", "{")):
-        exported = panel.ask("export", id=tides["id"], format=form)
-        assert exported["name"] == f"claude-{tides['id']}{ending}"
-        assert exported["text"].startswith(begin)
-    assert exported["media_type"] == "application/json"
-    with pytest.raises(CellwrightError, match="in use"):
-        panel.ask("delete", id=bees["id"])
-    panel.ask("delete", id=tides["id"])
-    assert [each["id"] for each in panel.listed()] == [bees["id"]]
-    with pytest.raises(CellwrightError) as gone:
-        panel.ask("resume", id=tides["id"])
-    assert gone.value.code == ErrorCode.SESSION_NOT_FOUND
+def test_a_cell_that_resumes_shows_the_turns_before_its_own(
+    kernel: NotebookKernel, model: MessagesServer, panel: ChatPanel
+):
+    session = panel.runs[converse(panel, model, "one")[0]]["session"]
+    panel.ask("session_new", {})
+    panel.wait(lambda: not panel.runs)
+    model.add(turn(say("About two.")))
+    kernel.run(f"%%claude --resume {session}\ntwo")
+    are_shown(panel, ("past", "one", "About one."), ("prompt", "two", "About two."))
 
 
-@pytest.mark.parametrize(
-    ("method", "params"),
-    [
-        ("resume", {}),
-        ("resume", {"id": ""}),
-        ("resume", {"id": 3}),
-        ("fork", {"id": "x", "turn": "1"}),
-        ("rename", {"id": "x"}),
-        ("tag", {"id": "x", "tags": "keep"}),
-        ("tag", {"id": "x", "tags": [1]}),
-        ("export", {"id": "x"}),
-        ("list", {"query": 1}),
-    ],
-)
-def test_params_that_make_no_sense(method: str, params: dict[str, Any], panel_of: Callable[..., Panel]) -> None:
-    with pytest.raises(PageError) as refused:
-        panel_of().ask(method, **params)
-    assert refused.value.code == "invalid"
+def test_turns_that_are_taken_back_go_and_those_that_are_brought_back_come(
+    kernel: NotebookKernel, model: MessagesServer, panel: ChatPanel
+):
+    runs = converse(panel, model, "one", "two", "three")
+    rewind = panel.prompt("/rewind 2")
+    panel.answer(panel.wait_for_op(rewind, "ask")["question"], "allow")
+    panel.wait_for_end(rewind)
+    assert panel.runs[rewind]["state"] == "done"
+    panel.wait(lambda: set(runs[1:]) <= set(panel.gone))
+    assert runs[0] in panel.runs
+    panel.wait(lambda: panel.state["session"]["turns"] == 1)
+    again = converse(panel, model, "other")[0]
+    assert panel.runs[again]["turn"] == 2
 
 
-def test_no_other_folders_session_is_reached(panel: Panel, tmp_path: Path) -> None:
-    elsewhere = Session.create(tmp_path, sessions_folder(tmp_path))
-    elsewhere.begin(model="claude-opus-5-5", system=[], tools=[])
-    elsewhere.append({"role": "user", "content": "elsewhere"})
-    elsewhere.close()
-    for method, params in (("resume", {}), ("delete", {}), ("export", {"format": "json"}), ("rename", {"title": "x"})):
-        with pytest.raises(CellwrightError) as refused:
-            panel.ask(method, id=elsewhere.id, **params)
-        assert refused.value.code == ErrorCode.SESSION_NOT_FOUND
+def test_a_resumed_turn_shows_calls_with_their_results(
+    kernel: NotebookKernel, model: MessagesServer, panel: ChatPanel, project: Path
+):
+    (project / "notes.md").write_text("a line\n", "utf-8")
+    calls = turn(say("I look."), use("Read", file_path="notes.md"), use("Read", file_path="missing.md"))
+    model.add(calls, turn(say("Read it.")))
+    run = panel.prompt("Read @notes.md", attachments=[{"kind": "text", "name": "more", "text": "attached words"}])
+    panel.wait_for_end(run)
+    session = panel.runs[run]["session"]
+    panel.ask("session_new", {})
+    panel.ask("session_resume", {"id": session})
+    past = f"past-{session}-1"
+    end = panel.wait_for_op(past, "end")
+    assert panel.runs[past]["prompt"] == "Read @notes.md"
+    ops = panel.ops[past]
+    assert [op["op"] for op in ops] == [
+        "run",
+        "text",
+        "tool",
+        "tool",
+        "turn",
+        "tool_end",
+        "tool_end",
+        "text",
+        "turn",
+        "end",
+    ]
+    assert [op["title"] for op in ops if op["op"] == "tool"] == ["Read: notes.md", "Read: missing.md"]
+    good, bad = (op for op in ops if op["op"] == "tool_end")
+    assert (good["status"], bad["status"], bad["error"]["code"]) == ("success", "error", "EXECUTION_ERROR")
+    assert "a line" in good["result"]
+    assert end["cost_usd"] == pytest.approx(sum(op["cost_usd"] for op in ops if op["op"] == "turn"))
 
 
-def test_while_a_run_goes_on_no_other_session_is_gone_on_with(panel_of: Callable[..., Panel]) -> None:
-    gate = Gate()
-    panel = panel_of(say("One."), turn(say("Tw"), hold(gate), say("o.")))
-    panel.say("one")
-    first = panel.conversation.session
-    panel.ask("new")
-    task = panel.conversation.start("two", RunOptions(builtin_tools=False), emit=lambda _: None)
-    gate.wait_until_reached(SECONDS)
-    going_on = panel.conversation.session.id
-    for method, params in (("resume", {"id": first.id}), ("new", {}), ("fork", {"id": first.id, "turn": None})):
-        with pytest.raises(CellwrightError, match="still at work"):
-            panel.ask(method, **params)
-    panel.ask("rename", id=going_on, title="Named meanwhile")
-    assert [each["id"] for each in panel.listed()] == [going_on, first.id], "a refused fork leaves nothing"
-    gate.open()
-    panel.conversation.jobs.work_until_done(task)
-    assert task.result().ok
-    assert panel.conversation.session.id == going_on
-
-
-def test_the_title_follows_the_session(panel_of: Callable[..., Panel]) -> None:
-    panel = panel_of(say("One."), say("Two."))
-    panel.say("count the bees\nplease")
-    assert panel.settled()[-1] == "count the bees"
-    first = panel.conversation.session.id
-    panel.ask("new")
-    assert panel.settled()[-1] == ""
-    panel.ask("rename", id=first, title="Bees")
-    panel.ask("resume", id=first)
-    assert panel.settled()[-1] == "Bees"
-    assert len(panel.server.requests) == 1, "first words cost nothing"
-
-
-def named_by_model(home: Path) -> None:
-    (home / ".claude").mkdir()
-    (home / ".claude" / "settings.json").write_text('{"cellwright": {"sessionTitles": "model"}}')
-
-
-def test_where_it_is_set_the_small_model_names_a_session_once(panel_of: Any, own_place: Path) -> None:
-    named_by_model(own_place)
-    panel = panel_of(say("One."), say('"Bees counted."'), say("Two."))
-    panel.say("count the bees")
-    assert panel.settled()[-1] == "Bees counted."
-    cost = panel.conversation.session.cost_usd
-    panel.say("again")
-    assert panel.settled()[-1] == "Bees counted."
-    models = [request.body["model"] for request in panel.server.requests]
-    assert [model.split("-")[1] for model in models] == ["opus", "haiku", "opus"]
-    assert cost is not None
-    assert cost > panel.listed()[0]["cost_usd"] / 2 > 0
-    assert panel.listed()[0]["cost_usd"] == pytest.approx(panel.conversation.session.cost_usd)
-
-
-def test_a_title_that_fails_costs_no_run_and_is_not_asked_for_in_vain(panel_of: Any, own_place: Path) -> None:
-    named_by_model(own_place)
-    panel = panel_of(say("One."), say(" "))
-    panel.say("count the bees")
-    assert panel.settled()[-1] == "count the bees"
-
-
-def test_what_is_not_kept_on_disk_is_not_named(panel_of: Any, own_place: Path) -> None:
-    named_by_model(own_place)
-    panel = panel_of(say("One."))
-    session = Session.create(panel.conversation.cwd, None)
-    task = panel.conversation.start("x", RunOptions(builtin_tools=False), emit=lambda _: None, session=session)
-    panel.conversation.jobs.work_until_done(task)
-    assert task.result().ok
-    panel.settled()
-    assert len(panel.server.requests) == 1
+def test_a_restarted_kernel_goes_on_with_its_history(model: MessagesServer, tmp_path: Path):
+    home, project = tmp_path / "home", tmp_path / "project"
+    project.mkdir()
+    places = {"HOME": str(home), "CELLWRIGHT_HOME": str(home / "cellwright"), "IPYTHONDIR": str(home / "ipython")}
+    panel: ChatPanel | None = None
+    session = ""
+    for life in range(2):
+        with running_kernel(project, {**model_of(model), **places}) as kernel:
+            kernel.run("%load_ext cellwright")
+            before = panel
+            panel = ChatPanel(kernel)
+            if before is None:
+                panel.connect()
+                session = panel.runs[converse(panel, model, "before")[0]]["session"]
+            else:  # the same page, with what it holds of a kernel that is gone
+                panel.log, panel.runs, panel.ops = before.log, dict(before.runs), dict(before.ops)
+                panel.connect()
+                assert panel.log != before.log
+                assert panel.runs == {}
+                panel.ask("session_resume", {"id": session})
+                are_shown(panel, ("past", "before", "About before."))
+                converse(panel, model, "after")
+                sent = [message["role"] for message in model.requests[-1].body["messages"]]
+                assert sent == ["user", "assistant", "user"], life
+    assert model.remaining_turns == 0
