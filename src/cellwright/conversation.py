@@ -54,6 +54,7 @@ from cellwright.model_connection import ModelConnection
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.run_options import RunOptions
 from cellwright.run_prompt import checked
+from cellwright.run_spans import RunSpans
 from cellwright.tool_log import ToolLog
 from cellwright.toolbox import ToolMaker, Workplace, never_unsaved
 from cellwright.tools.child_environment import secret_values
@@ -109,6 +110,7 @@ class Conversation:
         self._tools = ConversationTools(self._workplace, lambda: FileState(is_unsaved, self.checkpoints), more_tools)
         self._connection = ModelConnection(provider)
         self.feed = Feed()
+        self.feed.follow(RunSpans())
         self.completions = Tally()
         self.checks: list[Check] = []
         self.sessions = ConversationSessions(cwd, self._left, self.feed.session_changed)
