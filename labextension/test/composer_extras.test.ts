@@ -137,7 +137,7 @@ it("offers what the kernel lists, and shows what is in force where that is not l
   const scene = composerScene();
   expect(values(picker(scene, "model"))).toEqual(["opus", "haiku"]);
   expect(values(picker(scene, "mode"))).toEqual(["default", "acceptEdits", "plan", "bypassPermissions"]);
-  expect(values(picker(scene, "effort"))).toEqual(["low", "high"]);
+  expect(values(picker(scene, "effort"))).toEqual(["", "low", "high"]);
   scene.chat.change({ state: { ...STATE, model: "custom", modes: STATE.modes.slice(0, 1), efforts: [] } });
   expect(picker(scene, "model").value).toBe("custom");
   expect(values(picker(scene, "mode"))).toEqual(["default"]);

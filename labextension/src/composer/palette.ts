@@ -52,6 +52,9 @@ export class Palette {
     this.list.hidden = items.length === 0;
     this.node.hidden = false;
     setText(this.remark, this.words(items.length, kind, late));
+    // a text field of several lines otherwise: readers then leave its own keys alone
+    this.field.setAttribute("role", "combobox");
+    this.field.setAttribute("aria-expanded", "true");
     this.field.setAttribute("aria-controls", this.list.id);
     this.mark();
   }
@@ -62,8 +65,7 @@ export class Palette {
     this.items = [];
     this.chosenAt = 0;
     setText(this.remark, "");
-    this.field.removeAttribute("aria-controls");
-    this.field.removeAttribute("aria-activedescendant");
+    for (const name of ["role", "aria-expanded", "aria-controls", "aria-activedescendant"]) this.field.removeAttribute(name);
   }
 
   /** Goes `steps` down the list (up where negative), round its ends. */

@@ -124,7 +124,9 @@ export class Pickers {
     const named = (given: Named[]): Choice[] => given.map(({ id, name, about }) => ({ id, name, about: about ?? "" }));
     if (setting === "model") return named(state.models);
     if (setting === "mode") return named(state.modes);
-    return state.efforts.map((id) => ({ id, name: this.trans.__("effort %1", id), about: "" }));
+    if (state.efforts.length === 0) return [];
+    const byItself = { id: "", name: this.trans.__("effort default"), about: this.trans.__("as the model has it") };
+    return [byItself, ...state.efforts.map((id) => ({ id, name: this.trans.__("effort %1", id), about: "" }))];
   }
 
   private fillContext(): void {
