@@ -49,6 +49,7 @@ export class ClaudeCompletion implements InlineProvider {
 
   /** What was switched off, or mended, is tried anew. */
   begin(): void {
+    this.newest++;
     this.pausedUntil = 0;
     this.told.clear();
     this.stop();

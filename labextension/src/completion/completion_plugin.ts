@@ -7,6 +7,7 @@ import { ISettingRegistry } from "@jupyterlab/settingregistry";
 import type { Application, IPlugin } from "@lumino/application";
 
 import { links } from "../notebooks/links";
+import { isForcedOff } from "../page_config";
 import type { Choices } from "./claude_completion";
 import { ClaudeCompletion } from "./claude_completion";
 import { gapIn } from "./notebook_gap";
@@ -29,7 +30,7 @@ export const completionPlugin: IPlugin<unknown, void> = {
   activate: (
     app, manager: CompletionManager | null, tracker: CodeTracker | null, registry: SettingRegistry | null, palette: Palette | null,
   ) => {
-    if (!manager || !tracker || !registry) return;
+    if (!manager || !tracker || !registry || isForcedOff("inline_completion")) return;
     const { commands } = app as Application;
     let settings: Settings | null = null;
     const choices = (): Choices => ({ enabled: settings?.composite.enabled === true, delay: Number(settings?.composite.delay) });

@@ -1,0 +1,77 @@
+"""Ghost text in a real JupyterLab: it comes after a pause, Tab takes it, typing along asks nobody, and off means off."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from cellwright.testing import MessagesServer, say, turn
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
+
+GHOST = ".jp-GhostText"
+SOURCE = "index => document.querySelectorAll('.jp-Notebook .jp-Cell')[index].querySelector('.cm-content').innerText"
+
+
+def toggle(page: Any) -> None:
+    """The command of the palette, as its user finds it; when this returns, the setting is saved."""
+    page.keyboard.press("Control+Shift+c")
+    search = page.locator(".lm-CommandPalette-input, .jp-ModalCommandPalette input").last
+    search.fill("Inline Completion by Claude")
+    with page.expect_response(lambda reply: reply.request.method == "PUT" and "completion" in reply.url):
+        page.locator(".lm-CommandPalette-item", has_text="Inline Completion by Claude").first.click()
+
+
+def type_at_end(notebook: Any, index: int, text: str) -> None:
+    notebook.cell(index).locator(".cm-content").click()
+    notebook.page.keyboard.press("Control+End")
+    notebook.page.keyboard.insert_text(text)  # at once: a machine that pauses between keys would ask in between
+
+
+@pytest.mark.parametrize("app", ["lab", "notebook"])
+def test_a_suggestion_is_shown_and_taken(
+    lab: Any,
+    notebook: Callable[..., Any],
+    model: MessagesServer,
+    app: str,
+    record_property: Callable[[str, object], None],
+) -> None:
+    before = len(model.requests)
+    lab.api("PUT", "lab/api/settings/cellwright:completion", {"raw": "{}"})
+    book = notebook("%load_ext cellwright\nheights = [1, 2]", "", app=app)
+    page = book.page
+    book.run(0)
+    book.wait_done(0)
+    type_at_end(book, 1, "x = 1\n")
+    page.keyboard.press("Alt+Backslash")  # asked for by hand it would come at once; nobody has switched it on
+
+    toggle(page)
+    page.get_by_text("$1 a day at most").first.wait_for()
+    model.add(turn(say("<insert>(heights)")))
+    type_at_end(book, 1, "total = sum")
+    page.locator(GHOST, has_text="(heights)").wait_for()
+    request = model.wait_for_requests(before + 1)[before]
+    told = "\n".join(block["text"] for block in request.body["messages"][0]["content"])
+    assert "total = sum⟦cursor⟧" in told
+    assert "heights: list" in told
+    measured = "() => performance.getEntriesByName('cellwright:completion').map(entry => entry.duration)"
+    record_property("milliseconds_to_suggestion", page.evaluate(measured))
+
+    page.keyboard.insert_text("(h")
+    page.locator(GHOST, has_text=re.compile(r"^eights\)$")).wait_for()
+    model.add(turn(say("<insert></insert>")))
+    page.keyboard.press("Tab")
+    page.wait_for_function(f"() => ({SOURCE})(1).includes('total = sum(heights)')")
+    # one for what was typed, none for typing along or while it was off, one for what follows what was taken
+    requests = model.wait_for_requests(before + 2)[before:]
+    assert [asked(request) for request in requests] == ["total = sum", "total = sum(heights)"]
+    assert model.rejected == []
+
+
+def asked(request: Any) -> str:
+    """The line of the cursor."""
+    cell = request.body["messages"][0]["content"][1]["text"]
+    return str(cell.partition("⟦cursor⟧")[0].rpartition("\n")[2])
