@@ -2,9 +2,18 @@
 
 /** Where the server's files are, on its disk; empty: not known. */
 export function serverRoot(): string {
-  const config = document.getElementById("jupyter-config-data")?.textContent ?? "{}";
-  const { serverRoot } = JSON.parse(config) as { serverRoot?: string };
-  return serverRoot ?? "";
+  return read().serverRoot ?? "";
+}
+
+/** Whether the server's administrator has switched a feature off for everybody (`c.CellwrightApp.…_policy`). */
+export function isForcedOff(feature: string): boolean {
+  return read().cellwrightPolicy?.choices?.[feature] === "force-off";
+}
+
+type Config = { serverRoot?: string; cellwrightPolicy?: { choices?: Record<string, string> } };
+
+function read(): Config {
+  return JSON.parse(document.getElementById("jupyter-config-data")?.textContent ?? "{}") as Config;
 }
 
 /** A name that no other page has; `crypto.randomUUID` is missing where the page came by plain HTTP. */
