@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -61,10 +62,10 @@ class ConversationSessions:
         """
         if session_id and self._session is not None and self._session.id.startswith(session_id):
             return None
-        found = [path for path in find_sessions(self._cwd) if session_id and path.stem.startswith(session_id)]
+        found = _named(sessions_folder(self._cwd), session_id) if session_id else []
         if len(found) != 1:
             what = "matches more than one session" if found else "is no session"
-            known = ", ".join(path.stem for path in (found or find_sessions(self._cwd))[:5]) or "none"
+            known = ", ".join(path.stem for path in (found[::-1] or find_sessions(self._cwd))[:5]) or "none"
             message = f"{session_id!r} {what} of {self._cwd}. The newest here: {known}."
             raise CellwrightError(ErrorCode.SESSION_NOT_FOUND, message)
         return Session.load(found[0])
@@ -111,6 +112,16 @@ class ConversationSessions:
         if self._session is not None:
             self._session.close()
             self._session = None
+
+
+def _named(folder: Path, begins: str) -> list[Path]:
+    """The transcripts whose ids begin so; by name, since the times of thousands take longer than loading one."""
+    try:
+        names = os.listdir(folder)  # noqa: PTH208  a Path for each of thousands takes as long
+    except FileNotFoundError:
+        return []
+    paths = (folder / name for name in sorted(names) if name.startswith(begins) and name.endswith(".jsonl"))
+    return [path for path in paths if path.stat().st_size]  # else it is what a power cut may leave of a new one
 
 
 def _loaded_or_forked(path: Path) -> Session:

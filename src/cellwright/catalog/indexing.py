@@ -26,6 +26,8 @@ AT_ONCE = 20
 
 UNREADABLE = Place(0, 0, 0)
 
+_TRANSCRIPT, _ABOUT = ".jsonl", about_path(Path("x.jsonl")).suffix
+
 _ROW = "id, path, size, mtime, about_size, about_mtime, read_size, read_check, epoch, damaged"
 
 
@@ -90,9 +92,10 @@ def _there(sessions: Path, folder: str | None) -> dict[str, Stamp]:
     for project in [sessions / folder] if folder is not None else _folders(sessions):
         files = dict(_files(project))
         for name, (size, mtime) in files.items():
-            if name.endswith(".jsonl") and size:
-                about = files.get(about_path(Path(name)).name, (0, 0))
-                found[str(project / name)] = Stamp(size, mtime, *about)
+            if name.endswith(_TRANSCRIPT) and size:
+                about = files.get(f"{name.removesuffix(_TRANSCRIPT)}{_ABOUT}", (0, 0))
+                # no Path: there are thousands, and each time
+                found[f"{project}{os.sep}{name}"] = Stamp(size, mtime, *about)
     return found
 
 
@@ -108,7 +111,7 @@ def _files(folder: Path) -> Iterator[tuple[str, tuple[int, int]]]:
     try:
         with os.scandir(folder) as entries:
             for entry in entries:
-                if not entry.name.endswith((".jsonl", ".about")):
+                if not entry.name.endswith((_TRANSCRIPT, _ABOUT)):
                     continue
                 try:
                     status = os.stat(entry.path)  # noqa: PTH116  Windows' entries tell old sizes, and Path costs time here
