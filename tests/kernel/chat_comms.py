@@ -1,0 +1,77 @@
+"""Panels at the other end of comms that are none: what the kernel sends is kept here."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from cellwright.agent.agent_thread import AgentThread
+from cellwright.agent.session import Session
+from cellwright.kernel.chat.connections import Connection, Connections
+from cellwright.kernel.chat.conversation_log import ConversationLog
+from cellwright.kernel.comm_link import CommLink
+from cellwright.kernel.page_messages import Joined
+
+Json = dict[str, Any]
+
+
+class KeptComm:
+    """The kernel's end of a comm; what is sent is kept, whole."""
+
+    comm_id = "kept"
+
+    def __init__(self) -> None:
+        self.sent: list[Json] = []
+        self.closed = False
+        self._parts = Joined()
+
+    def send(self, data: Json) -> None:
+        assert not self.closed, "sent to a comm that is closed"
+        if (message := self._parts.add(data)) is not None:
+            self.sent.append(message)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class Clock:
+    """A clock that stands until it is set."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Panels:
+    """A conversation's log and the panels that read it, on the loop that is running."""
+
+    def __init__(self) -> None:
+        self.clock = Clock()
+        self.session: Session | None = None
+        self.log = ConversationLog(AgentThread(), lambda: self.session)
+        self.connections = Connections()
+        self.log.news, self.log.gone = self.connections.news, self.connections.gone
+        self.comms: dict[Connection, KeptComm] = {}
+
+    def connect(self, said: Mapping[str, Any] = {}) -> Connection:
+        comm = KeptComm()
+        connection = Connection(CommLink(comm), said, self.log, self.clock)
+        self.comms[connection] = comm
+        self.connections.add(connection)
+        self.log.keeps_lines = self.log.keeps_lines or connection.view == "lines"
+        connection.begin([{"type": "welcome"}])
+        return connection
+
+    def sent(self, connection: Connection, kind: str = "") -> list[Json]:
+        """What the panel got, of one type or all."""
+        return [message for message in self.comms[connection].sent if kind in ("", message["type"])]
+
+
+async def until(found: Any) -> None:
+    """Let the loop go on until something is there."""
+    async with asyncio.timeout(60):
+        while not found():
+            await asyncio.sleep(0.001)
