@@ -121,7 +121,6 @@ class ConversationLog:
             self.gone(there)
 
     def _add(self, run: ConversationRun) -> None:
-        lines = LineLog() if self.keeps_lines else None
         self.begin(
             LoggedRun(
                 id=run.id,
@@ -131,7 +130,8 @@ class ConversationLog:
                 asked=run.asked,
                 background=run.background,
                 run=run,
-                lines=lines,
+                session=session.id if (session := self._session()) is not None else "",
+                lines=LineLog() if self.keeps_lines else None,
             )
         )
 
