@@ -206,7 +206,11 @@ class Execution:
 
 @contextlib.contextmanager
 def jupyter_server(
-    folder: Path, arguments: Sequence[str] = (), environ: Mapping[str, str] | None = None, base_url: str = "/"
+    folder: Path,
+    arguments: Sequence[str] = (),
+    environ: Mapping[str, str] | None = None,
+    base_url: str = "/",
+    extensions: Mapping[str, bool] = QUIET_EXTENSIONS,
 ) -> Iterator[JupyterServer]:
     """A server for as long as the block lasts."""
     root, home, log = folder / "root", folder / "home", folder / "server.log"
@@ -215,7 +219,7 @@ def jupyter_server(
     known = {name: value for name, value in os.environ.items() if not name.startswith(("JUPYTER_", "JPY_"))}
     command = [
         *(sys.executable, "-m", "jupyter_server", "--no-browser", "--allow-root", "--ServerApp.port=0"),
-        f"--ServerApp.jpserver_extensions={QUIET_EXTENSIONS}",
+        f"--ServerApp.jpserver_extensions={dict(extensions)}",
         f"--IdentityProvider.token={TOKEN}",
         f"--ServerApp.base_url={base_url}",
         f"--ServerApp.root_dir={root}",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import os
+import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -80,7 +81,7 @@ def administer(traits: CellwrightApp, server: Any) -> Administration:
     if traits.anthropic_proxy:
         try:
             proxy = _proxy(traits, policy, tokens, user)
-        except (CellwrightError, OSError) as error:
+        except (CellwrightError, OSError, sqlite3.Error) as error:
             problem = error.message if isinstance(error, CellwrightError) else str(error)
             server.log.error("Cellwright: the key cannot be kept on the server, kernels have none: %s", problem)  # noqa: TRY400  said
     holds_key = proxy.upstream.holds_key if proxy is not None else _holds_nothing

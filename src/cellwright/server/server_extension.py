@@ -1,7 +1,8 @@
 """Cellwright in Jupyter Server: what administrators set, and the composition root of this process.
 
-`c.CellwrightApp.…` in a `jupyter_server_config.py` sets the traits. Nothing here may keep the server from starting: what
-goes wrong is logged by Jupyter Server, and the interface is then missing.
+`c.CellwrightApp.…` in a `jupyter_server_config.py` sets the traits. What goes wrong here is logged by Jupyter Server, the
+interface is then missing, and the server starts all the same; only a configuration that is wrong keeps it from that, since
+it may have been meant to forbid something.
 """
 
 from __future__ import annotations
@@ -10,13 +11,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jupyter_server.extension.application import ExtensionApp
-from traitlets import Bool, Float, Integer
+from traitlets import Bool, Float, Integer, TraitError
 
 from cellwright.server.policy import PolicyTraits
 from cellwright.server.proxy_traits import ProxyTraits
 from cellwright.version import VERSION
 
 if TYPE_CHECKING:
+    from jupyter_server.serverapp import ServerApp
+
     from cellwright.server.administration import Administration
     from cellwright.server.runs import Runs
 
@@ -65,6 +68,15 @@ class CellwrightApp(PolicyTraits, ProxyTraits, ExtensionApp):
     runs: Runs | None = None
     administration: Administration | None = None
 
+    def _link_jupyter_server_extension(self, serverapp: ServerApp) -> None:
+        try:
+            super()._link_jupyter_server_extension(serverapp)
+        except TraitError as error:
+            # Jupyter Server would go on without the extension, and so without the policy: as with a bad word in its own
+            # configuration, nothing starts before it is mended
+            serverapp.log.critical("Bad config for Cellwright: %s", error)
+            serverapp.exit(1)
+
     def initialize_handlers(self) -> None:
         # a server that starts without the extension pays for none of this
         from cellwright.server import administration
@@ -73,12 +85,13 @@ class CellwrightApp(PolicyTraits, ProxyTraits, ExtensionApp):
         from cellwright.server.runs import Runs
         from cellwright.server.session_files import SessionFiles
 
+        # first: whatever fails after it, no kernel gets more than the administrator wants
+        self.administration = administration.administer(self, self.serverapp)
         server = self.settings
         root = Path(self.serverapp.root_dir).resolve()  # type: ignore[union-attr]  # a linked extension has its server
         reports = RunReports(server["event_logger"] if self.report_runs else None)
         self.runs = Runs(server["kernel_manager"], self._limits(), reports)
         self.handlers.extend(routes(self.runs, SessionFiles(root, everywhere=self.sessions_outside_root)))
-        self.administration = administration.administer(self, self.serverapp)
         self.handlers.extend(administration.routes(self.administration, self.runs))
         self.handlers.append(no_such_route(self.runs))
 
