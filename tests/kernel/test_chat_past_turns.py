@@ -1,0 +1,147 @@
+"""Turns drawn from a transcript: the user's words, what Claude said and did, within bounds, beside the agent's loop."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+from chat_comms import Panels, until
+
+from cellwright.agent.session import Session
+from cellwright.agent.turns import TurnCount, count_turns
+from cellwright.conversation import Conversation
+from cellwright.kernel.chat.conversation_log import RUNS_KEPT
+from cellwright.kernel.chat.past_turns import PICTURE_CHARS, PastTurns, past_runs
+from cellwright.kernel.transcript_ops import RESULT_CHARS
+
+TOLD = "<environment>\nWorking folder: /home/ana\n</environment>"
+PICTURE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}}
+
+
+def text(words: str) -> dict[str, Any]:
+    return {"type": "text", "text": words}
+
+
+def session_of(folder: Path, *messages: tuple[str, list[dict[str, Any]]]) -> Session:
+    session = Session.create(folder, None)
+    session.begin(model="claude-opus-5-5", system=[], tools=[])
+    for role, content in messages:
+        known: dict[str, Any] = {"usage": {"output_tokens": 3}, "model": "claude-opus-5-5", "cost_usd": 0.25}
+        session.append({"role": role, "content": content}, **(known if role == "assistant" else {}))
+    return session
+
+
+def ops_of(session: Session, turn: int = 1) -> list[dict[str, Any]]:
+    (run,) = past_runs(session.id, session.in_effect(), {turn})
+    return run.ops.after(0)
+
+
+def test_the_users_words_are_shown_without_what_was_told_besides(tmp_path: Path) -> None:
+    attached = '<attached picture="plot.png" what="a picture of 3 x 4 pixels"/>'
+    session = session_of(
+        tmp_path,
+        ("user", [text(TOLD), text(attached), PICTURE, text("What is\nthis?"), text("<selected>\nx\n</selected>")]),
+        ("assistant", [text("A plot.")]),
+    )
+    (run,) = past_runs(session.id, session.in_effect(), {1})
+    assert run.prompt == "What is\nthis?"
+    assert (run.id, run.kind, run.turn, run.state, run.over) == (f"past-{session.id}-1", "past", 1, "done", True)
+
+
+def test_a_turn_is_drawn_with_thinking_calls_pictures_and_costs(tmp_path: Path) -> None:
+    call = {"type": "tool_use", "id": "t1", "name": "Python", "input": {"code": "x" * 5_000}}
+    search = {"type": "server_tool_use", "id": "t2", "name": "web_search", "input": {"query": "weather"}}
+    found = {"type": "web_search_tool_result", "tool_use_id": "t2", "content": []}
+    large = {
+        "type": "image",
+        "source": {"type": "base64", "media_type": "image/png", "data": "i" * (PICTURE_CHARS + 1)},
+    }
+    result = {"type": "tool_result", "tool_use_id": "t1", "content": [text("y" * 20_000), PICTURE, large]}
+    session = session_of(
+        tmp_path,
+        ("user", [text("Go")]),
+        ("assistant", [{"type": "thinking", "thinking": "Hm.", "signature": "s"}, text("I run it."), call]),
+        ("user", [result]),
+        ("assistant", [search, found, text("Done.")]),
+    )
+    ops = ops_of(session)
+    kinds = [
+        "run",
+        "thinking",
+        "text",
+        "tool",
+        "turn",
+        "display",
+        "tool_end",
+        "tool",
+        "tool_end",
+        "text",
+        "turn",
+        "end",
+    ]
+    assert [op["op"] for op in ops] == kinds
+    blocks = [op["block"] for op in ops if op["op"] in ("text", "thinking")]
+    assert blocks == sorted(set(blocks))
+    assert len(ops[3]["input"]["code"]) < 5_000
+    assert ops[5]["data"] == {"image/png": "iVBORw0KGgo="}
+    assert len(ops[6]["result"]) < RESULT_CHARS + 100
+    assert ops[-1]["cost_usd"] == 0.5
+    json.dumps(ops)
+
+
+def test_a_call_that_failed_says_so(tmp_path: Path) -> None:
+    call = {"type": "tool_use", "id": "t1", "name": "Read", "input": {"file_path": "a.py"}}
+    failed = {"type": "tool_result", "tool_use_id": "t1", "content": "no such file", "is_error": True}
+    session = session_of(tmp_path, ("user", [text("Go")]), ("assistant", [call]), ("user", [failed]))
+    end = next(op for op in ops_of(session) if op["op"] == "tool_end")
+    assert (end["status"], end["error"]) == ("error", {"code": "EXECUTION_ERROR", "message": "no such file"})
+
+
+def test_turns_are_counted_as_a_session_grows_and_shrinks(tmp_path: Path) -> None:
+    session = session_of(tmp_path, ("user", [text('"type":"tool_result"')]), ("assistant", [text("One.")]))
+    count = TurnCount()
+    seq = session.next_seq
+    assert count.of(session) == count_turns(session.messages) == 1
+    for word in ("two", "three"):
+        session.next_seq += 1
+        session.append({"role": "user", "content": [text(word)]})
+        session.append({"role": "assistant", "content": [text("Yes.")]})
+        assert count.of(session) == count_turns(session.messages)
+    session.return_to(seq)
+    session.next_seq += 1
+    assert count.of(session) == count_turns(session.messages) == 1
+    session.append({"role": "user", "content": [text("other")]})
+    assert count.of(session) == 2
+    assert count.of(session_of(tmp_path)) == 0
+
+
+def test_a_long_session_shows_its_last_turns_and_leaves_the_loop_free(tmp_path: Path) -> None:
+    messages: list[tuple[str, list[dict[str, Any]]]] = []
+    for number in range(500):
+        call = {"type": "tool_use", "id": f"t{number}", "name": "Read", "input": {"file_path": f"{number}.py"}}
+        result = {"type": "tool_result", "tool_use_id": f"t{number}", "content": "line\n" * 4_000}
+        messages += [
+            ("user", [text(f"Prompt {number}")]),
+            ("assistant", [text("I read it."), call]),
+            ("user", [result]),
+            ("assistant", [text("Done.")]),
+        ]
+
+    async def scene() -> None:
+        panels, conversation = Panels(), Conversation(cwd=tmp_path, face="a test")
+        panels.session = session_of(tmp_path, *messages)
+        conversation.use_session(panels.session)
+        past = PastTurns(conversation, panels.log, lambda: True)
+        before = time.thread_time()
+        past.refresh()
+        held = time.thread_time() - before
+        await until(lambda: panels.log.runs)
+        assert held < 0.05, f"the agent's loop was held for {held * 1000:.0f} ms of its own work"
+        assert list(panels.log.runs) == [f"past-{panels.session.id}-{n}" for n in range(501 - RUNS_KEPT, 501)]
+        assert next(iter(panels.log.runs.values())).prompt == f"Prompt {500 - RUNS_KEPT}"
+        conversation.close()
+
+    asyncio.run(scene())
