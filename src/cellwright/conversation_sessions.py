@@ -121,7 +121,15 @@ def _named(folder: Path, begins: str) -> list[Path]:
     except FileNotFoundError:
         return []
     paths = (folder / name for name in sorted(names) if name.startswith(begins) and name.endswith(".jsonl"))
-    return [path for path in paths if path.stat().st_size]  # else it is what a power cut may leave of a new one
+    return [path for path in paths if _holds_something(path)]
+
+
+def _holds_something(path: Path) -> bool:
+    """Whether it is more than what a power cut may leave of a new one, and still there."""
+    try:
+        return path.stat().st_size > 0
+    except FileNotFoundError:
+        return False
 
 
 def _loaded_or_forked(path: Path) -> Session:
