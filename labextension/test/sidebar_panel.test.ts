@@ -207,7 +207,7 @@ describe("a conversation", () => {
     const { host, kernel } = await scene();
     kernel.tell(run("r1"), ops("r1", 0, RUN, text("one")));
     await drawn();
-    expect(find<HTMLElement>(find(host, ".answer").shadowRoot ?? host, ".steer").hidden).toBe(true);
+    expect(find(find(host, ".answer").shadowRoot ?? host, ".steer").hidden).toBe(true);
   });
 });
 

@@ -10,6 +10,7 @@ import type { FirstWords } from "./first_words";
 import { firstWords } from "./first_words";
 import type { Header } from "./header";
 import { header } from "./header";
+import { whenLoaded } from "./lost_code";
 import type { MenuItem } from "./menu";
 import { panelNews } from "./panel_news";
 import { focusQuestion } from "./question_focus";
@@ -132,7 +133,7 @@ export class Panel implements Disposable {
     const opened = (this.opened = { name, mounted: null as Disposable | null });
     this.view.hidden = false;
     this.runs.node.hidden = true;
-    void this.home.parts.view(name).then((mount) => {
+    whenLoaded(this.home.parts.view(name), this.view, this.home.trans, (mount) => {
       if (this.opened === opened) opened.mounted = mount(this.view, this.chat, this.deps);
     });
   }
@@ -165,8 +166,8 @@ export class Panel implements Disposable {
     this.node.addEventListener("keydown", (event) => { this.leaveByEscape(event); });
     this.draw();
     this.runs.toEnd();
-    void home.parts.composer().then((mount) => { this.mountComposer(mount); });
-    void home.parts.contextBar().then((mount) => {
+    whenLoaded(home.parts.composer(), this.below, home.trans, (mount) => { this.mountComposer(mount); });
+    whenLoaded(home.parts.contextBar(), this.bar, home.trans, (mount) => {
       if (!this.gone) this.disposables.push(mount(this.bar, chat, this.deps));
     });
   }

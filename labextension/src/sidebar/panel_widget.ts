@@ -5,6 +5,7 @@ import { Widget } from "@lumino/widgets";
 
 import type { Trans } from "../composer/deps";
 import { svgOf } from "./icons";
+import { lostText } from "./lost_code";
 import type { Panel } from "./panel";
 
 export const PANEL_ID = "cellwright-panel";
@@ -13,6 +14,7 @@ export const claudeIcon = new LabIcon({ name: "cellwright:claude", svgstr: svgOf
 
 export class PanelWidget extends Widget {
   private panel: Promise<Panel> | null = null;
+  private readonly lost: string;
 
   /** `shown` is called whenever the panel comes into sight, `hidden` when it goes. */
   constructor(
@@ -22,6 +24,7 @@ export class PanelWidget extends Widget {
   ) {
     super();
     this.id = PANEL_ID;
+    this.lost = lostText(trans);
     this.title.icon = claudeIcon;
     this.title.caption = trans.__("Claude");
     this.addClass("cellwright-panel-widget");
@@ -31,11 +34,17 @@ export class PanelWidget extends Widget {
 
   /** The panel, once its code is there. */
   get ready(): Promise<Panel> {
-    return (this.panel ??= this.load(this.node));
+    this.panel ??= this.load(this.node).catch((error: unknown) => {
+      // the next one who asks has it tried again
+      this.panel = null;
+      this.node.textContent = `${this.lost} (${String(error)})`;
+      throw error;
+    });
+    return this.panel;
   }
 
   protected override onAfterShow(): void {
-    void this.ready;
+    this.ready.catch(() => undefined);
     this.seen.shown();
   }
 
@@ -48,6 +57,6 @@ export class PanelWidget extends Widget {
   }
 
   protected override onActivateRequest(): void {
-    void this.ready.then((panel) => { panel.focusComposer(); });
+    this.ready.then((panel) => { panel.focusComposer(); }, () => undefined);
   }
 }

@@ -4,6 +4,7 @@ import type { ShownRun } from "../chat/chat";
 import type { PanelMessage, Run } from "../chat/protocol";
 import type { Trans } from "../composer/deps";
 import { button, element, setText } from "../transcript/dom";
+import { whenLoaded } from "./lost_code";
 import type { BrowserMessage } from "../transcript/protocol";
 import type { TranscriptStore } from "../transcript/store";
 
@@ -92,7 +93,7 @@ export class RunView {
   private drawIfNear(): void {
     if (!this.near || this.undraw || this.shown.run.state === "waiting") return;
     this.undraw = () => undefined;
-    void this.deps.draw().then((draw) => {
+    whenLoaded(this.deps.draw(), this.host, this.deps.trans, (draw) => {
       if (this.gone) return;
       this.undraw = draw(this.host, this.shown.transcript, (message) => { this.say(message); });
       this.host.style.minHeight = "";

@@ -1,0 +1,179 @@
+"""The panel in the sidebar: one conversation with the kernel, whatever else that does, and however the page comes and goes."""
+
+import json
+import sys
+import time
+
+import ipykernel
+import pytest
+
+from cellwright.testing import Gate, hold, say, turn, use
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
+
+LOAD = "%load_ext cellwright"
+BUSY = "import pathlib, time\nwhile not pathlib.Path('enough').exists():\n    time.sleep(0.05)"
+OPEN = "Control+Shift+Y"
+SUBSHELLS = pytest.mark.skipif(int(ipykernel.__version__.partition(".")[0]) < 7, reason="this ipykernel has no subshells")
+# a Python that has no Cellwright, whichever others it has
+LACKING = """
+import sys
+class Lacking:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition('.')[0] == 'cellwright':
+            raise ModuleNotFoundError("No module named 'cellwright'", name='cellwright')
+sys.meta_path.insert(0, Lacking())
+from ipykernel.kernelapp import launch_new_instance
+launch_new_instance()
+"""
+
+
+class Panel:
+    """The panel of a page."""
+
+    def __init__(self, page):
+        self.page = page
+        self.node = page.locator(".cellwright-panel")
+
+    def wait(self, connection):
+        self.page.locator(f".cellwright-panel .kernel[data-connection='{connection}']").wait_for(timeout=60_000)
+
+    def open(self):
+        self.page.keyboard.press(OPEN)
+        self.wait_composer()
+        return self
+
+    def wait_composer(self):
+        self.page.wait_for_function("() => document.activeElement.closest('.cellwright-panel .composer') !== null")
+
+    def ask(self, text):
+        self.node.locator(".composer textarea").click()
+        self.page.keyboard.type(text)
+        self.page.keyboard.press("Enter")
+
+    def answer(self, index):
+        """The transcript of the run at `index`."""
+        return self.node.locator(".run").nth(index).locator(".transcript")
+
+    def card(self):
+        return self.node.locator(".ask[data-ready]")
+
+
+@SUBSHELLS
+def test_from_the_notebook_to_an_answer_by_keys_alone_while_a_cell_runs(notebook, model, page):
+    book = notebook(BUSY, "")
+    model.add(turn(use("Bash", command="echo high > tide.txt")), turn(say("The tide is **high**.")))
+    book.run(0)
+    book.cell(0).locator(".jp-InputPrompt", has_text="[*]").wait_for()
+    panel = Panel(page).open()  # one keystroke
+    panel.wait("connected")
+    page.keyboard.type("How is the tide?")
+    page.keyboard.press("Enter")  # and another
+    panel.card().wait_for(timeout=60_000)
+    page.wait_for_function("() => document.activeElement.matches('.cellwright-panel .answer')")
+    page.keyboard.press("1")
+    panel.answer(0).locator("strong", has_text="high").wait_for(timeout=60_000)
+    panel.answer(0).locator("footer[data-state='done']").wait_for()
+    assert (book.lab.root / book.path).with_name("tide.txt").read_text() == "high\n"
+    assert book.cell(0).locator(".jp-InputPrompt").inner_text().strip() == "[*]:"
+    # what the tool wrote is in the file browser at once
+    page.locator(".jp-DirListing-item", has_text="tide.txt").wait_for(timeout=5_000)
+    panel.node.locator(".composer textarea").click()
+    page.keyboard.press("Escape")
+    page.wait_for_function("() => document.activeElement.closest('.jp-NotebookPanel') !== null")
+    (book.lab.root / book.path).with_name("enough").touch()
+    book.wait_done(0)
+
+
+def test_one_question_in_both_places_then_a_reload_in_the_middle_and_a_restart(notebook, model, page):
+    gate = Gate()
+    words = [f"word{number} " for number in range(60)]
+    model.add(
+        turn(use("Bash", command="echo 1 > one.txt")), turn(say("First answer.")),
+        turn(say("".join(words[:30])), hold(gate), say("".join(words[30:]))),
+    )
+    book = notebook(LOAD, "%%claude\nAsk me", "")
+    book.run(0)
+    book.wait_done(0)
+    panel = Panel(page).open()
+    panel.wait("connected")
+    book.run(1)
+    in_cell = book.output(1).locator(".ask[data-ready]")
+    in_cell.wait_for(timeout=60_000)
+    panel.card().wait_for(timeout=60_000)
+    panel.card().get_by_role("button", name="Allow once").click()
+    in_cell.wait_for(state="detached", timeout=60_000)
+    book.wait_done(1)
+    assert panel.node.locator(".run .place").first.inner_text() == "[2]"
+
+    panel.ask("Count")
+    panel.answer(1).get_by_text("word29").wait_for(timeout=60_000)
+    book.reload()
+    panel.wait("connected")
+    panel.answer(1).get_by_text("word29").wait_for(timeout=60_000)
+    gate.open()
+    panel.answer(1).locator("footer[data-state='done']").wait_for(timeout=60_000)
+    assert panel.answer(1).locator(".prose").inner_text().split() == [word.strip() for word in words]
+    assert panel.answer(0).locator(".prose").inner_text() == "First answer."
+
+    kernel = book.lab.api("GET", "api/sessions")[0]["kernel"]["id"]
+    book.lab.api("POST", f"api/kernels/{kernel}/restart")
+    model.add(turn(say("After the restart.")))
+    panel.node.locator(".first").wait_for(timeout=60_000)  # the new process has a session of its own
+    panel.wait("connected")
+    panel.ask("Are you there?")
+    panel.node.get_by_text("After the restart.").wait_for(timeout=60_000)
+
+
+def test_without_a_notebook_a_kernel_of_its_own_begins_with_the_first_prompt(lab, model, page):
+    model.add(turn(say("In a kernel of my own.")), turn(say("Still here.")))
+    page.goto(f"{lab.url}/lab?reset", wait_until="domcontentloaded")
+    page.locator(".jp-DirListing").wait_for(timeout=60_000)
+    panel = Panel(page)
+    page.wait_for_function("() => document.querySelector('.jp-SideBar [data-id=cellwright-panel]') !== null")
+    panel.open()
+    panel.node.get_by_text("No notebook with a Python kernel is open").wait_for()
+    assert lab.api("GET", "api/sessions") == []
+    page.keyboard.type("Hello?")
+    page.keyboard.press("Enter")
+    panel.node.get_by_text("In a kernel of my own.").wait_for(timeout=60_000)
+    assert "Own kernel" in panel.node.locator(".kernel").inner_text()
+    page.reload(wait_until="domcontentloaded")
+    panel.wait("connected")
+    panel.node.get_by_text("In a kernel of my own.").wait_for(timeout=60_000)
+    assert len(lab.api("GET", "api/sessions")) == 1
+    panel.node.get_by_role("button", name="More").click()
+    page.get_by_role("menuitem", name="Shut down own kernel").click()
+    panel.wait("none")
+    deadline = time.monotonic() + 60
+    while lab.api("GET", "api/sessions"):
+        assert time.monotonic() < deadline, "the kernel is still there"
+        time.sleep(0.05)  # another process: it can only be asked
+
+
+def test_a_kernel_without_the_package_gets_the_command_for_its_own_python(notebook, lab, page):
+    spec = lab.home / ".local/share/jupyter/kernels/lacking"
+    spec.mkdir(parents=True)
+    argv = [sys.executable, "-c", LACKING, "-f", "{connection_file}"]
+    (spec / "kernel.json").write_text(json.dumps({"argv": argv, "display_name": "Lacking", "language": "python"}))
+    lab.api("GET", "api/kernelspecs")
+    book = notebook("x = 1")
+    session = lab.api("GET", "api/sessions")[0]
+    lab.api("PATCH", f"api/sessions/{session['id']}", {"kernel": {"name": "lacking"}})
+    book.reload()
+    panel = Panel(page).open()
+    panel.wait("missing")
+    assert f"{sys.executable} -m pip install cellwright" in panel.node.locator(".note code").inner_text()
+    panel.node.get_by_role("button", name="Try again").click()
+    panel.wait("missing")
+
+
+def test_in_notebook_7(notebook, model, page):
+    model.add(turn(say("Hello, Notebook.")))
+    notebook("x = 41", app="notebook")
+    page.locator(".jp-Notebook .jp-Cell .cm-content").first.click()
+    panel = Panel(page).open()
+    panel.wait("connected")
+    page.keyboard.type("Hello?")
+    page.keyboard.press("Enter")
+    panel.answer(0).get_by_text("Hello, Notebook.").wait_for(timeout=60_000)
