@@ -87,7 +87,7 @@ class OneServer {
 
 type Connected = [kernel: string | null, notebook: string | null];
 
-function scene(follows = true): { tracker: OneTracker; server: OneServer; own: OwnKernel; choice: KernelChoice; now(): Connected; count(): number } {
+function scene(follows = true): { tracker: OneTracker; server: OneServer; own: OwnKernel; choice: KernelChoice; now: () => Connected; count: () => number } {
   const tracker = new OneTracker();
   const server = new OneServer();
   const connected: Connected[] = [];
@@ -226,14 +226,15 @@ describe("a kernel of its own", () => {
 });
 
 describe("the cell that the user is at", () => {
+  const signals = { source: new Emitter(), selection: new Emitter() };
   const cellOf = (id: string, source: string, count: number | null, selection: [number, number] = [0, 0]): Cell => ({
     node: Object.assign(document.createElement("div"), { scrollIntoView: vi.fn() }),
     editor: {
       getSelection: () => ({ start: { line: 0, column: selection[0] }, end: { line: 0, column: selection[1] } }),
-      model: { selections: { changed: new Emitter() } },
+      model: { selections: { changed: signals.selection } },
       getOffsetAt: ({ column }) => column,
     },
-    model: { id, type: "code", executionCount: count, sharedModel: { getSource: () => source }, contentChanged: new Emitter() },
+    model: { id, type: "code", executionCount: count, sharedModel: { getSource: () => source }, contentChanged: signals.source },
   });
 
   it("goes along with what is selected in it, whichever way that was done", () => {
@@ -248,11 +249,11 @@ describe("the cell that the user is at", () => {
     tracker.open(new OnePanel("a.ipynb", null, cell));
     const heard = vi.fn();
     const stop = onCellHere(tracker, heard);
-    (cell.model.contentChanged as Emitter).emit(undefined);
-    (cell.editor?.model.selections.changed as Emitter).emit(undefined);
+    signals.source.emit(undefined);
+    signals.selection.emit(undefined);
     expect(heard).toHaveBeenCalledTimes(3);
     stop();
-    (cell.model.contentChanged as Emitter).emit(undefined);
+    signals.source.emit(undefined);
     tracker.activeCellChanged.emit(cell);
     expect(heard).toHaveBeenCalledTimes(3);
   });

@@ -8,6 +8,7 @@ import { watchRuns } from "../src/sidebar/run_news";
 import { panelSettings } from "../src/sidebar/settings";
 import { statusOf } from "../src/sidebar/status_item";
 import { transOf } from "../src/sidebar/translation";
+import type { Op } from "../src/transcript/protocol";
 import { TranscriptStore } from "../src/transcript/store";
 import { Emitter, runOf, stateOf } from "./chat_kernel";
 import { OneChat } from "./panel";
@@ -16,7 +17,7 @@ import { begun, END, ended, RUN } from "./scene";
 const trans = transOf(null);
 
 describe("news", () => {
-  const scene = (seen: { page: boolean; panel: boolean }): { told: News[]; set(state: RunState, more?: Partial<Run>): void } => {
+  const scene = (seen: { page: boolean; panel: boolean }): { told: News[]; set: (state: RunState, more?: Partial<Run>) => void } => {
     const chat = new OneChat();
     const told: News[] = [];
     watchRuns(chat, { trans, seen: () => seen, tell: (news) => void told.push(news) });
@@ -81,7 +82,7 @@ describe("files that tools wrote", () => {
     constructor(readonly path: string) {}
   }
 
-  const scene = (): { transcript: TranscriptStore; say(first: number, ...ops: Parameters<TranscriptStore["receive"]>[0]["ops"]): Promise<void>; document: OneDocument; refreshBrowser: () => Promise<void>; times: Record<string, string> } => {
+  const scene = (): { transcript: TranscriptStore; say: (first: number, ...ops: Op[]) => Promise<void>; document: OneDocument; refreshBrowser: () => Promise<void>; times: Record<string, string> } => {
     const transcript = new TranscriptStore();
     const chat = new OneChat();
     chat.change({ runs: [{ run: runOf("r1"), transcript }] });
