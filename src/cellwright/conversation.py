@@ -6,6 +6,7 @@ provider connected, and the run started on the agent's thread.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import secrets
@@ -253,7 +254,8 @@ class Conversation:
             )
             raise CellwrightError(ErrorCode.EXECUTION_ERROR, message)
         feed = self.feed if provider is None else Feed()  # nobody looks on at a dry run
-        with self._lock:
+        # the agent's thread is not held up by what a run needs that begins on another; its own wait for their turn anyway
+        with contextlib.nullcontext() if self.thread.is_current() else self._lock:
             run = self.runs.add(prompt, place, background=background)
             feed.run_added(run)
             listen = run.listen(feed.listen(run, emit))

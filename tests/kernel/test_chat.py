@@ -414,3 +414,36 @@ def test_the_bytes_of_a_long_answer_stay_those_of_its_text(
     panel.wait_for_end(run)
     assert panel.text(run) == words
     assert panel.bytes - before <= 1.2 * len(words)
+
+
+def test_a_program_cannot_say_that_a_folder_is_trusted_and_what_the_user_set_bounds_its_runs(
+    kernel: NotebookKernel, model: MessagesServer, panel: ChatPanel
+):
+    server = ChatPanel(kernel, client="server", view="lines").connect()
+    kernel.run("%config Claude.max_turns = 1")
+    model.add(python("by_program = 1"))
+    run = server.prompt("Go")
+    server.wait(lambda: any(line["type"] == "permission_request" for line in server.ops.get(run, [])))
+    asked = next(line["data"] for line in server.ops[run] if line["type"] == "permission_request")
+    server.answer(asked["question_id"], "allow")
+    server.wait(lambda: any(line["type"] == "session_complete" for line in server.ops[run]))
+    assert panel.wait_for_op(run, "answered")["by"] == "callback"
+    assert panel.wait_for_end(run)["error"]["code"] == "MAX_TURNS_REACHED"
+    kernel.run("%config Claude.max_turns = None")
+    assert kernel.value("by_program") == "1"
+    server.close()
+
+
+def test_unloading_ends_the_connections_and_loading_takes_new_ones(kernel: NotebookKernel, model: MessagesServer):
+    panel = ChatPanel(kernel).connect()
+    assert kernel.run("%unload_ext cellwright").status == "ok"
+    panel.wait(lambda: panel.closed)
+    assert kernel.run("%load_ext cellwright").status == "ok"
+    before = panel.log
+    panel.connect()
+    assert panel.log != before
+    model.add(turn(say("Here again.")))
+    run = panel.prompt("Hello")
+    panel.wait_for_end(run)
+    assert panel.text(run) == "Here again."
+    panel.close()

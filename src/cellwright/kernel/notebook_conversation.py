@@ -221,6 +221,7 @@ class NotebookConversation:
     def no_cell_at_turn(self) -> None:
         """The run whose turn has come belongs to no cell."""
         self._face = None
+        self._make_tools()
 
     def _on_stuck(self, tool_use_id: str) -> None:
         self.log.stuck(self.conversation.runs.current, tool_use_id, STUCK)

@@ -119,7 +119,8 @@ class Chat:
     def _take(self, connection: Connection, message: Mapping[str, Any]) -> None:
         match read_message(message):
             case Answer() as answer:
-                self.questions.take(answer, "sidebar")
+                # a program's yes is none where a person has to say it
+                self.questions.take(answer, "callback" if connection.is_server else "sidebar")
                 connection.say({"type": "ack", "question": answer.question})
             case Steer() as words:
                 self._steer(words)

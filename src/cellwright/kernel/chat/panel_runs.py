@@ -50,7 +50,9 @@ class PanelRuns:
         place = "server" if panel.is_server else "sidebar"
         if self._is_command(prompt.text):
             return {"run": self._command(prompt, place)}
-        return {"run": self._start(prompt, place)}
+        # what a folder brings along is a person's to trust
+        person = not panel.is_server or self._chat.connections.somebody_looks_on
+        return {"run": self._start(prompt, place, person=person)}
 
     def stop(self, run_id: str) -> None:
         """Interrupt the run; one that waits is taken out of the line."""
@@ -60,19 +62,23 @@ class PanelRuns:
             if run.id == run_id:
                 run.stop()
 
-    def _start(self, prompt: PanelPrompt, place: str) -> str:
-        chat, conversation = self._chat, self._chat.conversation
-        notebook = chat.notebook
-        mode = chat.state.choices.mode_said()
-        told = tellings(prompt, notebook.told, chat.notebooks.served, conversation.jobs)
-        options = replace(prompt.options, telling=told, mode=prompt.options.mode or mode)
+    def _start(self, prompt: PanelPrompt, place: str, *, person: bool) -> str:
+        chat, conversation, notebook = self._chat, self._chat.conversation, self._chat.notebook
+        given, mode = prompt.options, chat.state.choices.mode_said()
+        options = replace(
+            given,
+            telling=tellings(prompt, notebook.told, chat.notebooks.served, conversation.jobs),
+            mode=given.mode or mode,
+            max_turns=given.max_turns or chat.config.max_turns,
+            budget_usd=given.budget_usd or chat.config.budget,
+        )
         questions = self._questions()
         task = conversation.start(
             prompt.text,
             options,
             emit=_unseen,
             can_use_tool=questions.can_use_tool,
-            ask_user=questions.can_use_tool,
+            ask_user=questions.can_use_tool if person else None,
             place=place,
             background=True,
             at_turn=notebook.no_cell_at_turn,
