@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from cellwright.agent.state_folder import PRIVATE_FILE, make_private_folder
+from cellwright.agent.state_folder import PRIVATE_FILE, make_private_folder, state_folder
 
 
 class DaySpending:
@@ -43,6 +43,11 @@ class DaySpending:
         except OSError:
             lines = []
         return max(sum(map(_amount, lines)), self._own.get(day, 0.0))
+
+
+def completion_spending() -> DaySpending:
+    """What inline completion costs the user."""
+    return DaySpending(state_folder() / "completion-spending")
 
 
 def _amount(line: str) -> float:

@@ -6,6 +6,7 @@ import re
 
 from cellwright.commands.command import Command, CommandCall
 from cellwright.commands.context_page import context_page
+from cellwright.commands.cost_page import cost_page
 from cellwright.commands.doctor import DOCTOR, doctor_page
 from cellwright.commands.export import CELLS, EXPORT, cells_page, export_page
 from cellwright.commands.page import Page, Section
@@ -93,6 +94,7 @@ COMMANDS: dict[str, Command] = {
     "tasks": Command(tasks_page, "what Claude and its shell commands are at, with their ids", "[stop ID]"),
     "steer": Command(steer_page, "tell Claude something while it works", "TEXT"),
     "context": Command(context_page, "what fills the context: how many tokens of what"),
+    "cost": Command(cost_page, "what this session has cost, and suggestions while you type"),
     "doctor": Command(doctor_page, "what keeps Cellwright from working here, and what to do about it", DOCTOR),
     "status": Command(status_page, "session, model, where the key comes from, tools, versions"),
 }

@@ -9,6 +9,7 @@ from cellwright.agent.cost import Tally
 from cellwright.agent.credentials import source_of_credential
 from cellwright.agent.tool import Tool
 from cellwright.commands.command import CommandCall
+from cellwright.commands.cost_page import usd
 from cellwright.commands.page import Page, Row, Section
 from cellwright.commands.settings_pages import or_problem
 from cellwright.config.settings import Settings
@@ -43,8 +44,7 @@ def _completions(tally: Tally) -> list[Row]:
     """What suggestions in the editor came to: they are in the session's cost, and nobody asked for each of them."""
     if not tally.count:
         return []
-    cost = "price not known" if tally.total.cost_usd is None else f"${tally.total.cost_usd:.4f}"
-    return [("completions", f"{tally.count:,} suggestions since the kernel started, {cost}")]
+    return [("completions", f"{tally.count:,} suggestions since the kernel started, {usd(tally.total.cost_usd)}")]
 
 
 def _calls(conversation: Conversation) -> list[Section]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from cellwright.agent.aside import small_model
 from cellwright.agent.cost import Tally
-from cellwright.agent.day_spending import DaySpending
+from cellwright.agent.day_spending import completion_spending
 from cellwright.agent.fill_in import (
     MOST_TOKENS,
     STOP,
@@ -26,7 +26,6 @@ from cellwright.agent.fill_in import (
 from cellwright.agent.models import limits
 from cellwright.agent.open_answer import OpenAnswer
 from cellwright.agent.provider import MessageStart, Provider, Request
-from cellwright.agent.state_folder import state_folder
 from cellwright.conversation_settings import check_allowed
 from cellwright.errors import ApiError, CellwrightError, ErrorCode
 from cellwright.events import Retrying, TextDelta, TurnEnd
@@ -59,7 +58,7 @@ class CodeCompletion:
     def __init__(self, shell: InteractiveShell, conversation: Conversation) -> None:
         self._shell = shell
         self._conversation = conversation
-        self._spending = DaySpending(state_folder() / "completion-spending")
+        self._spending = completion_spending()
         self._current: asyncio.Task[str] | None = None
         self._unbooked = Tally()
         """What was spent before there was a session to count it with."""

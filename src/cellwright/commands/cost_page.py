@@ -1,0 +1,49 @@
+"""`/cost`: what the session and the suggestions in the editor have cost."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from cellwright.agent.cost import PRICES_DATE
+from cellwright.agent.day_spending import completion_spending
+from cellwright.commands.command import CommandCall
+from cellwright.commands.page import Page, Row, Section
+
+_TOKENS = (
+    ("input_tokens", "input"),
+    ("cache_creation_input_tokens", "input, written to the cache"),
+    ("cache_read_input_tokens", "input, read from the cache"),
+    ("output_tokens", "output"),
+)
+
+
+async def cost_page(call: CommandCall) -> Page:
+    """What was spent so far, and on what."""
+    conversation = call.conversation
+    session, tally = conversation.session, conversation.completions
+    today = await asyncio.to_thread(completion_spending().usd)
+    budget = conversation.settings.inline_completion_budget
+    rows: list[Row] = [
+        ("what", "cost"),
+        ("this session", usd(session.cost_usd)),
+        ("of it completions, since the kernel started", f"{usd(tally.total.cost_usd)} ({tally.count:,} suggestions)"),
+        ("completions today, all kernels", f"{usd(today)} of ${budget:.2f}"),
+    ]
+    if not tally.count and not today:
+        del rows[2:]
+    text = f"By Anthropic's list prices of {PRICES_DATE}; a platform's own prices may differ."
+    return Page([Section("Cost", rows, text), Section("Tokens of this session", _tokens(session.usage))])
+
+
+def usd(amount: float | None) -> str:
+    """An amount for people: cents and less where it is small."""
+    if amount is None:
+        return "not known: a model's price is missing"
+    return f"${amount:.2f}" if amount >= 1 or amount == 0 else f"${amount:.4f}"
+
+
+def _tokens(usage: Mapping[str, Any]) -> list[Row]:
+    rows = [(name, f"{count:,}") for field, name in _TOKENS if (count := usage.get(field) or 0)]
+    return [("tokens", "count"), *(rows or [("none", "0")])]
