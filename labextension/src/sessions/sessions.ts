@@ -55,7 +55,7 @@ class SessionPicker implements Disposable {
     });
     this.input = element("input", { type: "search", class: "search", "aria-label": trans.__("Search in all sessions"), placeholder: trans.__("Search in all sessions"), "aria-controls": this.id, autocomplete: "off", spellcheck: "false" });
     this.rows = element("div", { id: this.id, role: "listbox", tabindex: "0", class: "rows", "aria-label": trans.__("Sessions") });
-    this.scroller = element("div", { class: "scroller" }, this.rows, this.over);
+    this.scroller = element("div", { class: "found" }, this.rows, this.over);
     this.retry = button(trans.__("Try again"), () => { void this.list.load(); }, { hidden: "" });
     const fresh = button(trans.__("New session"), () => { void this.actions.begin(); }, { class: "main" });
     const hint = element("p", { class: "hint keys" }, trans.__("Enter resumes · F2 renames · Delete deletes · Shift+F10 for more"));
