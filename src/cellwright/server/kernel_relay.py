@@ -82,6 +82,11 @@ class KernelRelay:
     def has_subshells(self) -> bool:
         return self._subshell is not None
 
+    @property
+    def _reply_seconds(self) -> float | None:
+        """How long the kernel may take to answer; without a subshell as long as the cell that runs."""
+        return None if self._subshell is None else REPLY_SECONDS
+
     # ---- the connection ----
 
     async def open(self, about_wait: Callable[[str], None]) -> None:
@@ -142,6 +147,13 @@ class KernelRelay:
         await self._load_extension(connection)
         await self._open_comm(connection)
 
+    def say_if_it_waits(self, about_wait: Callable[[str], None]) -> None:
+        """Tell `about_wait` where what is asked of the kernel now has to wait for a cell."""
+        if self._subshell is None and self._is_busy():
+            about_wait(
+                "The kernel is busy, and its ipykernel has no subshells (7.1 or newer has): waiting for its cell."
+            )
+
     async def _load_extension(self, connection: KernelConnection) -> None:
         loaded = await self._execute(connection, LOAD)
         if loaded["status"] == "ok":
@@ -167,9 +179,7 @@ class KernelRelay:
             "allow_stdin": False,
             "stop_on_error": False,
         }
-        # without a subshell it takes as long as the cell that runs
-        seconds = None if self._subshell is None else REPLY_SECONDS
-        reply = await connection.request("shell", "execute_request", content, self._subshell, seconds)
+        reply = await connection.request("shell", "execute_request", content, self._subshell, self._reply_seconds)
         return reply["content"]  # type: ignore[no-any-return]
 
     async def _open_comm(self, connection: KernelConnection) -> None:
@@ -181,7 +191,7 @@ class KernelRelay:
             connection, "comm_open", {"target_name": TARGET, "data": {**hello, "log": self._log, "have": have}}
         )
         try:
-            welcome = await asyncio.wait_for(self._welcome, REPLY_SECONDS)
+            welcome = await asyncio.wait_for(self._welcome, self._reply_seconds)
         except TimeoutError as error:
             message = f"Cellwright in kernel {self.kernel_id} does not answer. Restart the kernel."
             raise ApiError(504, "EXECUTION_TIMEOUT", message) from error
@@ -199,7 +209,7 @@ class KernelRelay:
         self._replies[request_id] = reply
         try:
             await self.send({"type": "request", "id": request_id, "method": method, "params": dict(params)})
-            return await asyncio.wait_for(reply, REPLY_SECONDS)
+            return await asyncio.wait_for(reply, self._reply_seconds)
         except TimeoutError as error:
             raise ApiError(504, "EXECUTION_TIMEOUT", f"Kernel {self.kernel_id} does not answer.") from error
         finally:
@@ -211,7 +221,7 @@ class KernelRelay:
         self._acks[question] = acknowledged
         try:
             await self.send({"type": "answer", "question": question, **answer})
-            await asyncio.wait_for(acknowledged, REPLY_SECONDS)
+            await asyncio.wait_for(acknowledged, self._reply_seconds)
         except TimeoutError as error:
             raise ApiError(504, "EXECUTION_TIMEOUT", f"Kernel {self.kernel_id} did not take the answer.") from error
         finally:

@@ -145,7 +145,9 @@ class Run:
         self._end()
 
     def wait(self, message: str) -> None:
-        """It has to wait, for what `message` says: an event of the server's own, among the kernel's."""
+        """It has to wait, for what `message` says: an event of the server's own, among the kernel's. Said once."""
+        if self.must_wait.is_set():
+            return
         self._add({"type": "notice", "timestamp": _now(), "data": {"level": "info", "message": message}})
         self.must_wait.set()
 

@@ -110,6 +110,7 @@ class Runs:
     async def _begin(self, run: Run, request: RunRequest) -> None:
         try:
             relay = await self.relays.of(run.place.kernel_id, run.wait)
+            relay.say_if_it_waits(run.wait)
             if request.session is not None:
                 await relay.request("session_resume", {"id": request.session})
             reply = await relay.request("prompt", request.prompt_params())
