@@ -11,7 +11,7 @@ from cellwright.agent.session import Session
 from cellwright.kernel.chat.connections import Connection, Connections
 from cellwright.kernel.chat.conversation_log import ConversationLog
 from cellwright.kernel.comm_link import CommLink
-from cellwright.kernel.page_messages import Joined
+from cellwright.message_pieces import Joined
 
 Json = dict[str, Any]
 

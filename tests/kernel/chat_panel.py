@@ -11,7 +11,7 @@ from typing import Any
 from notebook_kernel import Message, NotebookKernel
 
 from cellwright.kernel.chat.target import PROTOCOL, TARGET
-from cellwright.kernel.page_messages import Joined, pieces
+from cellwright.message_pieces import Joined, pieces
 
 Json = dict[str, Any]
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from notebook_kernel import Message, NotebookKernel
 
-from cellwright.kernel.page_messages import Joined, pieces
 from cellwright.kernel.pages import PROTOCOL, TARGET
+from cellwright.message_pieces import Joined, pieces
 
 Json = dict[str, Any]
 

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from cellwright.kernel.page_messages import Joined, Piece, pieces
+from cellwright.message_pieces import Joined, Piece, pieces
 
 logger = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ from typing import Any, Literal
 from cellwright.kernel.chat.conversation_log import ConversationLog
 from cellwright.kernel.chat.logged_run import LoggedRun
 from cellwright.kernel.comm_link import CommLink
-from cellwright.kernel.page_messages import Piece, pieces
+from cellwright.message_pieces import Piece, pieces
 
 logger = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from cellwright.kernel.comm_link import CommLink
-from cellwright.kernel.page_messages import Piece
+from cellwright.message_pieces import Piece
 
 if TYPE_CHECKING:
     from cellwright.kernel.chat.chat import Chat
