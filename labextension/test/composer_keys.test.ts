@@ -322,15 +322,6 @@ it("does not give words back that were delivered", () => {
   expect(scene.area.value).toBe("");
 });
 
-it("shows prompts that wait for their turn, and takes them out of the line", () => {
-  const scene = composerScene();
-  scene.chat.begin("run-1");
-  scene.chat.begin("run-2", { state: "waiting", prompt: "Then this" });
-  expect(waiting(scene)).toEqual(["next promptThen this×"]);
-  find(scene.host, ".cellwright-waiting button").click();
-  expect(scene.chat.sent).toEqual([{ type: "stop", run: "run-2" }]);
-});
-
 it("puts text in at the caret, on a line of its own where it has several", () => {
   const scene = composerScene();
   type(scene.area, "Look:");

@@ -190,9 +190,10 @@ def test_what_is_said_while_claude_works_is_told_queued_or_taken_back(notebook, 
     for words in ("And then backwards", "And never this"):
         book.page.keyboard.type(words)
         book.page.keyboard.press("Alt+Enter")
-        waiting.filter(has_text=words).filter(has_text="next prompt").wait_for()
-    waiting.filter(has_text="never this").get_by_role("button").click()
-    waiting.filter(has_text="never this").wait_for(state="detached")
+        composer.runs.filter(has_text=words).filter(has_text="Waits for its turn").wait_for()
+    book.screenshot("composer-while-claude-works")
+    composer.runs.filter(has_text="never this").get_by_role("button", name="Take back").click()
+    composer.page.locator(".cellwright-panel .run[data-state='interrupted']", has_text="never this").wait_for()
     assert composer.node.locator(".cellwright-box").bounding_box()["height"] == height
     gate.open()
     book.wait_done(1)

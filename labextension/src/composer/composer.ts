@@ -303,7 +303,7 @@ class PanelComposer {
     this.closeList();
     const run = currentRun(this.chat);
     if (run !== null && wayOf(this.chat, other ? otherWay(this.how) : this.how, text, attached.length > 0) === "steer") {
-      this.waiting.said(steer(this.chat, text), run, text, "steer");
+      this.waiting.said(steer(this.chat, text), run, text);
       this.taken(text);
       return;
     }

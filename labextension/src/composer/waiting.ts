@@ -1,7 +1,6 @@
-/** The words that were said to a run and wait to be delivered, and the prompts that wait for their turn: each can be taken back. */
+/** The words that were said to the run that goes on and are not delivered yet: they can be taken back. Prompts that wait stand among the runs. */
 
 import type { Chat, ShownRun } from "../chat/chat";
-import type { SteerHow } from "../transcript/protocol";
 import { button, element } from "../transcript/dom";
 import { revealed, visibleText } from "../transcript/visible_text";
 import type { Trans } from "./deps";
@@ -9,7 +8,7 @@ import type { Trans } from "./deps";
 const SHOWN_CHARS = 300;
 
 /** Words on their way: the kernel has not said yet that it has them. */
-type Sent = { readonly run: string; readonly text: string; readonly how: SteerHow };
+type Sent = { readonly run: string; readonly text: string };
 
 type Row = { readonly id: string; readonly label: string; readonly text: string; readonly takeBack: (() => void) | null };
 
@@ -33,9 +32,9 @@ export class Waiting {
   }
 
   /** Words for the run that goes on were sent under `id`. */
-  said(id: string, run: string, text: string, how: SteerHow): void {
-    this.sent.set(id, { run, text, how });
-    this.own.set(id, { run, text, how });
+  said(id: string, run: string, text: string): void {
+    this.sent.set(id, { run, text });
+    this.own.set(id, { run, text });
     this.update();
   }
 
@@ -89,15 +88,11 @@ export class Waiting {
     const words = { steer: trans.__("with the next step"), queue: trans.__("after this turn") };
     const current = this.watched;
     const waiting = current?.transcript.end === null ? [...current.transcript.waitingWords.values()] : [];
-    const runs = chat.runs.filter(({ run }) => run.state === "waiting" && run.id !== current?.run.id);
     return [
       ...waiting.map(({ id, text, how }) => ({
         id, label: words[how], text, takeBack: () => { chat.send({ type: "withdraw", id }); },
       })),
       ...[...this.sent].map(([id, { text }]) => ({ id, label: trans.__("sending…"), text, takeBack: null })),
-      ...runs.map(({ run }) => ({
-        id: run.id, label: trans.__("next prompt"), text: run.prompt, takeBack: () => { chat.send({ type: "stop", run: run.id }); },
-      })),
     ];
   }
 

@@ -72,9 +72,9 @@ export function steerInput(place: Place): ItemView {
       list.replaceChildren(...words.map((one) => row(place, one, area)));
     }
     list.hidden = words.length === 0;
-    // the panel has its own place to write
-    field.hidden = store.run === null || store.end !== null || place.host.closest(".cellwright-panel") !== null;
-    node.hidden = list.hidden && field.hidden;
+    field.hidden = store.run === null || store.end !== null;
+    // the panel has its own place to write, with what waits above it
+    node.hidden = (list.hidden && field.hidden) || place.host.closest(".cellwright-panel") !== null;
     if (!field.hidden) takeDraft();
     if (store.end && !over) {
       over = true;
