@@ -18,6 +18,7 @@ from pathlib import Path
 from benchmarks.decision_rows import DECISION_ROWS
 from benchmarks.kernel_rows import KERNEL_ROWS
 from benchmarks.loop_rows import LOOP_ROWS
+from benchmarks.proxy_rows import PROXY_ROWS
 from benchmarks.row import Figures, Row
 from benchmarks.search_rows import SEARCH_ROWS
 from benchmarks.table import markdown_table, print_table
@@ -34,7 +35,7 @@ def main() -> int:
     options = parser.parse_args()
     # users' Python keeps its bytecode; compiling at each start is not what is measured
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-    rows = [row for row in (*DECISION_ROWS, *LOOP_ROWS, *KERNEL_ROWS, *SEARCH_ROWS) if options.rows in row.name]
+    rows = [row for row in (*DECISION_ROWS, *LOOP_ROWS, *KERNEL_ROWS, *SEARCH_ROWS, *PROXY_ROWS) if options.rows in row.name]
     figures = measure(rows, options.runs)
     print_table(rows, figures)
     if options.write:
