@@ -31,6 +31,8 @@ export default defineConfig({
     environmentOptions: { jsdom: { pretendToBeVisual: true } },
     include: ["test/**/*.test.ts"],
     setupFiles: ["test/browser.ts"],
+    // on a busy machine as well
+    testTimeout: 60_000,
     coverage: {
       provider: "v8",
       include: ["src/**/*.ts"],
