@@ -105,9 +105,12 @@ def test_folders_outside_the_root_are_refused(server, tmp_path):
 
 
 def test_below_another_base_url(start_server):
-    server = start_server(base_url="/user/ada/")
+    server = start_server("--ServerApp.allow_origin=https://app.example", base_url="/user/ada/")
     assert server.url.endswith("/user/ada")
     assert server.api("GET", "status").status == 200
     description = server.api("GET", "openapi.json").json()
     assert description["servers"] == [{"url": "/user/ada/cellwright/api"}]
     assert server.api("GET", "nowhere").status == 404
+    assert server.api("GET", "status").headers["access-control-allow-origin"] == "https://app.example"
+    foreign = {"Origin": "https://evil.example", "Authorization": None}
+    assert server.api("GET", "status", **foreign).status in (403, 404)
