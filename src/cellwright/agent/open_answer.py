@@ -30,6 +30,11 @@ class OpenAnswer:
         """It arrived: its own usage says what it cost."""
         self._start = None
 
+    @property
+    def is_open(self) -> bool:
+        """Whether an answer has begun that has not ended."""
+        return self._start is not None
+
     def lost(self) -> tuple[dict[str, Any], float | None] | None:
         """Usage (its output estimated) and cost of an answer that broke off, told once; None when none was open."""
         start, self._start = self._start, None

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cellwright.agent.aside import small_model
-from cellwright.agent.cost import Tally
+from cellwright.agent.cost import Tally, cost_usd
 from cellwright.agent.day_spending import completion_spending
 from cellwright.agent.fill_in import (
     MOST_TOKENS,
@@ -24,7 +24,7 @@ from cellwright.agent.fill_in import (
     the_cell,
 )
 from cellwright.agent.models import limits
-from cellwright.agent.open_answer import OpenAnswer
+from cellwright.agent.open_answer import CHARS_A_TOKEN, OpenAnswer
 from cellwright.agent.provider import MessageStart, Provider, Request
 from cellwright.conversation_settings import check_allowed
 from cellwright.errors import ApiError, CellwrightError, ErrorCode
@@ -175,6 +175,10 @@ class CodeCompletion:
                                 return text
                         case _:
                             answer.add(event)
+        except asyncio.CancelledError:
+            if not spent.usage and not answer.is_open:
+                spent.usage, spent.cost_usd = _sent(request)
+            raise
         finally:
             if (lost := answer.lost()) is not None:
                 spent.usage, spent.cost_usd = lost
@@ -193,6 +197,13 @@ class CodeCompletion:
         if spent.cost_usd:
             # a task that is cancelled can wait for nothing any more
             asyncio.get_running_loop().run_in_executor(None, self._spending.add, spent.cost_usd)
+
+
+def _sent(request: Request) -> tuple[Mapping[str, Any], float | None]:
+    """What a request may have cost that was left before the API said so: its prompt, rather too high than too low."""
+    size = len(request.system) + sum(map(len, request.messages))
+    usage = {"input_tokens": size // CHARS_A_TOKEN, "output_tokens": 0}
+    return usage, cost_usd(request.model, usage)
 
 
 def _gap(params: Mapping[str, Any]) -> Gap:
