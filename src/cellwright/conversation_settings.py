@@ -74,10 +74,16 @@ def model_of(options: RunOptions, settings: Settings, environ: Mapping[str, str]
     return name
 
 
+def named_models(settings: Settings) -> tuple[str, ...]:
+    """The models that settings name, besides those that everybody knows."""
+    allowed = (name for name in settings.allowed_models or () if "*" not in name)
+    return (*(settings.available_models or ()), *allowed)
+
+
 def _first_allowed(settings: Settings, environ: Mapping[str, str]) -> str:
     """The model where nobody names one and the usual one may not be used."""
-    known = (full_name(each, environ) for each in (*ALIASES, *(settings.allowed_models or ())))
-    return next((each for each in known if "*" not in each and model_is_allowed(each, settings)), DEFAULT_MODEL)
+    known = (full_name(each, environ) for each in (*ALIASES, *named_models(settings)))
+    return next((each for each in known if model_is_allowed(each, settings)), DEFAULT_MODEL)
 
 
 def check_allowed(name: str, settings: Settings, environ: Mapping[str, str]) -> None:

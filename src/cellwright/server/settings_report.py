@@ -10,7 +10,7 @@ from cellwright.agent.cost import PRICES_DATE, cost_usd
 from cellwright.agent.models import limits
 from cellwright.config.settings import Origin, Settings, load_settings
 from cellwright.config.settings_keys import KEYS
-from cellwright.conversation_settings import ALIASES, full_name, model_of
+from cellwright.conversation_settings import ALIASES, full_name, model_of, named_models
 from cellwright.errors import CellwrightError
 from cellwright.run_options import RunOptions
 from cellwright.tools.child_environment import is_secret
@@ -43,7 +43,7 @@ def models_report(folder: Path, environ: Mapping[str, str]) -> dict[str, Any]:
     Models that settings exclude are not among them; `default` is null where they exclude the one that they name.
     """
     settings = load_settings(folder, environ)
-    named = (full_name(name, environ) for name in (*ALIASES.values(), *(settings.available_models or ())))
+    named = (full_name(name, environ) for name in (*ALIASES.values(), *named_models(settings)))
     default = _model(None, settings, environ)
     there = dict.fromkeys([*filter(None, [default]), *(name for name in named if "claude-" in name)])
     return {

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from cellwright.agent.models import limits
 from cellwright.conversation import Conversation
-from cellwright.conversation_settings import DEFAULT_MODEL, effort_of, full_name, mode_of, model_of
+from cellwright.conversation_settings import DEFAULT_MODEL, effort_of, full_name, mode_of, model_of, named_models
 from cellwright.errors import CellwrightError
 from cellwright.kernel.chat.params import optional
 from cellwright.kernel.comm_link import PageError
@@ -19,6 +19,7 @@ from cellwright.kernel.magic_line import EFFORTS
 from cellwright.run_options import RunOptions
 
 if TYPE_CHECKING:
+    from cellwright.config.settings import Settings
     from cellwright.kernel.chat.chat import Chat
     from cellwright.kernel.chat.connections import Connection
     from cellwright.kernel.claude_config import Claude
@@ -42,6 +43,7 @@ class Choices:
         self._conversation = conversation
         self._config = config
         self._said_meanwhile: str | None = None
+        self._offered: tuple[Settings, list[str]] | None = None
 
     @property
     def model(self) -> str:
@@ -54,7 +56,7 @@ class Choices:
     @property
     def models(self) -> list[dict[str, str]]:
         settings, environ = self._conversation.settings, self._conversation.environment
-        named = (full_name(name, environ) for name in (*MODELS, *(settings.available_models or ())) if name)
+        named = (full_name(name, environ) for name in (*MODELS, *named_models(settings)) if name)
         offered = dict.fromkeys([*filter(None, [self.model]), *(name for name in named if "claude-" in name)])
         return [{"id": model, "name": model_name(model)} for model in offered if self._is_allowed(model)]
 
@@ -68,8 +70,10 @@ class Choices:
 
     @property
     def modes(self) -> list[dict[str, str]]:
-        there = (mode for mode in MODES if self._is_offered(mode))
-        return [{"id": mode, "name": MODES[mode][0], "about": MODES[mode][1]} for mode in there]
+        settings = self._conversation.settings
+        if self._offered is None or self._offered[0] is not settings:  # the machine is looked at, which takes files
+            self._offered = settings, [mode for mode in MODES if self._is_offered(mode)]
+        return [{"id": mode, "name": MODES[mode][0], "about": MODES[mode][1]} for mode in self._offered[1]]
 
     @property
     def effort(self) -> str:
