@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+from urllib.parse import urlsplit
 
 import pytest
+from cut_connection import CutConnection
 
 from cellwright.testing import Gate, hold, say, turn, use
 
@@ -205,3 +207,25 @@ def test_kernels_behind_a_gateway(start_server, model):
     near.api("POST", f"runs/{stream.run}/answers/{question}", {"behavior": "allow"})
     assert _answer(stream.rest()) == "From afar."
     assert kernel in _kernels(far)
+
+
+def test_the_network_to_a_gateway_is_lost_in_mid_run(start_server, model):
+    far = start_server()
+    network = CutConnection(urlsplit(far.url).port)
+    near = start_server(
+        f"--GatewayClient.url=http://127.0.0.1:{network.port}",
+        "--GatewayClient.auth_token=a-token-of-tests",
+        "--GatewayClient.auth_scheme=token",
+    )
+    kernel, gate = near.kernel(), Gate()
+    model.add(turn(say("Before the cut, "), hold(gate), say("and after.")))
+    stream = near.stream("POST", f"kernels/{kernel}/run", {"prompt": "Go on"})
+    stream.until("claude_response_chunk")
+    network.cut()
+    gate.open()
+    events = stream.rest()
+    network.close()
+    assert _answer(events) == "Before the cut, and after."
+    assert [event["id"] for event in events] == list(range(1, len(events) + 1))
+    assert [event["type"] for event in events].count("session_complete") == 1
+    assert "error" not in [event["type"] for event in events]
