@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ import ipykernel
 import pytest
 from chat_panel import ChatPanel
 from notebook_kernel import Message, NotebookKernel, Page
+from notebook_page import NotebookPage
 
 from cellwright.testing import Gate, MessagesServer, hold, say, turn, use
 
@@ -447,3 +449,68 @@ def test_unloading_ends_the_connections_and_loading_takes_new_ones(kernel: Noteb
     panel.wait_for_end(run)
     assert panel.text(run) == "Here again."
     panel.close()
+
+
+def test_a_cell_that_waits_for_its_turn_lets_the_panels_code_run(
+    kernel: NotebookKernel, model: MessagesServer, panel: ChatPanel, page: Page
+):
+    gate = Gate()
+    model.add(turn(hold(gate), use("Python", code="while_it_waits = 1")), say("Done."), turn(say("The cell's.")))
+    run = panel.prompt("Run it")
+    panel.wait_for_op(run, "run")
+    cell = kernel.begin("%%claude\nmy turn?")
+    page.wait_for_op("notice", cell)
+    gate.open()
+    panel.answer(panel.wait_for_op(run, "ask")["question"], "allow")
+    kernel.finish(cell)
+    panel.wait_for_end(run)
+    assert cell.status == "ok"
+    assert page.text() == "The cell's."
+    assert kernel.value("while_it_waits") == "1"
+
+
+def test_a_change_that_the_panels_run_proposes_is_answered_at_the_cell(
+    kernel: NotebookKernel, model: MessagesServer, panel: ChatPanel, project: Path
+):
+    path = project / "shown.ipynb"
+    source = {
+        "cell_type": "code",
+        "id": "a1",
+        "metadata": {},
+        "execution_count": None,
+        "outputs": [],
+        "source": "x = 1",
+    }
+    path.write_text(json.dumps({"cells": [source], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}), "utf-8")
+    shown = NotebookPage(kernel, path, ("a1", "code", "x = 1"))
+    shown.open()
+    kernel.wait_for(lambda _: {"type": "welcome", "protocol": 1} in shown.got)
+    read = turn(use("NotebookRead", notebook_path=path.name))
+    model.add(read, turn(use("NotebookEdit", notebook_path=path.name, cell_id="a1", new_source="x = 2")), say("Done."))
+    run = panel.prompt("Change it")
+    panel.wait(lambda: "propose" in shown.asked)
+    ask = panel.wait_for_op(run, "ask")
+    answer = {"question": ask["question"], "behavior": "allow", "scope": "once", "reason": "", "input": None}
+    shown.say({"type": "request", "id": "a", "method": "answer", "params": answer})
+    panel.wait_for_end(run)
+    assert panel.wait_for_op(run, "answered")["by"] == "widget"
+    assert shown.source("a1") == "x = 2"
+    assert results(model)[0].get("is_error", False) is False
+    shown.close()
+
+
+def test_undo_asks_in_the_panel_and_says_what_it_did(
+    kernel: NotebookKernel, model: MessagesServer, panel: ChatPanel, project: Path
+):
+    model.add(turn(use("Write", file_path="made.txt", content="made\n")), say("Done."))
+    run = panel.prompt("Make it")
+    panel.answer(panel.wait_for_op(run, "ask")["question"], "allow")
+    panel.wait_for_end(run)
+    assert (project / "made.txt").exists()
+    undo = panel.prompt("/undo")
+    ask = panel.wait_for_op(undo, "ask")
+    panel.wait(lambda: panel.runs[undo]["state"] == "asking")
+    panel.answer(ask["question"], "allow")
+    assert panel.wait_for_end(undo)["error"] is None
+    assert not (project / "made.txt").exists()
+    assert panel.text(undo)

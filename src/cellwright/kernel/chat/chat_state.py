@@ -34,7 +34,7 @@ class ChatState:
         self.title = ""
         """Of the session, "" until the catalog knows one."""
         self._sent: Mapping[str, Any] = {}
-        self._sent_at = float("-inf")
+        self._looked_at = float("-inf")
         self._timer: asyncio.TimerHandle | None = None
         for event in ("pre_run_cell", "post_run_cell"):
             chat.shell.events.register(event, self._cell)
@@ -49,7 +49,7 @@ class ChatState:
     def changed(self) -> None:
         """Something may have changed: panels are told within a fifth of a second, if it has."""
         if self._timer is None:
-            wait = max(0.0, self._sent_at + SECONDS_BETWEEN - time.monotonic())
+            wait = max(0.0, self._looked_at + SECONDS_BETWEEN - time.monotonic())
             self._timer = asyncio.get_running_loop().call_later(wait, self._send)
 
     def message(self) -> Mapping[str, Any]:
@@ -98,6 +98,7 @@ class ChatState:
 
     def _send(self) -> None:
         self._timer = None
+        self._looked_at = time.monotonic()
         if not self._chat.connections.all:
             return
         try:
@@ -105,5 +106,5 @@ class ChatState:
         except CellwrightError:
             return  # the session's folder cannot be used: the next prompt says so
         if message != self._sent:
-            self._sent, self._sent_at = message, time.monotonic()
+            self._sent = message
             self._chat.connections.tell(message)

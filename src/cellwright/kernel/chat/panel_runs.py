@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from cellwright.agent.agent_thread import AgentTask
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.events import Event, Notice, TextDelta
+from cellwright.events import Answered, Asked, Event, Notice, TextDelta
 from cellwright.kernel.chat.chat_prompts import PanelPrompt, read_prompt, tellings
 from cellwright.kernel.chat.logged_run import LoggedRun
 from cellwright.kernel.questions import Questions
@@ -133,7 +133,8 @@ class PanelRuns:
 
         def heard(event: Event) -> None:
             run.hear(event)
-            run.state_of_command = "asking" if chat.questions.there else "running"
+            if isinstance(event, Asked | Answered):
+                run.state_of_command = "asking" if isinstance(event, Asked) else "running"
             if run.has_changed():
                 chat.log.news(run)
 
