@@ -279,7 +279,9 @@ it("shows what waits, has it taken back, and says when it is on its way", () => 
   expect(scene.chat.sent.at(-1)).toEqual({ type: "withdraw", id: message.id });
   run.receive({ type: "ops", first: 1, now: 0, ops: [{ ...steer, state: "withdrawn" }] });
   expect(waiting(scene)).toEqual([]);
-  expect(scene.area.value).toBe("");
+  // to be said in another way
+  expect(scene.area.value).toBe("Use tabs.");
+  expect(problem(scene).hidden).toBe(true);
 });
 
 it("gives words back that Claude was done before", () => {

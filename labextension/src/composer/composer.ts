@@ -81,7 +81,7 @@ class PanelComposer {
     this.attachments = new Attachments(trans, () => { this.update(); }, tell);
     this.extras = new Extras(deps, this.attachments, (files) => { this.attach(files); }, focus);
     this.pickers = new Pickers(chat, trans, deps.settings().context, tell);
-    this.waiting = new Waiting(chat, trans, (text) => { this.giveBack(text); }, focus);
+    this.waiting = new Waiting(chat, trans, (text, late) => { this.giveBack(text, late); }, focus);
     this.runBar = new RunBar(deps, (how) => {
       this.way = how;
       this.update();
@@ -331,10 +331,10 @@ class PanelComposer {
   }
 
   /** Words that were not delivered stand before what was written since. */
-  private giveBack(text: string): void {
+  private giveBack(text: string, late: boolean): void {
     const { area } = this;
     replaceText(area, 0, 0, area.value.trim() ? `${text}\n\n` : text);
-    this.tell(this.deps.trans.__("Claude was done before it could read this: it stands in the prompt again."));
+    if (late) this.tell(this.deps.trans.__("Claude was done before it could read this: it stands in the prompt again."));
   }
 
   /** Another kernel's conversation has what was being written there. */

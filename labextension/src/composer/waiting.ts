@@ -2,6 +2,7 @@
 
 import type { Chat, ShownRun } from "../chat/chat";
 import { button, element } from "../transcript/dom";
+import type { TranscriptStore } from "../transcript/store";
 import { revealed, visibleText } from "../transcript/visible_text";
 import type { Trans } from "./deps";
 
@@ -15,17 +16,17 @@ type Row = { readonly id: string; readonly label: string; readonly text: string;
 export class Waiting {
   readonly node: HTMLElement;
   private readonly sent = new Map<string, Sent>();
-  /** Of this panel's own words, those that a run's end left behind were given back once. */
+  /** This panel's own words, until they are delivered or given back. */
   private readonly own = new Map<string, Sent>();
   private shown = "";
   private watched: ShownRun | null = null;
   private unwatch: () => void = () => undefined;
 
-  /** `giveBack` is called with words that were not delivered, `focus` after something was taken back. */
+  /** `giveBack` is called with words that were not delivered (`late`: the run was over), `focus` after some were taken back. */
   constructor(
     private readonly chat: Chat,
     private readonly trans: Trans,
-    private readonly giveBack: (text: string) => void,
+    private readonly giveBack: (text: string, late: boolean) => void,
     private readonly focus: () => void,
   ) {
     this.node = element("ul", { class: "cellwright-waiting", "aria-label": trans.__("Not delivered yet"), hidden: "" });
@@ -67,20 +68,21 @@ export class Waiting {
     return this.chat.runs.find(({ run }) => run.id === id) ?? null;
   }
 
-  /** Words whose run is over without them go back to who wrote them. */
+  /** Words that were taken back, or whose run was over before, go back to who wrote them. */
   private settle(): void {
     const left: string[] = [];
+    let late = false;
     for (const [id, { run, text }] of this.own) {
       const transcript = this.chat.runs.find((shown) => shown.run.id === run)?.transcript;
-      if (!transcript) continue;
-      const waits = transcript.waitingWords.has(id) || !transcript.knownWords.has(id);
-      if (transcript.knownWords.has(id)) this.sent.delete(id);
-      if (waits && transcript.end === null) continue;
+      if (transcript?.knownWords.has(id)) this.sent.delete(id);
+      const fate = transcript ? fateOf(id, transcript) : "waits";
+      if (fate === "waits") continue;
       this.own.delete(id);
       this.sent.delete(id);
-      if (waits) left.push(text);
+      if (fate !== "delivered") left.push(text);
+      late ||= fate === "late";
     }
-    if (left.length > 0) this.giveBack(left.join("\n\n"));
+    if (left.length > 0) this.giveBack(left.join("\n\n"), late);
   }
 
   private rows(): Row[] {
@@ -111,4 +113,10 @@ export class Waiting {
       ...(back ? [back] : []),
     );
   }
+}
+
+/** What has become of words: `late` ones were not delivered when their run ended. */
+function fateOf(id: string, transcript: TranscriptStore): "waits" | "delivered" | "withdrawn" | "late" {
+  if (transcript.waitingWords.has(id) || !transcript.knownWords.has(id)) return transcript.end === null ? "waits" : "late";
+  return transcript.withdrawnWords.has(id) ? "withdrawn" : "delivered";
 }

@@ -24,6 +24,8 @@ export class TranscriptStore {
   readonly waitingWords = new Map<string, SteerOp>();
   /** All words that the kernel has said anything of. */
   readonly knownWords = new Set<string>();
+  /** Those that were taken back, or came too late. */
+  readonly withdrawnWords = new Set<string>();
   readonly items: Item[] = [];
   readonly totals: Totals = { cost: 0, input: 0, output: 0, context: 0, window: null };
 
@@ -184,6 +186,7 @@ export class TranscriptStore {
     this.knownWords.add(op.id);
     if (op.state === "waiting") this.waitingWords.set(op.id, op);
     else this.waitingWords.delete(op.id);
+    if (op.state === "withdrawn") this.withdrawnWords.add(op.id);
     if (op.state === "delivered") this.push({ kind: "said", text: op.text, revision: 0 });
   }
 
