@@ -6,6 +6,7 @@ and belongs on a worker thread.
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -188,7 +189,12 @@ class Catalog:
 
         def caught_up(connection: sqlite3.Connection) -> list[Entry]:
             catch_up(connection, self.sessions, folder)
-            return work(connection, where, values)
+            connection.execute("BEGIN")  # all of the answer is of one moment, whatever others delete meanwhile
+            try:
+                return work(connection, where, values)
+            finally:
+                with contextlib.suppress(sqlite3.Error):  # an error may have ended it
+                    connection.execute("ROLLBACK")
 
         return with_database(self.path, caught_up)
 
