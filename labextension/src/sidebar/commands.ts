@@ -28,12 +28,12 @@ export function addCommands(commands: CommandRegistry, sidebar: Sidebar, trans: 
   };
   commands.addCommand(COMMANDS.focus, {
     label: trans.__("Ask Claude"),
-    caption: trans.__("Open the panel and write a prompt"),
+    caption: trans.__("Open the panel and write a prompt; from there, go back to the notebook"),
     icon: claudeIcon,
     describedBy: { args: { type: "object", properties: { text: { type: "string" } } } },
     execute: async ({ text }) => {
-      const panel = await sidebar.open();
-      if (typeof text === "string") panel.compose(text);
+      if (typeof text === "string") (await sidebar.open()).compose(text);
+      else await sidebar.toggle();
     },
   });
   add(COMMANDS.open, trans.__("Show Claude"), () => sidebar.open());

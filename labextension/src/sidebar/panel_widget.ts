@@ -28,8 +28,6 @@ export class PanelWidget extends Widget {
     this.title.icon = claudeIcon;
     this.title.caption = trans.__("Claude");
     this.addClass("cellwright-panel-widget");
-    this.node.setAttribute("role", "region");
-    this.node.setAttribute("aria-label", trans.__("Claude"));
   }
 
   /** The panel, once its code is there. */

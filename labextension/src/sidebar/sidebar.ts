@@ -64,6 +64,13 @@ export class Sidebar {
     return panel;
   }
 
+  /** Goes to the composer, and from anywhere in the panel back to the notebook. Gives the panel that it went to. */
+  async toggle(): Promise<Panel | null> {
+    if (!this.widget.node.contains(document.activeElement)) return this.open();
+    this.leave();
+    return null;
+  }
+
   /** Interrupts what runs. */
   stop(): void {
     const current = this.store.state?.current;
