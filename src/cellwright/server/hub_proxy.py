@@ -15,6 +15,7 @@ import signal
 from urllib.parse import urlsplit
 
 from tornado.httpserver import HTTPServer
+from tornado.netutil import bind_sockets
 from tornado.web import Application as WebApplication
 from traitlets import Unicode
 from traitlets.config import Application
@@ -58,8 +59,9 @@ class HubProxy(PolicyTraits, ProxyTraits, Application):
         )
         pattern = re.escape(os.environ["JUPYTERHUB_SERVICE_PREFIX"].rstrip("/")) + r"/anthropic(/.*)?"
         server = HTTPServer(WebApplication([(pattern, ProxiedRequest, {"proxy": proxy})]))
-        server.listen(address.port or 80, address.hostname or "127.0.0.1")
-        self.log.info("requests for messages go to %s", upstream.url)
+        sockets = bind_sockets(80 if address.port is None else address.port, address.hostname or "127.0.0.1")
+        server.add_sockets(sockets)
+        self.log.info("port %s: requests for messages go to %s", sockets[0].getsockname()[1], upstream.url)
         ended = asyncio.Event()
         for ending in (signal.SIGTERM, signal.SIGINT):
             with contextlib.suppress(NotImplementedError):  # Windows has no such handlers
