@@ -112,5 +112,9 @@ def test_below_another_base_url(start_server):
     assert description["servers"] == [{"url": "/user/ada/cellwright/api"}]
     assert server.api("GET", "nowhere").status == 404
     assert server.api("GET", "status").headers["access-control-allow-origin"] == "https://app.example"
+    preflight = server.api("OPTIONS", "run", Authorization=None, Origin="https://app.example")
+    assert preflight.status in (200, 204)
+    allowed = preflight.headers["access-control-allow-headers"].split(", ")
+    assert {"authorization", "content-type", "last-event-id"} <= set(allowed)
     foreign = {"Origin": "https://evil.example", "Authorization": None}
     assert server.api("GET", "status", **foreign).status in (403, 404)

@@ -170,6 +170,14 @@ def test_an_event_on_the_wire():
     assert "\n" not in encoded(event, "application/x-ndjson").decode()[:-1]
 
 
+def test_half_a_character_is_sent_as_json_escapes_it():
+    run, _ = _run()
+    run.take(0, [_chunk("broken \udc80, whole ü")])
+    text = run.after(1)[0].line.decode()
+    assert "whole ü" in text
+    assert json.loads(text)["data"]["chunk"] == "broken \udc80, whole ü"
+
+
 @pytest.mark.parametrize(
     ("accept", "kind"),
     [

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from jupyter_server.auth.decorator import authorized
+from jupyter_server.auth.decorator import allow_unauthenticated, authorized
 from jupyter_server.base.handlers import APIHandler
 from tornado.web import HTTPError, stream_request_body
 
@@ -24,6 +24,7 @@ EVERYBODY = ""
 """The owner where users have no names: who knows the server's token is the server's user."""
 
 RESOURCE = "cellwright"
+ALLOW_HEADERS = "Access-Control-Allow-Headers"
 Handles = TypeVar("Handles", bound=Callable[..., Any])
 
 _ANONYMOUS = re.compile(r"[0-9a-f]{32}")
@@ -115,7 +116,13 @@ class CellwrightRoute(APIHandler):
         """Answer with JSON."""
         self.set_status(status)
         self.set_header("Cache-Control", "no-store")
-        self.finish(json.dumps(content, ensure_ascii=False, default=str).encode("utf-8", "surrogatepass"))
+        self.finish(json.dumps(content, ensure_ascii=False, default=str).encode("utf-8", "backslashreplace"))
+
+    @allow_unauthenticated
+    def options(self, *args: Any, **kwargs: Any) -> None:
+        super().options(*args, **kwargs)
+        # what a page of another origin sends besides, where Jupyter's settings let it
+        self.set_header(ALLOW_HEADERS, f"{self._headers.get(ALLOW_HEADERS, '')}, last-event-id")
 
     def on_connection_close(self) -> None:
         self.gone.set()

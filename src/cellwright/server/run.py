@@ -176,7 +176,8 @@ class Run:
 
     def _add(self, line: Line) -> None:
         event_id = self._events[-1].id + 1 if self._events else 1
-        encoded = json.dumps({"id": event_id, **line}, ensure_ascii=False).encode("utf-8", "surrogatepass")
+        # half a surrogate pair is no UTF-8; with a backslash it is JSON's own escape
+        encoded = json.dumps({"id": event_id, **line}, ensure_ascii=False).encode("utf-8", "backslashreplace")
         self._events.append(RunEvent(event_id, line["type"], encoded))
         self._bytes += len(encoded)
         while self._bytes > self._most_bytes and len(self._events) > 1:
