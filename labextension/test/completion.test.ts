@@ -4,6 +4,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { Choices, Gap } from "../src/completion/claude_completion";
 import { ClaudeCompletion, PAUSE_MS } from "../src/completion/claude_completion";
 import { completionPlugin } from "../src/completion/completion_plugin";
+import { Loading } from "../src/completion/loading";
 import { gapIn } from "../src/completion/notebook_gap";
 import { Suggestions } from "../src/completion/suggestions";
 import type { CodePanel, InlineProvider } from "../src/completion/types";
@@ -239,9 +240,27 @@ describe("a notebook", () => {
   });
 });
 
+describe("a kernel without us", () => {
+  const panelWith = (kernel: object | null, language: string) => ({
+    context: { sessionContext: { session: kernel && { kernel } } },
+    content: { model: { getMetadata: (key: string) => (key === "language_info" ? { name: language } : undefined) } },
+  }) as unknown as CodePanel;
+
+  it("is asked once to load us, where it runs Python", async () => {
+    const load = vi.fn(() => Promise.resolve(null));
+    const loading = new Loading(load);
+    const [python, other] = [{ id: "k" }, { id: "r" }];
+    for (const panel of [panelWith(python, "python"), panelWith(python, "python"), panelWith(other, "R"), panelWith(null, "python")]) {
+      loading.begin(panel);
+    }
+    await settled();
+    expect(load.mock.calls).toEqual([[python]]);
+  });
+});
+
 describe("the plugin", () => {
   it("is off until its user switches it on, and says then what that means", async () => {
-    const composite = { enabled: false, delay: DELAY };
+    const composite = { enabled: false, loadExtension: false, delay: DELAY };
     const changed = new Signal<object, unknown>({});
     const registry = {
       load: () => Promise.resolve({ composite, changed }),
@@ -256,7 +275,7 @@ describe("the plugin", () => {
     const providers: InlineProvider[] = [];
     const palette = { addItem: vi.fn() };
     void completionPlugin.activate(
-      { commands }, { registerInlineProvider: (each: InlineProvider) => providers.push(each) }, { forEach: () => undefined }, registry, palette,
+      { commands }, { registerInlineProvider: (each: InlineProvider) => providers.push(each) }, { forEach: () => undefined }, registry, palette, null,
     );
     await settled();
     const toggle = commands.added.get("cellwright:toggle-inline-completion");
@@ -272,6 +291,6 @@ describe("the plugin", () => {
   });
 
   it("stays away where the page has no such thing", () => {
-    expect(() => { void completionPlugin.activate({}, null, null, null, null); }).not.toThrow();
+    expect(() => { void completionPlugin.activate({}, null, null, null, null, null); }).not.toThrow();
   });
 });

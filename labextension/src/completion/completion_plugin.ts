@@ -4,12 +4,17 @@ import { ICommandPalette, Notification } from "@jupyterlab/apputils";
 import { ICompletionProviderManager } from "@jupyterlab/completer";
 import { INotebookTracker } from "@jupyterlab/notebook";
 import { ISettingRegistry } from "@jupyterlab/settingregistry";
+import { ITranslator } from "@jupyterlab/translation";
 import type { Application, IPlugin } from "@lumino/application";
 
+import { load } from "../chat/loading";
+import type { Trans } from "../composer/deps";
 import { links } from "../notebooks/links";
-import { isForcedOff } from "../page_config";
+import type { Translator } from "../sidebar/translation";
+import { transOf } from "../sidebar/translation";
 import type { Choices } from "./claude_completion";
 import { ClaudeCompletion } from "./claude_completion";
+import { Loading } from "./loading";
 import { gapIn } from "./notebook_gap";
 import type { CodeTracker, CompletionManager, SettingRegistry, Settings } from "./types";
 
@@ -17,43 +22,51 @@ type Palette = { addItem(item: { command: string; category: string }): unknown }
 
 const ID = "cellwright:completion";
 const TOGGLE = "cellwright:toggle-inline-completion";
-/** JupyterLab shows 140 characters. */
-const FIRST_WORDS =
-  "Claude gets the cells nearby and your variables' names at each pause and suggests code (Tab takes it): about 0.05¢ each, $1 a day at most.";
 
 export const completionPlugin: IPlugin<unknown, void> = {
   // its settings stand in the schema of this name
   id: ID,
   description: "Suggests code as you type, where you have switched that on.",
   autoStart: true,
-  optional: [ICompletionProviderManager, INotebookTracker, ISettingRegistry, ICommandPalette],
+  optional: [ICompletionProviderManager, INotebookTracker, ISettingRegistry, ICommandPalette, ITranslator],
   activate: (
-    app, manager: CompletionManager | null, tracker: CodeTracker | null, registry: SettingRegistry | null, palette: Palette | null,
+    app,
+    manager: CompletionManager | null,
+    tracker: CodeTracker | null,
+    registry: SettingRegistry | null,
+    palette: Palette | null,
+    translator: Translator | null,
   ) => {
-    if (!manager || !tracker || !registry || isForcedOff("inline_completion")) return;
+    if (!manager || !tracker || !registry) return;
     const { commands } = app as Application;
+    const trans = transOf(translator);
     let settings: Settings | null = null;
     const choices = (): Choices => ({ enabled: settings?.composite.enabled === true, delay: Number(settings?.composite.delay) });
+    const loading = new Loading((kernel) => load(kernel, null));
     const completion = new ClaudeCompletion(
       choices,
-      (request, context) => gapIn(tracker, (panel) => links.of(panel), request, context),
+      (request, context) => gapIn(tracker, (panel) => {
+        const link = links.of(panel);
+        if (!link && settings?.composite.loadExtension === true) loading.begin(panel);
+        return link;
+      }, request, context),
       (message) => { Notification.warning(message, { autoClose: 15_000 }); },
     );
     manager.registerInlineProvider(completion);
     commands.addCommand(TOGGLE, {
-      label: "Inline Completion by Claude",
-      caption: "Suggest code as you type; each suggestion is paid for",
+      label: trans.__("Inline Completion by Claude"),
+      caption: trans.__("Suggest code as you type; each suggestion is paid for"),
       isToggleable: true,
       isToggled: () => choices().enabled,
       describedBy: { args: { type: "object", properties: {} } },
       execute: async () => {
         const on = !choices().enabled;
         await registry.set(ID, "enabled", on);
-        if (on) Notification.info(FIRST_WORDS, { autoClose: false });
+        if (on) Notification.info(firstWords(trans), { autoClose: false });
       },
     });
     palette?.addItem({ command: TOGGLE, category: "Claude" });
-    const load = async (): Promise<void> => {
+    const follow = async (): Promise<void> => {
       settings = await registry.load(ID);
       settings.changed.connect(() => {
         completion.begin();
@@ -61,6 +74,13 @@ export const completionPlugin: IPlugin<unknown, void> = {
       });
       commands.notifyCommandChanged(TOGGLE);
     };
-    load().catch((error: unknown) => { console.error("Cellwright:", error); });
+    follow().catch((error: unknown) => { console.error("Cellwright:", error); });
   },
 };
+
+/** What it means to have switched it on; JupyterLab shows 140 characters. */
+function firstWords(trans: Trans): string {
+  return trans.__(
+    "Claude gets the cells nearby and your variables' names at each pause and suggests code (Tab takes it): about 0.05¢ each, $1 a day at most.",
+  );
+}
