@@ -288,6 +288,23 @@ def test_stop_in_the_panel_ends_the_code_of_a_cells_run(
 
 
 @needs_subshells
+def test_stop_in_the_panel_ends_a_run_that_python_waits_for(
+    kernel: NotebookKernel, model: MessagesServer, panel: ChatPanel
+):
+    gate = Gate()
+    before = set(panel.runs)
+    model.add(turn(say("Begun "), hold(gate)))
+    cell = kernel.begin("import cellwright\ncellwright.ask('Hello')")
+    run = of_cell(panel, before)
+    panel.wait(lambda: panel.text(run) == "Begun ")
+    panel.send({"type": "stop", "run": run})
+    kernel.finish(cell)
+    assert cell.reply["ename"] == "KeyboardInterrupt"
+    assert panel.wait_for_end(run)["error"]["code"] == "INTERRUPTED"
+    gate.open()
+
+
+@needs_subshells
 def test_an_answer_in_the_panel_ends_the_input_that_asks_the_same(
     kernel: NotebookKernel, model: MessagesServer, panel: ChatPanel
 ):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -122,6 +123,71 @@ def test_a_resumed_turn_shows_calls_with_their_results(
     assert (good["status"], bad["status"], bad["error"]["code"]) == ("success", "error", "EXECUTION_ERROR")
     assert "a line" in good["result"]
     assert end["cost_usd"] == pytest.approx(sum(op["cost_usd"] for op in ops if op["op"] == "turn"))
+
+
+def test_a_run_in_a_session_of_its_own_is_shown_with_the_conversation_that_asked_for_it(
+    kernel: NotebookKernel, model: MessagesServer, panel: ChatPanel
+):
+    first = converse(panel, model, "one")[0]
+    model.add(turn(say("Aside.")))
+    kernel.run("import cellwright\n_ = cellwright.ask('aside', session=None)")
+    panel.wait(lambda: len(panel.runs) == 2)
+    aside = next(run for run in panel.runs if run != first)
+    panel.wait_for_end(aside)
+    assert panel.runs[aside]["turn"] is None
+    assert panel.runs[aside]["session"] != panel.runs[first]["session"]
+    late = ChatPanel(kernel).connect()
+    assert list(late.runs) == [first, aside]
+    late.close()
+    second = converse(panel, model, "two")[0]
+    assert panel.runs[second]["turn"] == 2
+
+
+def test_a_kernel_without_a_key_says_so_in_the_run(tmp_path: Path):
+    home = tmp_path / "home"
+    places = {"HOME": str(home), "CELLWRIGHT_HOME": str(home / "cellwright"), "IPYTHONDIR": str(home / "ipython")}
+    no_key = {"ANTHROPIC_API_KEY": "", "ANTHROPIC_AUTH_TOKEN": ""}
+    with running_kernel(tmp_path, {**places, **no_key}) as kernel:
+        kernel.run("%load_ext cellwright")
+        panel = ChatPanel(kernel).connect()
+        run = panel.prompt("Hello")
+        assert panel.wait_for_end(run)["error"]["code"] == "API_KEY_MISSING"
+        assert panel.runs[run]["state"] == "failed"
+        panel.wait(lambda: panel.state["current"] is None)
+
+
+def test_why_there_can_be_no_conversation_is_said_to_the_panel_that_connects(tmp_path: Path):
+    home, base = tmp_path / "home", tmp_path / "base"
+    places = {"HOME": str(home), "CELLWRIGHT_HOME": str(home / "cellwright"), "IPYTHONDIR": str(home / "ipython")}
+    with running_kernel(tmp_path, {**places, "CELLWRIGHT_BASE_PATH": str(base)}) as kernel:
+        kernel.run("%load_ext cellwright")
+        panel = ChatPanel(kernel)
+        panel.open()
+        panel.wait(lambda: panel.closed)
+        assert (panel.got[0]["type"], panel.got[0]["code"]) == ("failed", "CONFIG_INVALID")
+        assert "CELLWRIGHT_BASE_PATH" in panel.got[0]["message"]
+        base.mkdir()
+        panel.connect()
+        assert panel.state["cwd"] == str(base)
+
+
+def test_what_a_folder_brings_along_is_asked_in_the_panel(model: MessagesServer, tmp_path: Path):
+    home, project = tmp_path / "home", tmp_path / "project"
+    (project / ".claude").mkdir(parents=True)
+    settings = {"permissions": {"allow": ["Python"]}}
+    (project / ".claude" / "settings.json").write_text(json.dumps(settings), "utf-8")
+    places = {"HOME": str(home), "CELLWRIGHT_HOME": str(home / "cellwright"), "IPYTHONDIR": str(home / "ipython")}
+    model.add(turn(use("Python", code="trusted = 1")), turn(say("Done.")))
+    with running_kernel(project, {**model_of(model), **places}) as kernel:
+        kernel.run("%load_ext cellwright")
+        panel = ChatPanel(kernel).connect()
+        run = panel.prompt("Go")
+        ask = panel.wait_for_op(run, "ask")
+        assert ask["kind"] == "trust"
+        panel.answer(ask["question"], "allow")
+        panel.wait_for_end(run)
+        assert kernel.value("trusted") == "1"
+    assert model.remaining_turns == 0
 
 
 def test_a_restarted_kernel_goes_on_with_its_history(model: MessagesServer, tmp_path: Path):

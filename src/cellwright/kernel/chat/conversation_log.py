@@ -56,7 +56,7 @@ class ConversationLog:
         if (logged := self.runs.get(run.id)) is None:
             return  # it began before the log did
         if isinstance(event, UserPrompt):
-            logged.session = event.session_id
+            logged.session, logged.home = event.session_id, self._home
             logged.turn = self._next_turn(event.session_id)
         logged.hear(event)
         if logged.has_changed():
@@ -130,7 +130,7 @@ class ConversationLog:
                 asked=run.asked,
                 background=run.background,
                 run=run,
-                session=session.id if (session := self._session()) is not None else "",
+                home=self._home,
                 lines=LineLog() if self.keeps_lines else None,
             )
         )
@@ -148,6 +148,11 @@ class ConversationLog:
         if logged.lines is not None:
             logged.lines.flush()
         self.news(logged)
+
+    @property
+    def _home(self) -> str:
+        session = self._session()
+        return "" if session is None else session.id
 
     def _next_turn(self, session_id: str) -> int | None:
         session = self._session()

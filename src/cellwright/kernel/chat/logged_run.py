@@ -27,9 +27,10 @@ Kind = Literal["prompt", "command", "past"]
 class LoggedRun:
     """A run of the conversation, a slash command, or a turn of a transcript. All of it on the agent's loop.
 
-    `state` is for those that are no `run` of the conversation. `turn` and `last_turn` are the numbers of the turns of
-    `session` that it is, None where it left nothing there. `version` rises with each change of what is told of it,
-    `number` with each run that begins: 0 for what was over before.
+    `state_of_command` is for those that are no `run` of the conversation. `home` is the session that the conversation had
+    when it began: mostly its own `session`. `turn` and `last_turn` are the numbers of the turns of `session` that it is,
+    None where it left nothing there. `version` rises with each change of what is told of it, `number` with each run that
+    begins: 0 for what was over before.
     """
 
     id: str
@@ -40,6 +41,7 @@ class LoggedRun:
     background: bool = False
     run: ConversationRun | None = None
     session: str = ""
+    home: str = ""
     turn: int | None = None
     last_turn: int | None = None
     over: bool = False
@@ -138,6 +140,7 @@ def past_run(session: str, turn: int, prompt: str, asked: float, ops: Sequence[O
         kind="past",
         asked=asked,
         session=session,
+        home=session,
         turn=turn,
         last_turn=turn,
         over=True,

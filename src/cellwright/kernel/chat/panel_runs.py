@@ -127,6 +127,7 @@ class PanelRuns:
             kind="command",
             asked=time.time(),
             session=chat.conversation.session.id,
+            home=chat.conversation.session.id,
         )
         questions = self._questions()
         questions.tell = lambda message: run.hear_now(Notice(message, "warning"))

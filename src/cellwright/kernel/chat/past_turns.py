@@ -54,7 +54,8 @@ class PastTurns:
             self._drawing = asyncio.get_running_loop().create_task(self._draw(session, missing))
 
     def _is_of(self, run: LoggedRun, session: Session) -> bool:
-        return run.session == session.id and (run.turn is None or run.turn <= self._log.turns)
+        taken_back = run.session == session.id and run.turn is not None and run.turn > self._log.turns
+        return run.home == session.id and not taken_back
 
     def _missing(self, session: Session) -> set[int]:
         """The numbers of the last turns that no run shows."""
