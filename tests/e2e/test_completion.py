@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -14,6 +16,18 @@ pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 
 GHOST = ".jp-GhostText"
 SOURCE = "index => document.querySelectorAll('.jp-Notebook .jp-Cell')[index].querySelector('.cm-content').innerText"
+
+
+def choose(lab: Any, settings: str) -> None:
+    lab.api("PUT", "lab/api/settings/cellwright:completion", {"raw": settings})
+
+
+@pytest.fixture(autouse=True)
+def off(lab: Any) -> Iterator[None]:
+    """As users have it at first; afterwards other tests' typing asks nobody."""
+    choose(lab, "{}")
+    yield
+    choose(lab, "{}")
 
 
 def toggle(page: Any) -> None:
@@ -33,14 +47,12 @@ def type_at_end(notebook: Any, index: int, text: str) -> None:
 
 @pytest.mark.parametrize("app", ["lab", "notebook"])
 def test_a_suggestion_is_shown_and_taken(
-    lab: Any,
     notebook: Callable[..., Any],
     model: MessagesServer,
     app: str,
     record_property: Callable[[str, object], None],
 ) -> None:
     before = len(model.requests)
-    lab.api("PUT", "lab/api/settings/cellwright:completion", {"raw": "{}"})
     book = notebook("%load_ext cellwright\nheights = [1, 2]", "", app=app)
     page = book.page
     book.run(0)
@@ -75,3 +87,20 @@ def asked(request: Any) -> str:
     """The line of the cursor."""
     cell = request.body["messages"][0]["content"][1]["text"]
     return str(cell.partition("⟦cursor⟧")[0].rpartition("\n")[2])
+
+
+def test_a_kernel_that_has_not_loaded_us_does_where_its_user_allows_that(
+    lab: Any, notebook: Callable[..., Any], model: MessagesServer
+) -> None:
+    before = len(model.requests)
+    choose(lab, '{"enabled": true, "loadExtension": true}')
+    book = notebook("heights = [1, 2]", "")
+    model.add(*(turn(say("<insert>(heights)")) for _ in range(200)))
+    type_at_end(book, 1, "total = sum")
+    deadline = time.monotonic() + 60
+    while len(model.requests) == before:  # nothing of the loading shows in the page
+        assert time.monotonic() < deadline
+        book.page.keyboard.press("Alt+Backslash")
+        book.page.wait_for_timeout(200)
+    book.page.locator(GHOST, has_text="(heights)").wait_for()
+    assert "load_ext" not in json.dumps(book.save())
