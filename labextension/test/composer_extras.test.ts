@@ -66,6 +66,18 @@ it("takes files that are dropped, pictures and texts; the page does not open the
   expect(scene.chat.prompts[0]?.attachments.map(({ kind }) => kind)).toEqual(["image", "text"]);
 });
 
+it("keeps what is attached for the prompt when a command is sent", async () => {
+  const scene = composerScene();
+  await settled();
+  paste(scene, [picture()]);
+  await vi.waitFor(() => { expect(names(scene)).toEqual(["plot.png"]); });
+  type(scene.area, "/help");
+  key(scene.area, "Enter");
+  await settled();
+  expect(scene.chat.prompts[0]).toMatchObject({ text: "/help", attachments: [], cell: null });
+  expect(names(scene)).toEqual(["plot.png"]);
+});
+
 it("leaves other drags alone", () => {
   const scene = composerScene();
   expect(fire(scene.area, "dragover", { dataTransfer: { types: ["text/plain"], files: [] } })).toBe(false);

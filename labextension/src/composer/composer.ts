@@ -1,10 +1,11 @@
 /** The panel's composer: the prompt's field and everything around it. */
 
 import type { Chat } from "../chat/chat";
-import type { Completion } from "../chat/protocol";
+import type { CellGiven, Completion } from "../chat/protocol";
 import { addPageStyle } from "../page_style";
 import { button, element, setText } from "../transcript/dom";
 import { revealed } from "../transcript/visible_text";
+import type { Attached } from "./attachments";
 import { Attachments } from "./attachments";
 import type { Composer, ComposerDeps } from "./deps";
 import { Drafts } from "./drafts";
@@ -292,26 +293,29 @@ class PanelComposer {
 
   private async send(other: boolean): Promise<void> {
     const text = this.area.value;
-    const attached = this.attachments.list;
+    // a command takes words alone: what is attached stays for the prompt
+    const isCommand = this.suggestions.command(commandName(text) ?? "") !== undefined;
+    const attached = isCommand ? [] : this.attachments.list;
     if (this.isSending || (!text.trim() && attached.length === 0)) return;
     const blocked = hindrance(this.chat, this.deps.trans);
-    if (blocked) {
-      this.tell(blocked);
-      return;
-    }
-    this.tell("");
+    this.tell(blocked);
+    if (blocked) return;
     this.closeList();
     const run = currentRun(this.chat);
-    if (run !== null && wayOf(this.chat, other ? otherWay(this.how) : this.how, text, attached.length > 0) === "steer") {
+    const how = other ? otherWay(this.how) : this.how;
+    if (run !== null && wayOf(this.chat, how, text, attached.length > 0) === "steer") {
       this.waiting.said(steer(this.chat, text), run, text);
       this.taken(text);
       return;
     }
+    await this.ask(text, attached, isCommand ? null : this.extras.cell);
+  }
+
+  private async ask(text: string, attached: readonly Attached[], cell: CellGiven | null): Promise<void> {
     this.isSending = true;
     this.update();
     const attachments = attached.map((one) => one.attachment);
-    const params = { text, attachments, context: this.pickers.context, cell: this.extras.cell, options: {} };
-    const why = await prompt(this.chat, params);
+    const why = await prompt(this.chat, { text, attachments, context: this.pickers.context, cell, options: {} });
     this.isSending = false;
     this.area.readOnly = false;
     if (why === null) {

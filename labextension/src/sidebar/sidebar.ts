@@ -122,7 +122,8 @@ export class Sidebar {
         cell: () => cellHere(choice.notebook),
         onCell: (listener) => onCellHere(tracker, listener),
         serverRoot: serverRoot(),
-        memory: localStorage,
+        // the tab's own: what is kept for longer could be read by the next user of the browser
+        memory: sessionStorage,
       },
       settings: () => page.settings(),
       kernels: () => this.kernels(),
