@@ -5,6 +5,7 @@ import re
 import subprocess
 
 import pytest
+from jupyter_process import TOKEN, jupyter_server
 from proxy_calls import MODEL, error_of, message, send
 
 from cellwright.testing import MessagesServer, say, turn
@@ -37,6 +38,16 @@ def environment_of(server, kernel):
     return json.loads(found[1])
 
 
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory, model: MessagesServer):
+    """A server that keeps its key, for the tests that need no other limits."""
+    environ = {"ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": KEY, "MY_COPY_OF_IT": f"prefix {KEY}"}
+    # what dies stays dead, so that a test can look at it
+    arguments = ["--CellwrightApp.anthropic_proxy=True", "--ServerKernelManager.autorestart=False"]
+    with jupyter_server(tmp_path_factory.mktemp("shared"), arguments, environ, "/user/ada/") as server:
+        yield server
+
+
 @pytest.fixture
 def guarded(start_server, model: MessagesServer):
     """A server that keeps its key."""
@@ -49,8 +60,8 @@ def guarded(start_server, model: MessagesServer):
     return start
 
 
-def test_a_kernel_has_a_token_and_not_the_key(guarded, model):
-    server = guarded(base_url="/user/ada/")
+def test_a_kernel_has_a_token_and_not_the_key(shared, model):
+    server = shared
     kernel = server.kernel()
     environ = environment_of(server, kernel)
     assert KEY not in json.dumps(environ)
@@ -69,8 +80,8 @@ def test_a_kernel_has_a_token_and_not_the_key(guarded, model):
     assert environ["ANTHROPIC_API_KEY"] not in log
 
 
-def test_every_start_of_a_kernel_has_its_own_token(guarded, model):
-    server = guarded()
+def test_every_start_of_a_kernel_has_its_own_token(shared, model):
+    server = shared
     kernel, other = server.kernel(), server.kernel()
     first, of_other = environment_of(server, kernel), environment_of(server, other)
     assert first["ANTHROPIC_API_KEY"] != of_other["ANTHROPIC_API_KEY"]
@@ -86,8 +97,8 @@ def test_every_start_of_a_kernel_has_its_own_token(guarded, model):
     assert send(url, token=second["ANTHROPIC_API_KEY"]).status_code == 401
 
 
-def test_the_token_of_a_kernel_that_died_is_good_for_nothing(guarded, model):
-    server = guarded("--KernelManager.autorestart=False", "--ServerKernelManager.autorestart=False")
+def test_the_token_of_a_kernel_that_died_is_good_for_nothing(shared, model):
+    server = shared
     kernel = server.kernel()
     environ = environment_of(server, kernel)
     model.clear()
@@ -99,8 +110,8 @@ def test_the_token_of_a_kernel_that_died_is_good_for_nothing(guarded, model):
     server.wait_for(lambda: send(url, token=token).status_code == 401, "the token is still good")
 
 
-def test_one_token_does_not_open_what_the_other_opens(guarded):
-    server = guarded()
+def test_one_token_does_not_open_what_the_other_opens(shared):
+    server = shared
     token = environment_of(server, server.kernel())["ANTHROPIC_API_KEY"]
     for said in (f"token {token}", f"Bearer {token}"):
         assert server.request("GET", "api/kernels", Authorization=said).status == 403
@@ -140,10 +151,24 @@ def test_a_forbidden_model_is_refused_by_the_kernel_and_by_the_proxy(guarded, mo
     assert len(model.requests) == asked
 
 
-def test_terminals_and_what_else_the_server_starts_have_no_key(guarded):
-    server = guarded()
-    inherited = server.root / "inherited.py"
-    inherited.write_text("")
+def test_terminals_of_the_server_have_no_key(shared):
+    name = shared.request("POST", "api/terminals", {}).json()["name"]
+    place = f"{shared.url.replace('http', 'ws')}/terminals/websocket/{name}"
+    link = websocket.create_connection(place, header={"Authorization": f"token {TOKEN}"}, timeout=60)
+    link.send(json.dumps(["stdin", "env; echo FINI$((1+1))SHED\r"]))
+    seen = ""
+    while "FINI2SHED" not in seen:
+        kind, *said = json.loads(link.recv())
+        seen += "".join(said) if kind == "stdout" else ""
+    link.close()
+    assert shared.request("DELETE", f"api/terminals/{name}").status == 204
+    assert "PATH=" in seen
+    assert KEY not in seen
+    assert "ANTHROPIC" not in seen
+
+
+def test_a_kernelspec_cannot_bring_the_key_back(shared):
+    server = shared
     kernelspec = server.home / "data" / "kernels" / "own"
     kernelspec.mkdir(parents=True)
     spec = {"argv": ["python", "-m", "ipykernel_launcher", "-f", "{connection_file}"], "display_name": "own"}
