@@ -96,6 +96,9 @@ export class OneKernel implements ChatKernel {
   readonly executed: Execution[] = [];
   /** Subshells that were asked for by hand. */
   subshells = 0;
+  readonly ended: string[] = [];
+  /** Of itself; a promise that does not settle: it does not answer. */
+  about: Promise<void> = Promise.resolve();
   /** What loading the package gives; a promise that does not settle: the kernel does not answer. */
   loading: Promise<ExecuteReply> | ExecuteReply = { status: "ok" };
   expressions: Record<string, string> = { executable: "'/env/bin/python'", version: "'0.1.0'" };
@@ -130,12 +133,13 @@ export class OneKernel implements ChatKernel {
     this.executed.push({ code, expressions: asked, subshell: this.subshellId });
     const values = Object.entries(this.expressions).filter(([name]) => name in asked);
     const found = Object.fromEntries(values.map(([name, text]) => [name, { status: "ok", data: { "text/plain": text } }]));
-    const reply = code === "" ? { status: "ok", user_expressions: found } : this.loading;
+    const reply = code === "" ? this.about.then(() => ({ status: "ok", user_expressions: found })) : this.loading;
     return { done: Promise.resolve(reply).then((content) => ({ content })) };
   }
 
-  sendControlMessage(): { done: Promise<{ content: { status: string; subshell_id: string } }> } {
-    this.subshells++;
+  sendControlMessage(message: { header: { msg_type: string }; content: JsonObject }): { done: Promise<{ content: { status: string; subshell_id: string } }> } {
+    if (message.header.msg_type === "create_subshell_request") this.subshells++;
+    else this.ended.push(message.content.subshell_id as string);
     return { done: Promise.resolve({ content: { status: "ok", subshell_id: `own-${this.subshells}` } }) };
   }
 

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 
 import type { ChatKernel } from "../src/chat/kernel_types";
-import { AGAIN_MS, ANSWER_MS } from "../src/chat/chat_link";
+import { AGAIN_MS, ANSWER_MS, GRACE_MS } from "../src/chat/chat_link";
 import { ChatStore, PROMPT_MS } from "../src/chat/chat_store";
 import { ANNOUNCED } from "../src/notebooks/links";
 import type { RequestError } from "../src/notebooks/link";
@@ -130,6 +130,9 @@ describe("connecting", () => {
     await vi.advanceTimersByTimeAsync(10);
     expect(chat.connection).toBe("unsupported");
     expect(chat.trouble).toMatchObject({ version: "0.1.0", executable: "/env/bin/python", protocol });
+    // the comm's own is gone with the comm
+    expect(kernel.executed.at(-1)?.subshell).toBe("own-1");
+    expect(kernel.ended).toEqual(["own-1"]);
     await vi.advanceTimersByTimeAsync(60_000);
     expect(kernel.comms).toHaveLength(1);
   });
@@ -145,10 +148,21 @@ describe("connecting", () => {
     expect([chat.connection, chat.trouble?.message]).toEqual(["lost", "The kernel does not answer."]);
   });
 
+  it("does not wait for ever for a kernel that has closed the comm and says nothing", async () => {
+    const kernel = new OneKernel();
+    kernel.greeting = [];
+    kernel.refuses = true;
+    kernel.about = never;
+    const chat = store(kernel);
+    await vi.advanceTimersByTimeAsync(ANSWER_MS + 10);
+    expect([chat.connection, chat.trouble?.version]).toEqual(["unsupported", ""]);
+  });
+
   it("leaves nothing behind in a kernel that it goes away from", async () => {
     const { chat, kernel } = await connected();
     chat.connect(null, null);
     expect(kernel.comm.sent.map(({ message }) => message.type)).toEqual(["bye"]);
+    await vi.advanceTimersByTimeAsync(GRACE_MS);
     expect(kernel.comm.isClosed).toBe(true);
     expect(kernel.statusChanged.listeners + kernel.connectionStatusChanged.listeners + kernel.disposed.listeners + kernel.iopubMessage.listeners).toBe(0);
     expect(chat.connection).toBe("none");

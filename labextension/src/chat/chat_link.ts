@@ -8,13 +8,15 @@ import type { ChatComm, ChatKernel, IopubMessage } from "./kernel_types";
 import { about, load, NO_TROUBLE } from "./loading";
 import type { FailedMessage, KernelMessage } from "./protocol";
 import { TARGET } from "./protocol";
-import { isKnown, subshellOf, through, within } from "./subshell";
+import { createSubshell, endSubshell, isKnown, subshellOf, through, within } from "./subshell";
 
 /** How long a kernel that can answer may take to do so. */
 export const ANSWER_MS = 20_000;
 /** A kernel that closed the connection is asked again after this time, and then less and less often. */
 export const AGAIN_MS = 1_000;
 const MOST_MS = 30_000;
+/** What was sent on a comm is read by then. */
+export const GRACE_MS = 1_000;
 
 const RESTARTS: readonly string[] = ["restarting", "autorestarting"];
 const MESSAGES: readonly unknown[] = ["welcome", "unsupported", "state", "run", "ops", "gone", "ack"] satisfies KernelMessage["type"][];
@@ -167,8 +169,13 @@ export class ChatLink {
 
   /** The kernel's package is of another time. */
   private async refused(subshell: string | null, message: KernelMessage | null, isVoid: () => boolean): Promise<void> {
+    const { kernel } = this;
     this.open = null;
-    const { executable, version } = await about(this.kernel, subshell);
+    // the comm's subshell goes with the comm: nobody would answer there
+    const own = subshell === null ? null : await createSubshell(kernel);
+    const asked = about(kernel, own);
+    const { executable, version } = (subshell === null ? await asked : await within(ANSWER_MS, asked)) ?? NO_TROUBLE;
+    if (own !== null) endSubshell(kernel, own);
     if (isVoid()) return;
     const protocol = message?.type === "unsupported" ? message.protocol : 0;
     this.events.connection("unsupported", { trouble: { ...NO_TROUBLE, executable, version, protocol } });
@@ -215,10 +222,21 @@ export class ChatLink {
     open.comm.onClose = () => undefined;
     open.comm.onMsg = () => undefined;
     if (open.comm.isDisposed || this.kernel.isDisposed) return;
+    // its subshell goes with it, and what was just sent is to be read before
+    setTimeout(() => { this.closeComm(open); }, GRACE_MS);
+  }
+
+  /** The kernel is told while it can be; else it sees that a page of the same name comes. */
+  private closeComm({ comm, subshell }: Open): void {
     const { kernel } = this;
-    // the kernel is told while it can be; else it sees that a page of the same name comes
-    if (kernel.connectionStatus === "connected" && !RESTARTS.includes(kernel.status)) through(kernel, open.subshell, () => open.comm.close());
-    else open.comm.dispose();
+    if (comm.isDisposed || kernel.isDisposed) return;
+    if (kernel.connectionStatus !== "connected" || RESTARTS.includes(kernel.status)) {
+      comm.dispose();
+      return;
+    }
+    const own = subshell !== comm.subshellId;
+    through(kernel, subshell, () => comm.close());
+    if (own && subshell !== null) setTimeout(endSubshell, GRACE_MS, kernel, subshell);
   }
 }
 

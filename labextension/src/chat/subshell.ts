@@ -1,5 +1,6 @@
 /** A way into a kernel that is busy: subshells, as JupyterLab's connections offer them. */
 
+import type { JsonObject } from "../notebooks/types";
 import { randomName } from "../page_config";
 import type { ChatComm, ChatKernel } from "./kernel_types";
 
@@ -38,19 +39,22 @@ export function through<Result>(kernel: ChatKernel, subshell: string | null, wor
   }
 }
 
-/** By hand: JupyterLab refuses it as long as it does not know what the kernel can. */
-async function createSubshell(kernel: ChatKernel): Promise<string | null> {
-  const header = {
-    date: new Date().toISOString(),
-    msg_id: randomName(),
-    msg_type: "create_subshell_request",
-    session: kernel.clientId,
-    username: "",
-    version: "5.5",
-  };
-  const request = { channel: "control", header, parent_header: {}, metadata: {}, content: {}, buffers: [] };
-  const reply = kernel.sendControlMessage(request, true).done.catch(() => null);
+/** A subshell of the page's own; null where the kernel gives none. By hand: JupyterLab refuses it while it does not know what the kernel can. */
+export async function createSubshell(kernel: ChatKernel): Promise<string | null> {
+  const reply = control(kernel, "create_subshell_request", {}).catch(() => null);
   return (await within(SUBSHELL_MS, reply))?.content.subshell_id ?? null;
+}
+
+/** Ends a subshell that was made here. */
+export function endSubshell(kernel: ChatKernel, subshell: string): void {
+  // a kernel that is gone has no subshells
+  void control(kernel, "delete_subshell_request", { subshell_id: subshell }).catch(() => undefined);
+}
+
+async function control(kernel: ChatKernel, type: string, content: JsonObject): Promise<{ content: { subshell_id?: string } }> {
+  const header = { date: new Date().toISOString(), msg_id: randomName(), msg_type: type, session: kernel.clientId, username: "", version: "5.5" };
+  const message = { channel: "control", header, parent_header: {}, metadata: {}, content, buffers: [] };
+  return kernel.sendControlMessage(message, true).done;
 }
 
 /** What `promise` gives, or undefined when it takes longer or fails. */
