@@ -180,6 +180,8 @@ def test_what_it_costs_is_counted_with_the_session_and_stops_at_the_days_budget(
         assert error["code"] == "BUDGET_EXCEEDED"
         settings.write_text(json.dumps({"cellwright": {"inlineCompletion": False}}))
         assert asking.reply(asking.begin("x = "))["error"]["code"] == "PERMISSION_DENIED"
+        settings.write_text(json.dumps({"deniedModels": ["haiku"]}))
+        assert asking.reply(asking.begin("x = "))["error"]["code"] == "CONFIG_INVALID"
     finally:
         settings.unlink()
 
