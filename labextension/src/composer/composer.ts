@@ -297,9 +297,7 @@ class PanelComposer {
     const isCommand = this.suggestions.command(commandName(text) ?? "") !== undefined;
     const attached = isCommand ? [] : this.attachments.list;
     if (this.isSending || (!text.trim() && attached.length === 0)) return;
-    const blocked = hindrance(this.chat, this.deps.trans);
-    this.tell(blocked);
-    if (blocked) return;
+    if (this.isHindered()) return;
     this.closeList();
     const run = currentRun(this.chat);
     const how = other ? otherWay(this.how) : this.how;
@@ -309,6 +307,13 @@ class PanelComposer {
       return;
     }
     await this.ask(text, attached, isCommand ? null : this.extras.cell);
+  }
+
+  /** Whether nothing can be sent now: then it is said why. */
+  private isHindered(): boolean {
+    const why = hindrance(this.chat, this.deps.trans);
+    this.tell(why);
+    return why !== "";
   }
 
   private async ask(text: string, attached: readonly Attached[], cell: CellGiven | null): Promise<void> {
