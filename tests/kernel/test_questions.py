@@ -5,19 +5,22 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import signal
 import subprocess
 import sys
+import threading
 from collections.abc import AsyncIterator, Coroutine, Sequence
 from typing import Any
 
 import pytest
 
-from cellwright.agent.agent_thread import CallerJobs
+from cellwright.agent.agent_thread import AgentThread, CallerJobs
 from cellwright.agent.approval import Allow, Decision, Deny, ToolUse
 from cellwright.answers import choices
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Preview, Suggestion
 from cellwright.kernel.comm import Answer
+from cellwright.kernel.interrupts import EndableWait, Interrupts
 from cellwright.kernel.open_questions import OpenQuestions, Take, all_beside
 from cellwright.kernel.questions import Questions
 
@@ -356,3 +359,29 @@ def test_a_question_that_is_not_answered_in_time_lets_claude_go_on_and_a_plan_wa
     assert late.updated_input is not None
     assert late.updated_input["annotations"] == {"Where to keep it?": {"unanswered": "timed_out"}}
     assert asyncio.run(scene(question_of("plan", {"plan": "1."}))) is None
+
+
+def test_a_wait_that_is_ended_by_an_answer_elsewhere_is_no_interrupt_of_the_users():
+    thread, interrupted = AgentThread(), threading.Semaphore(0)
+    wait, begun = EndableWait(), threading.Event()
+
+    def end() -> None:
+        begun.wait(60)
+        wait.end()
+
+    ender = threading.Thread(target=end)
+    try:
+        with Interrupts(thread.loop, interrupted.release, seconds_for_clean_up=0):
+            ender.start()
+            with pytest.raises(KeyboardInterrupt), wait.here():  # noqa: PT012  what is entered has to be ended there
+                begun.set()
+                while True:  # as `input()` in a kernel, which looks for its answer again and again
+                    threading.Event().wait(0.01)
+            with pytest.raises(KeyboardInterrupt), wait.here():
+                pytest.fail("it began again")
+            signal.raise_signal(signal.SIGINT)
+            assert interrupted.acquire(timeout=60)
+            assert not interrupted.acquire(blocking=False)
+    finally:
+        ender.join()
+        thread.stop()
