@@ -5,6 +5,7 @@ import re
 import subprocess
 
 import pytest
+import websocket
 from jupyter_process import TOKEN, jupyter_server
 from proxy_calls import MODEL, error_of, message, send
 
