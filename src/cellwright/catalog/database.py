@@ -17,6 +17,7 @@ from typing import TypeVar
 
 from cellwright.agent import lease
 from cellwright.agent.state_folder import PRIVATE_FILE, make_private_folder
+from cellwright.errors import CellwrightError, ErrorCode
 
 T = TypeVar("T")
 
@@ -48,7 +49,7 @@ logger = logging.getLogger(__name__)
 def with_database(path: Path, work: Callable[[sqlite3.Connection], T]) -> T:
     """What `work` gives with the catalog at `path`; when that is damaged, with a new one; else with one in memory.
 
-    `work` may be called more than once.
+    `work` may be called more than once. Raises `CellwrightError` where SQLite cannot search texts.
     """
     for _ in range(2):
         try:
@@ -65,7 +66,11 @@ def with_database(path: Path, work: Callable[[sqlite3.Connection], T]) -> T:
             logger.warning("the catalog of sessions cannot be kept: %s", error)
             break
     with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
-        _make_schema(connection)
+        try:
+            _make_schema(connection)
+        except sqlite3.OperationalError as error:
+            message = f"The list of sessions needs SQLite with FTS5, which this Python has not ({error}). Install another Python."
+            raise CellwrightError(ErrorCode.SEARCH_SERVICE_ERROR, message) from error
         return work(connection)
 
 
