@@ -69,7 +69,7 @@ def with_database(path: Path, work: Callable[[sqlite3.Connection], T]) -> T:
         try:
             _make_schema(connection)
         except sqlite3.OperationalError as error:
-            message = f"The list of sessions needs SQLite with FTS5, which this Python has not ({error}). Install another Python."
+            message = f"The list of sessions needs SQLite with FTS5. This Python has it not ({error}): use another one."
             raise CellwrightError(ErrorCode.SEARCH_SERVICE_ERROR, message) from error
         return work(connection)
 
