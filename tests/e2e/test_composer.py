@@ -142,7 +142,8 @@ def test_commands_files_cells_and_variables_by_a_few_letters(notebook, model, la
 
 
 def test_a_pasted_picture_and_the_cell_go_along_in_the_mode_that_was_chosen(notebook, model):
-    book = notebook("%load_ext cellwright", "prices = [3, 4, 5]", "")
+    files = {"rules.md": "No discounts.\n"}
+    book = notebook("%load_ext cellwright", "prices = [3, 4, 5]", "", files=files)
     book.run(0)
     book.wait_done(0)
     book.cell(1).locator(".cm-content").click()
@@ -157,6 +158,15 @@ def test_a_pasted_picture_and_the_cell_go_along_in_the_mode_that_was_chosen(note
             "mode => document.querySelector('.cellwright-composer').dataset.mode === mode", arg=mode
         )
         assert composer.mode() == mode
+    # a file of the file browser is mentioned, as the kernel knows it
+    box = composer.area.bounding_box()
+    book.page.locator(".jp-DirListing-item", has_text="rules.md").hover()
+    book.page.mouse.down()
+    book.page.mouse.move(box["x"] + 40, box["y"] + 10, steps=8)
+    book.page.locator(".cellwright-composer.cellwright-mod-dragging").wait_for()
+    book.page.mouse.up()
+    book.page.wait_for_function("() => document.querySelector('.cellwright-prompt').value === '@rules.md '")
+    composer.area.click()
     book.page.keyboard.type("What is this?")
     model.add(turn(say("Noise.")))
     book.page.keyboard.press("Enter")
@@ -167,6 +177,7 @@ def test_a_pasted_picture_and_the_cell_go_along_in_the_mode_that_was_chosen(note
     texts = [block["text"] for block in blocks if block["type"] == "text"]
     assert any("prices = [3, 4, 5]" in text and 'what="cell cell-1, number 2' in text for text in texts)
     assert any(text.startswith("Plan mode") for text in texts)
+    assert any("No discounts." in text for text in texts)
     assert composer.node.locator(".cellwright-attached li").count() == 0
 
 

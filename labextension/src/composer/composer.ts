@@ -243,9 +243,13 @@ class PanelComposer {
     replaceText(this.area, trigger.start, trigger.end, item.insert + space);
   }
 
+  private commandIn(text: string): Completion | undefined {
+    return this.suggestions.command(commandName(text) ?? "");
+  }
+
   /** What the command that stands there takes and does; "" where there is none. */
   private commandHint(): string {
-    const command = this.suggestions.command(commandName(this.area.value) ?? "");
+    const command = this.commandIn(this.area.value);
     return command && !this.palette.isOpen ? `${revealed(command.label)} · ${revealed(command.about)}` : "";
   }
 
@@ -294,7 +298,7 @@ class PanelComposer {
   private async send(other: boolean): Promise<void> {
     const text = this.area.value;
     // a command takes words alone: what is attached stays for the prompt
-    const isCommand = this.suggestions.command(commandName(text) ?? "") !== undefined;
+    const isCommand = this.commandIn(text) !== undefined;
     const attached = isCommand ? [] : this.attachments.list;
     if (this.isSending || (!text.trim() && attached.length === 0)) return;
     if (this.isHindered()) return;
