@@ -28,8 +28,8 @@ async def cost_page(call: CommandCall) -> Page:
     rows: list[Row] = [
         ("what", "cost"),
         ("this session", usd(session.cost_usd)),
-        ("of it completions, since the kernel started", f"{usd(tally.total.cost_usd)} ({tally.count:,} suggestions)"),
-        ("completions today, all kernels", f"{usd(today)} of ${budget:.2f}"),
+        (f"of it completions ({tally.count:,} since the kernel started)", usd(tally.total.cost_usd)),
+        ("completions today, all kernels", f"{usd(today)} of {usd(budget)}"),
     ]
     if not tally.count and not today:
         del rows[2:]
@@ -38,10 +38,12 @@ async def cost_page(call: CommandCall) -> Page:
 
 
 def usd(amount: float | None) -> str:
-    """An amount for people: cents and less where it is small."""
+    """An amount for people, exact where it is small. No dollar sign: between two of them Markdown has mathematics."""
     if amount is None:
         return "not known: a model's price is missing"
-    return f"${amount:.2f}" if amount >= 1 or amount == 0 else f"${amount:.4f}"
+    if 0 < amount < 0.0001:
+        return "less than 0.0001 USD"
+    return f"{amount:.2f} USD" if amount >= 1 or amount == 0 else f"{amount:.4f} USD"
 
 
 def _tokens(usage: Mapping[str, Any]) -> list[Row]:

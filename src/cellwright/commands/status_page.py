@@ -44,7 +44,7 @@ def _completions(tally: Tally) -> list[Row]:
     """What suggestions in the editor came to: they are in the session's cost, and nobody asked for each of them."""
     if not tally.count:
         return []
-    return [("completions", f"{tally.count:,} suggestions since the kernel started, {usd(tally.total.cost_usd)}")]
+    return [("completions", f"{tally.count:,} since the kernel started, {usd(tally.total.cost_usd)}")]
 
 
 def _calls(conversation: Conversation) -> list[Section]:
