@@ -8,6 +8,7 @@ import pytest
 from cellwright.config.allowed import nearest_mode, tool_is_allowed
 from cellwright.config.server_policy import LABEL, VARIABLE
 from cellwright.config.settings import Settings, load_settings
+from cellwright.config.settings_in_force import SettingsInForce
 from cellwright.conversation_settings import model_of, policy_of
 from cellwright.errors import CellwrightError
 from cellwright.run_options import RunOptions
@@ -132,3 +133,19 @@ def test_what_cannot_be_read_allows_nothing_loose(under, text):
 @pytest.mark.parametrize("said", [{"permissions": 3}, {"cellwright": []}, own(allowedTools=3)])
 def test_what_has_another_form_is_told_and_breaks_nothing(under, said):
     assert isinstance(under(said), Settings)
+
+
+@pytest.mark.parametrize("instead", [None, "{}", '{"cellwright": {"allowedModels": ["opus"]}}'])
+def test_what_code_does_to_its_environment_changes_no_policy(own_place, tmp_path, instead):
+    environ = {"HOME": str(own_place), VARIABLE: json.dumps(own(allowedModels=["haiku"], deniedTools=["Bash"]))}
+    in_force = SettingsInForce(tmp_path, environ, managed=tmp_path / "none")
+    in_force.run_begins()
+    del environ[VARIABLE]
+    if instead is not None:
+        environ[VARIABLE] = instead
+    in_force.run_ends()
+    environ["ANTHROPIC_MODEL"] = "another"  # so that it is read again
+    in_force.refresh()
+    assert in_force.settings.model == "another"
+    assert in_force.settings.allowed_models == ("haiku",)
+    assert in_force.settings.denied_tools == ("Bash",)

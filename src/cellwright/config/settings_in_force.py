@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from cellwright.config.held_back import held_back, hold_back, let_go
+from cellwright.config.server_policy import VARIABLE
 from cellwright.config.settings import Settings, save_allow_rules, settings_of
 from cellwright.config.settings_layers import Entry
 from cellwright.config.settings_read import Reading, Said, read_all, watched_files, watched_variables
@@ -54,6 +55,8 @@ class SettingsInForce:
     def __init__(self, cwd: Path, environ: Mapping[str, str], *, managed: Path | None = None) -> None:
         self.cwd = cwd
         self.environ = environ
+        # as it was at the start: nothing that runs here changes it
+        self._servers_policy = {VARIABLE: environ.get(VARIABLE, "")}
         self.given: Callable[[], tuple[Said, ...]] = tuple
         self._managed = managed
         self._declined: frozenset[str] = frozenset()
@@ -166,7 +169,7 @@ class SettingsInForce:
         return ((self.given(), watched_variables(self.environ)), *((file, _signature(file)) for file in files))
 
     def _read(self) -> Reading:
-        return read_all(self.cwd, self.environ, managed=self._managed, above=self.given())
+        return read_all(self.cwd, {**self.environ, **self._servers_policy}, managed=self._managed, above=self.given())
 
     def take_changed(self) -> tuple[Path, ...]:
         """The settings files that have changed since this was asked last."""

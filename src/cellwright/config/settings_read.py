@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from cellwright.config.repository import is_tracked, main_checkout, project_folder
-from cellwright.config.server_policy import VARIABLE, servers_policy
+from cellwright.config.server_policy import servers_policy
 from cellwright.config.settings_file import MAX_BYTES, SettingsProblem, read_settings_file
 from cellwright.config.settings_layers import Entry, Layer, entries_of
 from cellwright.errors import CellwrightError, ErrorCode
@@ -131,7 +131,7 @@ def read_all(
 
 def watched_variables(environ: Mapping[str, str]) -> tuple[str, ...]:
     """The values of the variables that are settings."""
-    return tuple(environ.get(name, "") for name in (*_FROM_ENVIRONMENT, VARIABLE))
+    return tuple(environ.get(name, "") for name in _FROM_ENVIRONMENT)
 
 
 def watched_files(cwd: Path, environ: Mapping[str, str], managed: Path | None = None) -> list[Path]:

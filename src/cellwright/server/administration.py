@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from cellwright.server.server_extension import CellwrightApp
 
 PAGE_OPTION = "cellwrightPolicy"
-BUNDLE = "certificates.pem"
+BUNDLE = "certificates-{port}.pem"
 
 Route = tuple[str, type[RequestHandler], dict[str, Any]]
 
@@ -134,7 +134,7 @@ class _KernelPlace:
     def _trusting(self, environ: Mapping[str, str]) -> dict[str, str]:
         folder = self.traits.proxy_place()
         make_private_folder(folder)
-        return trusting(environ, self.server.certfile, folder / BUNDLE)
+        return trusting(environ, self.server.certfile, folder / BUNDLE.format(port=self.server.port))
 
 
 def _proxy(traits: ProxyTraits, policy: Policy, tokens: KernelTokens, user: str) -> Proxy:
