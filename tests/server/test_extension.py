@@ -51,14 +51,6 @@ def test_the_wheel_enables_it():
 
 
 @pytest.mark.kernel
-def test_traits_that_make_no_sense_are_said_and_the_server_starts(start_server):
-    server = start_server("--CellwrightApp.max_runs=0")
-    assert server.request("GET", "api/status").status == 200
-    assert server.api("GET", "status").json()["limits"]["max_runs"] == 16
-    assert "max_runs" in server.log.read_text()
-
-
-@pytest.mark.kernel
 def test_runs_are_reported_without_content_where_that_is_switched_on(start_server, model, tmp_path):
     reports, config = tmp_path / "reports.jsonl", tmp_path / "config.py"
     config.write_text(HANDLER.format(path=str(reports)))

@@ -22,6 +22,17 @@ class ReadOnly(Authorizer):
 """
 
 
+NAMES = """
+from jupyter_server.auth import IdentityProvider, User
+
+class ByHeader(IdentityProvider):
+    async def get_user(self, handler):
+        user = await super()._get_user(handler)
+        name = handler.request.headers.get("X-Test-User")
+        return user and User(name) if name else user
+"""
+
+
 def _kernels(server):
     return {kernel["id"] for kernel in server.request("GET", "api/kernels").json()}
 
@@ -173,6 +184,38 @@ def test_own_kernels_are_limited(start_server):
     assert (reply.status, reply.json()["code"]) == (429, "RATE_LIMIT_EXCEEDED")
     assert "kernels of runs" in reply.json()["message"]
     assert reply.headers["retry-after"]
+
+
+def test_users_with_names_see_their_own_runs(start_server, model, tmp_path):
+    (tmp_path / "my_names.py").write_text(NAMES)
+    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    server = start_server(
+        "--ServerApp.identity_provider_class=my_names.ByHeader",
+        "--ByHeader.token=a-token-of-tests",
+        "--CellwrightApp.max_runs_per_user=1",
+        environ={"PYTHONPATH": path},
+    )
+    kernel, gate = server.kernel(), Gate()
+    ada, bob = {"X_Test_User": "ada"}, {"X_Test_User": "bob"}
+    model.add(turn(say("For "), hold(gate), say("Ada.")), say("For Bob."))
+    stream = server.stream("POST", f"kernels/{kernel}/run", {"prompt": "Mine"}, **ada)
+    stream.until("claude_response_chunk")
+    for method, where in (
+        ("GET", ""),
+        ("GET", "/events"),
+        ("POST", "/stop"),
+        ("POST", "/answers/x"),
+        ("POST", "/steer"),
+    ):
+        body = {"behavior": "allow", "text": "x"} if where in ("/answers/x", "/steer") else None
+        reply = server.api(method, f"runs/{stream.run}{where}", body, **bob)
+        assert (reply.status, reply.json()["code"]) == (404, "NOT_FOUND"), where
+    assert server.api("GET", f"runs/{stream.run}", **ada).status == 200
+    assert server.api("POST", f"kernels/{kernel}/run", {"prompt": "More"}, **ada).status == 429
+    bobs = server.stream("POST", f"kernels/{kernel}/run", {"prompt": "His"}, **bob)
+    gate.open()
+    assert _answer(stream.rest()) == "For Ada."
+    assert _answer(bobs.rest()) == "For Bob."
 
 
 def test_jupyters_authorizer_decides(start_server, tmp_path):

@@ -62,6 +62,7 @@ def test_lines_are_taken_once_and_missing_ones_are_noticed():
     assert run.take(3, [END])
     assert over == [run]
     assert run.metadata["stop_reason"] == "end_turn"
+    assert run.state == "done"
 
 
 def test_the_oldest_events_make_room():
@@ -86,6 +87,7 @@ def test_a_run_that_fails_says_so_and_keeps_what_was_answered():
     run.fail("EXECUTION_ERROR", "The kernel died.")
     run.fail("EXECUTION_ERROR", "It died again.")
     assert _kinds(run, 4) == ["error", "session_complete"]
+    assert run.state == "failed"
     assert json.loads(run.after(5)[0].line)["data"]["final_response"] == "Tw"
     assert over == [run]
 

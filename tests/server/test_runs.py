@@ -149,6 +149,9 @@ def test_a_run_that_waits_for_its_turn_is_taken_out_of_the_line(server, model, k
     first = server.stream("POST", f"kernels/{kernel}/run", {"prompt": "First in line"})
     first.until("claude_response_chunk")
     second = server.stream("POST", f"kernels/{kernel}/run", {"prompt": "Second in line"})
+    assert server.api("GET", f"runs/{second.run}").json()["state"] == "waiting"
+    early = server.api("POST", f"runs/{second.run}/steer", {"text": "Not for the first"})
+    assert (early.status, early.json()["code"]) == (409, "CONFLICT")
     assert server.api("POST", f"runs/{second.run}/stop").status == 202
     assert second.rest()[-1]["data"]["metadata"]["stop_reason"] == "interrupted"
     gate.open()

@@ -25,6 +25,7 @@ LOAD = "%load_ext cellwright"
 EXECUTABLE = "__import__('sys').executable"
 REPLY_SECONDS = 60.0
 ALIVE_SECONDS = 5.0
+MOST_TOLD = 50
 RECONNECTS = 3
 """How often a connection that broke (a gateway's) is made anew before its runs are given up."""
 
@@ -69,6 +70,7 @@ class KernelRelay:
         self._subshell: str | None = None
         self._runs: dict[str, RunView] = {}
         self._not_taken: set[str] = set()
+        self._told: dict[str, Mapping[str, Any]] = {}
         self._replies: dict[str, asyncio.Future[Any]] = {}
         self._acks: dict[str, asyncio.Future[None]] = {}
         self._ids = itertools.count(1)
@@ -241,6 +243,8 @@ class KernelRelay:
     async def follow(self, run_id: str, view: RunView) -> None:
         """Tell `view` of the kernel's run `run_id` from its first line on."""
         self._runs[run_id] = view
+        if (told := self._told.pop(run_id, None)) is not None:
+            view.state_changed(told)
         if run_id in self._not_taken:  # they came before the reply that named the run
             self._not_taken.discard(run_id)
             await self.send({"type": "again", "run": run_id, "have": view.held})
@@ -283,8 +287,8 @@ class KernelRelay:
                 self._say({"type": "reply", "id": request_id, "result": None})
             case {"type": "state"}:
                 self.state = message
-            case {"type": "run", "run": {"id": str(run_id)}} if run_id in self._runs:
-                self._runs[run_id].state_changed(message["run"])
+            case {"type": "run", "run": {"id": str(run_id)}}:
+                self._run_told(run_id, message["run"])
             case {"type": "lines", "run": str(run_id), "first": int(first), "lines": list(lines)}:
                 self._lines(run_id, first, lines)
             case {"type": "gone", "runs": list(runs)}:
@@ -315,6 +319,14 @@ class KernelRelay:
     def _refuse(self, error: ApiError) -> None:
         if self._welcome is not None and not self._welcome.done():
             self._welcome.set_exception(error)
+
+    def _run_told(self, run_id: str, run: Mapping[str, Any]) -> None:
+        if (view := self._runs.get(run_id)) is not None:
+            view.state_changed(run)
+            return
+        self._told[run_id] = run  # it may be named by a reply that is on its way, or be a cell's
+        if len(self._told) > MOST_TOLD:
+            del self._told[next(iter(self._told))]
 
     def _lines(self, run_id: str, first: int, lines: Sequence[Mapping[str, Any]]) -> None:
         view = self._runs.get(run_id)

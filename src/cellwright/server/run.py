@@ -72,6 +72,8 @@ class Run:
         self._bytes = 0
         self._most_bytes = most_bytes
         self._held = 0
+        self.state = "waiting"
+        """As the kernel says: waiting, running, asking, done, failed, interrupted."""
         self._answer = ""
         self._answer_ended = False
         self._when_over = when_over
@@ -127,6 +129,8 @@ class Run:
         return True
 
     def state_changed(self, run: Line) -> None:
+        if not self.over:
+            self.state = str(run.get("state", self.state))
         if run.get("state") in _OVER and not self.over and self._finishing is None:
             # its last lines may still be on their way; a run that never began has none
             words = "The run was taken out of the line before it began, or ended without a result."
@@ -139,7 +143,7 @@ class Run:
         details = {"kernel": self.place.kernel_id}
         data = {"error_code": code, "error_message": message, "error_details": details, "recoverable": False}
         self._add({"type": "error", "timestamp": _now(), "data": data})
-        self.metadata = {"stop_reason": "error"}
+        self.state, self.metadata = "failed", {"stop_reason": "error"}
         end = {"final_response": self._answer, "metadata": self.metadata}
         self._add({"type": "session_complete", "timestamp": _now(), "data": end})
         self._end()
@@ -160,6 +164,8 @@ class Run:
     def _note(self, line: Line) -> None:
         """Remember what later requests of clients are about."""
         data = line["data"]
+        if self.state == "waiting" and line["type"] != "notice":  # that it has to wait is a notice
+            self.state = "running"
         match line["type"]:
             case "permission_request" | "question":
                 self.questions[data["question_id"]] = None
@@ -167,8 +173,12 @@ class Run:
                 self.questions[data["question_id"]] = data
             case "steer":
                 self.steered[data["id"]] = data
+            case "error":
+                self.state = "failed"
             case "session_complete":
                 self.metadata = data["metadata"]
+                interrupted = self.metadata.get("stop_reason") == "interrupted"
+                self.state = "interrupted" if interrupted else "failed" if self.state == "failed" else "done"
             case "claude_response_chunk":
                 # each message of Claude begins anew; the last one is the answer
                 self._answer = data["chunk"] if self._answer_ended else self._answer + data["chunk"]

@@ -130,6 +130,8 @@ class SteerRoute(CellwrightRoute):
     async def post(self, run_id: str) -> None:
         run = self.runs.find(run_id, self.owner)
         body = self.body("Steer")
+        if run.state == "waiting" and not run.over:  # the kernel would give the words to the run that goes on
+            raise ApiError(409, "CONFLICT", "The run waits for its turn; it cannot be given words yet.")
         steer_id = uuid.uuid4().hex
         state = None
         if not run.over:
@@ -159,6 +161,7 @@ def about_run(run: Run) -> dict[str, Any]:
     return {
         "run": run.id,
         "kernel": run.place.kernel_id,
+        "state": run.state,
         "over": run.over,
         "last_event": run.last_id,
         "questions": [question for question, decision in run.questions.items() if decision is None and not run.over],
