@@ -121,6 +121,11 @@ def test_something_else_at_the_address(answering: Callable[..., str]) -> None:
     assert "does not serve the Messages API" in found.found
 
 
+@pytest.mark.parametrize(("status", "found"), [(429, "warning"), (529, "warning"), (403, "problem")])
+def test_what_passes_by_itself_is_a_warning(answering: Callable[..., str], status: int, found: str) -> None:
+    assert asked(answering(status, b"{}")).status == found
+
+
 def test_a_clock_that_is_wrong(answering: Callable[..., str]) -> None:
     found = asked(answering(200, b'{"data": []}', date="Mon, 01 Jan 2024 00:00:00 GMT"))
     assert found.status == "warning"

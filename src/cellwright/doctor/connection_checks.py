@@ -16,7 +16,7 @@ from cellwright.agent.sdk_transport import SdkTransport
 from cellwright.agent.transport import DEFAULT_BASE_URL, Transport
 from cellwright.config.api_key_helper import with_helpers_key
 from cellwright.config.settings import Settings
-from cellwright.doctor.finding import Check, Finding
+from cellwright.doctor.finding import Check, Finding, Status
 from cellwright.errors import CellwrightError, ErrorCode
 
 SECONDS = 4.5
@@ -80,7 +80,7 @@ def api(environ: Mapping[str, str], settings: Settings, seconds: float = SECONDS
         answer = asyncio.run(_asked(transport, seconds))
     except (RequestFailed, CellwrightError) as error:
         said = error.failure.message if isinstance(error, RequestFailed) else error.message
-        return Finding("API", "problem", transport.redact(said), f"It was sent to {address}.")
+        return Finding("API", "problem", f"{address}: {transport.redact(said)}")
     except TimeoutError:
         return Finding(
             "API", "problem", f"{address} did not answer within {seconds:g} s", "Check the network and the proxy."
@@ -103,8 +103,9 @@ def _judged(answer: _Answer, address: str, transport: Transport) -> Finding:
         return Finding("API", "warning", found, "Whether the credential is taken, the first prompt says.")
     if answer.status != 200:
         failure = failure_of_response(answer.status, answer.headers, answer.body, model="", now=time.time())
-        status = "problem" if failure.code == ErrorCode.API_KEY_INVALID or answer.status < 500 else "warning"
-        return Finding("API", status, transport.redact(failure.message), f"It was sent to {address}.")  # type: ignore[arg-type]
+        passes = answer.status in (408, 429) or answer.status >= 500
+        status: Status = "warning" if passes else "problem"
+        return Finding("API", status, f"{address}: {transport.redact(failure.message)}")
     if late:
         return Finding("API", "warning", f"{address} takes the credential; {late}", "Set the clock of this machine.")
     return Finding("API", "ok", f"{address} takes the credential")
