@@ -112,6 +112,8 @@ def test_commands_files_cells_and_variables_by_a_few_letters(notebook, model, la
         book.page.keyboard.type("stat")
         book.page.keyboard.press("Tab")
         assert composer.area.input_value() == "/status"
+        book.page.keyboard.press("Control+z")
+        assert composer.area.input_value() == "/stat"
         book.page.keyboard.press("Control+A")
         book.page.keyboard.type("Explain @rul")
         composer.rows.filter(has_text="rules.md").wait_for()
@@ -133,7 +135,7 @@ def test_commands_files_cells_and_variables_by_a_few_letters(notebook, model, la
         sent = "\n".join(block["text"] for block in content(model))
         for told in ("No discounts.", "1,2", "prices: list", 'mention="@cell:cell-1"'):
             assert told in sent
-        # what was completed can be undone, and what was sent is in the history
+        # what was sent is in the history
         book.page.keyboard.press("ArrowUp")
         assert composer.area.input_value() == words
         assert composer.area.evaluate("area => document.activeElement === area")
