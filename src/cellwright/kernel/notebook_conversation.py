@@ -105,7 +105,8 @@ class NotebookConversation:
         if self._in_kernel and (offer := work_between_cells(self._kernel, self.conversation.jobs)) is not None:
             self.conversation.jobs.offer = offer
         self.log = ConversationLog(self.conversation.thread, lambda: self.conversation.sessions.begun)
-        self.conversation.feed.follow(self.log)
+        if self._in_kernel:
+            self.conversation.feed.follow(self.log)
         self.questions = OpenQuestions()
         self.beside = all_beside(self.questions.beside, Proposals(pages, self.conversation.cwd).beside)
         UndoRequests(pages, self.conversation)
