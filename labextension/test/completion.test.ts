@@ -30,8 +30,8 @@ class OneLink {
     return new Promise((resolve, reject) => { this.asked.push({ params, resolve, reject }); });
   }
 
-  answer(text: string): Promise<void> {
-    this.asked.at(-1)?.resolve({ text, cost_usd: 0.0001 });
+  answer(text: string, stopped = false): Promise<void> {
+    this.asked.at(-1)?.resolve({ text, cost_usd: 0.0001, stopped });
     return settled();
   }
 }
@@ -135,6 +135,17 @@ describe("what is suggested", () => {
     expect(shown).toEqual([[], []]);
     expect(link.asked).toHaveLength(1);
   });
+});
+
+it("is asked for again where another page's request has stopped it", async () => {
+  const { link, type, shown } = scene();
+  void type("x|");
+  await vi.advanceTimersByTimeAsync(DELAY);
+  await link.answer("", true);
+  void type("x|");
+  await vi.advanceTimersByTimeAsync(DELAY);
+  await link.answer(" = 1");
+  expect(shown).toEqual([[], [" = 1"]]);
 });
 
 describe("what goes wrong", () => {

@@ -77,8 +77,10 @@ export class ClaudeCompletion implements InlineProvider {
     this.asked = link;
     const start = this.now();
     try {
-      const { text } = (await link.request("code", { prefix, suffix, cells, language }, REQUEST_MS)) as { text: string };
-      if (mine !== this.newest) return ""; // it was stopped, and so says nothing
+      const answer = await link.request("code", { prefix, suffix, cells, language }, REQUEST_MS);
+      const { text, stopped } = answer as { text: string; stopped: boolean };
+      // another page with this notebook may have stopped it: what is missing here is not known
+      if (stopped || mine !== this.newest) return "";
       this.suggestions.put(gap, text);
       performance.measure(MEASURE, { start });
       return text;

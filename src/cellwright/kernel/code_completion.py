@@ -69,23 +69,25 @@ class CodeCompletion:
         serve("code_stop", self.code_stop)
 
     async def code(self, _page: object, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Serves `code`: `{"text", "cost_usd"}`; the text is empty where nothing is missing, or a newer request came.
+        """Serves `code`: `{"text", "cost_usd", "stopped"}`; the text is empty where nothing is missing, or it was stopped.
 
-        Raises CellwrightError: PERMISSION_DENIED where it is switched off, BUDGET_EXCEEDED, and what the API answers.
+        Raises CellwrightError: PERMISSION_DENIED where it is switched off, BUDGET_EXCEEDED, EXECUTION_TIMEOUT, and what the
+        API answers.
         """
         gap = _gap(params)
         self.stop()
         spent = _Spent({}, 0.0)
         task = self._current = asyncio.create_task(self._completed(gap, spent))
+        text, stopped = "", False
         try:
             text = await task
         except asyncio.CancelledError:
             if (current := asyncio.current_task()) is not None and current.cancelling():
                 raise
-            text = ""
+            stopped = True
         finally:
             task.cancel()
-        return {"text": text, "cost_usd": spent.cost_usd}
+        return {"text": text, "cost_usd": spent.cost_usd, "stopped": stopped}
 
     async def code_stop(self, _page: object, _params: Mapping[str, Any]) -> None:
         """Serves `code_stop`: the cursor is elsewhere, and nobody waits for the answer."""
@@ -118,7 +120,8 @@ class CodeCompletion:
             async with asyncio.timeout(SECONDS):
                 return missing_text(await self._answer(provider, request, gap, spent), gap)
         except TimeoutError:
-            return ""
+            message = f"{model} took more than {SECONDS:g} s to suggest code, which is too long while somebody types."
+            raise CellwrightError(ErrorCode.EXECUTION_TIMEOUT, message) from None
         finally:
             self._count(spent)
 
