@@ -13,7 +13,7 @@ from jupyter_server.auth.decorator import allow_unauthenticated
 from tornado.iostream import StreamClosedError
 from tornado.web import RequestHandler, stream_request_body
 
-from cellwright.server.proxy.proxy import Caller, Exchange, Proxy, refused
+from cellwright.server.proxy.proxy import Caller, Exchange, Payment, Proxy, refused
 from cellwright.server.proxy.refusal import BUDGET, BUSY, POLICY, Refusal
 from cellwright.server.proxy.request_rules import Checked, check, kind_of, visible_models
 from cellwright.server.proxy.upstream import UpstreamReply
@@ -119,28 +119,28 @@ class ProxiedRequest(RequestHandler):
             self.settings["api_last_activity"] = datetime.now(UTC)  # a kernel whose Claude is at work is not idle
             with self._proxy.admitted(exchange.caller):
                 reader = UsageReader(streamed=checked.streamed)
-                async with self._proxy.paid(exchange, checked, reader) as tokens:
-                    await self._send(checked, tokens, reader)
+                async with self._proxy.paid(exchange, checked, reader) as payment:
+                    await self._send(checked, payment, reader)
         except Refusal as refusal:
             refused(exchange, refusal)
             await self._answer_refusal(refusal)
         finally:
             await self._proxy.record(exchange)
 
-    async def _send(self, checked: Checked, tokens: int | None, reader: UsageReader) -> None:
+    async def _send(self, checked: Checked, payment: Payment, reader: UsageReader) -> None:
         exchange, upstream = self._exchange, self._proxy.upstream
-        body = checked.encoded(tokens)
+        body = checked.encoded(payment.tokens)
         exchange.bytes_out = len(body or b"")
         headers = {name.lower(): value for name, value in self.request.headers.items()}
         exchange.was_sent = True
         try:
             async with upstream.send(checked.method, checked.path, headers, body) as reply:
-                await self._answer(checked, reply, reader)
+                await self._answer(checked, reply, reader, payment)
         except Refusal:
             exchange.was_sent = False  # it came to nothing at the API
             raise
 
-    async def _answer(self, checked: Checked, reply: UpstreamReply, reader: UsageReader) -> None:
+    async def _answer(self, checked: Checked, reply: UpstreamReply, reader: UsageReader, payment: Payment) -> None:
         self._exchange.status = reply.status
         self._exchange.request_id = reply.headers.get("request-id", "")
         if reply.status != 200:
@@ -151,15 +151,17 @@ class ProxiedRequest(RequestHandler):
             await self._finish_with(listed)
         else:
             self._take_head(reply)
-            await self._stream(reply, reader)
+            await self._stream(reply, reader, payment)
 
-    async def _stream(self, reply: UpstreamReply, reader: UsageReader) -> None:
+    async def _stream(self, reply: UpstreamReply, reader: UsageReader, payment: Payment) -> None:
         import httpx2
 
         try:
             async for chunk in reply.chunks:
                 self._exchange.bytes_in += len(chunk)
                 reader.feed(chunk)
+                if reader.complete:
+                    await payment.settle()
                 self.write(chunk)
                 await self.flush()  # waits while the kernel does not read: nothing piles up here
         except httpx2.TransportError:
@@ -167,6 +169,7 @@ class ProxiedRequest(RequestHandler):
             return
         reader.close()
         self._exchange.complete = reader.complete
+        await payment.settle()
         await self.finish()
 
     async def _tell_cut(self, reply: UpstreamReply) -> None:

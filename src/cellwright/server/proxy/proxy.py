@@ -78,6 +78,25 @@ class Exchange:
         }
 
 
+class Payment:
+    """What one request may cost: `tokens` is how long its answer may be, None where it costs nothing."""
+
+    def __init__(self, tokens: int | None, settle: Callable[[], Awaitable[None]]) -> None:
+        self.tokens = tokens
+        self._settle = settle
+        self._settled = False
+
+    async def settle(self) -> None:
+        """Count what it cost, once; before the kernel has the answer's end, so that its next request finds it counted."""
+        if not self._settled:
+            self._settled = True
+            await self._settle()
+
+
+async def _nothing() -> None:
+    """Counts what costs nothing."""
+
+
 class Proxy:
     """Everything that requests through it share. `authenticate` knows who a token belongs to, None: nobody."""
 
@@ -102,13 +121,13 @@ class Proxy:
         return self._traffic.passing(caller.user)
 
     @asynccontextmanager
-    async def paid(self, exchange: Exchange, checked: Checked, reader: UsageReader) -> AsyncIterator[int | None]:
+    async def paid(self, exchange: Exchange, checked: Checked, reader: UsageReader) -> AsyncIterator[Payment]:
         """What the request costs is reserved before it, and counted when it has ended, however it ends.
 
-        Gives how many tokens the answer may have. Raises `Refusal`.
+        Raises `Refusal`.
         """
         if checked.kind != "messages":
-            yield None
+            yield Payment(None, _nothing)
             return
         tokens, worst_usd = checked.max_tokens, 0.0
 
@@ -119,13 +138,18 @@ class Proxy:
 
         caller = exchange.caller
         number = await asyncio.to_thread(self._book.reserve, caller.user, caller.kernel, checked.model, worst)
-        try:
-            yield tokens
-        finally:
+
+        async def settle() -> None:
             exchange.usage = reader.billed() or {}
             exchange.cost_usd = _cost(exchange, checked, reader)
             usd = worst_usd if exchange.cost_usd is None else exchange.cost_usd
             await asyncio.to_thread(self._book.settle, number, usd)
+
+        payment = Payment(tokens, settle)
+        try:
+            yield payment
+        finally:
+            await payment.settle()
 
     async def record(self, exchange: Exchange) -> None:
         """Write the request into the egress log."""
