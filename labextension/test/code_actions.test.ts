@@ -53,7 +53,10 @@ class Page {
   readonly content = { model: this.model as Page["model"] | null, activeCellIndex: 0, mode: "edit", activate: () => void this.activated.push("content") };
   current: unknown = { id: "notebook-1", content: this.content, context: { path: "tides/n.ipynb" } };
 
-  constructor(name = "JupyterLab", commands = ["console:open", "console:inject"]) {
+  readonly injected: string[] = [];
+  consoleReady: () => void = () => undefined;
+
+  constructor(name = "JupyterLab", commands = ["console:open"]) {
     const tracker = { currentChanged: this.currentChanged, activeCellChanged: this.activeCellChanged };
     Object.defineProperty(tracker, "currentWidget", { get: () => this.current });
     const app = {
@@ -61,7 +64,12 @@ class Page {
       shell: { activateById: (id: string) => void this.activated.push(id) },
       commands: {
         hasCommand: (id: string) => commands.includes(id),
-        execute: (id: string, args: unknown) => Promise.resolve(void this.executed.push([id, args])),
+        execute: (id: string, args: unknown) => {
+          this.executed.push([id, args]);
+          const ready = new Promise<void>((resolve) => { this.consoleReady = resolve; });
+          const inject = (code: string): Promise<void> => Promise.resolve(void this.injected.push(code));
+          return Promise.resolve({ sessionContext: { ready }, console: { inject } });
+        },
       },
     };
     void codeActionsPlugin.activate(app, tracker, null);
@@ -183,20 +191,23 @@ describe("replace", () => {
 });
 
 describe("run in console", () => {
-  it("opens the notebook's console and sends the code", async () => {
+  it("opens the notebook's console and sends the code when that has its session", async () => {
     const page = new Page();
     button(block("ls", "bash"), "Console").click();
     await settled();
     expect(page.executed).toEqual([
       ["console:open", { path: "tides/n.ipynb", activate: false, insertMode: "split-bottom", ref: "notebook-1" }],
-      ["console:inject", { path: "tides/n.ipynb", code: "%%bash\nls", activate: false }],
     ]);
+    expect(page.injected).toEqual([]);
+    page.consoleReady();
+    await settled();
+    expect(page.injected).toEqual(["%%bash\nls"]);
   });
 
   it.each([
     ["where there are no consoles", "JupyterLab", [], "python"],
-    ["in Jupyter Notebook", "Jupyter Notebook", ["console:open", "console:inject"], "python"],
-    ["for what no kernel can run", "JupyterLab", ["console:open", "console:inject"], "json"],
+    ["in Jupyter Notebook", "Jupyter Notebook", ["console:open"], "python"],
+    ["for what no kernel can run", "JupyterLab", ["console:open"], "json"],
   ])("is not offered %s", (_, name, commands, language) => {
     new Page(name, commands);
     expect(button(block("{}", language), "Console").hidden).toBe(true);

@@ -1,5 +1,6 @@
 """Sessions, code of answers and the context bar in the panel, as their user meets them."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -136,3 +137,18 @@ def test_the_context_bar_tells_what_fills_the_context(notebook, model):
     check_accessible(panel)
     book.page.keyboard.press("Escape")
     panel.locator(".cellwright-prompt").wait_for()
+
+
+def test_code_of_an_answer_runs_in_a_console_of_the_notebooks_kernel(notebook, model):
+    model.add(turn(say(CODE)))
+    book = notebook("%load_ext cellwright", "sum(heights)")
+    book.run(0)
+    book.wait_done(0)
+    panel = opened(book)
+    run = ask(panel, "Give me code")
+    run.locator("figure", has_text="heights").get_by_role("button", name="Console").click()
+    cell = book.page.locator(".jp-CodeConsole-content .jp-Cell", has_text="heights = [1, 2, 3]")
+    cell.locator(".jp-InputPrompt", has_text=re.compile(r"\[\d+\]")).wait_for(timeout=60_000)  # it has run
+    book.run(1)
+    book.wait_done(1)
+    assert "6" in book.output(1).inner_text()

@@ -12,12 +12,12 @@ import { CodeButtons } from "./code_buttons";
 import { languageOf } from "./code_cells";
 import { insertBelow, insertProblem, replaceActive, replaceProblem } from "./notebook_edits";
 import css from "./style.css";
-import type { Panel, Tracker } from "./types";
+import type { ConsolePanel, Panel, Tracker } from "./types";
 
 type App = Application & { readonly name: string; readonly shell: { activateById(id: string): void } };
 type Translator = { load(domain: string): Trans };
 
-const CONSOLE = ["console:open", "console:inject"] as const;
+const OPEN_CONSOLE = "console:open";
 
 export const codeActionsPlugin: IPlugin<unknown, void> = {
   id: "cellwright:code-actions",
@@ -55,15 +55,17 @@ export const codeActionsPlugin: IPlugin<unknown, void> = {
       replace: (language, text) => { inFront((notebook) => { replaceActive(notebook, language, text); }); },
       consoleProblem: () => {
         // Jupyter Notebook opens a console in a page of its own, where nothing can be sent to it
-        if (app.name === "Jupyter Notebook" || !CONSOLE.every((command) => app.commands.hasCommand(command))) return null;
+        if (app.name === "Jupyter Notebook" || !app.commands.hasCommand(OPEN_CONSOLE)) return null;
         return content() ? "" : words["no notebook"];
       },
       runInConsole: async (code) => {
         const panel = tracker.currentWidget;
         if (!panel) return;
-        const { path } = panel.context;
-        await app.commands.execute("console:open", { path, activate: false, insertMode: "split-bottom", ref: panel.id });
-        await app.commands.execute("console:inject", { path, code, activate: false });
+        const place = { path: panel.context.path, activate: false, insertMode: "split-bottom", ref: panel.id };
+        const opened = (await app.commands.execute(OPEN_CONSOLE, place)) as ConsolePanel;
+        // `console:inject` would find no console whose session is still on its way
+        await opened.sessionContext.ready;
+        void opened.console.inject(code);
       },
       tell: (message) => { Notification.warning(message, { autoClose: 10_000 }); },
     });

@@ -19,6 +19,12 @@ export type Notebook = {
 
 export type Panel = { readonly id: string; readonly content: Notebook; readonly context: { readonly path: string } };
 
+/** A console's widget. */
+export type ConsolePanel = {
+  readonly sessionContext: { readonly ready: Promise<void> };
+  readonly console: { inject(code: string): Promise<void> };
+};
+
 export type Tracker = {
   readonly currentWidget: Panel | null;
   readonly currentChanged: Signal;
