@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import sys
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
@@ -46,11 +45,3 @@ def start_server(tmp_path: Path, model: MessagesServer) -> Iterator[Start]:
             return running.enter_context(jupyter_server(folder, arguments, said, base_url))
 
         yield start
-
-
-@pytest.fixture
-def gate() -> Iterator[threading.Event]:
-    """Set when the test ends, so that nothing waits for it longer."""
-    event = threading.Event()
-    yield event
-    event.set()
