@@ -89,5 +89,4 @@ class Relays:
         """Leave all kernels."""
         for timer in self._idle.values():
             timer.cancel()
-        for kernel_id in list(self._relays):
-            await self.drop(kernel_id)
+        await asyncio.gather(*(self.drop(kernel_id) for kernel_id in list(self._relays)))
