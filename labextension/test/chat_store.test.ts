@@ -4,6 +4,7 @@ import type { ChatKernel } from "../src/chat/kernel_types";
 import { AGAIN_MS, ANSWER_MS, GRACE_MS } from "../src/chat/chat_link";
 import { ChatStore, PROMPT_MS } from "../src/chat/chat_store";
 import { ANNOUNCED } from "../src/notebooks/links";
+import examples from "../../docs/protocol/chat-examples.json";
 import type { RequestError } from "../src/notebooks/link";
 import type { TextItem } from "../src/transcript/items";
 import { OneKernel, ops, run, state, text } from "./chat_kernel";
@@ -342,5 +343,37 @@ describe("asking", () => {
     const asked = chat.request("context", {}).catch((error: unknown) => (error as RequestError).code);
     kernel.setStatus("restarting");
     expect(await asked).toBe("gone");
+  });
+});
+
+it("answers the kernel that asks whether the page is there, on the way that works", async () => {
+  const kernel = new OneKernel();
+  kernel.supportsSubshells = false;
+  kernel.info = never;
+  const chat = store(kernel);
+  await vi.advanceTimersByTimeAsync(4_000);
+  kernel.tell({ type: "request", id: "ping", method: "ping", params: {} });
+  await settled();
+  expect(kernel.comm.sent).toEqual([{ message: { type: "reply", id: "ping", result: null }, subshell: "own-1" }]);
+  expect(chat.connection).toBe("connected");
+});
+
+describe("the examples of the protocol", () => {
+  it("are taken, all that a kernel sends", async () => {
+    const { chat, kernel } = await connected();
+    for (const message of examples.kernel_to_panel) {
+      if (!["welcome", "unsupported", "failed"].includes(message.type)) kernel.tell(message);
+    }
+    expect(chat.connection).toBe("connected");
+    expect(chat.state?.session.title).toBe("Prices by city");
+    expect(chat.runs.length).toBeGreaterThan(0);
+  });
+
+  it.each(["unsupported", "failed"])("end the connection where the kernel says %s", async (type) => {
+    const kernel = new OneKernel();
+    kernel.greeting = examples.kernel_to_panel.filter((message) => message.type === type);
+    const chat = store(kernel);
+    await vi.advanceTimersByTimeAsync(10);
+    expect(chat.connection).toBe(type === "failed" ? "missing" : "unsupported");
   });
 });

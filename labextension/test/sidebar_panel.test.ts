@@ -260,6 +260,20 @@ describe("keys and views", () => {
     expect(home.leave).toHaveBeenCalledOnce();
   });
 
+  it("the focus stays in the composer when a notebook takes it back unasked, and goes where the user goes", async () => {
+    const { panel, area } = await scene();
+    const cell = document.createElement("button");
+    document.body.append(cell);
+    panel.focusComposer();
+    cell.focus();
+    await vi.advanceTimersByTimeAsync(50);
+    expect(document.activeElement).toBe(area);
+    press(area, "Tab");
+    cell.focus();
+    await vi.advanceTimersByTimeAsync(50);
+    expect(document.activeElement).toBe(cell);
+  });
+
   it("the head is one stop for Tab, with arrows inside", async () => {
     const { host } = await scene();
     const tools = [...host.querySelectorAll<HTMLButtonElement>(".tools button")];

@@ -18,6 +18,8 @@ const MOST_MS = 30_000;
 /** What was sent on a comm is read by then. */
 export const GRACE_MS = 1_000;
 
+/** The kernel asks whether the page is there. */
+const HANDLERS = new Map([["ping", () => null]]);
 const RESTARTS: readonly string[] = ["restarting", "autorestarting"];
 const MESSAGES: readonly unknown[] = ["welcome", "unsupported", "state", "run", "ops", "gone", "ack"] satisfies KernelMessage["type"][];
 
@@ -77,15 +79,13 @@ export class ChatLink {
   }
 
   send(message: JsonObject): void {
-    const { open, kernel } = this;
-    if (open && !open.comm.isDisposed) through(kernel, open.subshell, () => { open.link.send(message); });
+    this.open?.link.send(message);
   }
 
   /** Asks the kernel; rejects with RequestError. Null where nobody is there to be asked. */
   request(method: string, params: JsonObject, timeout?: number): Promise<Json> | null {
-    const { open, kernel } = this;
-    if (!open || open.comm.isDisposed) return null;
-    return through(kernel, open.subshell, () => open.link.request(method, params, timeout));
+    const { open } = this;
+    return open && !open.comm.isDisposed ? open.link.request(method, params, timeout) : null;
   }
 
   private readonly onStatus = (_: unknown, status: string): void => {
@@ -142,7 +142,10 @@ export class ChatLink {
   }
 
   private async meet(comm: ChatComm, subshell: string | null, isVoid: () => boolean): Promise<Outcome> {
-    const link = new Link(comm, new Map());
+    const send = (data: JsonObject): void => {
+      if (!comm.isDisposed) through(this.kernel, subshell, () => comm.send(data));
+    };
+    const link = new Link({ send }, HANDLERS);
     this.open = { comm, link, subshell };
     const outcome = await new Promise<Outcome>((resolve) => {
       comm.onMsg = ({ content }) => {

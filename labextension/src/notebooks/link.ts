@@ -37,7 +37,7 @@ export class Link {
 
   /** `handlers` are what the kernel may ask for, by method. */
   constructor(
-    private readonly comm: Comm,
+    private readonly comm: Pick<Comm, "send"> & Partial<Comm>,
     private readonly handlers: ReadonlyMap<string, Handler>,
   ) {}
 

@@ -10,6 +10,7 @@ import type { FirstWords } from "./first_words";
 import { firstWords } from "./first_words";
 import type { Header } from "./header";
 import { header } from "./header";
+import { holdFocus } from "./hold_focus";
 import { whenLoaded } from "./lost_code";
 import type { MenuItem } from "./menu";
 import { panelNews } from "./panel_news";
@@ -113,8 +114,9 @@ export class Panel implements Disposable {
 
   /** Brings the keyboard to the composer, now or when it is there. */
   focusComposer(): void {
+    const { composer } = this;
     if (this.opened) this.close();
-    else if (this.composer) this.composer.focus();
+    else if (composer) holdFocus(this.node, () => { composer.focus(); });
     else this.early ??= "";
   }
 
@@ -210,7 +212,7 @@ export class Panel implements Disposable {
     this.composer = composer;
     this.disposables.push(composer);
     if (this.early === null) return;
-    composer.focus();
+    holdFocus(this.node, () => { composer.focus(); });
     if (this.early) composer.insert(this.early);
   }
 
