@@ -14,7 +14,9 @@ pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
 LOAD = "%load_ext cellwright"
 BUSY = "import pathlib, time\nwhile not pathlib.Path('enough').exists():\n    time.sleep(0.05)"
 OPEN = "Control+Shift+Y"
-SUBSHELLS = pytest.mark.skipif(int(ipykernel.__version__.partition(".")[0]) < 7, reason="this ipykernel has no subshells")
+SUBSHELLS = pytest.mark.skipif(
+    int(ipykernel.__version__.partition(".")[0]) < 7, reason="this ipykernel has no subshells"
+)
 # a Python that has no Cellwright, whichever others it has
 LACKING = """
 import sys
@@ -89,7 +91,8 @@ def test_one_question_in_both_places_then_a_reload_in_the_middle_and_a_restart(n
     gate = Gate()
     words = [f"word{number} " for number in range(60)]
     model.add(
-        turn(use("Bash", command="echo 1 > one.txt")), turn(say("First answer.")),
+        turn(use("Bash", command="echo 1 > one.txt")),
+        turn(say("First answer.")),
         turn(say("".join(words[:30])), hold(gate), say("".join(words[30:]))),
     )
     book = notebook(LOAD, "%%claude\nAsk me", "")
