@@ -1,4 +1,4 @@
-"""The panel in the sidebar: one conversation with the kernel, whatever else that does, and however the page comes and goes."""
+"""The panel in the sidebar: one conversation with the kernel, whatever that does, and however the page comes and goes."""
 
 import json
 import sys
