@@ -87,9 +87,9 @@ afterEach(() => {
 describe("the panel says where it is", () => {
   it("by the session's title, the notebook and the folder", async () => {
     const { host, kernel } = await scene();
-    kernel.tell(state({ cwd: "/home/ada/work/tides" }));
+    kernel.tell(state({ cwd: "/home/ada/sea/tides" }));
     await drawn();
-    expect([textOf(host, ".title"), textOf(host, ".where"), textOf(host, ".cwd")]).toEqual(["Tides", "tides.ipynb", "…/work/tides"]);
+    expect([textOf(host, ".title"), textOf(host, ".where"), textOf(host, ".cwd")]).toEqual(["Tides", "tides.ipynb", "…/sea/tides"]);
     expect(find(host, ".kernel").getAttribute("aria-label")).toContain("tides.ipynb");
     expect(find(host, ".kernel").title).toContain("/env/bin/python");
   });
