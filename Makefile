@@ -48,7 +48,7 @@ test-kernels: $(VENV)/.test build $(KERNELS:%=$(OTHER)/ipykernel-%)  ## the kern
 	@for version in $(KERNELS); do \
 	  echo "--- ipykernel $$version"; \
 	  PYTHONPATH=$(CURDIR)/$(OTHER)/ipykernel-$$version CELLWRIGHT_EXPECT_IPYKERNEL=$$version \
-	    $(PYTEST) tests/kernel -m kernel -q || exit 1; \
+	    $(PYTEST) tests/kernel -m kernel -q -n 2 --dist loadfile || exit 1; \
 	done
 
 test-lab44: $(VENV)/.test build $(OTHER)/jupyterlab-4.4  ## the browser tests on JupyterLab 4.4

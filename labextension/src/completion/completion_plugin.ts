@@ -10,6 +10,7 @@ import type { Application, IPlugin } from "@lumino/application";
 import { load } from "../chat/loading";
 import type { Trans } from "../composer/deps";
 import { links } from "../notebooks/links";
+import { isForcedOff } from "../page_config";
 import type { Translator } from "../sidebar/translation";
 import { transOf } from "../sidebar/translation";
 import type { Choices } from "./claude_completion";
@@ -37,7 +38,8 @@ export const completionPlugin: IPlugin<unknown, void> = {
     palette: Palette | null,
     translator: Translator | null,
   ) => {
-    if (!manager || !tracker || !registry) return;
+    // what the administrator switched off is in no menu
+    if (!manager || !tracker || !registry || isForcedOff("inline_completion")) return;
     const { commands } = app as Application;
     const trans = transOf(translator);
     let settings: Settings | null = null;
