@@ -100,8 +100,8 @@ class NotebookConversation:
             open_notebooks=self.notebooks,
         )
         self.conversation.in_force.given = configured
-        trust = NotebookTrust(self.conversation.environ)
-        self.conversation.asking.insert(0, trust)
+        self._trust = NotebookTrust(self.conversation.environ)
+        self.conversation.asking.insert(0, self._trust)
         if self._in_kernel and (offer := work_between_cells(self._kernel, self.conversation.jobs)) is not None:
             self.conversation.jobs.offer = offer
         self.log = ConversationLog(self.conversation.thread, lambda: self.conversation.sessions.begun)
@@ -114,7 +114,7 @@ class NotebookConversation:
         self.conversation.checks += kernel_checks(self._kernel, pages)
         self.cells = cells
         self.told = kernel_telling(shell, cells, self.notebooks)
-        self._recordings = recorded_runs(self.conversation, self._notebook, trust)
+        self._recordings = recorded_runs(self.conversation, self._notebook, self._trust)
         self._face: CellFace | None = None
         self._making_tools = threading.Lock()
         self._asked = False
@@ -202,7 +202,7 @@ class NotebookConversation:
         face = self._new_face(options)
 
         def at_turn() -> None:
-            self._face = face
+            self._face, self._trust.notebook_asks = face, True
 
         face.output.open()
         try:
@@ -221,7 +221,7 @@ class NotebookConversation:
 
     def no_cell_at_turn(self) -> None:
         """The run whose turn has come belongs to no cell."""
-        self._face = None
+        self._face, self._trust.notebook_asks = None, False
         self._make_tools()
 
     def _on_stuck(self, tool_use_id: str) -> None:
@@ -257,7 +257,7 @@ class NotebookConversation:
 
         def at_turn() -> None:
             self._use_session(options)
-            self._face = face
+            self._face, self._trust.notebook_asks = face, True
 
         def start() -> AgentTask[RunEnd]:
             task = conversation.start(

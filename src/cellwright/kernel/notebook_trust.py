@@ -44,6 +44,8 @@ class NotebookTrust:
         self._found: Future[Foreign | None] = Future()
         self._settled = False
         self.said_yes = False
+        self.notebook_asks = True
+        """Whether the next prompt stands in the notebook; what its user types elsewhere is their own."""
         notebook = notebook_of(environ)
         if notebook is None:
             self._found.set_result(None)
@@ -52,7 +54,7 @@ class NotebookTrust:
 
     def question(self) -> TrustQuestion | None:
         """What the user has to be asked before the first prompt of this kernel."""
-        if self._settled:
+        if self._settled or not self.notebook_asks:
             return None
         foreign = self._found.result()
         if foreign is None:
