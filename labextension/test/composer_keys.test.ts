@@ -127,6 +127,19 @@ it("takes over what was written before there was a kernel", () => {
   expect(scene.area.value).toBe("Half writ");
 });
 
+it("does not bring back what was sent to the kernel that was started for it", async () => {
+  const memory = new KeptInMemory();
+  const none = { connection: "none", place: null, state: null } as const;
+  const chat = Object.assign(new Conversation(), none);
+  const scene = composerScene({}, { chat, memory });
+  type(scene.area, "First words");
+  chat.change({ connection: "connected", place: { kernelId: "own", name: "Python 3", notebook: null }, state: STATE });
+  key(scene.area, "Enter");
+  await settled();
+  scene.composer.dispose();
+  expect(composerScene({}, { chat: Object.assign(new Conversation(), none), memory }).area.value).toBe("");
+});
+
 it("keeps drafts across reloads, for each conversation by itself", () => {
   const memory = new KeptInMemory();
   const first = composerScene({}, { memory });

@@ -67,6 +67,7 @@ export class Drafts {
   }
 
   private goTo(key: string): void {
+    if (this.key === "") this.keep(""); // it went along
     this.key = key;
     this.history = new PromptHistory(this.memory, HISTORY + key);
   }
