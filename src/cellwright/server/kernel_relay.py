@@ -14,15 +14,15 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from cellwright.message_pieces import Joined, pieces
 from cellwright.server.api_error import ApiError
 from cellwright.server.kernel_channels import KernelLost, Message
+from cellwright.server.kernel_comm import KernelComm
 from cellwright.server.kernel_connection import KernelConnection
+from cellwright.server.kernel_extension import load_extension
+from cellwright.server.notebooks.notebook_link import NotebookLink, PageOf
 
 TARGET = "cellwright.chat"
 PROTOCOL = 1
-LOAD = "%load_ext cellwright"
-EXECUTABLE = "__import__('sys').executable"
 REPLY_SECONDS = 60.0
 ALIVE_SECONDS = 5.0
 MOST_TOLD = 50
@@ -52,9 +52,12 @@ class RunView(Protocol):
 
 
 class KernelRelay:
-    """The conversation of the kernel `kernel_id`. `about_wait` is called with words for the user when it has to wait."""
+    """The conversation of the kernel `kernel_id`, which has the server's notebooks as the page of `page_of` meanwhile.
 
-    def __init__(self, kernels: Any, kernel_id: str, connect_seconds: float) -> None:
+    `about_wait` is called with words for the user when it has to wait.
+    """
+
+    def __init__(self, kernels: Any, kernel_id: str, connect_seconds: float, page_of: PageOf) -> None:
         self.kernel_id = kernel_id
         self.state: Mapping[str, Any] = {}
         self.executable = ""
@@ -64,7 +67,7 @@ class KernelRelay:
         self._kernels = kernels
         self._connect_seconds = connect_seconds
         self._page = uuid.uuid4().hex
-        self._comm = ""
+        self._comm: KernelComm | None = None
         self._log = ""
         self._connection: KernelConnection | None = None
         self._subshell: str | None = None
@@ -74,11 +77,10 @@ class KernelRelay:
         self._replies: dict[str, asyncio.Future[Any]] = {}
         self._acks: dict[str, asyncio.Future[None]] = {}
         self._ids = itertools.count(1)
-        self._parts = Joined()
         self._welcome: asyncio.Future[Mapping[str, Any]] | None = None
         self._watch: asyncio.Task[None] | None = None
         self._reconnecting: asyncio.Task[None] | None = None
-        self._sending = asyncio.Lock()
+        self._notebooks = NotebookLink(page_of, kernel_id, lambda: bool(self._runs))
 
     @property
     def has_subshells(self) -> bool:
@@ -111,20 +113,24 @@ class KernelRelay:
         if self._connection is not None:
             with contextlib.suppress(KernelLost, TimeoutError):
                 await self._leave(self._connection)
-            await self._connection.close()
-            self._connection = None
+            await self._disconnect(self._connection)
         if self.kernel_id in self._kernels:
             self._kernels.notify_disconnect(self.kernel_id)
             for event in ("restart", "dead"):
                 self._kernels.remove_restart_callback(self.kernel_id, self._process_ended, event)
 
     async def _leave(self, connection: KernelConnection) -> None:
-        if self._comm:
-            self._comm_message(connection, "comm_msg", {"data": {"type": "bye"}})
-            self._comm_message(connection, "comm_close", {"data": {}})
+        self._notebooks.close()
+        if self._comm is not None:
+            self._comm.close()
         if self._subshell is not None:
             content = {"subshell_id": self._subshell}
             await connection.request("control", "delete_subshell_request", content, seconds=1.0)
+
+    async def _disconnect(self, connection: KernelConnection) -> None:
+        self._connection = self._comm = None
+        self._notebooks.forget()
+        await connection.close()
 
     async def _connect(self, about_wait: Callable[[str], None]) -> None:
         connection = KernelConnection(self._kernels.get_kernel(self.kernel_id), self._published, self._connection_lost)
@@ -142,12 +148,10 @@ class KernelRelay:
         if connection.has_subshells:
             reply = await connection.request("control", "create_subshell_request", {}, seconds=REPLY_SECONDS)
             self._subshell = reply["content"].get("subshell_id")
-        elif self._is_busy():
-            about_wait(
-                "The kernel is busy, and its ipykernel has no subshells (7.1 or newer has): waiting for its cell."
-            )
-        await self._load_extension(connection)
+        self.say_if_it_waits(about_wait)
+        await load_extension(connection, self._subshell, self._reply_seconds, self.kernel_id)
         await self._open_comm(connection)
+        await self._notebooks.open(connection, self._subshell)
 
     def say_if_it_waits(self, about_wait: Callable[[str], None]) -> None:
         """Tell `about_wait` where what is asked of the kernel now has to wait for a cell."""
@@ -156,42 +160,12 @@ class KernelRelay:
                 "The kernel is busy, and its ipykernel has no subshells (7.1 or newer has): waiting for its cell."
             )
 
-    async def _load_extension(self, connection: KernelConnection) -> None:
-        loaded = await self._execute(connection, LOAD)
-        if loaded["status"] == "ok":
-            return
-        told = await self._execute(connection, "", {"executable": EXECUTABLE})
-        data = told.get("user_expressions", {}).get("executable", {}).get("data", {})
-        executable = str(data.get("text/plain", "'python'")).strip("'\"")
-        install = f"{executable} -m pip install cellwright"
-        if loaded.get("ename") == "ModuleNotFoundError":
-            message = f"The environment of kernel {self.kernel_id} has no Cellwright. Install it there: {install}"
-            raise ApiError(409, "EXTENSION_MISSING", message, {"install": install})
-        message = f"Cellwright could not be loaded in kernel {self.kernel_id}: {loaded.get('evalue', '')}"
-        raise ApiError(409, "EXECUTION_ERROR", message)
-
-    async def _execute(
-        self, connection: KernelConnection, code: str, expressions: Mapping[str, str] | None = None
-    ) -> Mapping[str, Any]:
-        content = {
-            "code": code,
-            "silent": True,
-            "store_history": False,
-            "user_expressions": dict(expressions or {}),
-            "allow_stdin": False,
-            "stop_on_error": False,
-        }
-        reply = await connection.request("shell", "execute_request", content, self._subshell, self._reply_seconds)
-        return reply["content"]  # type: ignore[no-any-return]
-
     async def _open_comm(self, connection: KernelConnection) -> None:
-        self._comm = uuid.uuid4().hex
+        self._comm = KernelComm(connection, self._subshell, TARGET)
         self._welcome = asyncio.get_running_loop().create_future()
         have = {run_id: view.held for run_id, view in self._runs.items()}
         hello = {"protocol": PROTOCOL, "client": "server", "page": self._page, "view": "lines"}
-        self._comm_message(
-            connection, "comm_open", {"target_name": TARGET, "data": {**hello, "log": self._log, "have": have}}
-        )
+        self._comm.open({**hello, "log": self._log, "have": have})
         try:
             welcome = await asyncio.wait_for(self._welcome, self._reply_seconds)
         except TimeoutError as error:
@@ -231,14 +205,10 @@ class KernelRelay:
 
     async def send(self, message: Mapping[str, Any]) -> None:
         """Send one of the panel's messages. Raises ApiError where the connection is lost."""
-        async with self._sending:  # the pieces of one message in order
-            for piece in pieces(message):
-                try:
-                    self._comm_message(self._the_connection(), "comm_msg", {"data": dict(piece.message)})
-                except KernelLost as error:
-                    raise ApiError(502, "EXECUTION_ERROR", f"Kernel {self.kernel_id} is not reached.") from error
-                if piece.pause:
-                    await asyncio.sleep(piece.pause)
+        try:
+            await self._the_comm().send(message)
+        except KernelLost as error:
+            raise ApiError(502, "EXECUTION_ERROR", f"Kernel {self.kernel_id} is not reached.") from error
 
     async def follow(self, run_id: str, view: RunView) -> None:
         """Tell `view` of the kernel's run `run_id` from its first line on."""
@@ -253,23 +223,27 @@ class KernelRelay:
         """Nobody follows that run any more."""
         self._runs.pop(run_id, None)
 
-    def _the_connection(self) -> KernelConnection:
-        if self._connection is None:
-            raise KernelLost
-        return self._connection
+    async def refresh(self) -> None:
+        """Have the kernel know what the server has now, before more is asked of it."""
+        await self._notebooks.refresh()
 
-    def _comm_message(self, connection: KernelConnection, kind: str, content: Message) -> None:
-        connection.send("shell", kind, {"comm_id": self._comm, **content}, self._subshell)
+    def _the_comm(self) -> KernelComm:
+        if self._comm is None:
+            raise KernelLost
+        return self._comm
 
     # ---- what the kernel says ----
 
     def _published(self, message: Message) -> None:
         kind, content = message["header"]["msg_type"], message["content"]
-        if kind in ("comm_msg", "comm_close") and content.get("comm_id") == self._comm:
-            if kind == "comm_close":
+        if self._comm is not None and self._comm.concerns(message):
+            whole = self._comm.take(message)
+            if self._comm.closed:
                 self._comm_closed()
-            elif (whole := self._parts.add(content.get("data"))) is not None:
+            elif whole is not None:
                 self._heard(whole)
+        elif self._notebooks.take(message):
+            return
         elif not self._log:
             return  # a kernel that has just been started says so
         elif kind == "shutdown_reply" or (kind == "status" and content.get("execution_state") in _RESTARTS):
@@ -338,7 +312,7 @@ class KernelRelay:
     def _say(self, message: Mapping[str, Any]) -> None:
         """Send a small message; where the connection is lost there is nobody who waits for it."""
         with contextlib.suppress(KernelLost):
-            self._comm_message(self._the_connection(), "comm_msg", {"data": dict(message)})
+            self._the_comm().say(message)
 
     def _answered(self, request_id: str, message: Mapping[str, Any]) -> None:
         reply = self._replies.get(request_id)
@@ -385,8 +359,7 @@ class KernelRelay:
         """The network was lost, not the kernel: take up where the lines ended."""
         for attempt in range(RECONNECTS):
             if self._connection is not None:
-                await self._connection.close()
-                self._connection = None
+                await self._disconnect(self._connection)
             await asyncio.sleep(attempt)
             try:
                 await self._connect(lambda _: None)

@@ -9,17 +9,19 @@ from typing import Any
 from cellwright.server.api_error import ApiError
 from cellwright.server.kernel_channels import KernelLost
 from cellwright.server.kernel_relay import KernelRelay
+from cellwright.server.notebooks.notebook_link import PageOf
 
 IDLE_SECONDS = 30.0
 """A connection is kept so long after the last run: the next prompt need not connect."""
 
 
 class Relays:
-    """On the server's loop only."""
+    """On the server's loop only. `page_of` makes the page by which a kernel has the server's notebooks."""
 
-    def __init__(self, kernels: Any, connect_seconds: float) -> None:
+    def __init__(self, kernels: Any, connect_seconds: float, page_of: PageOf) -> None:
         self._kernels = kernels
         self._connect_seconds = connect_seconds
+        self._page_of = page_of
         self._relays: dict[str, KernelRelay] = {}
         self._locks: dict[str, asyncio.Lock] = {}
         self._idle: dict[str, asyncio.TimerHandle] = {}
@@ -32,12 +34,13 @@ class Relays:
         async with self._locks.setdefault(kernel_id, asyncio.Lock()):
             relay = self._relays.get(kernel_id)
             if relay is not None and not relay.ended:
+                await relay.refresh()
                 return relay
             if relay is not None:
                 await relay.close()
             if kernel_id not in self._kernels:
                 raise ApiError(404, "NOT_FOUND", f"There is no kernel {kernel_id} any more.")
-            relay = KernelRelay(self._kernels, kernel_id, self._connect_seconds)
+            relay = KernelRelay(self._kernels, kernel_id, self._connect_seconds, self._page_of)
             try:
                 await relay.open(about_wait)
             except KernelLost as error:

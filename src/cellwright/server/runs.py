@@ -12,6 +12,7 @@ from typing import Any
 from cellwright.server.api_error import ApiError
 from cellwright.server.kernel_channels import KernelLost
 from cellwright.server.limits import Limits, RunsAtOnce
+from cellwright.server.notebooks.notebook_link import PageOf
 from cellwright.server.own_kernels import OwnKernels
 from cellwright.server.relays import Relays
 from cellwright.server.run import Run, RunPlace
@@ -47,11 +48,11 @@ class RunRequest:
 
 
 class Runs:
-    """On the server's loop only."""
+    """On the server's loop only. `page_of` makes the page by which a kernel has the server's notebooks."""
 
-    def __init__(self, kernels: Any, limits: Limits, reports: RunReports) -> None:
+    def __init__(self, kernels: Any, limits: Limits, reports: RunReports, page_of: PageOf) -> None:
         self.limits = limits
-        self.relays = Relays(kernels, limits.kernel_connect_seconds)
+        self.relays = Relays(kernels, limits.kernel_connect_seconds, page_of)
         self.own_kernels = OwnKernels(kernels, limits.max_own_kernels, limits.own_kernel_idle_seconds, self.in_use)
         self._kernels = kernels
         self._reports = reports

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from jupyter_server.serverapp import ServerApp
 
     from cellwright.server.administration import Administration
+    from cellwright.server.notebooks.notebook_link import PageOf
     from cellwright.server.runs import Runs
 
 
@@ -90,10 +91,15 @@ class CellwrightApp(PolicyTraits, ProxyTraits, ExtensionApp):
         server = self.settings
         root = Path(self.serverapp.root_dir).resolve()  # type: ignore[union-attr]  # a linked extension has its server
         reports = RunReports(server["event_logger"] if self.report_runs else None)
-        self.runs = Runs(server["kernel_manager"], self._limits(), reports)
+        self.runs = Runs(server["kernel_manager"], self._limits(), reports, self._page_of())
         self.handlers.extend(routes(self.runs, SessionFiles(root, everywhere=self.sessions_outside_root)))
         self.handlers.extend(administration.routes(self.administration, self.runs))
         self.handlers.append(no_such_route(self.runs))
+
+    def _page_of(self) -> PageOf:
+        from cellwright.server.notebooks.server_pages import page_maker
+
+        return page_maker(self.serverapp)
 
     def _limits(self) -> Any:
         from dataclasses import fields

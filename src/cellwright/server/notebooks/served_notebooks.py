@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 
@@ -32,6 +33,8 @@ class ServedNotebooks:
     def __init__(self, contents: Any, collaboration: Any = None) -> None:
         self._contents = contents
         self._collaboration = collaboration
+        self._saving = asyncio.Lock()
+        """What one kernel reads and saves, no other saves in between."""
 
     async def is_shared(self, path: str) -> bool:
         """Whether somebody has the notebook open in a shared document."""
@@ -53,10 +56,11 @@ class ServedNotebooks:
             with document.ydoc.transaction(origin=CLAUDE):
                 changed = change_cells(SharedCells(document), changes)
             return {"changed": read_back(SharedCells(document), changed)}
-        model = await self._read(path)
-        changed = change_cells(PlainCells(model["content"]), changes)
-        await self._write(path, model)
-        return {"changed": read_back(await self._read_cells(path), changed)}
+        async with self._saving:
+            model = await self._read(path)
+            changed = change_cells(PlainCells(model["content"]), changes)
+            await self._write(path, model)
+            return {"changed": read_back(await self._read_cells(path), changed)}
 
     async def outputs(self, params: Mapping[str, Any]) -> None:
         """The method `outputs`."""
@@ -66,9 +70,10 @@ class ServedNotebooks:
             with document.ydoc.transaction(origin=CLAUDE):
                 put_outputs(SharedCells(document), params)
             return
-        model = await self._read(path)
-        put_outputs(PlainCells(model["content"]), params)
-        await self._write(path, model)
+        async with self._saving:
+            model = await self._read(path)
+            put_outputs(PlainCells(model["content"]), params)
+            await self._write(path, model)
 
     async def _document(self, path: str) -> Any:
         """The shared document itself; None where nobody has it open so."""

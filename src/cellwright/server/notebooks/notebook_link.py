@@ -1,0 +1,108 @@
+"""The server's notebooks at one kernel, for as long as the server is connected to it: the comm, and its requests."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from cellwright.server.kernel_channels import KernelLost, Message
+from cellwright.server.kernel_comm import KernelComm
+from cellwright.server.kernel_connection import KernelConnection
+from cellwright.server.notebooks.server_page import TARGET, Send, ServerPage
+
+TELL_SECONDS = 3.0
+"""How often it is looked whether a notebook was opened, closed or renamed, or is shared now, while a run goes on."""
+
+logger = logging.getLogger(__name__)
+
+PageOf = Callable[[str, Send], ServerPage]
+"""Makes the page for the kernel of that id."""
+
+
+class NotebookLink:
+    """Opened and closed with each connection to the kernel `kernel_id`. Where it fails, runs go on without it.
+
+    `busy` says whether a run goes on there.
+    """
+
+    def __init__(self, page_of: PageOf, kernel_id: str, busy: Callable[[], bool]) -> None:
+        self._page_of = page_of
+        self._kernel_id = kernel_id
+        self._busy = busy
+        self._comm: KernelComm | None = None
+        self._page: ServerPage | None = None
+        self._watch: asyncio.Task[None] | None = None
+        self._serving: set[asyncio.Task[None]] = set()
+
+    async def open(self, connection: KernelConnection, subshell: str | None) -> None:
+        """Say what the server has. What is asked of the kernel after that finds it there."""
+        self.forget()
+        comm = KernelComm(connection, subshell, TARGET)
+        page = self._page_of(self._kernel_id, comm.send)
+        try:
+            hello = await page.hello()
+            comm.open(hello)
+        except KernelLost:
+            return
+        except Exception:  # sessions come from any session manager: without them the kernel has no server's page
+            logger.exception("kernel %s is not told of the server's notebooks", self._kernel_id)
+            return
+        self._comm, self._page = comm, page
+        self._watch = asyncio.create_task(self._keep_telling(page))
+
+    async def refresh(self) -> None:
+        """Say what the server has, if it is something else now."""
+        if self._page is not None:
+            await self._tell(self._page)
+
+    def take(self, published: Message) -> bool:
+        """Whether what the kernel published was for this comm; it is then served."""
+        if self._comm is None or self._page is None or not self._comm.concerns(published):
+            return False
+        message = self._comm.take(published)
+        if self._comm.closed:  # an older kernel: it knows no such comm, or another protocol
+            self.forget()
+        elif message is not None:
+            self._serve(self._page.take(message))
+        return True
+
+    def close(self) -> None:
+        """Take leave of the kernel. Raises KernelLost."""
+        comm = self._comm
+        self.forget()
+        if comm is not None:
+            comm.close()
+
+    def forget(self) -> None:
+        """The connection ended, or the kernel wants no more."""
+        for task in (self._watch, *self._serving):
+            if task is not None and task is not asyncio.current_task():
+                task.cancel()
+        self._comm = self._page = self._watch = None
+
+    def _serve(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(_unless_lost(work))
+        self._serving.add(task)
+        task.add_done_callback(self._serving.discard)
+
+    async def _keep_telling(self, page: ServerPage) -> None:
+        while True:
+            await asyncio.sleep(TELL_SECONDS)
+            if self._busy():
+                await self._tell(page)
+
+    async def _tell(self, page: ServerPage) -> None:
+        try:
+            await _unless_lost(page.tell_again())
+        except Exception:  # a session manager's fault; it is asked again in a while
+            logger.exception("kernel %s is not told what became of the server's notebooks", self._kernel_id)
+
+
+async def _unless_lost(work: Coroutine[Any, Any, None]) -> None:
+    """Where the connection ended there is nobody who waits for it."""
+    try:
+        await work
+    except KernelLost:
+        logger.debug("a kernel left while it was told of notebooks")
