@@ -208,6 +208,21 @@ describe("a page connects to a kernel", () => {
     expect(kernel.comms).toHaveLength(connected);
   });
 
+  it("that runs no notebook, as long as it is there", async () => {
+    const [links, kernel, own] = [new Links(), new OneKernel("k"), new OneKernel("own")];
+    const panel = new OnePanel("a.ipynb", kernel, "x");
+    links.add(panel);
+    links.addKernel(own);
+    await settled();
+    own.load();
+    await settled();
+    expect(own.comm.opened).toMatchObject({ notebooks: [{ path: "a.ipynb", own: false }] });
+    panel.content.disposed.emit(undefined);
+    await settled();
+    expect(own.comm.sent).not.toContainEqual({ type: "bye" });
+    expect(own.comm.sent).toContainEqual(expect.objectContaining({ type: "hello", notebooks: [] }));
+  });
+
   it("whose subshell does not start, after a while", async () => {
     const [links, kernel] = [new Links(), new OneKernel("k")];
     kernel.subshell = new Promise(() => undefined);

@@ -38,8 +38,8 @@ export class UnsavedDocuments {
     if (this.unsaved().length > 0) this.comms.forEach((comm) => { this.send(comm); });
   }
 
-  /** Kernels that hold Cellwright have a comm for this: they open it, or had opened it before the page came. */
-  private serve(kernel: Kernel | null): void {
+  /** Tells a kernel from now on. Those that hold Cellwright have a comm for it: they open it, or had before the page came. */
+  serve(kernel: Kernel | null): void {
     if (!kernel || kernel.isDisposed) return;
     kernel.registerCommTarget(TARGET, (comm) => { this.keep(kernel, comm); });
     kernel.disposed.connect(() => { this.comms.delete(kernel.id); });

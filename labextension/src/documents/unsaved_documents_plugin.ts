@@ -3,8 +3,8 @@
 import { IDocumentWidgetOpener } from "@jupyterlab/docmanager";
 import type { IPlugin } from "@lumino/application";
 
-import { serverRoot } from "../page_config";
-import { AGAIN_MS, UnsavedDocuments } from "./unsaved_documents";
+import { pageDocuments } from "./page_documents";
+import { AGAIN_MS } from "./unsaved_documents";
 
 export const unsavedDocumentsPlugin: IPlugin<unknown, void> = {
   id: "cellwright:unsaved-documents",
@@ -13,7 +13,7 @@ export const unsavedDocumentsPlugin: IPlugin<unknown, void> = {
   optional: [IDocumentWidgetOpener],
   activate: (_, opener: IDocumentWidgetOpener | null) => {
     if (!opener) return;
-    const documents = new UnsavedDocuments(serverRoot());
+    const documents = pageDocuments();
     opener.opened.connect((_sender, { context }) => { documents.add(context); });
     setInterval(() => { documents.again(); }, AGAIN_MS);
   },

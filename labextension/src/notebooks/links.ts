@@ -23,6 +23,8 @@ export class Links {
   private readonly watched = new WeakSet<Kernel>();
   private readonly linked = new Map<Kernel, Linked>();
   private readonly opening = new Set<Kernel>();
+  /** Kernels that run no notebook of this page, and work on its notebooks all the same. */
+  private readonly without = new WeakSet<Kernel>();
   private readonly listeners: (() => void)[] = [];
   private readonly page = randomName();
   private about: About = { frontEnd: "", root: "" };
@@ -63,6 +65,12 @@ export class Links {
     this.watch(sessionContext.session?.kernel ?? null);
     sessionContext.kernelChanged.connect((_, { newValue }) => { this.watch(newValue); });
     panel.content.disposed.connect(() => { this.leaveThoseWithout(); });
+  }
+
+  /** Links to a kernel that runs no notebook: it, too, works on those that are open here, and not behind their backs. */
+  addKernel(kernel: Kernel): void {
+    this.without.add(kernel);
+    this.watch(kernel);
   }
 
   /** The page goes away. */
@@ -152,7 +160,7 @@ export class Links {
 
   private leaveThoseWithout(): void {
     for (const [kernel, { link }] of this.linked) {
-      if (this.notebooks.hasOwn(kernel)) continue;
+      if (this.notebooks.hasOwn(kernel) || this.without.has(kernel)) continue;
       link.send({ type: "bye" });
       this.drop(kernel);
     }

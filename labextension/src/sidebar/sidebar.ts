@@ -2,6 +2,7 @@
 
 import { RequestError } from "../notebooks/link";
 import { ChatStore } from "../chat/chat_store";
+import type { ChatKernel } from "../chat/kernel_types";
 import type { Trans } from "../composer/deps";
 import { serverRoot } from "../page_config";
 import { cellHere, goToCell, onCellHere } from "./cell_here";
@@ -31,6 +32,8 @@ export type Page = {
   shortcuts(): readonly Shortcut[];
   run(command: string, args?: Record<string, unknown>): Promise<unknown>;
   tell(message: string): void;
+  /** A kernel that runs no notebook works for Claude. */
+  kernelStarted(kernel: ChatKernel): void;
 };
 
 export class Sidebar {
@@ -43,7 +46,7 @@ export class Sidebar {
   constructor(private readonly page: Page) {
     const { services, tracker, trans } = page;
     this.store = new ChatStore(page.frontEnd, () => this.own.start(page.folder()));
-    this.own = new OwnKernel(services, sessionStorage, () => { this.choice.look(); });
+    this.own = new OwnKernel(services, sessionStorage, () => { this.ownChanged(); });
     this.choice = new KernelChoice(tracker, services, this.own, this.store, () => page.settings().followNotebook);
     this.widget = new PanelWidget(trans, (host) => this.mount(host), {
       shown: () => { this.shown(); },
@@ -80,6 +83,12 @@ export class Sidebar {
   async shutDownOwnKernel(): Promise<void> {
     if (this.choice.pinned === "own") this.choice.choose(null);
     await this.own.shutdown();
+  }
+
+  private ownChanged(): void {
+    const kernel = this.own.current?.kernel;
+    if (kernel) this.page.kernelStarted(kernel);
+    this.choice.look();
   }
 
   private shown(): void {

@@ -2,6 +2,7 @@
 
 import { ILayoutRestorer } from "@jupyterlab/application";
 import { ICommandPalette, Notification } from "@jupyterlab/apputils";
+import type { Kernel } from "@jupyterlab/docmanager";
 import { IDocumentWidgetOpener } from "@jupyterlab/docmanager";
 import { IDefaultFileBrowser } from "@jupyterlab/filebrowser";
 import { ILauncher } from "@jupyterlab/launcher";
@@ -13,6 +14,9 @@ import type { Application, IPlugin } from "@lumino/application";
 import type { Widget } from "@lumino/widgets";
 
 import type { Emits } from "../chat/kernel_types";
+import { tellOfDocuments } from "../documents/page_documents";
+import { links } from "../notebooks/links";
+import type { Kernel as NotebookKernel } from "../notebooks/types";
 import type { OpenDocument } from "./changed_files";
 import { ChangedFiles } from "./changed_files";
 import { addCommands, COMMANDS } from "./commands";
@@ -71,6 +75,11 @@ export const sidebarPlugin: IPlugin<unknown, void> = {
       folder: () => folderOf(browser, tracker),
       shortcuts: () => shortcutsOf(commands),
       tell: (message) => { Notification.warning(message, { autoClose: TOLD_MS }); },
+      kernelStarted: (kernel) => {
+        // what is open here is worked on here
+        tellOfDocuments(kernel as unknown as Kernel);
+        links.addKernel(kernel as unknown as NotebookKernel);
+      },
     });
     const { store, widget } = sidebar;
     addCommands(commands, sidebar, trans);
