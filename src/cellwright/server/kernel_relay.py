@@ -25,6 +25,8 @@ TARGET = "cellwright.chat"
 PROTOCOL = 1
 REPLY_SECONDS = 60.0
 ALIVE_SECONDS = 5.0
+LEAVE_SECONDS = 5.0
+"""How long a kernel that lives may take to hear that the server leaves it."""
 MOST_TOLD = 50
 RECONNECTS = 3
 """How often a connection that broke (a gateway's) is made anew before its runs are given up."""
@@ -124,6 +126,11 @@ class KernelRelay:
         if self._comm is not None:
             self._comm.close()
         if self._subshell is not None:
+            # what a subshell has not read yet goes with it: its answer to this comes after the leave-taking
+            about = {"target_name": TARGET}
+            seconds = 1.0 if self.ended else LEAVE_SECONDS
+            with contextlib.suppress(TimeoutError):
+                await connection.request("shell", "comm_info_request", about, self._subshell, seconds)
             content = {"subshell_id": self._subshell}
             await connection.request("control", "delete_subshell_request", content, seconds=1.0)
 
