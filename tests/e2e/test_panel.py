@@ -12,6 +12,18 @@ from cellwright.testing import Gate, hold, say, turn, use
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
 
 LOAD = "%load_ext cellwright"
+THEMES = "lab/api/settings/@jupyterlab/apputils-extension:themes"
+ANSWER = """The gauge is read every ten minutes, and `rolling` takes **six** of them: an hour.
+
+1. Read the heights with their times.
+2. Take the mean of each hour.
+
+```python
+hourly = heights.rolling(6, center=True).mean()
+high = hourly[hourly == hourly.max()]
+```
+
+High tide is the row that is left. I can check this with the tests:"""
 BUSY = "import pathlib, time\nwhile not pathlib.Path('enough').exists():\n    time.sleep(0.05)"
 OPEN = "Control+Shift+Y"
 SUBSHELLS = pytest.mark.skipif(
@@ -79,7 +91,7 @@ def test_from_the_notebook_to_an_answer_by_keys_alone_while_a_cell_runs(notebook
     assert (book.lab.root / book.path).with_name("tide.txt").read_text() == "high\n"
     assert book.cell(0).locator(".jp-InputPrompt").inner_text().strip() == "[*]:"
     # what the tool wrote is in the file browser at once
-    page.locator(".jp-DirListing-item", has_text="tide.txt").wait_for(timeout=5_000)
+    page.locator(".jp-DirListing-item", has_text="tide.txt").wait_for()
     panel.node.locator(".composer textarea").click()
     page.keyboard.press("Escape")
     page.wait_for_function("() => document.activeElement.closest('.jp-NotebookPanel') !== null")
@@ -128,6 +140,40 @@ def test_one_question_in_both_places_then_a_reload_in_the_middle_and_a_restart(n
     panel.node.get_by_text("After the restart.").wait_for(timeout=60_000)
 
 
+@pytest.mark.parametrize("theme", ["JupyterLab Light", "JupyterLab Dark"], ids=["light", "dark"])
+def test_beside_the_notebook_an_answer_with_code_and_a_question_that_waits(notebook, model, lab, page, theme):
+    lab.api("PUT", THEMES, {"raw": json.dumps({"theme": theme})})
+    try:
+        model.add(turn(say(ANSWER), use("Bash", command="python -m pytest tests -q")), turn(say("They pass.")))
+        cells = ["import statistics\n\nheights = [1.2, 1.9, 2.4, 2.1, 1.3]", "max(heights)", ""]
+        book = notebook(*cells, files={"tides.py": "WINDOW = 6\n"})
+        for index in (0, 1):
+            book.run(index)
+            book.wait_done(index)
+        page.set_viewport_size({"width": 1440, "height": 900})
+        panel = Panel(page).open()
+        panel.wait("connected")
+        panel.ask("When is high tide, and how sure are you?")
+        panel.card().wait_for(timeout=60_000)
+        asked, shown = panel.card().bounding_box(), panel.node.locator(".scroller").bounding_box()
+        assert asked["y"] + asked["height"] <= shown["y"] + shown["height"] + 1
+        book.screenshot("panel" if "Light" in theme else "panel-dark")
+        if "Light" in theme:
+            # the file browser, closed, leaves its place to the notebook; what is narrow stays whole
+            box = panel.node.bounding_box()
+            page.mouse.move(box["x"] - 2, 400)
+            page.mouse.down()
+            page.mouse.move(1440 - 250, 400, steps=5)
+            page.mouse.up()
+            page.wait_for_function("() => document.querySelector('.cellwright-panel').clientWidth < 320")
+            assert panel.node.evaluate("node => node.scrollWidth <= node.clientWidth")
+            book.screenshot("panel-narrow", panel.node)
+        panel.card().get_by_role("button", name="Allow once").click()
+        panel.answer(0).get_by_text("They pass.").wait_for(timeout=60_000)
+    finally:
+        lab.api("PUT", THEMES, {"raw": json.dumps({"theme": "JupyterLab Light"})})
+
+
 def test_without_a_notebook_a_kernel_of_its_own_begins_with_the_first_prompt(lab, model, page):
     model.add(turn(say("In a kernel of my own.")), turn(say("Still here.")))
     page.goto(f"{lab.url}/lab?reset", wait_until="domcontentloaded")
@@ -167,16 +213,18 @@ def test_a_kernel_without_the_package_gets_the_command_for_its_own_python(notebo
     panel = Panel(page).open()
     panel.wait("missing")
     assert f"{sys.executable} -m pip install cellwright" in panel.node.locator(".note code").inner_text()
+    book.screenshot("panel-missing")
     panel.node.get_by_role("button", name="Try again").click()
     panel.wait("missing")
 
 
 def test_in_notebook_7(notebook, model, page):
     model.add(turn(say("Hello, Notebook.")))
-    notebook("x = 41", app="notebook")
+    book = notebook("x = 41", app="notebook")
     page.locator(".jp-Notebook .jp-Cell .cm-content").first.click()
     panel = Panel(page).open()
     panel.wait("connected")
     page.keyboard.type("Hello?")
     page.keyboard.press("Enter")
     panel.answer(0).get_by_text("Hello, Notebook.").wait_for(timeout=60_000)
+    book.screenshot("panel-notebook7")

@@ -16,7 +16,6 @@ import type { Widget } from "@lumino/widgets";
 import type { Emits } from "../chat/kernel_types";
 import { tellOfDocuments } from "../documents/page_documents";
 import { links } from "../notebooks/links";
-import type { Kernel as NotebookKernel } from "../notebooks/types";
 import type { OpenDocument } from "./changed_files";
 import { ChangedFiles } from "./changed_files";
 import { addCommands, COMMANDS } from "./commands";
@@ -78,7 +77,7 @@ export const sidebarPlugin: IPlugin<unknown, void> = {
       kernelStarted: (kernel) => {
         // what is open here is worked on here
         tellOfDocuments(kernel as unknown as Kernel);
-        links.addKernel(kernel as unknown as NotebookKernel);
+        links.addKernel(kernel);
       },
     });
     const { store, widget } = sidebar;
