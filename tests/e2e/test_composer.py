@@ -108,7 +108,9 @@ def test_commands_files_cells_and_variables_by_a_few_letters(notebook, model, la
         composer.rows.first.wait_for()
         assert composer.page.evaluate("() => window.listed") < SECONDS_TO_LIST * 1_000
         check_accessible(composer)
-        book.screenshot(f"composer-{theme.split()[-1].lower()}")
+        book.screenshot(
+            "panel-palette" if "Light" in theme else "panel-palette-dark", book.page.locator(".cellwright-panel")
+        )
         book.page.keyboard.type("stat")
         book.page.keyboard.press("Tab")
         assert composer.area.input_value() == "/status"
@@ -204,7 +206,7 @@ def test_what_is_said_while_claude_works_is_told_queued_or_taken_back(notebook, 
         book.page.keyboard.type(words)
         book.page.keyboard.press("Alt+Enter")
         composer.runs.filter(has_text=words).filter(has_text="Waits for its turn").wait_for()
-    book.screenshot("composer-while-claude-works")
+    book.screenshot("panel-while-claude-works", book.page.locator(".cellwright-panel"))
     composer.runs.filter(has_text="never this").get_by_role("button", name="Take back").click()
     composer.page.locator(".cellwright-panel .run[data-state='interrupted']", has_text="never this").wait_for()
     assert composer.node.locator(".cellwright-box").bounding_box()["height"] == height

@@ -72,6 +72,29 @@ class Panel:
     def card(self):
         return self.node.locator(".ask[data-ready]")
 
+    def widen(self, width):
+        """Drag the edge of the sidebar."""
+        box = self.node.bounding_box()
+        edge = box["x"] + box["width"] - width
+        self.page.mouse.move(box["x"] - 2, 400)
+        self.page.mouse.down()
+        self.page.mouse.move(edge, 400, steps=5)
+        self.page.mouse.up()
+        self.page.wait_for_function(
+            "width => Math.abs(document.querySelector('.cellwright-panel').clientWidth - width) < 20", arg=width
+        )
+
+    def wait_whole_card(self):
+        """Wait until the lower end of the card is in sight: that is where the answers are."""
+        self.page.wait_for_function(
+            """() => {
+                const scroller = document.querySelector('.cellwright-panel .scroller').getBoundingClientRect();
+                const roots = [...document.querySelectorAll('.cellwright-panel .answer')].map(node => node.shadowRoot);
+                const card = roots.map(root => root?.querySelector('.ask[data-ready]')).find(Boolean);
+                return card.getBoundingClientRect().bottom <= scroller.bottom + 1;
+            }"""
+        )
+
 
 @SUBSHELLS
 def test_from_the_notebook_to_an_answer_by_keys_alone_while_a_cell_runs(notebook, model, page):
@@ -150,23 +173,19 @@ def test_beside_the_notebook_an_answer_with_code_and_a_question_that_waits(noteb
         for index in (0, 1):
             book.run(index)
             book.wait_done(index)
-        page.set_viewport_size({"width": 1440, "height": 900})
+        page.set_viewport_size({"width": 1440, "height": 960})
+        page.keyboard.press("Control+b")  # the file browser gives its place to the notebook
         panel = Panel(page).open()
         panel.wait("connected")
+        panel.widen(600)
         panel.ask("When is high tide, and how sure are you?")
         panel.card().wait_for(timeout=60_000)
-        asked, shown = panel.card().bounding_box(), panel.node.locator(".scroller").bounding_box()
-        assert asked["y"] + asked["height"] <= shown["y"] + shown["height"] + 1
+        panel.wait_whole_card()
         book.screenshot("panel" if "Light" in theme else "panel-dark")
+        panel.widen(250)
+        panel.wait_whole_card()
+        assert panel.node.evaluate("node => node.scrollWidth <= node.clientWidth")
         if "Light" in theme:
-            # the file browser, closed, leaves its place to the notebook; what is narrow stays whole
-            box = panel.node.bounding_box()
-            page.mouse.move(box["x"] - 2, 400)
-            page.mouse.down()
-            page.mouse.move(1440 - 250, 400, steps=5)
-            page.mouse.up()
-            page.wait_for_function("() => document.querySelector('.cellwright-panel').clientWidth < 320")
-            assert panel.node.evaluate("node => node.scrollWidth <= node.clientWidth")
             book.screenshot("panel-narrow", panel.node)
         panel.card().get_by_role("button", name="Allow once").click()
         panel.answer(0).get_by_text("They pass.").wait_for(timeout=60_000)
@@ -213,7 +232,8 @@ def test_a_kernel_without_the_package_gets_the_command_for_its_own_python(notebo
     panel = Panel(page).open()
     panel.wait("missing")
     assert f"{sys.executable} -m pip install cellwright" in panel.node.locator(".note code").inner_text()
-    book.screenshot("panel-missing")
+    page.set_viewport_size({"width": 1180, "height": 600})
+    book.screenshot("panel-missing", panel.node)
     panel.node.get_by_role("button", name="Try again").click()
     panel.wait("missing")
 
@@ -227,4 +247,5 @@ def test_in_notebook_7(notebook, model, page):
     page.keyboard.type("Hello?")
     page.keyboard.press("Enter")
     panel.answer(0).get_by_text("Hello, Notebook.").wait_for(timeout=60_000)
+    page.set_viewport_size({"width": 1180, "height": 640})
     book.screenshot("panel-notebook7")

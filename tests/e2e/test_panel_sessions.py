@@ -70,6 +70,7 @@ def test_a_session_is_found_by_its_words_and_resumed_after_a_restart_of_the_kern
     found = panel.locator(".cw-sessions .session")
     assert found.count() == 1
     check_accessible(panel)
+    book.screenshot("panel-sessions", panel)
     book.page.keyboard.press("ArrowDown")
     book.page.keyboard.press("F2")
     book.page.keyboard.type("Of moons and tides")
