@@ -27,7 +27,7 @@ test: test-ts test-py  ## all tests, with coverage
 test-py: $(VENV)/.test build
 	$(PYTEST) -m "not browser and not slow and not live and not hub" -n 2 --dist loadfile --cov --cov-report=
 	# apart: the browser's driver keeps an event loop running in its thread
-	$(PYTEST) -m browser --cov --cov-append --cov-report=
+	$(PYTEST) -m "browser and not slow" --cov --cov-append --cov-report=
 	$(BIN)/coverage report --fail-under=80
 
 test-ts: labextension/node_modules/.installed
@@ -53,10 +53,10 @@ test-kernels: $(VENV)/.test build $(KERNELS:%=$(OTHER)/ipykernel-%)  ## the kern
 
 test-lab44: $(VENV)/.test build $(OTHER)/jupyterlab-4.4  ## the browser tests on JupyterLab 4.4
 	PYTHONPATH=$(CURDIR)/$(OTHER)/jupyterlab-4.4 JUPYTERLAB_DIR=$(CURDIR)/$(OTHER)/jupyterlab-4.4/share/jupyter/lab \
-	  CELLWRIGHT_EXPECT_LAB=4.4 $(PYTEST) tests/e2e -m browser -q
+	  CELLWRIGHT_EXPECT_LAB=4.4 $(PYTEST) tests/e2e -m "browser and not slow" -q
 
 pictures: $(VENV)/.test build  ## the pictures in docs/images, as the browser tests see the screen
-	CELLWRIGHT_TAKE_PICTURES=1 $(PYTEST) -m browser -q
+	CELLWRIGHT_TAKE_PICTURES=1 $(PYTEST) -m "browser and not slow" -q
 
 example-recordings: $(VENV)/.test  ## the example notebooks and what they are played from, made anew
 	$(BIN)/python notebooks/record_examples.py
