@@ -6,6 +6,7 @@ import contextlib
 import importlib
 import importlib.metadata
 import os
+import shutil
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,7 +17,32 @@ import pytest
 from cellwright.testing import MessagesServer
 
 VERSIONS = ("ipykernel", "ipython", "jupyterlab", "jupyter-client", "ipywidgets", "anthropic")
+CHROMIUM = next(
+    (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), ""
+)
+REQUIRED = os.environ.get("CELLWRIGHT_REQUIRE_BROWSER") == "1"
 EXPECTED = {"CELLWRIGHT_EXPECT_IPYKERNEL": "ipykernel", "CELLWRIGHT_EXPECT_LAB": "jupyterlab"}
+
+
+CHROMIUM_ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--force-color-profile=srgb",
+    "--font-render-hinting=none",
+]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if CHROMIUM or REQUIRED:
+        return
+    for item in items:
+        if "browser" in item.keywords:
+            item.add_marker(pytest.mark.skip(reason="NO BROWSER: install Chromium to run the browser tests"))
 
 
 def pytest_report_header() -> str:
@@ -43,6 +69,17 @@ def pytest_configure() -> None:
                 f"{variable} is {expected}, but {name} {module.__version__} is imported, from {module.__file__}. "
                 f"Put the folder with {name} {expected} first on PYTHONPATH."
             )
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """One Chromium for all tests: its driver's event loop can run once in a thread."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=CHROMIUM_ARGUMENTS)
+        yield browser
+        browser.close()
 
 
 @pytest.fixture(autouse=True)

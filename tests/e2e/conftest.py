@@ -3,7 +3,6 @@
 import importlib.util
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -21,35 +20,11 @@ from nbformat.sign import NotebookNotary
 
 from cellwright.testing import MessagesServer
 
-CHROMIUM = next(
-    (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), ""
-)
-REQUIRED = os.environ.get("CELLWRIGHT_REQUIRE_BROWSER") == "1"
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 OLDER_LAB = bool(os.environ.get("CELLWRIGHT_EXPECT_LAB"))
 TAKE_PICTURES = os.environ.get("CELLWRIGHT_TAKE_PICTURES") == "1"
 
 SHOWN_CHARS = 4_000
-
-CHROMIUM_ARGUMENTS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--force-color-profile=srgb",
-    "--font-render-hinting=none",
-]
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    if CHROMIUM or REQUIRED:
-        return
-    for item in items:
-        if "browser" in item.keywords:
-            item.add_marker(pytest.mark.skip(reason="NO BROWSER: install Chromium to run the browser tests"))
 
 
 @pytest.hookimpl(wrapper=True)
@@ -145,16 +120,6 @@ def _wait_for_url(runtime: Path, process: subprocess.Popen[bytes], log: Path) ->
             break
         time.sleep(0.1)  # another process: there is nothing to wait on but its file
     raise RuntimeError(f"JupyterLab did not start:\n{log.read_text()[-3000:]}")
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Any]:
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=CHROMIUM_ARGUMENTS)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture

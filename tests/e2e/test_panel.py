@@ -1,6 +1,7 @@
 """The panel in the sidebar: one conversation with the kernel, whatever that does, and however the page comes and goes."""
 
 import json
+import shutil
 import sys
 import time
 
@@ -220,15 +221,23 @@ def test_without_a_notebook_a_kernel_of_its_own_begins_with_the_first_prompt(lab
         time.sleep(0.05)  # another process: it can only be asked
 
 
-def test_a_kernel_without_the_package_gets_the_command_for_its_own_python(notebook, lab, page):
+@pytest.fixture
+def lacking(lab):
+    """The name of a kernel without the package, which the server has for this test alone."""
     spec = lab.home / ".local/share/jupyter/kernels/lacking"
     spec.mkdir(parents=True)
     argv = [sys.executable, "-c", LACKING, "-f", "{connection_file}"]
     (spec / "kernel.json").write_text(json.dumps({"argv": argv, "display_name": "Lacking", "language": "python"}))
     lab.api("GET", "api/kernelspecs")
+    yield spec.name
+    shutil.rmtree(spec)  # or it would be offered to the tests that come after
+    lab.api("GET", "api/kernelspecs")
+
+
+def test_a_kernel_without_the_package_gets_the_command_for_its_own_python(notebook, lab, lacking, page):
     book = notebook("x = 1")
     session = lab.api("GET", "api/sessions")[0]
-    lab.api("PATCH", f"api/sessions/{session['id']}", {"kernel": {"name": "lacking"}})
+    lab.api("PATCH", f"api/sessions/{session['id']}", {"kernel": {"name": lacking}})
     book.reload()
     panel = Panel(page).open()
     panel.wait("missing")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from http.client import HTTPConnection
@@ -70,23 +69,14 @@ def test_nothing_else_of_the_server_is_behind_it(app):
 
 
 @pytest.mark.browser
-@pytest.mark.skipif(
-    shutil.which("chromium") is None and os.environ.get("CELLWRIGHT_REQUIRE_BROWSER") != "1", reason="NO BROWSER"
-)
-def test_in_a_browser(app, model):
-    from playwright.sync_api import sync_playwright
-
+def test_in_a_browser(app, model, browser):
     model.add(use("Bash", command="touch from-the-browser"), say("Done, as you allowed."))
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"]
-        )
-        page = browser.new_page()
-        page.set_default_timeout(60_000)
-        page.goto(app)
-        page.get_by_label("Prompt").fill("Make a file")
-        page.get_by_role("button", name="Ask").click()
-        page.get_by_role("button", name="Allow once").click()
-        page.get_by_text("Done, as you allowed.").wait_for()
-        page.get_by_text("done").last.wait_for()
-        browser.close()
+    page = browser.new_page()
+    page.set_default_timeout(60_000)
+    page.goto(app)
+    page.get_by_label("Prompt").fill("Make a file")
+    page.get_by_role("button", name="Ask").click()
+    page.get_by_role("button", name="Allow once").click()
+    page.get_by_text("Done, as you allowed.").wait_for()
+    page.get_by_text("done").last.wait_for()
+    page.close()
