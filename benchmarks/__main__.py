@@ -35,7 +35,9 @@ def main() -> int:
     options = parser.parse_args()
     # users' Python keeps its bytecode; compiling at each start is not what is measured
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-    rows = [row for row in (*DECISION_ROWS, *LOOP_ROWS, *KERNEL_ROWS, *SEARCH_ROWS, *PROXY_ROWS) if options.rows in row.name]
+    rows = [
+        row for row in (*DECISION_ROWS, *LOOP_ROWS, *KERNEL_ROWS, *SEARCH_ROWS, *PROXY_ROWS) if options.rows in row.name
+    ]
     figures = measure(rows, options.runs)
     print_table(rows, figures)
     if options.write:

@@ -121,7 +121,7 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 
 def is_among(model: str, patterns: Iterable[str]) -> bool:
-    """Whether one of `patterns` means `model`: its name, with or without its date, a pattern with `*`, or a line (`haiku`)."""
+    """Whether one of `patterns` means `model`: its name (its date may be left out), a pattern with `*`, a line (`haiku`)."""
     name = model.lower()
     undated = re.sub(r"-\d{8}$", "", name)
     for pattern in map(str.lower, patterns):

@@ -23,7 +23,9 @@ def fork_at(path: Path, turn: int | None) -> Session:
     def kept(lines: list[Line]) -> list[Line]:
         found = until_turn_ended(in_effect(lines), turn) if turn > 0 else None
         if found is None:
-            message = f"The session {path.stem} has no turn {turn} that can be read. Turns count from 1; nothing was forked."
+            message = (
+                f"The session {path.stem} has no turn {turn} that can be read. Turns count from 1; nothing was forked."
+            )
             raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
         return found
 

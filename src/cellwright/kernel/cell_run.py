@@ -94,7 +94,8 @@ class CellRun(Generic[R]):
         with Interrupts(self.conversation.thread.loop, cancel, self.seconds_for_clean_up):
             task = self.start()
             with lock:
-                early = stopped  # before there was a task to cancel; once only, a second time would cut off its clean-up
+                # before there was a task to cancel; once only, a second time would cut off its clean-up
+                early = stopped
                 running = task
             if early:
                 task.cancel()

@@ -127,7 +127,9 @@ class Command:
     def _do(self, prompt: str) -> Page:
         command, text = command_of(prompt)
         if self.options.no_session and command_name(prompt) in NEED_SESSIONS:
-            message = f"--no-session keeps this conversation in memory alone: there is no /{command_name(prompt)} in it."
+            message = (
+                f"--no-session keeps this conversation in memory alone: there is no /{command_name(prompt)} in it."
+            )
             raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
 
         def start(emit: Emit, ask_user: CanUseTool | None) -> AgentTask[Page]:
