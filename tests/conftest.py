@@ -12,9 +12,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 
 from cellwright.testing import MessagesServer
+
+# how long an example takes says how busy the machine is
+hypothesis.settings.register_profile("tests", deadline=None)
+hypothesis.settings.load_profile("tests")
 
 VERSIONS = ("ipykernel", "ipython", "jupyterlab", "jupyter-client", "ipywidgets", "anthropic")
 CHROMIUM = next(

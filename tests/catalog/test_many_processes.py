@@ -6,11 +6,14 @@ import multiprocessing
 import os
 import signal
 import sqlite3
+import sys
+import types
 from collections.abc import Callable
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.catalog.conftest import Held, begun, say
 
 from cellwright.catalog.about import read_about, write_tags, write_title
@@ -22,6 +25,12 @@ SECONDS = 120
 TURNS = 6
 
 spawning = multiprocessing.get_context("spawn")
+
+
+@pytest.fixture(autouse=True)
+def plain_main(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A shell that another test made may stand for this process's program, and children would look for its file."""
+    monkeypatch.setitem(sys.modules, "__main__", types.ModuleType("__main__"))
 
 
 def started(work: Callable[..., None], *arguments: Any) -> BaseProcess:

@@ -28,7 +28,9 @@ def kernel_in(tmp_path: Path, messages_server: Callable[..., MessagesServer]) ->
         def start(script: list[Any], *, key: bool = True, **environ: str) -> tuple[NotebookKernel, MessagesServer]:
             server = messages_server(script)
             names = model_of(server) if key else {"ANTHROPIC_BASE_URL": server.url}
-            place = {"JPY_SESSION_NAME": str(tmp_path / "n.ipynb"), **environ}
+            # without signatures of other tests no notebook counts as foreign
+            data = str(tmp_path / "jupyter")
+            place = {"JPY_SESSION_NAME": str(tmp_path / "n.ipynb"), "JUPYTER_DATA_DIR": data, **environ}
             kernel = running.enter_context(running_kernel(tmp_path, {**names, **place}))
             assert kernel.run("%load_ext cellwright").status == "ok"
             return kernel, server

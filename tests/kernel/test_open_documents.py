@@ -66,8 +66,8 @@ def test_paths_are_the_files_they_lead_to(
     documents.told(message("~/real", "d.py"))
     assert documents.is_unsaved(tmp_path / "real" / "d.py")
     monkeypatch.chdir(tmp_path)
-    documents.told(message("", "e.py"))
-    assert documents.is_unsaved(tmp_path / "e.py")
+    documents.told(message("", "only-here.py"))
+    assert documents.is_unsaved(tmp_path / "only-here.py")
 
 
 @pytest.mark.parametrize(

@@ -64,6 +64,12 @@ class Collaboration:
 NAME = "notebook.ipynb"
 
 
+@pytest.fixture(autouse=True)
+def own_signatures(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The contents manager signs what it saves, for the user whose data these are."""
+    monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path_factory.mktemp("jupyter")))
+
+
 @pytest.fixture(params=["contents", "async contents", "shared"])
 def served(request: pytest.FixtureRequest, tmp_path: Path) -> ServedNotebooks:
     (tmp_path / NAME).write_text(nbformat.writes(nbformat.v4.new_notebook()), "utf-8")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import re
 import signal
@@ -264,6 +265,7 @@ def test_cancelling_twice_still_ends_it(shell):
 
 def test_no_zombies_no_descriptors_and_no_threads_are_left(shell):
     shell.run("true")
+    gc.collect()  # what other tests left to be closed
     before = names("/proc/self/fd"), names("/proc/self/task")
 
     async def many() -> None:
@@ -272,7 +274,7 @@ def test_no_zombies_no_descriptors_and_no_threads_are_left(shell):
             await shell.call("sleep 100", timeout=50)
 
     asyncio.run(many())
-    assert len(names("/proc/self/fd")) == len(before[0])
+    assert len(names("/proc/self/fd")) <= len(before[0])
     assert wait_for(lambda: names("/proc/self/task") <= before[1])
     children = Path(f"/proc/self/task/{os.getpid()}/children").read_text("utf-8").split()
     states = [Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()[0] for pid in children]
