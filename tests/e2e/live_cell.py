@@ -17,6 +17,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))
 
 from open_notebook_conformance import CASES, reset
 
+from cellwright.kernel.live_notebook import LiveNotebook
+
 own_cell = "cell-1"
 
 
@@ -44,7 +46,7 @@ async def awaited(work: Coroutine[Any, Any, Any]) -> Any:
 
 async def own_notebook() -> Any:
     notebooks = conversation().conversation.open_notebooks
-    while (notebook := notebooks.own()) is None or not notebook.live:
+    while not isinstance(notebook := notebooks.own(), LiveNotebook):
         await asyncio.sleep(0.01)
     return notebook
 

@@ -214,6 +214,7 @@ def test_a_file_that_the_kernel_sees_is_not_asked_of_the_server(
     assert "x = 1" in in_file
     assert "at_the_server" not in in_file
     assert "elsewhere = 1" in at_server
+    assert "the file on the server holds" in at_server
     for page in (here, away):
         page.close()
     kernel.run("")

@@ -88,8 +88,8 @@ def elsewhere(tmp_path_factory: pytest.TempPathFactory, model: MessagesServer, f
         yield running
 
 
-def conforms(server: JupyterServer, kernel: str, model: MessagesServer) -> None:
-    """Run all cases in a cell of that kernel, while a run over HTTP goes on there."""
+def conforms(server: JupyterServer, kernel: str, model: MessagesServer, where: str) -> None:
+    """Run all cases in a cell of that kernel, while a run over HTTP goes on there; the notebook is said to be `where`."""
     gate = Gate()
     model.add(turn(say("I am at it, "), hold(gate), say("and done.")))
     going_on = server.stream("POST", f"kernels/{kernel}/run", {"prompt": "Take your time"})
@@ -100,7 +100,7 @@ def conforms(server: JupyterServer, kernel: str, model: MessagesServer) -> None:
     gate.open()
     going_on.rest()
     told = json.loads(cell.text)
-    assert told == {"where": "Jupyter", **dict.fromkeys(CASES, "ok")}
+    assert told == {"where": where, **dict.fromkeys(CASES, "ok")}
 
 
 def test_a_notebook_that_no_kernel_sees_is_changed_by_the_contents_manager(elsewhere, model, files):
@@ -143,7 +143,7 @@ def test_a_notebook_that_is_opened_later_is_known_to_the_next_run(elsewhere, mod
 
 def test_the_contents_manager_conforms(elsewhere, model, files):
     path = write_notebook(files, "conforms.ipynb")
-    conforms(elsewhere, kernel_of_notebook(elsewhere, path.name), model)
+    conforms(elsewhere, kernel_of_notebook(elsewhere, path.name), model, "the file on the server")
     nbformat.validate(nbformat.read(path, 4))
 
 
@@ -257,4 +257,4 @@ def test_a_shared_notebook_conforms(collaborating, model, open_room):
     path = write_notebook(collaborating.root, "conforms.ipynb")
     kernel = kernel_of_notebook(collaborating, path.name)
     open_room(path.name)
-    conforms(collaborating, kernel, model)
+    conforms(collaborating, kernel, model, "Jupyter")

@@ -35,7 +35,7 @@ class Wire:
     def __init__(self, served: ServedNotebooks, path: Path) -> None:
         self.methods = {"cells": served.cells, "change": served.change, "outputs": served.outputs}
         self.page = SimpleNamespace(front_end="Jupyter Server 2.17", shows=lambda _: self.notebook)
-        self.notebook = SimpleNamespace(served_path=path.name)
+        self.notebook = SimpleNamespace(served_path=path.name, route="contents")
 
     def showing(self, path: Path) -> list[Any]:
         return [self.page]

@@ -55,9 +55,7 @@ class SeenSources:
 
 
 class LiveNotebook:
-    """An `OpenNotebook` in the pages that show it: the first that answers."""
-
-    live = True
+    """An `OpenNotebook` in the pages that show it: the first that answers. One of them may be the server."""
 
     def __init__(self, pages: Pages, path: Path, seen: SeenSources) -> None:
         self._pages = pages
@@ -69,10 +67,21 @@ class LiveNotebook:
         return self._path
 
     @property
+    def live(self) -> bool:
+        return self._route != "contents"
+
+    @property
     def where(self) -> str:
+        if not self.live:
+            return "the file on the server"
         front_end = next((page.front_end for page in self._pages.showing(self._path)), "")
         # without its version
         return front_end.rpartition(" ")[0] or "Jupyter"
+
+    @property
+    def _route(self) -> str:
+        shown = (page.shows(self._path) for page in self._pages.showing(self._path))
+        return next((notebook.route for notebook in shown if notebook is not None), "page")
 
     async def cells(self, *, outputs: bool = True) -> list[Cell]:
         answer = await self._ask("cells", {"outputs": outputs})

@@ -111,11 +111,16 @@ async def make_live_edit(notebook: OpenNotebook, shown: str, tool_input: Input, 
         if changed.position != edit.position
         else ""
     )
-    note = (
+    return ToolResult(result + moved + _where_it_is(notebook), _display(notebook, edit, changed, shown))
+
+
+def _where_it_is(notebook: OpenNotebook) -> str:
+    if not notebook.live:
+        return f" [Saved in {notebook.where}: nobody has it open.]"
+    return (
         f" [Open in {notebook.where}: the user sees the change there and can undo it. It is not saved to disk; "
         "the file still holds what was saved last.]"
     )
-    return ToolResult(result + moved + note, _display(notebook, edit, changed, shown))
 
 
 async def plan_live_edit(notebook: OpenNotebook, shown: str, tool_input: Input, state: FileState) -> LiveEdit:
