@@ -25,7 +25,9 @@ lab: $(VENV)/.run build  ## JupyterLab with the extension; the demo's notebook i
 test: test-ts test-py  ## all tests, with coverage
 
 test-py: $(VENV)/.test build
-	$(PYTEST) -m "not browser and not slow and not live and not hub" -n 2 --dist loadfile --cov --cov-report=
+	$(PYTEST) -m "not browser and not slow and not live and not hub" --ignore=tests/server -n 2 --dist loadfile --cov --cov-report=
+	# one after another: each has servers and kernels of its own
+	$(PYTEST) tests/server -m "not browser and not slow and not live and not hub" --cov --cov-append --cov-report=
 	# apart: the browser's driver keeps an event loop running in its thread
 	$(PYTEST) -m "browser and not slow" --cov --cov-append --cov-report=
 	$(BIN)/coverage report --fail-under=80

@@ -101,7 +101,9 @@ def saying(words: Callable[[], Any]) -> Any:
 
 def told(value: object) -> str:
     """All that is told of a value, in one line, from its type on."""
-    return re.sub(r"\s+", " ", dict(describe_all({"it": value}))["it"].removeprefix("it: "))
+    return re.sub(
+        r"\s+", " ", dict(describe_all({"it": value}, seconds=60, seconds_each=60))["it"].removeprefix("it: ")
+    )
 
 
 @contextlib.contextmanager

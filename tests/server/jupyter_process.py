@@ -84,8 +84,8 @@ class EventReader:
 
     def read_comment(self) -> None:
         """Wait for a heartbeat."""
-        while not self._response.readline().startswith(b":"):
-            pass
+        while not (line := self._response.readline()).startswith(b":"):
+            assert line, "the stream has ended"
         self.comments += 1
 
     def close(self) -> None:

@@ -52,7 +52,10 @@ def describe(name: str, value: object, budget: int = CHARS_EACH) -> str:
 
 
 def describe_all(
-    values: Mapping[str, object], tell: Tell = describe, seconds: float = SECONDS_ALL
+    values: Mapping[str, object],
+    tell: Tell = describe,
+    seconds: float = SECONDS_ALL,
+    seconds_each: float = SECONDS_EACH,
 ) -> Iterator[tuple[str, str]]:
     """`(name, tell(name, value))` for each value, on the main thread; what takes too long or fails is said instead."""
     ends = time.monotonic() + seconds
@@ -62,7 +65,7 @@ def describe_all(
             if left <= 0:
                 yield name, f"{name}: {_type(value)}, not described: the others took {seconds:g} s"
             else:
-                yield name, _told(limit, min(SECONDS_EACH, left), name, value, tell)
+                yield name, _told(limit, min(seconds_each, left), name, value, tell)
 
 
 def _told(limit: TimeLimit, seconds: float, name: str, value: object, tell: Tell) -> str:
