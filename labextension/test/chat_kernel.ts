@@ -35,6 +35,8 @@ export class OneComm implements ChatComm {
   readonly sent: Sent[] = [];
   isDisposed = false;
   isClosed = false;
+  /** Whether the process that it was opened in is there. */
+  answers = true;
   commsOverSubshells = "perCommTarget";
   onMsg: ChatComm["onMsg"] = () => undefined;
   onClose = (): void => undefined;
@@ -57,6 +59,10 @@ export class OneComm implements ChatComm {
 
   send(message: JsonObject): void {
     if (this.isDisposed) throw new Error("Cannot send");
+    if (message.method === "ping") {
+      if (this.answers) queueMicrotask(() => { this.tell({ type: "reply", id: message.id ?? null, result: null }); });
+      return;
+    }
     this.sent.push({ message, subshell: this.subshellId ?? this.kernel.subshellId });
   }
 

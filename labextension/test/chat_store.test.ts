@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 
 import type { ChatKernel } from "../src/chat/kernel_types";
-import { AGAIN_MS, ANSWER_MS, GRACE_MS } from "../src/chat/chat_link";
+import { AGAIN_MS, ANSWER_MS, GRACE_MS, PING_MS } from "../src/chat/chat_link";
 import { ChatStore, PROMPT_MS } from "../src/chat/chat_store";
 import { ANNOUNCED } from "../src/notebooks/links";
 import examples from "../../docs/protocol/chat-examples.json";
@@ -272,6 +272,15 @@ describe("coming back", () => {
     kernel.setStatus("starting");
     await settled();
     expect(kernel.comms).toHaveLength(2);
+  });
+
+  it("notices a restart that nobody has told it of", async () => {
+    const { chat, kernel } = await connected();
+    await vi.advanceTimersByTimeAsync(10 * PING_MS);
+    expect(kernel.comms).toHaveLength(1);
+    kernel.comm.answers = false;
+    await vi.advanceTimersByTimeAsync(2 * PING_MS);
+    expect([chat.connection, kernel.comms.length]).toEqual(["connected", 2]);
   });
 
   it("says that a kernel has died", async () => {

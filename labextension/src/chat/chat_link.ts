@@ -18,6 +18,9 @@ const MOST_MS = 30_000;
 /** What was sent on a comm is read by then. */
 export const GRACE_MS = 1_000;
 
+/** How often the kernel is asked whether it is there, and how long it may take: nobody tells a page that others restarted it. */
+export const PING_MS = 10_000;
+
 /** The kernel asks whether the page is there. */
 const HANDLERS = new Map([["ping", () => null]]);
 const RESTARTS: readonly string[] = ["restarting", "autorestarting"];
@@ -42,6 +45,7 @@ export class ChatLink {
   /** Whether the kernel is on its way: it is connected to when it is there. */
   private awaiting = false;
   private timer: ReturnType<typeof setTimeout> | undefined;
+  private asking: ReturnType<typeof setTimeout> | undefined;
 
   constructor(
     readonly kernel: ChatKernel,
@@ -165,9 +169,27 @@ export class ChatLink {
     });
     if (isVoid()) return outcome;
     if (outcome === "closed") await this.refused(subshell, null, isVoid);
-    else if (outcome === "welcome") this.closings = 0;
+    else if (outcome === "welcome") this.welcomed();
     else if (outcome === "silent") this.close();
     return outcome;
+  }
+
+  private welcomed(): void {
+    this.closings = 0;
+    this.keepAsking();
+  }
+
+  /** A process that took the place of another knows nothing of what was open, and so does not answer. */
+  private keepAsking(): void {
+    const { open } = this;
+    if (!open || open.subshell === null) return; // busy, it would answer nobody
+    const isHere = (): boolean => this.open === open;
+    this.asking = setTimeout(() => {
+      open.link.request("ping", {}, PING_MS).then(
+        () => { if (isHere()) this.keepAsking(); },
+        () => { if (isHere()) this.again(); },
+      );
+    }, PING_MS);
   }
 
   /** The kernel's package is of another time. */
@@ -214,6 +236,7 @@ export class ChatLink {
     this.attempt++;
     this.connecting = this.awaiting = false;
     clearTimeout(this.timer);
+    clearTimeout(this.asking);
     this.close();
   }
 
