@@ -124,7 +124,7 @@ def test_from_the_notebook_to_an_answer_by_keys_alone_while_a_cell_runs(notebook
     book.wait_done(0)
 
 
-def test_one_question_in_both_places_then_a_reload_in_the_middle(notebook, model, page):
+def test_one_question_in_both_places_then_a_reload_in_the_middle_and_a_restart(notebook, model, page):
     gate = Gate()
     words = [f"word{number} " for number in range(60)]
     model.add(
@@ -155,6 +155,14 @@ def test_one_question_in_both_places_then_a_reload_in_the_middle(notebook, model
     panel.answer(1).locator("footer[data-state='done']").wait_for(timeout=60_000)
     assert panel.answer(1).locator(".prose").inner_text().split() == [word.strip() for word in words]
     assert panel.answer(0).locator(".prose").inner_text() == "First answer."
+
+    kernel = book.lab.api("GET", "api/sessions")[0]["kernel"]["id"]
+    book.lab.api("POST", f"api/kernels/{kernel}/restart")
+    model.add(turn(say("After the restart.")))
+    panel.node.locator(".first").wait_for(timeout=60_000)  # the new process has a session of its own
+    panel.wait("connected")
+    panel.ask("Are you there?")
+    panel.node.get_by_text("After the restart.").wait_for(timeout=60_000)
 
 
 @pytest.mark.parametrize("theme", ["JupyterLab Light", "JupyterLab Dark"], ids=["light", "dark"])

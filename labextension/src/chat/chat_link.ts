@@ -182,7 +182,8 @@ export class ChatLink {
   /** A process that took the place of another knows nothing of what was open, and so does not answer. */
   private keepAsking(): void {
     const { open } = this;
-    if (!open || open.subshell === null) return; // busy, it would answer nobody
+    if (!open) return;
+    if (open.subshell === null) return; // busy, it would answer nobody
     const isHere = (): boolean => this.open === open;
     this.asking = setTimeout(() => {
       open.link.request("ping", {}, PING_MS).then(
