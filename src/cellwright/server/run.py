@@ -19,7 +19,7 @@ from cellwright.server.api_error import ApiError
 Line = Mapping[str, Any]
 
 _OVER = ("done", "failed", "interrupted")
-LAST_LINES_SECONDS = 5.0
+LAST_LINES_SECONDS = 60.0
 """How long the last lines of a run may come after the news that it is over."""
 
 
