@@ -70,6 +70,20 @@ def test_a_prompt_of_the_panel_is_answered_there(kernel: NotebookKernel, model: 
     panel.wait(lambda: panel.state["session"]["turns"] == told["turn"] and panel.state["current"] is None)
 
 
+def test_a_panel_knows_which_run_goes_on_before_that_says_a_word(
+    kernel: NotebookKernel, model: MessagesServer, panel: ChatPanel
+):
+    for words in ("One.", "Two.", "Three."):
+        model.add(turn(say(words)))
+        run = panel.prompt("Count on")
+        panel.wait_for_end(run)
+        panel.wait(lambda: panel.state["current"] is None)
+        told = [at for at, message in enumerate(panel.got) if message["type"] == "state" and message["current"] == run]
+        said = [at for at, message in enumerate(panel.got) if message["type"] == "ops" and message["run"] == run]
+        text = [at for at in said if any(op["op"] == "text" for op in panel.got[at]["ops"])]
+        assert told[0] < text[0]
+
+
 def test_the_panel_shows_what_a_cell_asks_as_the_cell_does(
     kernel: NotebookKernel, model: MessagesServer, panel: ChatPanel, page: Page
 ):

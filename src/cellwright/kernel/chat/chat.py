@@ -146,8 +146,8 @@ class Chat:
             connection.say({"type": "reply", "id": request_id, **reply})
 
     def _news(self, run: LoggedRun) -> None:
-        self.connections.news(run)
         self.state.changed()
+        self.connections.news(run)
 
     def _moved(self) -> None:
         self._past.refresh()

@@ -34,6 +34,8 @@ class ChatState:
         self.title = ""
         """Of the session, "" until the catalog knows one."""
         self._sent: Mapping[str, Any] = {}
+        self._order: list[str] = []
+        """The runs that go on or wait, as panels were told last."""
         self._looked_at = float("-inf")
         self._timer: asyncio.TimerHandle | None = None
         for event in ("pre_run_cell", "post_run_cell"):
@@ -47,15 +49,18 @@ class ChatState:
             self._chat.shell.events.unregister(event, self._cell)
 
     def changed(self) -> None:
-        """Something may have changed: panels are told within a fifth of a second, if it has."""
-        if self._timer is None:
+        """Something may have changed: panels are told within a fifth of a second, of another run's turn at once."""
+        if self._order != self._run_ids():
+            # before the run's first words: what is written beside them is said to this run, and the button says so
+            self._send()
+        elif self._timer is None:
             wait = max(0.0, self._looked_at + SECONDS_BETWEEN - time.monotonic())
             self._timer = asyncio.get_running_loop().call_later(wait, self._send)
 
     def message(self) -> Mapping[str, Any]:
         """The state as it is now."""
         chat = self._chat
-        there = chat.conversation.runs.there
+        there = self._run_ids()
         session = chat.conversation.session
         model = self.choices.model
         window = limits(session.last_model or model)
@@ -77,8 +82,8 @@ class ChatState:
             "modes": self.choices.modes,
             "effort": self.choices.effort,
             "efforts": self.choices.efforts,
-            "current": there[0].id if there else None,
-            "waiting": [run.id for run in there[1:]],
+            "current": there[0] if there else None,
+            "waiting": there[1:],
             "asking": chat.questions.there,
             "notices": self._notices(),
         }
@@ -96,8 +101,14 @@ class ChatState:
     def _cell(self, _info: object) -> None:
         self._chat.on_loop(self.changed)
 
+    def _run_ids(self) -> list[str]:
+        return [run.id for run in self._chat.conversation.runs.there]
+
     def _send(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
         self._timer = None
+        self._order = self._run_ids()
         self._looked_at = time.monotonic()
         if not self._chat.connections.all:
             return
