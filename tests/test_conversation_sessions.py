@@ -12,7 +12,8 @@ import pytest
 
 import cellwright
 from cellwright.agent.function_tool import tool
-from cellwright.agent.session import Session, sessions_folder
+from cellwright.agent.session import Session
+from cellwright.agent.session_folder import sessions_folder
 from cellwright.agent.tool import ToolResult
 from cellwright.agent.transcript import read_messages
 from cellwright.conversation import Conversation

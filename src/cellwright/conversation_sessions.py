@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from cellwright.agent import transcript
-from cellwright.agent.session import Session, find_sessions, sessions_folder
+from cellwright.agent.session import Session
+from cellwright.agent.session_folder import find_sessions, sessions_folder
 from cellwright.errors import CellwrightError, ErrorCode
 
 

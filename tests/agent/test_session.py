@@ -10,7 +10,8 @@ import time
 
 import pytest
 
-from cellwright.agent.session import Session, find_sessions, sessions_folder
+from cellwright.agent.session import Session
+from cellwright.agent.session_folder import find_sessions, sessions_folder
 from cellwright.agent.transcript import read_messages
 from cellwright.errors import CellwrightError, ErrorCode
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from cellwright.agent.session import Session, sessions_folder
+from cellwright.agent.session import Session
+from cellwright.agent.session_folder import sessions_folder
 from cellwright.catalog.catalog import Catalog
 
 SYSTEM = [{"type": "text", "text": "Be polite."}]

@@ -164,7 +164,8 @@ KILLED = """
 import os, sys
 from pathlib import Path
 from cellwright.checkpoints.checkpoints import Checkpoints
-from cellwright.agent.session import Session, sessions_folder
+from cellwright.agent.session import Session
+from cellwright.agent.session_folder import sessions_folder
 from cellwright.tools.file_state import FileState
 from cellwright.tools.originals import Upcoming
 from cellwright.tools.atomic_write import write_atomically

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from cellwright.agent.session import Session, sessions_folder
+from cellwright.agent.session import Session
+from cellwright.agent.session_folder import sessions_folder
 from cellwright.conversation import Conversation
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.kernel.chat.chat_sessions import SessionRequests, SessionTitle

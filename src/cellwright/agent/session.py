@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
-import re
-import secrets
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -15,11 +11,12 @@ from typing import Any, Self
 
 from cellwright.agent import lease, transcript
 from cellwright.agent.call_rate import CallRate
-from cellwright.agent.cost import Total
-from cellwright.agent.state_folder import make_private_folder, state_folder
+from cellwright.agent.session_folder import new_session_id
+from cellwright.agent.session_lines import SessionLines
+from cellwright.agent.state_folder import make_private_folder
 from cellwright.agent.transcript import Header, Line, Transcript
-from cellwright.agent.transcript_file import TranscriptFile, create_file
-from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.agent.transcript_file import TranscriptFile, create_file, unwritable
+from cellwright.errors import CellwrightError
 
 EVENTS_NOT_WRITTEN = 1_000_000
 """How far the numbering of events jumps on resume: a transcript does not know how many came after its last message."""
@@ -28,34 +25,6 @@ WAIT_SECONDS = 2.0
 """How long a second writer waits for the first to let go, before it forks."""
 
 _CUT_OFF = "the session was cut off before this call ended; how far it got is not known"
-
-
-def sessions_folder(cwd: Path) -> Path:
-    """The folder of the transcripts of the project at `cwd`: readable by its name, unique by its real path's hash."""
-    project = cwd.resolve()
-    name = re.sub(r"[^\w.-]+", "-", project.name)[:40] or "root"
-    return state_folder() / "sessions" / f"{name}-{hashlib.sha256(str(project).encode()).hexdigest()[:12]}"
-
-
-def find_sessions(cwd: Path) -> list[Path]:
-    """The transcripts of the project at `cwd`, the one written last first."""
-    written: list[tuple[int, Path]] = []
-    for path in sessions_folder(cwd).glob("*.jsonl"):
-        try:
-            status = path.stat()
-        except FileNotFoundError:
-            continue  # deleted while we look
-        if status.st_size:  # what a power cut may leave of a new one
-            written.append((status.st_mtime_ns, path))
-    return [path for _, path in sorted(written, reverse=True)]
-
-
-def new_session_id() -> str:
-    """An id that people can tell apart and that sorts by time."""
-    return f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(3)}"
-
-
-_NOTHING = Total({}, 0.0)
 
 
 class Session:
@@ -71,21 +40,15 @@ class Session:
         self.cwd = cwd
         # absolute, because user code may change the working directory
         self.path = folder.absolute() / f"{self.id}.jsonl" if folder else None
-        self.encoded: list[bytes] = []
         self.notices: list[str] = []
         self.granted: tuple[str, ...] = ()
         self.mode: str | None = None
         self.started_by = "startup"
         self.call_rate = CallRate()
         self.next_seq = 1
-        self.context_tokens = 0
-        self.uncounted_bytes = 0
         self._header: Header | None = None
         self._epoch = 1
-        self._lines: list[Line] = []
-        self._decoded: list[dict[str, Any]] = []
-        self._kept, self._summed_lines = _NOTHING, 0
-        self._not_kept = _NOTHING
+        self._lines = SessionLines()
         self._file: TranscriptFile | None = None
 
     @classmethod
@@ -107,7 +70,7 @@ class Session:
         try:
             owned = lease.acquire(lease.lease_path(path), wait_seconds)
         except OSError as error:
-            raise _unwritable(path, error) from error
+            raise unwritable(path, error) from error
         if owned is None:
             return cls._beside_other_writer(path)
         try:
@@ -118,19 +81,12 @@ class Session:
 
     @classmethod
     def _owned(cls, path: Path, owned: lease.Lease) -> Self:
-        content = transcript.read_transcript(path)
-        if content.damaged_line is not None:
-            raise CellwrightError(
-                ErrorCode.SESSION_CORRUPTED,
-                f"Line {content.damaged_line} of the session {path} is damaged. Fork the session to go on from the "
-                f"{len(content.lines)} messages before it; the file stays as it is.",
-                details={"path": str(path), "line": content.damaged_line},
-            )
+        content = transcript.read_whole_transcript(path)
         try:
             owned.write_holder(content.epoch + 1)
             file = TranscriptFile(path, owned, content.size, is_new=False)
         except OSError as error:
-            raise _unwritable(path, error) from error
+            raise unwritable(path, error) from error
         session = cls(content.header.cwd, path.parent)
         session._take(content, id=content.header.id, path=path)
         session.next_seq += EVENTS_NOT_WRITTEN
@@ -180,7 +136,7 @@ class Session:
         """
         session = type(self)(self.cwd, self.path.parent if self.path else None)
         if self._header is not None:
-            header, lines = self._header, list(self._lines)
+            header, lines = self._header, list(self._lines.all)
             if tools is not None:
                 header = replace(header, tools=transcript.encode_json(tools))
                 lines = [bare for line in lines if (bare := transcript.without_thinking(line)) is not None]
@@ -189,7 +145,7 @@ class Session:
         session.granted = self.granted
         session.mode = self.mode
         session.next_seq = self.next_seq
-        session._not_kept = self._not_kept
+        session._lines.not_kept = self._lines.not_kept
         return session
 
     def _take(self, content: Transcript, *, id: str, path: Path | None) -> None:
@@ -202,7 +158,7 @@ class Session:
         assert self._header is not None
         self.started_by = "fork"
         self._header = replace(self._header, id=self.id, created=_now(), epoch=1, forked_from=forked_from)
-        self._lines = [Line({**line.meta, "epoch": 1}, line.message) for line in self._lines]
+        self._lines = SessionLines(Line({**line.meta, "epoch": 1}, line.message) for line in self._lines.all)
         self._create_file()
         self.repair()
 
@@ -232,12 +188,12 @@ class Session:
     @property
     def last_model(self) -> str:
         """The model that answered last; "" before that."""
-        return next((line.meta["model"] for line in reversed(self._lines) if "model" in line.meta), "")
+        return next((line.meta["model"] for line in reversed(self._lines.all) if "model" in line.meta), "")
 
     @property
     def idle_seconds(self) -> float:
         """How long ago the last message was."""
-        return time.time() - self._lines[-1].meta["at"] if self._lines else math.inf
+        return time.time() - self._lines.all[-1].meta["at"] if self._lines.all else math.inf
 
     @property
     def system(self) -> bytes:
@@ -250,37 +206,42 @@ class Session:
         return self._header.tools if self._header else b"[]"
 
     @property
+    def encoded(self) -> list[bytes]:
+        """The messages in effect, each as it was sent."""
+        return self._lines.encoded
+
+    @property
     def messages(self) -> list[dict[str, Any]]:
-        """The messages, decoded as they are asked for."""
-        self._decoded += [json.loads(data) for data in self.encoded[len(self._decoded) :]]
-        return self._decoded
+        """The same, decoded as they are asked for."""
+        return self._lines.messages
 
     def in_effect(self) -> list[Line]:
         """The lines of `encoded`, with what is known of each message."""
-        return transcript.in_effect(self._lines)
+        return self._lines.in_effect()
+
+    @property
+    def context_tokens(self) -> int:
+        """What the conversation takes of the context by the API's last count."""
+        return self._lines.context_tokens
+
+    @property
+    def uncounted_bytes(self) -> int:
+        """How much of `encoded` came after that count."""
+        return self._lines.uncounted_bytes
 
     @property
     def usage(self) -> dict[str, Any]:
         """The API's usage blocks of all answers, also of those that were not kept, summed field by field."""
-        return dict(self._spent().usage)
+        return dict(self._lines.spent().usage)
 
     @property
     def cost_usd(self) -> float | None:
         """What the session's answers cost; None when the price of one of them is not known."""
-        return self._spent().cost_usd
-
-    def _spent(self) -> Total:
-        # on demand: a resume need not wait for it
-        for line in self._lines[self._summed_lines :]:
-            for paid in (line.meta, line.meta.get("not_kept", {})):
-                if block := paid.get("usage"):
-                    self._kept = self._kept.plus(block, paid.get("cost_usd"))
-        self._summed_lines = len(self._lines)
-        return self._kept.plus(self._not_kept.usage, self._not_kept.cost_usd)
+        return self._lines.spent().cost_usd
 
     def spend(self, usage: Mapping[str, Any], cost_usd: float | None) -> None:
         """Count an answer that was paid for and is no message of the session; it is written with the next one."""
-        self._not_kept = self._not_kept.plus(usage, cost_usd)
+        self._lines.spend(usage, cost_usd)
 
     def begin(self, *, model: str, system: list[dict[str, Any]], tools: list[dict[str, Any]]) -> None:
         """Set what the session has once, and make its transcript; does nothing in a session that has begun."""
@@ -304,7 +265,7 @@ class Session:
     def _create_file(self) -> None:
         if self.path is None or self._header is None:
             return
-        data = b"".join([transcript.encode_header(self._header), *map(transcript.encode_line, self._lines)])
+        data = b"".join([transcript.encode_header(self._header), *map(transcript.encode_line, self._lines.all)])
         try:
             make_private_folder(self.path.parent)
             owned = lease.acquire(lease.lease_path(self.path), 0)
@@ -313,7 +274,7 @@ class Session:
             create_file(self.path, data)
             self._file = TranscriptFile(self.path, owned, len(data), is_new=True)
         except OSError as error:
-            raise _unwritable(self.path, error) from error
+            raise unwritable(self.path, error) from error
 
     def append(
         self,
@@ -340,40 +301,21 @@ class Session:
         self._write(transcript.TAKEN_BACK, {"as_after": seq})
 
     def _write(self, message: bytes, facts: dict[str, Any]) -> None:
-        if self._not_kept.usage:
-            facts["not_kept"] = {"usage": self._not_kept.usage, "cost_usd": self._not_kept.cost_usd}
+        if not_kept := self._lines.not_kept_json():
+            facts["not_kept"] = not_kept
         known = {key: value for key, value in facts.items() if value is not None}
         meta = {"seq": self.next_seq, "at": _now(), "epoch": self._epoch, **known}
         line = Line(meta, message)
         if self._file is not None:
             self._file.append(transcript.encode_line(line))
         elif self.path is not None:
-            raise _unwritable(self.path, OSError("the session is closed"))
+            raise unwritable(self.path, OSError("the session is closed"))
         self._remember(line)
-        self._not_kept = _NOTHING
+        self._lines.wrote_not_kept()
 
     def _remember(self, line: Line) -> None:
-        meta = line.meta
-        self._lines.append(line)
-        self.next_seq = max(self.next_seq, meta["seq"])
-        if line.message == transcript.TAKEN_BACK:
-            self._take_back_lines()
-            return
-        self.encoded.append(line.message)
-        self._count(line)
-
-    def _take_back_lines(self) -> None:
-        kept = self.in_effect()
-        same = next((at for at, line in enumerate(kept) if self.encoded[at : at + 1] != [line.message]), len(kept))
-        del self._decoded[same:]
-        self.encoded = [line.message for line in kept]
-        self.context_tokens = self.uncounted_bytes = 0
-        for line in kept:
-            self._count(line)
-
-    def _count(self, line: Line) -> None:
-        self.context_tokens = line.meta.get("context_tokens", self.context_tokens)
-        self.uncounted_bytes = 0 if "context_tokens" in line.meta else self.uncounted_bytes + len(line.message)
+        self._lines.add(line)
+        self.next_seq = max(self.next_seq, line.meta["seq"])
 
     def flush(self) -> None:
         """Have everything that was appended on the disk itself (fsync)."""
@@ -389,12 +331,3 @@ class Session:
 
 def _now() -> float:
     return round(time.time(), 3)
-
-
-def _unwritable(path: Path, error: OSError) -> CellwrightError:
-    return CellwrightError(
-        ErrorCode.FILE_ACCESS_ERROR,
-        f"The session cannot be written to {path}: {error}. Repair access to the folder, "
-        "point CELLWRIGHT_HOME elsewhere, or go without a session on disk.",
-        details={"path": str(path)},
-    )

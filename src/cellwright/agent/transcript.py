@@ -198,6 +198,19 @@ def read_transcript(path: Path) -> Transcript:
     return Transcript(header, lines, epoch, size, None if damaged is None else damaged + 2)
 
 
+def read_whole_transcript(path: Path) -> Transcript:
+    """The same for one who will write behind it; SESSION_CORRUPTED when any line is damaged."""
+    content = read_transcript(path)
+    if content.damaged_line is not None:
+        raise CellwrightError(
+            ErrorCode.SESSION_CORRUPTED,
+            f"Line {content.damaged_line} of the session {path} is damaged. Fork the session to go on from the "
+            f"{len(content.lines)} messages before it; the file stays as it is.",
+            details={"path": str(path), "line": content.damaged_line},
+        )
+    return content
+
+
 def _without_void(lines: list[Line], epoch: int) -> tuple[list[Line], int]:
     # an owner that lost the lease without noticing (a frozen machine, a file system without locks) wrote on
     valid: list[Line] = []

@@ -15,6 +15,16 @@ from cellwright.errors import CellwrightError, ErrorCode
 _BINARY = getattr(os, "O_BINARY", 0)
 
 
+def unwritable(path: Path, error: OSError) -> CellwrightError:
+    """The error of a session whose file cannot be made or opened."""
+    return CellwrightError(
+        ErrorCode.FILE_ACCESS_ERROR,
+        f"The session cannot be written to {path}: {error}. Repair access to the folder, "
+        "point CELLWRIGHT_HOME elsewhere, or go without a session on disk.",
+        details={"path": str(path)},
+    )
+
+
 def create_file(path: Path, data: bytes) -> None:
     """Put a new file at `path`, whole or not at all, 0600. The folder exists."""
     new = path.with_suffix(".new")

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from cellwright.agent.lease import is_held, lease_path
-from cellwright.agent.session import Session, sessions_folder
+from cellwright.agent.session import Session
+from cellwright.agent.session_folder import sessions_folder
 from cellwright.agent.session_fork import fork_at
 from cellwright.agent.state_folder import state_folder
 from cellwright.catalog import about
