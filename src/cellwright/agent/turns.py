@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from cellwright.agent.agent import GO_ON
+from cellwright.agent.agent_run import GO_ON
 from cellwright.agent.prompt import PLAN_MODE
 from cellwright.agent.transcript import Line
 

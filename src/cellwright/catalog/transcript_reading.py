@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from cellwright.agent.agent import GO_ON
+from cellwright.agent.agent_run import GO_ON
 from cellwright.agent.transcript import TAKEN_BACK, Line, in_effect, parse_lines, read_transcript
 from cellwright.agent.turns import begins_turn, words_and_told
 
