@@ -1,8 +1,15 @@
-"""A real JupyterLab in a real Chromium, with a kernel whose model is the strict local server."""
+"""A real JupyterLab in a real Chromium, with a kernel whose model is the strict local server.
+
+Page, server and kernel are never in step: a test waits for each fact (`expect(locator)…`, `eventually(look)`), and says
+that something is missing only after what would have come behind it. Two variables of the environment help to find a
+test that looks too early: `CELLWRIGHT_E2E_SLOW=4` has every page compute four times as long, and with
+`CELLWRIGHT_E2E_PICTURES=DIR` the screens of failed tests are kept there instead of among the temporary files.
+"""
 
 import importlib.util
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,18 +20,41 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import nbformat
 import pytest
 from nbformat.sign import NotebookNotary
+from playwright.sync_api import expect
 
 from cellwright.testing import MessagesServer
 
+sys.path.insert(0, str(Path(__file__).parent))  # importlib mode leaves a test's own folder out
+
+from eventual import SECONDS, eventually
+
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 OLDER_LAB = bool(os.environ.get("CELLWRIGHT_EXPECT_LAB"))
+ALONE = {"ServerApp": {"jpserver_extensions": {"jupyter_server_fileid": False, "jupyter_server_ydoc": False}}}
+"""Nobody shares these notebooks; tests/server has some that are shared."""
+
 TAKE_PICTURES = os.environ.get("CELLWRIGHT_TAKE_PICTURES") == "1"
+SLOW = float(os.environ.get("CELLWRIGHT_E2E_SLOW", "1"))
+FAILURES = Path(
+    os.environ.get("CELLWRIGHT_E2E_PICTURES", tempfile.gettempdir())
+)  # within a test it is not in `environ`
 
 SHOWN_CHARS = 4_000
+COUNTED = re.compile(r"\[\d+\]")
+WATCH_PROMPT = """prompt => {
+    delete prompt.dataset.changed;
+    new MutationObserver((_, observer) => {
+        observer.disconnect();
+        prompt.dataset.changed = 'yes';
+    }).observe(prompt, {childList: true});
+}"""
+
+expect.set_options(timeout=SECONDS * 1_000)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -33,7 +63,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     report = yield
     page = getattr(item, "funcargs", {}).get("page")
     if call.when == "call" and report.failed and page is not None:
-        picture = Path(os.environ.get("CELLWRIGHT_E2E_PICTURES", tempfile.gettempdir())) / f"{item.name}.png"
+        picture = FAILURES / f"{item.name}.png"
         page.screenshot(path=picture, full_page=True)
         report.sections.append(("Screen", str(picture)))
         # where the picture cannot be had, this tells most of it
@@ -86,6 +116,8 @@ def lab(tmp_path_factory: pytest.TempPathFactory, model: MessagesServer) -> Iter
     notifications = home / "settings" / "@jupyterlab" / "apputils-extension" / "notification.jupyterlab-settings"
     notifications.parent.mkdir(parents=True)
     notifications.write_text('{"fetchNews": "false", "checkForUpdates": false}')  # their toasts cover what is clicked
+    (home / "config").mkdir()
+    (home / "config" / "jupyter_server_config.json").write_text(json.dumps(ALONE))
     log = (home / "lab.log").open("wb")
     command = [
         sys.executable,
@@ -122,12 +154,20 @@ def _wait_for_url(runtime: Path, process: subprocess.Popen[bytes], log: Path) ->
     raise RuntimeError(f"JupyterLab did not start:\n{log.read_text()[-3000:]}")
 
 
+def opened_page(context: Any) -> Any:
+    """A page in which everything may take its time."""
+    page = context.new_page()
+    page.set_default_timeout(SECONDS * 1_000)
+    if SLOW > 1:
+        context.new_cdp_session(page).send("Emulation.setCPUThrottlingRate", {"rate": SLOW})
+    return page
+
+
 @pytest.fixture
 def page(browser: Any, lab: Lab, model: MessagesServer) -> Iterator[Any]:
     model.clear()
     context = browser.new_context(viewport={"width": 1180, "height": 900}, device_scale_factor=1.5)
-    page = context.new_page()
-    page.set_default_timeout(20_000)
+    page = opened_page(context)
     page.complaints = complaints = []
     page.on(
         "console",
@@ -161,33 +201,29 @@ class NotebookPage:
     def _go(self, query: str) -> None:
         place = f"lab/tree/{self.path}{query}" if self.app == "lab" else f"notebooks/{self.path}"
         self.page.goto(f"{self.lab.url}/{place}", wait_until="domcontentloaded")
-        self.page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=60_000)
+        self.page.wait_for_selector(".jp-Notebook .jp-Cell")
 
     def in_second_tab(self) -> "NotebookPage":
         """The same notebook in another page of the same browser."""
-        page = self.page.context.new_page()
-        page.set_default_timeout(20_000)
+        page = opened_page(self.page.context)
         return NotebookPage(page, self.lab, self.path, self.app).reload()
 
-    def wait_kernel_idle(self, seconds: float = 30) -> None:
+    def wait_kernel_idle(self, seconds: float = SECONDS) -> None:
         """Wait until the server says that the notebook's kernel has nothing to do."""
-        deadline = time.monotonic() + seconds
-        while True:
+
+        def states() -> list[str]:
             sessions = self.lab.api("GET", "api/sessions")
-            states = [found["kernel"]["execution_state"] for found in sessions if found["path"] == self.path]
-            if states == ["idle"]:
-                return
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"the kernel is {states}")
-            time.sleep(0.05)  # another process: it can only be asked
+            return [found["kernel"]["execution_state"] for found in sessions if found["path"] == self.path]
+
+        eventually(states, lambda found: found == ["idle"], seconds)
 
     def wait_idle(self) -> None:
         if self.app == "notebook":  # it has no status bar
             self.wait_kernel_idle()
-            self.page.locator(".jp-Notebook-ExecutionIndicator[data-status='idle']").wait_for(timeout=60_000)
+            self.page.locator(".jp-Notebook-ExecutionIndicator[data-status='idle']").wait_for()
             return
         # the indicator in the toolbar says "idle" before there is a kernel; the status bar does not
-        self.page.locator("#jp-bottom-panel, #jp-main-statusbar").get_by_text("| Idle").first.wait_for(timeout=60_000)
+        self.page.locator("#jp-bottom-panel, #jp-main-statusbar").get_by_text("| Idle").first.wait_for()
 
     def cell(self, index: int) -> Any:
         return self.page.locator(".jp-Notebook .jp-Cell").nth(index)
@@ -196,28 +232,27 @@ class NotebookPage:
         return self.cell(index).locator(".jp-Cell-outputArea")
 
     def run(self, index: int) -> None:
-        """Run a cell as a user does: click into it, Shift+Enter."""
-        self.cell(index).locator(".cm-content").click()
+        """Run a cell as a user does: click into it, Shift+Enter; when this returns, the notebook has begun with it."""
+        prompt = self.cell(index).locator(".jp-InputPrompt")
+        prompt.evaluate(WATCH_PROMPT)  # its text alone may be the same again: a new kernel counts from 1
+        content = self.cell(index).locator(".cm-content")
+        content.click()
+        expect(content).to_be_focused()
         self.page.keyboard.press("Shift+Enter")
+        expect(prompt).to_have_attribute("data-changed", "yes")
 
     def wait_done(self, index: int) -> None:
         """Wait until the cell has its execution count back."""
-        self.page.wait_for_function(
-            """index => /\\[\\d+\\]/.test(
-                document.querySelectorAll('.jp-Notebook .jp-Cell')[index].querySelector('.jp-InputPrompt').textContent)""",
-            arg=index,
-        )
+        expect(self.cell(index).locator(".jp-InputPrompt")).to_have_text(COUNTED)
 
     def save(self) -> dict[str, Any]:
-        if self.app == "notebook":  # it does not show whether there is something to save
-            with self.page.expect_response(lambda response: response.request.method == "PUT"):
-                self.page.keyboard.press("Control+s")
-            return self.on_disk()
-        self.page.keyboard.press("Control+s")
-        self.page.wait_for_function(
-            "() => !document.querySelector('.jp-mod-current .jp-mod-dirty, .lm-mod-current.jp-mod-dirty')"
-        )
+        """Save with Ctrl-S; the notebook as the server has written it."""
+        with self.page.expect_response(self._is_save):
+            self.page.keyboard.press("Control+s")
         return self.on_disk()
+
+    def _is_save(self, reply: Any) -> bool:
+        return reply.request.method == "PUT" and unquote(reply.url).endswith(f"/api/contents/{self.path}")
 
     def on_disk(self) -> dict[str, Any]:
         return json.loads((self.lab.root / self.path).read_text("utf-8"))

@@ -20,7 +20,9 @@ import websocket
 
 TOKEN = "a-token-of-tests"
 SECONDS = 60.0
-QUIET_EXTENSIONS = {"jupyterlab": False, "notebook": False, "jupyter_lsp": False, "notebook_shim": False}
+QUIET_EXTENSIONS = dict.fromkeys(
+    ("jupyterlab", "notebook", "jupyter_lsp", "notebook_shim", "jupyter_server_fileid", "jupyter_server_ydoc"), False
+)
 """What the environment enables besides, and these tests do not need."""
 
 

@@ -19,7 +19,7 @@ from jupyter_server.services.contents.largefilemanager import LargeFileManager
 from jupyter_server.services.kernels.kernelmanager import AsyncMappingKernelManager
 from jupyter_server.services.sessions.sessionmanager import SessionManager
 from open_notebook_conformance import CASES
-from shared_room import EXTENSIONS, Coauthor, environ_with, installed_beside
+from shared_room import EXTENSIONS, Coauthor
 
 from cellwright.server.kernel_connection import KernelConnection
 from cellwright.server.kernel_relay import KernelRelay
@@ -215,11 +215,7 @@ def test_the_kernel_is_told_what_is_there_as_long_as_the_server_is_connected(tmp
 @pytest.fixture(scope="module")
 def collaborating(tmp_path_factory: pytest.TempPathFactory, model: MessagesServer) -> Iterator[JupyterServer]:
     """A server with jupyter-collaboration's documents."""
-    pytest.importorskip("jupyter_ydoc")
-    beside = tmp_path_factory.mktemp("collaboration")
-    if why_not := installed_beside(beside):
-        pytest.skip(f"jupyter-collaboration's server extension cannot be installed here: {why_not}")
-    environ = {**environ_with(beside), "ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": model.api_key}
+    environ = {"ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": model.api_key}
     folder = tmp_path_factory.mktemp("server")
     arguments = (f"--ArbitraryFileIdManager.db_path={folder / 'file_ids.db'}",)
     with jupyter_server(folder, arguments, environ, extensions=EXTENSIONS) as running:

@@ -5,15 +5,15 @@ import json
 import re
 
 import pytest
-from jupyter_process import jupyter_server
+from jupyter_process import QUIET_EXTENSIONS, jupyter_server
 
-pytest.importorskip("jupyterlab")
 LISTS = ("allowed_models", "allowed_modes", "allowed_tools", "allowed_mcp_servers")
 
 
 def test_the_page_knows_what_is_switched_off(tmp_path):
     arguments = ["--CellwrightApp.inline_completion_policy=force-off"]
-    with jupyter_server(tmp_path / "server", arguments, extensions={"jupyterlab": True}) as server:
+    extensions = {**QUIET_EXTENSIONS, "jupyterlab": True}
+    with jupyter_server(tmp_path / "server", arguments, extensions=extensions) as server:
         page = server.request("GET", "lab").body.decode()
         told = server.api("GET", "policy").json()
     found = re.search(r'id="jupyter-config-data"[^>]*>(.*?)</script>', page, re.DOTALL)

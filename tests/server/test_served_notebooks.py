@@ -18,6 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from jupyter_server.services.contents.largefilemanager import AsyncLargeFileManager, LargeFileManager
+from jupyter_ydoc import YNotebook
 from open_notebook_conformance import CASES, reset
 
 from cellwright.agent.tool import ToolError
@@ -78,9 +79,8 @@ def served(request: pytest.FixtureRequest, tmp_path: Path) -> ServedNotebooks:
     contents = LargeFileManager(root_dir=str(tmp_path))
     if request.param == "contents":
         return ServedNotebooks(contents)
-    jupyter_ydoc = pytest.importorskip("jupyter_ydoc")
     collaboration = Collaboration()
-    collaboration.documents[NAME] = jupyter_ydoc.YNotebook()
+    collaboration.documents[NAME] = YNotebook()
     collaboration.documents[NAME].set(nbformat.v4.new_notebook())
     return ServedNotebooks(contents, collaboration)
 
@@ -166,8 +166,7 @@ def test_a_notebook_that_is_not_there_says_so(tmp_path: Path) -> None:
 
 
 def test_others_see_each_change_of_a_shared_document_and_keep_what_they_type() -> None:
-    jupyter_ydoc = pytest.importorskip("jupyter_ydoc")
-    collaboration, document = Collaboration(), jupyter_ydoc.YNotebook()
+    collaboration, document = Collaboration(), YNotebook()
     source = "# ä 😀 begin\nx = 1\n# end"
     document.set(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source, id="a1")]))
     collaboration.documents[NAME] = document
