@@ -5,14 +5,13 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib
-import json
 import os
 import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from cellwright.agent.agent_thread import AgentTask, is_agent_code
 from cellwright.agent.anthropic_provider import AnthropicProvider
@@ -30,7 +29,7 @@ from cellwright.kernel.chat.conversation_log import ConversationLog
 from cellwright.kernel.code_completion import CodeCompletion
 from cellwright.kernel.front_end import front_end_of
 from cellwright.kernel.hidden_state import kernel_remarks
-from cellwright.kernel.idle_kernel import loses_output, work_between_cells
+from cellwright.kernel.idle_kernel import work_between_cells
 from cellwright.kernel.kernel_checks import kernel_checks
 from cellwright.kernel.kernel_telling import kernel_telling
 from cellwright.kernel.kernel_tools import kernel_tools
@@ -39,13 +38,13 @@ from cellwright.kernel.notebook_trust import NotebookTrust
 from cellwright.kernel.open_notebooks import KernelNotebooks
 from cellwright.kernel.open_questions import OpenQuestions, all_beside
 from cellwright.kernel.pages import Pages
+from cellwright.kernel.prepared_run import PreparedRun, dry_run, goes_on_alone, run_options
 from cellwright.kernel.proposals import Proposals
 from cellwright.kernel.recorded_run import RecordedRun, SkippedRun
 from cellwright.kernel.recorded_runs import Cell, recorded_runs
 from cellwright.kernel.this_notebook import this_notebook
 from cellwright.kernel.typed_result import keep_result, named_type
 from cellwright.kernel.undo_requests import UndoRequests
-from cellwright.kernel.view_output import ViewOutput
 from cellwright.kernel.widgets.bundle import is_built
 from cellwright.library import Face, Place
 from cellwright.run_options import RunOptions, result_of
@@ -55,24 +54,12 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from cellwright.agent.full_prompt import Telling
-    from cellwright.agent.typed_answer import AnswerType
     from cellwright.kernel.cell_command import CellCommand
     from cellwright.kernel.fix_prompt import Fix
 
 
 _COMMAND = re.compile(r"\s*/[A-Za-z][\w-]*(?:\s|$)")
 """A slash command; what does them is heavy."""
-
-
-class _Prepared(NamedTuple):
-    """A run that can be waited for, and what is done with its end; `finish` raises what the cell should show.
-
-    `background`: the cell does not wait for it.
-    """
-
-    cell: CellRun[RunEnd]
-    finish: Callable[[RunEnd], None]
-    background: bool = False
 
 
 class NotebookConversation:
@@ -240,13 +227,15 @@ class NotebookConversation:
     def _is_looked_on(self) -> bool:
         return self.questions.somebody_looks_on()
 
-    def _prepare(self, prompt: str, options: MagicOptions, more: Telling | None) -> _Prepared:
+    def _prepare(self, prompt: str, options: MagicOptions, more: Telling | None) -> PreparedRun:
         self._asked = True
         conversation = self.conversation
-        options = replace(options, background=self._goes_on_alone(options))
+        options = replace(options, background=goes_on_alone(options, front_end_of(self.shell)))
         typed = None if options.schema is None else named_type(options.schema, self.shell.user_ns)
         if options.dry_run:
-            return self._dry_run(prompt, options, typed, more)
+            self._use_session(options)
+            told = self._telling(prompt, options, more, dry=True)
+            return dry_run(conversation, self.shell, prompt, options, typed, told)
         face = self._new_face(options)
         self._make_tools()
         telling = self._telling(prompt, options, more)
@@ -285,7 +274,7 @@ class NotebookConversation:
                     print(notice)
             keep_result(result_of(end, events, typed), options, self.shell.user_ns)
 
-        return _Prepared(CellRun(conversation, start, face.output, self._kernel), finish, options.background)
+        return PreparedRun(CellRun(conversation, start, face.output, self._kernel), finish, options.background)
 
     def _telling(
         self, prompt: str, options: MagicOptions, more: Telling | None, *, dry: bool = False
@@ -306,26 +295,6 @@ class NotebookConversation:
         # some IPythons count on when a cell begins, others when it ends: what is in the history has begun
         return f"[{self.shell.execution_count if history is None else len(history.input_hist_raw) - 1}]"
 
-    def _goes_on_alone(self, options: MagicOptions) -> bool:
-        """Whether the run goes on without its cell. Raises `CellwrightError` where nobody could see or answer it."""
-        if not options.background:
-            return False
-        front_end = front_end_of(self.shell)
-        if front_end.kernel is not None and front_end.headless:
-            # the kernel ends with its last cell, and the answer would be cut off
-            print("[--background: nobody watches this notebook, so the cell waits for the answer.]")
-            return False
-        if front_end.cell_id is None or options.format != "text" or not is_built():
-            message = (
-                "--background needs a notebook that shows widgets: here nothing could be seen of the run, and nobody "
-                "could answer its questions. Leave it out, and the prompt is answered while you wait. Nothing was sent."
-            )
-            raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
-        if loses_output():
-            print("[--background needs ipykernel 6, or 7.4 or newer; with this one the cell waits for the answer.]")
-            return False
-        return True
-
     def _recorded(self, prompt: str, options: MagicOptions, face: CellFace) -> RecordedRun:
         front_end = front_end_of(self.shell)
         cell = Cell(front_end.cell_id, front_end.request, face.ask_user is not None, face.output.keep)
@@ -338,33 +307,6 @@ class NotebookConversation:
             return own.path
         return this_notebook(front_end_of(self.shell), self.shell.user_ns, self.conversation.environ)
 
-    def _dry_run(self, prompt: str, options: MagicOptions, typed: AnswerType | None, more: Telling | None) -> _Prepared:
-        self._use_session(options)
-        # not what most runs need
-        from cellwright.dry_run import DryRun, shown, unsaved_copy
-        from cellwright.terminal.plain_view import Unseen
-
-        conversation, dry_run = self.conversation, DryRun()
-        telling = self._telling(prompt, options, more, dry=True)
-        start = functools.partial(
-            conversation.start,
-            prompt,
-            replace(run_options(options), telling=telling),
-            emit=lambda _: None,
-            provider=dry_run,
-            session=unsaved_copy(conversation.session),
-        )
-        run = CellRun(conversation, start, ViewOutput(Unseen()), self._kernel)
-
-        def finish(end: RunEnd) -> None:
-            result_of(end, ())
-            summary = dry_run.summary(typed)
-            print(shown(summary) if options.format == "text" else json.dumps(summary))
-            if options.out is not None:
-                self.shell.user_ns[options.out] = summary
-
-        return _Prepared(run, finish)
-
 
 def _both(events: list[Event], face: CellFace) -> Emit:
     def emit(event: Event) -> None:
@@ -372,16 +314,3 @@ def _both(events: list[Event], face: CellFace) -> Emit:
         face.output.emit(event)
 
     return emit
-
-
-def run_options(options: MagicOptions, typed: AnswerType | None = None) -> RunOptions:
-    """The magic's options as the conversation takes them; `typed` is what its `schema` names."""
-    return RunOptions(
-        model=options.model,
-        mode=options.mode,
-        max_turns=options.max_turns,
-        budget_usd=options.budget,
-        effort=options.effort,
-        builtin_tools=not options.no_tools,
-        answer_type=typed,
-    )
