@@ -63,19 +63,6 @@ def test_settings_with_their_origins_and_without_secrets(server):
     assert b"not for eyes" not in reply.body
 
 
-def test_models_with_prices_and_without_those_that_are_excluded(server):
-    folder = server.root / "chosen" / ".claude"
-    folder.mkdir(parents=True)
-    everything = server.api("GET", "models").json()
-    assert everything["default"] in [model["id"] for model in everything["models"]]
-    (folder / "settings.json").write_text(json.dumps({"deniedModels": ["haiku"]}))
-    some = server.api("GET", "models?folder=chosen").json()
-    gone = {model["id"] for model in everything["models"]} - {model["id"] for model in some["models"]}
-    assert gone == {"claude-haiku-5-5"}
-    opus = next(model for model in some["models"] if model["id"] == "claude-opus-5-5")
-    assert opus["usd_per_million_tokens"] == {"input": 4.0, "output": 20.0}
-
-
 def test_doctor(server):
     findings = {each["name"]: each for each in server.api("GET", "doctor?offline=true").json()["findings"]}
     assert findings["credential"]["status"] == "ok"

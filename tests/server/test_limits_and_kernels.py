@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 from urllib.parse import urlsplit
@@ -12,6 +13,10 @@ from cut_connection import CutConnection
 from cellwright.testing import Gate, hold, say, turn, use
 
 pytestmark = pytest.mark.kernel
+
+PNG = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="
+)
 
 READ_ONLY = """
 from jupyter_server.auth import Authorizer
@@ -131,6 +136,20 @@ def test_sessions_are_listed_searched_read_exported_named_and_deleted(server, mo
     assert server.api("DELETE", f"sessions/{session}").status == 204
     assert server.api("GET", f"sessions/{session}").status == 404
     assert server.api("DELETE", f"sessions/{session}").status == 404
+
+
+def test_an_exported_conversation_has_its_images(server, model):
+    picture = base64.b64encode(PNG).decode()
+    model.add(say("A single dot."))
+    attachment = {"kind": "image", "name": "dot.png", "media_type": "image/png", "data": picture}
+    run = server.stream("POST", "run", {"prompt": "What is it?", "attachments": [attachment]}).rest()
+    session = run[-1]["data"]["metadata"]["session_id"]
+    text = server.api("GET", f"sessions/{session}/export?format=markdown").body.decode()
+    assert f"![image 1](data:image/png;base64,{picture})" in text
+    notebook = server.api("GET", f"sessions/{session}/export?format=notebook").json()
+    assert [attached for cell in notebook["cells"] for attached in cell.get("attachments", {}).values()] == [
+        {"image/png": picture}
+    ]
 
 
 def test_sessions_of_other_folders_are_not_shown(server, model, tmp_path, monkeypatch):

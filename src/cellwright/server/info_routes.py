@@ -6,13 +6,16 @@ import asyncio
 import os
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import jupyter_server
 from tornado.web import authenticated
 
 from cellwright.server.api_route import CellwrightRoute, may_read
+from cellwright.server.listed_models import ListedModels
 from cellwright.server.own_kernels import folder_below
 from cellwright.server.request_body import description
+from cellwright.server.runs import Runs
 from cellwright.version import VERSION
 
 
@@ -75,12 +78,20 @@ class SettingsRoute(_FolderRoute):
 class ModelsRoute(_FolderRoute):
     """`GET models?folder=`"""
 
+    def initialize(self, runs: Runs, **settings: Any) -> None:
+        super().initialize(runs)
+        self._listed: ListedModels = settings["listed"]
+
     @authenticated
     @may_read
     async def get(self) -> None:
-        from cellwright.server.settings_report import models_report  # as above
+        from cellwright.config.settings import load_settings  # as above
+        from cellwright.server.settings_report import models_report
 
-        self.answer(await asyncio.to_thread(models_report, self.folder(), dict(os.environ)))
+        environ = dict(os.environ)
+        settings = await asyncio.to_thread(load_settings, self.folder(), environ)
+        listed = await self._listed.of({**environ, **settings.env})
+        self.answer(models_report(settings, environ, listed))
 
 
 class CassettesRoute(_FolderRoute):

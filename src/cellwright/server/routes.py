@@ -13,6 +13,7 @@ from cellwright.server.info_routes import (
     SettingsRoute,
     StatusRoute,
 )
+from cellwright.server.listed_models import ListedModels
 from cellwright.server.run_routes import (
     AnswerRoute,
     KernelRunRoute,
@@ -31,7 +32,7 @@ ROOT = r"/cellwright/api"
 Served = tuple[str, type[CellwrightRoute], dict[str, Any]]
 
 
-def routes(runs: Runs, sessions: SessionFiles) -> list[Served]:
+def routes(runs: Runs, sessions: SessionFiles, listed: ListedModels) -> list[Served]:
     """All of them, the one that answers for the rest last."""
     own = {"runs": runs}
     of_sessions = {"runs": runs, "sessions": sessions}
@@ -41,7 +42,7 @@ def routes(runs: Runs, sessions: SessionFiles) -> list[Served]:
         (rf"{ROOT}/openapi\.json", OpenApiRoute, own),
         (rf"{ROOT}/doctor", DoctorRoute, own),
         (rf"{ROOT}/settings", SettingsRoute, own),
-        (rf"{ROOT}/models", ModelsRoute, own),
+        (rf"{ROOT}/models", ModelsRoute, {"runs": runs, "listed": listed}),
         (rf"{ROOT}/cassettes", CassettesRoute, own),
         (rf"{ROOT}/sessions", SessionsRoute, of_sessions),
         (rf"{ROOT}/sessions/{part}", SessionRoute, of_sessions),

@@ -81,6 +81,7 @@ class CellwrightApp(PolicyTraits, ProxyTraits, ExtensionApp):
     def initialize_handlers(self) -> None:
         # a server that starts without the extension pays for none of this
         from cellwright.server import administration
+        from cellwright.server.listed_models import ListedModels
         from cellwright.server.routes import no_such_route, routes
         from cellwright.server.run_reports import RunReports
         from cellwright.server.runs import Runs
@@ -92,7 +93,9 @@ class CellwrightApp(PolicyTraits, ProxyTraits, ExtensionApp):
         root = Path(self.serverapp.root_dir).resolve()  # type: ignore[union-attr]  # a linked extension has its server
         reports = RunReports(server["event_logger"] if self.report_runs else None)
         self.runs = Runs(server["kernel_manager"], self._limits(), reports, self._page_of())
-        self.handlers.extend(routes(self.runs, SessionFiles(root, everywhere=self.sessions_outside_root)))
+        proxy = self.administration.proxy
+        listed = ListedModels(proxy.upstream if proxy is not None else None)
+        self.handlers.extend(routes(self.runs, SessionFiles(root, everywhere=self.sessions_outside_root), listed))
         self.handlers.extend(administration.routes(self.administration, self.runs))
         self.handlers.append(no_such_route(self.runs))
 

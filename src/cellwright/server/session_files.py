@@ -6,23 +6,18 @@ It reads and writes files and SQLite, so it belongs on a worker thread.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.server.api_error import ApiError
 
 if TYPE_CHECKING:
     from cellwright.catalog.catalog import Catalog, Entry
-    from cellwright.export.exchanges import Exchange
-
-Format = Literal["markdown", "notebook", "json"]
 
 _PAGE = 200
-_MEDIA = {"markdown": "text/markdown", "notebook": "application/x-ipynb+json", "json": "application/json"}
-_ENDING = {"markdown": "md", "notebook": "ipynb", "json": "json"}
 
 
 class Exported(NamedTuple):
@@ -80,17 +75,15 @@ class SessionFiles:
             raise ApiError(409, "CONFLICT", f"Session {session_id} is in use; go on with another in its kernel first.")
         _catalog().delete(entry.id)
 
-    def export(self, session_id: str, form: Format) -> Exported:
-        """The conversation written down, secrets left out. Images stay inside a notebook; Markdown leaves them out."""
-        from cellwright.agent.secret_scan import SecretScan, require_detect_secrets  # every server imports this module
-        from cellwright.agent.transcript import read_messages
-        from cellwright.export.exchanges import exchanges_of
+    def export(self, session_id: str, form: str) -> Exported:
+        """The conversation written down, secrets left out, its images in the text. Raises CellwrightError."""
+        from cellwright.agent.transcript import read_messages  # these take long, and every server imports this module
+        from cellwright.export.formats import FORMATS, exported
 
         entry = self.entry(session_id)
-        require_detect_secrets()
-        messages = SecretScan(os.environ).clean(read_messages(entry.path))
-        text = _written(form, messages, exchanges_of(messages), entry)
-        return Exported(f"claude-{entry.id}.{_ENDING[form]}", _MEDIA[form], text)
+        messages = read_messages(entry.path)
+        written = exported(form, messages, session=entry.id, model=entry.model, environ=os.environ, title=entry.title)
+        return Exported(f"claude-{entry.id}{FORMATS[form].ending}", FORMATS[form].media_type, written.text)
 
     def _is_shown(self, entry: Entry) -> bool:
         return self.everywhere or (entry.cwd != "" and Path(entry.cwd).resolve().is_relative_to(self.root))
@@ -100,16 +93,3 @@ def _catalog() -> Catalog:
     from cellwright.catalog.catalog import Catalog  # a quarter of a second, and every server imports this module
 
     return Catalog()
-
-
-def _written(form: Format, messages: Sequence[Mapping[str, Any]], exchanges: Sequence[Exchange], entry: Entry) -> str:
-    from cellwright.export.as_json import as_json  # as above
-    from cellwright.export.as_markdown import as_markdown
-    from cellwright.export.as_notebook import as_notebook
-
-    about = f"{entry.model} · {len(exchanges)} turns"
-    if form == "json":
-        return as_json(messages, session=entry.id, model=entry.model)
-    if form == "notebook":
-        return as_notebook(exchanges, title=entry.title, about=about)
-    return as_markdown(exchanges, title=entry.title, about=about, folder=f"{entry.id}_files").text

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, cast
+from typing import Any
 
 from tornado.web import authenticated
 
 from cellwright.server.api_route import CellwrightRoute, may_read, may_write
 from cellwright.server.own_kernels import folder_below
 from cellwright.server.runs import Runs
-from cellwright.server.session_files import Format, SessionFiles
+from cellwright.server.session_files import SessionFiles
 
 
 class _SessionRoute(CellwrightRoute):
@@ -61,6 +61,6 @@ class SessionExportRoute(_SessionRoute):
     @may_read
     async def get(self, session_id: str) -> None:
         form = self.choice("format", "notebook", "json", "markdown")
-        exported = await asyncio.to_thread(self.sessions.export, session_id, cast("Format", form))
+        exported = await asyncio.to_thread(self.sessions.export, session_id, form)
         self.set_attachment_header(exported.name)
         self.finish(exported.text.encode("utf-8", "replace"), set_content_type=f"{exported.media_type}; charset=utf-8")

@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from cellwright.agent.cost import PRICES_DATE, cost_usd
-from cellwright.agent.models import limits
+from cellwright.agent.models import limits, refined
 from cellwright.config.settings import Origin, Settings, load_settings
 from cellwright.config.settings_keys import KEYS
 from cellwright.conversation_settings import ALIASES, full_name, model_of, named_models
 from cellwright.errors import CellwrightError
 from cellwright.run_options import RunOptions
+from cellwright.server.listed_models import Listed
 from cellwright.tools.child_environment import is_secret
 
 _HIDDEN = "(secret)"
@@ -37,20 +38,30 @@ def settings_report(folder: Path, environ: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def models_report(folder: Path, environ: Mapping[str, str]) -> dict[str, Any]:
-    """`{"default", "models": [{"id", "context_window", "max_output", "effort", "usd_per_million_tokens"}], "prices_date"}`.
+def models_report(settings: Settings, environ: Mapping[str, str], listed: Listed) -> dict[str, Any]:
+    """`{"default", "source", "problem", "models": [{"id", "display_name", …, "usd_per_million_tokens"}], "prices_date"}`.
 
-    Models that settings exclude are not among them; `default` is null where they exclude the one that they name.
+    The models are those that the API has `listed` (`source` "api"), else those whose names are known here ("known";
+    `problem` says why). Models that settings exclude are not among them; `default` is null where they exclude the one
+    that they name.
     """
-    settings = load_settings(folder, environ)
-    named = (full_name(name, environ) for name in (*ALIASES.values(), *named_models(settings)))
     default = _model(None, settings, environ)
-    there = dict.fromkeys([*filter(None, [default]), *(name for name in named if "claude-" in name)])
+    names = [*listed.models] or _known_names(settings, environ)
+    there = dict.fromkeys(names if default is None or default in names else [default, *names])
     return {
         "default": default,
-        "models": [_about(name) for name in there if _model(name, settings, environ) == name],
+        "source": "api" if listed.models else "known",
+        "problem": listed.problem or None,
+        "models": [
+            _about(name, listed.models.get(name, {})) for name in there if _model(name, settings, environ) == name
+        ],
         "prices_date": PRICES_DATE,
     }
+
+
+def _known_names(settings: Settings, environ: Mapping[str, str]) -> list[str]:
+    named = (full_name(name, environ) for name in (*ALIASES.values(), *named_models(settings)))
+    return [name for name in named if "claude-" in name]
 
 
 def _model(name: str | None, settings: Settings, environ: Mapping[str, str]) -> str | None:
@@ -60,10 +71,13 @@ def _model(name: str | None, settings: Settings, environ: Mapping[str, str]) -> 
         return None
 
 
-def _about(model: str) -> dict[str, Any]:
-    takes = limits(model)
+def _about(model: str, said: Mapping[str, Any]) -> dict[str, Any]:
+    """`said` is what the API says of it."""
+    takes = refined(limits(model), said)
+    name = said.get("display_name")
     return {
         "id": model,
+        "display_name": name if isinstance(name, str) else None,
         "context_window": takes.context_window,
         "max_output": takes.max_output,
         "effort": takes.effort,

@@ -1,0 +1,140 @@
+"""The models that the API lists (`GET /v1/models`), asked for with the credential that is there, and remembered a while.
+
+https://platform.claude.com/docs/en/api/models-list
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from cellwright.agent.credentials import choose_transport
+from cellwright.agent.failures import RequestFailed, failure_of_response
+from cellwright.agent.sdk_transport import SdkTransport
+from cellwright.errors import CellwrightError
+from cellwright.model_connection import CREDENTIAL_NAMES
+from cellwright.server.proxy.refusal import Refusal
+from cellwright.server.proxy.upstream import Upstream
+
+PATH = "/v1/models?limit=1000"
+ASK_SECONDS = 5.0
+REMEMBERED_SECONDS = 300.0
+FAILURE_SECONDS = 30.0
+"""So long after a failure the API is not asked again: who looks at a list does not wait each time."""
+
+MOST_BYTES = 4_000_000
+MOST_REMEMBERED = 100
+
+
+class NotListed(Exception):
+    """Why there is no list, in words for the user, without a credential in them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """The API's descriptions of its models by their ids, newest first; `problem` says why there are none."""
+
+    models: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    problem: str = ""
+
+
+class ListedModels:
+    """On the server's loop only. Where the key stays on the server, `upstream` has it, and no other way is taken."""
+
+    def __init__(self, upstream: Upstream | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+        self._upstream = upstream
+        self._clock = clock
+        self._known: dict[bytes, tuple[float, Listed]] = {}
+        self._asking = asyncio.Lock()
+
+    async def of(self, environ: Mapping[str, str]) -> Listed:
+        """The list for the credential in `environ`. Never fails; what keeps it from coming is told after `ASK_SECONDS`."""
+        digest = _digest(environ)
+        async with self._asking:  # who asks meanwhile waits for the same answer
+            until, listed = self._known.get(digest, (0.0, Listed()))
+            if until > self._clock():
+                return listed
+            listed = await self._asked(environ)
+            if len(self._known) >= MOST_REMEMBERED:
+                self._known.clear()
+            seconds = FAILURE_SECONDS if listed.problem else REMEMBERED_SECONDS
+            self._known[digest] = (self._clock() + seconds, listed)
+            return listed
+
+    async def _asked(self, environ: Mapping[str, str]) -> Listed:
+        try:
+            async with asyncio.timeout(ASK_SECONDS):
+                body = await (_by_upstream(self._upstream) if self._upstream is not None else _by_key(environ))
+            return Listed(_models(body))
+        except TimeoutError:
+            return Listed(problem=f"The API did not answer within {ASK_SECONDS:g} s.")
+        except NotListed as why:
+            return Listed(problem=str(why))
+
+
+async def _by_upstream(upstream: Upstream) -> bytes:
+    try:
+        async with upstream.send("GET", PATH, {}, None) as reply:
+            body = await _whole(reply.chunks)
+            _check(reply.status, reply.headers, upstream.without_key(body))
+    except Refusal as refusal:
+        raise NotListed(refusal.message) from None
+    return body
+
+
+async def _by_key(environ: Mapping[str, str]) -> bytes:
+    try:
+        transport = choose_transport(environ)
+    except CellwrightError as error:
+        raise NotListed(error.message.partition("\n")[0]) from None
+    if isinstance(transport, SdkTransport) and transport.platform != "anthropic":
+        raise NotListed(f"{transport.platform} does not list models as the API does.")
+    try:
+        async with transport.get(PATH, seconds=ASK_SECONDS) as reply:
+            body = await _whole(reply.chunks)
+            _check(reply.status, reply.headers, body)
+    except (RequestFailed, CellwrightError) as error:
+        said = error.failure.message if isinstance(error, RequestFailed) else error.message
+        raise NotListed(transport.redact(said)) from None
+    except NotListed as why:
+        raise NotListed(transport.redact(str(why))) from None
+    finally:
+        await transport.aclose()
+    return body
+
+
+async def _whole(chunks: AsyncIterator[bytes]) -> bytes:
+    body = bytearray()
+    async for chunk in chunks:
+        body += chunk
+        if len(body) > MOST_BYTES:
+            raise NotListed("The API's list of models is larger than any that it has.")
+    return bytes(body)
+
+
+def _check(status: int, headers: Mapping[str, str], body: bytes) -> None:
+    if status == 404:
+        raise NotListed("The address of the API lists no models: a gateway, or a local server.")
+    if status != 200:
+        raise NotListed(failure_of_response(status, headers, body, model="", now=time.time()).message)
+
+
+def _models(body: bytes) -> dict[str, Mapping[str, Any]]:
+    try:
+        models = {str(each["id"]): each for each in json.loads(body)["data"]}
+    except (ValueError, KeyError, TypeError, RecursionError):
+        models = {}
+    if not models:
+        raise NotListed("What came from the API is no list of models.")
+    return models
+
+
+def _digest(environ: Mapping[str, str]) -> bytes:
+    """Stands for the credential and the address, without holding them."""
+    said = sorted((name, value) for name, value in environ.items() if name.startswith(CREDENTIAL_NAMES))
+    return hashlib.sha256(json.dumps(said).encode("utf-8", "backslashreplace")).digest()
