@@ -28,10 +28,12 @@ class Arguments:
 
 @dataclass(frozen=True, slots=True)
 class Flags:
-    """What flags a program may be given. `valued` maps those with a value to its kind: "number", "text", "file".
+    """What flags a program may be given. `valued` maps those with a value to its kind: "number", "text", "file", "word".
 
-    `letters` may be bundled behind one dash. `numbers`: `-5` is a flag. `any_glob`: even a file name that is taken for a
-    flag does no harm, since the program has none that does.
+    A "word" is a text that is no flag where it stands by itself. With "=" before the kind the value is joined to the flag
+    or left out, and the next word is none; with "?" it is the next word, where there is one: who errs here takes
+    `--output=x` for a value. `letters` may be bundled behind one dash. `numbers`: `-5` is a flag. `any_glob`: even a file
+    name that is taken for a flag does no harm, since the program has none that does.
     """
 
     letters: str = ""
@@ -69,10 +71,10 @@ class Flags:
         if word.text.startswith("--"):
             name, joined, value = word.text.partition("=")
             given.add(name)
-            if name in self.long and not joined:
-                return True
             kind = self.valued.get(name)
-            return kind is not None and self._value(kind, Word(value, raw=value) if joined else None, left, files)
+            if kind is None:
+                return name in self.long and not joined
+            return self._value(kind, Word(value, raw=value) if joined else None, left, files)
         for index, letter in enumerate(word.text[1:], start=1):
             given.add(f"-{letter}")
             if kind := self.valued.get(f"-{letter}"):
@@ -83,8 +85,11 @@ class Flags:
         return True
 
     def _value(self, kind: str, value: Word | None, left: list[Word], files: list[Word]) -> bool:
+        presence, kind = ("", kind) if kind[0] not in "=?" else (kind[0], kind[1:])
         if value is None:
-            if not left or left[0].globs:
+            if presence == "=" or (presence == "?" and not left):
+                return True
+            if not left or left[0].globs or (kind == "word" and left[0].text.startswith("-")):
                 return False
             value = left.pop(0)
         if value.dynamic:
@@ -97,7 +102,7 @@ class Flags:
 def flags(
     letters: str = "", valued: str = "", long: str = "", *, numbers: bool = False, any_glob: bool = False
 ) -> Flags:
-    """`Flags` in short: `valued` is "-n:number --lines:number", `long` "--all --color" (which may be valued, too)."""
+    """`Flags` in short: `valued` is "-n:number --color:=text", `long` "--all --reverse"."""
     kinds = dict(part.rsplit(":", 1) for part in valued.split())
     return Flags(letters, kinds, frozenset(long.split()), numbers, any_glob)
 
@@ -110,7 +115,7 @@ def _files(use: Use, *, recursive: Sequence[str] = (), at_most: int | None = Non
 
     def find(arguments: Arguments) -> list[Access] | None:
         operands = [word for word in arguments.operands if word.text != "-"]
-        if at_most is not None and (len(operands) > at_most or any(word.globs for word in operands)):
+        if at_most is not None and (len(arguments.operands) > at_most or any(word.globs for word in operands)):
             return None
         deep = not arguments.flags.isdisjoint(recursive)
         if (or_here or deep) and not arguments.operands:
@@ -142,11 +147,11 @@ _GREP = flags(
     "EFGPiywxvcLlqsobHhnTZzraIU",
     "-e:text -f:file -m:number -A:number -B:number -C:number --regexp:text --file:file --max-count:number"
     " --after-context:number --before-context:number --context:number --include:text --exclude:text --exclude-dir:text"
-    " --color:text --colour:text --binary-files:text --label:text",
+    " --color:=text --colour:=text --binary-files:text --label:text",
     "--extended-regexp --fixed-strings --basic-regexp --perl-regexp --ignore-case --no-ignore-case --word-regexp"
     " --line-regexp --invert-match --count --files-without-match --files-with-matches --quiet --silent --no-messages"
     " --only-matching --byte-offset --with-filename --no-filename --line-number --initial-tab --null --null-data"
-    " --recursive --text --color --colour --line-buffered",
+    " --recursive --text --line-buffered",
     numbers=True,
     any_glob=True,
 )
@@ -165,10 +170,10 @@ _RG = flags(
 )
 _LS = flags(
     "aAlhtrS1FdispRngocuCxmGXUfkNQvBbZ",
-    "-I:text -w:number --ignore:text --hide:text --color:text --time-style:text --sort:text --format:text --time:text"
+    "-I:text -w:number --ignore:text --hide:text --color:=text --time-style:text --sort:text --format:text --time:text"
     " --block-size:text --indicator-style:text --width:number --quoting-style:text",
     "--all --almost-all --human-readable --reverse --recursive --size --inode --directory --group-directories-first"
-    " --full-time --no-group --color --classify --file-type --numeric-uid-gid --si --author --escape --literal --zero",
+    " --full-time --no-group --classify --file-type --numeric-uid-gid --si --author --escape --literal --zero",
     any_glob=True,
 )
 _CHECKSUM = flags("btz", "", "--binary --text --tag --zero", any_glob=True)
@@ -289,10 +294,10 @@ READERS: Mapping[str, tuple[Flags, Finder]] = {
     "diff": (
         flags(
             "urNqsbBwiyaEZtTdpe",
-            "-U:number -C:number -I:text -W:number -x:text --unified:number --context:number --exclude:text --color:text"
+            "-U:number -C:number -I:text -W:number -x:text --unified:=number --context:=number --exclude:text --color:=text"
             " --ignore-matching-lines:text --width:number --label:text -L:text",
-            "--unified --context --recursive --new-file --brief --report-identical-files --ignore-space-change"
-            " --ignore-blank-lines --ignore-all-space --ignore-case --side-by-side --text --minimal --color"
+            "--recursive --new-file --brief --report-identical-files --ignore-space-change"
+            " --ignore-blank-lines --ignore-all-space --ignore-case --side-by-side --text --minimal"
             " --suppress-common-lines --no-dereference --strip-trailing-cr --left-column",
             numbers=True,
         ),

@@ -12,119 +12,120 @@ from collections.abc import Mapping, Sequence
 from cellwright.permissions.read_only_commands import Arguments, Flags, flags
 from cellwright.permissions.shell_tokens import Word
 
-_DIFF_LETTERS = "pubwsRazM"
+_DIFF_LETTERS = "pubwsRaz"
 _DIFF_VALUED = (
-    "-U:number -S:text -G:text --unified:number --stat:text --color:text --color-words:text"
-    " --word-diff:text --diff-filter:text"
-    " --inter-hunk-context:number --abbrev:number --find-renames:text --diff-algorithm:text --ignore-submodules:text"
-    " --relative:text --src-prefix:text --dst-prefix:text --anchored:text --word-diff-regex:text -C:text"
+    "-U:=number -M:=text -C:=text -S:word -G:word --unified:=number --stat:=text --color:=text --color-words:=text"
+    " --word-diff:=text --diff-filter:word"
+    " --inter-hunk-context:number --abbrev:=number --find-renames:=text --diff-algorithm:word --ignore-submodules:=text"
+    " --relative:=text --src-prefix:word --dst-prefix:word --anchored:word --word-diff-regex:word"
 )
 _DIFF_LONG = (
-    "--patch --no-patch --raw --stat --numstat --shortstat --dirstat --summary --name-only"
+    "--patch --no-patch --raw --numstat --shortstat --dirstat --summary --name-only"
     " --name-status --cached --staged"
-    " --color --no-color --color-words --word-diff --check --full-index --binary --abbrev --no-abbrev --find-renames"
+    " --no-color --check --full-index --binary --no-abbrev"
     " --no-renames --ignore-all-space --ignore-space-change --ignore-blank-lines"
     " --ignore-space-at-eol --function-context"
     " --text --exit-code --quiet --no-ext-diff --no-textconv --minimal --patience --histogram"
     " --merge-base --compact-summary"
-    " --patch-with-stat --no-prefix --relative --ignore-cr-at-eol --pickaxe-regex --pickaxe-all --reverse"
+    " --patch-with-stat --no-prefix --ignore-cr-at-eol --pickaxe-regex --pickaxe-all --reverse"
 )
-_LOG_VALUED = (
-    "-n:number -L:text --max-count:number --skip:number --since:text --until:text --after:text"
-    " --before:text --author:text"
-    " --committer:text --grep:text --format:text --pretty:text --date:text --decorate:text"
-    " --branches:text --tags:text"
-    " --remotes:text --glob:text --exclude:text --decorate-refs:text --encoding:text --min-parents:number"
-    " --max-parents:number"
+_COMMITS_VALUED = (
+    "--max-count:number --skip:number --since:word --until:word --after:word --before:word --author:word --grep:word"
+    " --format:=text --date:word --encoding:word"
 )
+_REVISIONS_VALUED = (
+    f"{_COMMITS_VALUED} -n:number --committer:word --pretty:=text --branches:=text --tags:=text --remotes:=text"
+    " --glob:word --exclude:word --min-parents:=number --max-parents:=number"
+)
+_LOG_VALUED = f"{_REVISIONS_VALUED} -L:word --decorate:=text --decorate-refs:word"
 _LOG_LONG = (
-    "--oneline --graph --all --decorate --no-decorate --follow --merges --no-merges"
-    " --first-parent --reverse --branches --tags"
-    " --remotes --abbrev-commit --no-abbrev-commit --topo-order --date-order"
+    "--oneline --graph --all --no-decorate --follow --merges --no-merges"
+    " --first-parent --reverse"
+    " --abbrev-commit --no-abbrev-commit --topo-order --date-order"
     " --author-date-order --left-right --cherry-pick"
     " --cherry --cherry-mark --no-walk --regexp-ignore-case --invert-grep --all-match"
     " --walk-reflogs --boundary --source"
     " --full-history --simplify-by-decoration --parents --children --relative-date --no-notes"
-    " --pretty --ancestry-path --cc"
+    " --ancestry-path --cc"
 )
 _LOG = flags(_DIFF_LETTERS + "igEFPcm", f"{_DIFF_VALUED} {_LOG_VALUED}", f"{_DIFF_LONG} {_LOG_LONG}", numbers=True)
 
 SUBCOMMANDS: Mapping[str, Flags] = {
     "status": flags(
-        "sbuvz",
-        "--porcelain:text --untracked-files:text --ignored:text --column:text --ahead-behind:text",
-        "--short --branch --porcelain --long --untracked-files --ignored --show-stash"
-        " --ahead-behind --no-ahead-behind"
-        " --renames --no-renames --no-column --verbose",
+        "sbvz",
+        "-u:=text --porcelain:=text --untracked-files:=text --ignored:=text --column:=text",
+        "--short --branch --long --show-stash --ahead-behind --no-ahead-behind --renames --no-renames --no-column"
+        " --verbose",
     ),
     "log": _LOG,
     "show": _LOG,
-    "shortlog": flags("nsec", _LOG_VALUED, "--numbered --summary --email --all --no-merges --merges"),
+    "shortlog": flags("nsec", _COMMITS_VALUED, "--numbered --summary --email --committer --all --no-merges --merges"),
     "whatchanged": _LOG,
     "diff": flags(_DIFF_LETTERS, _DIFF_VALUED, _DIFF_LONG),
     "blame": flags(
-        "lswetpfcnMCb", "-L:text --date:text --since:text", "--porcelain --line-porcelain --root --show-name"
+        "lswetpfcnb",
+        "-L:word -M:=number -C:=number --date:word --since:word",
+        "--porcelain --line-porcelain --root --show-name",
     ),
     "rev-parse": flags(
         "q",
-        "--short:number --abbrev-ref:text --default:text --branches:text --tags:text",
-        "--abbrev-ref --short --show-toplevel --show-prefix --show-cdup --git-dir --git-common-dir"
+        "--short:=number --abbrev-ref:=text --default:word --branches:=text --tags:=text",
+        "--show-toplevel --show-prefix --show-cdup --git-dir --git-common-dir"
         " --absolute-git-dir --verify"
         " --is-inside-work-tree --is-inside-git-dir --is-bare-repository --symbolic-full-name"
         " --symbolic --all --quiet"
-        " --is-shallow-repository --branches --tags --revs-only --no-revs --show-object-format",
+        " --is-shallow-repository --revs-only --no-revs --show-object-format",
     ),
     "ls-files": flags(
         "cdmosituzkv",
-        "-x:text --exclude:text --abbrev:number --eol:text",
+        "-x:word --exclude:word --abbrev:=number",
         "--cached --deleted --modified --others --stage --unmerged --killed --exclude-standard"
         " --full-name --error-unmatch"
         " --directory --no-empty-directory --ignored --eol --deduplicate",
     ),
     "ls-tree": flags(
-        "rtdlz", "--format:text --abbrev:number", "--name-only --name-status --long --full-name --full-tree"
+        "rtdlz", "--format:word --abbrev:=number", "--name-only --name-status --long --full-name --full-tree"
     ),
-    "rev-list": flags("", _LOG_VALUED, f"{_LOG_LONG} --count --objects", numbers=True),
+    "rev-list": flags("", _REVISIONS_VALUED, f"{_LOG_LONG} --count --objects", numbers=True),
     "describe": flags(
         "",
-        "--abbrev:number --match:text --exclude:text --candidates:number --dirty:text",
-        "--tags --all --always --long --dirty --contains --first-parent --exact-match",
+        "--abbrev:=number --match:word --exclude:word --candidates:number --dirty:=text",
+        "--tags --all --always --long --contains --first-parent --exact-match",
     ),
     "merge-base": flags("a", "", "--all --is-ancestor --octopus --independent --fork-point"),
     "cat-file": flags("tspe"),
     "branch": flags(
         "arvi",
-        "--sort:text --format:text --contains:text --no-contains:text --merged:text --no-merged:text --points-at:text"
-        " --color:text --abbrev:number --column:text",
-        "--all --remotes --list --verbose --show-current --no-color --merged --no-merged"
-        " --contains --no-column --ignore-case",
+        "--sort:word --format:word --contains:?word --no-contains:?word --merged:?word --no-merged:?word --points-at:word"
+        " --color:=text --abbrev:=number --column:=text",
+        "--all --remotes --list --verbose --show-current --no-color --no-column --ignore-case",
     ),
     "tag": flags(
         "li",
-        "-n:number --sort:text --format:text --contains:text --no-contains:text --merged:text --no-merged:text"
-        " --points-at:text",
-        "--list --merged --no-merged --contains --ignore-case",
+        "-n:=number --sort:word --format:word --contains:?word --no-contains:?word --merged:?word --no-merged:?word"
+        " --points-at:word",
+        "--list --ignore-case",
     ),
     "remote": flags("v", "", "--verbose"),
     "config": flags(
         "lz",
-        "--get:text --get-all:text --get-regexp:text --get-urlmatch:text --type:text --default:text",
-        "--list --local --global --system --worktree --show-origin --show-scope --name-only --null --bool --int --path",
+        "--type:word --default:word",
+        "--get --get-all --get-regexp --get-urlmatch --list --local --global --system --worktree --show-origin"
+        " --show-scope --name-only --null --bool --int --path",
     ),
-    "stash": flags("p", "--stat:text", "--stat --patch --name-only --name-status --oneline"),
+    "stash": flags("p", "--stat:=text", "--patch --name-only --name-status --oneline"),
     "reflog": _LOG,
     "symbolic-ref": flags("q", "", "--short --quiet"),
     "for-each-ref": flags(
         "",
-        "--count:number --sort:text --format:text --points-at:text --merged:text --contains:text",
-        "--merged --contains",
+        "--count:number --sort:word --format:word --points-at:word --merged:?word --contains:?word",
     ),
     "count-objects": flags("vH", "", "--verbose --human-readable"),
     "check-ignore": flags("qvn", "", "--quiet --verbose --non-matching --no-index"),
     "grep": flags(
         "vwiaIEFGPnlLcohHWqr",
-        "-e:text -A:number -B:number -C:number --max-depth:number -m:number --max-count:number"
-        " --color:text --context:number"
+        "-e:word -A:number -B:number -C:number --max-depth:number -m:number --max-count:number"
+        " --color:=text --context:number"
         " --after-context:number --before-context:number",
         "--cached --untracked --ignore-case --word-regexp --invert-match --line-number --name-only --count"
         " --files-with-matches --files-without-match --extended-regexp --fixed-strings"
@@ -133,6 +134,8 @@ SUBCOMMANDS: Mapping[str, Flags] = {
         numbers=True,
     ),
 }
+_VERIFIES = re.compile(r"%G|%\(signature|%\(\*signature")
+"""In a format: has gpg verify a signature."""
 _LISTING = frozenset(
     {"-l", "--list", "-a", "-r", "-v", "--all", "--remotes", "--show-current", "--merged", "--no-merged"}
     | {"--contains", "--no-contains", "--points-at", "-n"}
@@ -144,16 +147,13 @@ def only_reads(words: Sequence[Word]) -> bool:
     rest = list(words[1:])
     while rest and rest[0].text == "--no-pager":
         del rest[0]
-    if not rest or rest[0].text not in SUBCOMMANDS or any("%G" in word.text for word in rest):
-        return False  # `%G?` has gpg verify a signature
+    if not rest or rest[0].text not in SUBCOMMANDS or any(_VERIFIES.search(word.text) for word in rest):
+        return False
     subcommand = rest[0].text
-    arguments = SUBCOMMANDS[subcommand].read(_without_optional_values(rest[1:]))
+    if subcommand == "stash" and rest[1:2] and rest[1].text not in ("list", "show"):
+        return False  # `git stash -p -- list` puts the file `list` away
+    arguments = SUBCOMMANDS[subcommand].read(rest[1:])
     return arguments is not None and _stays_reading(subcommand, arguments)
-
-
-def _without_optional_values(words: Sequence[Word]) -> list[Word]:
-    # `-M90%`, `-u no`: their value is joined or not there
-    return [word for word in words if not re.fullmatch(r"-[MC]\d{1,3}%?|-u(no|normal|all)|-n\d{1,3}", word.text)]
 
 
 def _stays_reading(subcommand: str, arguments: Arguments) -> bool:

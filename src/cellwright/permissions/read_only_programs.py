@@ -37,9 +37,12 @@ def _echo(words: Sequence[Word]) -> list[Access] | None:
     return _ABSENT
 
 
+_SETS_VARIABLE = re.compile(r"%[-+ #'0-9.*]*[hjlLtz]*n")
+
+
 def _printf(words: Sequence[Word]) -> list[Access] | None:
     # `-v` and `%n` set a variable
-    if not words or words[0].text.startswith("-") or re.search(r"%[^A-Za-z%]*n", words[0].text):
+    if not words or words[0].text.startswith("-") or _SETS_VARIABLE.search(words[0].text.replace("%%", "")):
         return None
     return _echo(words) if not words[0].dynamic else None
 
@@ -84,14 +87,12 @@ def _bracket(words: Sequence[Word]) -> list[Access] | None:
 
 _DATE = flags(
     "uRj",
-    "-d:text --date:text -I:text -r:file --reference:file",
-    "--utc --universal --rfc-email --iso-8601 --rfc-3339",
+    "-d:text --date:text -I:=text --iso-8601:=text --rfc-3339:=text -r:file --reference:file",
+    "--utc --universal --rfc-email",
 )
 
 
 def _date(words: Sequence[Word]) -> list[Access] | None:
-    if words and re.fullmatch(r"-I(date|hours|minutes|seconds|ns)?|--(iso-8601|rfc-3339)=\w+", words[0].text):
-        words = words[1:]
     taken = _DATE.read(words)
     # what does not start with `+` sets the clock
     if taken is None or not all(word.text.startswith("+") and not word.globs for word in taken.operands):
