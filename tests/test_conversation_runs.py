@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterator
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,13 @@ import pytest
 
 from cellwright.agent.agent_thread import AgentTask, running_agent_code
 from cellwright.agent.function_tool import tool
+from cellwright.agent.lease import is_held, lease_path
+from cellwright.agent.session import Session
+from cellwright.agent.session_folder import sessions_folder
 from cellwright.commands.command import CommandCall
 from cellwright.commands.registry import answer_of, command_of
 from cellwright.conversation import Conversation
+from cellwright.conversation_sessions import ConversationSessions
 from cellwright.errors import CellwrightError
 from cellwright.events import Event, Notice, RunEnd, Steered, TextDelta, ToolProgress
 from cellwright.run_options import RunOptions
@@ -128,6 +132,89 @@ def test_what_is_wrong_at_its_turn_is_raised_to_who_waits(talk: Talk, gate: Gate
     with pytest.raises(CellwrightError, match="no-such-session"):
         second.future.result(60)
     assert talk.conversation.runs.there == []
+
+
+def test_a_run_that_cannot_be_made_ready_is_over_and_says_why(talk: Talk):
+    with pytest.raises(CellwrightError, match="no-such-session"):
+        talk.start("one", at_turn=lambda: talk.conversation.resume("no-such-session"))
+    (run,) = talk.conversation.runs.over
+    assert (run.state, run.error[:17]) == ("failed", "SESSION_NOT_FOUND")
+    assert isinstance(run.failure, CellwrightError)
+
+
+def test_a_run_that_is_stopped_while_it_is_made_ready_sends_nothing(talk: Talk):
+    task = talk.start("one", at_turn=lambda: talk.conversation.runs.there[0].stop())
+    with pytest.raises(CancelledError):
+        task.future.result(60)
+    assert [run.state for run in talk.conversation.runs.over] == ["interrupted"]
+    assert talk.server.requests == []
+
+
+def test_runs_are_made_ready_one_after_another_also_when_one_was_stopped(talk: Talk, gate: Gate):
+    talk.server.add(say("three"))
+    begun, go_on = threading.Event(), threading.Event()
+    at_work: list[str] = []
+
+    def slow() -> None:
+        at_work.append("two begins")
+        begun.set()
+        go_on.wait(60)
+        at_work.append("two ends")
+
+    first = talk.start("one")
+    second = talk.start("two", at_turn=slow)
+    third = talk.start("three", at_turn=lambda: at_work.append("three"))
+    gate.open()
+    assert begun.wait(60)
+    second.cancel()
+    with pytest.raises(CancelledError):
+        second.future.result(60)
+    go_on.set()
+    assert [task.future.result(60).text for task in (first, third)] == ["First done.", "three"]
+    assert at_work == ["two begins", "two ends", "three"]
+
+
+def test_no_run_begins_while_the_session_is_exchanged(talk: Talk):
+    talk.server.add(say("one"), say("two"))
+    talk.start("one").future.result(60)
+    started: list[AgentTask[RunEnd]] = []
+    starting = threading.Thread(target=lambda: started.append(talk.start("two")))
+    with talk.conversation.runs.held_off():
+        starting.start()
+        starting.join(0.2)  # it cannot come to anything, however long it had
+        assert talk.conversation.runs.there == []
+        talk.conversation.new_session()
+    starting.join(60)
+    assert started[0].future.result(60).session_id == talk.conversation.session.id
+    assert len(talk.server.requests[-1].body["messages"]) == 1
+
+
+def test_a_session_that_cannot_be_gone_on_with_now_is_not_taken_from_others(talk: Talk, gate: Gate):
+    other = Session.create(talk.conversation.cwd, sessions_folder(talk.conversation.cwd))
+    other.begin(model="claude-opus-5-5", system=[], tools=[])
+    other.append({"role": "user", "content": "Hello"})
+    other.close()
+    assert other.path is not None
+    task = talk.start("one")
+    with pytest.raises(CellwrightError, match="still at work") as refused:
+        talk.conversation.resume(other.id)
+    assert not is_held(lease_path(other.path)), refused
+    gate.open()
+    assert task.future.result(60).ok
+
+
+def test_whoever_asks_first_begins_the_one_session(tmp_path: Path):
+    for _ in range(50):
+        sessions = ConversationSessions(tmp_path, lambda _session, _because: None, lambda _session: None)
+        together = threading.Barrier(8)
+
+        def ask(sessions: ConversationSessions = sessions, together: threading.Barrier = together) -> Session:
+            together.wait(60)
+            return sessions.current
+
+        with ThreadPoolExecutor(8) as threads:
+            found = {future.result(60).id for future in [threads.submit(ask) for _ in range(8)]}
+        assert len(found) == 1
 
 
 def test_words_reach_the_run_that_goes_on_and_can_be_taken_back(talk: Talk, gate: Gate):

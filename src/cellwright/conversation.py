@@ -139,9 +139,9 @@ class Conversation:
 
         `because` is what SessionEnd hooks are told.
         """
-        self.refuse_while_running()
-        self.sessions.use(session, because)
-        self._tools.forget()
+        with self.runs.held_off():  # a cell could begin just now, in the session that is closed here
+            self.sessions.use(session, because)
+            self._tools.forget()
 
     def new_session(self) -> None:
         """Go on with a session of its own; the one before stays on disk."""
@@ -153,6 +153,7 @@ class Conversation:
 
         Raises `CellwrightError` SESSION_NOT_FOUND, SESSION_CORRUPTED.
         """
+        self.refuse_while_running()
         if (session := self.sessions.find(session_id)) is not None:
             self.use_session(session)
 
@@ -299,8 +300,8 @@ class Conversation:
 
     def cancel(self) -> None:
         """Interrupt the run that is going on, if one is. From any thread."""
-        if (run := self.runs.current) is not None and run.task is not None:
-            run.task.cancel()
+        if (run := self.runs.current) is not None:
+            run.stop()
 
     def steer(self, text: str, *, how: SteerHow = "steer") -> str:
         """Tell Claude something while a run goes on: with its next step, or ("queue") when it would end. From any thread.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextlib
 import contextvars
 import functools
 import itertools
@@ -27,6 +28,8 @@ KEPT = 10
 """How many runs that are over can still be asked about."""
 
 TITLE_CHARS = 80
+
+SECONDS_TO_LOOK_AGAIN = 0.01
 
 _preparing: contextvars.ContextVar[bool] = contextvars.ContextVar("preparing", default=False)
 """True where a run is made ready, its turn having come."""
@@ -54,10 +57,13 @@ class ConversationRun:
     cost_usd: float | None = 0.0
     """So far; None where a price is not known."""
     error: str = ""
+    failure: BaseException | None = None
+    """What ended it, where it came to no end of its own."""
     _asked: float = field(default_factory=time.monotonic)
     _began: bool = False
     _ended: float | None = None
     _end: State = "done"
+    _is_stopped: bool = False
     _open_questions: set[str] = field(default_factory=set)
 
     @property
@@ -70,8 +76,15 @@ class ConversationRun:
 
     def stop(self) -> None:
         """Interrupt it, or take it out of the line; from any thread."""
+        self._is_stopped = True
         if self.task is not None:
             self.task.cancel()
+
+    def begin(self, task: AgentTask[RunEnd]) -> None:
+        """It is `task` now. It may have been stopped while it was made ready."""
+        self.task = task
+        if self._is_stopped:
+            task.cancel()
 
     @property
     def seconds(self) -> float:
@@ -108,15 +121,24 @@ class ConversationRun:
 
     def end(self, future: Future[RunEnd]) -> None:
         """Its task is done."""
-        self._ended = time.monotonic()
         try:
             future.result()
-        except CancelledError:
-            self._end = "interrupted"
-        except CellwrightError as error:
-            self._end, self.error = "failed", f"{error.code}: {error.message}"
-        except BaseException as error:  # noqa: BLE001  a bug of ours: who waits for the run raises it
-            self._end, self.error = "failed", repr(error)
+        except BaseException as error:  # noqa: BLE001  also a bug of ours: who waits for the run raises it
+            self.fail(error)
+        else:
+            self._ended = time.monotonic()
+
+    def fail(self, error: BaseException) -> None:
+        """It comes to no end of its own."""
+        self.failure = error
+        match error:
+            case CancelledError() | KeyboardInterrupt():
+                self._end = "interrupted"
+            case CellwrightError():
+                self._end, self.error = "failed", f"{error.code}: {error.message}"
+            case _:
+                self._end, self.error = "failed", repr(error)
+        self._ended = time.monotonic()
 
 
 class Runs:
@@ -125,7 +147,8 @@ class Runs:
     def __init__(self, thread: AgentThread, jobs: CallerJobs) -> None:
         self._thread = thread
         self._jobs = jobs
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # whoever holds runs off may ask which there are
+        self._making_ready = threading.Lock()
         self._numbers: Iterator[int] = itertools.count(1)
         self._there: list[ConversationRun] = []
         self._over: deque[ConversationRun] = deque(maxlen=KEPT)
@@ -163,14 +186,22 @@ class Runs:
         try:
             first = self.current
             here = first is run and not self._thread.is_current()
-            work = self._served(run, _prepared(prepare)) if here else self._in_its_turn(run, first, prepare, emit)
-        except BaseException:
-            with self._lock:
-                self._there.remove(run)
+            work = self._served(run, self._prepared(prepare)) if here else self._in_its_turn(run, first, prepare, emit)
+            task = self._thread.submit(work)
+        except BaseException as error:
+            run.fail(error)
+            self._leave(run)
             raise
-        run.task = self._thread.submit(work)
-        run.task.future.add_done_callback(lambda future: self._end(run, future))
-        return run.task
+        run.begin(task)
+        task.future.add_done_callback(lambda future: self._end(run, future))
+        return task
+
+    @contextlib.contextmanager
+    def held_off(self) -> Iterator[None]:
+        """No run goes on or waits, and none is taken in while the block lasts. Raises as `refuse_while_running`."""
+        with self._lock:
+            self.refuse_while_running()
+            yield
 
     def refuse_while_running(self) -> None:
         """Raises `CellwrightError` while a run goes on or waits; what belongs to the beginning of a run may go on."""
@@ -221,7 +252,7 @@ class Runs:
             log.emit(Notice(f"Claude is still at work on “{first.title}” ({first.id}). This waits for its turn."))
         try:
             await self._turn_of(run)
-            work = await asyncio.to_thread(_prepared, prepare)  # a key helper may take its time
+            work = await asyncio.to_thread(self._prepared, prepare)  # a key helper may take its time
         except asyncio.CancelledError:
             log.emit(Notice("Interrupted while it waited for its turn. Nothing was sent.", "warning"))
             raise
@@ -231,7 +262,7 @@ class Runs:
         while (first := self.current) is not run:
             assert first is not None  # this one is there
             if first.task is None:
-                await asyncio.sleep(0)  # it is being started on its caller's thread
+                await asyncio.sleep(SECONDS_TO_LOOK_AGAIN)  # it is being made ready on its caller's thread
             else:
                 await asyncio.wait({asyncio.wrap_future(first.task.future)})
 
@@ -243,19 +274,23 @@ class Runs:
         finally:
             self._jobs.owner = None
 
+    def _prepared(self, prepare: Callable[[], Work]) -> Work:
+        # one that was stopped meanwhile goes on to its end on its thread: the next waits for that
+        with self._making_ready:
+            token = _preparing.set(True)
+            try:
+                return prepare()
+            finally:
+                _preparing.reset(token)
+
     def _end(self, run: ConversationRun, future: Future[RunEnd]) -> None:
         run.end(future)
+        self._leave(run)
+
+    def _leave(self, run: ConversationRun) -> None:
         with self._lock:
             self._there.remove(run)
             self._over.append(run)
-
-
-def _prepared(prepare: Callable[[], Work]) -> Work:
-    token = _preparing.set(True)
-    try:
-        return prepare()
-    finally:
-        _preparing.reset(token)
 
 
 def _title(text: str) -> str:

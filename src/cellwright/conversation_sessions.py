@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ class ConversationSessions:
         self._changed = changed
         self._session: Session | None = None
         self._own_tools: Session | None = None
+        self._beginning = threading.Lock()
 
     @property
     def begun(self) -> Session | None:
@@ -35,9 +37,10 @@ class ConversationSessions:
     @property
     def current(self) -> Session:
         """The session that the next run goes on with; a new one, kept on disk, when there is none yet."""
-        if self._session is None:
-            self._session = Session.create(self._cwd, sessions_folder(self._cwd))
-        return self._session
+        with self._beginning:  # a panel asks on the agent's thread while a cell begins on its own
+            if self._session is None:
+                self._session = Session.create(self._cwd, sessions_folder(self._cwd))
+            return self._session
 
     def use(self, session: Session, because: str) -> None:
         """Go on with `session`; the one before is closed."""

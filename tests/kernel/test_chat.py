@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import json
 import textwrap
 from collections.abc import Callable, Iterator
@@ -13,6 +15,7 @@ import pytest
 from chat_panel import ChatPanel
 from notebook_kernel import Message, NotebookKernel, Page
 from notebook_page import NotebookPage
+from PIL import Image
 
 from cellwright.testing import Gate, MessagesServer, hold, say, turn, use
 
@@ -257,6 +260,35 @@ def test_a_prompt_waits_for_its_turn_and_one_that_waits_is_taken_out_of_the_line
     kernel.finish(cell)
     panel.wait_for_end(second)
     assert panel.text(second) == "Panel second."
+
+
+def test_prompts_begin_in_the_order_in_which_they_were_sent(
+    kernel: NotebookKernel, model: MessagesServer, panel: ChatPanel
+):
+    model.add(say("A picture."), say("Words."))
+    before = set(panel.runs)
+    out = io.BytesIO()
+    Image.new("RGB", (600, 600)).save(out, "PNG")
+    data = base64.b64encode(out.getvalue()).decode()
+    picture = {"kind": "image", "media_type": "image/png", "name": "black.png", "data": data}
+    for request, attachments in (("", [picture]), ("", [])):
+        params = {"text": f"{len(attachments)} pictures", "attachments": attachments, "context": "none"}
+        panel.send({"type": "request", "id": request, "method": "prompt", "params": params})
+    panel.wait(lambda: len(set(panel.runs) - before) == 2)
+    runs = [run for run in panel.runs if run not in before]
+    for run in runs:
+        panel.wait_for_end(run)
+    assert [panel.runs[run]["prompt"] for run in runs] == ["1 pictures", "0 pictures"]
+
+
+def test_a_cell_that_cannot_begin_has_failed_in_the_panel_too(
+    kernel: NotebookKernel, model: MessagesServer, panel: ChatPanel
+):
+    before = set(panel.runs)
+    assert kernel.run("%%claude --resume no-such-session\nHello").status == "error"
+    run = of_cell(panel, before)
+    end = panel.wait_for_end(run)
+    assert (panel.runs[run]["state"], end["error"]["code"]) == ("failed", "SESSION_NOT_FOUND")
 
 
 def test_the_panel_steers_a_cells_run_and_takes_words_back(

@@ -105,17 +105,24 @@ class Choices:
         if mode is not None:
             self._set_mode(mode)
 
+    @property
     def mode_said(self) -> str | None:
-        """The mode that was chosen while a run went on, for the prompt that is sent now; then it holds by itself."""
-        mode, self._said_meanwhile = self._said_meanwhile, None
-        return mode
+        """The mode that was chosen while a run goes on, for a prompt that is sent now; None where it holds by itself."""
+        return self._said_meanwhile
 
     def _set_mode(self, mode: str) -> None:
         self._config.mode = mode
-        if self._conversation.is_running:
-            self._said_meanwhile = mode  # the run goes on in the mode that its user knows it to have
-        else:
+        run = self._conversation.runs.current
+        if run is None or run.task is None:
             self._conversation.session.mode = None  # what the user says now goes before what the session came to
+            return
+        # the run goes on in the mode that its user knows it to have; what follows it does not, cells included
+        self._said_meanwhile = mode
+        run.task.future.add_done_callback(lambda _: self._run_ended())
+
+    def _run_ended(self) -> None:
+        if self._said_meanwhile is not None:
+            self._conversation.session.mode = self._said_meanwhile = None
 
     def _model(self, model: str | None) -> str:
         return model_of(RunOptions(model=model), self._conversation.settings, self._conversation.environment)

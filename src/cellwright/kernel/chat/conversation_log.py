@@ -17,7 +17,7 @@ from cellwright.agent.turns import TurnCount
 from cellwright.conversation_runs import ConversationRun
 from cellwright.events import Event, UserPrompt
 from cellwright.kernel.chat.line_log import LineLog
-from cellwright.kernel.chat.logged_run import LoggedRun, error_of
+from cellwright.kernel.chat.logged_run import LoggedRun
 
 RUNS_KEPT = 50
 """Of the runs that are over, the last."""
@@ -142,7 +142,7 @@ class ConversationLog:
             last = self._last_turn(logged.session)
             # a prompt that a hook refused, for one, leaves nothing in the session
             logged.turn, logged.last_turn = (logged.turn, last) if last >= logged.turn else (None, None)
-        self.end(logged, error_of(run))
+        self.end(logged, run.failure)
 
     def _written(self, logged: LoggedRun) -> None:
         if logged.lines is not None:

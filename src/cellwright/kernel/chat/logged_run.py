@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Sequence
 from concurrent.futures import CancelledError
@@ -109,18 +108,9 @@ class LoggedRun:
         self.ops.close()
 
 
-def error_of(run: ConversationRun) -> BaseException | None:
-    """What ended the task of a run that is over, if anything did."""
-    if run.task is None or not run.task.done:
-        return None
-    with contextlib.suppress(CancelledError):
-        return run.task.future.exception()
-    return CancelledError()
-
-
 def _end_of(error: BaseException | None, session: str, ms: float) -> RunEnd:
     """The end of something that came to none of its own."""
-    if isinstance(error, CancelledError):
+    if isinstance(error, CancelledError | KeyboardInterrupt):
         error = CellwrightError(ErrorCode.INTERRUPTED, "Interrupted.", recoverable=True)
     elif error is not None and not isinstance(error, CellwrightError):
         message = f"This run failed by a fault in Cellwright; its log has the traceback. {error!r:.500}"

@@ -12,6 +12,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from cellwright.agent.agent_thread import AgentTask
 from cellwright.errors import CellwrightError, ErrorCode
@@ -43,10 +44,14 @@ class PanelRuns:
         self._chat = chat
         self._numbers = itertools.count(1)
         self._commands: dict[str, AgentTask[None]] = {}
+        self._in_order: WeakKeyDictionary[Connection, asyncio.Lock] = WeakKeyDictionary()
 
     async def prompt(self, panel: Connection, params: Mapping[str, Any]) -> dict[str, str]:
         """Serves `prompt`: the id of the run. Raises CellwrightError for what cannot be sent."""
-        prompt = await read_prompt(params)
+        async with self._in_order.setdefault(
+            panel, asyncio.Lock()
+        ):  # a picture takes time, and words would overtake it
+            prompt = await read_prompt(params)
         place = "server" if panel.is_server else "sidebar"
         if self._is_command(prompt.text):
             return {"run": self._command(prompt, place)}
@@ -64,7 +69,7 @@ class PanelRuns:
 
     def _start(self, prompt: PanelPrompt, place: str, *, person: bool) -> str:
         chat, conversation, notebook = self._chat, self._chat.conversation, self._chat.notebook
-        given, mode = prompt.options, chat.state.choices.mode_said()
+        given, mode = prompt.options, chat.state.choices.mode_said
         options = replace(
             given,
             telling=tellings(prompt, notebook.told, chat.notebooks.served, conversation.jobs),

@@ -1,0 +1,58 @@
+"""What is chosen in the panel, and when it holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cellwright.conversation import Conversation
+from cellwright.events import Event, UserPrompt
+from cellwright.kernel.chat.choices import Choices
+from cellwright.kernel.claude_config import Claude
+from cellwright.run_options import RunOptions
+from cellwright.testing import Gate, hold, say, turn
+
+
+@pytest.fixture
+def conversation(messages_server: Any, tmp_path: Path, own_place: Path) -> Iterator[Conversation]:
+    gate = Gate()
+    server = messages_server([turn(say("One"), hold(gate), say(".")), say("Two.")])
+    environ = {"HOME": str(own_place), "ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key}
+    made = Conversation(cwd=tmp_path, face="a test", environ=environ)
+    made.gate = gate  # type: ignore[attr-defined]
+    yield made
+    gate.open()
+    made.close()
+
+
+def modes(conversation: Conversation, prompt: str, *, before_its_end: Any = lambda: None) -> list[str]:
+    """The modes that a prompt's run says it has, when it is over."""
+    events: list[Event] = []
+    task = conversation.start(prompt, RunOptions(builtin_tools=False), emit=events.append)
+    before_its_end()
+    assert task.future.result(60).ok
+    return [event.mode for event in events if isinstance(event, UserPrompt)]
+
+
+def test_a_mode_that_is_chosen_while_a_run_goes_on_holds_for_the_next_one_also_of_a_cell(
+    conversation: Conversation,
+) -> None:
+    config = Claude()
+    conversation.in_force.given = config.said
+    choices = Choices(conversation, config)
+    session = conversation.session
+    session.mode = "acceptEdits"  # a plan was approved so
+
+    def choose() -> None:
+        gate: Gate = conversation.gate  # type: ignore[attr-defined]
+        gate.wait_until_reached(60)
+        choices.set({"mode": "plan"})
+        assert (choices.mode, choices.mode_said, session.mode) == ("plan", "plan", "acceptEdits")
+        gate.open()
+
+    assert modes(conversation, "one", before_its_end=choose) == ["acceptEdits"]
+    assert modes(conversation, "two") == ["plan"]
+    assert (choices.mode, choices.mode_said) == ("plan", None)
