@@ -12,7 +12,7 @@ from chat_comms import Panels, until
 
 from cellwright.events import Notice, TextDelta
 from cellwright.kernel.chat.connections import MOST_CONNECTIONS, PING_SECONDS, QUIET_SECONDS, Connection
-from cellwright.kernel.chat.conversation_log import RUNS_KEPT
+from cellwright.kernel.chat.conversation_log import CHARS_KEPT, RUNS_KEPT
 from cellwright.kernel.chat.line_log import LineLog
 from cellwright.kernel.chat.logged_run import LoggedRun, past_run
 
@@ -128,7 +128,7 @@ async def test_one_that_does_not_answer_is_sent_nothing_until_it_is_heard_from(p
     assert not panels.connections.somebody_looks_on
     assert len(panels.sent(panel, "request")) == 2
     assert "run-2" not in [message["run"]["id"] for message in panels.sent(panel, "run")]
-    panels.connections.tell({"type": "state", "n": 1})
+    panels.connections.tell_state({"type": "state", "n": 1})
     assert len(panels.sent(panel, "request")) == 2  # it is not asked with each message
     panel.heard()
     assert panels.sent(panel, "state") == [{"type": "state", "n": 1}]
@@ -142,7 +142,7 @@ async def test_a_large_message_goes_in_pieces_and_nothing_overtakes_it(panels: P
     run.hear_now(TextDelta("x" * 500_000))
     assert texts(panels, panel) == ""  # its last piece has not gone out
     run.hear_now(TextDelta("y"))
-    panels.connections.tell({"type": "state"})
+    panels.connections.tell_state({"type": "state"})
     finish(panels, run)
     await until(lambda: len(panels.sent(panel, "run")) == 2)
     assert texts(panels, panel) == "x" * 500_000 + "y"
@@ -207,6 +207,39 @@ async def test_the_last_runs_are_kept_and_the_others_gone(panels: Panels) -> Non
     gone = [run for message in panels.sent(panel, "gone") for run in message["runs"]]
     assert gone == ["run-0", "run-1", "run-2"]
     assert len(panels.log.runs) == RUNS_KEPT + 1
+
+
+@on_a_loop
+async def test_large_runs_that_are_over_go_before_there_are_many(panels: Panels) -> None:
+    picture = "x" * (CHARS_KEPT // 3)
+    for number in range(4):
+        run = begun(panels, f"run-{number}")
+        run.add({"op": "display", "id": "t", "data": {"image/png": picture}})
+        finish(panels, run)
+    assert list(panels.log.runs) == ["run-2", "run-3"]
+    huge = begun(panels, "huge")
+    huge.add({"op": "display", "id": "t", "data": {"image/png": picture * 4}})
+    finish(panels, huge)
+    assert list(panels.log.runs) == ["huge"]
+
+
+@on_a_loop
+async def test_what_waits_for_a_page_that_sleeps_does_not_grow(panels: Panels) -> None:
+    panel = panels.connect()
+    finish(panels, begun(panels, "known"))
+    panels.clock.now += QUIET_SECONDS + 1
+    begun(panels, "asked")
+    panels.clock.now += PING_SECONDS + 1
+    before = len(panels.sent(panel))
+    for number in range(3 * RUNS_KEPT):
+        finish(panels, begun(panels, f"run-{number}"))
+        panels.connections.tell_state({"type": "state", "n": number})
+    assert panels.sent(panel)[before:] == [{"type": "request", "id": "ping", "method": "ping", "params": {}}]
+    panel.heard()
+    woken = panels.sent(panel)[before + 1 :]
+    assert [message["runs"] for message in woken if message["type"] == "gone"] == [["known"]]
+    assert [message["n"] for message in woken if message["type"] == "state"] == [3 * RUNS_KEPT - 1]
+    assert ["asked", *(message["run"]["id"] for message in woken if message["type"] == "run")] == list(panels.log.runs)
 
 
 @on_a_loop

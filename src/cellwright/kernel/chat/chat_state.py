@@ -118,4 +118,4 @@ class ChatState:
             return  # the session's folder cannot be used: the next prompt says so
         if message != self._sent:
             self._sent = message
-            self._chat.connections.tell(message)
+            self._chat.connections.tell_state(message)

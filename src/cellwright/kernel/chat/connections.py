@@ -35,9 +35,13 @@ MOST_CONNECTIONS = 32
 
 @dataclass(slots=True)
 class _Place:
-    """How much of a run a panel has: so many operations or lines, and what is told of it up to this version."""
+    """How much of a run a panel has: so many operations or lines, and what is told of it up to this version.
+
+    `is_known`: the panel has heard of the run, here or on an earlier connection.
+    """
 
     have: int
+    is_known: bool
     version: int = -1
 
 
@@ -67,6 +71,7 @@ class Connection:
         self._since = log.last_number
         self._places: dict[str, _Place] = {}
         self._outgoing: deque[Message] = deque()
+        self._state: Message | None = None
         self._news: dict[str, None] = {}
         self._sending: asyncio.Task[None] | None = None
         self._came_with = _had(said) if said.get("log") == log.id else {}
@@ -105,6 +110,11 @@ class Connection:
         self._outgoing.append(message)
         self._send_what_is_missing()
 
+    def say_state(self, state: Message) -> None:
+        """Send `state`; where one still waits to be sent it takes its place: a page that sleeps for days costs one."""
+        self._state = state
+        self._send_what_is_missing()
+
     def news(self, run: LoggedRun) -> None:
         """Something of `run` is new, or the run itself."""
         self._take_in(run)
@@ -112,9 +122,10 @@ class Connection:
 
     def gone(self, ids: Iterable[str]) -> None:
         """These runs are no part of the conversation any more."""
-        known = [run_id for run_id in ids if self._places.pop(run_id, None) is not None]
-        for run_id in known:
+        forgotten = {run_id: self._places.pop(run_id) for run_id in ids if run_id in self._places}
+        for run_id in forgotten:
             self._news.pop(run_id, None)
+        known = [run_id for run_id, place in forgotten.items() if place.is_known]
         if known:
             self.say({"type": "gone", "runs": known})
 
@@ -138,7 +149,7 @@ class Connection:
             if self.view == "lines" and have is None and run.number <= self._since:
                 return  # programs get what begins while they listen
             there = len(run.ops if self.view == "ops" else run.lines or ())
-            self._places[run.id] = _Place(have if have is not None and have <= there else 0)
+            self._places[run.id] = _Place(have if have is not None and have <= there else 0, have is not None)
         self._news[run.id] = None
 
     def _send_what_is_missing(self) -> None:
@@ -171,6 +182,9 @@ class Connection:
     def _next(self) -> Message | None:
         if self._outgoing:
             return self._outgoing.popleft()
+        if self._state is not None:
+            state, self._state = self._state, None
+            return state
         while self._news:
             run_id = next(iter(self._news))
             run, place = self._log.runs.get(run_id), self._places.get(run_id)
@@ -193,7 +207,7 @@ class Connection:
         return self._described(run, place) if place.version < run.version else None
 
     def _described(self, run: LoggedRun, place: _Place) -> Message:
-        place.version = run.version
+        place.version, place.is_known = run.version, True
         return {"type": "run", "run": run.describe()}
 
 
@@ -217,10 +231,10 @@ class Connections:
             self.all.remove(connection)
             connection.close()
 
-    def tell(self, message: Message) -> None:
-        """Send `message` to all."""
+    def tell_state(self, state: Message) -> None:
+        """Send `state` to all."""
         for connection in list(self.all):
-            connection.say(message)
+            connection.say_state(state)
 
     def news(self, run: LoggedRun) -> None:
         for connection in list(self.all):

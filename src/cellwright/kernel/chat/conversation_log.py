@@ -22,6 +22,9 @@ from cellwright.kernel.chat.logged_run import LoggedRun
 RUNS_KEPT = 50
 """Of the runs that are over, the last."""
 
+CHARS_KEPT = 50_000_000
+"""Of all of them together: a kernel lives for weeks, and a run may hold hundreds of pictures. The newest stays."""
+
 Gone = Callable[[Sequence[str]], object]
 
 
@@ -81,6 +84,7 @@ class ConversationLog:
         """It is over."""
         logged.end(error)
         self.news(logged)
+        self._forget_old()
 
     def stuck(self, run: ConversationRun | None, tool_use_id: str, text: str) -> None:
         """The code of this call does not react to an interrupt."""
@@ -163,8 +167,15 @@ class ConversationLog:
         return self._turns.of(session) if session is not None and session.id == session_id else 0
 
     def _forget_old(self) -> None:
-        over = [run.id for run in self.runs.values() if run.over]
-        self.drop(over[: max(0, len(over) - RUNS_KEPT)])
+        over = [run for run in self.runs.values() if run.over]
+        chars = sum(run.chars for run in over)
+        old: list[str] = []
+        for run in over[:-1]:
+            if len(over) - len(old) <= RUNS_KEPT and chars <= CHARS_KEPT:
+                break
+            old.append(run.id)
+            chars -= run.chars
+        self.drop(old)
 
     def _on_loop(self, call: Callable[..., object], *args: Any) -> None:
         # the loop is closed when the extension was unloaded

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -49,6 +49,8 @@ class LoggedRun:
     ops: OpLog = field(default_factory=OpLog)
     lines: LineLog | None = None
     number: int = 0
+    chars: int = 0
+    """About how much its log holds, when it is over."""
     _view: TranscriptOps = field(init=False)
     _ended: bool = False
     _told: tuple[Any, ...] = ()
@@ -106,6 +108,7 @@ class LoggedRun:
         if self.lines is not None:
             self.lines.flush()
         self.ops.close()
+        self.chars = _chars(self.ops.after(0)) + (0 if self.lines is None else _chars(self.lines.after(0)))
 
 
 def _end_of(error: BaseException | None, session: str, ms: float) -> RunEnd:
@@ -135,5 +138,17 @@ def past_run(session: str, turn: int, prompt: str, asked: float, ops: Sequence[O
         last_turn=turn,
         over=True,
         state_of_command="done",
+        chars=_chars(ops),
         ops=OpLog(ops),
     )
+
+
+def _chars(logged: object) -> int:
+    match logged:
+        case str():
+            return len(logged)
+        case Mapping():
+            return sum(map(_chars, logged.values()))
+        case list() | tuple():
+            return sum(map(_chars, logged))
+    return 0
