@@ -15,7 +15,7 @@ from cellwright.server.routes import routes
 
 EXAMPLES = 12
 STARTS_RUNS = ("run", "run_in_kernel")
-"""Each good example would start a run; they get bad ones only, and kernels that are not there."""
+"""They get bad examples here; test_openapi_runs.py has good ones."""
 
 
 def _shape(pattern: str) -> str:

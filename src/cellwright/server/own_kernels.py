@@ -15,6 +15,9 @@ from cellwright.server.api_error import ApiError
 
 logger = logging.getLogger(__name__)
 
+END_SECONDS = 20.0
+"""How long a kernel that is being shut down is waited for when the server ends."""
+
 
 class OwnKernels:
     """They are the server's kernels like all others, so its REST interface and its culler know them too.
@@ -38,6 +41,7 @@ class OwnKernels:
         self._used: dict[str, float] = {}
         self._starting = 0
         self._culling: asyncio.Task[None] | None = None
+        self._ending: dict[str, asyncio.Future[Any]] = {}
 
     def __contains__(self, kernel_id: str) -> bool:
         return kernel_id in self._used
@@ -66,15 +70,20 @@ class OwnKernels:
             self._used[kernel_id] = self._clock()
 
     async def shut_down(self, kernel_id: str) -> None:
-        """End a kernel that was started for a run."""
+        """End a kernel that was started for a run. Who is cancelled meanwhile leaves it to end all the same."""
         self._used.pop(kernel_id, None)
-        if kernel_id in self._kernels:
-            await ensure_async(self._kernels.shutdown_kernel(kernel_id))
+        if kernel_id in self._kernels and kernel_id not in self._ending:
+            ending = asyncio.ensure_future(ensure_async(self._kernels.shutdown_kernel(kernel_id)))
+            self._ending[kernel_id] = ending
+            ending.add_done_callback(lambda _: self._ending.pop(kernel_id, None))
+            await asyncio.shield(ending)
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Stop looking after them; the server shuts all of its kernels down."""
         if self._culling is not None:
             self._culling.cancel()
+        if self._ending:  # to end a kernel that is being ended is an error of Jupyter's, and its server would not stop
+            await asyncio.wait(self._ending.values(), timeout=END_SECONDS)
 
     async def _cull(self) -> None:
         while True:

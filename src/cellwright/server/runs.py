@@ -138,10 +138,12 @@ class Runs:
 
     async def close(self) -> None:
         """The server ends."""
-        self.own_kernels.close()
-        for task in list(self._tasks):
+        tasks = list(self._tasks)
+        for task in tasks:
             task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         await self.relays.close()
+        await self.own_kernels.close()
 
     def _over(self, run: Run) -> None:
         self._at_once.give_back(run.place.owner)
