@@ -253,6 +253,24 @@ def test_forks_go_their_own_ways(two_turns):
     assert read_messages(two_turns)[-1]["content"] == "in the original"
 
 
+def test_a_fork_with_other_tools_keeps_the_place_and_the_cost_of_what_was_only_thought(tmp_path):
+    session = begun(tmp_path)
+    thinking = {"type": "thinking", "thinking": "Hm.", "signature": "s"}
+    session.append({"role": "user", "content": "one"})
+    session.append({"role": "assistant", "content": [thinking]}, usage={"output_tokens": 5}, model="m", cost_usd=0.5)
+    session.take_back()
+    session.append({"role": "assistant", "content": [thinking]}, usage={"output_tokens": 5}, model="m", cost_usd=0.5)
+    session.append({"role": "user", "content": "two"})
+    session.append({"role": "assistant", "content": [thinking, {"type": "text", "text": "Yes."}]})
+    fork = session.fork(tools=[])
+    assert [message["role"] for message in fork.messages] == [message["role"] for message in session.messages]
+    assert [message["content"] for message in fork.messages if message["role"] == "user"] == ["one", "two"]
+    texts = [block for message in fork.messages[1::2] for block in message["content"]]
+    assert [block["type"] for block in texts] == ["text", "text"]
+    assert texts[0]["text"].strip()
+    assert (fork.cost_usd, fork.usage) == (session.cost_usd, session.usage)
+
+
 def test_a_fork_in_the_middle_of_a_call_is_valid_by_itself(tmp_path):
     session = begun(tmp_path)
     session.append({"role": "user", "content": "x"})

@@ -1,6 +1,7 @@
 """The transcript's format: what goes in comes out byte for byte, and whatever is damaged is noticed."""
 
 import json
+import zlib
 
 import pytest
 from hypothesis import given
@@ -44,12 +45,42 @@ def transcript(tmp_path):
 @given(meta=json_objects, message=json_objects)
 def test_any_message_comes_back_as_the_same_bytes(meta, message):
     written = encode_json(message)
+    meta = {**meta, "seq": 1, "at": 2.5, "epoch": 1}
 
     lines, damaged = parse_lines([encode_line(Line(meta, written)).removesuffix(b"\n")])
 
     assert damaged is None
     assert [(line.meta, line.message) for line in lines] == [(meta, written)]
     assert json.loads(written) == message
+
+
+@pytest.mark.parametrize(
+    "meta", [{}, {"seq": "1", "at": 1.0, "epoch": 1}, {"seq": 1, "epoch": 1}, {"seq": 1, "at": 1.0, "epoch": None}]
+)
+def test_a_line_that_another_program_wrote_is_a_damaged_one(transcript, meta):
+    foreign = encode_line(Line(meta, b'{"role":"user","content":"x"}'))
+    before = transcript.read_bytes()
+    transcript.write_bytes(before + foreign + before.split(b"\n")[1] + b"\n")
+    read = read_transcript(transcript)
+    assert (read.damaged_line, len(read.lines)) == (5, 3)
+
+
+def test_what_is_known_of_a_message_may_be_no_json_at_all(transcript):
+    line = encode_line(Line({"seq": 1, "at": 1.0, "epoch": 1}, b"{}")).replace(b'"seq":1', b'"seq":x')
+    first, rest = line[:-1].split(b',"crc32":')
+    _, rest = rest.split(b",", 1)
+    odd = b'%b,"crc32":%d,%b\n' % (first, zlib.crc32(rest), rest)
+    transcript.write_bytes(transcript.read_bytes() + odd)
+    read = read_transcript(transcript)
+    assert (read.damaged_line, len(read.lines)) == (5, 3)
+
+
+def test_a_header_that_another_program_wrote_cannot_be_read(transcript):
+    rest = b'"id":"x"}'
+    transcript.write_bytes(b'{"cellwright_transcript":1,"crc32":%d,%b\n' % (zlib.crc32(rest), rest))
+    with pytest.raises(CellwrightError) as caught:
+        read_transcript(transcript)
+    assert caught.value.code == ErrorCode.SESSION_CORRUPTED
 
 
 def test_a_line_is_one_line_of_readable_json_that_ends_with_the_message():

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.catalog.conftest import Held, begun, say
+from tests.catalog.conftest import Held, append, begun, say
 
 from cellwright.agent.session import Session
+from cellwright.agent.transcript import Line, encode_line
 from cellwright.catalog.about import about_path, read_about, write_tags, write_title
 from cellwright.catalog.catalog import Catalog
 from cellwright.catalog.database import with_database
@@ -204,6 +205,23 @@ def test_a_damaged_session_is_listed_with_what_can_be_read(held: Held, catalog: 
     assert (entries[headless].title, entries[headless].damaged) == ("(cannot be read)", True)
     half.write_bytes(half.read_bytes().replace(b"hornets", b"wasps"))  # restored
     assert catalog.search("wasps")[0].damaged is False
+
+
+def test_a_transcript_of_another_program_hides_no_other(held: Held, catalog: Catalog, project: Path) -> None:
+    good = held("Count the bees")
+    strange: list[Path] = []
+    for message in (b"no json", b"[]", b'{"role":"user"}', b'{"role":"user","content":[{"type":"text"}]}'):
+        session = begun(project)
+        append(session, {"role": "user", "content": "wasps"})
+        session.close()
+        assert session.path is not None
+        line = encode_line(Line({"seq": 9, "at": 9.0, "epoch": 1}, message))
+        session.path.write_bytes(session.path.read_bytes() + line)
+        strange.append(session.path)
+    entries = {entry.path: entry for entry in catalog.entries()}
+    assert (entries[good].title, entries[good].damaged) == ("Count the bees", False)
+    assert {entries[path].damaged for path in strange} == {True}
+    assert [entry.path for entry in catalog.search("bees")] == [good]
 
 
 def spoil_header(path: Path) -> None:

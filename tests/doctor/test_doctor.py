@@ -157,10 +157,11 @@ def test_the_command_that_gives_the_key_is_run(tmp_path: Path, command: str, sta
     assert "a-key-of-the-helper" not in found.found
 
 
-def test_a_proxys_password_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("https_proxy", "http://somebody:swordfish@proxy.example:3128")
+@pytest.mark.parametrize("scheme", ["http://", ""])
+def test_a_proxys_password_is_not_shown(scheme: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("https_proxy", f"{scheme}somebody:swordfish@proxy.example:3128")
     found = proxy({})
-    assert "http://proxy.example:3128" in found.found
+    assert f"{scheme}proxy.example:3128" in found.found
     assert "swordfish" not in found.found
 
 

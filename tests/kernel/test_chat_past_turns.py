@@ -92,6 +92,18 @@ def test_a_turn_is_drawn_with_thinking_calls_pictures_and_costs(tmp_path: Path) 
     json.dumps(ops)
 
 
+def test_a_turn_that_cannot_be_drawn_hides_no_other(tmp_path: Path) -> None:
+    odd = [{"type": "tool_use", "id": "t1"}, {"type": "text"}]
+    session = session_of(
+        tmp_path,
+        ("user", [text("one")]),
+        ("assistant", odd),
+        ("user", [text("two")]),
+        ("assistant", [text("Yes.")]),
+    )
+    assert [run.prompt for run in past_runs(session.id, session.in_effect(), {1, 2})] == ["two"]
+
+
 def test_a_call_that_failed_says_so(tmp_path: Path) -> None:
     call = {"type": "tool_use", "id": "t1", "name": "Read", "input": {"file_path": "a.py"}}
     failed = {"type": "tool_result", "tool_use_id": "t1", "content": "no such file", "is_error": True}

@@ -139,7 +139,7 @@ class Session:
             header, lines = self._header, list(self._lines.all)
             if tools is not None:
                 header = replace(header, tools=transcript.encode_json(tools))
-                lines = [bare for line in lines if (bare := transcript.without_thinking(line)) is not None]
+                lines = list(map(transcript.without_thinking, lines))
             session._take(Transcript(header, lines, self._epoch, 0), id=session.id, path=session.path)
             session._begin_fork(self.id)
         session.granted = self.granted

@@ -10,6 +10,7 @@ the checksum of everything behind it, from the comma on: a transcript that was a
 from __future__ import annotations
 
 import bisect
+import contextlib
 import json
 import zlib
 from collections.abc import Mapping, Sequence
@@ -25,6 +26,9 @@ _FORMAT = b'{"%b":' % FORMAT_KEY.encode()
 _BYTES = b'{"bytes":'
 _CRC32 = b'"crc32":'
 _MESSAGE = b',"message":'
+
+NO_MESSAGES = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
+"""What reading lines comes to that hold no messages, with checksums that are right: another program has written them."""
 
 _encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
@@ -100,15 +104,19 @@ def encode_line(line: Line) -> bytes:
     return _checked(_BYTES + b"%d" % len(line.message), rest)
 
 
-def without_thinking(line: Line) -> Line | None:
-    """The line without the message's thinking blocks; None when there was nothing else in it."""
+ONLY_THINKING = "[Only thinking, which was left out.]"
+
+
+def without_thinking(line: Line) -> Line:
+    """The line without the message's thinking blocks. Where there was nothing else its place is kept: lines cost."""
     if b'thinking"' not in line.message:
         return line
     message = json.loads(line.message)
-    if message["role"] != "assistant":
+    if message is None or message["role"] != "assistant" or isinstance(message["content"], str):
         return line
     content = [block for block in message["content"] if block["type"] not in ("thinking", "redacted_thinking")]
-    return Line(line.meta, encode_json({**message, "content": content})) if content else None
+    content = content or [{"type": "text", "text": ONLY_THINKING}]  # the API takes no message without content
+    return Line(line.meta, encode_json({**message, "content": content}))
 
 
 def _checked(first: bytes, rest: bytes) -> bytes:
@@ -146,9 +154,35 @@ def parse_lines(raw_lines: list[bytes]) -> tuple[list[Line], int | None]:
             break
         metas.append(meta)
         messages.append(message)
-    # decoded in one go: a thousand calls of `loads` would take longer than everything else about a resume
-    decoded = json.loads(b"[%b]" % b",".join(metas))
-    return [Line(meta, message) for meta, message in zip(decoded, messages, strict=True)], damaged
+    decoded = _decoded(metas)
+    strange = next((index for index, meta in enumerate(decoded) if not _is_meta(meta)), len(decoded))
+    if strange < len(metas):  # another program's, with checksums that are right
+        damaged = strange
+    return [Line(meta, message) for meta, message in zip(decoded[:strange], messages, strict=False)], damaged
+
+
+def _decoded(metas: list[bytes]) -> list[Any]:
+    """What is known of messages, up to what is no JSON."""
+    try:
+        # in one go: a thousand calls of `loads` would take longer than everything else about a resume
+        decoded = json.loads(b"[%b]" % b",".join(metas))
+        if len(decoded) == len(metas):
+            return list(decoded)
+    except ValueError:
+        pass
+    found: list[Any] = []
+    with contextlib.suppress(ValueError):
+        found += map(json.loads, metas)
+    return found
+
+
+def _is_meta(meta: Any) -> bool:
+    return (
+        isinstance(meta, dict)
+        and type(meta.get("seq")) is int
+        and type(meta.get("epoch")) is int
+        and type(meta.get("at")) in (int, float)
+    )
 
 
 def _parse_header(raw: bytes) -> Header:
@@ -185,7 +219,7 @@ def read_transcript(path: Path) -> Transcript:
     first, *rest = data[:size].split(b"\n")[:-1] or [b""]
     try:
         header = _parse_header(first)
-    except ValueError as error:
+    except (ValueError, KeyError, TypeError) as error:
         raise CellwrightError(
             ErrorCode.SESSION_CORRUPTED,
             f"The first line of the session {path} cannot be read ({error}). It holds the "

@@ -15,6 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
+from cellwright.agent.transcript import NO_MESSAGES
 from cellwright.catalog.about import About, about_path, read_about, shown_tags
 from cellwright.catalog.database import transaction
 from cellwright.catalog.search import indexed
@@ -142,13 +143,13 @@ def _read(path: Path, stamp: Stamp, known: Known | None) -> _Change | None:
             if (more := read_on(path, known.place)) is not None:
                 return _Change(path, stamp, known, more=more, about=about)
         return _Change(path, stamp, known, whole=read_whole(path), about=about)
-    except CellwrightError:
+    except OSError:
+        return None  # it was deleted, or may be read the next time
+    except (CellwrightError, *NO_MESSAGES):  # one such file must not hide all others
         if not path.exists():
             return None
         unreadable = Whole("", stamp.mtime / 1e9, "", Reading(UNREADABLE, stamp.mtime / 1e9, damaged=True))
         return _Change(path, stamp, known, whole=unreadable, about=about)
-    except OSError:
-        return None  # it was deleted, or may be read the next time
 
 
 def _write(connection: sqlite3.Connection, change: _Change) -> None:

@@ -128,11 +128,14 @@ def _address(environ: Mapping[str, str]) -> str:
 
 def _without_user(url: str) -> str:
     try:
-        parts = urllib.parse.urlsplit(url)
+        # `user:password@host:3128`, without a scheme, is what many write for a proxy
+        parts = urllib.parse.urlsplit(url if "://" in url else f"//{url}")
         host = f"{parts.hostname}:{parts.port}" if parts.port else str(parts.hostname)
     except ValueError:
         return "an address that makes no sense"
-    return f"{parts.scheme}://{host}{parts.path}" if parts.hostname else url
+    if not parts.hostname:
+        return "an address without a host"
+    return f"{parts.scheme}://{host}{parts.path}" if parts.scheme else f"{host}{parts.path}"
 
 
 def proxy(environ: Mapping[str, str]) -> Finding:

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from cellwright.agent.models import limits
 from cellwright.agent.session import Session
-from cellwright.agent.transcript import Line
+from cellwright.agent.transcript import NO_MESSAGES, Line
 from cellwright.agent.turns import begins_turn_encoded, words_and_told
 from cellwright.conversation import Conversation
 from cellwright.export.exchanges import Called
@@ -20,6 +21,8 @@ from cellwright.kernel.chat.conversation_log import RUNS_KEPT, ConversationLog
 from cellwright.kernel.chat.logged_run import LoggedRun, past_run
 from cellwright.kernel.comm import Op
 from cellwright.kernel.transcript_ops import DISPLAY_TYPES, RESULT_CHARS, cut, shortened, text_of
+
+logger = logging.getLogger(__name__)
 
 Json = Mapping[str, Any]
 
@@ -79,8 +82,15 @@ def past_runs(session_id: str, lines: Sequence[Line], wanted: set[int]) -> list[
     """The turns with these numbers (from 1) of a session whose lines in effect are `lines`."""
     starts = [at for at, line in enumerate(lines) if begins_turn_encoded(line.message)]
     ends = [*starts[1:], len(lines)]
-    turns = enumerate(zip(starts, ends, strict=False), 1)
-    return [_past_run(session_id, turn, lines[start:end]) for turn, (start, end) in turns if turn in wanted]
+    runs: list[LoggedRun] = []
+    for turn, (start, end) in enumerate(zip(starts, ends, strict=False), 1):
+        if turn not in wanted:
+            continue
+        try:
+            runs.append(_past_run(session_id, turn, lines[start:end]))
+        except NO_MESSAGES:
+            logger.warning("turn %d of the session %s cannot be drawn", turn, session_id, exc_info=True)
+    return runs
 
 
 def _past_run(session_id: str, turn: int, lines: Sequence[Line]) -> LoggedRun:
