@@ -23,7 +23,7 @@ def test_the_page_knows_what_is_switched_off(tmp_path):
     policy = json.loads(html.unescape(found[1]))["cellwrightPolicy"]
     assert policy["choices"]["inline_completion"] == "force-off"
     assert policy["choices"]["bash"] == "user-choice"
-    assert told == {**policy, "proxy": False, "spent_usd_today": None}
+    assert told == {**policy, "proxy": False, "proxy_problem": None, "spent_usd_today": None}
 
 
 def test_the_policy_is_for_the_servers_users(start_server):

@@ -158,6 +158,10 @@ def test_other_paths_are_not_there(start_service):
     [
         ("", {"ANTHROPIC_API_KEY": ""}, "key is missing"),
         ("", {"ANTHROPIC_BASE_URL": "ftp://x"}, "must begin with https"),
+        ("", {"CLAUDE_CODE_USE_BEDROCK": "1"}, "CLAUDE_CODE_USE_BEDROCK"),
+        ("", {"CLAUDE_CODE_USE_VERTEX": "true", "ANTHROPIC_API_KEY": ""}, "CLAUDE_CODE_USE_VERTEX"),
+        ("", {"ANTHROPIC_API_KEY": "", "ANTHROPIC_PROFILE": "work"}, "the SDK's sign-in"),
+        ("", {"ANTHROPIC_API_KEY": "", "ANTHROPIC_CUSTOM_HEADERS": "x-api-key: k"}, "ANTHROPIC_CUSTOM_HEADERS"),
         ("c.HubProxy.anthropic_key_file = '/no/such/key'", {}, "/no/such/key"),
         ("c.HubProxy.bash_policy = 'force-of'", {}, "bash_policy"),
     ],

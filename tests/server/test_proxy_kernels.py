@@ -191,13 +191,25 @@ def test_without_a_key_kernels_have_no_way_to_a_model_and_the_log_says_why(guard
     assert not server.api("GET", "policy").json()["proxy"]
 
 
+def test_a_server_that_is_set_up_for_a_cloud_says_that_the_proxy_is_not_for_it(guarded):
+    server = guarded(environ={"CLAUDE_CODE_USE_BEDROCK": "1", "AWS_REGION": "eu-central-1"})
+    environ = environment_of(server, server.kernel())
+    assert not {"ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "CLAUDE_CODE_USE_BEDROCK"} & set(environ)
+    assert "CLAUDE_CODE_USE_BEDROCK" in server.log.read_text()
+    policy = server.api("GET", "policy").json()
+    assert not policy["proxy"]
+    assert "CLAUDE_CODE_USE_BEDROCK" in policy["proxy_problem"]
+    assert KEY not in server.log.read_text()
+
+
 def test_a_key_in_a_file(guarded, tmp_path, model):
     file = tmp_path / "key"
     file.write_text(KEY + "\n")
     server = guarded(
         f"--CellwrightApp.anthropic_key_file={file}",
         f"--CellwrightApp.anthropic_upstream={model.url}",
-        environ={"ANTHROPIC_API_KEY": "", "ANTHROPIC_BASE_URL": ""},
+        # a key that is named stands before what the environment leads to
+        environ={"ANTHROPIC_API_KEY": "", "ANTHROPIC_BASE_URL": "", "CLAUDE_CODE_USE_BEDROCK": "1"},
     )
     environ = environment_of(server, server.kernel())
     model.clear()

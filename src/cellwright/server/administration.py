@@ -49,6 +49,7 @@ class Administration:
         return {
             **self.policy.to_json(),
             "proxy": self.proxy is not None,
+            "proxy_problem": self.problem or None,
             "spent_usd_today": None if spent is None else spent.day,
         }
 

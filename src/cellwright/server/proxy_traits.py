@@ -7,6 +7,7 @@ from pathlib import Path
 
 from traitlets import Bool, HasTraits, Integer, Unicode
 
+from cellwright.agent.credentials import source_of_credential
 from cellwright.agent.state_folder import state_folder
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.server.policy import Policy
@@ -63,7 +64,9 @@ class ProxyTraits(HasTraits):
         return Path(self.proxy_folder).expanduser().absolute() if self.proxy_folder else state_folder() / "proxy"
 
     def upstream(self, environ: Mapping[str, str]) -> Upstream:
-        """The way to the API. Raises CellwrightError where there is no key."""
+        """The way to the API. Raises CellwrightError where there is no key, or the environment leads elsewhere."""
+        if not self.anthropic_key_file:
+            _refuse_other_ways(environ)
         return Upstream(self._key(environ), self.anthropic_upstream or environ.get("ANTHROPIC_BASE_URL", ""))
 
     def _key(self, environ: Mapping[str, str]) -> str:
@@ -74,3 +77,16 @@ class ProxyTraits(HasTraits):
                 message = f"anthropic_key_file: {self.anthropic_key_file} cannot be read ({error})."
                 raise CellwrightError(ErrorCode.FILE_ACCESS_ERROR, message) from error
         return environ.get("ANTHROPIC_API_KEY", "").strip() or environ.get("ANTHROPIC_AUTH_TOKEN", "").strip()
+
+
+def _refuse_other_ways(environ: Mapping[str, str]) -> None:
+    """A platform that is switched on would not be asked: rather no requests than some on another account."""
+    source = source_of_credential(environ)
+    if source is None or source in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"):
+        return
+    message = (
+        f"The server's environment leads to Claude by {source}; the proxy asks the Messages API with a key, and nothing "
+        "else. Take that out of the server's environment, or name a key's file (anthropic_key_file) and its address "
+        "(anthropic_upstream). Bedrock, Vertex and Foundry can stand behind a gateway that speaks the Messages API."
+    )
+    raise CellwrightError(ErrorCode.CONFIG_INVALID, message)
