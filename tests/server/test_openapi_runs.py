@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from jsonschema import Draft202012Validator
-from jupyter_process import TOKEN, JupyterServer, jupyter_server
+from jupyter_process import JupyterServer, jupyter_server
+from openapi_cases import answer_as_described, few
 
 from cellwright.server.request_body import description
 from cellwright.testing import MessagesServer, say
@@ -40,30 +41,9 @@ def bodies(operation_id: str) -> Any:
     return schema.find_operation_by_id(operation_id).as_strategy(generation_mode=GenerationMode.POSITIVE)
 
 
-def some(examples: int) -> Any:
-    return settings(
-        max_examples=examples,
-        deadline=None,
-        derandomize=True,
-        database=None,
-        phases=[Phase.generate],
-        suppress_health_check=list(HealthCheck),
-    )
-
-
-def ask(server: JupyterServer, case: Any) -> str:
-    """Send the request, and hold the answer against the description; the run's id, or nothing where it was refused."""
-    from schemathesis.checks import not_a_server_error
-    from schemathesis.specs.openapi.checks import (
-        content_type_conformance,
-        response_schema_conformance,
-        status_code_conformance,
-    )
-
-    headers = {"Authorization": f"token {TOKEN}", "Accept": "application/json"}
-    response = case.call(base_url=f"{server.url}/cellwright/api", headers=headers)
-    checks = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
-    case.validate_response(response, checks=checks)
+def begun_run(server: JupyterServer, case: Any) -> str:
+    """The id of the run that the request began, or nothing where it was refused."""
+    response = answer_as_described(server, case)
     return str(response.json()["run"]) if response.status_code == 202 else ""
 
 
@@ -88,12 +68,12 @@ def valid(schema: str, value: Any) -> None:
 def test_any_good_body_runs_in_a_kernel_that_is_there(server: JupyterServer) -> None:
     kernel, begun = server.kernel(), []
 
-    @some(EXAMPLES)
+    @few(EXAMPLES)
     @given(case=bodies("run_in_kernel"))
     def send(case: Any) -> None:
         case.path_parameters["kernel"] = kernel
         case.body.pop("session", None)  # which is none that is there
-        if run := ask(server, case):
+        if run := begun_run(server, case):
             begun.append(run)
             ends_as_described(server, run)
 
@@ -104,12 +84,12 @@ def test_any_good_body_runs_in_a_kernel_that_is_there(server: JupyterServer) -> 
 def test_any_good_body_runs_in_a_kernel_of_its_own(server: JupyterServer) -> None:
     begun = []
 
-    @some(KERNELS)
+    @few(KERNELS)
     @given(case=bodies("run"))
     def send(case: Any) -> None:
         for name in ("session", "folder", "kernel_name"):  # as above
             case.body.pop(name, None)
-        if run := ask(server, case):
+        if run := begun_run(server, case):
             begun.append(run)
             ends_as_described(server, run)
 

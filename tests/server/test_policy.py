@@ -130,25 +130,9 @@ def test_empty_lists_stay_lists(tmp_path):
 
 
 def test_what_concerns_requests_is_in_the_proxys_limits():
-    app = said(
-        web_tools_policy="force-off",
-        mcp_policy="force-off",
-        allowed_models=["haiku"],
-        budget_usd_per_day=2.0,
-        budget_usd_per_kernel=1.0,
-        proxy_max_tokens=100,
-        proxy_requests_per_minute=3,
-        proxy_concurrent_requests=2,
-        proxy_max_request_bytes=5_000,
-    )
-    assert app.proxy_limits(app.policy()) == Limits(
-        allowed_models=("haiku",),
-        max_tokens=100,
-        max_request_bytes=5_000,
-        requests_per_minute=3,
-        concurrent_requests=2,
-        budget_usd_per_day=2.0,
-        budget_usd_per_kernel=1.0,
-        web_tools=False,
-        mcp=False,
-    )
+    limits = {"max_tokens": 100, "max_request_bytes": 5_000, "requests_per_minute": 3, "concurrent_requests": 2}
+    budgets = {"budget_usd_per_day": 2.0, "budget_usd_per_kernel": 1.0}
+    traits = {**budgets, **{f"proxy_{name}": value for name, value in limits.items()}}
+    app = said(web_tools_policy="force-off", mcp_policy="force-off", allowed_models=["haiku"], **traits)
+    expected = Limits(allowed_models=("haiku",), web_tools=False, mcp=False, **limits, **budgets)
+    assert app.proxy_limits(app.policy()) == expected
