@@ -202,6 +202,7 @@ class NotebookPage:
         place = f"lab/tree/{self.path}{query}" if self.app == "lab" else f"notebooks/{self.path}"
         self.page.goto(f"{self.lab.url}/{place}", wait_until="domcontentloaded")
         self.page.wait_for_selector(".jp-Notebook .jp-Cell")
+        expect(self.page.locator("#jupyterlab-splash")).to_have_count(0)  # before, keys may do nothing
 
     def in_second_tab(self) -> "NotebookPage":
         """The same notebook in another page of the same browser."""
@@ -226,24 +227,38 @@ class NotebookPage:
         self.page.locator("#jp-bottom-panel, #jp-main-statusbar").get_by_text("| Idle").first.wait_for()
 
     def cell(self, index: int) -> Any:
-        return self.page.locator(".jp-Notebook .jp-Cell").nth(index)
+        """A cell of the notebook that is in sight."""
+        return self.page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-Notebook .jp-Cell").nth(index)
 
     def output(self, index: int) -> Any:
         return self.cell(index).locator(".jp-Cell-outputArea")
 
     def run(self, index: int) -> None:
         """Run a cell as a user does: click into it, Shift+Enter; when this returns, the notebook has begun with it."""
-        prompt = self.cell(index).locator(".jp-InputPrompt")
-        prompt.evaluate(WATCH_PROMPT)  # its text alone may be the same again: a new kernel counts from 1
+        # the node itself, since the cell may stand elsewhere soon; its text may be the same again, of a new kernel
+        prompt = self.cell(index).locator(".jp-InputPrompt").element_handle()
+        prompt.evaluate(WATCH_PROMPT)
         content = self.cell(index).locator(".cm-content")
         content.click()
         expect(content).to_be_focused()
         self.page.keyboard.press("Shift+Enter")
-        expect(prompt).to_have_attribute("data-changed", "yes")
+        self.page.wait_for_function("prompt => prompt.dataset.changed", arg=prompt)
 
     def wait_done(self, index: int) -> None:
         """Wait until the cell has its execution count back."""
         expect(self.cell(index).locator(".jp-InputPrompt")).to_have_text(COUNTED)
+
+    def asked(self, index: int) -> Any:
+        """The question in a cell, when it takes an answer by mouse."""
+        card = self.output(index).locator(".ask[data-ready]")
+        card.wait_for()
+        return card
+
+    def asked_by_keys(self, index: int) -> Any:
+        """The question in a cell, when it has the keyboard as well."""
+        card = self.asked(index)
+        expect(card).to_be_focused()
+        return card
 
     def save(self) -> dict[str, Any]:
         """Save with Ctrl-S; the notebook as the server has written it."""
@@ -252,7 +267,8 @@ class NotebookPage:
         return self.on_disk()
 
     def _is_save(self, reply: Any) -> bool:
-        return reply.request.method == "PUT" and unquote(reply.url).endswith(f"/api/contents/{self.path}")
+        address = unquote(reply.url.partition("?")[0])
+        return reply.request.method == "PUT" and address.endswith(f"/api/contents/{self.path}")
 
     def on_disk(self) -> dict[str, Any]:
         return json.loads((self.lab.root / self.path).read_text("utf-8"))

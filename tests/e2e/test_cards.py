@@ -1,16 +1,16 @@
 """Cards of a `%%claude` cell as their user meets them: questions, plans, todos, rules to keep; by keys and by mouse."""
 
 import json
-from pathlib import Path
 
 import pytest
+from accessibility import check_accessible
+from playwright.sync_api import expect
 
 from cellwright.testing import Gate, hold, say, turn, use
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 
 LOAD = "%load_ext cellwright"
-AXE = Path(__file__).parents[2] / "labextension" / "node_modules" / "axe-core" / "axe.min.js"
 
 TIDES = """\
 def rolling_mean(values, window):
@@ -67,31 +67,6 @@ def loaded(notebook, *cells, files=None):
     return book
 
 
-def asked(book, index=1):
-    card = book.output(index).locator(".ask[data-ready]")
-    card.wait_for()
-    return card
-
-
-def check_accessible(book, index=1):
-    """No serious violation of WCAG in what the cell shows (its shadow root included), as axe-core sees it."""
-    book.page.add_script_tag(path=AXE)
-    found = book.page.evaluate(
-        """async target => {
-            const {violations, passes} = await axe.run(target);
-            const serious = violations.filter(({impact}) => ["serious", "critical"].includes(impact));
-            const seen = passes.flatMap(({nodes}) => nodes).map(({target}) => JSON.stringify(target));
-            return {
-                looked: seen.filter((path) => path.includes(".ask")).length,
-                violations: serious.map(({id, help, nodes}) => [id, help, nodes.map(({html}) => html)]),
-            };
-        }""",
-        book.output(index).element_handle(),
-    )
-    assert found["violations"] == []
-    assert found["looked"] > 0
-
-
 def told(model):
     """What Claude was told of its last call."""
     return model.requests[-1].body["messages"][-1]["content"][0]
@@ -101,11 +76,13 @@ def test_questions_are_answered_by_keys_alone(notebook, model):
     model.add(turn(say("Two things first.\n"), use("AskUserQuestion", questions=[STORE, GAUGES])), say("So be it."))
     book = loaded(notebook, "%%claude\nMake the report of the month ready.")
     book.run(1)
-    asked(book)
+    card = book.asked_by_keys(1)
     book.page.keyboard.press("1")
     book.page.keyboard.press("1")
     book.page.keyboard.press("2")
-    check_accessible(book)
+    for label in ("Parquet", "Harbour", "Lighthouse"):
+        expect(card.get_by_label(label)).to_be_checked()
+    check_accessible(book.output(1), ".ask")
     book.screenshot("question-card", book.cell(1))
     book.page.keyboard.press("Enter")
     book.wait_done(1)
@@ -122,10 +99,13 @@ def test_a_question_is_answered_by_mouse_and_in_ones_own_words(notebook, model):
     model.add(turn(use("AskUserQuestion", questions=[STORE])), say("So be it."))
     book = loaded(notebook, "%%claude\nKeep the levels")
     book.run(1)
-    card = asked(book)
+    card = book.asked(1)
     card.get_by_text("CSV").click()
-    card.locator(".own").click()
+    own = card.locator(".own")
+    own.click()
+    expect(own).to_be_focused()
     book.page.keyboard.type("2 files, one a year")
+    expect(own).to_have_value("2 files, one a year")
     card.get_by_role("button").filter(has_text="Send").click()
     book.wait_done(1)
     assert told(model)["content"].endswith("→ 2 files, one a year")
@@ -135,7 +115,7 @@ def test_a_question_is_dismissed(notebook, model):
     model.add(turn(use("AskUserQuestion", questions=[STORE])), say("Then I choose."))
     book = loaded(notebook, "%%claude\nKeep the levels")
     book.run(1)
-    asked(book)
+    book.asked_by_keys(1)
     book.page.keyboard.press("Escape")
     book.wait_done(1)
     assert told(model)["is_error"]
@@ -157,16 +137,17 @@ def test_a_plan_is_sent_back_then_approved_and_only_then_a_file_is_changed(noteb
     )
     file = (book.lab.root / book.path).parent / "tides.py"
     book.run(1)
-    card = asked(book)
-    assert "Change tides.py." in card.inner_text()
-    assert "plan mode" in book.output(1).locator("footer").inner_text()
-    assert "Denied" in book.output(1).locator(".decided.deny").inner_text()
+    card = book.asked(1)
+    expect(card).to_contain_text("Change tides.py.")
+    expect(book.output(1).locator("footer")).to_contain_text("plan mode")
+    expect(book.output(1).locator(".decided.deny")).to_contain_text("Denied")
     card.locator("input[type=text]").fill("Which line? And say how you test it.")
     card.get_by_role("button").filter(has_text="Keep planning").click()
     book.output(1).locator(".ask[data-ready] .plan table").wait_for()
-    check_accessible(book)
+    check_accessible(book.output(1), ".ask")
     book.screenshot("plan-card", book.cell(1))
     assert file.read_text() == TIDES
+    book.asked_by_keys(1)
     book.page.keyboard.press("2")
     book.output(1).get_by_text("Plan approved, edits accepted").wait_for()
     book.output(1).locator("footer").get_by_text("acceptEdits mode").wait_for()
@@ -217,9 +198,10 @@ def test_the_todos_are_one_list_that_goes_on(notebook, model):
     lists.get_by_text("0 of 4 done").wait_for()
     first.open()
     lists.get_by_text("2 of 4 done").wait_for()
-    assert lists.count() == 1
-    states = [line.get_attribute("data-status") for line in lists.locator("li").all()]
-    assert states == ["completed", "completed", "in_progress", "pending"]
+    expect(lists).to_have_count(1)
+    for index, status in enumerate(("completed", "completed", "in_progress", "pending")):
+        expect(lists.locator("li").nth(index)).to_have_attribute("data-status", status)
+    expect(lists.locator("li")).to_have_count(4)
     book.screenshot("todos", book.cell(1))
     second.open()
     book.wait_done(1)
@@ -231,11 +213,11 @@ def test_every_rule_that_would_be_kept_is_shown_and_kept(notebook, model):
     model.add(turn(use("Bash", command="mkdir -p out && touch out/tides.txt")), say("Made it."))
     book = loaded(notebook, "%%claude\nMake a folder for the tables")
     book.run(1)
-    card = asked(book)
-    always = card.get_by_role("button").filter(has_text="lways")
-    rules = always.locator("code").all_inner_texts()
-    assert len(rules) == 2
-    check_accessible(book)
+    card = book.asked_by_keys(1)
+    shown = card.get_by_role("button").filter(has_text="lways").locator("code")
+    expect(shown).to_have_count(2)
+    rules = shown.all_inner_texts()
+    check_accessible(book.output(1), ".ask")
     book.page.keyboard.press("3")
     book.wait_done(1)
     folder = (book.lab.root / book.path).parent
@@ -257,17 +239,19 @@ def test_the_cards_in_the_dark_theme(notebook, model, lab):
     try:
         book = loaded(notebook, "%%claude --mode plan\nMake the report of the month ready.")
         book.run(1)
-        asked(book)
+        book.asked_by_keys(1)
         book.page.keyboard.press("1")
         book.page.keyboard.press("Enter")
         book.output(1).locator(".ask[data-ready]").get_by_text("Which gauges").wait_for()
+        book.asked_by_keys(1)
         book.page.keyboard.press("2")
-        check_accessible(book)
+        check_accessible(book.output(1), ".ask")
         book.screenshot("question-card-dark", book.cell(1))
         book.page.keyboard.press("Enter")
         book.output(1).locator(".ask[data-ready] .plan").wait_for()
-        check_accessible(book)
+        check_accessible(book.output(1), ".ask")
         book.screenshot("plan-card-dark", book.output(1).locator(".ask"))
+        book.asked_by_keys(1)
         book.page.keyboard.press("1")
         book.wait_done(1)
     finally:

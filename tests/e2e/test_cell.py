@@ -3,10 +3,12 @@
 import json
 
 import pytest
+from eventual import eventually
+from playwright.sync_api import expect
 
 from cellwright.testing import Gate, hold, say, think, turn, use
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 
 LOAD = "%load_ext cellwright"
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
@@ -61,18 +63,15 @@ def loaded(notebook, *cells, files=None):
     return book
 
 
-def shadow_text(book, index):
-    return book.output(index).inner_text()
-
-
 def test_text_streams_into_the_cell_while_it_runs(notebook, model):
     gate = Gate()
     model.add(turn(think("What is asked?"), say("The **first** half, "), hold(gate), say("and the second.")))
     book = loaded(notebook, "%%claude\nSay something in two halves")
     book.run(1)
     book.output(1).locator("text=first").wait_for()
-    assert "[*]" in book.cell(1).locator(".jp-InputPrompt").inner_text()
-    assert "second" not in book.output(1).inner_text()
+    expect(book.output(1)).to_contain_text("half,")  # all that was said before the gate
+    expect(book.cell(1).locator(".jp-InputPrompt")).to_have_text("[*]:")
+    expect(book.output(1)).not_to_contain_text("second")
     gate.open()
     book.wait_done(1)
     book.output(1).locator("text=and the second.").wait_for()
@@ -87,10 +86,9 @@ def test_an_edit_is_shown_as_a_diff_and_allowed_by_key(notebook, model):
         notebook, "%%claude\nThe rolling mean misses high tide. Find out why and fix it.", files={"tides.py": TIDES}
     )
     book.run(1)
-    card = book.output(1).locator(".ask[data-ready]")
-    card.wait_for()
-    assert "tides.py" in card.locator(".ask-title").inner_text()
-    assert "window + 1" in card.inner_text()
+    card = book.asked_by_keys(1)
+    expect(card.locator(".ask-title")).to_contain_text("tides.py")
+    expect(card).to_contain_text("window + 1")
     book.screenshot("permission-card", book.cell(1))
     assert (book.lab.root / book.path).parent.joinpath("tides.py").read_text() == TIDES
     book.page.keyboard.press("1")
@@ -107,9 +105,8 @@ def test_allowed_by_click(notebook, model):
     model.add(turn(use("Bash", command="echo from-the-shell > made.txt")), say("Made it."))
     book = loaded(notebook, "%%claude\nMake a file")
     book.run(1)
-    card = book.output(1).locator(".ask[data-ready]")
-    card.wait_for()
-    assert "echo from-the-shell > made.txt" in card.inner_text()
+    card = book.asked(1)
+    expect(card).to_contain_text("echo from-the-shell > made.txt")
     card.get_by_role("button").filter(has_text="once").first.click()
     book.wait_done(1)
     made = (book.lab.root / book.path).parent / "made.txt"
@@ -120,8 +117,7 @@ def test_denied_with_a_reason_that_claude_is_told(notebook, model):
     model.add(turn(use("Bash", command="rm -r data")), say("Then I leave it."))
     book = loaded(notebook, "%%claude\nClean up")
     book.run(1)
-    card = book.output(1).locator(".ask[data-ready]")
-    card.wait_for()
+    card = book.asked(1)
     card.locator("input[type=text]").fill("the data is needed")
     card.get_by_role("button").filter(has_text="Deny").first.click()
     book.wait_done(1)
@@ -140,7 +136,7 @@ def test_stop_ends_the_run_and_the_next_cell_goes_on(notebook, model):
     book.output(1).locator("button.stop").click()
     book.wait_done(1)
     gate.open()
-    assert "KeyboardInterrupt" in book.output(1).inner_text()
+    expect(book.output(1)).to_contain_text("KeyboardInterrupt")
     book.run(2)
     book.wait_done(2)
     book.output(2).locator("text=Here I am again.").wait_for()
@@ -155,7 +151,7 @@ def test_jupyter_s_own_stop_button(notebook, model):
     book.page.locator('[data-command="notebook:interrupt-kernel"]').first.click()
     book.wait_done(1)
     gate.open()
-    assert "KeyboardInterrupt" in book.output(1).inner_text()
+    expect(book.output(1)).to_contain_text("KeyboardInterrupt")
 
 
 def saved_text(book, index):
@@ -178,12 +174,11 @@ def test_a_question_survives_a_reload_of_the_page_and_the_answer_is_kept(noteboo
     book = loaded(notebook, "%%claude\nMake a file")
     book.save()  # JupyterLab then trusts the notebook: it shows no widget in others
     book.run(1)
-    book.output(1).locator(".ask[data-ready]").wait_for()
+    book.asked(1)
     if is_saved:
         assert WIDGET_VIEW in json.dumps(book.save())
     book.reload()
-    card = book.output(1).locator(".ask[data-ready]")
-    card.wait_for()
+    card = book.asked(1)
     card.get_by_role("button").filter(has_text="once").first.click()
     answer_of(book, 1, "There it is.")
     assert (book.lab.root / book.path).parent.joinpath("after-reload.txt").exists()
@@ -192,21 +187,29 @@ def test_a_question_survives_a_reload_of_the_page_and_the_answer_is_kept(noteboo
         lab.api("DELETE", f"api/sessions/{session['id']}")
     book.open()
     answer_of(book, 1, "There it is.")
-    assert "model not found" not in book.output(1).inner_text()
+    expect(book.output(1)).not_to_contain_text("model not found")
 
 
 @pytest.mark.parametrize("is_saved", [True, False], ids=["saved", "never saved"])
 def test_a_run_that_ends_while_the_page_reloads_keeps_its_answer(notebook, model, is_saved):
     gate = Gate()
     model.add(turn(say("Before the reload, "), hold(gate), say("and after it.")))
-    book = loaded(notebook, "%%claude\nSay something in two halves")
+    book = loaded(notebook, "%%claude\nSay something in two halves", "open('over', 'w').close()")
+    over = (book.lab.root / book.path).with_name("over")
     book.save()
     book.run(1)
     book.output(1).locator("text=Before the reload").wait_for()
+    book.run(2)  # it waits for the run
     if is_saved:
         book.save()
+
+    def come_late(route):
+        gate.open()
+        eventually(over.exists)
+        route.continue_()
+
     # a reload that is slow: nothing of JupyterLab comes before the run is over
-    book.page.route("**/static/lab/*.js*", lambda route: (gate.open(), book.wait_kernel_idle(), route.continue_()))
+    book.page.route("**/static/lab/*.js*", come_late)
     book.reload()
     answer_of(book, 1, "and after it.")
     assert "Before the reload, and after it." in saved_text(book, 1)
@@ -216,13 +219,12 @@ def test_a_second_tab_shows_the_run_and_its_answers(notebook, model):
     model.add(turn(say("I need a file.\n"), use("Bash", command="touch two-tabs.txt")), say("There it is."))
     book = loaded(notebook, "%%claude\nMake a file")
     book.run(1)
-    book.output(1).locator(".ask[data-ready]").wait_for()
+    book.asked(1)
     book.save()
     second = book.in_second_tab()
-    card = second.output(1).locator(".ask[data-ready]")
-    card.wait_for()
+    card = second.asked(1)
     card.get_by_role("button").filter(has_text="once").first.click()
-    book.output(1).locator(".ask").wait_for(state="hidden")
+    expect(book.output(1).locator(".ask")).to_have_count(0)
     answer_of(book, 1, "There it is.")
     answer_of(second, 1, "There it is.")
     assert "There it is." in saved_text(second, 1)
@@ -249,7 +251,7 @@ def test_the_saved_notebook_reads_well_without_a_kernel(notebook, model, lab):
         lab.api("DELETE", f"api/sessions/{session['id']}")
     book.open()
     book.output(1).locator("text=The last window").wait_for()
-    assert "model not found" not in book.output(1).inner_text()
+    expect(book.output(1)).not_to_contain_text("model not found")
     book.screenshot("saved-notebook", book.cell(1))
 
 
@@ -263,7 +265,7 @@ def test_dark_theme(notebook, model, lab):
             notebook, "%%claude\nThe rolling mean misses high tide. Find out why and fix it.", files={"tides.py": TIDES}
         )
         book.run(1)
-        book.output(1).locator(".ask[data-ready]").wait_for()
+        book.asked_by_keys(1)
         book.screenshot("dark-theme", book.cell(1))
         book.page.keyboard.press("1")
         book.wait_done(1)

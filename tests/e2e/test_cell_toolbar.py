@@ -1,10 +1,11 @@
 """Fix, Edit and Explain with Claude, from the cell's own toolbar, by mouse and by keyboard."""
 
 import pytest
+from playwright.sync_api import expect
 
 from cellwright.testing import say, turn, use
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 
 FAILING = "rates = {'de': 1.0}\nrates['dk']"
 FIXED = "rates = {'de': 1.0}\nrates.get('dk', 1.0)"
@@ -39,7 +40,7 @@ def test_fix_proposes_a_change_of_the_failed_cell_and_a_key_accepts_it(notebook,
     book = notebook(FAILING, "print('below')")
     book.cell(0).locator(".cm-content").click()
     tool(book, "explain").wait_for()
-    assert not tool(book, "fix").is_visible()
+    expect(tool(book, "fix")).to_be_hidden()
     book.run(0)
     book.wait_done(0)
     book.cell(0).get_by_role("button", name="Fix with Claude").wait_for()
@@ -52,13 +53,14 @@ def test_fix_proposes_a_change_of_the_failed_cell_and_a_key_accepts_it(notebook,
     proposal.wait_for()
     book.screenshot("fix-proposed")
     proposal.focus()
+    expect(proposal).to_be_focused()
     page.keyboard.press("1")
     book.wait_done(1)
     assert sources(book) == [FIXED, "%claude fix @cell:cell-0", "print('below')"]
     assert "KeyError: 'dk'" in words(model)
     book.run(0)
     book.wait_done(0)
-    assert book.cell(0).get_by_role("button", name="Fix with Claude").count() == 0
+    expect(book.cell(0).get_by_role("button", name="Fix with Claude")).to_have_count(0)
 
 
 @APPS
@@ -69,6 +71,7 @@ def test_the_button_under_a_failed_cell_needs_no_loaded_kernel(notebook, model, 
     model.add(say("It lacks a rate for dk."))
     button = book.cell(0).get_by_role("button", name="Fix with Claude")
     button.focus()
+    expect(button).to_be_focused()
     page.keyboard.press("Enter")
     book.output(1).get_by_text("It lacks a rate for dk.").wait_for()
     book.wait_done(1)
@@ -99,9 +102,11 @@ def test_edit_takes_an_instruction_at_the_cell_from_the_context_menu(notebook, m
     line = book.cell(0).get_by_label("What should Claude change in this cell?")
     line.wait_for()
     book.screenshot("edit-instruction")
+    expect(line).to_be_focused()
     page.keyboard.press("Escape")
-    line.wait_for(state="detached")
+    expect(line).to_have_count(0)
     tool(book, "edit").click()
+    expect(line).to_be_focused()
     model.add(*edit_of_first_cell("tide_m = 3.5"))
     page.keyboard.type("name the unit")
     page.keyboard.press("Enter")

@@ -3,10 +3,11 @@
 import re
 
 import pytest
+from playwright.sync_api import expect
 
 from cellwright.testing import say, turn, use
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 
 REFUSED = "is open in the user's editor with unsaved changes"
 
@@ -31,7 +32,9 @@ def open_in_editor(page, name):
 
 
 def type_into_editor(page, text):
-    page.locator(".jp-FileEditor .cm-content").click()
+    editor = page.locator(".jp-FileEditor .cm-content")
+    editor.click()
+    expect(editor).to_be_focused()
     page.keyboard.type(text)
     page.locator(".lm-TabBar-tab.jp-mod-dirty", has_text="notes.txt").wait_for()
 
@@ -63,8 +66,11 @@ def test_an_unsaved_file_is_not_written_to_until_it_is_saved(notebook, model, pa
     assert file.read_text("utf-8") == "first\n"
 
     page.locator(".lm-TabBar-tab", has_text="notes.txt").click()
-    page.locator(".jp-FileEditor .cm-content").click()
-    page.keyboard.press("Control+s")
+    editor = page.locator(".jp-FileEditor .cm-content")
+    editor.click()
+    expect(editor).to_be_focused()
+    with page.expect_response(lambda reply: reply.request.method == "PUT" and "notes.txt" in reply.url):
+        page.keyboard.press("Control+s")
     page.locator(".lm-TabBar-tab:not(.jp-mod-dirty)", has_text="notes.txt").wait_for()
     assert re.fullmatch(r"mine first\n|first\nmine ", file.read_text("utf-8"))
 

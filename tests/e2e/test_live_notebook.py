@@ -1,21 +1,25 @@
 """Claude works on the notebook as its user sees it: the open document, unsaved changes included."""
 
 import json
+import re
 from pathlib import Path
 
 import ipykernel
 import nbformat
 import pytest
+from eventual import eventually
 from nbformat.sign import NotebookNotary
+from playwright.sync_api import expect
 
 from cellwright.testing import say, turn, use
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 
 HERE = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})"
 LOAD = "%load_ext cellwright"
 ASK = "%%claude --mode acceptEdits\nWork on it"
 APPS = pytest.mark.parametrize("app", ["lab", "notebook"])
+ACTIVE = re.compile(r"\bjp-mod-active\b")
 NAMES = {"lab": "JupyterLab", "notebook": "Jupyter Notebook"}
 WAYS = {
     "blocking": "print(live_cell.blocking(live_cell.conform()))",
@@ -68,7 +72,9 @@ def other_notebook(*sources):
 
 
 def type_at_end(book, index, text):
-    book.cell(index).locator(".cm-content").click()
+    content = book.cell(index).locator(".cm-content")
+    content.click()
+    expect(content).to_be_focused()
     book.page.keyboard.press("Control+End")
     book.page.keyboard.type(text)
 
@@ -86,6 +92,23 @@ def run(book, index):
     book.wait_done(index)
 
 
+def show_tab(page, name):
+    page.locator(".lm-TabBar-tab", has_text=name).click()
+    page.locator(".lm-TabBar-tab.lm-mod-current", has_text=name).wait_for()
+
+
+def go_to(book, index):
+    """Make a cell the active one, in command mode."""
+    book.cell(index).locator(".jp-InputPrompt").click()
+    expect(book.cell(index)).to_have_class(ACTIVE)
+    book.page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-Notebook.jp-mod-commandMode").wait_for()
+
+
+def shows_line(card, line):
+    """Wait until a card shows the line, whose sign and code stand in places of their own."""
+    eventually(lambda: card.inner_text().replace("\n", ""), lambda text: line in text)
+
+
 def saved_sources(book):
     return ["".join(cell["source"]) for cell in book.on_disk()["cells"]]
 
@@ -97,9 +120,9 @@ def test_the_open_document_conforms_while_a_cell_is_busy(notebook, way):
     book = notebook(f"{LOAD}\n{HERE}\nimport live_cell", WAYS[way])
     run(book, 0)
     book.run(1)
-    shown = book.page.locator(".jp-OutputArea-output pre", has_text="{").last
-    shown.wait_for(timeout=90_000)
-    found = json.loads(shown.inner_text())
+    cell = book.page.locator(".jp-Notebook .jp-Cell", has_text=WAYS[way])  # it is among others meanwhile
+    expect(cell.locator(".jp-InputPrompt")).to_have_text(re.compile(r"\[\d+\]"), timeout=180_000)
+    found = json.loads(cell.locator(".jp-OutputArea-output pre").inner_text())
     assert found.pop("where") == "JupyterLab"
     assert {name: said for name, said in found.items() if said != "ok"} == {}
 
@@ -119,7 +142,9 @@ def test_unsaved_typing_is_read_and_kept(notebook, model, page, app):
     wait_source(book, 3, "y = 2  # mine")
     assert saved_sources(book)[2:] == ["x = 1", "y = 2"]
     # the user's own undo takes Claude's edit back, and leaves what was typed elsewhere
-    book.cell(2).locator(".cm-content").click()
+    content = book.cell(2).locator(".cm-content")
+    content.click()
+    expect(content).to_be_focused()
     page.keyboard.press("Control+z")
     wait_source(book, 2, "x = 1")
     wait_source(book, 3, "y = 2  # mine")
@@ -141,8 +166,8 @@ def test_cells_come_and_go_and_the_notebooks_own_undo_takes_that_back(notebook, 
     run(book, 1)
     assert "(index 3)" in results(model)[1]
     wait_source(book, 3, "# new")
-    assert page.locator(".jp-Notebook .jp-Cell").count() == 4
-    book.cell(2).locator(".jp-InputPrompt").click()
+    expect(page.locator(".jp-Notebook .jp-Cell")).to_have_count(4)
+    go_to(book, 2)
     page.keyboard.press("z")
     wait_source(book, 4, "y = 2")
     page.keyboard.press("z")
@@ -157,9 +182,8 @@ def test_what_changes_while_the_question_waits_is_not_overwritten(notebook, mode
     run(book, 0)
     model.add(read(), edit("cell-2", "x = 2"), turn(say("I see.")))
     book.run(1)
-    card = book.output(1).locator(".ask[data-ready]")
-    card.wait_for()
-    assert "+x = 2" in card.inner_text().replace("\n", "")
+    card = book.asked(1)
+    shows_line(card, "+x = 2")
     type_at_end(book, 2, "  # mine")
     book.output(1).get_by_role("button", name="Accept").first.click()
     book.wait_done(1)
@@ -173,10 +197,9 @@ def test_what_changes_while_the_question_waits_is_not_overwritten(notebook, mode
     type_at_end(book, 2, ", too")
     model.add(edit("cell-2", "x = 2  # mine"), turn(say("I see.")))
     book.run(1)
-    card.wait_for()
-    assert "Somebody changed this cell" in card.inner_text()
+    expect(card).to_contain_text("Somebody changed this cell")
     for line in ("\N{MINUS SIGN}x = 1  # mine", "+x = 1  # mine, too", "+x = 2  # mine"):
-        assert line in card.inner_text().replace("\n", "")
+        shows_line(card, line)
     book.page.evaluate("document.activeElement.blur()")
     if app == "lab":
         book.screenshot("cell-conflict", book.cell(1))
@@ -244,10 +267,13 @@ def test_a_notebook_that_is_closed_is_its_file_again(notebook, model, page):
     page.locator(".jp-DirListing-item", has_text="other.ipynb").dblclick()
     tab = page.locator(".lm-TabBar-tab.lm-mod-current", has_text="other.ipynb")
     tab.wait_for()
-    page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .cm-content", has_text="z = 1").click()
+    content = page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .cm-content", has_text="z = 1")
+    content.click()
+    expect(content).to_be_focused()
     page.keyboard.press("Control+End")
     page.keyboard.type("  # unsaved")
-    page.locator(".lm-TabBar-tab", has_text="notebook.ipynb").click()
+    expect(content).to_have_text("z = 1  # unsaved")
+    show_tab(page, "notebook.ipynb")
     model.add(read("other.ipynb"), edit("other-0", "z = 2", "other.ipynb"), turn(say("Done.")))
     run(book, 1)
     seen, done = results(model)
@@ -272,13 +298,13 @@ def test_a_notebook_that_is_closed_is_its_file_again(notebook, model, page):
 def test_a_restarted_kernel_finds_the_page_again(notebook, model, page):
     book = notebook(LOAD, ASK, "x = 1")
     run(book, 0)
-    book.cell(2).locator(".jp-InputPrompt").click()
+    go_to(book, 2)
     page.keyboard.press("0")
     page.keyboard.press("0")
-    page.locator(".jp-Dialog button.jp-mod-accept", has_text="Restart").click()
+    with page.expect_response(lambda reply: reply.url.partition("?")[0].endswith("/restart")):
+        page.locator(".jp-Dialog button.jp-mod-accept", has_text="Restart").click()
     page.locator(".jp-Dialog").wait_for(state="detached")
     book.wait_idle()
-    book.wait_kernel_idle()
     type_at_end(book, 2, "  # mine")
     run(book, 0)
     model.add(read(), edit("cell-2", "x = 2"), turn(say("Done.")))
@@ -293,10 +319,10 @@ def test_the_page_is_reloaded_while_an_edit_waits_for_its_answer(notebook, model
     run(book, 0)
     model.add(read(), edit("cell-2", "x = 2"), turn(say("Done.")))
     book.run(1)
-    book.output(1).locator(".ask[data-ready]").wait_for()
+    book.asked(1)
     book.save()
     book.reload()
-    book.output(1).locator(".ask[data-ready]").wait_for()
+    book.asked(1)
     book.output(1).get_by_role("button", name="Accept").first.click()
     wait_source(book, 2, "x = 2")
     book.output(1).locator("text=Done.").first.wait_for()
@@ -310,31 +336,21 @@ def test_two_agents_on_one_notebook_do_not_overwrite_one_another(notebook, model
     NotebookNotary(data_dir=str(book.lab.home / ".local/share/jupyter")).sign(nbformat.read(second, 4))
     run(book, 0)
     page.locator(".jp-DirListing-item", has_text="second.ipynb").dblclick()
-    panel = page.locator(".jp-NotebookPanel:not(.lm-mod-hidden)")
-    panel.locator(".cm-content", has_text="%load_ext").wait_for()
-    page.locator("#jp-main-statusbar").get_by_text("| Idle").first.wait_for()
-
-    def run_second(index):
-        panel.locator(".jp-Cell").nth(index).locator(".cm-content").click()
-        page.keyboard.press("Shift+Enter")
-        page.wait_for_function(
-            """([index, cells]) => /\\[\\d+\\]/.test(
-                document.querySelectorAll(cells)[index].querySelector('.jp-InputPrompt').textContent)""",
-            arg=[index, ".jp-NotebookPanel:not(.lm-mod-hidden) .jp-Cell"],
-        )
-
-    run_second(0)
+    page.locator(".lm-TabBar-tab.lm-mod-current", has_text="second.ipynb").wait_for()
+    expect(book.cell(0)).to_contain_text(LOAD)
+    book.wait_idle()
+    run(book, 0)
     model.add(read(), turn(say("I know it.")))
-    run_second(1)
-    page.locator(".lm-TabBar-tab", has_text="notebook.ipynb").click()
+    run(book, 1)
+    show_tab(page, "notebook.ipynb")
     model.add(read(), edit("cell-2", "x = 2"), turn(say("Done.")))
     run(book, 1)
     wait_source(book, 2, "x = 2")
-    page.locator(".lm-TabBar-tab", has_text="second.ipynb").click()
+    show_tab(page, "second.ipynb")
     model.add(edit("cell-2", "x = 99"), turn(say("I see.")))
-    run_second(1)
+    run(book, 1)
     told = results(model)[-1]
     assert "Nothing was changed" in told
     assert "x = 2" in told
-    page.locator(".lm-TabBar-tab", has_text="notebook.ipynb").click()
+    show_tab(page, "notebook.ipynb")
     wait_source(book, 2, "x = 2")

@@ -10,6 +10,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 import pytest
+from eventual import eventually
 
 from cellwright.testing import MessagesServer, say, turn, use
 
@@ -37,6 +38,7 @@ class Writer:
     conflicts: int = 0
     edits: int = 0
     last: dict = field(default_factory=dict)
+    is_done: bool = False
 
     def __call__(self, body):
         if self.last:
@@ -47,6 +49,7 @@ class Writer:
             self.last = {"read": cell}
             return turn(use("NotebookRead", notebook_path="notebook.ipynb", cell_ids=[cell]))
         if self.edits == EDITS:
+            self.is_done = True  # what its last edit came to is known
             return turn(say("Enough."))
         self.edits += 1
         return turn(use("NotebookEdit", notebook_path="notebook.ipynb", **self.edit()))
@@ -123,7 +126,7 @@ def test_three_hundred_edits_from_both_sides_lose_nothing(notebook, page):
         for number in range(EDITS):
             word = type_at_random(page, chance, number)
             typed += [word] if word else []
-        book.wait_kernel_idle(240)  # the cell that asked may be out of sight, and not drawn
+        eventually(lambda: writer.is_done, seconds=300)  # the cell that asked may be out of sight, and not drawn
         assert server.rejected == []
     saved = ["".join(cell["source"]) for cell in book.save()["cells"][2:]]
     there = Counter(word for source in saved for word in words(source))

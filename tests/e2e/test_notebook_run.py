@@ -1,10 +1,11 @@
 """Claude runs cells of the notebook while its own cell is running: seen as they run, saved with it."""
 
 import pytest
+from playwright.sync_api import expect
 
 from cellwright.testing import Gate, hold, say, turn, use
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 
 LOAD = "%load_ext cellwright"
 COUNT = """\
@@ -21,6 +22,10 @@ def loaded(notebook, *cells, app="lab"):
     book.run(0)
     book.wait_done(0)
     return book
+
+
+def prompt(book, index):
+    return book.cell(index).locator(".jp-InputPrompt")
 
 
 def outputs_of(cell):
@@ -49,32 +54,29 @@ def test_cells_run_while_the_one_that_asked_does(notebook, model, app):
     )
     page = book.page
     book.run(2)
-    card = book.output(2).locator(".ask[data-ready]")
+    card = book.asked_by_keys(2)
     card.get_by_text("Run 2 cells of notebook.ipynb in its kernel").wait_for()
-    assert "total = sum(range(10))" in card.inner_text()
-    assert "# cell 4 (cell-3)" in card.inner_text()
+    expect(card).to_contain_text("total = sum(range(10))")
+    expect(card).to_contain_text("# cell 4 (cell-3)")
     page.keyboard.press("1")
 
     # while the first one runs, what it has printed stands under it, and it is marked as running
     book.output(1).get_by_text("counting").wait_for()
-    assert book.cell(1).locator(".jp-InputPrompt").inner_text() == "[*]:"
-    assert book.cell(2).locator(".jp-InputPrompt").inner_text() == "[*]:"
+    expect(prompt(book, 1)).to_have_text("[*]:")
+    expect(prompt(book, 2)).to_have_text("[*]:")
     (book.lab.root / book.path).with_name("go").touch()
 
     # both have run, and the cell that asked still runs
     book.wait_done(3)
     book.output(3).get_by_text("90").wait_for()
-    assert book.cell(2).locator(".jp-InputPrompt").inner_text() == "[*]:"
+    expect(prompt(book, 2)).to_have_text("[*]:")
     if app == "lab":
         book.screenshot("notebook-run")
     gate.open()
     book.wait_done(2)
 
-    assert [book.cell(index).locator(".jp-InputPrompt").inner_text() for index in range(1, 4)] == [
-        "[3]:",
-        "[2]:",
-        "[4]:",
-    ]
+    for index, count in enumerate(("[3]:", "[2]:", "[4]:"), 1):
+        expect(prompt(book, index)).to_have_text(count)
     assert outputs_of(book.save()["cells"][1]) == ["counting", "45"]
     cells = book.on_disk()["cells"]
     assert outputs_of(cells[3]) == ["90"]
@@ -87,7 +89,7 @@ def test_cells_run_while_the_one_that_asked_does(notebook, model, app):
     # the user goes on where the cells have left off
     book.run(4)
     book.wait_done(4)
-    assert book.cell(4).locator(".jp-InputPrompt").inner_text() == "[5]:"
+    expect(prompt(book, 4)).to_have_text("[5]:")
 
 
 def test_a_failure_and_stop_while_cells_run(notebook, model):
@@ -100,15 +102,18 @@ def test_a_failure_and_stop_while_cells_run(notebook, model):
     page = book.page
     book.run(2)
     book.output(2).locator(".ask[data-ready]").get_by_text("Run 2 cells").wait_for()
+    book.asked_by_keys(2)
     page.keyboard.press("1")
     book.output(3).get_by_text("ZeroDivisionError: division by zero").wait_for()
     book.output(2).locator(".ask[data-ready]").get_by_text("Run 1 cell of").wait_for()
     assert "Cell cell-3 failed" in str(told(model)["content"])
     assert "did not run: cell-4" in str(told(model)["content"])
+    book.asked_by_keys(2)
     page.keyboard.press("1")
     book.output(1).get_by_text("endless").wait_for()
 
-    book.cell(2).locator(".jp-InputPrompt").click()
+    prompt(book, 2).click()
+    page.locator(".jp-Notebook.jp-mod-commandMode").wait_for()
     page.keyboard.press("i")
     page.keyboard.press("i")
     book.wait_done(2)
@@ -126,12 +131,13 @@ def test_a_page_that_is_reloaded_meanwhile_gets_the_outputs(notebook, model):
     book = loaded(notebook, COUNT, "%%claude\nRun the counting")
     book.run(2)
     book.output(2).locator(".ask[data-ready]").get_by_text("Run 1 cell of").wait_for()
+    book.asked_by_keys(2)
     book.page.keyboard.press("1")
     book.output(1).get_by_text("counting").wait_for()
     book.reload()
     (book.lab.root / book.path).with_name("go").touch()
-    book.wait_kernel_idle()
-    book.output(1).get_by_text("45").first.wait_for()  # first of all there are no cells yet
+    book.output(2).get_by_text("Done.").wait_for()
+    book.output(1).get_by_text("45").first.wait_for()
     book.wait_done(1)
     assert outputs_of(book.save()["cells"][1]) == ["counting", "45"]
     assert "are not in the notebook" not in str(told(model)["content"])

@@ -3,14 +3,15 @@
 import json
 import shutil
 import sys
-import time
 
 import ipykernel
 import pytest
+from eventual import eventually
+from playwright.sync_api import expect
 
 from cellwright.testing import Gate, hold, say, turn, use
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 
 LOAD = "%load_ext cellwright"
 PICTURED = "/opt/tides/bin/python -m pip install cellwright"
@@ -50,21 +51,34 @@ class Panel:
     def __init__(self, page):
         self.page = page
         self.node = page.locator(".cellwright-panel")
+        self.area = self.node.locator(".composer textarea")
 
     def wait(self, connection):
-        self.page.locator(f".cellwright-panel .kernel[data-connection='{connection}']").wait_for(timeout=60_000)
+        self.page.locator(f".cellwright-panel .kernel[data-connection='{connection}']").wait_for()
 
     def open(self):
         self.page.keyboard.press(OPEN)
-        self.wait_composer()
+        expect(self.area).to_be_focused()
         return self
 
-    def wait_composer(self):
-        self.page.wait_for_function("() => document.activeElement.closest('.cellwright-panel .composer') !== null")
+    def wait_kept(self, lab):
+        """Wait until JupyterLab knows that the panel is open: a page that is reloaded has it open again then."""
+
+        def shown():
+            layout = lab.api("GET", "lab/api/workspaces/default")["data"].get("layout-restorer:data") or {}
+            return (layout.get("right") or {}).get("current")
+
+        eventually(shown, "cellwright-panel".__eq__)
 
     def ask(self, text):
-        self.node.locator(".composer textarea").click()
+        self.area.click()
+        self.type(text)
+
+    def type(self, text):
+        """Write and send a prompt with the keyboard, which is where the panel has put it."""
+        expect(self.area).to_be_focused()
         self.page.keyboard.type(text)
+        expect(self.area).to_have_value(text)
         self.page.keyboard.press("Enter")
 
     def answer(self, index):
@@ -76,11 +90,10 @@ class Panel:
 
     def widen(self, width):
         """Drag the edge of the sidebar."""
-        box = self.node.bounding_box()
-        edge = box["x"] + box["width"] - width
-        self.page.mouse.move(box["x"] - 2, 400)
+        self.page.locator("#jp-main-split-panel > .lm-SplitPanel-handle:visible").last.hover()  # it stands still then
         self.page.mouse.down()
-        self.page.mouse.move(edge, 400, steps=5)
+        box = self.node.bounding_box()
+        self.page.mouse.move(box["x"] + box["width"] - width, 400, steps=5)
         self.page.mouse.up()
         self.page.wait_for_function(
             "width => Math.abs(document.querySelector('.cellwright-panel').clientWidth - width) < 20", arg=width
@@ -106,18 +119,19 @@ def test_from_the_notebook_to_an_answer_by_keys_alone_while_a_cell_runs(notebook
     book.cell(0).locator(".jp-InputPrompt", has_text="[*]").wait_for()
     panel = Panel(page).open()  # one keystroke
     panel.wait("connected")
-    page.keyboard.type("How is the tide?")
-    page.keyboard.press("Enter")  # and another
-    panel.card().wait_for(timeout=60_000)
+    panel.type("How is the tide?")  # and another
+    panel.card().wait_for()
     page.wait_for_function("() => document.activeElement.matches('.cellwright-panel .answer')")
     page.keyboard.press("1")
-    panel.answer(0).locator("strong", has_text="high").wait_for(timeout=60_000)
+    panel.answer(0).locator("strong", has_text="high").wait_for()
     panel.answer(0).locator("footer[data-state='done']").wait_for()
     assert (book.lab.root / book.path).with_name("tide.txt").read_text() == "high\n"
-    assert book.cell(0).locator(".jp-InputPrompt").inner_text().strip() == "[*]:"
+    expect(book.cell(0).locator(".jp-InputPrompt")).to_have_text("[*]:")
     # what the tool wrote is in the file browser at once
     page.locator(".jp-DirListing-item", has_text="tide.txt").wait_for()
-    panel.node.locator(".composer textarea").click()
+    expect(panel.node.get_by_role("button", name="Stop")).to_be_hidden()  # while a run goes on, Escape is about that
+    panel.area.click()
+    expect(panel.area).to_be_focused()
     page.keyboard.press("Escape")
     page.wait_for_function("() => document.activeElement.closest('.jp-NotebookPanel') !== null")
     (book.lab.root / book.path).with_name("enough").touch()
@@ -139,30 +153,31 @@ def test_one_question_in_both_places_then_a_reload_in_the_middle_and_a_restart(n
     panel.wait("connected")
     book.run(1)
     in_cell = book.output(1).locator(".ask[data-ready]")
-    in_cell.wait_for(timeout=60_000)
-    panel.card().wait_for(timeout=60_000)
+    in_cell.wait_for()
+    panel.card().wait_for()
     panel.card().get_by_role("button", name="Allow once").click()
-    in_cell.wait_for(state="detached", timeout=60_000)
+    in_cell.wait_for(state="detached")
     book.wait_done(1)
-    assert panel.node.locator(".run .place").first.inner_text() == "[2]"
+    expect(panel.node.locator(".run .place").first).to_have_text("[2]")
 
     panel.ask("Count")
-    panel.answer(1).get_by_text("word29").wait_for(timeout=60_000)
+    panel.answer(1).get_by_text("word29").wait_for()
+    panel.wait_kept(book.lab)
     book.reload()
     panel.wait("connected")
-    panel.answer(1).get_by_text("word29").wait_for(timeout=60_000)
+    panel.answer(1).get_by_text("word29").wait_for()
     gate.open()
-    panel.answer(1).locator("footer[data-state='done']").wait_for(timeout=60_000)
-    assert panel.answer(1).locator(".prose").inner_text().split() == [word.strip() for word in words]
-    assert panel.answer(0).locator(".prose").inner_text() == "First answer."
+    panel.answer(1).locator("footer[data-state='done']").wait_for()
+    expect(panel.answer(1).locator(".prose")).to_have_text("".join(words).strip())
+    expect(panel.answer(0).locator(".prose")).to_have_text("First answer.")
 
     kernel = book.lab.api("GET", "api/sessions")[0]["kernel"]["id"]
     book.lab.api("POST", f"api/kernels/{kernel}/restart")
     model.add(turn(say("After the restart.")))
-    panel.node.locator(".first").wait_for(timeout=60_000)  # the new process has a session of its own
+    panel.node.locator(".first").wait_for()  # the new process has a session of its own
     panel.wait("connected")
     panel.ask("Are you there?")
-    panel.node.get_by_text("After the restart.").wait_for(timeout=60_000)
+    panel.node.get_by_text("After the restart.").wait_for()
 
 
 @pytest.mark.parametrize("theme", ["JupyterLab Light", "JupyterLab Dark"], ids=["light", "dark"])
@@ -177,20 +192,21 @@ def test_beside_the_notebook_an_answer_with_code_and_a_question_that_waits(noteb
             book.wait_done(index)
         page.set_viewport_size({"width": 1440, "height": 960})
         page.keyboard.press("Control+b")  # the file browser gives its place to the notebook
+        expect(page.locator(".jp-DirListing")).to_be_hidden()
         panel = Panel(page).open()
         panel.wait("connected")
         panel.widen(600)
         panel.ask("When is high tide, and how sure are you?")
-        panel.card().wait_for(timeout=60_000)
+        panel.card().wait_for()
         panel.wait_whole_card()
         book.screenshot("panel" if "Light" in theme else "panel-dark")
         panel.widen(250)
         panel.wait_whole_card()
-        assert panel.node.evaluate("node => node.scrollWidth <= node.clientWidth")
+        eventually(lambda: panel.node.evaluate("node => node.scrollWidth <= node.clientWidth"))
         if "Light" in theme:
             book.screenshot("panel-narrow", panel.node)
         panel.card().get_by_role("button", name="Allow once").click()
-        panel.answer(0).get_by_text("They pass.").wait_for(timeout=60_000)
+        panel.answer(0).get_by_text("They pass.").wait_for()
     finally:
         lab.api("PUT", THEMES, {"raw": json.dumps({"theme": "JupyterLab Light"})})
 
@@ -198,27 +214,23 @@ def test_beside_the_notebook_an_answer_with_code_and_a_question_that_waits(noteb
 def test_without_a_notebook_a_kernel_of_its_own_begins_with_the_first_prompt(lab, model, page):
     model.add(turn(say("In a kernel of my own.")), turn(say("Still here.")))
     page.goto(f"{lab.url}/lab?reset", wait_until="domcontentloaded")
-    page.locator(".jp-DirListing").wait_for(timeout=60_000)
-    panel = Panel(page)
-    page.wait_for_function("() => document.querySelector('.jp-SideBar [data-id=cellwright-panel]') !== null")
-    panel.open()
+    page.locator(".jp-SideBar [data-id=cellwright-panel]").wait_for()
+    expect(page.locator("#jupyterlab-splash")).to_have_count(0)  # before, keys do nothing
+    panel = Panel(page).open()
     panel.node.get_by_text("No notebook with a Python kernel is open").wait_for()
     assert lab.api("GET", "api/sessions") == []
-    page.keyboard.type("Hello?")
-    page.keyboard.press("Enter")
-    panel.node.get_by_text("In a kernel of my own.").wait_for(timeout=60_000)
-    assert "Own kernel" in panel.node.locator(".kernel").inner_text()
+    panel.type("Hello?")
+    panel.node.get_by_text("In a kernel of my own.").wait_for()
+    expect(panel.node.locator(".kernel")).to_contain_text("Own kernel")
+    panel.wait_kept(lab)
     page.reload(wait_until="domcontentloaded")
     panel.wait("connected")
-    panel.node.get_by_text("In a kernel of my own.").wait_for(timeout=60_000)
+    panel.node.get_by_text("In a kernel of my own.").wait_for()
     assert len(lab.api("GET", "api/sessions")) == 1
     panel.node.get_by_role("button", name="More").click()
     page.get_by_role("menuitem", name="Shut down own kernel").click()
     panel.wait("none")
-    deadline = time.monotonic() + 60
-    while lab.api("GET", "api/sessions"):
-        assert time.monotonic() < deadline, "the kernel is still there"
-        time.sleep(0.05)  # another process: it can only be asked
+    eventually(lambda: lab.api("GET", "api/sessions"), [].__eq__)
 
 
 @pytest.fixture
@@ -241,12 +253,14 @@ def test_a_kernel_without_the_package_gets_the_command_for_its_own_python(notebo
     book.reload()
     panel = Panel(page).open()
     panel.wait("missing")
-    assert f"{sys.executable} -m pip install cellwright" in panel.node.locator(".note code").inner_text()
+    command = panel.node.locator(".note code")
+    expect(command).to_contain_text(f"{sys.executable} -m pip install cellwright")
     page.set_viewport_size({"width": 1180, "height": 600})
     # the picture shows nobody's own path; the command itself was looked at above
-    panel.node.locator(".note code").evaluate("(node, path) => { node.textContent = path }", PICTURED)
+    command.evaluate("(node, path) => { node.textContent = path }", PICTURED)
     book.screenshot("panel-missing", panel.node)
     panel.node.get_by_role("button", name="Try again").click()
+    expect(command).to_contain_text(sys.executable)  # it was looked at anew
     panel.wait("missing")
 
 
@@ -256,8 +270,7 @@ def test_in_notebook_7(notebook, model, page):
     page.locator(".jp-Notebook .jp-Cell .cm-content").first.click()
     panel = Panel(page).open()
     panel.wait("connected")
-    page.keyboard.type("Hello?")
-    page.keyboard.press("Enter")
-    panel.answer(0).get_by_text("Hello, Notebook.").wait_for(timeout=60_000)
+    panel.type("Hello?")
+    panel.answer(0).get_by_text("Hello, Notebook.").wait_for()
     page.set_viewport_size({"width": 1180, "height": 640})
     book.screenshot("panel-notebook7")

@@ -3,30 +3,33 @@
 import json
 
 import pytest
+from playwright.sync_api import expect
 
 from cellwright.testing import say, turn, use
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 
 
 def test_it_changes_the_notebook_that_is_open_and_not_a_file_with_unsaved_changes(notebook, model, page):
-    book = notebook("x = 1")
+    book = notebook("x = 1", files={"tides.py": "level = 1\n"})
     folder = (book.lab.root / book.path).parent
-    (folder / "tides.py").write_text("level = 1\n")
     on_disk = (book.lab.root / book.path).read_text()
     page.locator(".jp-DirListing-item", has_text="tides.py").dblclick()
     editor = page.locator(".jp-FileEditor .cm-content")
     editor.click()
+    expect(editor).to_be_focused()
     page.keyboard.type("# typed, and not saved")
+    page.locator(".lm-TabBar-tab.jp-mod-dirty", has_text="tides.py").wait_for()
     page.get_by_role("tab", name=book.path.rpartition("/")[2]).click()
+    expect(editor).to_be_hidden()
 
     page.keyboard.press("Control+Shift+Y")
     panel = page.locator(".cellwright-panel")
-    panel.locator(".kernel[data-connection='connected']").wait_for(timeout=60_000)
+    panel.locator(".kernel[data-connection='connected']").wait_for()
     panel.locator(".kernel").click()
     page.get_by_role("menuitemradio", name="Start a kernel of its own").click()
-    panel.locator(".kernel", has_text="Own kernel").wait_for(timeout=60_000)
-    panel.locator(".kernel[data-connection='connected']").wait_for(timeout=60_000)
+    panel.locator(".kernel", has_text="Own kernel").wait_for()
+    panel.locator(".kernel[data-connection='connected']").wait_for()
     name = book.path.rpartition("/")[2]
     cell = json.loads(on_disk)["cells"][0]["id"]
     model.add(
@@ -35,13 +38,15 @@ def test_it_changes_the_notebook_that_is_open_and_not_a_file_with_unsaved_change
         turn(use("Edit", file_path="tides.py", old_string="level = 1", new_string="level = 2")),
         turn(say("Done.")),
     )
-    panel.locator(".composer textarea").click()
+    area = panel.locator(".composer textarea")
+    area.click()
+    expect(area).to_be_focused()
     page.keyboard.type("Change both")
     page.keyboard.press("Enter")
     for answer in ("Accept", "Allow once"):
-        panel.locator(".ask[data-ready]").get_by_role("button", name=answer).click(timeout=60_000)
-    panel.locator(".run .transcript").get_by_text("Done.").wait_for(timeout=60_000)
-    assert "x = 2" in book.cell(0).locator(".cm-content").inner_text()
+        panel.locator(".ask[data-ready]").get_by_role("button", name=answer).click()
+    panel.locator(".run .transcript").get_by_text("Done.").wait_for()
+    expect(book.cell(0).locator(".cm-content")).to_contain_text("x = 2")
     assert (book.lab.root / book.path).read_text() == on_disk
     assert (folder / "tides.py").read_text() == "level = 1\n"
     assert "unsaved" in json.dumps(model.requests[-1].body["messages"])

@@ -1,52 +1,36 @@
 """Sessions, code of answers and the context bar in the panel, as their user meets them."""
 
 import re
-from pathlib import Path
 
 import pytest
+from accessibility import check_accessible
+from playwright.sync_api import expect
 
 from cellwright.testing import say, turn
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 
-AXE = Path(__file__).parents[2] / "labextension" / "node_modules" / "axe-core" / "axe.min.js"
 PANEL = ".cellwright-panel"
 
 
 def opened(book):
     """The panel, connected to the notebook's kernel, its composer with the keyboard."""
     page = book.page
-    page.locator(".jp-Notebook").first.click()
     page.keyboard.press("Control+Shift+y")
-    page.locator(f"{PANEL} .cellwright-prompt").wait_for()
-    page.locator(f"{PANEL} .kernel[data-connection=connected]").wait_for(timeout=60_000)
+    page.locator(f"{PANEL} .kernel[data-connection=connected]").wait_for()
+    expect(page.locator(f"{PANEL} .cellwright-prompt")).to_be_focused()
     return page.locator(PANEL)
 
 
 def ask(panel, words):
     """Type a prompt, and wait until it is answered."""
-    runs = panel.locator("li.run")
-    before = runs.count()
-    panel.locator(".cellwright-prompt").fill(words)
-    panel.page.keyboard.press("Enter")
-    run = runs.nth(before)
-    run.wait_for()
-    panel.locator(f"li.run[data-state=done] >> nth={before}").wait_for()
+    prompt = panel.locator(".cellwright-prompt")
+    expect(prompt).to_be_editable()
+    prompt.fill(words)
+    prompt.press("Enter")
+    run = panel.locator("li.run", has_text=words)
+    expect(run).to_have_attribute("data-state", "done")
     return run
-
-
-def check_accessible(panel):
-    """No serious violation of WCAG in the panel, as axe-core sees it."""
-    panel.page.add_script_tag(path=AXE)
-    found = panel.page.evaluate(
-        """async target => {
-            const {violations} = await axe.run(target);
-            return violations.filter(({impact}) => ["serious", "critical"].includes(impact))
-                .map(({id, help, nodes}) => [id, help, nodes.map(({html}) => html)]);
-        }""",
-        panel.element_handle(),
-    )
-    assert found == []
 
 
 def test_a_session_is_found_by_its_words_and_resumed_after_a_restart_of_the_kernel(notebook, model):
@@ -57,25 +41,31 @@ def test_a_session_is_found_by_its_words_and_resumed_after_a_restart_of_the_kern
     panel = opened(book)
     ask(panel, "When are the tides highest?")
     panel.get_by_role("button", name="New session").click()
-    panel.locator("li.run").first.wait_for(state="detached")
+    expect(panel.locator("li.run")).to_have_count(0)
     ask(panel, "What is basalt?")
     book.page.get_by_role("button", name="Restart the kernel").first.click()
     book.page.locator(".jp-Dialog .jp-mod-accept").click()
-    panel.locator("li.run").first.wait_for(state="detached")
-    panel.locator(".kernel[data-connection=connected]").wait_for(timeout=60_000)
+    expect(panel.locator("li.run")).to_have_count(0)
+    panel.locator(".kernel[data-connection=connected]").wait_for()
     panel.get_by_role("button", name="Sessions", exact=True).click()
-    panel.locator(".cw-sessions .session").nth(1).wait_for()
-    book.page.keyboard.type("full moon")
-    panel.locator("mark", has_text="moon").first.wait_for()
     found = panel.locator(".cw-sessions .session")
-    assert found.count() == 1
+    found.nth(1).wait_for()
+    search = panel.get_by_role("searchbox")
+    expect(search).to_be_focused()
+    book.page.keyboard.type("full moon")
+    expect(found).to_have_count(1)
+    panel.locator("mark", has_text="moon").first.wait_for()
     check_accessible(panel)
     book.screenshot("panel-sessions", panel)
     book.page.keyboard.press("ArrowDown")
+    rows = panel.get_by_role("listbox", name="Sessions")
+    expect(rows).to_be_focused()
     book.page.keyboard.press("F2")
+    expect(panel.locator(".row-form input")).to_be_focused()
     book.page.keyboard.type("Of moons and tides")
     book.page.keyboard.press("Enter")
     panel.locator("[role=option] .title", has_text="Of moons and tides").wait_for()
+    expect(rows).to_be_focused()
     book.page.keyboard.press("Enter")
     panel.locator("li.run", has_text="When are the tides highest?").wait_for()
     panel.locator("li.run .answer", has_text="Spring tides come at full moon.").wait_for()
@@ -106,10 +96,9 @@ def test_code_of_an_answer_goes_into_the_notebook_and_ctrl_z_takes_it_out(notebo
     cells = book.page.locator(".jp-Notebook .jp-Cell")
     block = run.locator("figure", has_text="heights")
     block.get_by_role("button", name="Insert").click()
-    cells.nth(2).wait_for()
-    assert "heights = [1, 2, 3]" in cells.nth(2).inner_text()
+    expect(cells.nth(2)).to_contain_text("heights = [1, 2, 3]")
     undo(book)
-    cells.nth(2).wait_for(state="detached")
+    expect(cells).to_have_count(2)
     cells.nth(1).locator(".cm-content").click()
     run.locator("figure", has_text="ls -l").get_by_role("button", name="Replace").click()
     cells.nth(1).locator(".cm-content", has_text="%%bash").wait_for()
@@ -126,6 +115,7 @@ def test_the_context_bar_tells_what_fills_the_context(notebook, model):
     ask(panel, "Why?")
     bar = panel.get_by_role("button", name="What fills it?")
     bar.focus()
+    expect(bar).to_be_focused()
     book.page.keyboard.press("Enter")
     shown = panel.get_by_role("dialog", name="What fills the context")
     shown.get_by_role("row", name="System prompt").wait_for()
@@ -149,7 +139,7 @@ def test_code_of_an_answer_runs_in_a_console_of_the_notebooks_kernel(notebook, m
     run = ask(panel, "Give me code")
     run.locator("figure", has_text="heights").get_by_role("button", name="Console").click()
     cell = book.page.locator(".jp-CodeConsole-content .jp-Cell", has_text="heights = [1, 2, 3]")
-    cell.locator(".jp-InputPrompt", has_text=re.compile(r"\[\d+\]")).wait_for(timeout=60_000)  # it has run
+    cell.locator(".jp-InputPrompt", has_text=re.compile(r"\[\d+\]")).wait_for()  # it has run
     book.run(1)
     book.wait_done(1)
-    assert "6" in book.output(1).inner_text()
+    expect(book.output(1)).to_contain_text("6")

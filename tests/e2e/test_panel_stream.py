@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass, field
 
 import pytest
+from playwright.sync_api import expect
 
 from cellwright.testing import Gate, hold, say, turn
 
@@ -201,12 +202,15 @@ def test_a_long_answer_costs_in_the_panel_what_it_costs_in_a_cell(notebook, note
     book.run(0)
     book.wait_done(0)
     page.keyboard.press("Control+Shift+Y")
-    page.locator(".cellwright-panel .kernel[data-connection='connected']").wait_for(timeout=60_000)
-    page.locator(".cellwright-panel .composer textarea").click()
+    page.locator(".cellwright-panel .kernel[data-connection='connected']").wait_for()
+    area = page.locator(".cellwright-panel .composer textarea")
+    area.click()
+    expect(area).to_be_focused()
     page.keyboard.type("Tell me all about the tides")
+    expect(area).to_have_value("Tell me all about the tides")
     prose = page.locator(".cellwright-panel .run .prose")
     in_panel = measured(page, model, wire, prose, lambda: page.keyboard.press("Enter"))
-    page.locator(".cellwright-panel footer[data-state='done']").wait_for(timeout=60_000)
+    page.locator(".cellwright-panel footer[data-state='done']").wait_for()
     print(in_panel.told("panel"))
 
     for cost in (in_cell, in_panel):

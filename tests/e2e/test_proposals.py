@@ -1,10 +1,11 @@
 """Changes that Claude proposes for cells: at the cells, in the turn's card, accepted, edited or rejected in either place."""
 
 import pytest
+from playwright.sync_api import expect
 
 from cellwright.testing import say, turn, use
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 
 LOAD = "%load_ext cellwright"
 ASK = "%%claude\nImprove my cells"
@@ -41,7 +42,7 @@ def proposed(notebook, model, page):
         book.run(1)
         for index in (2, 3):
             book.cell(index).locator(".cellwright-proposal .ask[data-ready]").first.wait_for()
-        assert book.cell(2).locator(".cellwright-proposal").count() == 2
+        expect(book.cell(2).locator(".cellwright-proposal .ask")).to_have_count(2)
         return book
 
     return make
@@ -57,12 +58,11 @@ def test_each_cell_has_its_own_answer(proposed, model, page, app):
     book.cell(3).locator(".cellwright-proposal").scroll_into_view_if_needed()
     if app == "lab":
         book.screenshot("proposals")
-    change, insertion = book.cell(2).locator(".cellwright-proposal .ask").all()
-    assert "radius = 3" in change.inner_text()
-    assert "# The area" in insertion.inner_text()
+    cards = book.cell(2).locator(".cellwright-proposal .ask")
+    change, insertion = cards.filter(has_text="radius = 3"), cards.filter(has_text="# The area")
     deletion = book.cell(3).locator(".cellwright-proposal")
     button(deletion, "Reject").click()
-    book.cell(3).locator(".cellwright-proposal").wait_for(state="detached")
+    expect(deletion).to_have_count(0)
     button(insertion, "Accept").click()
     page.locator(".jp-Notebook .jp-MarkdownCell").wait_for()
     button(change, "Accept").click()
@@ -71,34 +71,36 @@ def test_each_cell_has_its_own_answer(proposed, model, page, app):
     assert [bool(result.get("is_error")) for result in told if result["type"] == "tool_result"] == [False, False, True]
     saved = [(cell["cell_type"], "".join(cell["source"])) for cell in book.save()["cells"]]
     assert saved[2:5] == [("code", "radius = 3"), ("markdown", "# The area"), ("code", "radius * 2")]
-    assert page.locator(".cellwright-proposal").count() == 0
+    expect(page.locator(".cellwright-proposal")).to_have_count(0)
 
 
 @APPS
 def test_all_are_accepted_at_once_in_the_turns_card(proposed, page, app):
     book = proposed(app)
     bar = book.output(1).locator(".cell-changes:not([disabled])")
-    assert "3 changes of cells" in bar.inner_text()
+    expect(bar).to_contain_text("3 changes of cells")
     bar.get_by_role("button", name="Accept all").click()
     book.wait_done(1)
     saved = ["".join(cell["source"]) for cell in book.save()["cells"]]
     assert saved[2:] == ["radius = 3", "# The area", ""]
-    assert page.locator(".cellwright-proposal").count() == 0
+    expect(page.locator(".cellwright-proposal")).to_have_count(0)
 
 
 def test_a_proposal_is_edited_at_its_cell_by_keyboard(proposed, model, page):
     book = proposed("lab")
     card = book.cell(2).locator(".cellwright-proposal .ask").first
     card.focus()
+    expect(card).to_be_focused()
     page.keyboard.press("e")
+    area = card.locator("textarea")
+    expect(area).to_be_focused()
     page.keyboard.press("Control+a")
     page.keyboard.type("radius = 4")
+    expect(area).to_have_value("radius = 4")
     page.keyboard.press("Control+Enter")
-    page.wait_for_function(
-        "() => document.querySelectorAll('.jp-Notebook .jp-Cell')[2].querySelector('.cm-content').innerText == 'radius = 4'"
-    )
+    expect(book.cell(2).locator(".cm-content")).to_have_text("radius = 4")
     bar = book.output(1).locator(".cell-changes:not([disabled])")
-    assert "2 changes of cells" in bar.inner_text()
+    expect(bar).to_contain_text("2 changes of cells")
     bar.get_by_role("button", name="Reject all").click()
     book.wait_done(1)
     told = str(model.requests[-1].body["messages"][-1]["content"])
@@ -109,12 +111,10 @@ def test_a_proposal_is_edited_at_its_cell_by_keyboard(proposed, model, page):
 def test_a_page_that_is_reloaded_shows_what_waits_and_can_answer(proposed, model, page):
     book = proposed("lab")
     book.reload()
-    deletion = book.cell(3).locator(".cellwright-proposal .ask[data-ready]")
-    deletion.wait_for()
     for index in (3, 2, 2):
         button(book.cell(index).locator(".cellwright-proposal .ask[data-ready]").first, "Reject").click()
-    page.locator(".cellwright-proposal").first.wait_for(state="detached")
-    book.wait_kernel_idle()
+    expect(page.locator(".cellwright-proposal")).to_have_count(0)
+    book.output(1).get_by_text("Done.").wait_for()
     told = model.requests[-1].body["messages"][-1]["content"]
     assert all(result["is_error"] for result in told if result["type"] == "tool_result")
     assert ["".join(cell["source"]) for cell in book.save()["cells"]][2:4] == ["radius = 2", "radius * 2"]
@@ -125,8 +125,9 @@ def test_what_is_undone_with_the_editors_own_keys_was_claudes_edit(proposed, pag
     bar = book.output(1).locator(".cell-changes:not([disabled])")
     bar.get_by_role("button", name="Accept all").click()
     book.wait_done(1)
-    book.cell(2).locator(".cm-content").click()
+    content = book.cell(2).locator(".cm-content")
+    content.click()
+    expect(content).to_be_focused()
+    expect(content).to_have_text("radius = 3")
     page.keyboard.press("Control+z")
-    page.wait_for_function(
-        "() => document.querySelectorAll('.jp-Notebook .jp-Cell')[2].querySelector('.cm-content').innerText == 'radius = 2'"
-    )
+    expect(content).to_have_text("radius = 2")

@@ -1,10 +1,13 @@
 """A notebook that was answered before, after its kernel was restarted: played, kept or asked again, as its user says."""
 
+import re
+
 import pytest
+from playwright.sync_api import expect
 
 from cellwright.testing import say, turn, use
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 
 LOAD = "%load_ext cellwright\n%config Claude.record = 'auto'\n%config Claude.allow = ['Python', 'Bash(ls)']"
 ASK = "%%claude\nHow many levels are there?"
@@ -39,10 +42,9 @@ def test_an_answered_cell_offers_its_recording_and_becomes_ordinary_cells(notebo
     book.run(0)
     book.wait_done(0)
     book.run(1)
-    card = book.output(1).locator(".ask[data-ready]")
-    card.wait_for()
+    card = book.asked_by_keys(1)
     for label in ("Play the recording", "Run again (this and all others)", "Keep the answers as they are"):
-        assert label in card.inner_text()
+        expect(card).to_contain_text(label)
     book.screenshot("replay-card", book.output(1))
     page.keyboard.press("1")
     book.output(1).get_by_text("There are three levels.").wait_for()
@@ -50,13 +52,17 @@ def test_an_answered_cell_offers_its_recording_and_becomes_ordinary_cells(notebo
     # asked once: the next one is played without a word
     book.run(2)
     book.output(2).get_by_text("It is 3.").wait_for()
-    assert book.output(2).locator(".ask").count() == 0
+    book.wait_done(2)
+    expect(book.output(2).locator(".ask")).to_have_count(0)
     assert len(model.requests) == asked_before
 
-    book.cell(3).locator(".cm-content").click()
+    content = book.cell(3).locator(".cm-content")
+    content.click()
+    expect(content).to_be_focused()
     page.keyboard.type("%claude /cells all")
-    page.keyboard.press("Shift+Enter")
-    page.wait_for_function("() => document.querySelectorAll('.jp-Notebook .jp-Cell').length >= 6")
+    book.run(3)
+    asked = page.locator(".jp-Notebook .jp-Cell", has_text="%claude /cells all")  # it is further down now
+    expect(asked.locator(".jp-InputPrompt")).to_have_text(re.compile(r"\[\d+\]"))
     sources = ["".join(cell["source"]) for cell in book.save()["cells"]]
     assert sources[:5] == [LOAD, ASK, "levels = [1, 3, 2]\nlen(levels)", "!ls", AGAIN]
 
@@ -68,7 +74,7 @@ def test_answers_are_kept_where_the_user_says_so(notebook, model, page):
     book.run(0)
     book.wait_done(0)
     book.run(1)
-    book.output(1).locator(".ask[data-ready]").wait_for()
+    book.asked_by_keys(1)
     page.keyboard.press("Escape")
     book.output(1).get_by_text("There are three levels.").wait_for()
     book.wait_done(1)

@@ -1,12 +1,14 @@
 """What Claude was told, as its user meets it: one line under the prompt, opened by keyboard, each part with its text."""
 
 import json
+import re
 
 import pytest
+from playwright.sync_api import expect
 
 from cellwright.testing import Gate, hold, say, turn
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 
 THEMES = "lab/api/settings/@jupyterlab/apputils-extension:themes"
 
@@ -32,27 +34,30 @@ def test_the_fold_says_what_claude_was_told(notebook, model, lab, theme):
         output = book.output(3)
         fold = output.locator("details.told")
         fold.wait_for()
-        assert not fold.evaluate("node => node.open")
-        assert "tokens)" in fold.locator("> summary").inner_text()
+        expect(fold).not_to_have_attribute("open", "")
+        summary = fold.locator("> summary")
+        expect(summary).to_contain_text("tokens)")
         output.locator("text=The price went up").wait_for()
-        fold.locator("> summary").focus()
+        summary.focus()
+        expect(summary).to_be_focused()
         book.page.keyboard.press("Enter")
-        titles = [item.inner_text() for item in fold.locator("li summary > b").all()]
-        assert titles[:2] == ["Where Claude works", "The notebook so far"]
-        assert titles[2:] == ["rules.md", titles[3], "$prices"]
-        assert titles[3].startswith("cell ")
+        expect(fold.locator("li summary > b")).to_have_text(
+            ["Where Claude works", "The notebook so far", "rules.md", re.compile("^cell "), "$prices"]
+        )
         book.page.keyboard.press("Tab")
         book.page.keyboard.press("Tab")
         book.page.keyboard.press("Enter")
         context = fold.locator("li pre").first
         context.wait_for()
-        told = context.inner_text()
-        assert "KeyError: 'figs'" in told
-        assert "tax: float = 0.08" in told
-        assert "This prompt stands in the cell" in told
-        assert "number 4 of 5" in told
+        for told in (
+            "KeyError: 'figs'",
+            "tax: float = 0.08",
+            "This prompt stands in the cell",
+            "number 4 of 5",
+        ):
+            expect(context).to_contain_text(told)
         # the notebook's own keys did nothing: the cell is still selected, and no cell was made
-        assert book.page.locator(".jp-Notebook .jp-Cell").count() == 5
+        expect(book.page.locator(".jp-Notebook .jp-Cell")).to_have_count(5)
         book.screenshot(f"told-{theme.split()[-1].lower()}", output)
         gate.open()
         book.wait_done(3)

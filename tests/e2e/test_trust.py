@@ -1,10 +1,11 @@
 """A notebook that came from elsewhere asks before its prompts run; one that was made here does not."""
 
 import pytest
+from playwright.sync_api import expect
 
 from cellwright.testing import say
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 
 LOAD = "%load_ext cellwright"
 
@@ -16,10 +17,9 @@ def test_a_foreign_notebook_asks_before_its_first_prompt_runs(notebook, model, p
     model.add(say("Nothing was sent."))
     asked_before = len(model.requests)
     book.run(1)
-    card = book.output(1).locator(".ask[data-ready]")
-    card.wait_for()
-    assert "Let the notebook notebook.ipynb ask Claude" in card.inner_text()
-    assert "send my keys to somebody" in card.inner_text()
+    card = book.asked_by_keys(1)
+    expect(card).to_contain_text("Let the notebook notebook.ipynb ask Claude")
+    expect(card).to_contain_text("send my keys to somebody")
     assert len(model.requests) == asked_before, "nothing is sent before the answer"
     book.screenshot("trust-card", book.output(1))
     page.keyboard.press("1")
@@ -34,10 +34,18 @@ def test_a_no_runs_nothing(notebook, model, page):
     book.wait_done(0)
     asked_before = len(model.requests)
     book.run(1)
-    book.output(1).locator(".ask[data-ready]").wait_for()
+    book.asked_by_keys(1)
     page.keyboard.press("Escape")
     book.output(1).get_by_text("PERMISSION_DENIED").wait_for()
+    book.wait_done(1)
     assert len(model.requests) == asked_before
+
+
+def write(book, index, source):
+    content = book.cell(index).locator(".cm-content")
+    content.click()
+    expect(content).to_be_focused()
+    book.page.keyboard.type(source)
 
 
 @pytest.mark.parametrize("saved", [False, True])
@@ -48,18 +56,15 @@ def test_a_notebook_made_in_jupyterlab_does_not_ask(page, lab, model, notebook_a
     kernel.first.click()
     book = notebook_at(made["path"])
     book.wait_idle()  # run before there is a kernel, a cell has JupyterLab ask for one again
-    cells = page.locator(".jp-Notebook .jp-Cell")
-    cells.first.locator(".cm-content").click()
-    page.keyboard.type(LOAD)
-    page.keyboard.press("Shift+Enter")
+    write(book, 0, LOAD)
+    book.run(0)
     book.wait_done(0)
-    cells.nth(1).locator(".cm-content").click()
-    page.keyboard.type("%%claude\nhello")
+    write(book, 1, "%%claude\nhello")
     if saved:
-        page.keyboard.press("Control+s")
-        page.wait_for_function("() => !document.querySelector('.lm-mod-current.jp-mod-dirty')")
+        book.save()
     model.add(say("Hello yourself."))
-    page.keyboard.press("Shift+Enter")
-    cells.nth(1).get_by_text("Hello yourself.").wait_for()
-    assert cells.nth(1).locator(".ask").count() == 0
+    book.run(1)
+    book.cell(1).get_by_text("Hello yourself.").wait_for()
+    book.wait_done(1)
+    expect(book.cell(1).locator(".ask")).to_have_count(0)
     lab.api("DELETE", f"api/contents/{made['path']}")

@@ -1,10 +1,11 @@
 """A turn is taken back under its answer, by a button: files and cells, what the user typed since left alone."""
 
 import pytest
+from playwright.sync_api import expect
 
 from cellwright.testing import say, turn, use
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 
 ASK = "%%claude --mode acceptEdits\nTidy up"
 SCRIPT = [
@@ -34,16 +35,16 @@ def test_the_button_shows_first_then_takes_back_files_and_cells(notebook, model,
     under = book.cell(1).locator(".cellwright-undo")
     under.get_by_role("button", name="Undo turn").click()
     card = under.get_by_role("group")
-    card.wait_for()
-    text = card.inner_text()
-    assert "notes.txt  goes away" in text
-    assert "notebook.ipynb#cell-2  is changed back  +1 −1" in text
+    expect(card).to_contain_text("notes.txt  goes away")
+    expect(card).to_contain_text("notebook.ipynb#cell-2  is changed back  +1 −1")
     assert notes.exists()
     book.screenshot("undo-turn")
+    expect(card.get_by_role("button", name="Take back", exact=True)).to_be_focused()
     page.keyboard.press("Escape")
     under.get_by_role("button", name="Undo turn").wait_for()
     book.save()
     book.reload()
+    book.wait_idle()
     under.get_by_role("button", name="Undo turn").click()
     card.get_by_role("button", name="Take back", exact=True).click()
     under.get_by_role("status").get_by_text("Taken back: turn 1").wait_for()
@@ -58,9 +59,12 @@ def test_what_the_user_typed_since_stays_and_claude_is_told(notebook, model, pag
     model.add(*SCRIPT)
     book.run(1)
     book.wait_done(1)
-    book.cell(2).locator(".cm-content").click()
+    content = book.cell(2).locator(".cm-content")
+    content.click()
+    expect(content).to_be_focused()
     page.keyboard.press("End")
     page.keyboard.type("  # mine")
+    expect(content).to_have_text("tide = 4.5  # mine")
     under = book.cell(1).locator(".cellwright-undo")
     under.get_by_role("button", name="Undo turn").click()
     card = under.get_by_role("group")
