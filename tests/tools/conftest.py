@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from cellwright.agent.input_schema import check_input
-from cellwright.agent.tool import ToolContext, ToolError, ToolResult
+from cellwright.agent.tool import CannotBeDone, ToolContext, ToolError, ToolResult
 from cellwright.events import Preview
 from cellwright.tools.file_state import FileState
 from cellwright.tools.files import file_tools
@@ -54,6 +54,12 @@ class Toolbox:
         make = self.tools[name].preview
         assert make is not None
         return asyncio.run(make(tool_input))  # type: ignore[arg-type]
+
+    def cannot(self, name: str, **tool_input: Any) -> CannotBeDone:
+        """Why nobody is asked whether the call may run."""
+        with pytest.raises(CannotBeDone) as caught:
+            self.preview(name, **tool_input)
+        return caught.value
 
     def title(self, name: str, **tool_input: Any) -> str:
         make = self.tools[name].title

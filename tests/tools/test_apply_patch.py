@@ -322,9 +322,11 @@ def test_previews_show_all_files_and_what_is_fuzzy(tools):
     )
     ends = tools.preview("ApplyPatch", patch=one("@@ -1 +1 @@\n-b\n+b\r\n", "b.txt"))
     assert ends.warning == "b.txt: only line ends, or the byte order mark, are changed"
-    broken = tools.preview("ApplyPatch", patch=patch.replace("-b\n", "-c\n"))
-    assert "cannot be done" in broken.warning
-    assert broken.detail == patch.replace("-b\n", "-c\n")
+    broken = tools.cannot("ApplyPatch", patch=patch.replace("-b\n", "-c\n"))
+    assert "cannot be done" in broken.preview.warning
+    assert broken.preview.detail == patch.replace("-b\n", "-c\n")
+    assert tools.cwd / "a.txt" in broken.files
+    assert tools.cannot("ApplyPatch", patch="nonsense").files == ()
     assert tools.title("ApplyPatch", patch="nonsense") == "Apply a patch"
     assert tools.title("ApplyPatch", patch=7) == "Apply a patch"
 

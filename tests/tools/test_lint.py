@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cellwright.agent.input_schema import check_input
-from cellwright.agent.tool import ToolContext, ToolError, ToolResult
+from cellwright.agent.tool import CannotBeDone, ToolContext, ToolError, ToolResult
 from cellwright.errors import ErrorCode
 from cellwright.tools.lint import lint_tool
 from cellwright.tools.lint_reports import Problem, read_flake8
@@ -185,4 +185,5 @@ def test_the_card_shows_what_will_run(tmp_path):
     assert preview.title.startswith("Fix code with ruff in ")
     assert "--fix" in preview.detail
     assert tool.title({"fix": True, "paths": ["a.py"]}) == "Fix a.py"
-    assert "cannot be done" in asyncio.run(tool.preview({"linter": "eslint"})).warning
+    with pytest.raises(CannotBeDone, match="eslint"):
+        asyncio.run(tool.preview({"linter": "eslint"}))

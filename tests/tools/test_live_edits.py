@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cellwright.agent.tool import Tool, ToolContext, ToolError, ToolResult
+from cellwright.agent.tool import CannotBeDone, Tool, ToolContext, ToolError, ToolResult
 from cellwright.tools.file_notebook import FileNotebook
 from cellwright.tools.file_state import FileState
 from cellwright.tools.files import file_tools
@@ -231,7 +232,8 @@ def test_nothing_is_written_behind_a_front_end_that_cannot_be_asked(desk: Desk) 
     desk.open.refused = "It is running elsewhere. Nothing was changed."
     desk.run("NotebookRead")
     assert desk.error(cell_id="c0", new_source="x = 2").message == desk.open.refused
-    assert desk.open.refused in desk.preview(cell_id="c0", new_source="x = 2").warning
+    with pytest.raises(CannotBeDone, match=re.escape(desk.open.refused)):
+        desk.preview(cell_id="c0", new_source="x = 2")
     assert "x = 1 # saved" in desk.path.read_text("utf-8")
 
 

@@ -354,8 +354,8 @@ def test_the_preview_is_the_diff_of_the_cell_and_what_then_happens(tools):
     assert preview.title == "Insert a code cell at the end in n.ipynb (+1 −0)"
     assert path.read_bytes() == data
     assert tools.result("NotebookEdit", **given).display["diff"] == preview.detail
-    preview = tools.preview("NotebookEdit", notebook_path="n.ipynb", new_source="", cell_id="nope")
-    assert "There is no cell" in preview.warning
+    cannot = tools.cannot("NotebookEdit", notebook_path="n.ipynb", new_source="", cell_id="nope")
+    assert "There is no cell" in cannot.preview.warning
 
 
 def test_titles(tools):

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from cellwright.agent.input_schema import check_input
-from cellwright.agent.tool import ToolContext, ToolError, ToolResult
+from cellwright.agent.tool import CannotBeDone, ToolContext, ToolError, ToolResult
 from cellwright.errors import ErrorCode
 from cellwright.tools.run_tests import run_tests_tool
 from cellwright.tools.runner_reports import read_go, read_jest
@@ -416,5 +416,6 @@ def test_the_card_shows_what_will_run(tmp_path):
     assert preview.detail.endswith("-k x test_a.py")
     assert tool.title({"paths": ["test_a.py"]}) == "Run tests test_a.py"
     (tmp_path / "test_a.py").unlink()
-    assert "No tests were recognised" in asyncio.run(tool.preview({})).warning
+    with pytest.raises(CannotBeDone, match="No tests were recognised"):
+        asyncio.run(tool.preview({}))
     assert not tool.read_only

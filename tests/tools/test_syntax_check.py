@@ -44,7 +44,7 @@ def test_what_parsed_must_still_parse(tools, name, good, bad, line):
         assert error.message.startswith(f"{name} would no longer parse; nothing was written. After the change, line ")
         assert error.details["line"] == line
         assert path.read_text() == good
-        assert "no longer parse" in tools.preview(tool, file_path=name, **given).warning
+        assert "no longer parse" in tools.cannot(tool, file_path=name, **given).error.message
     text = tools.text("Write", file_path=name, content=bad, allow_syntax_errors=True)
     assert "[It no longer parses, line" in text
     assert path.read_text() == bad

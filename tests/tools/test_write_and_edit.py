@@ -571,12 +571,13 @@ def test_previews_show_what_would_be_done_without_doing_it(tools):
     assert not (tools.cwd / "new").exists()
 
 
-def test_a_preview_of_what_cannot_be_done_warns(tools):
+def test_nobody_is_asked_for_what_cannot_be_done(tools):
     put(tools, "a.py", b"a\n")
-    preview = tools.preview("Edit", file_path="a.py", old_string="z", new_string="y")
-    assert preview.title == "Edit a.py"
-    assert "old_string is not in a.py" in preview.warning
-    assert "null byte" in tools.preview("Write", file_path="a\0", content="").warning
+    cannot = tools.cannot("Edit", file_path="a.py", old_string="z", new_string="y")
+    assert cannot.preview.title == "Edit a.py"
+    assert "This cannot be done as it stands. old_string is not in a.py" in cannot.preview.warning
+    assert cannot.files == (tools.cwd / "a.py",)
+    assert "null byte" in tools.cannot("Write", file_path="a\0", content="").error.message
 
 
 def test_titles(tools):

@@ -7,6 +7,7 @@ import itertools
 import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cellwright.agent.approval import Allow, CanUseTool, Decision, Deny, Policy, ToolUse, rules_in_words
@@ -14,7 +15,7 @@ from cellwright.agent.hooks import NOTHING_SAID, HookResult
 from cellwright.agent.input_schema import check_input
 from cellwright.agent.permission_updates import offered_updates
 from cellwright.agent.run_hooks import RunHooks
-from cellwright.agent.tool import Tool, ToolError
+from cellwright.agent.tool import CannotBeDone, Tool, ToolError
 from cellwright.errors import CellwrightError
 from cellwright.events import Answered, Asked, Decided, Emit, ModeChanged, Notice, Preview
 
@@ -66,7 +67,7 @@ class PermissionGate:
     """Set, and replaced by a new one, when the session was granted more."""
 
     async def verdict(self, tool: Tool, tool_use: Mapping[str, Any]) -> Verdict:
-        """Judge a call whose input fits its schema. Raises ToolError when a rewritten input does not."""
+        """Judge a call whose input fits its schema. Raises ToolError when a new input does not, or it would only fail."""
         said = await self._before(tool, tool_use)
         if said.stop is not None:
             return Verdict(Deny(said.stop, by="hook", interrupt=True), tool_use["input"], said.context)
@@ -133,11 +134,16 @@ class PermissionGate:
 
     def decide(self, tool: Tool, tool_input: Mapping[str, Any], *, mode: str | None = None) -> Decision:
         """What the policy says, with what the session has been granted and the mode it is in (or `mode`)."""
-        policy = self.policy.in_mode(mode or self.mode)
-        if self.session.granted:
-            policy = policy.allowing(self.session.granted)
         facts = tool.facts(tool_input) if tool.facts is not None else {}
-        return policy.decide(tool.name, {**tool_input, **facts}, read_only=tool.read_only)
+        return self._granting(mode or self.mode).decide(tool.name, {**tool_input, **facts}, read_only=tool.read_only)
+
+    def _granting(self, mode: str) -> Policy:
+        """The policy in `mode`, with what the session has been granted."""
+        policy = self.policy.in_mode(mode)
+        return policy.allowing(self.session.granted) if self.session.granted else policy
+
+    def _may_read(self, file: Path) -> bool:
+        return self._granting(self.mode).decide("Read", {"file_path": str(file)}, read_only=True).behavior == "allow"
 
     async def _before(self, tool: Tool, tool_use: Mapping[str, Any]) -> HookResult:
         if not self.hooks.listens_to("PreToolUse"):
@@ -161,7 +167,7 @@ class PermissionGate:
         """Put the question, and give the answer, each as an event."""
         async with self._putting:  # a preview takes its time, and questions come in the calls' order
             question_id = f"{self.session.id}-{self.session.next_seq}-{next(self._question_ids)}"
-            preview = await _preview(tool, tool_use["input"])
+            preview = await self._preview(tool, tool_use["input"])
             self.emit(Asked(question_id, tool_use, preview, decision.reason, decision.suggestions, tool.asks))
         use = ToolUse(tool_use["id"], tool.name, tool_use["input"], decision, preview, question_id, tool.asks)
         try:
@@ -174,6 +180,17 @@ class PermissionGate:
             raise
         self.emit(_answered(use, answer))
         return answer
+
+    async def _preview(self, tool: Tool, tool_input: Mapping[str, Any]) -> Preview:
+        """What the user is shown. Raises ToolError for a call that would only fail."""
+        if tool.preview is None:
+            return Preview(f"Run the tool {tool.name}", input_lines(tool_input))
+        try:
+            return await tool.preview(tool_input)
+        except CannotBeDone as cannot:
+            if all(self._may_read(file) for file in cannot.files):
+                raise cannot.error from None
+            return cannot.preview
 
     async def _answer_or_grant(self, tool: Tool, use: ToolUse, tool_use: Mapping[str, Any]) -> Allow | Deny:
         """The answer; yes also when the answer to another question that is open has allowed it."""
@@ -266,12 +283,6 @@ def _with_hook(decision: Decision, said: HookResult, *, answers: bool) -> tuple[
     if said.behavior == "allow" and decision.behavior == "ask" and loosens:
         return Decision("allow", said.reason or "A PreToolUse hook allows it."), True
     return decision, False
-
-
-async def _preview(tool: Tool, tool_input: Mapping[str, Any]) -> Preview:
-    if tool.preview is None:
-        return Preview(f"Run the tool {tool.name}", input_lines(tool_input))
-    return await tool.preview(tool_input)
 
 
 def input_lines(tool_input: Mapping[str, Any]) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Literal
 
 from cellwright.errors import ErrorCode
@@ -26,6 +27,20 @@ class ToolError(Exception):
         self.message = message
         self.code = code
         self.details = dict(details or {})
+
+
+class CannotBeDone(Exception):
+    """Raised by a tool's `preview` for a call that would only fail with `error`: nobody is asked to allow that.
+
+    `error` may quote `files`. Where Claude may not read them, the user is asked all the same, with the error in `preview`.
+    """
+
+    def __init__(self, error: ToolError, preview: Preview, files: Iterable[Path] = ()) -> None:
+        super().__init__(error.message)
+        warning = f"{preview.warning} This cannot be done as it stands. {error.message}".strip()
+        self.error = error
+        self.preview = replace(preview, warning=warning)
+        self.files = tuple(files)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +122,7 @@ class Tool:
     """One tool. `call(input, ctx)` gets input that was validated against `input_schema`.
 
     `read_only` calls of a turn run in parallel. `rule_key` names the input field that permission rules match.
-    `title(input)` is the line on the tool's card; `preview(input)` is what a permission question shows.
+    `title(input)` is the line on the tool's card; `preview(input)`, which may raise CannotBeDone, is what a question shows.
     `limits.seconds` bounds a call from outside. `input_examples` fit `input_schema` and go to the model with it.
     `asks` is what the user is asked where the policy says "ask": whether the call may run, or, where the call is itself a
     question to the user, that question; the answer then comes back as the call's input, which must fit `answered_schema`:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from cellwright.agent.tool import ToolContext, ToolError, ToolResult
+from cellwright.agent.tool import CannotBeDone, ToolContext, ToolError, ToolResult
 from cellwright.errors import ErrorCode
 from cellwright.events import Preview
 from cellwright.tools.atomic_write import FileChanged, write_atomically
@@ -115,8 +115,7 @@ def writing_preview(
 ) -> Callable[[Input], Awaitable[Preview]]:
     """A tool's `preview`: the planned change's title and diff.
 
-    A change that cannot be made is shown with the reason as a warning. The reason is for the user alone: it may quote
-    the file, and the model may not be allowed to read that.
+    Raises CannotBeDone for a change that cannot be made: the reason may quote the file.
     """
 
     def work(tool_input: Input) -> Preview:
@@ -125,8 +124,8 @@ def writing_preview(
         try:
             change = _planned(plan, cwd, path_key, tool_input)
         except ToolError as error:
-            warning = f"{link} This cannot be done as it stands. {error.message}".strip()
-            return Preview(title(tool_input), kind="diff", path=shown_path(cwd, given), warning=warning)
+            shown = Preview(title(tool_input), kind="diff", path=shown_path(cwd, given), warning=link)
+            raise CannotBeDone(error, shown, [given]) from error
         counts = f"{change.title} ({change.diff.counts})"
         return Preview(counts, change.diff.text, "diff", path=change.shown, warning=link)
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from cellwright.agent.tool import Tool, ToolContext, ToolError, ToolResult
+from cellwright.agent.tool import CannotBeDone, Tool, ToolContext, ToolError, ToolResult
 from cellwright.errors import ErrorCode
 from cellwright.events import Preview
 from cellwright.tools.lint_reports import Problem
@@ -70,7 +70,7 @@ def lint_tool(cwd: Path, environ: Mapping[str, str] = os.environ, keeper: Keeper
         try:
             lint, _, folder = await asyncio.to_thread(_plan, cwd, tool_input, environ)
         except ToolError as error:
-            return Preview(f"{what} code", kind="command", warning=f"This cannot be done as it stands. {error.message}")
+            raise CannotBeDone(error, Preview(f"{what} code", kind="command")) from error
         title = f"{what} code with {lint.linter} in {visible_line(folder.as_posix())}"
         return Preview(title, visible(" ".join(lint.arguments)), kind="command")
 

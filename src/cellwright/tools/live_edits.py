@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from cellwright.agent.tool import ToolError, ToolResult
+from cellwright.agent.tool import CannotBeDone, ToolError, ToolResult
 from cellwright.errors import ErrorCode
 from cellwright.events import Preview
 from cellwright.tools.changes import Input
@@ -85,7 +85,7 @@ async def preview_live_edit(
         warning = "Somebody changed this cell since Claude read it: nothing will be changed."
         return Preview(title, conflict.three_way(), "diff", path=shown, warning=warning)
     except ToolError as error:
-        return Preview(title, kind="diff", path=shown, warning=f"This cannot be done as it stands. {error.message}")
+        raise CannotBeDone(error, Preview(title, kind="diff", path=shown), [notebook.path]) from error
     diff = planned.edit.diff(shown)
     return Preview(f"{planned.edit.title} ({diff.counts})", diff.text, "diff", path=shown)
 

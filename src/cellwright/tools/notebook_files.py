@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from cellwright.agent.tool import Tool, ToolContext, ToolError, ToolLimits, ToolResult
+from cellwright.agent.tool import CannotBeDone, Tool, ToolContext, ToolError, ToolLimits, ToolResult
 from cellwright.errors import ErrorCode
 from cellwright.events import Preview
 from cellwright.tools.changes import Change, Input, writing_call, writing_preview
@@ -109,8 +109,8 @@ def notebook_file_tools(state: FileState, cwd: Path, notebooks: OpenNotebooks | 
         if (notebook := notebooks.at(real_path(path))) is not None:
             return await preview_live_edit(notebook, shown_path(cwd, path), tool_input, state, title(tool_input))
         if refusal := notebooks.refusal(real_path(path)):
-            warning = f"This cannot be done as it stands. {refusal}"
-            return Preview(title(tool_input), kind="diff", path=shown_path(cwd, path), warning=warning)
+            shown = Preview(title(tool_input), kind="diff", path=shown_path(cwd, path))
+            raise CannotBeDone(ToolError(refusal, code=ErrorCode.FILE_ACCESS_ERROR), shown, [path])
         return await preview_write(tool_input)
 
     edit = Tool(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cellwright.agent.tool import Tool, ToolContext, ToolError, ToolLimits, ToolResult
+from cellwright.agent.tool import CannotBeDone, Tool, ToolContext, ToolError, ToolLimits, ToolResult
 from cellwright.errors import ErrorCode
 from cellwright.events import Preview
 from cellwright.permissions.patch_names import PatchProblem
@@ -119,17 +119,24 @@ def _preview(tool_input: Input, state: FileState, cwd: Path) -> Preview:
     try:
         result = _plan(tool_input, state, cwd)
     except ToolError as error:
-        warning = f"This cannot be done as it stands. {error.message}"
-        return Preview(_title(tool_input, cwd), tool_input["patch"], "diff", warning=warning)
+        raise CannotBeDone(
+            error, Preview(_title(tool_input, cwd), tool_input["patch"], "diff"), _named(tool_input, cwd)
+        ) from error
     notes = [f"{file.shown}: {note}" for file in result.files for note in file.notes]
+    named = _named(tool_input, cwd)
+    links = [f"{shown_path(cwd, path)} is a symbolic link to {path.resolve()}." for path in named if path.is_symlink()]
     first = result.files[0].path.as_posix() if result.files else ""
     title = f"{_title(tool_input, cwd)}: {result.summary}"
-    return Preview(title, result.diff, "diff", path=first, warning="\n".join([*_links(tool_input, cwd), *notes]))
+    return Preview(title, result.diff, "diff", path=first, warning="\n".join([*links, *notes]))
 
 
-def _links(tool_input: Input, cwd: Path) -> list[str]:
-    given = dict.fromkeys(cwd / name for name, _ in paths_in_patch(tool_input["patch"], tool_input.get("strip")))
-    return [f"{shown_path(cwd, path)} is a symbolic link to {path.resolve()}." for path in given if path.is_symlink()]
+def _named(tool_input: Input, cwd: Path) -> list[Path]:
+    """The files that the patch names; none where it cannot be read."""
+    try:
+        paths = paths_in_patch(tool_input["patch"], tool_input.get("strip"))
+    except PatchProblem:
+        return []
+    return list(dict.fromkeys(cwd / name for name, _ in paths))
 
 
 def _plan(tool_input: Input, state: FileState, cwd: Path) -> _Result:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from cellwright.agent.tool import Tool, ToolContext, ToolError, ToolResult
+from cellwright.agent.tool import CannotBeDone, Tool, ToolContext, ToolError, ToolResult
 from cellwright.errors import ErrorCode
 from cellwright.events import Preview
 from cellwright.tools.paths import resolve_path, shown_path
@@ -61,7 +61,7 @@ def run_tests_tool(cwd: Path, environ: Mapping[str, str] = os.environ) -> Tool:
             framework, _ = _framework(tool_input, wanted)
             run = await asyncio.to_thread(plan_run, framework, wanted, Path("REPORT"), environ)
         except ToolError as error:
-            return Preview("Run tests", kind="command", warning=f"This cannot be done as it stands. {error.message}")
+            raise CannotBeDone(error, Preview("Run tests", kind="command")) from error
         title = f"Run {framework} tests in {visible_line(wanted.folder.as_posix())}"
         return Preview(title, visible(" ".join(run.arguments)), kind="command")
 
