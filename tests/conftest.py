@@ -17,8 +17,10 @@ import pytest
 
 from cellwright.testing import MessagesServer
 
-# how long an example takes says how busy the machine is
-hypothesis.settings.register_profile("tests", deadline=None)
+# how long an example takes says how busy the machine is; the same examples each time: what fails is the change's doing
+hypothesis.settings.register_profile("tests", deadline=None, derandomize=True)
+# pytest --hypothesis-profile=explore: other examples each time, and more of them
+hypothesis.settings.register_profile("explore", deadline=None, max_examples=2_000, print_blob=True)
 hypothesis.settings.load_profile("tests")
 
 VERSIONS = ("ipykernel", "ipython", "jupyterlab", "jupyter-client", "ipywidgets", "anthropic")
