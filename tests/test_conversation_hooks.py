@@ -12,14 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.config.hook_scenes import SOON, processes, wait_for
 
 from cellwright.conversation import Conversation
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Event, Notice, RunEnd, ToolEnd
 from cellwright.run_options import RunOptions
 from cellwright.testing import MessagesServer, say, use
-
-SOON = 30.0
 
 
 class Talk:
@@ -256,26 +255,6 @@ def test_a_hook_that_refuses_a_task_says_why(talk):
     ends = [event for event in talking.events if isinstance(event, ToolEnd)]
     assert talking.noted == ["TaskCreated 1 Fix it"]
     assert ends[1].content == "The task is not completed: no tests yet"
-
-
-def processes(marker: str) -> list[int]:
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            if marker.encode() in (folder / "environ").read_bytes():
-                found.append(int(folder.name))
-        except OSError:
-            continue
-    return found
-
-
-def wait_for(condition: Any) -> bool:
-    deadline = time.monotonic() + SOON
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        os.sched_yield()
-    return True
 
 
 @pytest.mark.parametrize("event", ["UserPromptSubmit", "PreToolUse", "PostToolUse", "PostToolBatch", "Stop"])

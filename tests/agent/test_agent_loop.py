@@ -9,6 +9,7 @@ import stat
 from pathlib import Path
 
 import pytest
+from tests.agent.plain_tools import change, fail, look
 
 from cellwright.agent.approval import Allow, Deny
 from cellwright.agent.function_tool import tool
@@ -31,24 +32,6 @@ from cellwright.events import (
 )
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.testing import Gate, hold, say, think, turn, use, use_json
-
-
-@tool(read_only=True)
-async def look(name: str) -> str:
-    """Look at something."""
-    return f"{name} looks fine"
-
-
-@tool
-async def change(name: str) -> str:
-    """Change something."""
-    return f"changed {name}"
-
-
-@tool
-async def fail(name: str) -> str:
-    """Fail at something."""
-    raise ToolError(f"{name} cannot be done; try another")
 
 
 def statuses(played):

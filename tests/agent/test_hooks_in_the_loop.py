@@ -5,36 +5,18 @@ import dataclasses
 from pathlib import Path
 
 import pytest
+from tests.agent.plain_tools import change, fail, look
 
 from cellwright.agent.approval import Allow, Deny
-from cellwright.agent.function_tool import tool
 from cellwright.agent.hook_answers import read_answer
 from cellwright.agent.hook_callbacks import HookMatcher
 from cellwright.agent.hooks import EVENTS
 from cellwright.agent.session import Session
-from cellwright.agent.tool import Tool, ToolError, ToolResult
+from cellwright.agent.tool import Tool, ToolResult
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Answered, Asked, Decided, ModeChanged, Notice, ToolEnd
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.testing import fault, say, turn, use
-
-
-@tool(read_only=True)
-async def look(name: str) -> str:
-    """Look at something."""
-    return f"{name} looks fine"
-
-
-@tool
-async def change(name: str) -> str:
-    """Change something."""
-    return f"changed {name}"
-
-
-@tool
-async def fail(name: str) -> str:
-    """Fail at something."""
-    raise ToolError(f"{name} cannot be done")
 
 
 class Told:
@@ -295,7 +277,7 @@ def test_a_failed_call_has_an_event_of_its_own(play):
     told, other = Told(specific("PostToolUseFailure", additionalContext="try again")), Told()
     script = [use("fail", name="x"), say("ok")]
     played = play(script, tools=[fail], hooks={"PostToolUseFailure": [told], "PostToolUse": [other]})
-    assert told.inputs[0]["error"] == "x cannot be done"
+    assert told.inputs[0]["error"] == "x cannot be done; try another"
     assert told.inputs[0]["is_interrupt"] is False
     assert other.inputs == []
     assert "try again" in texts(played.bodies[1]["messages"][-1])[0]

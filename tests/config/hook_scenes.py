@@ -17,7 +17,7 @@ from cellwright.agent.hooks import HookResult, Hooks
 from cellwright.config.hooks import hooks_from
 from cellwright.config.settings import HooksSource
 
-SOON = 5.0
+SOON = 60.0
 """It takes a tenth of a second; the rest is for machines that are busy with other things."""
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from cellwright.agent.agent_thread import AgentThread
 from cellwright.agent.session import Session
 from cellwright.kernel.chat.connections import Connection, Connections
 from cellwright.kernel.chat.conversation_log import ConversationLog
+from cellwright.kernel.chat.logged_run import LoggedRun
 from cellwright.kernel.comm_link import CommLink
 from cellwright.message_pieces import Joined
 
@@ -21,8 +22,9 @@ class KeptComm:
 
     comm_id = "kept"
 
-    def __init__(self) -> None:
+    def __init__(self, sent: Callable[[], object] = lambda: None) -> None:
         self.sent: list[Json] = []
+        self._tell = sent
         self.closed = False
         self._parts = Joined()
 
@@ -30,6 +32,7 @@ class KeptComm:
         assert not self.closed, "sent to a comm that is closed"
         if (message := self._parts.add(data)) is not None:
             self.sent.append(message)
+            self._tell()
 
     def close(self) -> None:
         self.closed = True
@@ -53,11 +56,12 @@ class Panels:
         self.session: Session | None = None
         self.log = ConversationLog(AgentThread(), lambda: self.session)
         self.connections = Connections()
-        self.log.news, self.log.gone = self.connections.news, self.connections.gone
+        self.log.news, self.log.gone = self._news, self.connections.gone
+        self._happened = asyncio.Event()
         self.comms: dict[Connection, KeptComm] = {}
 
     def connect(self, said: Mapping[str, Any] = {}) -> Connection:
-        comm = KeptComm()
+        comm = KeptComm(self._happened.set)
         connection = Connection(CommLink(comm), said, self.log, self.clock)
         self.comms[connection] = comm
         self.connections.add(connection)
@@ -69,9 +73,13 @@ class Panels:
         """What the panel got, of one type or all."""
         return [message for message in self.comms[connection].sent if kind in ("", message["type"])]
 
+    async def until(self, found: Callable[[], Any]) -> None:
+        """Wait for something to be there; it is looked for with all that is sent, and with all news of the log."""
+        async with asyncio.timeout(60):
+            while not found():
+                self._happened.clear()
+                await self._happened.wait()
 
-async def until(found: Any) -> None:
-    """Let the loop go on until something is there."""
-    async with asyncio.timeout(60):
-        while not found():
-            await asyncio.sleep(0.001)
+    def _news(self, run: LoggedRun) -> None:
+        self.connections.news(run)
+        self._happened.set()

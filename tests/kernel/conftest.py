@@ -10,8 +10,11 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))  # importlib mode leaves a test's own folder out
 
+from chat_panel import ChatPanel
+from IPython.core.interactiveshell import InteractiveShell
 from notebook_kernel import NotebookKernel, Page, model_of, running_kernel
 
+from cellwright.kernel.cell_log import CellLog
 from cellwright.testing import MessagesServer
 
 
@@ -62,3 +65,21 @@ def page(kernel: NotebookKernel) -> Iterator[Page]:
     page = Page(kernel)
     yield page
     page.close()
+
+
+@pytest.fixture
+def panel(kernel: NotebookKernel) -> Iterator[ChatPanel]:
+    """A panel that takes part in the conversation of the module's kernel."""
+    panel = ChatPanel(kernel).connect()
+    yield panel
+    panel.close()
+    kernel.run("")  # the goodbye has arrived before the next test
+
+
+@pytest.fixture
+def log(shell: InteractiveShell) -> Iterator[CellLog]:
+    """What is run in the module's shell, written down."""
+    log = CellLog(shell)
+    log.start()
+    yield log
+    log.stop()

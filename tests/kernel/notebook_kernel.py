@@ -6,7 +6,7 @@ import contextlib
 import os
 import queue
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -184,6 +184,13 @@ class NotebookKernel:
         pressed = time.monotonic()
         self.manager.interrupt_kernel()
         return pressed
+
+    def post(self, kind: str, content: Mapping[str, Any], subshell: str | None) -> None:
+        """Send a message on the shell channel, for a subshell or, None, for the main thread."""
+        message = self.client.session.msg(kind, content)
+        if subshell is not None:
+            message["header"]["subshell_id"] = subshell
+        self.client.shell_channel.send(message)
 
     def control(self, kind: str) -> dict[str, Any]:
         """Send a request on the control channel and give its reply."""

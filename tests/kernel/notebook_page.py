@@ -82,10 +82,7 @@ class NotebookPage:
         return str(next(cell["source"] for cell in self.cells if cell["id"] == name))
 
     def _post(self, kind: str, content: Json) -> None:
-        message = self.kernel.client.session.msg(kind, content)
-        if self._subshell is not None:
-            message["header"]["subshell_id"] = self._subshell
-        self.kernel.client.shell_channel.send(message)
+        self.kernel.post(kind, content, self._subshell)
 
     def _listen(self, message: Message) -> None:
         content = message["content"]

@@ -13,7 +13,6 @@ from PIL import Image
 
 from cellwright.kernel.captured_output import (
     HEAD_CHARS,
-    LIVE_SECONDS,
     MAX_IMAGES,
     TAIL_CHARS,
     BoundedPieces,
@@ -126,11 +125,12 @@ def test_without_pillow_only_what_is_small_enough_is_sent(monkeypatch: pytest.Mo
 
 def test_pieces_keep_their_order_while_the_views_take_theirs() -> None:
     async def scene() -> object:
-        output = CapturedOutput(asyncio.get_running_loop(), lambda **_: None)
+        shown = asyncio.Event()
+        output = CapturedOutput(asyncio.get_running_loop(), lambda **_: shown.set())
         for number in range(200_000):
             output.put(f"\r{number}")
         output.put("\ndone\n")
-        content, _ = await asyncio.gather(output.content(), asyncio.sleep(2 * LIVE_SECONDS))
+        content, _ = await asyncio.gather(output.content(), asyncio.wait_for(shown.wait(), 60))
         return content
 
     assert asyncio.run(scene()) == "199999\ndone"

@@ -21,14 +21,6 @@ def shell() -> Iterator[InteractiveShell]:
         yield shell
 
 
-@pytest.fixture
-def log(shell: InteractiveShell) -> Iterator[CellLog]:
-    log = CellLog(shell)
-    log.start()
-    yield log
-    log.stop()
-
-
 def test_a_run_is_written_down(shell: InteractiveShell, log: CellLog):
     before = time.time()
     run(shell, "x = 1\ny = 'a'", "cell-a")

@@ -6,7 +6,7 @@ import base64
 import io
 import json
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +22,6 @@ from cellwright.testing import Gate, MessagesServer, hold, say, turn, use
 pytestmark = [pytest.mark.kernel, pytest.mark.timeout(240)]
 
 needs_subshells = pytest.mark.skipif(ipykernel.version_info[0] < 7, reason="messages wait for a cell that blocks")
-
-
-@pytest.fixture
-def panel(kernel: NotebookKernel) -> Iterator[ChatPanel]:
-    panel = ChatPanel(kernel).connect()
-    yield panel
-    panel.close()
-    kernel.run("")  # the goodbye has arrived before the next test
 
 
 def python(code: str) -> Any:
@@ -300,7 +292,7 @@ def test_the_panel_steers_a_cells_run_and_takes_words_back(
     cell = kernel.begin("%%claude\nPaint it")
     run = of_cell(panel, before)
     panel.wait_for_op(run, "run")
-    panel.send({"type": "steer", "id": "s1", "text": "Blue, please.", "how": "steer"})
+    panel.send({"type": "steer", "id": "s1", "text": "Blue, please.", "how": "steer", "run": run})
     panel.send({"type": "steer", "id": "s2", "text": "Green!", "how": "steer"})
     assert panel.wait_for_op(run, "steer", id="s2")["state"] == "waiting"
     panel.send({"type": "withdraw", "id": "s2"})
@@ -313,6 +305,28 @@ def test_the_panel_steers_a_cells_run_and_takes_words_back(
     said = [block.get("text", "") for block in model.requests[-1].body["messages"][-1]["content"]]
     assert any("Blue, please." in text for text in said)
     assert not any("Green!" in text for text in said)
+
+
+def test_words_for_a_run_that_has_just_ended_are_not_said_to_the_next(
+    kernel: NotebookKernel, model: MessagesServer, panel: ChatPanel
+):
+    gate = Gate()
+    model.add(turn(say("The first.")), turn(say("The "), hold(gate), say("second.")))
+    first = panel.prompt("first")
+    panel.wait_for_end(first)
+    second = panel.prompt("second")
+    panel.wait(lambda: panel.text(second) == "The ")
+    late = {"type": "steer", "id": "late", "text": "Blue, please.", "how": "steer", "run": first}
+    panel.send(late)
+    panel.send({**late, "id": "early", "run": second})
+    panel.wait_for_op(second, "steer", id="early")
+    panel.send({"type": "withdraw", "id": "early"})
+    panel.wait_for_op(second, "steer", id="early", state="withdrawn")
+    gate.open()
+    panel.wait_for_end(second)
+    assert [op["op"] for op in panel.ops[first]][-1] == "end"
+    assert {op["id"] for op in panel.ops[second] if op["op"] == "steer"} == {"early"}
+    assert panel.text(second) == "The second."
 
 
 @needs_subshells

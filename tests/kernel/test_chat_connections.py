@@ -8,7 +8,7 @@ from functools import wraps
 from typing import Any
 
 import pytest
-from chat_comms import Panels, until
+from chat_comms import Panels
 
 from cellwright.events import Notice, TextDelta
 from cellwright.kernel.chat.connections import MOST_CONNECTIONS, PING_SECONDS, QUIET_SECONDS, Connection
@@ -144,7 +144,7 @@ async def test_a_large_message_goes_in_pieces_and_nothing_overtakes_it(panels: P
     run.hear_now(TextDelta("y"))
     panels.connections.tell_state({"type": "state"})
     finish(panels, run)
-    await until(lambda: len(panels.sent(panel, "run")) == 2)
+    await panels.until(lambda: len(panels.sent(panel, "run")) == 2)
     assert texts(panels, panel) == "x" * 500_000 + "y"
     order = [message["type"] for message in panels.sent(panel)]
     assert order == ["welcome", "run", "ops", "state", "ops", "run"]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from chat_panel import ChatPanel
 from notebook_kernel import NotebookKernel
@@ -13,14 +11,6 @@ from cellwright.testing import MessagesServer, say, turn
 pytestmark = [pytest.mark.kernel, pytest.mark.timeout(240)]
 
 SECRET = "sk-ant-api03-" + "s3cret" * 8
-
-
-@pytest.fixture
-def panel(kernel: NotebookKernel) -> Iterator[ChatPanel]:
-    panel = ChatPanel(kernel).connect()
-    yield panel
-    panel.close()
-    kernel.run("")  # the goodbye has arrived before the next test
 
 
 def test_what_fills_the_context_is_told_without_a_request(

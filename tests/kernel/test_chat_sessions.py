@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,13 +15,11 @@ pytestmark = [pytest.mark.kernel, pytest.mark.timeout(240)]
 
 
 @pytest.fixture
-def panel(kernel: NotebookKernel) -> Iterator[ChatPanel]:
-    panel = ChatPanel(kernel).connect()
+def panel(panel: ChatPanel) -> ChatPanel:
+    """A panel in a session of its own."""
     assert "result" in panel.ask("session_new", {})
     panel.wait(lambda: not panel.runs)
-    yield panel
-    panel.close()
-    kernel.run("")  # the goodbye has arrived before the next test
+    return panel
 
 
 def converse(panel: ChatPanel, model: MessagesServer, *words: str) -> list[str]:

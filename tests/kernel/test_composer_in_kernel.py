@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import io
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,14 +25,6 @@ import pathlib, time
 print('begun', flush=True)
 while not pathlib.Path('go').exists(): time.sleep(0.01)
 """
-
-
-@pytest.fixture
-def panel(kernel: NotebookKernel) -> Iterator[ChatPanel]:
-    panel = ChatPanel(kernel).connect()
-    yield panel
-    panel.close()
-    kernel.run("")  # the goodbye has arrived before the next test
 
 
 def completed(panel: ChatPanel, kind: str, text: str) -> list[dict[str, Any]]:

@@ -39,14 +39,6 @@ def shell(monkeypatch: pytest.MonkeyPatch) -> Iterator[InteractiveShell]:
         yield shell
 
 
-@pytest.fixture
-def log(shell: InteractiveShell) -> Iterator[CellLog]:
-    log = CellLog(shell)
-    log.start()
-    yield log
-    log.stop()
-
-
 def asked(shell: InteractiveShell, log: CellLog, request: FixRequest = LAST, *, can_edit: bool = True) -> Fix:
     fix = fixed(shell, log, request, can_edit=can_edit)
     assert fix is not None

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from chat_panel import ChatPanel
 from notebook_kernel import NotebookKernel
@@ -14,14 +12,6 @@ pytestmark = [pytest.mark.kernel, pytest.mark.timeout(240)]
 
 
 PROMPTS = {"where is the gauge?", "since when?"}
-
-
-@pytest.fixture
-def panel(kernel: NotebookKernel) -> Iterator[ChatPanel]:
-    panel = ChatPanel(kernel).connect()
-    yield panel
-    panel.close()
-    kernel.run("")  # the goodbye has arrived before the next test
 
 
 def test_cells_and_panel_move_the_same_conversation_on(
