@@ -21,6 +21,7 @@ from cellwright.permissions.command_files import is_harmless, places_named, star
 from cellwright.permissions.command_wrappers import SAFE_ASSIGNMENT
 from cellwright.permissions.critical_deletes import critical_delete
 from cellwright.permissions.file_calls import judge_path, protected_among, text_field
+from cellwright.permissions.git_contents import git_words, hidden_by, may_show
 from cellwright.permissions.paths import normalised
 from cellwright.permissions.rough_commands import RoughCommand, read_rough
 from cellwright.permissions.rule_book import BYPASSED, RuleBook, allowed_by, asked_by, denied_by, denied_by_plan
@@ -97,7 +98,7 @@ def judge_command(book: RuleBook, tool_input: Mapping[str, Any]) -> Decision:
     looks = bool(call.parts) and all(only_looks(book, part) for part in call.parts)
     if book.mode == "plan" and not looks:
         return denied_by_plan("Bash")
-    if asked := _asked(book, call, looks=looks) or _unsafe(book, call):
+    if asked := _asked(book, call, looks=looks) or _shown_by_git(book, call) or _unsafe(book, call):
         return asked
     if book.mode == "bypassPermissions":
         return BYPASSED
@@ -151,6 +152,15 @@ def _asked(book: RuleBook, call: ShellCall, *, looks: bool) -> Decision | None:
             return asked_by(rule, f"A command that may change {visible_line(name)}")
     if any(rule.path for rule in book.ask):
         return next(filter(None, (restricted_use(book, part) for part in call.parts)), None)
+    return None
+
+
+def _shown_by_git(book: RuleBook, call: ShellCall) -> Decision | None:
+    """What is against a `git show` or `git grep` in the command: it may print files that a rule hides."""
+    for words in filter(None, map(git_words, call.rough.parts)):
+        for folder in call.folders:
+            if rule := hidden_by(book, folder, words):
+                return may_show(rule)
     return None
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import re
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 
 MAX_CONFIG = 200_000
@@ -85,8 +85,7 @@ def reading_runs_nothing(folder: str, own_folders: Sequence[str]) -> bool:
     if os.path.exists(os.path.join(common, "hooks", "post-index-change")):
         return False
     # an index in two files is not looked through
-    split = any(name.startswith("sharedindex.") for name in os.listdir(git_dir))
-    return not split and not _holds_submodules(os.path.join(git_dir, "index"))
+    return not _is_split(git_dir) and not _holds_submodules(os.path.join(git_dir, "index"))
 
 
 def _control_folders(top: str) -> tuple[str, str] | None:
@@ -151,43 +150,56 @@ def _config_is_plain(path: str, _changed: int, _size: int, _inode: int) -> bool:
     return True
 
 
+def tracked_files(top: str) -> tuple[str, ...] | None:
+    """The names of the files that the index of the repository at `top` lists, from there; None where they are not known."""
+    control = _control_folders(top)
+    if control is None or _is_split(control[0]):
+        return None
+    entries = _index_entries(os.path.join(control[0], "index"))
+    return None if entries is None else tuple(name for _, name in entries)
+
+
+def _is_split(git_dir: str) -> bool:
+    return any(name.startswith("sharedindex.") for name in os.listdir(git_dir))
+
+
 def _holds_submodules(index: str) -> bool:
+    entries = _index_entries(index)
+    return entries is None or any(mode == _SUBMODULE for mode, _ in entries)
+
+
+def _index_entries(index: str) -> tuple[tuple[int, str], ...] | None:
+    """Mode and name of each entry of an index file; None where they are not known."""
     try:
         found = os.stat(index)
     except OSError:  # nothing was ever added
-        return False
+        return ()
     if found.st_size > MAX_INDEX:
-        return True
-    return _names_submodules(index, found.st_mtime_ns, found.st_size, found.st_ino)
+        return None
+    return _read_index(index, found.st_mtime_ns, found.st_size, found.st_ino)
 
 
-@lru_cache(maxsize=64)
-def _names_submodules(index: str, _changed: int, _size: int, _inode: int) -> bool:
+@lru_cache(maxsize=8)
+def _read_index(index: str, _changed: int, _size: int, _inode: int) -> tuple[tuple[int, str], ...] | None:
     try:
         with open(index, "rb") as file:
             data = file.read()
     except OSError:
-        return True
-    if b"\0\0\xe0\0" not in data:
-        return False
-    return any(mode == _SUBMODULE for mode in _modes(data))
-
-
-def _modes(data: bytes) -> Iterator[int]:
-    """The mode of each entry of an index; what cannot be read counts as a submodule."""
+        return None
     signature, version, count = struct.unpack_from(">4sII", data) if len(data) > _HEADER else (b"", 0, 0)
     if signature != b"DIRC" or version not in (2, 3):
-        yield _SUBMODULE
-        return
+        return None
+    found = []
     at = _HEADER
     for _ in range(count):
         if at + _ENTRY > len(data):
-            yield _SUBMODULE
-            return
-        yield int.from_bytes(data[at + 24 : at + 28], "big")
+            return None
+        mode = int.from_bytes(data[at + 24 : at + 28], "big")
         flags = int.from_bytes(data[at + 60 : at + 62], "big")
-        name = at + _ENTRY + (2 if flags & _EXTENDED else 0)
-        end = data.find(b"\0", name)
+        start = at + _ENTRY + (2 if flags & _EXTENDED else 0)
+        end = data.find(b"\0", start)
         if end < 0:
-            return
+            return None
+        found.append((mode, os.fsdecode(data[start:end])))
         at += (end - at) // 8 * 8 + 8
+    return tuple(found)
