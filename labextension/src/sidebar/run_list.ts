@@ -1,13 +1,15 @@
-/** The runs, the newest at the bottom: drawn when they come near to what is seen, and kept in sight while text streams in. */
+/** The runs, the newest at the bottom, which is kept in sight while text streams in. Runs out of sight are laid out by the browser when they come near. */
 
 import type { ShownRun } from "../chat/chat";
+import type { Run } from "../chat/protocol";
 import { button, element } from "../transcript/dom";
+import { DrawAhead } from "./draw_ahead";
 import type { RunDeps } from "./run_view";
 import { RunView } from "./run_view";
 
 /** Closer to the end than this is at the end. */
 const AT_END_PX = 48;
-/** How far out of sight a run is drawn. */
+/** How far out of sight a run is drawn before others. */
 const NEAR = "900px 0px";
 
 export class RunList {
@@ -16,6 +18,7 @@ export class RunList {
   private readonly list = element("ol", { class: "runs" });
   private readonly newest: HTMLButtonElement;
   private readonly views = new Map<string, RunView>();
+  private readonly ahead = new DrawAhead(() => this.views.values());
   private readonly stop: (() => void)[] = [];
   private nearby: IntersectionObserver | null = null;
   private atEnd = true;
@@ -37,6 +40,7 @@ export class RunList {
     for (const [id, view] of this.views) {
       if (ids.has(id)) continue;
       this.nearby?.unobserve(view.node);
+      this.ahead.forget(view);
       view.dispose();
       this.views.delete(id);
     }
@@ -59,6 +63,7 @@ export class RunList {
   }
 
   dispose(): void {
+    this.ahead.dispose();
     for (const view of this.views.values()) view.dispose();
     for (const stop of this.stop) stop();
   }
@@ -70,7 +75,8 @@ export class RunList {
       view = new RunView(shown, this.deps);
       this.views.set(shown.run.id, view);
       if (this.nearby) this.nearby.observe(view.node);
-      else view.setNear(true);
+      // what goes on is looked at, wherever it stands
+      if (!this.nearby || !isPast(shown.run)) view.draw();
     }
     if (this.list.children[at] !== view.node) this.list.insertBefore(view.node, this.list.children[at] ?? null);
   }
@@ -79,7 +85,8 @@ export class RunList {
     if (!("IntersectionObserver" in globalThis)) return;
     const nearby = new IntersectionObserver((entries) => {
       for (const { target, isIntersecting } of entries) {
-        if (isIntersecting) this.views.get((target as HTMLElement).dataset.run ?? "")?.setNear(true);
+        const view = this.views.get((target as HTMLElement).dataset.run ?? "");
+        if (view) this.ahead.setNear(view, isIntersecting);
       }
     }, { root: this.scroller, rootMargin: NEAR });
     this.nearby = nearby;
@@ -107,4 +114,9 @@ export class RunList {
     const { scrollHeight, scrollTop, clientHeight } = this.scroller;
     return scrollHeight - scrollTop - clientHeight < AT_END_PX;
   }
+}
+
+/** Whether nothing of it comes any more. */
+function isPast({ state }: Run): boolean {
+  return ["done", "failed", "interrupted"].includes(state);
 }

@@ -10,8 +10,9 @@ import type { TranscriptStore } from "../transcript/store";
 
 /** Longer prompts are folded. */
 const FOLDED_CHARS = 700;
-/** How high a run may be whose transcript is not drawn yet. */
+/** How high a transcript may be that is not drawn yet, and one that is drawn but was never laid out: by its characters, in a narrow panel. */
 const GUESSED_HEIGHT = 120;
+const PX_PER_CHAR = 0.8;
 
 /** Draws a transcript into `host`; gives how to take it away. */
 export type DrawTranscript = (host: HTMLElement, store: TranscriptStore, send: (message: BrowserMessage) => void) => () => void;
@@ -34,7 +35,7 @@ export class RunView {
   private readonly fold: HTMLButtonElement;
   private readonly waits = element("p", { class: "waits" });
   private undraw: (() => void) | null = null;
-  private near = false;
+  private wanted = false;
   private gone = false;
   private shown: ShownRun;
 
@@ -66,13 +67,18 @@ export class RunView {
     this.updatePlace(run);
     this.waits.hidden = run.state !== "waiting";
     this.host.hidden = run.state === "waiting";
-    this.drawIfNear();
+    this.drawIfWanted();
   }
 
-  /** Whether it is in sight, or may soon be. A transcript that was drawn stays. */
-  setNear(near: boolean): void {
-    this.near = near;
-    this.drawIfNear();
+  /** Whether its transcript is drawn, or will be as soon as there is one. */
+  get drawn(): boolean {
+    return this.wanted;
+  }
+
+  /** Draws its transcript, which then stays. */
+  draw(): void {
+    this.wanted = true;
+    this.drawIfWanted();
   }
 
   dispose(): void {
@@ -90,13 +96,15 @@ export class RunView {
     this.place.hidden = run.place === "sidebar";
   }
 
-  private drawIfNear(): void {
-    if (!this.near || this.undraw || this.shown.run.state === "waiting") return;
+  private drawIfWanted(): void {
+    if (!this.wanted || this.undraw || this.shown.run.state === "waiting") return;
     this.undraw = () => undefined;
     whenLoaded(this.deps.draw(), this.host, this.deps.trans, (draw) => {
       if (this.gone) return;
       this.undraw = draw(this.host, this.shown.transcript, (message) => { this.say(message); });
       this.host.style.minHeight = "";
+      const chars = this.host.shadowRoot?.textContent.length ?? 0;
+      this.host.style.containIntrinsicHeight = `auto ${Math.max(GUESSED_HEIGHT, Math.round(chars * PX_PER_CHAR))}px`;
     });
   }
 
