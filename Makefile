@@ -46,11 +46,14 @@ HUB = $(VENV)/hub
 
 KERNELS = 6.31 7.1
 
-test-kernels: $(VENV)/.test build $(KERNELS:%=$(OTHER)/ipykernel-%)  ## the kernel tests on older ipykernels
+# the server's way to kernels, and to the notebooks of their users
+SERVER_ON_KERNELS = $(addprefix tests/server/test_,busy_kernels.py runs.py notebooks_over_server.py)
+
+test-kernels: $(VENV)/.test build $(KERNELS:%=$(OTHER)/ipykernel-%)  ## the kernel tests, and some of the server's, on older ipykernels
 	@for version in $(KERNELS); do \
 	  echo "--- ipykernel $$version"; \
 	  PYTHONPATH=$(CURDIR)/$(OTHER)/ipykernel-$$version CELLWRIGHT_EXPECT_IPYKERNEL=$$version \
-	    $(PYTEST) tests/kernel -m kernel -q -n 2 --dist loadfile || exit 1; \
+	    sh -c '$(PYTEST) tests/kernel -m kernel -q -n 2 --dist loadfile && $(PYTEST) $(SERVER_ON_KERNELS) -q' || exit 1; \
 	done
 
 test-lab44: $(VENV)/.test build $(OTHER)/jupyterlab-4.4  ## the browser tests on JupyterLab 4.4

@@ -20,6 +20,7 @@ from jupyter_server.services.kernels.kernelmanager import AsyncMappingKernelMana
 from jupyter_server.services.sessions.sessionmanager import SessionManager
 from open_notebook_conformance import CASES
 from shared_room import EXTENSIONS, Coauthor
+from subshells import with_subshells
 
 from cellwright.server.kernel_connection import KernelConnection
 from cellwright.server.kernel_relay import KernelRelay
@@ -141,6 +142,7 @@ def test_a_notebook_that_is_opened_later_is_known_to_the_next_run(elsewhere, mod
     assert source_of(second) == "x = 2"
 
 
+@with_subshells
 def test_the_contents_manager_conforms(elsewhere, model, files):
     path = write_notebook(files, "conforms.ipynb")
     conforms(elsewhere, kernel_of_notebook(elsewhere, path.name), model, "the file on the server")
@@ -249,6 +251,7 @@ def test_a_shared_notebook_is_changed_in_its_room(collaborating, model, open_roo
     author.until(lambda sources: sources == {"a1": "x = 2"})
 
 
+@with_subshells
 def test_a_shared_notebook_conforms(collaborating, model, open_room):
     path = write_notebook(collaborating.root, "conforms.ipynb")
     kernel = kernel_of_notebook(collaborating, path.name)

@@ -217,3 +217,13 @@ def test_runs_at_once_and_a_minute():
     now[0] = 60.0
     at_once.take("ada")
     assert at_once.running == 3
+
+
+def test_a_run_that_is_stopped_before_its_kernel_knows_of_it_ends_once():
+    run, over = _run()
+    run.interrupt()
+    run.interrupt()
+    run.refuse(ApiError(502, "EXECUTION_ERROR", "too late to say"))
+    assert _kinds(run) == ["run_started", "session_complete"]
+    assert (run.over, run.state, run.metadata) == (True, "interrupted", {"stop_reason": "interrupted"})
+    assert over == [run]

@@ -143,7 +143,16 @@ class Run:
         details = {"kernel": self.place.kernel_id}
         data = {"error_code": code, "error_message": message, "error_details": details, "recoverable": False}
         self._add({"type": "error", "timestamp": _now(), "data": data})
-        self.state, self.metadata = "failed", {"stop_reason": "error"}
+        self._close("failed", "error")
+
+    def interrupt(self) -> None:
+        """It was stopped before its kernel knew of it."""
+        if not self.over:
+            self._close("interrupted", "interrupted")
+
+    def _close(self, state: str, stop_reason: str) -> None:
+        """End it with an end of the server's own."""
+        self.state, self.metadata = state, {"stop_reason": stop_reason}
         end = {"final_response": self._answer, "metadata": self.metadata}
         self._add({"type": "session_complete", "timestamp": _now(), "data": end})
         self._end()

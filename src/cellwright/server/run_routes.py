@@ -11,6 +11,7 @@ from tornado.web import authenticated
 from cellwright.server.api_error import ApiError
 from cellwright.server.api_route import CellwrightRoute, may_execute, may_read
 from cellwright.server.event_stream import HEADERS, send_events, stream_kind
+from cellwright.server.kernel_relay import KernelRelay
 from cellwright.server.own_kernels import folder_below
 from cellwright.server.run import EventsGone, Run
 from cellwright.server.runs import RunRequest
@@ -117,7 +118,7 @@ class AnswerRoute(CellwrightRoute):
             raise ApiError(409, "CONFLICT", "The question is answered already.", {"decision": run.questions[question]})
         relay = await self.runs.relays.of(run.place.kernel_id, run.wait)
         answer = {"scope": "once", "reason": "", "input": None, **body}
-        await relay.answer(question, answer)
+        await _within(relay.answer(question, answer), f"The kernel did not take the answer yet.{_why(relay)}")
         # the first answer counts, and it may have been given elsewhere
         self.answer(await _within(run.decision(question), "The kernel did not say what was decided."))
 
@@ -138,7 +139,8 @@ class SteerRoute(CellwrightRoute):
             relay = await self.runs.relays.of(run.place.kernel_id, run.wait)
             message = {"type": "steer", "run": run.kernel_run, "id": steer_id, "how": "steer", **body}
             await relay.send(message)
-            state = await _within(run.steer_state(steer_id), "The kernel did not say whether the run took the words.")
+            words = f"The kernel did not say whether the run took the words.{_why(relay)}"
+            state = await _within(run.steer_state(steer_id), words)
         if state is None:
             raise ApiError(409, "CONFLICT", "The run is over; it did not get the words.")
         self.answer(state, 202)
@@ -171,6 +173,15 @@ def about_run(run: Run) -> dict[str, Any]:
 
 def _request(body: dict[str, Any], kernel_id: str = "") -> RunRequest:
     return RunRequest(**{**body, "kernel_id": kernel_id, "attachments": tuple(body.get("attachments", ()))})
+
+
+def _why(relay: KernelRelay) -> str:
+    """Why a kernel may leave somebody waiting."""
+    if relay.has_subshells:
+        return ""
+    return (
+        " It hears nothing while a cell runs, as its ipykernel has no subshells (7.1 or newer has), and does it then."
+    )
 
 
 async def _within(waiting: Any, message: str) -> Any:

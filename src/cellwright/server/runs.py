@@ -20,6 +20,9 @@ from cellwright.server.run_reports import RunReports
 
 logger = logging.getLogger(__name__)
 
+PATIENCE_SECONDS = 5.0
+"""So much longer than it may take to connect a client waits for more than the news that its run has to wait."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class RunRequest:
@@ -101,10 +104,13 @@ class Runs:
         self._tasks.add(beginning)
         beginning.add_done_callback(self._tasks.discard)
         waits = asyncio.ensure_future(run.must_wait.wait())
-        await asyncio.wait({beginning, waits}, return_when=asyncio.FIRST_COMPLETED)
+        seconds = self.limits.kernel_connect_seconds + PATIENCE_SECONDS
+        done, _ = await asyncio.wait({beginning, waits}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         waits.cancel()
+        if not done:
+            run.wait(f"Kernel {run.place.kernel_id} has not taken the prompt yet; it may be busy.")
         if run.refused is not None:
-            del self._runs[run.id]
+            self._runs.pop(run.id, None)
             raise run.refused
         return run
 
@@ -112,9 +118,14 @@ class Runs:
         try:
             relay = await self.relays.of(run.place.kernel_id, run.wait)
             relay.say_if_it_waits(run.wait)
-            if request.session is not None:
+            if request.session is not None and not run.over:
                 await relay.request("session_resume", {"id": request.session})
+            if run.over:  # it was stopped while it waited for its kernel
+                return
             reply = await relay.request("prompt", request.prompt_params())
+            if run.over:
+                await relay.send({"type": "stop", "run": str(reply["run"])})
+                return
             run.kernel_run = str(reply["run"])
             await relay.follow(run.kernel_run, run)
         except ApiError as error:
@@ -127,9 +138,13 @@ class Runs:
 
     async def stop(self, run: Run) -> None:
         """Interrupt a run, or take it out of the line. Raises ApiError."""
-        if not run.over and run.kernel_run:
+        if run.over:
+            return
+        if run.kernel_run:
             relay = await self.relays.of(run.place.kernel_id, run.wait)
             await relay.send({"type": "stop", "run": run.kernel_run})
+        else:
+            run.interrupt()
 
     def reader_left(self, run: Run) -> None:
         """A client that read the run's events has gone."""
