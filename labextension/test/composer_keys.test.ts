@@ -2,13 +2,13 @@
 
 import { expect, it, vi } from "vitest";
 
-import type { SteerMessage } from "../src/transcript/protocol";
+import type { SteerRunMessage } from "../src/chat/protocol";
 import { find, text } from "./scene";
 import type { ComposerScene } from "./composer_scene";
 import { composerScene, Conversation, key, KeptInMemory, settled, STATE, type, write } from "./composer_scene";
 
 const sentTexts = ({ chat }: ComposerScene): string[] => chat.prompts.map((params) => params.text);
-const steered = ({ chat }: ComposerScene): SteerMessage[] => chat.sent.filter((message) => message.type === "steer");
+const steered = ({ chat }: ComposerScene): SteerRunMessage[] => chat.sent.filter((message) => message.type === "steer");
 const waiting = ({ host }: ComposerScene): string[] => [...host.querySelectorAll(".cellwright-waiting li")].map((node) => node.textContent);
 const problem = ({ host }: ComposerScene): HTMLElement => find(host, ".cellwright-problem");
 
@@ -234,7 +234,7 @@ it("steers while a run goes on, and queues with Alt+Enter", async () => {
   expect(text(scene.host, ".cellwright-send")).toBe("Steer");
   type(scene.area, "Use tabs.");
   key(scene.area, "Enter");
-  expect(steered(scene).map((message) => [message.text, message.how])).toEqual([["Use tabs.", "steer"]]);
+  expect(steered(scene).map(({ text, how, run }) => [text, how, run])).toEqual([["Use tabs.", "steer", scene.chat.state?.current]]);
   expect(scene.area.value).toBe("");
   type(scene.area, "Then test.");
   key(scene.area, "Enter", { altKey: true });

@@ -229,19 +229,22 @@ class Runs:
         if (run := self.current) is not None and run.task is not None and run.task.stopping:
             await asyncio.wait([asyncio.wrap_future(run.task.future)])
 
-    def steer(self, words: Words) -> None:
-        """Tell the run that goes on something; from any thread. Raises `CellwrightError` where none takes it."""
+    def steer(self, words: Words, run_id: str | None = None) -> None:
+        """Tell the run that goes on something, or the run of this id; from any thread.
+
+        Raises `CellwrightError` where none takes it: what is said to one run is not for the next.
+        """
         if is_agent_code():
             raise CellwrightError(ErrorCode.PERMISSION_DENIED, "Code that Claude runs cannot speak for the user.")
-        if (run := self.current) is None:
+        run = next((run for run in self.there if run_id in (None, run.id)), None)
+        if run is None:
             message = "No run goes on that could be told anything. Ask with a prompt instead."
             raise CellwrightError(ErrorCode.EXECUTION_ERROR, message, recoverable=True)
         self._thread.call(functools.partial(run.steering.add, words))
 
     def withdraw(self, words_id: str) -> bool:
         """Take back what `steer` was given; False when Claude has it already. From any thread."""
-        run = self.current
-        return run is not None and self._thread.call(functools.partial(run.steering.withdraw, words_id))
+        return any(self._thread.call(functools.partial(run.steering.withdraw, words_id)) for run in self.there)
 
     async def _in_its_turn(
         self, run: ConversationRun, first: ConversationRun | None, prepare: Callable[[], Work], emit: Emit

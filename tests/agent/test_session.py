@@ -271,6 +271,26 @@ def test_a_fork_with_other_tools_keeps_the_place_and_the_cost_of_what_was_only_t
     assert (fork.cost_usd, fork.usage) == (session.cost_usd, session.usage)
 
 
+def test_what_was_paid_behind_the_last_message_is_known_after_a_resume(two_turns):
+    session = Session.load(two_turns)
+    before, tokens = list(session.messages), session.context_tokens
+    cost = session.cost_usd
+    session.settle()
+    size = two_turns.stat().st_size
+    session.spend({"output_tokens": 7}, 0.25)
+    session.settle()
+    session.settle()
+    assert session.cost_usd == cost + 0.25
+    session.close()
+    assert two_turns.stat().st_size > size
+    again = Session.load(two_turns)
+    assert (again.cost_usd, again.messages, again.context_tokens) == (cost + 0.25, before, tokens)
+    again.append({"role": "user", "content": "and then"})
+    assert again.messages == [*before, {"role": "user", "content": "and then"}]
+    again.take_back()
+    assert again.messages == before
+
+
 def test_a_fork_in_the_middle_of_a_call_is_valid_by_itself(tmp_path):
     session = begun(tmp_path)
     session.append({"role": "user", "content": "x"})

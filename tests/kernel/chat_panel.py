@@ -113,7 +113,7 @@ class ChatPanel:
             self._post("comm_msg", {"comm_id": self._comm_id, "data": dict(piece.message)})
 
     def text(self, run: str) -> str:
-        return "".join(op["text"] for op in self.ops[run] if op["op"] == "text")
+        return "".join(op["text"] for op in self.ops.get(run, []) if op["op"] == "text")
 
     def newest(self, place: str) -> str:
         """The newest run that was asked for there, when there is one."""

@@ -1,6 +1,6 @@
 /** The messages of docs/protocol/chat.md, as types. Operations and answers are the transcript's. */
 
-import type { BrowserMessage, Op } from "../transcript/protocol";
+import type { BrowserMessage, Op, SteerMessage } from "../transcript/protocol";
 
 export const TARGET = "cellwright.chat";
 export const PROTOCOL = 1;
@@ -100,4 +100,6 @@ export type KernelMessage =
 
 export type StopRunMessage = { type: "stop"; run: string };
 export type AgainMessage = { type: "again"; run: string; have: number };
-export type PanelMessage = Extract<BrowserMessage, { type: "answer" | "steer" | "withdraw" }> | StopRunMessage | AgainMessage | { type: "bye" };
+/** Words for this run and no other: it may end while they are on their way. */
+export type SteerRunMessage = SteerMessage & { run: string };
+export type PanelMessage = Extract<BrowserMessage, { type: "answer" | "withdraw" }> | SteerRunMessage | StopRunMessage | AgainMessage | { type: "bye" };

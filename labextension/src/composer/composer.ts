@@ -306,7 +306,7 @@ class PanelComposer {
     const run = currentRun(this.chat);
     const how = other ? otherWay(this.how) : this.how;
     if (run !== null && wayOf(this.chat, how, text, attached.length > 0) === "steer") {
-      this.waiting.said(steer(this.chat, text), run, text);
+      this.waiting.said(steer(this.chat, run, text), run, text);
       this.taken(text);
       return;
     }

@@ -37,10 +37,10 @@ export function wayOf(chat: Chat, how: SteerHow, text: string, attached: boolean
   return how === "steer" && currentRun(chat) !== null && !attached && commandName(text) === null ? "steer" : "prompt";
 }
 
-/** Tells the run that goes on; gives the id of the words. */
-export function steer(chat: Chat, text: string): string {
+/** Tells the run something; gives the id of the words. */
+export function steer(chat: Chat, run: string, text: string): string {
   const id = randomName();
-  chat.send({ type: "steer", id, text, how: "steer" });
+  chat.send({ type: "steer", id, text, how: "steer", run });
   return id;
 }
 

@@ -111,9 +111,11 @@ export class RunView {
   private say(message: BrowserMessage): void {
     switch (message.type) {
       case "answer":
-      case "steer":
       case "withdraw":
         this.deps.send(message);
+        return;
+      case "steer":
+        this.deps.send({ ...message, run: this.shown.run.id });
         return;
       case "stop":
         this.deps.send({ type: "stop", run: this.shown.run.id });

@@ -308,6 +308,7 @@ class AgentRun:
         if (changed := self.record.end()) is not None:
             self.emit(changed)
         try:
+            self.session.settle()
             self.session.flush()
         except CellwrightError as unflushed:
             # every run has its end, also on a broken disk

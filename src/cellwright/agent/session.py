@@ -317,6 +317,12 @@ class Session:
         self._lines.add(line)
         self.next_seq = max(self.next_seq, line.meta["seq"])
 
+    def settle(self) -> None:
+        """Write what was paid for since the last message; else it stands with the next one, which may never come."""
+        if self._file is not None and self._lines.not_kept_json() and self._lines.all:
+            # it takes nothing back: as after the line that is the last already
+            self._write(transcript.TAKEN_BACK, {"as_after": self._lines.all[-1].meta["seq"]})
+
     def flush(self) -> None:
         """Have everything that was appended on the disk itself (fsync)."""
         if self._file is not None:

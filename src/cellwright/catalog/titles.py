@@ -53,6 +53,7 @@ async def make_title(session: Session, provider: Callable[[], Provider], model: 
     ctx = ToolContext("title", lambda **_: None, spend=session.spend)
     content = [{"type": "text", "text": f"{_ASKED}\n\n{_beginning(session)}"}]
     turn = await Aside(provider, model).ask([{"role": "user", "content": content}], ctx)
+    session.settle()
     title = " ".join(text_of(turn).split()).strip("\"'“”«»`* ")[:TITLE_CHARS]
     if not title:
         raise CellwrightError(

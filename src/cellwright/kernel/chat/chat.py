@@ -123,19 +123,21 @@ class Chat:
                 self.questions.take(answer, "callback" if connection.is_server else "sidebar")
                 connection.say({"type": "ack", "question": answer.question})
             case Steer() as words:
-                self._steer(words)
+                self._steer(words, message.get("run"))
             case Withdraw(words_id):
                 self.conversation.withdraw(words_id)
             case _:
                 logger.warning("not a message of the chat protocol: %.200r", message)
 
-    def _steer(self, words: Steer) -> None:
-        run = self.conversation.runs.current
+    def _steer(self, words: Steer, run_id: object) -> None:
+        runs = self.conversation.runs
+        if not isinstance(run_id, str):
+            run_id = None if runs.current is None else runs.current.id
         try:
-            self.conversation.runs.steer(Words(words.id, words.text, words.how))
+            runs.steer(Words(words.id, words.text, words.how), run_id)
         except CellwrightError as error:
-            logged = None if run is None else self.log.runs.get(run.id)
-            if logged is not None and not logged.over:
+            logged = None if run_id is None else self.log.runs.get(run_id)
+            if logged is not None and not logged.has_ended:
                 logged.hear_now(Steered(words.id, words.text, "withdrawn", words.how))
                 logged.hear_now(Notice(error.message, "warning"))
 

@@ -63,6 +63,11 @@ class LoggedRun:
     def state(self) -> State:
         return self.state_of_command if self.run is None else self.run.state
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether its log has an end: nothing may follow that."""
+        return self._ended
+
     def has_changed(self) -> bool:
         """Whether what is told of it is another than when this was asked last; it is a new version then."""
         now = (self.state, self.session, self.turn)
