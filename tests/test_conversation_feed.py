@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,11 @@ class Looker:
     def __init__(self) -> None:
         self.heard_of: list[tuple[str, object]] = []
         self.events: list[Event] = []
+        self._ends = threading.Semaphore(0)
+
+    def wait_for_end(self) -> None:
+        """Until the next run is told to have ended, which may be a little after who waits for it has its result."""
+        assert self._ends.acquire(timeout=60)
 
     def run_added(self, run: ConversationRun) -> None:
         self.heard_of.append(("added", run.text))
@@ -35,6 +41,7 @@ class Looker:
 
     def run_ended(self, run: ConversationRun) -> None:
         self.heard_of.append(("ended", run.state))
+        self._ends.release()
 
     def session_changed(self, session: Session) -> None:
         self.heard_of.append(("session", session.id))
@@ -67,6 +74,7 @@ def test_a_follower_hears_what_the_run_s_own_face_hears(conversation: Conversati
     looker = Looker()
     leave = conversation.feed.follow(looker)
     assert ask(conversation, "One?") == looker.events
+    looker.wait_for_end()
     assert looker.heard_of == [
         ("added", "One?"),
         ("UserPrompt", "run-1"),
@@ -102,6 +110,19 @@ def test_a_fault_of_a_follower_ends_no_run(conversation: Conversation, caplog: p
     assert any(isinstance(event, TextDelta) for event in events)
     assert looker.events == events
     assert "LookupError" in caplog.text
+
+
+def test_a_face_that_fails_leaves_no_gap_for_the_others(conversation: Conversation) -> None:
+    looker = Looker()
+    conversation.feed.follow(looker)
+
+    def failing(event: Event) -> None:
+        raise LookupError(event)
+
+    assert conversation.start("one", RunOptions(builtin_tools=False), emit=failing).future.result(60).ok
+    looker.wait_for_end()
+    assert "".join(event.text for event in looker.events if isinstance(event, TextDelta)) == "Answer 0."
+    assert [what for what, _ in looker.heard_of] == ["added", "UserPrompt", "RunEnd", "ended"]
 
 
 def test_a_run_that_cannot_begin_is_told_to_have_ended(conversation: Conversation) -> None:

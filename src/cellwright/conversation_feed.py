@@ -54,8 +54,10 @@ class Feed:
         """`emit`, telling the followers as well; what started the run hears it first."""
 
         def heard(event: Event) -> None:
-            emit(event)
-            self._tell(lambda follower: follower.heard(run, event))
+            try:
+                emit(event)
+            finally:  # a face that fails must not leave a gap in what the others show
+                self._tell(lambda follower: follower.heard(run, event))
 
         return heard
 
