@@ -8,7 +8,7 @@ from notebook_kernel import NotebookKernel
 
 from cellwright.testing import MessagesServer, say, turn
 
-pytestmark = [pytest.mark.kernel, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.kernel
 
 SECRET = "sk-ant-api03-" + "s3cret" * 8
 

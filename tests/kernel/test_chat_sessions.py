@@ -11,7 +11,7 @@ from notebook_kernel import NotebookKernel, model_of, running_kernel
 
 from cellwright.testing import MessagesServer, say, turn, use
 
-pytestmark = [pytest.mark.kernel, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.kernel
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from notebook_page import NotebookPage
 
 from cellwright.testing import Gate, MessagesServer, fault, hold, say, turn
 
-pytestmark = [pytest.mark.kernel, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.kernel
 
 NAMESPACE = """
 import json

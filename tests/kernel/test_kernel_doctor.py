@@ -8,7 +8,7 @@ import pytest
 from notebook_kernel import NotebookKernel
 from notebook_page import NotebookPage
 
-pytestmark = [pytest.mark.kernel, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.kernel
 
 
 def told(kernel: NotebookKernel) -> str:

@@ -13,7 +13,7 @@ from notebook_page import NotebookPage
 
 from cellwright.testing import MessagesServer, say, turn, use
 
-pytestmark = [pytest.mark.kernel, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.kernel
 
 ASK = "%%claude --mode acceptEdits\nWork on it"
 LIVE = (("a1", "code", "x = 1  # unsaved"), ("b2", "markdown", "# Title"))
