@@ -1,5 +1,11 @@
 """What may be spent: by whom, on which day, together, and after a restart."""
 
+import asyncio
+import contextlib
+import json
+import socket
+import sqlite3
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -7,12 +13,16 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from proxy_calls import BOB, MODEL, error_of, message, send
+from proxy_calls import ADA, BOB, MODEL, error_of, message, send
 from proxy_server import ProxyServer
 
 from cellwright.agent.cost import cost_usd, worst_case_usd
-from cellwright.server.proxy.proxy import BOOK_FILE
+from cellwright.server.proxy.limits import Limits
+from cellwright.server.proxy.proxy import BOOK_FILE, Caller, Exchange, Proxy
+from cellwright.server.proxy.request_rules import check
 from cellwright.server.proxy.spending_book import SpendingBook, Spent
+from cellwright.server.proxy.upstream import Upstream
+from cellwright.server.proxy.usage import UsageReader
 from cellwright.testing import Gate, fault, hold, say, turn
 
 KEY = "sk-ant-local-0000"
@@ -127,6 +137,111 @@ def test_what_has_no_price_is_not_asked_where_there_is_a_budget(messages_server,
         assert refused.status_code == 403
         assert "price" in error_of(refused)["message"]
     assert api.requests == []
+
+
+LONG = [{"type": "document", "source": {"type": "url", "url": "https://example.org/a-very-long-book.pdf"}}]
+DEAR = {"type": "advisor_20260301", "name": "advisor", "model": "claude-opus-5-5"}
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"messages": [{"role": "user", "content": LONG}]},
+        {"messages": [{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a", "content": LONG}]}]},
+        {"mcp_servers": [{"type": "url", "url": "https://example.org", "name": "one"}]},
+        {"output_config": {"format": {"type": "json_schema", "schema": {"description": "long " * 100_000}}}},
+        {"tools": [DEAR], "max_tokens": 50_000, "system": "long " * 20_000},
+        {"fallbacks": [{"model": "claude-opus-5-5"}], "system": "long " * 20_000},
+    ],
+    ids=["a document of elsewhere", "in a result", "an MCP server", "a schema", "an advisor", "a fallback"],
+)
+def test_what_can_cost_more_than_its_bytes_say_is_reserved_so(messages_server, start_proxy, more):
+    api = messages_server([])
+    refused = send(start_proxy(api, budget_usd_per_day=0.05).url, message(**more))
+    assert (refused.status_code, error_of(refused)["type"]) == (402, "billing_error"), refused.text
+    assert api.requests == []
+
+
+def test_models_that_the_api_chooses_have_no_price(messages_server, start_proxy):
+    api = messages_server([])
+    refused = send(start_proxy(api, budget_usd_per_day=1.0).url, message(fallbacks="default"))
+    assert refused.status_code == 403
+    assert "price" in error_of(refused)["message"]
+
+
+def test_who_leaves_while_the_book_is_busy_leaves_no_reservation(tmp_path):
+    proxy = Proxy(
+        upstream=Upstream(KEY), rules=Limits(budget_usd_per_day=1.0), folder=tmp_path, authenticate=lambda _: None
+    )
+    body = json.dumps(message(max_tokens=1000)).encode()
+    checked = check("POST", "/v1/messages", {}, body, proxy.rules)
+    exchange = Exchange(Caller("ada"), "POST", "/v1/messages")
+
+    async def ask() -> None:
+        async with proxy.paid(exchange, checked, UsageReader(streamed=True)):
+            pytest.fail("it had left")
+
+    async def leave() -> float:
+        others = sqlite3.connect(tmp_path / BOOK_FILE, isolation_level=None)
+        others.execute("BEGIN IMMEDIATE")
+        asking = asyncio.create_task(ask())
+        while not asking_thread():
+            await asyncio.sleep(0.001)
+        asking.cancel()
+        await asyncio.sleep(0)
+        others.execute("COMMIT")
+        others.close()
+        with contextlib.suppress(asyncio.CancelledError):
+            await asking
+        spent = (await proxy.spent(Caller("ada"))).day
+        await proxy.aclose()
+        return spent
+
+    assert asyncio.run(leave()) == 0
+
+
+def asking_thread() -> bool:
+    """Whether a worker thread has begun to wait for the book."""
+    return any("reserve" in _names(frame) for frame in sys._current_frames().values())
+
+
+def _names(frame) -> set[str]:
+    names = set()
+    while frame is not None:
+        names.add(frame.f_code.co_name)
+        frame = frame.f_back
+    return names
+
+
+def test_thinking_that_is_not_shown_counts_where_an_answer_was_left():
+    def left(kind: str) -> dict:
+        reader = UsageReader(streamed=True)
+        for name, said in (
+            ("message_start", {"message": {"usage": {"input_tokens": 7, "output_tokens": 1}}}),
+            ("content_block_start", {"content_block": {"type": kind}}),
+            ("content_block_delta", {"delta": {"text": "Forty-two."}}),
+        ):
+            reader.feed(f"event: {name}\ndata: {json.dumps(said)}\n\n".encode())
+        return reader.billed(60.0) or {}
+
+    assert left("thinking")["output_tokens"] == left("redacted_thinking")["output_tokens"] == 6_000
+    assert left("text")["output_tokens"] < 100
+
+
+def test_a_whole_answer_that_nobody_waited_for_counts_as_reserved(messages_server, start_proxy):
+    gate = Gate()
+    api = messages_server([turn(hold(gate), say("never sent"))])
+    proxy = start_proxy(api, budget_usd_per_day=1.0)
+    body = message(stream=False, max_tokens=1000)
+    with socket.create_connection(("127.0.0.1", proxy.port), timeout=60) as connection:
+        content = json.dumps(body).encode()
+        head = f"POST /cellwright/api/anthropic/v1/messages HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {ADA}\r\n"
+        connection.sendall(f"{head}Content-Length: {len(content)}\r\n\r\n".encode() + content)
+        api.wait_for_requests(1)
+    (line,) = proxy.log_of(1)
+    assert line["cost_usd"] is None
+    assert proxy.spent("ada").day >= (worst_case_usd(MODEL, 0, 1000) or 0)
+    gate.open()
 
 
 def test_a_budget_of_nothing_allows_nothing(messages_server, start_proxy):

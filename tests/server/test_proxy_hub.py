@@ -163,6 +163,7 @@ def test_other_paths_are_not_there(start_service):
         ("", {"ANTHROPIC_API_KEY": "", "ANTHROPIC_PROFILE": "work"}, "the SDK's sign-in"),
         ("", {"ANTHROPIC_API_KEY": "", "ANTHROPIC_CUSTOM_HEADERS": "x-api-key: k"}, "ANTHROPIC_CUSTOM_HEADERS"),
         ("c.HubProxy.anthropic_key_file = '/no/such/key'", {}, "/no/such/key"),
+        ("c.HubProxy.budget_usd_per_kernel = 1.0", {}, "no kernels"),
         ("c.HubProxy.bash_policy = 'force-of'", {}, "bash_policy"),
     ],
 )

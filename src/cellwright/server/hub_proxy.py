@@ -20,7 +20,7 @@ from tornado.web import Application as WebApplication
 from traitlets import Unicode
 from traitlets.config import Application
 
-from cellwright.errors import CellwrightError
+from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.server.policy import PolicyTraits
 from cellwright.server.proxy.hub_users import HubUsers
 from cellwright.server.proxy.kernel_environment import forget_credentials
@@ -47,6 +47,9 @@ class HubProxy(PolicyTraits, ProxyTraits, Application):
             self.exit(1)
 
     async def _serve(self) -> None:
+        if self.budget_usd_per_kernel is not None:
+            message = "budget_usd_per_kernel: the Hub's proxy knows users, and no kernels. Set budget_usd_per_day."
+            raise CellwrightError(ErrorCode.CONFIG_INVALID, message)
         address = urlsplit(os.environ["JUPYTERHUB_SERVICE_URL"])
         users = HubUsers(os.environ["JUPYTERHUB_API_URL"])
         upstream = self.upstream(os.environ)

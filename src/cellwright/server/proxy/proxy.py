@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from cellwright.agent.budget import SMALLEST_ANSWER
-from cellwright.agent.cost import cost_usd, worst_case_usd
+from cellwright.agent.cost import US_ONLY_FACTOR, cost_usd, worst_case_usd
 from cellwright.server.proxy.egress_log import EgressLog
 from cellwright.server.proxy.limits import Limits
 from cellwright.server.proxy.refusal import Refusal, forbidden, over_budget
@@ -137,10 +138,10 @@ class Proxy:
             return worst_usd
 
         caller = exchange.caller
-        number = await asyncio.to_thread(self._book.reserve, caller.user, caller.kernel, checked.model, worst)
+        number = await self._reserved(caller, checked.model, worst)
 
         async def settle() -> None:
-            exchange.usage = reader.billed() or {}
+            exchange.usage = reader.billed(time.monotonic() - exchange.begun) or {}
             exchange.cost_usd = _cost(exchange, checked, reader)
             usd = worst_usd if exchange.cost_usd is None else exchange.cost_usd
             await asyncio.to_thread(self._book.settle, number, usd)
@@ -150,6 +151,19 @@ class Proxy:
             yield payment
         finally:
             await payment.settle()
+
+    async def _reserved(self, caller: Caller, model: str, worst: Callable[[Spent], float]) -> int:
+        """The number of the reservation; none is left behind by who leaves while it is made."""
+        reserving = asyncio.ensure_future(
+            asyncio.to_thread(self._book.reserve, caller.user, caller.kernel, model, worst)
+        )
+        try:
+            return await asyncio.shield(reserving)
+        except asyncio.CancelledError:
+            with contextlib.suppress(Refusal):
+                number = await reserving
+                await asyncio.to_thread(self._book.settle, number, 0.0)
+            raise
 
     async def record(self, exchange: Exchange) -> None:
         """Write the request into the egress log."""
@@ -168,14 +182,13 @@ class Proxy:
 
 def _affordable(checked: Checked, spent: Spent, rules: Limits) -> tuple[int, float]:
     """How many tokens the answer may have, and what the request then costs at worst. Raises `Refusal`."""
-    fixed = worst_case_usd(checked.model, checked.input_tokens, 0)
-    with_a_token = worst_case_usd(checked.model, checked.input_tokens, 1)
-    assert checked.body is not None
-    if fixed is None or with_a_token is None or checked.body.get("speed") == "fast":
+    prices = _worst_usd(checked)
+    if prices is None:
         if rules.has_budget:
-            raise forbidden(f"The price of {checked.model[:80]} is not known here, and this server has a budget.")
+            names = ", ".join([checked.model, *checked.other_models])
+            raise forbidden(f"The price of {names[:200]} is not known here, and this server has a budget.")
         return checked.max_tokens, 0.0
-    each = with_a_token - fixed
+    fixed, each = prices
     tokens = checked.max_tokens
     for left, words in _left(spent, rules):
         payable = int((left - fixed) / each)
@@ -183,6 +196,20 @@ def _affordable(checked: Checked, spent: Spent, rules: Limits) -> tuple[int, flo
             raise over_budget(f"{words} This request could cost ${fixed + each * min(tokens, SMALLEST_ANSWER):.4f}.")
         tokens = min(tokens, payable)
     return tokens, fixed + each * tokens
+
+
+def _worst_usd(checked: Checked) -> tuple[float, float] | None:
+    """The most that the input can cost, and a token of output, by the dearest of its models; None: that is not known."""
+    assert checked.body is not None
+    known = []
+    for model in (checked.model, *checked.other_models):
+        fixed = worst_case_usd(model, checked.input_tokens, 0)
+        with_a_token = worst_case_usd(model, checked.input_tokens, 1)
+        if fixed is None or with_a_token is None or checked.body.get("speed") == "fast":
+            return None
+        known.append((fixed, with_a_token - fixed))
+    factor = 1.0 if checked.body.get("inference_geo") in (None, "global") else US_ONLY_FACTOR
+    return max(fixed for fixed, _ in known) * factor, max(each for _, each in known) * factor
 
 
 def _left(spent: Spent, rules: Limits) -> list[tuple[float, str]]:
@@ -200,10 +227,10 @@ def _cost(exchange: Exchange, checked: Checked, reader: UsageReader) -> float | 
     """What the request cost; None where that is not known, and the reservation counts."""
     if not exchange.was_sent or exchange.status >= 300:
         return 0.0
-    usage = reader.billed()
+    usage = reader.billed(time.monotonic() - exchange.begun)
     if usage is not None:
         return cost_usd(reader.model or checked.model, usage)
-    if exchange.status == 0 or not reader.complete:
+    if checked.streamed and (exchange.status == 0 or not reader.complete):
         return worst_case_usd(checked.model, checked.input_tokens, 0)  # left before it began to answer
     return None
 

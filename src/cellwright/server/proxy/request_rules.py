@@ -42,13 +42,17 @@ _DEEPEST = 200
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A request that may go. `path` has its query; `input_tokens` and `max_tokens` are the most it can come to."""
+    """A request that may go. `path` has its query; `input_tokens` and `max_tokens` are the most it can come to.
+
+    `other_models` may answer it as well, or a part of it.
+    """
 
     kind: Kind
     method: str
     path: str
     body: dict[str, Any] | None = None
     model: str = ""
+    other_models: tuple[str, ...] = ()
     streamed: bool = False
     input_tokens: int = 0
     max_tokens: int = 0
@@ -82,7 +86,8 @@ def check(method: str, path: str, query: Mapping[str, str], body: bytes, rules: 
     model = content.get("model")
     if not isinstance(model, str):
         raise Refusal(400, "model: Field required")
-    for named in (model, *_other_models(content)):
+    others = tuple(_other_models(content))
+    for named in (model, *others):
         _refuse_model(named, rules)
     _refuse_tools(content, rules)
     if kind == "count_tokens":
@@ -94,8 +99,9 @@ def check(method: str, path: str, query: Mapping[str, str], body: bytes, rules: 
         path,
         {**content, "max_tokens": max_tokens},
         model,
+        others,
         streamed=content.get("stream") is True,
-        input_tokens=min(_most_tokens(content), limits(model).context_window),
+        input_tokens=_most_tokens(content, limits(model).context_window),
         max_tokens=max_tokens,
     )
 
@@ -199,13 +205,13 @@ def _max_tokens(content: Mapping[str, Any], model: str, rules: Limits) -> int:
     return asked if asked <= limits(model).max_output or not limits(model).known else limits(model).max_output
 
 
-def _most_tokens(content: Mapping[str, Any]) -> int:
-    """The input in tokens, at most: by its bytes, but images by what images count."""
-    return sum(_tokens_of(content.get(name)) for name in ("system", "tools", "messages"))
+def _most_tokens(content: Mapping[str, Any], window: int) -> int:
+    """The input in tokens, at most: by its bytes, but images by what images count, and what is fetched as all that fits."""
+    return window if content.get("mcp_servers") else int(min(_tokens_of(content), window))
 
 
-def _tokens_of(value: Any) -> int:
-    total = 0
+def _tokens_of(value: Any) -> float:
+    total: float = 0
     left = [value]
     while left:
         each = left.pop()
@@ -215,9 +221,20 @@ def _tokens_of(value: Any) -> int:
             left += each
         elif isinstance(each, dict) and each.get("type") == "image":
             total += _IMAGE_TOKENS
+        elif isinstance(each, dict) and _is_of_unknown_length(each):
+            return math.inf
         elif isinstance(each, dict):
             total += len(each) * 2
             left += [*each, *each.values()]
         else:
             total += 2
     return total
+
+
+def _is_of_unknown_length(block: Mapping[str, Any]) -> bool:
+    """A document that is fetched, or a PDF: its pages count, whatever its bytes."""
+    source = block.get("source")
+    kind = source.get("type") if isinstance(source, dict) else None
+    return block.get("type") == "container_upload" or (
+        block.get("type") == "document" and kind not in ("text", "content")
+    )

@@ -13,6 +13,9 @@ _FRAME_BYTES = 80
 _BYTES_PER_TOKEN = 3
 """Fewer than any text has: an answer that was left is rather counted too high."""
 
+_THOUGHT_TOKENS_PER_SECOND = 100
+"""What models write in a second, about."""
+
 
 class UsageReader:
     """Takes an answer's body in any pieces. `usage` is what it has reported so far, None before it reported anything."""
@@ -24,6 +27,7 @@ class UsageReader:
         self._parser = SseParser() if streamed else None
         self._whole = bytearray()
         self._text_bytes = 0
+        self._has_thought = False
 
     def feed(self, chunk: bytes) -> None:
         if self._parser is None:
@@ -32,6 +36,8 @@ class UsageReader:
         for name, data in self._parser.feed(chunk):
             if name == "content_block_delta":
                 self._text_bytes += max(1, len(data) - _FRAME_BYTES)
+            elif name == "content_block_start":
+                self._has_thought = self._has_thought or _is_thinking(data)
             elif name in ("message_start", "message_delta"):
                 self._take(name, data)
             elif name == "message_stop":
@@ -44,12 +50,16 @@ class UsageReader:
             self._merge(message.get("usage"), message.get("model"))
             self.complete = self.usage is not None
 
-    def billed(self) -> dict[str, Any] | None:
-        """The usage to count: of an answer that broke off, its output is estimated by what was sent of it."""
+    def billed(self, seconds: float) -> dict[str, Any] | None:
+        """The usage to count `seconds` after the request: of an answer that broke off, its output is estimated.
+
+        By what was sent of it, and where Claude thought, which is billed and hardly shown, by the time as well.
+        """
         if self.usage is None or self.complete:
             return self.usage
         reported = self.usage.get("output_tokens") or 0
-        return {**self.usage, "output_tokens": max(reported, self._text_bytes // _BYTES_PER_TOKEN)}
+        thought = round(seconds * _THOUGHT_TOKENS_PER_SECOND) if self._has_thought else 0
+        return {**self.usage, "output_tokens": max(reported, thought, self._text_bytes // _BYTES_PER_TOKEN)}
 
     def _take(self, name: str, data: bytes) -> None:
         event = _object(data)
@@ -74,3 +84,8 @@ def _object(data: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError):  # what the client gets is what came: it will say so
         return {}
     return value if isinstance(value, dict) else {}
+
+
+def _is_thinking(data: bytes) -> bool:
+    block = _object(data).get("content_block")
+    return isinstance(block, dict) and str(block.get("type", "")).endswith("thinking")
