@@ -38,11 +38,12 @@ from cellwright.permissions.simple_command_calls import (
     part_of,
     restricted_use,
 )
+from cellwright.permissions.whole_folders import shown_whole
 from cellwright.visible_text import unseen_characters, visible_line
 
 _NOT_FIXED = re.compile(r"[$`*?\[~]")
-MAX_FOLDERS = 16
-"""Folders from which the names in a command are looked at."""
+MAX_FOLDERS = 32
+"""Folders from which the names in a command are looked at; with more, it is asked where a rule is about files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +83,12 @@ def _taken_apart(command: str, folder: str, odd: str) -> ShellCall:
 
 def _folders(folder: str, rough: RoughCommand, parts: Sequence[Part]) -> tuple[str, ...]:
     """The folders that names in a command may start from: rather too many."""
-    found = [folder]
+    found = dict.fromkeys((folder, *(each for part in parts for each in part.command.folders or ())))
     for part in rough.parts:
-        if part.program in ("cd", "pushd") and len(part.words) > 1:
-            found.append(normalised(os.path.join(found[-1], os.path.expanduser(part.words[-1]))))
-    found += [each for part in parts for each in part.command.folders or ()]
-    return tuple(dict.fromkeys(found))[:MAX_FOLDERS]
+        if part.program in ("cd", "pushd") and len(part.words) > 1 and len(found) <= MAX_FOLDERS:
+            target = os.path.expanduser(part.words[-1])
+            found.update(dict.fromkeys([normalised(os.path.join(start, target)) for start in found]))
+    return tuple(found)[: MAX_FOLDERS + 1]
 
 
 def judge_command(book: RuleBook, tool_input: Mapping[str, Any]) -> Decision:
@@ -98,7 +99,7 @@ def judge_command(book: RuleBook, tool_input: Mapping[str, Any]) -> Decision:
     looks = bool(call.parts) and all(only_looks(book, part) for part in call.parts)
     if book.mode == "plan" and not looks:
         return denied_by_plan("Bash")
-    if asked := _asked(book, call, looks=looks) or _shown_by_git(book, call) or _unsafe(book, call):
+    if asked := _asked(book, call, looks=looks) or _shows_hidden(book, call) or _unsafe(book, call):
         return asked
     if book.mode == "bypassPermissions":
         return BYPASSED
@@ -150,18 +151,18 @@ def _asked(book: RuleBook, call: ShellCall, *, looks: bool) -> Decision | None:
         # whether the command changes the file it names is not known here
         for rule, name in _file_rules((*book.ask, *book.deny), call.rough.words, call, reading=False):
             return asked_by(rule, f"A command that may change {visible_line(name)}")
-    if any(rule.path for rule in book.ask):
+    if any(rule.path for rule in (*book.ask, *book.deny)):
         return next(filter(None, (restricted_use(book, part) for part in call.parts)), None)
     return None
 
 
-def _shown_by_git(book: RuleBook, call: ShellCall) -> Decision | None:
-    """What is against a `git show` or `git grep` in the command: it may print files that a rule hides."""
+def _shows_hidden(book: RuleBook, call: ShellCall) -> Decision | None:
+    """What is against a `git show`, a `tar c .` in the command: they may show files that a rule hides."""
     for words in filter(None, map(git_words, call.rough.parts)):
         for folder in call.folders:
             if rule := hidden_by(book, folder, words):
                 return may_show(rule)
-    return None
+    return shown_whole(book, call.rough.parts, call.folders)
 
 
 def _unsafe(book: RuleBook, call: ShellCall) -> Decision | None:
@@ -169,6 +170,8 @@ def _unsafe(book: RuleBook, call: ShellCall) -> Decision | None:
         reason = f"The command deletes {visible_line(target)}; no mode and no rule allows that unasked."
         return Decision("ask", reason, firm=True)
     scoped = next((rule for rule in (*book.deny, *book.ask) if rule.restricts or rule.path), None)
+    if scoped and len(call.folders) > MAX_FOLDERS:
+        return Decision("ask", f"It changes its folder too often to check the rule `{scoped.rule}`.", firm=True)
     if scoped and any(part.opaque for part in call.rough.parts):
         reason = f"What the command runs shows only when it runs, so the rule `{scoped.rule}` cannot be checked."
         return Decision("ask", reason)

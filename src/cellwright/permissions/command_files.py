@@ -25,6 +25,7 @@ HARMLESS_FILES = frozenset({"/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stde
 _DESCRIPTOR = re.compile(r"/dev/fd/\d+")
 _PLAIN_NAME = re.compile(r"(?!~)(?!\.\.?\Z)[\w.,:=@%+~-]+", re.ASCII)
 _WILD = re.compile(r"[*?\[]")
+_BRACKETS = re.compile(r"\[(?P<not>[!^]?)(?P<inside>\]?(?:\[(?P<kind>[:.=])[^\[\]/]*(?P=kind)\]|\\.|[^\]/\\])*)\]")
 
 Use = Literal["Read", "LS", "Grep", "Edit"]
 """The tool whose rules speak about it: contents, names, contents of all below, changes."""
@@ -32,10 +33,14 @@ Use = Literal["Read", "LS", "Grep", "Edit"]
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """A file that a command reads, lists, searches through or changes; `word` names it."""
+    """A file that a command reads, lists, searches through or changes; `word` names it.
+
+    `whole`: of a folder, all that is in it goes too.
+    """
 
     use: Use
     word: Word
+    whole: bool = False
 
 
 HERE = Word(".", raw=".")
@@ -73,14 +78,29 @@ def paths_named(word: Word, folders: Folders, *, flags_too: bool = True) -> list
 
 def _expanded(word: Word, path: str, folder: str) -> list[str] | None:
     before = len(path) - len(word.text)
-    pattern = "".join(
-        character if index - before in word.globs else glob.escape(character) for index, character in enumerate(path)
+    pattern = _pattern(
+        "".join(
+            character if index - before in word.globs else f"[{character}]" if character in "*?[" else character
+            for index, character in enumerate(path)
+        )
     )
     if sum(1 for part in path.split("/") if _WILD.search(part)) > MAX_WILD_PARTS:
         return None
     # what bash leaves out (dotfiles) counts too: which it leaves out depends on its options
     names = list(islice(glob.iglob(pattern, root_dir=folder, include_hidden=True), MAX_EXPANDED + 1))
     return None if len(names) > MAX_EXPANDED else [*names, path]
+
+
+def _pattern(text: str) -> str:
+    """`text`, as bash takes it, as a pattern for `glob`: that knows neither `[^a]` nor `[[:alpha:]]`."""
+    return _BRACKETS.sub(_bracket, text)
+
+
+def _bracket(found: re.Match[str]) -> str:
+    inside = found["inside"]
+    if re.search(r"\[[:.=]|\\", inside):
+        return "?"  # classes, and what is escaped: any character
+    return f"[!{inside}]" if found["not"] else f"[{inside}]"
 
 
 Starts = Mapping[str, tuple[str, ...]]
@@ -107,7 +127,7 @@ def places_named(name: str, starts: Starts) -> tuple[str, ...] | None:
     try:
         for folder, folder_places in starts.items():
             if _WILD.search(name):
-                spellings += islice(glob.iglob(name, root_dir=folder, include_hidden=True), MAX_EXPANDED)
+                spellings += islice(glob.iglob(_pattern(name), root_dir=folder, include_hidden=True), MAX_EXPANDED)
             elif _PLAIN_NAME.fullmatch(name) and not os.path.islink(os.path.join(folder, name)):
                 # most words of most commands: no way to go, so no link on it
                 found += [os.path.join(place, name) for place in folder_places]

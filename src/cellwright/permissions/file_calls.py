@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from cellwright.agent.approval import Decision
@@ -21,6 +21,10 @@ _PATH_FIELDS = {
     **dict.fromkeys(("Read", "Edit", "Write", "MultiEdit", "EditSymbol"), "file_path"),
     **dict.fromkeys(("NotebookEdit", "NotebookRead"), "notebook_path"),
 }
+_RESTRICTIONS: tuple[tuple[Behavior, Callable[[CompiledRule, str], Decision]], ...] = (
+    ("deny", denied_by),
+    ("ask", asked_by),
+)
 _WILD = re.compile(r"[*?\[{]")
 _UP = re.compile(r"(?:^|/)\.\.(?:/|$)")
 
@@ -131,6 +135,20 @@ def _judge_search(book: RuleBook, behavior: Behavior, glob: str, found: tuple[st
         f"The search would read {visible_line(file)}, which the rule `{rule.rule}` denies. Search a folder without it,"
     )
     return Decision("deny", f"{reason} or leave it out with the glob `!{os.path.basename(file)}`.", str(rule.rule))
+
+
+def judge_changes_below(book: RuleBook, folder: str) -> Decision | None:
+    """What a rule has against a change of all that is below `folder`; None when nothing has."""
+    for behavior, verdict in _RESTRICTIONS:
+        rules = [rule for rule in book.about(behavior, "Edit") if rule.path]
+        try:
+            found = named_below(folder, rules, "")
+        except TooManyFiles:
+            reason = f"The folder is too large to see whether it holds what the rule `{rules[0].rule}` is about."
+            return Decision("ask", reason, firm=True)
+        if found:
+            return verdict(found[1], f"Changing {visible_line(found[0])}")
+    return None
 
 
 def _judge_unruled(book: RuleBook, tool_name: str, path: str, found: tuple[str, ...], *, leaves: bool) -> Decision:

@@ -45,14 +45,14 @@ def files_changed(words: Sequence[Word], *, gnu_sed: bool = GNU_SED) -> list[Acc
     others = list(accesses("Read", taken.files))
     if program.text in ("mv", "cp"):
         return _moved_or_copied(program.text, taken.operands)
-    return [*accesses("Edit", taken.operands), *others]
+    return [*(Access("Edit", word, whole=program.text == "rm") for word in taken.operands), *others]
 
 
 def _moved_or_copied(program: str, operands: Sequence[Word]) -> list[Access] | None:
     *sources, target = operands
     if not sources or target.globs:
         return None
-    found = list(accesses("Edit" if program == "mv" else "Grep", sources))
+    found = [Access("Edit", word, whole=True) if program == "mv" else Access("Grep", word) for word in sources]
     found.append(Access("Edit", target))
     for source in sources:
         # into a folder, it gets its own name there
@@ -60,7 +60,7 @@ def _moved_or_copied(program: str, operands: Sequence[Word]) -> list[Access] | N
         if name in ("", ".", "..") or source.globs:
             return None
         inside = os.path.join(target.text, name)
-        found.append(Access("Edit", Word(inside, raw=os.path.join(target.raw, name))))
+        found.append(Access("Edit", Word(inside, raw=os.path.join(target.raw, name)), whole=True))
     return found
 
 

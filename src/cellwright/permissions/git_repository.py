@@ -58,7 +58,10 @@ _PLAIN = {
 
 def repository_of(folder: str) -> str | None:
     """The top of the repository that Git would find from `folder`, as a real path; None where that is none or unclear."""
-    folder = os.path.realpath(folder)
+    try:
+        folder = os.path.realpath(folder)
+    except ValueError:  # no folder can have such a name
+        return None
     while True:
         if os.path.lexists(os.path.join(folder, ".git")):
             return folder

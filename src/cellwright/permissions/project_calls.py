@@ -6,19 +6,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from cellwright.agent.approval import Decision
-from cellwright.permissions.file_calls import judge_path
-from cellwright.permissions.rule_book import Call, RuleBook, asked_by, denied_by, judge_by_rules
-from cellwright.permissions.rules import Behavior, CompiledRule
-from cellwright.permissions.searched_folders import TooManyFiles, named_below
-from cellwright.visible_text import visible_line
-
-_RESTRICTIONS: tuple[tuple[Behavior, Callable[[CompiledRule, str], Decision]], ...] = (
-    ("deny", denied_by),
-    ("ask", asked_by),
-)
+from cellwright.permissions.file_calls import judge_changes_below, judge_path
+from cellwright.permissions.rule_book import Call, RuleBook, judge_by_rules
 
 
 def judge_tests(book: RuleBook, call: Call) -> Decision:
@@ -64,15 +56,8 @@ def _judge_fixing(book: RuleBook, path: str) -> Decision:
     folder = os.path.join(book.cwd, path)
     if decision.behavior == "deny" or not os.path.isdir(folder):
         return decision
-    for behavior, verdict in _RESTRICTIONS:
-        rules = [rule for rule in book.about(behavior, "Edit") if rule.path]
-        try:
-            found = named_below(folder, rules, "")
-        except TooManyFiles:
-            reason = f"The folder is too large to see whether it holds what the rule `{rules[0].rule}` is about."
-            return Decision("ask", reason, firm=True)
-        if found:
-            return verdict(found[1], f"Changing {visible_line(found[0])}")
+    if restricted := judge_changes_below(book, folder):
+        return restricted
     # a rule that names the folder alone, or some kinds of files in it, does not allow to change any file there
     return decision if decision.behavior == "ask" else judge_path(book, "Edit", os.path.join(path, "x", "x"))
 

@@ -301,7 +301,7 @@ READERS: Mapping[str, tuple[Flags, Finder]] = {
             " --suppress-common-lines --no-dereference --strip-trailing-cr --left-column",
             numbers=True,
         ),
-        _files("Read", recursive=("-r", "--recursive")),
+        _files("Grep"),  # of two folders it compares what is in both
     ),
     "tree": (
         flags(

@@ -7,9 +7,11 @@ price is that `echo "a; rm b"` counts as running `rm` too.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from cellwright.permissions.brace_expansion import expanded_braces
 from cellwright.permissions.shell_tokens import RESERVED_WORDS
 
 SHELLS = frozenset({"ash", "bash", "csh", "dash", "fish", "ksh", "sh", "zsh"})
@@ -40,6 +42,10 @@ RUNNERS = WRAPPERS | {
 
 _CONTINUATION = re.compile(r"\\\r?\n")
 _QUOTES = re.compile(r"\$(?=['\"])|['\"\\]")
+_ANSI_QUOTED = re.compile(r"\$'(?P<text>(?:[^'\\]|\\.)*)'", re.DOTALL)
+_ESCAPE = re.compile(
+    r"\\(?:x(?P<hex>[0-9a-fA-F]{1,2})|u(?P<u>[0-9a-fA-F]{1,4})|U(?P<U>[0-9a-fA-F]{1,8})|(?P<oct>[0-7]{1,3}))"
+)
 _REDIRECT = re.compile(
     r"(?:\b\d{1,5})?(?:&>>?|>>|>\||>&|<<<|<<-?|<>|<&|>(?!\()|<(?!\())[ \t]*(?P<target>[^\s;&|<>()]*)"
 )
@@ -98,7 +104,12 @@ class RoughCommand:
 
 def read_rough(command: str) -> RoughCommand:
     """Take `command` apart. Never fails: what is not understood stays in a part as it is."""
-    bare = _QUOTES.sub("", _CONTINUATION.sub("", command))
+    written = _CONTINUATION.sub("", command)
+    bare = _QUOTES.sub("", written)
+    if "{" in bare or "$'" in written:
+        # what bash makes of `{a,b}` and `$'\x61'` counts besides what is written
+        decoded = _QUOTES.sub("", _ANSI_QUOTED.sub(_decoded, written))
+        bare = f"{bare}\n{expanded_braces(decoded)}"
     redirects = tuple(found["target"] for found in _REDIRECT.finditer(bare) if found["target"])
     parts = dict.fromkeys(_parts(_REDIRECT.sub(" ", bare)))
     if redirects:
@@ -111,6 +122,16 @@ def read_rough(command: str) -> RoughCommand:
 def normal_text(command: str) -> str:
     """`command` without quotes and with single spaces, as rules that restrict are compared."""
     return " ".join(_QUOTES.sub("", _CONTINUATION.sub("", command)).split())
+
+
+def _decoded(quoted: re.Match[str]) -> str:
+    return _ESCAPE.sub(_character, quoted["text"])
+
+
+def _character(escape: re.Match[str]) -> str:
+    digits = escape["hex"] or escape["u"] or escape["U"]
+    code = int(digits, 16) if digits else int(escape["oct"], 8) & 0xFF
+    return chr(code) if code <= sys.maxunicode else escape[0]
 
 
 def _parts(text: str) -> Iterator[Part]:

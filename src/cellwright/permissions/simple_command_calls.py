@@ -12,7 +12,7 @@ from cellwright.agent.approval import Decision
 from cellwright.permissions.command_files import Access, is_harmless, paths_named, places_named, starts_at
 from cellwright.permissions.command_patterns import GrantedCommand
 from cellwright.permissions.command_wrappers import SAFE_ASSIGNMENT, unwrapped
-from cellwright.permissions.file_calls import judge_path, protected_among
+from cellwright.permissions.file_calls import judge_changes_below, judge_path, protected_among
 from cellwright.permissions.file_commands import files_changed
 from cellwright.permissions.git_repository import reading_runs_nothing
 from cellwright.permissions.paths import PathProblem, inside, places
@@ -91,10 +91,14 @@ def restricted_use(book: RuleBook, part: Part) -> Decision | None:
     for access in uses:
         for path in paths_named(access.word, folders) or ():
             decision = judge_path(book, access.use, path, glob="" if access.use == "Grep" else None)
+            below = judge_changes_below(book, path) if access.whole else None
             if decision.behavior == "deny" and not (book.mode == "plan" and access.use == "Edit"):
                 return decision
-            if decision.behavior == "ask" and decision.rule and decision.firm:
+            if below and below.behavior == "deny":
+                return below
+            if decision.behavior == "ask" and decision.firm and (decision.rule or access.use == "Grep"):
                 asked = asked or decision
+            asked = asked or below
     return asked
 
 
@@ -291,6 +295,8 @@ def _judge_changes(book: RuleBook, part: Part) -> Decision:
     for access in part.changed:
         if against := _judge_access(book, access, part.command):
             return against
+        if access.use == "Edit" and not access.whole:
+            continue
         for path in paths_named(access.word, part.command.folders) or ():
             if hidden := _hidden_below(path):
                 return Decision("ask", f"{visible_line(path)} holds {visible_line(hidden)}, which needs your consent.")
