@@ -19,11 +19,35 @@ from cellwright.agent.session_folder import sessions_folder
 from cellwright.commands.command import CommandCall
 from cellwright.commands.registry import answer_of, command_of
 from cellwright.conversation import Conversation
+from cellwright.conversation_runs import ConversationRun
 from cellwright.conversation_sessions import ConversationSessions
 from cellwright.errors import CellwrightError
 from cellwright.events import Event, Notice, RunEnd, Steered, TextDelta, ToolProgress
 from cellwright.run_options import RunOptions
 from cellwright.testing import Gate, MessagesServer, fault, hold, say, turn, use
+
+
+class Ends:
+    """Counts the runs that are over; that is so a little after who waits for one has its result."""
+
+    def __init__(self) -> None:
+        self._ends = threading.Semaphore(0)
+
+    def run_added(self, run: ConversationRun) -> None:
+        pass
+
+    def heard(self, run: ConversationRun, event: Event) -> None:
+        pass
+
+    def session_changed(self, session: Session) -> None:
+        pass
+
+    def run_ended(self, run: ConversationRun) -> None:
+        self._ends.release()
+
+    def wait(self, count: int) -> None:
+        for _ in range(count):
+            assert self._ends.acquire(timeout=60)
 
 
 class Talk:
@@ -33,6 +57,8 @@ class Talk:
         self.server = server
         environ = {"HOME": str(home), "ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key}
         self.conversation = Conversation(cwd=cwd, face="a test", environ=environ)
+        self.ends = Ends()
+        self.conversation.feed.follow(self.ends)
 
     def start(self, prompt: str, events: list[Event] | None = None, **more: Any) -> AgentTask[RunEnd]:
         emit = (lambda _: None) if events is None else events.append
@@ -75,6 +101,7 @@ def test_runs_go_one_after_another_in_the_order_they_were_asked_for(talk: Talk, 
     assert [task.future.result(60).text for task in (first, second, third)] == ["First done.", "two", "three"]
     assert isinstance(events[0], Notice)
     assert "“one” (run-1)" in events[0].message
+    talk.ends.wait(3)
     assert [run.title for run in talk.conversation.runs.over] == ["one", "two", "three"]
     assert [message["role"] for message in talk.conversation.session.messages] == ["user", "assistant"] * 3
 
@@ -101,6 +128,7 @@ def test_a_run_that_fails_lets_the_next_one_go(talk: Talk, gate: Gate):
     first.future.result(60)
     assert second.future.result(60).error is not None
     assert third.future.result(60).text == "three"
+    talk.ends.wait(3)
     assert [run.state for run in talk.conversation.runs.over] == ["done", "failed", "done"]
     assert "API_KEY_INVALID" in talk.conversation.runs.over[1].error
 
@@ -146,6 +174,7 @@ def test_a_run_that_is_stopped_while_it_is_made_ready_sends_nothing(talk: Talk):
     task = talk.start("one", at_turn=lambda: talk.conversation.runs.there[0].stop())
     with pytest.raises(CancelledError):
         task.future.result(60)
+    talk.ends.wait(1)
     assert [run.state for run in talk.conversation.runs.over] == ["interrupted"]
     assert talk.server.requests == []
 

@@ -29,7 +29,7 @@ class Gate:
         for wake in wakers:
             wake()
 
-    def wait_until_reached(self, timeout: float = 10.0) -> None:
+    def wait_until_reached(self, timeout: float = 60.0) -> None:
         """Block until a stream stands at this gate: everything scripted before it was sent. `timeout` is in seconds."""
         if not self._reached.wait(timeout):
             raise TimeoutError(f"no stream came to the gate within {timeout} s")

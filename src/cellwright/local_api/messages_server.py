@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from cellwright.local_api.endpoints import Endpoints
 
 DEFAULT_API_KEY = "sk-ant-local-0000"
-WAIT_SECONDS = 10.0
+WAIT_SECONDS = 60.0
 
 
 class MessagesServer:
