@@ -88,3 +88,13 @@ def test_any_bytes_as_a_body_are_taken_or_refused(body):
     else:
         refused = None if "prompt" in taken else 500
     assert refused in (None, 400)
+
+
+def test_a_number_without_an_end_is_refused():
+    with pytest.raises(ApiError, match="too large"):
+        checked_body(b'{"prompt": "x", "options": {"budget_usd": 1e999}}', "RunRequest")
+
+
+def test_half_a_character_is_taken_as_a_mark_in_its_place():
+    taken = checked_body(b'{"prompt": "\\ud83d! \\ud83d\\ude00 \\u00e9"}', "RunRequest")
+    assert taken == {"prompt": "\N{REPLACEMENT CHARACTER}! \N{GRINNING FACE} é"}

@@ -258,6 +258,30 @@ def test_what_makes_no_sense_is_said(server, kernel):
     assert (missing.status, missing.json()["code"]) == (404, "NOT_FOUND")
 
 
+def test_half_a_character_in_a_prompt_is_no_failure_of_the_server(server, model, kernel):
+    model.add(say("Half understood."))
+    events = server.stream("POST", f"kernels/{kernel}/run", b'{"prompt": "half \\ud83d of it"}').rest()
+    assert _answer(events) == "Half understood."
+
+
+@pytest.mark.parametrize(
+    "name", ["..%2f..%2fetc%2fpasswd", "%2e%2e", "a%00b", "%2fetc%2fpasswd", "x%0d%0aX-Evil:%20a", "%ff"]
+)
+def test_ids_are_no_paths_and_no_headers(server, name):
+    for method, path in (
+        ("GET", f"sessions/{name}"),
+        ("GET", f"sessions/{name}/export"),
+        ("DELETE", f"sessions/{name}"),
+        ("GET", f"runs/{name}"),
+        ("GET", f"runs/{name}/events"),
+        ("POST", f"kernels/{name}/run"),
+    ):
+        reply = server.api(method, path, {"prompt": "x"} if method == "POST" else None)
+        assert reply.status in (400, 404), (path, reply.status, reply.body)
+        assert "x-evil" not in reply.headers
+        assert b"root:" not in reply.body
+
+
 def test_a_kernel_whose_environment_has_no_cellwright(server):
     startup = server.home / "bare" / "profile_default" / "startup"
     startup.mkdir(parents=True)

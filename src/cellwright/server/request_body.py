@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ def _validator(schema: str) -> Any:
 def checked_body(body: bytes, schema: str) -> dict[str, Any]:
     """`body` as JSON of that form. Raises ApiError 400: where it is wrong and what was expected."""
     try:
-        content = json.loads(body or b"{}", parse_constant=_no_constant)
+        content = json.loads(body or b"{}", parse_constant=_no_constant, parse_float=_finite)
     except (ValueError, RecursionError) as error:
         raise ApiError(400, "INVALID_PARAMETERS", f"The body is no JSON: {error}") from error
     problem = next(iter(_validator(schema).iter_errors(content)), None)
@@ -39,8 +40,21 @@ def checked_body(body: bytes, schema: str) -> dict[str, Any]:
         raise ApiError(
             400, "INVALID_PARAMETERS", f"The body{where and ' at ' + where.lstrip('.')}: {problem.message[:300]}"
         )
-    return content  # type: ignore[no-any-return]
+    return _with_whole_characters(content) if b"\\u" in body else content  # type: ignore[no-any-return]
 
 
 def _no_constant(name: str) -> float:
     raise ValueError(f"{name} is no JSON")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text[:20]} is too large a number")
+    return number
+
+
+def _with_whole_characters(content: Any) -> Any:
+    """Halves of surrogate pairs, which JSON's escapes can write, are no text in UTF-8: no kernel takes them."""
+    text = json.dumps(content, ensure_ascii=False)
+    return json.loads(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
