@@ -357,7 +357,7 @@ def test_a_call_that_waits_for_the_users_cell_does_not_run_out_of_time(talk: Tal
             told.set()
 
     talk.server.add(use("look"), say("Fine."))
-    options = RunOptions(builtin_tools=False, tools=(look,), tool_timeout=0.1, mode="bypassPermissions")
+    options = RunOptions(builtin_tools=False, tools=(look,), tool_timeout=0.4, mode="bypassPermissions")
     task = talk.conversation.start("go", options, emit=hear, background=True)
     assert told.wait(60)  # longer than the call may take
     asyncio.run(jobs.work_off())
