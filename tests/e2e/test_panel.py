@@ -251,6 +251,7 @@ def test_a_kernel_without_the_package_gets_the_command_for_its_own_python(notebo
     session = lab.api("GET", "api/sessions")[0]
     lab.api("PATCH", f"api/sessions/{session['id']}", {"kernel": {"name": lacking}})
     book.reload()
+    book.wait_idle()  # a notebook that is being opened takes the keyboard when it is there
     panel = Panel(page).open()
     panel.wait("missing")
     command = panel.node.locator(".note code")
