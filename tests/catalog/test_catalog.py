@@ -133,7 +133,7 @@ def test_a_line_that_was_cut_off_spoils_no_other(held: Held) -> None:
     with about_path(path).open("ab") as file:
         file.write(b'\n{"at": 1, "tags": ["lo')
     write_tags(path, ["two"])
-    about_path(path).write_bytes(b"\xff\n[1]\n" + about_path(path).read_bytes())
+    about_path(path).write_bytes(b"\xff\n[1]\n" + b"[" * 100_000 + b"\n" + about_path(path).read_bytes())
     assert (read_about(path).title, read_about(path).tags) == ("One", ("two",))
 
 

@@ -120,7 +120,7 @@ def _add(transcript: Path, said: dict[str, Any]) -> None:
 def _decoded(raw: bytes) -> Any:
     try:
         return json.loads(raw)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
 
 

@@ -18,6 +18,7 @@ from typing import Any
 from cellwright.agent import lease
 from cellwright.agent.session import Session
 from cellwright.agent.state_folder import PRIVATE_FILE, state_folder
+from cellwright.errors import CellwrightError
 
 SECONDS_A_DAY = 86_400
 
@@ -53,7 +54,7 @@ class Retention:
         def logged() -> None:
             try:
                 work()
-            except OSError as error:
+            except (OSError, CellwrightError) as error:
                 logger.warning("old sessions could not be looked for: %s", error)
 
         threading.Thread(target=logged, name="cellwright-old-sessions", daemon=True).start()
@@ -89,7 +90,6 @@ def clean_up(state: Path, days: int, now: float) -> list[str]:
 def _deleted(old: list[Path], state: Path, before: float) -> list[str]:
     from cellwright.catalog.catalog import Catalog  # SQLite: most processes delete nothing
     from cellwright.catalog.deletion import delete_leftovers, delete_session
-    from cellwright.errors import CellwrightError
 
     gone: list[str] = []
     for path in old:
