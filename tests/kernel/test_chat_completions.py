@@ -140,6 +140,12 @@ def test_what_is_inserted_is_understood_as_that_path(path: str) -> None:
     assert (mention.kind, mention.name) == ("file", path)
 
 
+def test_letters_that_are_two_in_lower_case_are_no_stumbling_block() -> None:
+    names = ["\u0130\u0130x", "\u0130stanbul.csv"]
+    assert best("x", names, str, 5) == names[:1]
+    assert best("istan", names, str, 5) == names[1:]
+
+
 @pytest.mark.parametrize("path", ['a"b.txt', "a\nb.txt"])
 def test_what_cannot_be_mentioned_is_not_offered(path: str) -> None:
     assert file_mention(path) == ""

@@ -29,7 +29,7 @@ IN_NAME = 40
 
 def score(query: str, text: str) -> float | None:
     """How well `text` fits `query`, more is better; None where it does not. Upper and lower case are one."""
-    wanted, letters = query.lower(), text.lower()
+    wanted, letters = query.lower(), _small(text)
     window = _window(wanted, letters)
     if window is None:
         return None
@@ -91,6 +91,12 @@ def _at_word(wanted: str, letters: str, first: int) -> tuple[int, int]:
             return place, place + len(wanted)
         place = letters.find(wanted, place + 1) if wanted else -1
     return first, first + len(wanted)
+
+
+def _small(text: str) -> str:
+    """`text` in lower case, each letter in its place: of "İ" `lower` makes two."""
+    small = text.lower()
+    return small if len(small) == len(text) else "".join(letter.lower()[0] for letter in text)
 
 
 def _begins_word(text: str, place: int) -> bool:
