@@ -8,6 +8,7 @@ import concurrent.futures
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -114,3 +115,11 @@ def test_a_shell_without_matplotlib_does_not_get_it() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_the_policy_is_told_where_the_kernel_is(
+    session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert session.tool.facts is not None
+    assert session.tool.facts({"code": "1"}) == {"cwd": str(tmp_path)}

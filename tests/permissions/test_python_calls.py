@@ -132,6 +132,20 @@ def test_critical_deletes_ask_in_bypass_too(place, code, expected):
     assert place.policy("bypassPermissions").decide("Python", {"code": code}).behavior == expected
 
 
+@pytest.mark.parametrize(
+    ("code", "rules"),
+    [
+        ("%load a.py", {"deny": ["Read(./src/a.py)"]}),
+        ("%%writefile a.py\nx", {"deny": ["Edit(./src/a.py)"]}),
+        ("!cat a.py", {"deny": ["Read(./src/a.py)"], "allow": ["Bash"]}),
+    ],
+)
+def test_names_in_python_start_where_the_kernel_is(place, code, rules):
+    policy = place.policy(**{"allow": ["Python", *rules.pop("allow", ())], **rules})
+    assert policy.decide("Python", {"code": code, "cwd": str(place.project / "src")}).behavior == "deny"
+    assert policy.decide("Python", {"code": code, "cwd": str(place.project)}).behavior != "deny"
+
+
 def test_plan_mode_runs_no_python(place):
     assert place.policy("plan", allow=["Python"]).decide("Python", {"code": "!ls"}).behavior == "deny"
 

@@ -85,6 +85,8 @@ OPERANDS = (
     "'1w out'",
     "'s/x/y/w out'",
     "x=1",
+    "-",
+    "'%ln'",
 )
 ARGUMENTS = st.lists(st.sampled_from((*FLAGS, *OPERANDS, *OPERANDS)), max_size=5).map(" ".join)
 AFTER = st.sampled_from(
@@ -133,6 +135,10 @@ GIT_FLAGS = (
         "-r",
         "-u",
         "--set-upstream-to=x",
+        "--color",
+        "-C",
+        "-Otouch",
+        "sub/*",
         "-c",
         "-M",
     ),

@@ -10,6 +10,7 @@ import asyncio
 import functools
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cellwright.agent.agent_thread import CallerJobs
@@ -101,6 +102,7 @@ def python_tool(
         ),
         # the output is bounded already, piece by piece; here is room for the sentences about what was left out
         limits=ToolLimits(seconds=None, result_chars=HEAD_CHARS + TAIL_CHARS + 1_000),
+        facts=lambda _: {"cwd": str(Path.cwd())},
         title=_title,
         preview=preview,
     )

@@ -134,6 +134,8 @@ SUBCOMMANDS: Mapping[str, Flags] = {
         numbers=True,
     ),
 }
+_BY_OPERANDS = frozenset({"config", "reflog", "remote", "stash", "symbolic-ref"})
+"""Subcommands of which it depends on their operands whether they only read."""
 _VERIFIES = re.compile(r"%G|%\(signature|%\(\*signature")
 """In a format: has gpg verify a signature."""
 _LISTING = frozenset(
@@ -158,6 +160,8 @@ def only_reads(words: Sequence[Word]) -> bool:
 
 def _stays_reading(subcommand: str, arguments: Arguments) -> bool:
     operands = [word.text for word in arguments.operands]
+    if subcommand in _BY_OPERANDS and any(word.globs for word in arguments.operands):
+        return False  # `git symbolic-ref x/*` writes as soon as there are two
     match subcommand:
         case "branch" | "tag":
             return not operands or not arguments.flags.isdisjoint(
