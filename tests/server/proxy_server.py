@@ -18,7 +18,7 @@ from cellwright.server.proxy.limits import Limits
 from cellwright.server.proxy.proxied_request import PATTERN, ProxiedRequest
 from cellwright.server.proxy.proxy import BOOK_FILE, LOG_FILE, Caller, Proxy
 from cellwright.server.proxy.spending_book import SpendingBook, Spent
-from cellwright.server.proxy.upstream import Upstream
+from cellwright.server.proxy.upstream import STALL_SECONDS, Upstream
 
 TOKENS = {"token-of-ada": Caller("ada", "kernel-1"), "token-of-bob": Caller("bob", "kernel-2")}
 WAIT_SECONDS = 60.0
@@ -32,12 +32,23 @@ class ProxyServer:
     """The proxy before `upstream_url`, for the callers of `TOKENS`."""
 
     def __init__(
-        self, folder: Path, upstream_url: str, key: str, *, tls: ssl.SSLContext | None = None, **rules: Any
+        self,
+        folder: Path,
+        upstream_url: str,
+        key: str,
+        *,
+        tls: ssl.SSLContext | None = None,
+        stall_seconds: float = STALL_SECONDS,
+        **rules: Any,
     ) -> None:
         self.folder = folder
         self._tls = tls
         self._make = lambda: Proxy(
-            upstream=Upstream(key, upstream_url), rules=Limits(**rules), folder=folder, authenticate=_known
+            upstream=Upstream(key, upstream_url),
+            rules=Limits(**rules),
+            folder=folder,
+            authenticate=_known,
+            stall_seconds=stall_seconds,
         )
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="proxy-under-test", daemon=True)

@@ -106,6 +106,9 @@ class Slow:
     async def flush(self) -> None:
         await self.taking.wait()
 
+    def cut(self) -> None:
+        self.gone.set()
+
 
 async def _idle() -> None:
     for _ in range(20):
@@ -125,6 +128,17 @@ def test_a_slow_client_holds_nothing_but_its_place():
         client.taking.set()
         await sending
         assert b"event: events_gone" in client.written[-1]  # what it missed is gone, and it is told
+
+    asyncio.run(play())
+
+
+def test_a_client_that_takes_nothing_is_cut_off():
+    async def play() -> None:
+        run, _ = _run()
+        client = Slow()
+        await send_events(client, run, 0, "text/event-stream", 60.0, stall_seconds=0.01)
+        assert client.gone.is_set()
+        assert len(client.written) == 1
 
     asyncio.run(play())
 

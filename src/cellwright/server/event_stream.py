@@ -7,7 +7,6 @@ of an event is its `id`, its type its `event`, the JSON line its `data`. Of the 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Awaitable
 from typing import Literal, Protocol
 
@@ -26,14 +25,20 @@ HEADERS = {
 }
 
 
+STALL_SECONDS = 300.0
+"""A client that takes nothing for so long has left: what waits for it would be held for ever."""
+
+
 class Connection(Protocol):
-    """What is written to. `gone` is set when the client has left."""
+    """What is written to. `gone` is set when the client has left; `cut` ends the connection as it is."""
 
     gone: asyncio.Event
 
     def write(self, chunk: bytes) -> None: ...
 
     def flush(self) -> Awaitable[None]: ...
+
+    def cut(self) -> None: ...
 
 
 def stream_kind(accept: str) -> StreamKind | None:
@@ -56,28 +61,45 @@ def encoded(event: RunEvent, kind: StreamKind) -> bytes:
     return b"id: %d\nevent: %s\ndata: %s\n\n" % (event.id, event.kind.encode(), event.line)
 
 
-async def send_events(connection: Connection, run: Run, after: int, kind: StreamKind, heartbeat: float) -> None:
+async def send_events(
+    connection: Connection,
+    run: Run,
+    after: int,
+    kind: StreamKind,
+    heartbeat: float,
+    stall_seconds: float = STALL_SECONDS,
+) -> None:
     """Send the events after number `after` until the run is over or the client has left.
 
     The next are taken when the client has taken these: one that reads slowly holds nothing but its place.
     """
+    try:
+        await _send(connection, run, after, kind, heartbeat, stall_seconds)
+    except StreamClosedError:
+        pass
+    except TimeoutError:
+        connection.cut()
+
+
+async def _send(
+    connection: Connection, run: Run, after: int, kind: StreamKind, heartbeat: float, stall_seconds: float
+) -> None:
     place = after
-    with contextlib.suppress(StreamClosedError):
-        while not connection.gone.is_set():
-            try:
-                events = run.after(place)
-            except EventsGone as gone:
-                connection.write(_gone(gone.oldest, kind))
-                await connection.flush()
-                return
-            if events:
-                connection.write(b"".join(encoded(event, kind) for event in events))
-                place = events[-1].id
-            elif run.over:
-                return
-            elif not await _news(run, connection, heartbeat):
-                connection.write(_HEARTBEAT[kind])
-            await connection.flush()
+    while not connection.gone.is_set():
+        try:
+            events = run.after(place)
+        except EventsGone as gone:
+            connection.write(_gone(gone.oldest, kind))
+            await asyncio.wait_for(connection.flush(), stall_seconds)
+            return
+        if events:
+            connection.write(b"".join(encoded(event, kind) for event in events))
+            place = events[-1].id
+        elif run.over:
+            return
+        elif not await _news(run, connection, heartbeat):
+            connection.write(_HEARTBEAT[kind])
+        await asyncio.wait_for(connection.flush(), stall_seconds)
 
 
 async def _news(run: Run, connection: Connection, seconds: float) -> bool:

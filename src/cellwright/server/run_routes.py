@@ -20,6 +20,11 @@ DECISION_SECONDS = 20.0
 
 
 class _RunRoute(CellwrightRoute):
+    def cut(self) -> None:
+        """End the connection as it is: its client takes nothing."""
+        self.gone.set()
+        self.detach().close()
+
     async def send_run(self, run: Run, after: int) -> None:
         """The run's events after number `after`, as the client's `Accept` says; what it is, where JSON is wanted."""
         self.set_header("Cellwright-Run", run.id)

@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Mapping
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from typing import Any
 
@@ -38,6 +39,7 @@ class ProxiedRequest(RequestHandler):
         self._proxy = proxy
         self._body = bytearray()
         self._passing: asyncio.Task[None] | None = None
+        self._admission = ExitStack()
         self._exchange = Exchange(Caller(""), self.request.method or "", "")
 
     def check_xsrf_cookie(self) -> None:
@@ -54,6 +56,8 @@ class ProxiedRequest(RequestHandler):
                 raise Refusal(401, "The token is not one that this server gave a kernel that is alive.")
             self._exchange = Exchange(caller, self.request.method or "", _shown(self._path))
             kind_of(self.request.method or "", self._path)
+            # before its body, so that a user's bodies that are on their way are no more than their requests may be
+            self._admission.enter_context(self._proxy.admitted(caller))
             self._refuse_size(int(self.request.headers.get("Content-Length") or 0))
             self.request.connection.set_max_body_size(self._proxy.rules.max_request_bytes + 1)  # type: ignore[union-attr]
         except Refusal as refusal:
@@ -74,6 +78,10 @@ class ProxiedRequest(RequestHandler):
     def on_connection_close(self) -> None:
         if self._passing is not None:
             self._passing.cancel()  # ends the request to the API, too
+        self._admission.close()
+
+    def on_finish(self) -> None:
+        self._admission.close()
 
     def log_exception(self, *error: Any) -> None:
         logger.error("the proxy failed", exc_info=error[:3] if len(error) >= 3 else None)
@@ -105,6 +113,8 @@ class ProxiedRequest(RequestHandler):
                 raise  # it is the server that ends
         except StreamClosedError:
             pass  # the kernel has left
+        finally:
+            self._admission.close()
 
     async def _exchanged(self) -> None:
         exchange, rules = self._exchange, self._proxy.rules
@@ -117,10 +127,9 @@ class ProxiedRequest(RequestHandler):
                 checked = check(exchange.method, self._path, query, bytes(self._body), rules)
             exchange.model = checked.model
             self.settings["api_last_activity"] = datetime.now(UTC)  # a kernel whose Claude is at work is not idle
-            with self._proxy.admitted(exchange.caller):
-                reader = UsageReader(streamed=checked.streamed)
-                async with self._proxy.paid(exchange, checked, reader) as payment:
-                    await self._send(checked, payment, reader)
+            reader = UsageReader(streamed=checked.streamed)
+            async with self._proxy.paid(exchange, checked, reader) as payment:
+                await self._send(checked, payment, reader)
         except Refusal as refusal:
             refused(exchange, refusal)
             await self._answer_refusal(refusal)
@@ -163,7 +172,7 @@ class ProxiedRequest(RequestHandler):
                 if reader.complete:
                     await payment.settle()
                 self.write(chunk)
-                await self.flush()  # waits while the kernel does not read: nothing piles up here
+                await self._taken()
         except httpx2.TransportError:
             await self._tell_cut(reply)
             return
@@ -171,6 +180,17 @@ class ProxiedRequest(RequestHandler):
         self._exchange.complete = reader.complete
         await payment.settle()
         await self.finish()
+
+    async def _taken(self) -> None:
+        """Wait while the kernel does not read, so that nothing piles up here. Raises StreamClosedError."""
+        flushed = self.flush()
+        if flushed.done():  # as it is nearly always
+            return flushed.result()
+        try:
+            await asyncio.wait_for(flushed, self._proxy.stall_seconds)
+        except TimeoutError:
+            self.detach().close()
+            raise StreamClosedError from None
 
     async def _tell_cut(self, reply: UpstreamReply) -> None:
         """The API's side broke off in the middle: said in the stream, else by breaking off here, too."""

@@ -21,7 +21,7 @@ from cellwright.server.proxy.refusal import Refusal, forbidden, over_budget
 from cellwright.server.proxy.request_rules import Checked
 from cellwright.server.proxy.spending_book import SpendingBook, Spent
 from cellwright.server.proxy.traffic import Traffic
-from cellwright.server.proxy.upstream import Upstream
+from cellwright.server.proxy.upstream import STALL_SECONDS, Upstream
 from cellwright.server.proxy.usage import UsageReader
 
 logger = logging.getLogger(__name__)
@@ -99,7 +99,10 @@ async def _nothing() -> None:
 
 
 class Proxy:
-    """Everything that requests through it share. `authenticate` knows who a token belongs to, None: nobody."""
+    """Everything that requests through it share. `authenticate` knows who a token belongs to, None: nobody.
+
+    A kernel that takes nothing of its answer for `stall_seconds` has left.
+    """
 
     def __init__(
         self,
@@ -109,7 +112,9 @@ class Proxy:
         folder: Path,
         authenticate: Callable[[str], Awaitable[Caller | None]],
         clock: Callable[[], float] = time.time,
+        stall_seconds: float = STALL_SECONDS,
     ) -> None:
+        self.stall_seconds = stall_seconds
         self.upstream = upstream
         self.rules = rules
         self.authenticate = authenticate
