@@ -14,7 +14,7 @@ pytestmark = pytest.mark.kernel
 
 def test_a_server_that_ends_while_a_kernel_is_shut_down_ends(tmp_path):
     async def end() -> list[str]:
-        kernels = AsyncMappingKernelManager(root_dir=str(tmp_path))
+        kernels = AsyncMappingKernelManager(root_dir=str(tmp_path), connection_dir=str(tmp_path))
         own = OwnKernels(kernels, 1, 60.0, lambda _: False)
         kernel_id = await own.start("", None)
         shutting_down = asyncio.create_task(own.shut_down(kernel_id))
