@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from cellwright.permissions.flags_that_run import runs_or_writes
 from cellwright.permissions.pieces import matches_pieces
 from cellwright.permissions.rough_commands import SHELLS, WRAPPERS, RoughCommand, normal_text
 from cellwright.permissions.shell_tokens import ASSIGNMENT, RESERVED_WORDS, Unreadable, Word, read_words
@@ -141,8 +142,9 @@ def _pieces(words: Sequence[Word]) -> tuple[str, ...]:
 
 
 def _exact_only(words: Sequence[Word]) -> bool:
-    programs = (word for word in words if not ASSIGNMENT.match(word.raw))
-    program = next(programs, words[0]).text.rpartition("/")[2]
+    start = next((index for index, word in enumerate(words) if not ASSIGNMENT.match(word.raw)), 0)
+    program = words[start].text.rpartition("/")[2]
+    arguments = [word.text for word in words[start + 1 :]]
     if program == "find":
-        return any(word.text.startswith(_FIND_ACTIONS) for word in words)
-    return program in EXACT_ONLY
+        return any(argument.startswith(_FIND_ACTIONS) for argument in arguments)
+    return program in EXACT_ONLY or runs_or_writes(program, arguments)

@@ -14,7 +14,7 @@ import re
 from collections.abc import Sequence
 
 from cellwright.agent.approval import Decision
-from cellwright.permissions.git_repository import repository_of, tracked_files
+from cellwright.permissions.git_repository import GLOBAL_WITH_VALUE, repository_of, tracked_files
 from cellwright.permissions.paths import PathProblem, normalised, places
 from cellwright.permissions.read_only_git import SUBCOMMANDS
 from cellwright.permissions.rough_commands import Part
@@ -47,7 +47,6 @@ _IN_TREE = re.compile(r"[\w./~^@-]*:(?:[0-3]:)?(?P<path>(?:[\w.][\w./ @+,-]*)?)"
 _TAKES_BLOBS = frozenset({"show", "diff", "cat-file", "grep", "difftool", "archive", "merge-file", "unpack-file"})
 _OTHER_SIDES = frozenset({"--cached", "--staged", "--merge-base", "--no-index", "--untracked", "--no-exclude-standard"})
 """Flags with which `diff` and `grep` show something else than tracked files as they are."""
-_GLOBAL_WITH_VALUE = frozenset({"-c", "-C", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--config-env"})
 
 
 def hidden_by(book: RuleBook, folder: str, words: Sequence[str]) -> CompiledRule | None:
@@ -79,7 +78,7 @@ def git_words(part: Part) -> tuple[str, ...]:
         return ()
     left = list(part.words[names.index("git") + 1 :])
     while left and left[0].startswith("-"):
-        if left.pop(0) in _GLOBAL_WITH_VALUE and left:
+        if left.pop(0) in GLOBAL_WITH_VALUE and left:
             left.pop(0)
     return tuple(left)
 

@@ -56,6 +56,10 @@ _PLAIN = {
 """Sections and keys that name no program and no other file; "" is all keys of a section."""
 
 
+GLOBAL_WITH_VALUE = frozenset({"-c", "-C", "--git-dir", "--work-tree", "--namespace", "--config-env"})
+"""Flags in front of git's subcommand whose value is the next word."""
+
+
 def repository_of(folder: str) -> str | None:
     """The top of the repository that Git would find from `folder`, as a real path; None where that is none or unclear."""
     try:
@@ -164,6 +168,14 @@ def tracked_files(top: str) -> tuple[str, ...] | None:
 
 def _is_split(git_dir: str) -> bool:
     return any(name.startswith("sharedindex.") for name in os.listdir(git_dir))
+
+
+def is_plain_setting(setting: str) -> bool:
+    """Whether `section.key=value`, as `git -c` takes it, names no program and no other file."""
+    name, _, value = setting.partition("=")
+    section, _, key = name.lower().partition(".")
+    keys = _PLAIN.get(section)
+    return keys is not None and (not keys or key.rpartition(".")[2] in keys.split()) and "::" not in value
 
 
 def _holds_submodules(index: str) -> bool:
