@@ -191,7 +191,8 @@ def test_the_kernel_is_told_what_is_there_as_long_as_the_server_is_connected(tmp
         write_notebook(files, name)
 
     async def follow() -> None:
-        kernels, contents = AsyncMappingKernelManager(root_dir=str(root), connection_dir=str(tmp_path)), LargeFileManager(root_dir=str(files))
+        kernels = AsyncMappingKernelManager(root_dir=str(root), connection_dir=str(tmp_path))
+        contents = LargeFileManager(root_dir=str(files))
         sessions = SessionManager(kernel_manager=kernels, contents_manager=contents)
         session = await sessions.create_session("first.ipynb", "first.ipynb", "notebook", "python3")
         kernel_id = session["kernel"]["id"]
