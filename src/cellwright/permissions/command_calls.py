@@ -83,11 +83,15 @@ def _taken_apart(command: str, folder: str, odd: str) -> ShellCall:
 
 def _folders(folder: str, rough: RoughCommand, parts: Sequence[Part]) -> tuple[str, ...]:
     """The folders that names in a command may start from: rather too many."""
+    followed = bool(parts) and all(part.command.folders for part in parts)
     found = dict.fromkeys((folder, *(each for part in parts for each in part.command.folders or ())))
+    last = folder
     for part in rough.parts:
         if part.program in ("cd", "pushd") and len(part.words) > 1 and len(found) <= MAX_FOLDERS:
             target = os.path.expanduser(part.words[-1])
-            found.update(dict.fromkeys([normalised(os.path.join(start, target)) for start in found]))
+            last = normalised(os.path.join(last, target))
+            starts = () if followed else tuple(found)
+            found.update(dict.fromkeys([last, *(normalised(os.path.join(start, target)) for start in starts)]))
     return tuple(found)[: MAX_FOLDERS + 1]
 
 
