@@ -17,11 +17,11 @@ from plain_shell import plain_shell, run
 from cellwright.agent.tool import ToolError
 from cellwright.commands.registry import COMMANDS
 from cellwright.errors import CellwrightError
-from cellwright.kernel.chat.chat_completions import Completions, completions, file_mention
+from cellwright.kernel.chat.chat_completions import CELLS_SECONDS, Completions, completions, file_mention
 from cellwright.kernel.chat.fuzzy_order import best, path_score, score
 from cellwright.mention_text import find_mentions
 from cellwright.tools.file_notebook import FileNotebook
-from cellwright.tools.open_notebook import NothingOpen, OpenNotebook
+from cellwright.tools.open_notebook import Cell, NothingOpen, OpenNotebook
 
 
 @pytest.mark.parametrize(
@@ -176,6 +176,27 @@ def test_cells_by_number_count_id_and_first_line(room: Completions) -> None:
     assert inserts(ask(room, "mention", "cell:read"))[0] == "@cell:load-it"
     assert "@cell:load-it" in inserts(ask(room, "mention", "ce"))
     assert "@cell:load-it" in inserts(ask(room, "mention", "read"))
+
+
+class SlowPage(FileNotebook):
+    """A notebook whose page answers only after more than what is waited for where files are asked for as well."""
+
+    async def cells(self, *, outputs: bool = True) -> list[Cell]:
+        answered = asyncio.Event()
+        asyncio.get_running_loop().call_later(CELLS_SECONDS * 1.5, answered.set)
+        await answered.wait()
+        return await super().cells(outputs=outputs)
+
+
+class OwnSlow(Own):
+    def own(self) -> OpenNotebook:
+        return SlowPage(self.path)
+
+
+def test_a_slow_page_is_waited_for_where_nothing_but_its_cells_is_meant(shell: InteractiveShell, project: Path) -> None:
+    room = completions(shell, OwnSlow(project / "prices.ipynb"), project)
+    assert inserts(ask(room, "mention", "cell:2")) == ["@cell:load-it"]
+    assert inserts(ask(room, "mention", "app"))[0] == "@src/app.py"
 
 
 def test_variables_with_type_and_shape_and_nothing_of_the_users_run(room: Completions, shell: InteractiveShell) -> None:

@@ -30,6 +30,9 @@ MOST_QUERY = 300
 CELLS_SECONDS = 1.0
 """A page that takes longer to say what its notebook holds is not waited for: files are there without it."""
 
+CELLS_ALONE_SECONDS = 12.0
+"""So long where nothing but a cell is meant: without them the panel would say that there is none of that name."""
+
 CELLS_AMONG_FILES = 10
 ABOUT_CHARS = 80
 
@@ -76,8 +79,8 @@ class Completions:
 
     async def _mentions(self, text: str) -> list[Completion]:
         if text.startswith(CELL):
-            return cell_items(await self._cells(), text.removeprefix(CELL), MOST_ITEMS)
-        cells, files = await asyncio.gather(self._cells(), self._files(text))
+            return cell_items(await self._cells(CELLS_ALONE_SECONDS), text.removeprefix(CELL), MOST_ITEMS)
+        cells, files = await asyncio.gather(self._cells(CELLS_SECONDS), self._files(text))
         of_cells = cell_items(cells, "" if CELL.startswith(text.lower()) else text, CELLS_AMONG_FILES)
         of_files = files[: MOST_ITEMS - len(of_cells)]
         return [*of_files, *of_cells] if text else [*of_cells, *of_files]
@@ -89,12 +92,12 @@ class Completions:
             return []  # a folder that is gone, or no program to list it: what else there is can be mentioned
         return await asyncio.to_thread(file_items, paths, text)
 
-    async def _cells(self) -> Sequence[Cell]:
+    async def _cells(self, seconds: float) -> Sequence[Cell]:
         own = self.notebooks.own()
         if own is None:
             return ()
         try:
-            async with asyncio.timeout(CELLS_SECONDS):
+            async with asyncio.timeout(seconds):
                 return await own.cells(outputs=False)
         except (ToolError, TimeoutError):
             return ()
