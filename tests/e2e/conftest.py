@@ -6,6 +6,7 @@ test that looks too early: `CELLWRIGHT_E2E_SLOW=4` has every page compute four t
 `CELLWRIGHT_E2E_PICTURES=DIR` the screens of failed tests are kept there instead of among the temporary files.
 """
 
+import contextlib
 import importlib.util
 import json
 import os
@@ -15,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -25,6 +27,7 @@ from urllib.parse import unquote
 import nbformat
 import pytest
 from nbformat.sign import NotebookNotary
+from playwright.sync_api import Error as PageError
 from playwright.sync_api import expect
 
 from cellwright.testing import MessagesServer
@@ -63,13 +66,14 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     report = yield
     page = getattr(item, "funcargs", {}).get("page")
     if call.when == "call" and report.failed and page is not None:
-        picture = FAILURES / f"{item.name}.png"
-        page.screenshot(path=picture, full_page=True)
-        report.sections.append(("Screen", str(picture)))
-        # where the picture cannot be had, this tells most of it
-        shown = [page.locator("body").inner_text(), *page.locator(".transcript").all_inner_texts()]
         report.sections.append(("Console", "\n".join(page.complaints)))
-        report.sections.append(("Text on the screen", "\n--\n".join(text[-SHOWN_CHARS:] for text in shown)))
+        with contextlib.suppress(PageError):  # a page that has crashed shows nothing
+            picture = FAILURES / f"{item.name}.png"
+            page.screenshot(path=picture, full_page=True)
+            report.sections.append(("Screen", str(picture)))
+            # where the picture cannot be had, this tells most of it
+            shown = [page.locator("body").inner_text(), *page.locator(".transcript").all_inner_texts()]
+            report.sections.append(("Text on the screen", "\n--\n".join(text[-SHOWN_CHARS:] for text in shown)))
     return report
 
 
@@ -85,7 +89,7 @@ class Lab:
     def api(self, method: str, path: str, body: Any = None) -> Any:
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(f"{self.url}/{path}", data, method=method)
-        with urllib.request.urlopen(request, timeout=30) as reply:
+        with urllib.request.urlopen(request, timeout=SECONDS) as reply:
             text = reply.read()
         return json.loads(text) if text else None
 
@@ -135,11 +139,11 @@ def lab(tmp_path_factory: pytest.TempPathFactory, model: MessagesServer) -> Iter
         yield Lab(_wait_for_url(home / "runtime", process, home / "lab.log"), root, home, process)
     finally:
         os.killpg(process.pid, signal.SIGTERM)
-        process.wait(20)
+        process.wait(SECONDS)
 
 
 def _wait_for_url(runtime: Path, process: subprocess.Popen[bytes], log: Path) -> str:
-    deadline = time.monotonic() + 90
+    deadline = time.monotonic() + 2 * SECONDS
     while time.monotonic() < deadline:
         for info in runtime.glob("jpserver-*.json"):
             try:
@@ -177,7 +181,8 @@ def page(browser: Any, lab: Lab, model: MessagesServer) -> Iterator[Any]:
     yield page
     context.close()
     for session in lab.api("GET", "api/sessions"):
-        lab.api("DELETE", f"api/sessions/{session['id']}")
+        with contextlib.suppress(urllib.error.HTTPError):  # it may have ended by itself
+            lab.api("DELETE", f"api/sessions/{session['id']}")
 
 
 class NotebookPage:

@@ -78,9 +78,10 @@ def test_fifty_long_runs_are_all_there_and_nothing_waits_for_them(notebook, mode
     book.wait_done(0)
     book.run(1)
     expect(book.output(1).get_by_text("all said", exact=True)).to_be_visible(timeout=300_000)
+    book.wait_done(1)
     book.save()
     book.reload()  # what the cell had shown on its way is no part of what is measured
-    book.wait_kernel_idle()
+    book.wait_idle()
 
     metrics = page.context.new_cdp_session(page)
     metrics.send("Performance.enable", {"timeDomain": "threadTicks"})  # what the machine does besides is not counted
@@ -98,6 +99,7 @@ def test_fifty_long_runs_are_all_there_and_nothing_waits_for_them(notebook, mode
 
     composer = panel.locator(".composer textarea")
     composer.click()
+    expect(composer).to_be_focused()
     before = cpu(metrics)
     words = "how high is the tide at noon? "
     page.keyboard.type(words)
