@@ -2,7 +2,7 @@
 
 import { expect, it, vi } from "vitest";
 
-import { find } from "./scene";
+import { find, text } from "./scene";
 import type { ComposerScene } from "./composer_scene";
 import { composerScene, key, settled, STATE, type } from "./composer_scene";
 import { MOST_ATTACHMENTS } from "../src/composer/attachments";
@@ -208,4 +208,21 @@ it("leaves out all questions only when the user has said so twice", () => {
   leaveOut?.click();
   expect(sets(scene)).toEqual([{ mode: "bypassPermissions" }]);
   expect(confirm.hidden).toBe(true);
+});
+
+it("says before it is sent that with a cell it is asked later, and sends the cell", async () => {
+  const scene = composerScene();
+  scene.goToCell(CELL);
+  scene.chat.begin();
+  type(scene.area, "Look at this");
+  expect(text(scene.host, ".cellwright-send")).toBe("Steer");
+  find(scene.host, ".cellwright-cell-chip").click();
+  expect(text(scene.host, ".cellwright-send")).toBe("Queue");
+  expect(text(scene.host, ".cellwright-hint")).toContain("words alone steer");
+  key(scene.area, "Enter");
+  await settled();
+  expect(scene.chat.sent).toEqual([]);
+  expect(scene.chat.prompts).toMatchObject([{ text: "Look at this", cell: { id: "cell-2" } }]);
+  scene.goToCell(null);
+  expect(text(scene.host, ".cellwright-send")).toBe("Steer");
 });

@@ -122,6 +122,7 @@ export function composerScene(
     cell: () => cell,
     onCell: (listener) => {
       changed = listener;
+      listener(); // as the page does
       return () => (changed = () => undefined);
     },
     serverRoot,

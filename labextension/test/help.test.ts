@@ -45,8 +45,9 @@ describe("help", () => {
   it("has every key, with those that the user has set", async () => {
     const scene = await help();
     const shown = groups(scene);
-    expect([...shown.keys()]).toEqual(["Anywhere in JupyterLab", "Composer", "When Claude asks", "Sessions", "Slash commands"]);
+    expect([...shown.keys()]).toEqual(["Anywhere in JupyterLab", "Anywhere in the panel", "Composer", "When Claude asks", "Sessions", "Slash commands"]);
     expect(shown.get("Anywhere in JupyterLab")).toEqual([["Ctrl+Shift+Y", "Ask Claude"]]);
+    expect(shown.get("Anywhere in the panel")).toEqual([["F6", "Next Part of the Panel"]]);
     expect(shown.get("Composer")?.[0]).toEqual(["Enter Ctrl+Enter", "Send"]);
     expect(shown.get("When Claude asks")?.map(([keys]) => keys)).toEqual(["1", "2", "3", "4 Esc", "e"]);
     expect(focused()).toBe(find(scene.host, ".body"));

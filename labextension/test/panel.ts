@@ -97,7 +97,7 @@ export class OnePanel {
   readonly deps: PanelDeps = {
     trans: { __: (text, ...args) => text.replace(/%(\d)/g, (_, number: string) => String(args[Number(number) - 1])) },
     settings: () => this.settings,
-    shortcuts: () => [{ label: "Ask Claude", keys: "Ctrl+Shift+Y" }],
+    shortcuts: () => [{ label: "Ask Claude", keys: "Ctrl+Shift+Y", inPanel: false }, { label: "Next Part of the Panel", keys: "F6", inPanel: true }],
     close: () => { this.closed++; },
     compose: (text) => void (this.composed = text),
     show: () => undefined,

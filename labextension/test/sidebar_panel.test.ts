@@ -9,7 +9,8 @@ import type { MountComposer } from "../src/sidebar/slots";
 import { view } from "../src/transcript/view";
 import { OneKernel, ops, run, state, text } from "./chat_kernel";
 import { expectAccessible, press } from "./panel";
-import { answered, ask, END, find, RUN, text as textOf } from "./scene";
+import { focused } from "../src/transcript/focus";
+import { answered, ask, begun, END, find, RUN, text as textOf } from "./scene";
 
 const NOTEBOOK: KernelPlace = { kernelId: "kernel-1", name: "Python 3", notebook: "work/tides.ipynb" };
 const SETTINGS = {
@@ -62,7 +63,7 @@ async function scene(prepare: (kernel: OneKernel) => void = () => undefined, pla
     showCell: vi.fn(),
     leave: vi.fn(),
     run: vi.fn(() => Promise.resolve()),
-    shortcuts: () => [{ label: "Ask Claude", keys: "Ctrl+Shift+Y" }],
+    shortcuts: () => [{ label: "Ask Claude", keys: "Ctrl+Shift+Y", inPanel: false }],
     tell: vi.fn(),
   };
   const panel = (current = new Panel(host, chat, home));
@@ -272,6 +273,31 @@ describe("keys and views", () => {
     cell.focus();
     await vi.advanceTimersByTimeAsync(50);
     expect(document.activeElement).toBe(cell);
+  });
+
+  it("F6 goes through its parts, there and back, and into the question that waits", async () => {
+    const { kernel, panel, area } = await scene();
+    kernel.tell(state({ current: "r1", asking: ["q1"] }), run("r1", { state: "asking" }), ops("r1", 0, RUN, begun("t1"), ask("q1")));
+    await drawn();
+    await drawn();
+    const here = (): string => {
+      const active = focused();
+      if (active?.closest(".ask")) return "question";
+      return active === area ? "composer" : (active?.closest(".head, .scroller, .note")?.className ?? "elsewhere");
+    };
+    area.focus();
+    const visited = [1, 1, 1, 1, -1, -1].map((step) => {
+      panel.goToRegion(step as 1 | -1);
+      return here();
+    });
+    expect(visited).toEqual(["head", "scroller", "question", "composer", "question", "scroller"]);
+  });
+
+  it("has Stop once: beside where one writes, and not in the answer", async () => {
+    const { host, kernel } = await scene();
+    kernel.tell(state({ current: "r1" }), run("r1", { state: "running" }), ops("r1", 0, RUN));
+    await drawn();
+    expect(find(find(host, ".answer").shadowRoot ?? host, "footer .stop").hidden).toBe(true);
   });
 
   it("the head is one stop for Tab, with arrows inside", async () => {

@@ -22,6 +22,11 @@ import { grow, replaceText } from "./text_field";
 import { commandName, fileMention, kernelPath, triggerAt } from "./trigger";
 import { Waiting } from "./waiting";
 
+/** What goes with the words. */
+type Along = { readonly attached: readonly Attached[]; readonly cell: CellGiven | null };
+
+const NOTHING: Along = { attached: [], cell: null };
+
 let styled = false;
 
 /** Fills `host` with the composer of `chat`. */
@@ -57,6 +62,7 @@ class PanelComposer {
   private readonly sendButton: HTMLButtonElement;
   private readonly stopButton: HTMLButtonElement;
   private readonly unsubscribe: () => void;
+  private readonly stopCell: () => void;
   private way: "steer" | "queue" | null = null;
   private isSending = false;
   /** The run that the next Esc stops. */
@@ -80,7 +86,7 @@ class PanelComposer {
       if (trigger && trigger.start !== this.dismissed) this.palette.show(found, trigger.kind, trigger.text);
     });
     this.attachments = new Attachments(trans, () => { this.update(); }, tell);
-    this.extras = new Extras(deps, this.attachments, (files) => { this.attach(files); }, focus);
+    this.extras = new Extras(deps, this.attachments, (files) => { this.attach(files); }, () => { this.update(); }, focus);
     this.pickers = new Pickers(chat, trans, deps.settings().context, tell);
     this.waiting = new Waiting(chat, trans, (text, late) => { this.giveBack(text, late); }, focus);
     this.runBar = new RunBar(deps, (how) => {
@@ -96,6 +102,7 @@ class PanelComposer {
     this.node = this.layOut();
     this.listen();
     this.unsubscribe = chat.subscribe(() => { this.update(); });
+    this.stopCell = deps.onCell(() => { this.cellChanged(); });
     this.area.value = this.drafts.text();
     grow(this.area);
   }
@@ -104,7 +111,7 @@ class PanelComposer {
     this.drafts.keep(this.area.value);
     this.unsubscribe();
     this.suggestions.dispose();
-    this.extras.dispose();
+    this.stopCell();
     this.waiting.dispose();
   }
 
@@ -127,7 +134,8 @@ class PanelComposer {
     const run = currentRun(this.chat);
     if (run !== this.stopping) this.stopping = null;
     const attached = this.attachments.list.length > 0;
-    const steers = run !== null && wayOf(this.chat, this.how, this.area.value, attached) === "steer";
+    const goesAlong = isSome(this.along);
+    const steers = run !== null && wayOf(this.chat, this.how, this.area.value, goesAlong) === "steer";
     const blocked = hindrance(this.chat, this.deps.trans);
     this.sendButton.disabled = this.isSending || blocked !== "" || (!this.area.value.trim() && !attached);
     this.area.readOnly = this.isSending;
@@ -135,7 +143,7 @@ class PanelComposer {
     this.node.classList.toggle("cellwright-mod-steers", steers);
     this.node.dataset.mode = this.chat.state?.mode ?? "";
     this.showRun(run !== null, steers);
-    this.runBar.update({ isRunning: run !== null, steers, isStopping: this.stopping !== null, about: blocked || this.commandHint() });
+    this.runBar.update({ isRunning: run !== null, steers, goesAlong, isStopping: this.stopping !== null, about: blocked || this.commandHint() });
     this.extras.update();
     this.pickers.update();
     this.waiting.update();
@@ -153,6 +161,16 @@ class PanelComposer {
     return this.way ?? this.deps.settings().whileRunning;
   }
 
+  /** With every key in a cell: only while a run goes on does more depend on it than the chip. */
+  private cellChanged(): void {
+    if (currentRun(this.chat) === null) this.extras.update();
+    else this.update();
+  }
+
+  private get along(): Along {
+    return { attached: this.attachments.list, cell: this.extras.cell };
+  }
+
   private layOut(): HTMLElement {
     const bar = element("div", { class: "cellwright-bar" }, this.pickers.node, this.sendButton);
     // beside the send button it would move the pickers whenever a run begins
@@ -160,7 +178,7 @@ class PanelComposer {
     const box = element("div", { class: "cellwright-box" }, this.extras.node, this.area, bar);
     return element(
       "div",
-      { class: "cellwright-composer", role: "group", "aria-label": this.deps.trans.__("Composer") },
+      { class: "cellwright-composer", role: "form", "aria-label": this.deps.trans.__("Composer") },
       this.palette.node, this.waiting.node, this.problem, this.pickers.confirm, box, this.runBar.node,
     );
   }
@@ -297,20 +315,19 @@ class PanelComposer {
 
   private async send(other: boolean): Promise<void> {
     const text = this.area.value;
-    // a command takes words alone: what is attached stays for the prompt
-    const isCommand = this.commandIn(text) !== undefined;
-    const attached = isCommand ? [] : this.attachments.list;
+    // a command takes words alone: what goes along stays for the prompt
+    const { attached, cell } = this.commandIn(text) === undefined ? this.along : NOTHING;
     if (this.isSending || (!text.trim() && attached.length === 0)) return;
     if (this.isHindered()) return;
     this.closeList();
     const run = currentRun(this.chat);
     const how = other ? otherWay(this.how) : this.how;
-    if (run !== null && wayOf(this.chat, how, text, attached.length > 0) === "steer") {
+    if (run !== null && wayOf(this.chat, how, text, isSome({ attached, cell })) === "steer") {
       this.waiting.said(steer(this.chat, run, text), run, text);
       this.taken(text);
       return;
     }
-    await this.ask(text, attached, isCommand ? null : this.extras.cell);
+    await this.ask(text, attached, cell);
   }
 
   /** Whether nothing can be sent now: then it is said why. */
@@ -364,4 +381,8 @@ class PanelComposer {
     setText(this.problem, why);
     this.problem.hidden = why === "";
   }
+}
+
+function isSome({ attached, cell }: Along): boolean {
+  return attached.length > 0 || cell !== null;
 }

@@ -11,13 +11,13 @@ export class Extras {
   private readonly chip: HTMLButtonElement;
   private readonly list: HTMLElement;
   private withCell = false;
-  private readonly stop: () => void;
 
-  /** `choose` takes the files that the user picked; `focus` gives the focus back to the prompt. */
+  /** `choose` takes the files that the user picked; `changed` is called when another cell goes along, `focus` gives the focus back to the prompt. */
   constructor(
     private readonly deps: ComposerDeps,
     private readonly attachments: Attachments,
     choose: (files: readonly File[]) => void,
+    private readonly changed: () => void,
     private readonly focus: () => void,
   ) {
     const { trans } = deps;
@@ -32,12 +32,7 @@ export class Extras {
     this.chip = button("", () => { this.toggle(); }, { class: "cellwright-chip cellwright-cell-chip", "aria-pressed": "false" });
     this.list = element("ul", { class: "cellwright-attached", "aria-label": trans.__("Attached") });
     this.node = element("div", { class: "cellwright-extras" }, attach, picker, this.chip, this.list);
-    this.stop = deps.onCell(() => { this.update(); });
     this.update();
-  }
-
-  dispose(): void {
-    this.stop();
   }
 
   /** The cell that goes along now; null where the user has not asked for that. */
@@ -59,7 +54,7 @@ export class Extras {
 
   private toggle(): void {
     this.withCell = !this.withCell;
-    this.update();
+    this.changed();
     this.focus();
   }
 

@@ -4,8 +4,10 @@ import type { SteerHow } from "../transcript/protocol";
 import { button, element, setText } from "../transcript/dom";
 import type { ComposerDeps } from "./deps";
 
-/** `about` is said instead of the keys, where it is not empty. */
-export type RunNow = { readonly isRunning: boolean; readonly steers: boolean; readonly isStopping: boolean; readonly about: string };
+/** `about` is said instead of the keys, where it is not empty. `goesAlong`: more than words would be sent, and words alone steer. */
+export type RunNow = {
+  readonly isRunning: boolean; readonly steers: boolean; readonly goesAlong: boolean; readonly isStopping: boolean; readonly about: string;
+};
 
 export class RunBar {
   readonly node: HTMLElement;
@@ -40,7 +42,7 @@ export class RunBar {
     this.hint.title = words;
   }
 
-  private words({ isRunning, steers, isStopping, about }: RunNow): string {
+  private words({ isRunning, steers, goesAlong, isStopping, about }: RunNow): string {
     const { trans } = this.deps;
     if (isStopping) return trans.__("Esc once more stops Claude");
     if (about) return about;
@@ -48,6 +50,7 @@ export class RunBar {
       const newLine = this.deps.settings().sendKey === "Enter" ? "Shift+Enter" : "Enter";
       return trans.__("/ commands · @ files, cells · $ variables · ↑ history · %1 new line", newLine);
     }
+    if (goesAlong) return trans.__("With a cell or files it is asked when this is done: words alone steer · Esc Esc stops");
     return steers
       ? trans.__("Claude reads it with its next step · Alt+Enter queues · Esc Esc stops")
       : trans.__("Claude is asked when this is done · Alt+Enter steers · Esc Esc stops");

@@ -32,9 +32,9 @@ export function hindrance(chat: Chat, trans: Trans): string {
   }
 }
 
-/** How `text` reaches Claude: told to the run that goes on ("steer"), or as a prompt of its own. Words alone can be told. */
-export function wayOf(chat: Chat, how: SteerHow, text: string, attached: boolean): "steer" | "prompt" {
-  return how === "steer" && currentRun(chat) !== null && !attached && commandName(text) === null ? "steer" : "prompt";
+/** How `text` reaches Claude: told to the run that goes on ("steer"), or as a prompt of its own. Words alone can be told: not with what goes along with them. */
+export function wayOf(chat: Chat, how: SteerHow, text: string, goesAlong: boolean): "steer" | "prompt" {
+  return how === "steer" && currentRun(chat) !== null && !goesAlong && commandName(text) === null ? "steer" : "prompt";
 }
 
 /** Tells the run something; gives the id of the words. */

@@ -8,8 +8,10 @@ export type KeyGroup = { readonly title: string; readonly lines: readonly KeyLin
 
 export function keyTable(trans: Trans, { sendKey }: Pick<PanelSettings, "sendKey">, shortcuts: readonly Shortcut[]): KeyGroup[] {
   const line = (keys: string, does: string): KeyLine => ({ keys, does });
+  const ofCommands = (inPanel: boolean): KeyLine[] => shortcuts.filter((each) => each.inPanel === inPanel).map(({ keys, label }) => line(keys, label));
   return [
-    { title: trans.__("Anywhere in JupyterLab"), lines: shortcuts.map(({ keys, label }) => line(keys, label)) },
+    { title: trans.__("Anywhere in JupyterLab"), lines: ofCommands(false) },
+    { title: trans.__("Anywhere in the panel"), lines: ofCommands(true) },
     {
       title: trans.__("Composer"),
       lines: [

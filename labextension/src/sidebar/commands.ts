@@ -17,6 +17,9 @@ export const COMMANDS = {
   shutDown: "cellwright:shut-down-own-kernel",
 } as const;
 
+/** They make sense where the keyboard is in the panel: no menu and no palette has them. */
+const REGIONS = { next: "cellwright:next-region", previous: "cellwright:previous-region" } as const;
+
 const NO_ARGS = { args: { type: "object", properties: {} } } as const;
 
 /** Adds the commands; those that make no sense now are disabled. */
@@ -42,6 +45,8 @@ export function addCommands(commands: CommandRegistry, sidebar: Sidebar, trans: 
   add(COMMANDS.stop, trans.__("Stop Claude"), () => { sidebar.stop(); }, () => store.state?.current != null);
   add(COMMANDS.help, trans.__("Help on Claude"), async () => { (await sidebar.open()).open("help"); });
   add(COMMANDS.log, trans.__("Log of Claude"), async () => { (await sidebar.open()).open("log"); });
+  add(REGIONS.next, trans.__("Next Part of the Panel"), () => sidebar.goToRegion(1));
+  add(REGIONS.previous, trans.__("Previous Part of the Panel"), () => sidebar.goToRegion(-1));
   add(COMMANDS.shutDown, trans.__("Shut Down Claude's Own Kernel"), () => sidebar.shutDownOwnKernel(), () => sidebar.ownKernelRuns);
   store.subscribe(() => {
     for (const id of [COMMANDS.newSession, COMMANDS.sessions, COMMANDS.stop]) commands.notifyCommandChanged(id);

@@ -34,7 +34,7 @@ export function header(deps: HeaderDeps): Header {
   const place = element("span", { class: "where" });
   const folder = element("span", { class: "cwd" });
   const kernel = element("button", { type: "button", class: "kernel" }, dot, place, folder);
-  const node = element("header", {}, element("div", { class: "top" }, title, tools), element("div", { class: "anchor" }, kernel));
+  const node = element("div", { class: "head", role: "region", "aria-label": trans.__("Session and kernel") }, element("div", { class: "top" }, title, tools), element("div", { class: "anchor" }, kernel));
   const closing = [menuButton(kernel, () => deps.kernels()), menuButton(more, () => deps.more())];
   arrowKeys(tools);
 

@@ -14,7 +14,9 @@ import { holdFocus } from "./hold_focus";
 import { whenLoaded } from "./lost_code";
 import type { MenuItem } from "./menu";
 import { panelNews } from "./panel_news";
-import { focusQuestion } from "./question_focus";
+import { focusQuestion, readyCard } from "./question_focus";
+import type { Region } from "./regions";
+import { goToRegion, regionOf } from "./regions";
 import { RunList } from "./run_list";
 import type { DrawTranscript } from "./run_view";
 import type { Disposable, Mount, MountComposer, PanelDeps, PanelSettings, Shortcut, ViewName } from "./slots";
@@ -153,6 +155,11 @@ export class Panel implements Disposable {
     this.runs.show(run);
   }
 
+  /** Gives the focus to the next part of the panel, or to the one before. */
+  goToRegion(step: 1 | -1): void {
+    goToRegion(this.regions(), step);
+  }
+
   dispose(): void {
     this.gone = true;
     cancelAnimationFrame(this.frame);
@@ -172,6 +179,21 @@ export class Panel implements Disposable {
     whenLoaded(home.parts.contextBar(), this.bar, home.trans, (mount) => {
       if (!this.gone) this.disposables.push(mount(this.bar, chat, this.deps));
     });
+  }
+
+  /** From top to bottom, without those that are not there now. */
+  private regions(): Region[] {
+    const { composer } = this;
+    const card = this.opened ? null : readyCard(this.node);
+    const question: Region | null = card && { node: card, focus: () => { card.focus(); } };
+    return [
+      regionOf(this.head.node),
+      regionOf(this.note.node),
+      regionOf(this.opened ? this.view : this.runs.node),
+      question,
+      regionOf(this.bar),
+      composer && { node: this.below, focus: () => { composer.focus(); } },
+    ].filter((region) => region != null);
   }
 
   private slotDeps(): PanelDeps {

@@ -22,7 +22,8 @@ export function focusQuestion(panel: HTMLElement, composer: HTMLElement): void {
   attempt();
 }
 
-function readyCard(panel: HTMLElement): HTMLElement | null {
+/** The question in `panel` that can be answered now. */
+export function readyCard(panel: HTMLElement): HTMLElement | null {
   const roots = [...panel.querySelectorAll(".answer")].map(({ shadowRoot }) => shadowRoot);
   return roots.map((root) => root?.querySelector<HTMLElement>(".ask[data-ready]") ?? null).find((card) => card !== null) ?? null;
 }

@@ -74,6 +74,11 @@ export class Sidebar {
     return null;
   }
 
+  /** From one part of the panel to the next. */
+  async goToRegion(step: 1 | -1): Promise<void> {
+    (await this.widget.ready).goToRegion(step);
+  }
+
   /** Interrupts what runs. */
   stop(): void {
     const current = this.store.state?.current;

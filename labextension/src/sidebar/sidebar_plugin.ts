@@ -106,7 +106,9 @@ function shortcutsOf(commands: App["commands"]): Shortcut[] {
   const first = (command: string): number => (command === COMMANDS.focus ? 0 : 1);
   return [...ours]
     .sort((a, b) => first(a.command) - first(b.command))
-    .map(({ command, keys }) => ({ label: commands.label(command), keys: keys.map((key) => key.replaceAll(" ", "+")).join(" ") }));
+    .map(({ command, keys, selector }) => ({
+      label: commands.label(command), keys: keys.map((key) => key.replaceAll(" ", "+")).join(" "), inPanel: selector.includes(".cellwright-panel"),
+    }));
 }
 
 /** Where a kernel of the panel's own works: the file browser's folder, else the notebook's. */

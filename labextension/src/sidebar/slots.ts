@@ -16,8 +16,8 @@ export type PanelSettings = {
   readonly fontSize: number;
 };
 
-/** A command of JupyterLab, by its label, and the keys that run it. */
-export type Shortcut = { readonly label: string; readonly keys: string };
+/** A command of JupyterLab, by its label, and the keys that run it; `inPanel`: only there. */
+export type Shortcut = { readonly label: string; readonly keys: string; readonly inPanel: boolean };
 
 /** What a part of the panel is given besides its element and the conversation. */
 export type PanelDeps = {

@@ -3,6 +3,7 @@
 import { button, element, setText } from "./dom";
 import { count, dollars, duration, wholeSeconds } from "./format";
 import type { ItemView, Place } from "./item_view";
+import { isInPanel } from "./item_view";
 import type { ChangesOp, EndOp } from "./protocol";
 import type { TranscriptStore } from "./store";
 
@@ -59,7 +60,8 @@ export function footer(place: Place): ItemView {
     update() {
       const now = runState(store);
       node.dataset.state = now;
-      stop.hidden = store.end !== null || store.have === 0;
+      // a command is no run that the panel's own button could stop
+      stop.hidden = store.end !== null || store.have === 0 || (store.run !== null && isInPanel(place));
       setText(mode, `${store.mode} mode`);
       mode.hidden = ["", "default"].includes(store.mode);
       facts.replaceChildren(...factTexts(store).map((fact) => element("span", {}, fact)));

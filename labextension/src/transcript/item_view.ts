@@ -20,3 +20,8 @@ export type Place = {
   readonly attention: Attention;
   send(message: BrowserMessage): void;
 };
+
+/** Whether it stands in the panel, which has a place of its own to write, with Stop beside it: in sight wherever one has scrolled to. */
+export function isInPanel({ host }: Place): boolean {
+  return host.closest(".cellwright-panel") !== null;
+}

@@ -2,6 +2,7 @@
 
 import { button, element, freshId } from "./dom";
 import type { ItemView, Place } from "./item_view";
+import { isInPanel } from "./item_view";
 import type { SteerHow } from "./protocol";
 import { revealed, visibleText } from "./visible_text";
 
@@ -73,8 +74,7 @@ export function steerInput(place: Place): ItemView {
     }
     list.hidden = words.length === 0;
     field.hidden = store.run === null || store.end !== null;
-    // the panel has its own place to write, with what waits above it
-    node.hidden = (list.hidden && field.hidden) || place.host.closest(".cellwright-panel") !== null;
+    node.hidden = (list.hidden && field.hidden) || isInPanel(place);
     if (!field.hidden) takeDraft();
     if (store.end && !over) {
       over = true;
