@@ -38,14 +38,15 @@ def test_the_fold_says_what_claude_was_told(notebook, model, lab, theme):
         summary = fold.locator("> summary")
         expect(summary).to_contain_text("tokens)")
         output.locator("text=The price went up").wait_for()
-        summary.focus()
+        summary.press("Enter")
+        expect(fold).to_have_attribute("open", "")
         expect(summary).to_be_focused()
-        book.page.keyboard.press("Enter")
         expect(fold.locator("li summary > b")).to_have_text(
             ["Where Claude works", "The notebook so far", "rules.md", re.compile("^cell "), "$prices"]
         )
         book.page.keyboard.press("Tab")
         book.page.keyboard.press("Tab")
+        expect(fold.locator("li summary").nth(1)).to_be_focused()
         book.page.keyboard.press("Enter")
         context = fold.locator("li pre").first
         context.wait_for()
