@@ -211,6 +211,7 @@ def test_the_kernel_is_told_what_is_there_as_long_as_the_server_is_connected(tmp
         finally:
             await connection.close()
             await kernels.shutdown_all()
+            sessions.close()  # its database belongs to this thread
 
     asyncio.run(follow())
 
