@@ -1,4 +1,4 @@
-"""A panel that comes to fifty long runs: what that costs the page, and that all of them are there and stay in place."""
+"""Fifty long runs in the panel: what they cost the page, and that all of them are there and stay in place."""
 
 import pytest
 from playwright.sync_api import expect
