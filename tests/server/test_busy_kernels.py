@@ -49,6 +49,31 @@ def test_a_prompt_is_answered_while_a_cell_runs(server: JupyterServer, model: Me
     assert answer(events) == "While your cell runs."
 
 
+LOSES_ONE = """
+kernel = get_ipython().kernel
+handlers = kernel.control_handlers
+usual = handlers["create_subshell_request"]
+
+async def lose(*_):
+    handlers["create_subshell_request"] = usual
+    raise AssertionError("as in a kernel that has just started")
+
+handlers["create_subshell_request"] = lose
+"""
+
+
+@with_subshells
+def test_a_subshell_is_asked_for_again_where_the_request_was_lost(
+    server: JupyterServer, model: MessagesServer, kernel: str
+) -> None:
+    assert server.execute(kernel, LOSES_ONE).wait() == "ok"
+    model.add(say("Heard at last."))
+    events = server.stream("POST", f"kernels/{kernel}/run", {"prompt": "Hello?"}).rest()
+    assert answer(events) == "Heard at last."
+    known = {each["id"]: each for each in server.api("GET", "status").json()["kernels"]}
+    assert known[kernel]["subshells"] is True
+
+
 @without_subshells
 def test_a_prompt_waits_for_the_cell_and_says_so(server: JupyterServer, model: MessagesServer, kernel: str) -> None:
     model.add(say("After your cell."))

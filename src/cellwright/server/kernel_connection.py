@@ -15,6 +15,7 @@ from jupyter_client.session import Session
 from cellwright.server.kernel_channels import KernelLost, Message, channels_of
 
 NUDGE_SECONDS = 0.5
+AGAIN_SECONDS = 3.0
 SUBSHELLS = "kernel subshells"
 
 
@@ -61,6 +62,19 @@ class KernelConnection:
                 reply = await self.request("control", "kernel_info_request", {}, seconds=NUDGE_SECONDS)
                 self.info = reply["content"]
                 await asyncio.wait_for(self._something_published.wait(), NUDGE_SECONDS)
+
+    async def create_subshell(self, seconds: float) -> str | None:
+        """The id of a new subshell; None where the kernel gives none. Raises TimeoutError, KernelLost.
+
+        A kernel that has just started answers on its control channel before it can make subshells, and such a request is
+        lost in it (ipykernel 7): so it is asked again.
+        """
+        async with asyncio.timeout(seconds):
+            while True:
+                with contextlib.suppress(TimeoutError):
+                    reply = await self.request("control", "create_subshell_request", {}, seconds=AGAIN_SECONDS)
+                    subshell: str | None = reply["content"].get("subshell_id")
+                    return subshell
 
     async def close(self) -> None:
         """End the connection; the kernel goes on."""

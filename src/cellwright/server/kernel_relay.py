@@ -153,8 +153,11 @@ class KernelRelay:
             raise ApiError(409, "EXECUTION_ERROR", message)
         self._subshell = None
         if connection.has_subshells:
-            reply = await connection.request("control", "create_subshell_request", {}, seconds=REPLY_SECONDS)
-            self._subshell = reply["content"].get("subshell_id")
+            try:
+                self._subshell = await connection.create_subshell(REPLY_SECONDS)
+            except TimeoutError as error:
+                message = f"Kernel {self.kernel_id} gives no subshell. Restart it."
+                raise ApiError(504, "EXECUTION_TIMEOUT", message) from error
         self.say_if_it_waits(about_wait)
         await load_extension(connection, self._subshell, self._reply_seconds, self.kernel_id)
         await self._open_comm(connection)
