@@ -103,6 +103,8 @@ export class OneKernel implements ChatKernel {
   /** Subshells that were asked for by hand. */
   subshells = 0;
   readonly ended: string[] = [];
+  /** When the first of them are there; a promise that does not settle: the request was lost. */
+  lateSubshells: Promise<void>[] = [];
   /** Of itself; a promise that does not settle: it does not answer. */
   about: Promise<void> = Promise.resolve();
   /** What loading the package gives; a promise that does not settle: the kernel does not answer. */
@@ -144,8 +146,11 @@ export class OneKernel implements ChatKernel {
   }
 
   sendControlMessage(message: { header: { msg_type: string }; content: JsonObject }): { done: Promise<{ content: { status: string; subshell_id: string } }> } {
-    if (message.header.msg_type === "create_subshell_request") this.subshells++;
-    else this.ended.push(message.content.subshell_id as string);
+    if (message.header.msg_type === "create_subshell_request") {
+      this.subshells++;
+      const late = this.lateSubshells.shift();
+      if (late) return { done: late.then(() => ({ content: { status: "ok", subshell_id: "late" } })) };
+    } else this.ended.push(message.content.subshell_id as string);
     return { done: Promise.resolve({ content: { status: "ok", subshell_id: `own-${this.subshells}` } }) };
   }
 

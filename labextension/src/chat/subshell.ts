@@ -7,6 +7,7 @@ import type { ChatComm, ChatKernel } from "./kernel_types";
 /** How long a kernel may take to say what it can; a busy one says it when its cell has ended. */
 export const INFO_MS = 1_500;
 export const SUBSHELL_MS = 2_000;
+const SUBSHELL_TRIES = 2;
 
 /** The subshell that a comm's messages go to, once it is there; null: there is none, messages wait for the cell that runs. */
 export async function subshellOf(kernel: ChatKernel, comm: ChatComm, own: boolean): Promise<string | null> {
@@ -39,10 +40,19 @@ export function through<Result>(kernel: ChatKernel, subshell: string | null, wor
   }
 }
 
-/** A subshell of the page's own; null where the kernel gives none. By hand: JupyterLab refuses it while it does not know what the kernel can. */
+/**
+ * A subshell of the page's own; null where the kernel gives none. By hand: JupyterLab refuses it while it does not know what the
+ * kernel can. One that has just started may lose the request, and is asked again.
+ */
 export async function createSubshell(kernel: ChatKernel): Promise<string | null> {
-  const reply = control(kernel, "create_subshell_request", {}).catch(() => null);
-  return (await within(SUBSHELL_MS, reply))?.content.subshell_id ?? null;
+  for (let tries = 0; tries < SUBSHELL_TRIES; tries++) {
+    const reply = control(kernel, "create_subshell_request", {}).catch(() => null);
+    const answer = await within(SUBSHELL_MS, reply);
+    if (answer !== undefined) return answer?.content.subshell_id ?? null;
+    // one that comes late is nobody's
+    void reply.then((late) => { if (late?.content.subshell_id) endSubshell(kernel, late.content.subshell_id); });
+  }
+  return null;
 }
 
 /** Ends a subshell that was made here. */
