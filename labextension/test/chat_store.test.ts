@@ -62,21 +62,6 @@ describe("connecting", () => {
     expect(kernel.subshellId).toBeNull();
   });
 
-  it("asks again for a subshell that a kernel which has just started does not make, and ends one that is late", async () => {
-    const kernel = new OneKernel();
-    kernel.supportsSubshells = false;
-    kernel.info = never;
-    let comes = (): void => undefined;
-    kernel.lateSubshells = [new Promise((resolve) => { comes = resolve; })];
-    const chat = store(kernel);
-    await vi.advanceTimersByTimeAsync(6_000);
-    expect(chat.connection).toBe("connected");
-    expect(kernel.comm.opened?.subshell).toBe("own-2");
-    comes();
-    await settled();
-    expect(kernel.ended).toEqual(["late"]);
-  });
-
   it("waits for the cell that runs where there are no subshells, and says so", async () => {
     const kernel = new OneKernel();
     kernel.supportsSubshells = false;
