@@ -8,11 +8,9 @@ import { watchRuns } from "../src/sidebar/run_news";
 import { panelSettings } from "../src/sidebar/settings";
 import { statusOf } from "../src/sidebar/status_item";
 import { transOf } from "../src/sidebar/translation";
-import type { Op } from "../src/transcript/protocol";
 import { TranscriptStore } from "../src/transcript/store";
 import { Emitter, runOf, stateOf } from "./chat_kernel";
 import { OneChat } from "./panel";
-import { begun, END, ended, RUN } from "./scene";
 
 const trans = transOf(null);
 
@@ -82,46 +80,37 @@ describe("files that tools wrote", () => {
     constructor(readonly path: string) {}
   }
 
-  const scene = (): { transcript: TranscriptStore; say: (first: number, ...ops: Op[]) => Promise<void>; document: OneDocument; refreshBrowser: () => Promise<void>; times: Record<string, string> } => {
-    const transcript = new TranscriptStore();
-    const chat = new OneChat();
-    chat.change({ runs: [{ run: runOf("r1"), transcript }] });
+  const scene = (): { files: ChangedFiles; document: OneDocument; refreshBrowser: () => Promise<void>; times: Record<string, string> } => {
     const times: Record<string, string> = { "a.py": "2026-11-22T08:00:09Z" };
     const refreshBrowser = vi.fn(() => Promise.resolve());
     const lastModified = (path: string): Promise<string> => {
       const time = times[path];
       return time ? Promise.resolve(time) : Promise.reject(new Error("it is gone"));
     };
-    const files = new ChangedFiles(chat, { refreshBrowser, lastModified });
+    const files = new ChangedFiles({ refreshBrowser, lastModified });
     const document = new OneDocument("a.py");
     files.add(document);
-    const say: ReturnType<typeof scene>["say"] = async (first, ...ops) => {
-      transcript.receive({ type: "ops", first, now: Date.now() / 1000, ops });
-      await vi.advanceTimersByTimeAsync(TOGETHER_MS);
-    };
-    return { transcript, say, document, refreshBrowser, times };
+    return { files, document, refreshBrowser, times };
   };
 
   beforeEach(() => { vi.useFakeTimers(); });
   afterEach(() => { vi.useRealTimers(); });
 
   it("are there at once: in the file browser, and in an editor without changes", async () => {
-    const { say, document, refreshBrowser } = scene();
-    await say(0, RUN, begun("t1", { name: "Write" }));
-    expect(refreshBrowser).not.toHaveBeenCalled();
-    await say(2, ended("t1"));
+    const { files, document, refreshBrowser } = scene();
+    files.changed();
+    await vi.advanceTimersByTimeAsync(TOGETHER_MS);
     expect(refreshBrowser).toHaveBeenCalledOnce();
     expect(document.revert).toHaveBeenCalledOnce();
-    await say(3, { op: "text", block: 0, text: "and so on" });
-    expect(refreshBrowser).toHaveBeenCalledOnce();
-    await say(4, END);
-    expect(refreshBrowser).toHaveBeenCalledTimes(2);
   });
 
-  it("are not looked for after a call that reads", async () => {
-    const { say, refreshBrowser } = scene();
-    await say(0, RUN, begun("t1", { name: "Read" }), ended("t1"));
-    expect(refreshBrowser).not.toHaveBeenCalled();
+  it("are looked at together, and not put off by each that follows", async () => {
+    const { files, refreshBrowser } = scene();
+    for (let times = 0; times < 4; times++) {
+      files.changed();
+      await vi.advanceTimersByTimeAsync(TOGETHER_MS / 2);
+    }
+    expect(refreshBrowser).toHaveBeenCalledTimes(2);
   });
 
   it.each<[string, (document: OneDocument, times: Record<string, string>) => void]>([
@@ -132,9 +121,10 @@ describe("files that tools wrote", () => {
     ["it is being loaded", (document) => { document.isReady = false; }],
     ["it was closed", (document) => { document.disposed.emit(undefined); }],
   ])("leave an open document alone where %s", async (_, prepare) => {
-    const { say, document, times } = scene();
+    const { files, document, times } = scene();
     prepare(document, times);
-    await say(0, RUN, begun("t1", { name: "Bash" }), ended("t1"));
+    files.changed();
+    await vi.advanceTimersByTimeAsync(TOGETHER_MS);
     expect(document.revert).not.toHaveBeenCalled();
   });
 });

@@ -45,7 +45,7 @@ def shown(kernel: NotebookKernel, path: Path) -> Iterator[NotebookPage]:
 
 def server_page(kernel: NotebookKernel, path: Path, route: str, source: str) -> NotebookPage:
     """The server, which shows the notebook as `route`."""
-    page = NotebookPage(kernel, path, ("a1", "code", source), front_end="Jupyter Server 2.17")
+    page = NotebookPage(kernel, path, ("a1", "code", source), front_end="Jupyter Server")
     page.route = route
     page.open()
     kernel.wait_for(lambda _: {"type": "welcome", "protocol": 1} in page.got)
@@ -216,6 +216,39 @@ def test_a_file_that_the_kernel_sees_is_not_asked_of_the_server(
     assert "elsewhere = 1" in at_server
     assert "the file on the server holds" in at_server
     for page in (here, away):
+        page.close()
+    kernel.run("")
+
+
+def test_every_page_is_told_that_files_have_changed(
+    kernel: NotebookKernel, model: MessagesServer, shown: NotebookPage, path: Path
+) -> None:
+    other = NotebookPage(kernel, path.with_name("other.ipynb"))
+    other.own = False
+    other.open()
+    server = server_page(kernel, path, "contents", "x = 1")
+    kernel.wait_for(lambda _: {"type": "welcome", "protocol": 1} in other.got)
+
+    def told_so_often(*times: int) -> bool:
+        return tuple(page.asked.count("files_changed") for page in (shown, other, server)) == times
+
+    def wait_until_told(*times: int) -> None:
+        if not told_so_often(*times):
+            kernel.wait_for(lambda _: told_so_often(*times))
+
+    read_one = use("Read", file_path=path.name)
+    model.add(turn(read_one), turn(say("Read.")))
+    kernel.run(ASK)
+    wait_until_told(1, 1, 0)  # as the run ends
+
+    model.add(turn(use("Write", file_path="new.txt", content="new\n")), turn(say("Done.")))
+    kernel.run(ASK)
+    wait_until_told(3, 3, 0)  # by the call, and as the run ends
+
+    kernel.run("%%claude\n/undo yes force")
+    wait_until_told(4, 4, 0)
+    assert not (path.parent / "new.txt").exists()
+    for page in (other, server):
         page.close()
     kernel.run("")
 

@@ -1,12 +1,8 @@
 /** What tools wrote appears in the page at once: in the file browser, and in open documents without changes of the user. */
 
-import type { Chat } from "../chat/chat";
 import type { Emits } from "../chat/kernel_types";
-import { isOver } from "../transcript/items";
 
-/** Calls that write files, or may. */
-const WRITING = new Set(["Write", "Edit", "MultiEdit", "ApplyPatch", "EditSymbol", "NotebookEdit", "Bash", "Git", "Python", "Undo"]);
-/** One refresh for all that is written together. */
+/** One look at all that is written together. */
 export const TOGETHER_MS = 300;
 
 export type OpenDocument = {
@@ -27,18 +23,9 @@ export type Disk = {
 
 export class ChangedFiles {
   private readonly documents = new Set<OpenDocument>();
-  /** How many writing calls of each run have ended. */
-  private readonly counted = new Map<string, number>();
-  private readonly following = new Map<string, () => void>();
   private timer: ReturnType<typeof setTimeout> | undefined;
 
-  constructor(
-    private readonly chat: Chat,
-    private readonly disk: Disk,
-  ) {
-    chat.subscribe(() => { this.follow(); });
-    this.follow();
-  }
+  constructor(private readonly disk: Disk) {}
 
   /** Keeps a document that was opened as it is on disk. */
   add(document: OpenDocument): void {
@@ -47,29 +34,13 @@ export class ChangedFiles {
     document.disposed.connect(() => { this.documents.delete(document); });
   }
 
-  /** Follows the runs that go on. */
-  private follow(): void {
-    const here = new Set(this.chat.runs.map(({ run }) => run.id));
-    for (const [id, stop] of this.following) {
-      if (here.has(id)) continue;
-      stop();
-      this.following.delete(id);
-      this.counted.delete(id);
-    }
-    for (const { run, transcript } of this.chat.runs) {
-      if (this.following.has(run.id) || run.kind === "past") continue;
-      const look = (): void => { this.look(run.id, transcript); };
-      this.following.set(run.id, transcript.subscribe(look));
-    }
-  }
-
-  private look(id: string, { items, end }: Chat["runs"][number]["transcript"]): void {
-    let ended = end ? 1 : 0;
-    for (const item of items) if (item.kind === "tool" && isOver(item.status) && WRITING.has(item.name)) ended++;
-    if (ended <= (this.counted.get(id) ?? 0)) return;
-    this.counted.set(id, ended);
-    clearTimeout(this.timer);
-    this.timer = setTimeout(() => { void this.refresh(); }, TOGETHER_MS);
+  /** A kernel says that files may have changed: there will be a look at them soon. */
+  changed(): void {
+    // what writes one file after another must not put the look off for ever
+    this.timer ??= setTimeout(() => {
+      this.timer = undefined;
+      void this.refresh();
+    }, TOGETHER_MS);
   }
 
   private async refresh(): Promise<void> {

@@ -92,11 +92,15 @@ export const sidebarPlugin: IPlugin<unknown, void> = {
       seen: () => ({ page: !document.hidden && document.hasFocus(), panel: widget.isVisible }),
       tell: (news) => { tellNews(news, settings(), trans, () => { void sidebar.open().then((panel) => { panel.show(news.run); }); }); },
     });
-    const files = new ChangedFiles(store, {
+    const files = new ChangedFiles({
       refreshBrowser: () => browser?.model.refresh() ?? Promise.resolve(),
       lastModified: async (path) => (await serviceManager.contents.get(path, { content: false })).last_modified,
     });
     opener?.opened.connect((_, { context }) => { files.add(context); });
+    links.serve("files_changed", () => {
+      files.changed();
+      return null;
+    });
   },
 };
 

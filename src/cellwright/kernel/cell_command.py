@@ -46,15 +46,22 @@ def cell_command(
     options: MagicOptions,
     given: RunOptions,
     new_face: Callable[[MagicOptions], CellFace],
+    ended: Callable[[], object],
 ) -> CellCommand:
-    """The slash command that `prompt` is, with the options of its cell. Raises `CellwrightError`."""
+    """The slash command that `prompt` is, with the options of its cell. Raises `CellwrightError`.
+
+    `ended` is called on the agent's thread when it is over.
+    """
     command, text = command_of(prompt)
     face = new_face(options) if command.asks else None
     output = face.output if face is not None else ViewOutput(Unseen())
     call = CommandCall(conversation, given, text, output.emit, face.ask_user if face is not None else None)
 
     async def answered() -> Page:
-        page = await answer_of(command, call)
+        try:
+            page = await answer_of(command, call)
+        finally:
+            ended()
         if isinstance(output, SavedOutput) and options.format == "text":
             output.instead(_bundle(page))
         return page

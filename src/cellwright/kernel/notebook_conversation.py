@@ -27,6 +27,7 @@ from cellwright.kernel.cell_output import STUCK
 from cellwright.kernel.cell_run import CellRun
 from cellwright.kernel.chat.conversation_log import ConversationLog
 from cellwright.kernel.code_completion import CodeCompletion
+from cellwright.kernel.file_news import FileNews
 from cellwright.kernel.front_end import front_end_of
 from cellwright.kernel.hidden_state import kernel_remarks
 from cellwright.kernel.idle_kernel import work_between_cells
@@ -94,9 +95,11 @@ class NotebookConversation:
         self.log = ConversationLog(self.conversation.thread, lambda: self.conversation.sessions.begun)
         if self._in_kernel:
             self.conversation.feed.follow(self.log)
+        self.file_news = FileNews(pages)
+        self.conversation.feed.follow(self.file_news)
         self.questions = OpenQuestions()
         self.beside = all_beside(self.questions.beside, Proposals(pages, self.conversation.cwd).beside)
-        UndoRequests(pages, self.conversation)
+        UndoRequests(pages, self.conversation, self.file_news)
         CodeCompletion(shell, self.conversation).serve(pages.serve)
         self.conversation.checks += kernel_checks(self._kernel, pages)
         self.cells = cells
@@ -136,7 +139,8 @@ class NotebookConversation:
         from cellwright.kernel.cell_command import cell_command  # most cells are prompts
 
         given = run_options(options)
-        return cell_command(self.conversation, self._kernel, prompt, options, given, self._new_face)
+        ended = self.file_news.tell
+        return cell_command(self.conversation, self._kernel, prompt, options, given, self._new_face, ended)
 
     def fix(self, line: str) -> Fix | None:
         """What the line `fix …` asks Claude; None when nothing has failed: then the user was told so."""

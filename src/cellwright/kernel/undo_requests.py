@@ -8,14 +8,16 @@ from typing import Any
 from cellwright.conversation import Conversation
 from cellwright.errors import CellwrightError
 from cellwright.kernel.comm_link import PageError
+from cellwright.kernel.file_news import FileNews
 from cellwright.kernel.pages import Page, Pages
 
 
 class UndoRequests:
     """Answers `undo_turns` and `undo_turn` of all pages, on the agent's loop."""
 
-    def __init__(self, pages: Pages, conversation: Conversation) -> None:
+    def __init__(self, pages: Pages, conversation: Conversation, file_news: FileNews) -> None:
         self._conversation = conversation
+        self._file_news = file_news
         pages.serve("undo_turns", self._turns)
         pages.serve("undo_turn", self._turn)
 
@@ -41,3 +43,6 @@ class UndoRequests:
             )
         except CellwrightError as error:
             raise PageError("failed", error.message) from error
+        finally:
+            if not preview:
+                self._file_news.tell()

@@ -164,3 +164,4 @@ class PanelRuns:
             error, run.state_of_command = raised, "failed"
         self._commands.pop(run.id, None)
         self._chat.log.end(run, error)
+        self._chat.notebook.file_news.tell()
