@@ -1,9 +1,11 @@
-"""The panel by keys from part to part, in forced colours, without motion."""
+"""The panel by keys from part to part, in forced colours, without motion, and while its window is not in front."""
+
+import json
 
 import pytest
 from playwright.sync_api import expect
 
-from cellwright.testing import Gate, hold, say, turn
+from cellwright.testing import Gate, hold, say, turn, use
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
 
@@ -11,6 +13,25 @@ WAIT_MS = 60_000
 STILL = """() => [document, ...[...document.querySelectorAll('.cellwright-panel .answer')].map(node => node.shadowRoot)]
     .flatMap(root => root?.getAnimations() ?? [])
     .filter(({effect}) => effect.target.getRootNode().host || effect.target.closest('.cellwright-panel')).length === 0"""
+
+AWAY = """() => {
+    window.onDesktop = [];
+    window.Notification = class {
+        static permission = 'granted';
+        constructor(title, {body}) { window.onDesktop.push([title, body]); window.lastOnDesktop = this; }
+        close() {}
+    };
+    document.hasFocus = () => false;
+}"""
+
+
+@pytest.fixture
+def panel_settings(lab):
+    """`panel_settings(name=value, …)`: what the user has set, before a page is opened."""
+    path = lab.home / "settings" / "cellwright" / "panel.jupyterlab-settings"
+    path.parent.mkdir(exist_ok=True)
+    yield lambda **values: path.write_text(json.dumps(values))
+    path.unlink(missing_ok=True)
 
 
 def test_f6_goes_through_the_parts_and_what_goes_on_is_seen_in_forced_colors_without_motion(notebook, model, page):
@@ -44,3 +65,34 @@ def test_f6_goes_through_the_parts_and_what_goes_on_is_seen_in_forced_colors_wit
     expect(composer).to_be_focused(timeout=WAIT_MS)
     gate.open()
     expect(panel.locator(".run footer[data-state='done']")).to_be_visible(timeout=WAIT_MS)
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_who_is_away_is_told_on_the_desktop_of_a_question_and_of_the_end(notebook, model, page, panel_settings, wanted):
+    panel_settings(desktopNotifications=wanted)
+    page.add_init_script(f"({AWAY})()")
+    model.add(turn(use("Write", file_path="tides.csv", content="hour,level\n")), turn(say("Written.")))
+    notebook("height = 3")
+    page.keyboard.press("Control+Shift+Y")
+    panel = page.locator(".cellwright-panel")
+    composer = panel.locator(".composer textarea")
+    expect(composer).to_be_focused(timeout=WAIT_MS)
+    expect(panel.locator(".kernel[data-connection='connected']")).to_be_visible(timeout=WAIT_MS)
+    composer.fill("Write the tides down")
+    page.keyboard.press("Enter")
+    question = panel.locator(".ask[data-ready]")
+    expect(question).to_be_visible(timeout=WAIT_MS)
+    waits, done = (["Claude waits for your answer", "Write the tides down"], ["Claude is done", "Write the tides down"])
+    toast = page.locator(".Toastify__toast")
+    expect(toast.filter(has_text=waits[0])).to_be_visible(timeout=WAIT_MS)
+    assert page.evaluate("onDesktop") == ([waits] if wanted else [])
+
+    question.get_by_role("button", name="Allow once").click()
+    expect(panel.locator(".run footer[data-state='done']")).to_be_visible(timeout=WAIT_MS)
+    expect(toast.filter(has_text=done[0])).to_be_visible(timeout=WAIT_MS)
+    assert page.evaluate("onDesktop") == ([waits, done] if wanted else [])
+    if wanted:  # a click there brings the panel back
+        page.get_by_role("tab", name="notebook.ipynb").click()
+        expect(composer).not_to_be_focused()
+        page.evaluate("lastOnDesktop.onclick()")
+        expect(panel.locator(":focus")).to_have_count(1)

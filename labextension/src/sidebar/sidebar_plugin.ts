@@ -19,7 +19,7 @@ import { links } from "../notebooks/links";
 import type { OpenDocument } from "./changed_files";
 import { ChangedFiles } from "./changed_files";
 import { addCommands, COMMANDS } from "./commands";
-import { tellNews } from "./news_channels";
+import { DesktopPermission, tellNews } from "./news_channels";
 import { PANEL_ID } from "./panel_widget";
 import { watchRuns } from "./run_news";
 import type { Registry } from "./settings";
@@ -64,7 +64,11 @@ export const sidebarPlugin: IPlugin<unknown, void> = {
     if (!app || !shell) return;
     const { commands, serviceManager } = app;
     const trans = transOf(translator);
-    const settings = panelSettings(registry, "cellwright:panel", () => { store.touch(); });
+    const settings = panelSettings(registry, "cellwright:panel", () => {
+      permission.look();
+      store.touch();
+    });
+    const permission = new DesktopPermission(settings);
     const run = (command: string, args?: Record<string, unknown>): Promise<unknown> =>
       commands.hasCommand(command) ? commands.execute(command, args as never) : Promise.resolve(null);
     const sidebar = new Sidebar({
