@@ -298,3 +298,26 @@ it("shows notices by their level", async () => {
     ["Error: Broken.", "alert"],
   ]);
 });
+
+it("has no clock and listens to no key of the page any more when the run has ended, nor where it had ended before", async () => {
+  const listened = { added: vi.spyOn(document, "addEventListener"), removed: vi.spyOn(document, "removeEventListener") };
+  const clocks = { set: vi.spyOn(globalThis, "setInterval"), cleared: vi.spyOn(globalThis, "clearInterval") };
+  const open = (): unknown[] => {
+    const gone = new Set(clocks.cleared.mock.calls.map(([clock]) => clock));
+    const removed = new Set(listened.removed.mock.calls.map(([, listener]) => listener));
+    return [
+      ...clocks.set.mock.results.map(({ value }) => value as number).filter((clock) => !gone.has(clock)),
+      ...listened.added.mock.calls.map(([, listener]) => listener).filter((listener) => !removed.has(listener)),
+    ];
+  };
+  const { kernel, transcript } = scene();
+  kernel.say(RUN, begun("t"));
+  await drawn();
+  expect(open()).toHaveLength(3); // a clock, and whether the user goes on elsewhere, by key and by mouse
+  kernel.say(ended("t"), END);
+  await drawn();
+  expect(open()).toEqual([]);
+  transcript.mount(document.createElement("div"));
+  expect(open()).toEqual([]);
+  vi.restoreAllMocks();
+});

@@ -7,10 +7,11 @@ export function lostText(trans: Trans): string {
   return trans.__("A part of Cellwright could not be loaded. Perhaps it was upgraded meanwhile: reload the page.");
 }
 
-/** Has `use` take what `loading` gives; where that fails, `host` says so. */
+/** Has `use` take what `loading` gives; where either fails, `host` says so. */
 export function whenLoaded<Code>(loading: Promise<Code>, host: HTMLElement, trans: Trans, use: (code: Code) => void): void {
-  loading.then(use, (error: unknown) => {
+  loading.then(use).catch((error: unknown) => {
     console.error("Cellwright:", error);
-    host.replaceChildren(element("p", { class: "lost", role: "alert" }, lostText(trans)));
+    // what a part has drawn into a root of its own hides what stands beside that
+    (host.shadowRoot ?? host).replaceChildren(element("p", { class: "lost", role: "alert" }, lostText(trans)));
   });
 }

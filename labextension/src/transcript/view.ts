@@ -62,6 +62,15 @@ export function view(host: HTMLElement, store: TranscriptStore, send: (message: 
 
   const views = new Map<Item, { view: ItemView; revision: number }>();
   let announced: string | null = null;
+  const clock = setInterval(() => {
+    foot.tick?.();
+    for (const known of views.values()) known.view.tick?.();
+  }, 1000);
+  /** A run that is over has neither clocks nor questions: a notebook may show hundreds. */
+  const rest = (): void => {
+    clearInterval(clock);
+    attention.stop();
+  };
 
   const draw = (): void => {
     const asking = new Set(store.pending().map((question) => question.ask.tool));
@@ -91,18 +100,16 @@ export function view(host: HTMLElement, store: TranscriptStore, send: (message: 
     if (announced !== null && news !== announced) setText(announcer, news);
     announced = news;
   };
+  const drawAndRest = (): void => {
+    draw();
+    if (store.end) rest();
+  };
 
-  const stopDrawing = drawOnChange(store, draw);
-  const clock = setInterval(() => {
-    if (store.end) return;
-    foot.tick?.();
-    for (const known of views.values()) known.view.tick?.();
-  }, 1000);
-  draw();
+  const stopDrawing = drawOnChange(store, drawAndRest);
+  drawAndRest();
   return () => {
     stopDrawing();
-    attention.stop();
-    clearInterval(clock);
+    rest();
     for (const known of views.values()) known.view.dispose?.();
     steer.dispose?.();
     root.replaceChildren();
