@@ -114,6 +114,8 @@ def test_a_page_that_is_reloaded_shows_what_waits_and_can_answer(proposed, model
     for index in (3, 2, 2):
         button(book.cell(index).locator(".cellwright-proposal .ask[data-ready]").first, "Reject").click()
     expect(page.locator(".cellwright-proposal")).to_have_count(0)
+    # a notebook can be scrolled past its end, and the cards stood far below
+    expect(book.cell(4)).to_be_in_viewport(ratio=1)
     book.go_to_top()
     book.output(1).get_by_text("Done.").wait_for()
     told = model.requests[-1].body["messages"][-1]["content"]

@@ -16,6 +16,7 @@ type Proposed = { path: string; where: "on" | "before" | "after" | "start" | "en
 export type Draw = (host: HTMLElement, ask: AskOp, send: (answer: AnswerMessage) => void) => Promise<Proposal>;
 
 const PLACED = "cellwright-proposal";
+const SETTLES_MS = 1_000;
 
 export class Proposals {
   /** What takes each open question out of the page again. */
@@ -37,7 +38,7 @@ export class Proposals {
     const takeAway = (): void => {
       if (this.open.get(question) === takeAway) this.open.delete(question);
       for (const card of cards) card.dispose();
-      for (const host of hosts) host.remove();
+      for (const host of hosts) takeOut(host);
     };
     this.open.set(question, takeAway);
     const isOpen = (): boolean => this.open.get(question) === takeAway;
@@ -65,6 +66,25 @@ export class Proposals {
     if (typeof question === "string") this.open.get(question)?.();
     return null;
   };
+}
+
+/** Takes a card out of the page. A notebook can be scrolled past its end: whoever looked at the card might see nothing. */
+function takeOut(host: HTMLElement): void {
+  const scroller = host.closest<HTMLElement>(".jp-WindowedPanel-outer");
+  const content = scroller?.querySelector<HTMLElement>(".jp-WindowedPanel-inner");
+  host.remove();
+  if (scroller && content) keepInSight(scroller, content);
+}
+
+/** Scrolls back while the turn's own card goes as well, until the end of the notebook stands no higher than at a quarter. */
+function keepInSight(scroller: HTMLElement, content: HTMLElement): void {
+  const watcher = new ResizeObserver(() => {
+    const { top, height } = scroller.getBoundingClientRect();
+    const tooHigh = top + height / 4 - content.getBoundingClientRect().bottom;
+    if (tooHigh > 0) scroller.scrollTop -= tooHigh;
+  });
+  watcher.observe(content);
+  setTimeout(() => { watcher.disconnect(); }, SETTLES_MS);
 }
 
 /** A place for the card in the page; null where there is no such cell. */
