@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from eventual import SECONDS, eventually
 from playwright.sync_api import expect
 
 from cellwright.testing import say, turn, use
@@ -50,3 +51,33 @@ def test_it_changes_the_notebook_that_is_open_and_not_a_file_with_unsaved_change
     assert (book.lab.root / book.path).read_text() == on_disk
     assert (folder / "tides.py").read_text() == "level = 1\n"
     assert "unsaved" in json.dumps(model.requests[-1].body["messages"])
+
+
+def ask_in_new_tab(lab, context, prompt):
+    """A page of JupyterLab without a notebook, in which `prompt` is answered."""
+    page = context.new_page()
+    page.set_default_timeout(SECONDS * 1_000)
+    page.goto(f"{lab.url}/lab?reset", wait_until="domcontentloaded")
+    expect(page.locator("#jupyterlab-splash")).to_have_count(0)
+    page.locator(".jp-LauncherCard", has_text="Ask Claude").click()
+    panel = page.locator(".cellwright-panel")
+    panel.locator(".composer textarea").fill(prompt)
+    expect(panel.locator(".cellwright-send")).to_be_enabled()
+    panel.locator(".cellwright-send").click()
+    expect(panel.locator(".run", has_text=prompt).locator("footer[data-state='done']")).to_be_visible()
+    return page
+
+
+def test_it_stays_when_its_tab_is_closed_and_is_taken_up_in_the_same_folder(lab, model, page):
+    model.add(turn(say("Low.")), turn(say("High.")))
+    first = ask_in_new_tab(lab, page.context, "How is the tide?")
+    [session] = lab.api("GET", "api/sessions")
+    first.close()
+
+    def connections():
+        return [found["kernel"]["connections"] for found in lab.api("GET", "api/sessions")]
+
+    eventually(connections, lambda found: found == [0])
+    second = ask_in_new_tab(lab, page.context, "And now?")
+    expect(second.locator(".cellwright-panel .run", has_text="How is the tide?")).to_be_visible()
+    assert [found["kernel"]["id"] for found in lab.api("GET", "api/sessions")] == [session["kernel"]["id"]]

@@ -16,11 +16,11 @@ export class PanelWidget extends Widget {
   private panel: Promise<Panel> | null = null;
   private readonly lost: string;
 
-  /** `shown` is called whenever the panel comes into sight, `hidden` when it goes. */
+  /** `shown` is called whenever the panel comes into sight. */
   constructor(
     trans: Trans,
     private readonly load: (host: HTMLElement) => Promise<Panel>,
-    private readonly seen: { shown(): void; hidden(): void },
+    private readonly shown: () => void,
   ) {
     super();
     this.id = PANEL_ID;
@@ -43,11 +43,7 @@ export class PanelWidget extends Widget {
 
   protected override onAfterShow(): void {
     this.ready.catch(() => undefined);
-    this.seen.shown();
-  }
-
-  protected override onBeforeHide(): void {
-    this.seen.hidden();
+    this.shown();
   }
 
   protected override onAfterAttach(): void {

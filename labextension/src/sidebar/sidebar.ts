@@ -15,9 +15,6 @@ import { parts } from "./parts";
 import type { PanelSettings, Shortcut } from "./slots";
 import type { NotebookTracker, Services } from "./types";
 
-/** A kernel of the panel's own that nobody has used for so long, with the panel out of sight, is shut down. */
-export const UNUSED_MS = 15 * 60_000;
-
 /** What the page gives. */
 export type Page = {
   readonly frontEnd: string;
@@ -41,17 +38,13 @@ export class Sidebar {
   readonly widget: PanelWidget;
   private readonly own: OwnKernel;
   private readonly choice: KernelChoice;
-  private unused: ReturnType<typeof setTimeout> | undefined;
 
   constructor(private readonly page: Page) {
     const { services, tracker, trans } = page;
     this.store = new ChatStore(page.frontEnd, () => this.own.start(page.folder()));
     this.own = new OwnKernel(services, sessionStorage, () => { this.ownChanged(); });
     this.choice = new KernelChoice(tracker, services, this.own, this.store, () => page.settings().followNotebook);
-    this.widget = new PanelWidget(trans, (host) => this.mount(host), {
-      shown: () => { this.shown(); },
-      hidden: () => { this.hidden(); },
-    });
+    this.widget = new PanelWidget(trans, (host) => this.mount(host), () => { this.shown(); });
   }
 
   get ownKernelRuns(): boolean {
@@ -97,20 +90,9 @@ export class Sidebar {
   }
 
   private shown(): void {
-    clearTimeout(this.unused);
     // specs say which kernels are Python
     void this.page.services.kernelspecs.ready.then(() => { this.choice.want(); });
     this.own.find().catch((error: unknown) => { console.debug("Cellwright:", error); });
-  }
-
-  private hidden(): void {
-    clearTimeout(this.unused);
-    this.unused = setTimeout(() => {
-      const { state, place } = this.store;
-      const isBusy = place?.notebook === null && state !== null && (state.current !== null || state.waiting.length > 0 || state.asking.length > 0);
-      if (isBusy) this.hidden();
-      else if (this.own.current) void this.shutDownOwnKernel();
-    }, UNUSED_MS);
   }
 
   private startKernel(): void {
