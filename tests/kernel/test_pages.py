@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from chat_panel import ChatPanel
 from notebook_kernel import NotebookKernel
 from notebook_page import NotebookPage
 
@@ -226,8 +227,8 @@ def test_every_page_is_told_that_files_have_changed(
     other = NotebookPage(kernel, path.with_name("other.ipynb"))
     other.own = False
     other.open()
-    server = server_page(kernel, path, "contents", "x = 1")
     kernel.wait_for(lambda _: {"type": "welcome", "protocol": 1} in other.got)
+    server = server_page(kernel, path, "contents", "x = 1")
 
     def told_so_often(*times: int) -> bool:
         return tuple(page.asked.count("files_changed") for page in (shown, other, server)) == times
@@ -251,6 +252,37 @@ def test_every_page_is_told_that_files_have_changed(
     for page in (other, server):
         page.close()
     kernel.run("")
+
+
+def test_pages_are_told_of_what_a_panels_command_and_the_button_of_an_answer_take_back(
+    kernel: NotebookKernel, model: MessagesServer, shown: NotebookPage, panel: ChatPanel
+) -> None:
+    def told() -> int:
+        return shown.asked.count("files_changed")
+
+    panel.wait_for_end(panel.prompt("/redo yes"))
+    panel.wait(lambda: told() == 1)
+
+    model.add(turn(use("Write", file_path="newer.txt", content="newer\n")), turn(say("Done.")))
+    kernel.run(ASK)
+    panel.wait(lambda: told() == 3)
+    to_undo = asked_by(shown, panel, "undo_turns", {})
+    newest = {"session": to_undo["session"], "turn": to_undo["turns"][-1]}
+    assert asked_by(shown, panel, "undo_turn", {**newest, "preview": True})["does_something"]
+    asked_by(shown, panel, "undo_turn", {**newest, "preview": False})
+    panel.wait(lambda: told() == 4)
+
+
+def asked_by(page: NotebookPage, panel: ChatPanel, method: str, params: dict[str, Any]) -> Any:
+    """What the kernel answers to a request of the page."""
+    request = f"p{len(page.got)}"
+
+    def replies() -> list[Any]:
+        return [message for message in page.got if message["type"] == "reply" and message["id"] == request]
+
+    page.say({"type": "request", "id": request, "method": method, "params": params})
+    panel.wait(replies)
+    return replies()[0]["result"]
 
 
 def test_another_version_of_the_protocol_is_refused(kernel: NotebookKernel, path: Path) -> None:
