@@ -238,14 +238,23 @@ class NotebookPage:
     def output(self, index: int) -> Any:
         return self.cell(index).locator(".jp-Cell-outputArea")
 
+    def edit(self, index: int) -> Any:
+        """Click into a cell's editor until it has the keyboard: JupyterLab takes it away late, after a rename."""
+        content = self.cell(index).locator(".cm-content")
+
+        def clicked() -> bool:
+            content.click()
+            return bool(content.evaluate("node => node === document.activeElement"))
+
+        eventually(clicked)
+        return content
+
     def run(self, index: int) -> None:
         """Run a cell as a user does: click into it, Shift+Enter; when this returns, the notebook has begun with it."""
         # the node itself, since the cell may stand elsewhere soon; its text may be the same again, of a new kernel
         prompt = self.cell(index).locator(".jp-InputPrompt").element_handle()
         prompt.evaluate(WATCH_PROMPT)
-        content = self.cell(index).locator(".cm-content")
-        content.click()
-        expect(content).to_be_focused()
+        self.edit(index)
         self.page.keyboard.press("Shift+Enter")
         self.page.wait_for_function("prompt => prompt.dataset.changed", arg=prompt)
 

@@ -72,9 +72,7 @@ def other_notebook(*sources):
 
 
 def type_at_end(book, index, text):
-    content = book.cell(index).locator(".cm-content")
-    content.click()
-    expect(content).to_be_focused()
+    book.edit(index)
     book.page.keyboard.press("Control+End")
     book.page.keyboard.type(text)
 
@@ -241,6 +239,7 @@ def rename(book, name):
     page.locator("input.jp-DirListing-editor").fill(name)
     page.keyboard.press("Enter")
     page.locator(".lm-TabBar-tab.lm-mod-current", has_text=name).wait_for()
+    page.locator(".jp-DirListing-item", has_text=name).wait_for()
 
 
 @APPS

@@ -69,7 +69,7 @@ def test_a_session_is_found_by_its_words_and_resumed_after_a_restart_of_the_kern
     book.page.keyboard.press("Enter")
     panel.locator("li.run", has_text="When are the tides highest?").wait_for()
     panel.locator("li.run .answer", has_text="Spring tides come at full moon.").wait_for()
-    panel.locator("header .title", has_text="Of moons and tides").wait_for()
+    panel.get_by_role("heading", name="Of moons and tides").wait_for()
     model.add(turn(say("Twice a month.")))
     ask(panel, "How often?")
     said = [message["content"] for message in model.requests[-1].body["messages"]]
