@@ -93,7 +93,8 @@ def test_the_output_is_replaced_in_the_right_cell_while_another_one_runs(
     kernel: NotebookKernel, streaming: tuple[Cell, Gate]
 ):
     cell, gate = streaming
-    long = kernel.begin("import time\nprint('begun')\nwhile True: time.sleep(0.01)")
+    # print writes a line's end apart: the interrupt may come before it
+    long = kernel.begin("import time\nprint('begun\\n', end='')\nwhile True: time.sleep(0.01)")
     kernel.wait_for(printed("begun"), long)
     gate.open()
     assert kept(kernel, cell)["text/markdown"].startswith("First and last.")
