@@ -71,7 +71,9 @@ test-hub: $(HUB)/.installed build  ## two users of a real JupyterHub, with the k
 	  $(HUB)/bin/python -m pytest tests/hub -m hub -q
 
 test-slow: $(VENV)/.test build  ## soak and other slow tests
-	$(PYTEST) -m slow
+	# apart, as above
+	$(PYTEST) -m "slow and not browser"
+	$(PYTEST) -m "slow and browser"
 
 test-live: $(VENV)/.test  ## a few tests on the real API; needs ANTHROPIC_API_KEY
 	$(PYTEST) -m live
