@@ -94,3 +94,19 @@ it("says why it cannot be", async () => {
   await settled();
   expect(one.node.querySelector("[role=status]")?.textContent).toBe("Claude is still at work.");
 });
+
+it("asks over the connection that there is when it is pressed, and may be pressed again", async () => {
+  const one = cell(3);
+  const dead = (method: string, params: Record<string, unknown>): Promise<unknown> =>
+    method === "undo_turns" ? kernel(method, params) : Promise.reject(new Error("The kernel does not answer."));
+  let link: typeof kernel | undefined = dead;
+  await new UndoButtons(() => link).look({ content: { widgets: [one] } });
+  link = undefined;
+  press(one.node, "Undo turn");
+  await settled();
+  expect(one.node.querySelector("[role=status]")?.textContent).toContain("not connected");
+  link = kernel;
+  press(one.node, "Undo turn");
+  await settled();
+  expect(one.node.querySelector("pre")?.textContent).toBe(SHOWN.text);
+});

@@ -25,8 +25,14 @@ export class UndoButtons {
       const offered = there !== null && turn !== null && turn.session === there.session && there.turns.includes(turn.turn);
       const host = cell.node.querySelector(`:scope > .${HOST}`);
       if (!offered) host?.remove();
-      else if (!host && ask) cell.node.append(button(turn, ask));
+      else if (!host) cell.node.append(button(turn, this.asks(panel)));
     }
+  }
+
+  /** The way to the kernel as it is when something is asked: a connection that was lost has another since. */
+  private asks(panel: Panel): Ask {
+    return (method, params) =>
+      this.askOf(panel)?.(method, params) ?? Promise.reject(new Error("The kernel is not connected. Try again in a moment."));
   }
 }
 
@@ -57,15 +63,15 @@ function button(turn: Turn, ask: Ask): HTMLElement {
 }
 
 async function preview(host: HTMLElement, offer: HTMLElement, turn: Turn, ask: Ask): Promise<void> {
-  const shown = await said(host, () => ask("undo_turn", { ...turn, preview: true }));
+  const shown = await said(host, offer, () => ask("undo_turn", { ...turn, preview: true }));
   if (!shown) return;
   const leave = (): void => {
     host.replaceChildren(offer);
     offer.focus();
   };
   const choices = [
-    ...(shown.does_something ? [choice("Take back", host, turn, ask, false)] : []),
-    ...(shown.conflicts ? [choice("Also what has changed since", host, turn, ask, true)] : []),
+    ...(shown.does_something ? [choice("Take back", host, offer, turn, ask, false)] : []),
+    ...(shown.conflicts ? [choice("Also what has changed since", host, offer, turn, ask, true)] : []),
     closing("Leave everything as it is", leave),
   ];
   const card = document.createElement("div");
@@ -83,9 +89,9 @@ async function preview(host: HTMLElement, offer: HTMLElement, turn: Turn, ask: A
   choices[0]?.focus();
 }
 
-function choice(label: string, host: HTMLElement, turn: Turn, ask: Ask, force: boolean): HTMLElement {
+function choice(label: string, host: HTMLElement, offer: HTMLElement, turn: Turn, ask: Ask, force: boolean): HTMLElement {
   return closing(label, () => {
-    void said(host, () => ask("undo_turn", { ...turn, preview: false, force })).then((done) => {
+    void said(host, offer, () => ask("undo_turn", { ...turn, preview: false, force })).then((done) => {
       if (done) tell(host, `${done.title}. %claude /redo brings it back.`);
     });
   });
@@ -97,20 +103,20 @@ function closing(label: string, close: () => void): HTMLElement {
   return node;
 }
 
-/** What the kernel answers; null where it says no, which is shown. */
-async function said(host: HTMLElement, ask: () => Promise<unknown>): Promise<Shown | null> {
+/** What the kernel answers; null where it says no, which is shown beside `offer`: it may be asked again. */
+async function said(host: HTMLElement, offer: HTMLElement, ask: () => Promise<unknown>): Promise<Shown | null> {
   try {
     return (await ask()) as Shown;
   } catch (error) {
-    tell(host, error instanceof Error ? error.message : String(error));
+    tell(host, error instanceof Error ? error.message : String(error), offer);
     return null;
   }
 }
 
-function tell(host: HTMLElement, text: string): void {
+function tell(host: HTMLElement, text: string, ...beside: HTMLElement[]): void {
   const line = made("span", text);
   line.setAttribute("role", "status");
-  host.replaceChildren(line);
+  host.replaceChildren(...beside, line);
 }
 
 function made(tag: "button" | "strong" | "pre" | "span", text: string): HTMLElement {
