@@ -22,6 +22,15 @@ def sources(book):
     return ["".join(cell["source"]) for cell in book.save()["cells"]]
 
 
+def asked_again(under):
+    """Press the button once more where the page, just loaded, has lost its first connection meanwhile."""
+    for _ in range(3):
+        under.get_by_role("button", name="Undo turn").click()
+        expect(under.get_by_role("group").or_(under.get_by_role("status"))).to_be_visible()
+        if under.get_by_role("group").is_visible():
+            return
+
+
 @APPS
 def test_the_button_shows_first_then_takes_back_files_and_cells(notebook, model, page, app):
     book = notebook("%load_ext cellwright", ASK, "tide = 3.5", "gauge = 'A'", app=app)
@@ -45,7 +54,7 @@ def test_the_button_shows_first_then_takes_back_files_and_cells(notebook, model,
     book.save()
     book.reload()
     book.wait_idle()
-    under.get_by_role("button", name="Undo turn").click()
+    asked_again(under)
     card.get_by_role("button", name="Take back", exact=True).click()
     under.get_by_role("status").get_by_text("Taken back: turn 1").wait_for()
     assert not notes.exists()
