@@ -34,16 +34,22 @@ def panel_settings(lab):
     path.unlink(missing_ok=True)
 
 
-def test_f6_goes_through_the_parts_and_what_goes_on_is_seen_in_forced_colors_without_motion(notebook, model, page):
-    page.emulate_media(forced_colors="active", reduced_motion="reduce")
-    gate = Gate()
-    model.add(turn(say("The tide "), hold(gate), say("is high.")))
-    notebook("height = 3")
+def opened(page):
+    """The panel, connected, and its composer, which has the keyboard."""
     page.keyboard.press("Control+Shift+Y")
     panel = page.locator(".cellwright-panel")
     composer = panel.locator(".composer textarea")
     expect(composer).to_be_focused(timeout=WAIT_MS)
     expect(panel.locator(".kernel[data-connection='connected']")).to_be_visible(timeout=WAIT_MS)
+    return panel, composer
+
+
+def test_f6_goes_through_the_parts_and_what_goes_on_is_seen_in_forced_colors_without_motion(notebook, model, page):
+    page.emulate_media(forced_colors="active", reduced_motion="reduce")
+    gate = Gate()
+    model.add(turn(say("The tide "), hold(gate), say("is high.")))
+    notebook("height = 3")
+    panel, composer = opened(page)
     composer.fill("How is the tide?")
     page.keyboard.press("Enter")
     expect(panel.locator(".run .prose")).to_contain_text("The tide", timeout=WAIT_MS)
@@ -73,11 +79,7 @@ def test_who_is_away_is_told_on_the_desktop_of_a_question_and_of_the_end(noteboo
     page.add_init_script(f"({AWAY})()")
     model.add(turn(use("Write", file_path="tides.csv", content="hour,level\n")), turn(say("Written.")))
     notebook("height = 3")
-    page.keyboard.press("Control+Shift+Y")
-    panel = page.locator(".cellwright-panel")
-    composer = panel.locator(".composer textarea")
-    expect(composer).to_be_focused(timeout=WAIT_MS)
-    expect(panel.locator(".kernel[data-connection='connected']")).to_be_visible(timeout=WAIT_MS)
+    panel, composer = opened(page)
     composer.fill("Write the tides down")
     page.keyboard.press("Enter")
     question = panel.locator(".ask[data-ready]")

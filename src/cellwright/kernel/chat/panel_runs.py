@@ -48,9 +48,8 @@ class PanelRuns:
 
     async def prompt(self, panel: Connection, params: Mapping[str, Any]) -> dict[str, str]:
         """Serves `prompt`: the id of the run. Raises CellwrightError for what cannot be sent."""
-        async with self._in_order.setdefault(
-            panel, asyncio.Lock()
-        ):  # a picture takes time, and words would overtake it
+        in_order = self._in_order.setdefault(panel, asyncio.Lock())
+        async with in_order:  # a picture takes time, and words would overtake it
             prompt = await read_prompt(params)
         place = "server" if panel.is_server else "sidebar"
         if self._is_command(prompt.text):
