@@ -297,6 +297,7 @@ describe("the keyboard's place", () => {
     cell.focus();
     await vi.waitFor(() => { expect(focused()).toBe(card); });
     for (let frame = 0; frame < 4; frame++) await new Promise((resolve) => requestAnimationFrame(resolve));
+    cell.dispatchEvent(new Event("pointerdown", { bubbles: true, composed: true }));
     cell.focus();
     for (let frame = 0; frame < 4; frame++) await new Promise((resolve) => requestAnimationFrame(resolve));
     expect(focused()).toBe(cell);

@@ -263,7 +263,9 @@ describe("keys and views", () => {
 
   it("the focus stays in the composer when a notebook takes it back unasked, and goes where the user goes", async () => {
     const { panel, area } = await scene();
-    const cell = document.createElement("button");
+    const cell = document.createElement("div");
+    cell.className = "jp-Cell";
+    cell.tabIndex = 0;
     document.body.append(cell);
     panel.focusComposer();
     cell.focus();

@@ -313,7 +313,7 @@ it("has no clock and listens to no key of the page any more when the run has end
   const { kernel, transcript } = scene();
   kernel.say(RUN, begun("t"));
   await drawn();
-  expect(open()).toHaveLength(3); // a clock, and whether the user goes on elsewhere, by key and by mouse
+  expect(open()).toHaveLength(5); // a clock, and twice, by key and by mouse: whether the user goes on elsewhere, and where the keyboard stays
   kernel.say(ended("t"), END);
   await drawn();
   expect(open()).toEqual([]);

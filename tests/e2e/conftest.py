@@ -56,6 +56,7 @@ WATCH_PROMPT = """prompt => {
         prompt.dataset.changed = 'yes';
     }).observe(prompt, {childList: true});
 }"""
+WITH_KEYBOARD = "() => document.activeElement?.cloneNode(false).outerHTML ?? 'nothing'"
 
 expect.set_options(timeout=SECONDS * 1_000)
 
@@ -71,6 +72,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
             picture = FAILURES / f"{item.name}.png"
             page.screenshot(path=picture, full_page=True)
             report.sections.append(("Screen", str(picture)))
+            report.sections.append(("Has the keyboard", page.evaluate(WITH_KEYBOARD)))
             # where the picture cannot be had, this tells most of it
             shown = [page.locator("body").inner_text(), *page.locator(".transcript").all_inner_texts()]
             report.sections.append(("Text on the screen", "\n--\n".join(text[-SHOWN_CHARS:] for text in shown)))

@@ -80,7 +80,7 @@ def type_at_end(book, index, text):
 def wait_source(book, index, source):
     book.page.wait_for_function(
         """([index, source]) => [...document.querySelectorAll('.jp-NotebookPanel:not(.lm-mod-hidden) .jp-Cell')][index]
-            .querySelector('.cm-content').innerText === source""",
+            ?.querySelector('.cm-content')?.innerText === source""",
         arg=[index, source],
     )
 

@@ -1,5 +1,6 @@
 /** The line above a cell in which the user says what Claude should change in it. */
 
+import { keepKeyboard } from "../transcript/keep_keyboard";
 import type { Cell } from "./types";
 
 const HOST = "cellwright-instruction";
@@ -22,16 +23,19 @@ export function openInstruction(cell: Cell, send: (instruction: string) => void,
   const hint = document.createElement("span");
   hint.textContent = "Enter to ask · Esc to close";
   host.append(input, hint);
-  const leave = (): void => {
+  const stopKeeping = keepKeyboard(host);
+  const remove = (): void => {
+    stopKeeping();
     host.remove();
-    close();
   };
   host.addEventListener("keydown", (event) => {
     // a notebook would take keys as commands
     event.stopPropagation();
-    if (event.key === "Escape") leave();
-    else if (event.key === "Enter" && !event.isComposing && input.value.trim()) {
-      host.remove();
+    if (event.key === "Escape") {
+      remove();
+      close();
+    } else if (event.key === "Enter" && !event.isComposing && input.value.trim()) {
+      remove();
       send(input.value);
     }
   });

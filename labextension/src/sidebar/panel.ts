@@ -4,13 +4,13 @@ import type { ChatStore } from "../chat/chat_store";
 import type { Composer, ComposerDeps, Trans } from "../composer/deps";
 import { addPageStyle } from "../page_style";
 import { element, setText } from "../transcript/dom";
+import { keepKeyboard } from "../transcript/keep_keyboard";
 import type { ConnectionNote } from "./connection_note";
 import { connectionNote } from "./connection_note";
 import type { FirstWords } from "./first_words";
 import { firstWords } from "./first_words";
 import type { Header } from "./header";
 import { header } from "./header";
-import { holdFocus } from "./hold_focus";
 import { whenLoaded } from "./lost_code";
 import type { MenuItem } from "./menu";
 import { panelNews } from "./panel_news";
@@ -118,7 +118,7 @@ export class Panel implements Disposable {
   focusComposer(): void {
     const { composer } = this;
     if (this.opened) this.close();
-    else if (composer) holdFocus(this.node, () => { composer.focus(); });
+    else if (composer) composer.focus();
     else this.early ??= "";
   }
 
@@ -171,7 +171,7 @@ export class Panel implements Disposable {
   private begin(): void {
     const { chat, home } = this;
     const stop = chat.subscribe(() => { this.frame ||= requestAnimationFrame(() => { this.draw(); }); });
-    this.disposables.push({ dispose: stop }, this.head, this.runs);
+    this.disposables.push({ dispose: stop }, { dispose: keepKeyboard(this.node) }, this.head, this.runs);
     this.node.addEventListener("keydown", (event) => { this.leaveByEscape(event); });
     this.draw();
     this.runs.toEnd();
@@ -234,7 +234,7 @@ export class Panel implements Disposable {
     this.composer = composer;
     this.disposables.push(composer);
     if (this.early === null) return;
-    holdFocus(this.node, () => { composer.focus(); });
+    composer.focus();
     if (this.early) composer.insert(this.early);
   }
 

@@ -90,6 +90,8 @@ export function focusWhenFree(target: HTMLElement, host: HTMLElement, attention:
 export function returnFocus(leaving: HTMLElement, before: Element | null, host: HTMLElement): void {
   if (!leaving.contains(focused())) return;
   const cell = host.closest<HTMLElement>(CELL);
+  // let go of first: what is taken from it is given back to it
+  (focused() as HTMLElement).blur();
   for (const target of [before, cell]) {
     if (!(target instanceof HTMLElement) || !target.isConnected || leaving.contains(target)) continue;
     target.focus({ preventScroll: true });

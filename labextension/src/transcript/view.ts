@@ -3,6 +3,7 @@
 import { cellChanges } from "./cell_changes";
 import { element, setText } from "./dom";
 import { keepKeys, watchAttention } from "./focus";
+import { keepKeyboard } from "./keep_keyboard";
 import { endText, footer } from "./footer";
 import type { ItemView, Place } from "./item_view";
 import type { Item } from "./items";
@@ -58,6 +59,7 @@ export function view(host: HTMLElement, store: TranscriptStore, send: (message: 
   const body = element("section", { class: "transcript", "aria-label": "Claude" }, items, waiting, failure, changes.node, todos.node, steer.node, foot.node, announcer);
   body.addEventListener("keydown", keepKeys);
   root.replaceChildren(body);
+  const stopKeeping = keepKeyboard(root);
   adoptStyle(root);
 
   const views = new Map<Item, { view: ItemView; revision: number }>();
@@ -70,6 +72,7 @@ export function view(host: HTMLElement, store: TranscriptStore, send: (message: 
   const rest = (): void => {
     clearInterval(clock);
     attention.stop();
+    stopKeeping();
   };
 
   const draw = (): void => {
