@@ -15,7 +15,8 @@ const PRESSING = new Set(["Enter", " "]);
 /** Gives the focus back to what had it in `home` when the notebook takes it and the user did not ask for that; returns how to end this. */
 export function keepKeyboard(home: HTMLElement | ShadowRoot): () => void {
   let leaves = false;
-  const stays = (): void => { leaves = false; };
+  // a button has the focus from its press on, before what it does
+  const entered = (event: Event): void => { leaves &&= onPressable(event); };
   const key = (event: Event): void => {
     const { key, ctrlKey, metaKey, altKey } = event as KeyboardEvent;
     leaves = LEAVING.has(key) || ctrlKey || metaKey || altKey || (PRESSING.has(key) && onPressable(event)) || !isIn(home, event);
@@ -30,12 +31,12 @@ export function keepKeyboard(home: HTMLElement | ShadowRoot): () => void {
       if (had.isConnected) had.focus({ preventScroll: true });
     });
   };
-  home.addEventListener("focusin", stays);
+  home.addEventListener("focusin", entered);
   home.addEventListener("focusout", left);
   document.addEventListener("keydown", key, { capture: true, passive: true });
   document.addEventListener("pointerdown", pointer, { capture: true, passive: true });
   return () => {
-    home.removeEventListener("focusin", stays);
+    home.removeEventListener("focusin", entered);
     home.removeEventListener("focusout", left);
     document.removeEventListener("keydown", key, { capture: true });
     document.removeEventListener("pointerdown", pointer, { capture: true });
