@@ -140,7 +140,8 @@ def _chosen(source: bytes, grammar: Grammar, tool_input: Input, shown: str) -> D
     """The definition that `symbol` and `occurrence` name."""
     symbol = tool_input["symbol"].strip()
     plain = symbol if symbol.endswith("operator()") else symbol.removesuffix("()")
-    names = tuple(part for part in re.split(r"::|\.|#", plain) if part)
+    # in `A#m` it stands between names, in `A.#m` it is of a private name of JavaScript
+    names = tuple(part for part in re.split(r"::|\.|(?<=\w)#", plain) if part)
     named = definitions(grammar, source, names[-1]) if names else []
     fitting = [each for each in named if each.names[-len(names) :] == names]
     # what is called exactly so is meant, if there is one: nothing else could name it
