@@ -34,3 +34,19 @@ def test_what_is_written_while_an_answer_streams_goes_to_no_notebook(notebook, m
     expect(page.locator(".jp-Notebook .jp-Cell")).to_have_count(4)
     gate.open()
     book.wait_done(1)
+
+
+def test_a_screen_reader_may_take_the_keyboard_elsewhere_without_a_key(notebook, page):
+    book = notebook("x = 1")
+    page.keyboard.press("Control+Shift+Y")
+    field = page.locator(FIELDS["panel"])
+    expect(field).to_be_focused()
+    page.keyboard.type("What is")
+    browser = page.context.new_cdp_session(page)
+    document = browser.send("DOM.getDocument")["root"]["nodeId"]
+    cell = browser.send("DOM.querySelector", {"nodeId": document, "selector": ".jp-Notebook .jp-Cell"})
+    browser.send("DOM.focus", cell)
+    expect(book.cell(0)).to_be_focused()
+    page.evaluate("document.querySelector('.cellwright-prompt').focus()")
+    page.evaluate("document.querySelector('.jp-Notebook .jp-Cell').focus()")
+    expect(field).to_be_focused()

@@ -26,9 +26,9 @@ export function keepKeyboard(home: HTMLElement | ShadowRoot): () => void {
     const { relatedTarget: taker } = event as FocusEvent;
     const had = event.composedPath()[0];
     if (leaves || !(had instanceof HTMLElement) || !(taker instanceof Element) || !taker.matches(NOTEBOOKS_OWN)) return;
-    // not within the notebook's own call; before any key
+    // after a call of focus() and before any key; what the browser or a screen reader does is not done yet by then, and is the user's
     queueMicrotask(() => {
-      if (had.isConnected) had.focus({ preventScroll: true });
+      if (had.isConnected && document.activeElement === taker) had.focus({ preventScroll: true });
     });
   };
   home.addEventListener("focusin", entered);
