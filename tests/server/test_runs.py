@@ -214,6 +214,19 @@ def test_a_kernel_that_ends_while_claude_works(server, model, end):
         server.request("DELETE", f"api/kernels/{kernel}")
 
 
+def test_a_question_whose_kernel_was_restarted_takes_no_answer(server, model):
+    kernel = server.kernel()
+    model.add(use("Bash", command="touch never-answered"))
+    stream = server.stream("POST", f"kernels/{kernel}/run", {"prompt": "Make a third file"})
+    question = stream.until("permission_request")["data"]["question_id"]
+    assert server.request("POST", f"api/kernels/{kernel}/restart").status == 200
+    assert stream.rest()[-1]["type"] == "session_complete"
+    late = server.api("POST", f"runs/{stream.run}/answers/{question}", {"behavior": "allow"})
+    assert (late.status, late.json()["code"]) == (409, "CONFLICT")
+    assert "nothing was decided" in late.json()["message"]
+    server.request("DELETE", f"api/kernels/{kernel}")
+
+
 def test_the_run_goes_on_without_its_client(server, model, kernel):
     gate = Gate()
     model.add(turn(say("Nobody "), hold(gate), say("listens.")))

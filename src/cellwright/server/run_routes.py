@@ -121,11 +121,16 @@ class AnswerRoute(CellwrightRoute):
             raise ApiError(404, "NOT_FOUND", f"Run {run_id} has asked no question {question}.")
         if run.questions[question] is not None:
             raise ApiError(409, "CONFLICT", "The question is answered already.", {"decision": run.questions[question]})
+        if run.over:
+            raise _closed()
         relay = await self.runs.relays.of(run.place.kernel_id, run.wait)
         answer = {"scope": "once", "reason": "", "input": None, **body}
         await _within(relay.answer(question, answer), f"The kernel did not take the answer yet.{_why(relay)}")
         # the first answer counts, and it may have been given elsewhere
-        self.answer(await _within(run.decision(question), "The kernel did not say what was decided."))
+        decided = await _within(run.decision(question), "The kernel did not say what was decided.")
+        if not decided:
+            raise _closed()
+        self.answer(decided)
 
 
 class SteerRoute(CellwrightRoute):
@@ -178,6 +183,11 @@ def about_run(run: Run) -> dict[str, Any]:
 
 def _request(body: dict[str, Any], kernel_id: str = "") -> RunRequest:
     return RunRequest(**{**body, "kernel_id": kernel_id, "attachments": tuple(body.get("attachments", ()))})
+
+
+def _closed() -> ApiError:
+    """A question that nobody answered: its run ended with its kernel."""
+    return ApiError(409, "CONFLICT", "The run is over; its question is not open any more, and nothing was decided.")
 
 
 def _why(relay: KernelRelay) -> str:
