@@ -68,6 +68,26 @@ it("keeps the text until the kernel has taken the prompt, and sends it once", as
   expect(sentTexts(scene)).toEqual(["Slow"]);
 });
 
+it.each([[true, "Fast,\nnow"], [false, "Slow\n\nFast,\nnow"]])("keeps what is typed while a prompt is on its way (taken: %s)", async (taken, after) => {
+  const scene = composerScene();
+  let settle: () => void = () => undefined;
+  scene.chat.taking = () => new Promise((resolve, reject) => {
+    settle = () => { if (taken) resolve("run-1"); else reject(new Error("Refused.")); };
+  });
+  type(scene.area, "Slow");
+  key(scene.area, "Enter");
+  for (const letter of "Fasst") expect(key(scene.area, letter)).toBe(true);
+  for (const name of ["Backspace", "Backspace", "t", ","]) key(scene.area, name);
+  key(scene.area, "Enter", { shiftKey: true });
+  for (const letter of "now") key(scene.area, letter);
+  key(scene.area, "v", { ctrlKey: true });
+  expect(scene.area.value).toBe("Slow");
+  settle();
+  await settled();
+  expect(scene.area.value).toBe(after);
+  expect(sentTexts(scene)).toEqual(["Slow"]);
+});
+
 it("says why a prompt was refused, and keeps it with its attachments", async () => {
   const scene = composerScene();
   scene.chat.taking = () => Promise.reject(new Error("plot.png cannot be attached. Nothing was sent."));

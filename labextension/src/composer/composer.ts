@@ -20,6 +20,7 @@ import css from "./style.css";
 import { Suggestions } from "./suggestions";
 import { grow, replaceText } from "./text_field";
 import { commandName, fileMention, kernelPath, triggerAt } from "./trigger";
+import { TypedAhead } from "./typed_ahead";
 import { Waiting } from "./waiting";
 
 /** What goes with the words. */
@@ -63,6 +64,7 @@ class PanelComposer {
   private readonly stopButton: HTMLButtonElement;
   private readonly unsubscribe: () => void;
   private readonly stopCell: () => void;
+  private readonly ahead = new TypedAhead();
   private way: "steer" | "queue" | null = null;
   private isSending = false;
   /** The run that the next Esc stops. */
@@ -207,6 +209,7 @@ class PanelComposer {
   }
 
   private key(event: KeyboardEvent): boolean {
+    if (this.isSending && this.ahead.key(event)) return true;
     return handleKey(event, {
       area: this.area,
       palette: this.palette,
@@ -351,6 +354,9 @@ class PanelComposer {
       this.tell(why);
       this.update();
     }
+    const { value } = this.area;
+    const typed = this.ahead.take();
+    replaceText(this.area, value.length, value.length, typed && value ? `\n\n${typed}` : typed);
   }
 
   /** The kernel has `text`. */
