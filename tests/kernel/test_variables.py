@@ -122,6 +122,23 @@ RECURSIVE: list[Any] = []
 RECURSIVE.append(RECURSIVE)
 
 
+class Node:
+    """In a circle with its parent, as a tree's nodes are."""
+
+    def __init__(self, parent: Node | None, depth: int) -> None:
+        self.parent = parent
+        self.children = [Node(self, depth - 1) for _ in range(2)] if depth else []
+        self.left, self.right = self.children or (None, None)
+
+
+class NoDict:
+    __dict__ = property(Touchy._hurt)  # type: ignore[assignment]
+
+
+class SecretText(str):
+    __slots__ = ()
+
+
 @pytest.mark.parametrize(
     ("value", "words"),
     [
@@ -159,9 +176,13 @@ RECURSIVE.append(RECURSIVE)
         (TouchyDict(a=1), "TouchyDict (len 1) = TouchyDict({'a': 1})"),
         ([Touchy(), TouchyClass()], "[<"),
         (TouchyClass, "class = "),
+        (Node(None, 8), "Node(parent=None, children=[<tests.Node>, <tests.Node>], left=<tests.Node>, right="),
+        (NoDict(), "NoDict"),
+        ([NoDict(), 1], "[<tests.NoDict>, 1]"),
         (saying(lambda: "I am a speaker"), "I am a speaker"),
         (saying(lambda: {"text/plain": "plain", "text/markdown": "*marked*"}), "*marked*"),
         (saying(lambda: 1 / 0), "[its _repr_claude_ raised ZeroDivisionError]"),
+        (saying(lambda: sys.exit(3)), "[its _repr_claude_ raised SystemExit]"),
         (saying(lambda: 7), "[its _repr_claude_ returned no text but int]"),
     ],
 )
@@ -171,6 +192,18 @@ def test_what_is_told(value: object, words: str) -> None:
         assert len(line("it", value)) <= LINE_CHARS + 1
     assert words in text
     assert len(text) <= CHARS_EACH + 200
+
+
+@pytest.mark.parametrize("value", ["s3cr3t", b"s3cr3t", bytearray(b"s3cr3t"), SecretText("s3cr3t")])
+def test_a_text_under_the_name_of_a_secret_is_not_told_whatever_its_class(value: object) -> None:
+    def connect(password: object = value) -> None: ...
+
+    frame = pd.DataFrame({"host": ["db"], "password": [value]})
+    values: dict[str, object] = {"db_password": value, "connect": connect, "frame": frame, "row": frame.iloc[0]}
+    texts = dict(describe_all(values, seconds=60, seconds_each=60))
+    assert "s3cr3t" not in str(texts)
+    assert all("[secret removed: " in text for text in texts.values())
+    assert "'db' | [secret removed: password]" in texts["row"]
 
 
 def test_a_secret_that_would_be_cut_through_is_removed_before() -> None:
@@ -286,6 +319,7 @@ class Sub(pd.DataFrame):
         (np.zeros(2, dtype=[("a", "i4"), ("b", "f8")]), ["(0, 0.0), (0, 0.0)"]),
         (np.array(["2026"], dtype="datetime64[D]"), ["datetime64[D]"]),
         (odd_objects(), ["object", "<tests.Touchy>, 'text', [1]"]),
+        (np.array([np.inf, -np.inf]), ["from -inf to inf, mean nan"]),
         (np.array(3), ["(scalar, 8 B)", "first values: 3"]),
         (np.zeros((0, 3)), ["(0 × 3"]),
         (np.ma.array([1, 2], mask=[0, 1]), ["masked: 1"]),
@@ -412,6 +446,7 @@ def test_models_of_pydantic() -> None:
         key: pydantic.SecretStr = pydantic.SecretStr("hunter22")
 
     assert "rounds=3, key=<pydantic.SecretStr>" in told(Setup())
+    assert "hunter22" not in told(Setup().key)
 
 
 def test_figures_are_told_by_their_plots() -> None:

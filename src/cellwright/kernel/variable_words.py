@@ -75,7 +75,7 @@ def _told(limit: TimeLimit, seconds: float, name: str, value: object, tell: Tell
     except OutOfTime:
         limit.lift()
         return f"{name}: {_type(value)}, whose description takes longer than {seconds:.2g} s"
-    except Exception as error:  # noqa: BLE001  an object in any state; the others are described
+    except (Exception, SystemExit) as error:  # noqa: BLE001  an object in any state; the others are described
         return f"{name}: {_type(value)}, whose description fails with {type(error).__name__}"
 
 
@@ -87,11 +87,11 @@ def _type(value: object) -> str:
 
 def _head(name: str, value: object, found: Description) -> str:
     from cellwright.kernel.described.description import bytes_in_words
-    from cellwright.kernel.described.values import is_secret_name
+    from cellwright.kernel.described.values import is_secret
 
     parts = [part for part in (found.shape, bytes_in_words(found.memory) if found.memory else "") if part]
     about = f"{found.type} ({', '.join(parts)})" if parts else found.type
-    summary = f"[secret removed: {name}]" if is_secret_name(name) and type(value) in (str, bytes) else found.summary
+    summary = f"[secret removed: {name}]" if is_secret(name, value) else found.summary
     return f"{name}: {about}{f' = {summary}' if summary else ''}"
 
 
@@ -106,7 +106,7 @@ def _own_words(value: Any) -> Iterable[str]:
     try:
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             words = value._repr_claude_()
-    except Exception as error:  # noqa: BLE001  the user's code
+    except (Exception, SystemExit) as error:  # noqa: BLE001  the user's code
         return [f"[its {OWN_WORDS} raised {type(error).__name__}]"]
     if type(words) is dict:
         words = next((words[kind] for kind in MOST_TYPES if type(words.get(kind)) is str), words)

@@ -11,7 +11,7 @@ from IPython.core.getipython import get_ipython
 
 from cellwright.kernel.described.description import Description
 from cellwright.kernel.described.looking import class_vars, classes, module_name, own_vars, short_name, type_name
-from cellwright.kernel.described.values import brief
+from cellwright.kernel.described.values import named
 
 MOST_NAMES = 20
 
@@ -91,7 +91,7 @@ def _parameter(function: types.FunctionType, name: str, default: tuple[Any, ...]
     # lazily evaluated annotations (3.14) would run code
     annotations = own_vars(function).get("__annotations__") or _plain_annotations(function)
     annotation = f": {_annotation(annotations[name])}" if name in annotations else ""
-    return f"{name}{annotation}" + (f"={brief(default[0], 40, 1)}" if default else "")
+    return f"{name}{annotation}" + (f"={named(name, default[0], 40, 1)}" if default else "")
 
 
 def _plain_annotations(function: types.FunctionType) -> dict[str, Any]:

@@ -42,13 +42,22 @@ MOST_CHARS = 2_000
 
 def described(value: object) -> Description:
     """What is known of `value`, whatever it is; nothing of it is run, computed or used up."""
+    return _known(value) or describe_object(value)
+
+
+def label(value: object) -> str:
+    """A value inside of another. Into objects it does not look: they may hold each other in circles."""
+    return (_known(value) or Description(type_name(type(value)))).label
+
+
+def _known(value: object) -> Description | None:
     for describer in _describers(value):
         try:
             if (found := describer(value)) is not None:
                 return found
         except Exception as error:  # noqa: BLE001  a library's own code, of any version, on any state of its object
             return Description(type_name(type(value)), summary=f"[cannot be described: {type(error).__name__}]")
-    return describe_object(value)
+    return None
 
 
 def _describers(value: object) -> Iterator[Describer]:

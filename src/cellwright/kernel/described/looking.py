@@ -66,10 +66,7 @@ def own_vars(value: object) -> dict[str, Any]:
                     found[name] = member.__get__(value)
                 except AttributeError:  # a slot that is empty
                     continue
-    try:
-        own = object.__getattribute__(value, "__dict__")
-    except AttributeError:
-        return found
+    own = _dict_of(value)
     if type(own) is dict:
         found.update((name, item) for name, item in dict(own).items() if type(name) is str)
     return found
@@ -85,6 +82,17 @@ def library_class(module: str, name: str) -> type:
 def is_of(value: object, module: str, name: str) -> bool:
     """Whether a value is of the library's class, or of one that comes from it."""
     return library_class(module, name) in classes(value)
+
+
+def _dict_of(value: object) -> Any:
+    """The value's `__dict__`, unless a class has put a property in its place."""
+    descriptor = static(value, "__dict__")
+    if type(descriptor) not in (types.GetSetDescriptorType, types.MemberDescriptorType):
+        return None
+    try:
+        return descriptor.__get__(value)
+    except AttributeError:
+        return None
 
 
 class _NoSuchClass:

@@ -62,5 +62,7 @@ def _range_words(array: Any) -> str:
         return f"from {array.min()} to {array.max()}"
     known = array[array == array]
     missing = array.size - known.size
-    words = f"from {known.min():.6g} to {known.max():.6g}, mean {known.mean():.6g}" if known.size else "no numbers"
+    errstate: Any = library_class("numpy", "errstate")
+    with errstate(all="ignore"):  # the mean of inf and -inf would warn in the user's cell
+        words = f"from {known.min():.6g} to {known.max():.6g}, mean {known.mean():.6g}" if known.size else "no numbers"
     return f"{words}, {missing:,} NaN"

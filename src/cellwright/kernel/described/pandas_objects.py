@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from cellwright.kernel.described.description import Description
@@ -99,7 +100,8 @@ def _series(value: Any) -> Description:
 def _series_lines(series: Any) -> Iterator[str]:
     yield f"index: {_index_words(series.index)}"
     step = _step(len(series), 1)
-    yield from column_lines([_column(series, series.name, step)], 1, len(series))
+    column = replace(_column(series, series.name, step), labels=series.index[:SAMPLE_ROWS].tolist())
+    yield from column_lines([column], 1, len(series))
 
 
 def _index(value: Any) -> Description:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from cellwright.kernel.described.description import in_columns
-from cellwright.kernel.described.values import brief, is_secret_name
+from cellwright.kernel.described.values import brief, is_secret, named
 
 MOST_COLUMNS = 60
 SAMPLE_ROWS = 3
@@ -17,12 +18,16 @@ CELL_CHARS = 40
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of any library's table. `nulls` is in words, since not every null is counted; "" where it is not known."""
+    """A column of any library's table. `nulls` is in words, since not every null is counted; "" where it is not known.
+
+    `labels` name the values of the sample where each has a name of its own: a row that was taken out of a table.
+    """
 
     name: object
     dtype: str
     nulls: str
     sample: Sequence[Any]
+    labels: Sequence[Any] = ()
 
 
 def column_lines(columns: Iterable[Column], total: int, rows: int) -> Iterator[str]:
@@ -43,9 +48,10 @@ def brief_name(name: object) -> str:
 
 
 def sample_of(column: Column) -> str:
-    if is_secret_name(column.name) and any(type(value) is str for value in column.sample):
+    if any(is_secret(column.name, value) for value in column.sample):
         return f"[secret removed: {column.name}]"
-    return " | ".join(brief(value, CELL_CHARS, 2) for value in column.sample)
+    values = itertools.zip_longest(column.labels, column.sample)
+    return " | ".join(named(label, value, CELL_CHARS, 2) for label, value in values)
 
 
 def names_of(names: Iterable[object], total: int) -> str:

@@ -31,7 +31,7 @@ MOST_BITS = 512
 DEPTH = 3
 
 _SECRET_NAME = re.compile(
-    r"(?:^|_|\b)(?:password|passwd|passphrase|pwd|secret|(?:api|access|private|account|secret)_?key"
+    r"(?:^|_|\b)(?:password|passwd|passphrase|pwd|secret(?:_value)?|(?:api|access|private|account|secret)_?key"
     r"|(?:auth|access|refresh|bearer)_?token|client_?secret|credentials?)\d{0,3}$",
     re.IGNORECASE,
 )
@@ -56,9 +56,14 @@ def is_secret_name(name: object) -> bool:
     return type(name) is str and not shows_secrets.get() and _SECRET_NAME.search(name) is not None
 
 
+def is_secret(name: object, value: object) -> bool:
+    """Whether a value is a text, of any class, under the name of a secret."""
+    return is_secret_name(name) and not {str, bytes, bytearray}.isdisjoint(classes(value))
+
+
 def named(name: object, value: object, room: int = ROOM, depth: int = DEPTH) -> str:
     """`brief`, unless the name says that the value is a secret."""
-    if is_secret_name(name) and {str, bytes, bytearray} & set(classes(value)):
+    if is_secret(name, value):
         return f"[secret removed: {name}]"
     return brief(value, room, depth)
 
@@ -79,9 +84,9 @@ def plain(value: object, room: int = ROOM, depth: int = DEPTH) -> str | None:
 def _brief(value: object, room: int, depth: int) -> str:
     if (text := plain(value, room, depth)) is not None:
         return text
-    from cellwright.kernel.described.describe import described  # each needs the other
+    from cellwright.kernel.described.describe import label  # each needs the other
 
-    return described(value).label
+    return label(value)
 
 
 def _scalar(value: Any, of: tuple[type, ...], room: int) -> str | None:
