@@ -253,6 +253,10 @@ def test_a_timeout_is_a_no_where_a_failure_is(tmp_path):
     assert fire(hooks, tmp_path, "PreToolUse", **call_fields()).behavior == "deny"
 
 
+def test_a_time_that_no_clock_counts_is_no_limit(tmp_path):
+    assert meaning(fire_command(tmp_path, "PreToolUse", "exit 2", timeout=10**400)) == "deny"
+
+
 def test_a_hook_that_is_interrupted_is_ended_with_all_it_started(tmp_path):
     marker, environ = marked_environ("interrupt")
     hooks = hooks_of(tmp_path, {"Stop": [group(command(FAMILY), command(f"{FAMILY} # another"))]}, environ=environ)

@@ -318,6 +318,13 @@ def test_an_always_allow_is_read_again(place):
     assert sorted(path.name for path in file.parent.iterdir()) == [file.name]
 
 
+def test_a_rule_for_a_name_that_is_no_utf_8_is_saved_and_read_again(place):
+    rules = ["Read(//tmp/a\udcff/**)", "Read(//tmp/é/**)"]
+    file = save_allow_rules(place.project, rules, place.environ)
+    assert texts(place.load().allow) == rules
+    assert "é" in file.read_text("utf-8")
+
+
 def test_what_else_stands_in_the_file_is_kept(place):
     text = '{\n    "model": "opus",\n    "permissions": {"deny": ["Python"]},\n    "hooks": {}\n}\n'
     file = place.write("local", text)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import json
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,8 @@ from jsonschema import Draft202012Validator
 import cellwright.config
 from cellwright.config.settings_keys import KEYS
 from cellwright.config.settings_layers import SCOPES, Layer, entries_of
-from cellwright.config.settings_read import read_all, watched_files
+from cellwright.config.settings_read import read_all, start_folder, watched_files
+from cellwright.errors import CellwrightError, ErrorCode
 
 HERE = Path("/")
 FILES = ("user", "project", "local", "managed")
@@ -208,6 +211,37 @@ def test_a_broken_entry_is_named_and_the_rest_is_kept(place):
     assert settings.default_mode == "default"
 
 
+def test_a_home_that_nobody_has_is_named_and_the_rest_is_kept(place):
+    nobody = "~no-such-user/x"
+    place.say(
+        "user",
+        plansDirectory=nobody,
+        cellwright={"toolLog": nobody},
+        permissions={"additionalDirectories": [nobody, "~/there"], "deny": ["Python"]},
+    )
+    settings = place.load()
+    assert (settings.plans_directory, settings.tool_log) == (None, None)
+    assert settings.additional_directories == (place.home / "there",)
+    assert [str(rule) for rule in settings.deny] == ["Python"]
+    assert len(settings.notices) == 3
+    assert all("there is no home `~no-such-user`" in notice for notice in settings.notices)
+
+
+def test_a_base_path_in_a_home_that_nobody_has_is_named():
+    with pytest.raises(CellwrightError) as caught:
+        start_folder({"CELLWRIGHT_BASE_PATH": "~no-such-user/x"})
+    assert caught.value.code == ErrorCode.CONFIG_INVALID
+    assert "'~no-such-user/x'" in caught.value.message
+
+
+def test_a_variable_that_no_program_could_be_started_with_is_left_out_alone(place):
+    place.say("user", env={"GOOD": "é=1", "A=B": "x", "": "x", "C\0": "x", "D": "x\0", "E": "\ud800"})
+    settings = place.load()
+    assert settings.env == {"GOOD": "é=1"}
+    assert len(settings.notices) == 5
+    subprocess.run(["true"], env=settings.env, check=True, executable=shutil.which("true"))
+
+
 def test_what_is_not_known_is_kept_quietly(place):
     place.say("user", outputStyle="Concise", theme={"deep": {"deeper": [1, {"x": 2}]}}, hooks={"NoSuchEvent": []})
     settings = place.load()
@@ -276,6 +310,10 @@ INVALID = [
     {"permissions": {"blockReadsOutsideWorkingDirectories": "yes"}},
     {"env": {"A": 1}},
     {"env": []},
+    {"env": {"A=B": "x"}},
+    {"env": {"": "x"}},
+    {"env": {"A": "x\0y"}},
+    {"plansDirectory": "a\0b"},
     {"model": ""},
     {"model": ["opus"]},
     {"effortLevel": "highest"},

@@ -30,6 +30,8 @@ _SECONDS = {"prompt": 30.0, "agent": 60.0}
 _SECONDS_BY_EVENT = {"UserPromptSubmit": 30.0, "MessageDisplay": 10.0, "SessionEnd": 1.5}
 _DEFAULT_SECONDS = 600.0
 _MOST_SECONDS = {"SessionEnd": 60.0}
+_LONGEST_SECONDS = 86_400.0 * 365
+"""No clock counts as far as a number in JSON may say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,7 +180,7 @@ class _Fields:
             "source": self.place,
             "matcher": self.matcher,
             "condition": condition,
-            "seconds": min(seconds, _MOST_SECONDS.get(self.event, seconds)),
+            "seconds": min(seconds, _MOST_SECONDS.get(self.event, _LONGEST_SECONDS)),
             "status": self._get("statusMessage", str, ""),
         }
 

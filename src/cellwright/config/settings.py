@@ -28,7 +28,7 @@ from cellwright.agent.tool import ToolError
 from cellwright.config.server_policy import own_credentials, own_environment
 from cellwright.config.settings_edit import add_allow_rules
 from cellwright.config.settings_file import SettingsProblem
-from cellwright.config.settings_keys import seconds_of
+from cellwright.config.settings_keys import a_path, seconds_of
 from cellwright.config.settings_layers import Entry, Scope
 from cellwright.config.settings_merge import Merged, merge
 from cellwright.config.settings_read import Reading, came_with_project, local_settings_file, read_all
@@ -338,10 +338,10 @@ class _Rules:
 
     def open_folder(self, entry: Entry) -> None:
         path = entry.value
-        if isinstance(path, str) and path and "\0" not in path:
-            self.folders.append(entry.layer.folder / Path(path).expanduser())
+        if expected := a_path(path):
+            self.notices.append(f"{entry.layer.label}: the additional directory {path!r} is not {expected}.")
         else:
-            self.notices.append(f"{entry.layer.label}: the additional directory {path!r} is not a path.")
+            self.folders.append(entry.layer.folder / Path(path).expanduser())
 
 
 def save_allow_rules(project: Path, rules: Sequence[str], environ: Mapping[str, str] = os.environ) -> Path:

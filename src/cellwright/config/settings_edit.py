@@ -69,6 +69,10 @@ def with_allow_rule(text: str, rule: str) -> str:
 
 
 def _quoted(rule: str) -> str:
+    try:
+        rule.encode()
+    except UnicodeEncodeError:  # a file's name that is no UTF-8: only JSON's own escapes can write it
+        return json.dumps(rule)
     return json.dumps(rule, ensure_ascii=False)
 
 

@@ -5,6 +5,8 @@ Names and meanings are Claude Code's; ours stand under `"cellwright"`. `settings
 
 from __future__ import annotations
 
+import os
+import pathlib
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -29,12 +31,16 @@ EFFORT_LEVELS = ("low", "medium", "high", "xhigh", "max")
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One setting. `check` is for the value, each element, each member, or each element of each member."""
+    """One setting. `check` is for the value, each element, each member, or each element of each member.
+
+    `name_check` is for the names of members.
+    """
 
     path: Path
     check: Check
     shape: Shape = "value"
     folder: Folder = "trust"
+    name_check: Check = lambda _name: ""
 
     @property
     def name(self) -> str:
@@ -45,8 +51,30 @@ def text(value: Any) -> str:
     return "" if isinstance(value, str) and value else "a text that is not empty"
 
 
-def any_text(value: Any) -> str:
-    return "" if isinstance(value, str) else "a text"
+def a_path(value: Any) -> str:
+    if not isinstance(value, str) or not value or "\0" in value:
+        return "a path"
+    try:
+        pathlib.Path(value).expanduser()
+    except RuntimeError:  # `~name`, and nobody has that name
+        return f"a path: there is no home `{value.partition('/')[0]}`"
+    return ""
+
+
+def variable_value(value: Any) -> str:
+    """What no program could be started with, none of the session's could be: it would end them all."""
+    return "" if isinstance(value, str) and _is_for_programs(value) else "a text that a program can be given"
+
+
+def variable_name(name: Any) -> str:
+    return "" if name and "=" not in name and _is_for_programs(name) else "the name of a variable"
+
+
+def _is_for_programs(value: str) -> bool:
+    try:
+        return b"\0" not in os.fsencode(value)
+    except UnicodeEncodeError:  # half a surrogate pair
+        return False
 
 
 def flag(value: Any) -> str:
@@ -109,8 +137,8 @@ def hook_group(value: Any) -> str:
     return "" if fits else '{"matcher": text, "hooks": [handlers]}'
 
 
-def _key(name: str, check: Check, shape: Shape = "value", folder: Folder = "trust") -> Key:
-    return Key(tuple(name.split(".")), check, shape, folder)
+def _key(name: str, check: Check, shape: Shape = "value", folder: Folder = "trust", **more: Check) -> Key:
+    return Key(tuple(name.split(".")), check, shape, folder, **more)
 
 
 _DISABLE = one_of("disable")
@@ -126,7 +154,7 @@ KEYS: dict[Path, Key] = {
         _key("permissions.disableBypassPermissionsMode", _DISABLE, folder="tightens"),
         _key("permissions.blockReadsOutsideWorkingDirectories", flag, folder="tightens"),
         _key("permissions.blockWritesOutsideWorkingDirectories", flag, folder="tightens"),
-        _key("env", any_text, "members"),
+        _key("env", variable_value, "members", name_check=variable_name),
         _key("model", text),
         _key("effortLevel", one_of(*EFFORT_LEVELS)),
         _key("availableModels", text, "list"),
@@ -141,7 +169,7 @@ KEYS: dict[Path, Key] = {
         _key("respectGitignore", flag),
         _key("bashOutputMaxChars", whole_number(1_000, 150_000)),
         _key("askUserQuestionTimeout", waiting_time),
-        _key("plansDirectory", text),
+        _key("plansDirectory", a_path),
         _key("cleanupPeriodDays", whole_number(0, 36_500), folder="own"),
         _key("fileCheckpointingEnabled", flag, folder="own"),
         _key("cellwright.allowedModels", text, "list", "managed"),
@@ -150,7 +178,7 @@ KEYS: dict[Path, Key] = {
         _key("cellwright.allowedMcpServers", text, "list", "managed"),
         _key("cellwright.deniedTools", text, "list", "managed"),
         _key("cellwright.ownCredentials", flag, folder="managed"),
-        _key("cellwright.toolLog", text, folder="own"),
+        _key("cellwright.toolLog", a_path, folder="own"),
         _key("cellwright.redactSecrets", flag, folder="own"),
         _key("cellwright.pythonTimeout", amount_of_seconds),
         _key("cellwright.commandTimeout", amount_of_seconds),

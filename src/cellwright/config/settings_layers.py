@@ -144,7 +144,7 @@ class _Taking:
             return
         for name, member in value.items():
             path = (*key.path, name)
-            if key.shape == "members" and (expected := key.check(member)):
+            if key.shape == "members" and (expected := key.name_check(name) or key.check(member)):
                 self.refuse(".".join(path), expected)
             elif key.shape == "members":
                 self.add(path, member)

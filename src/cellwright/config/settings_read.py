@@ -53,7 +53,7 @@ def start_folder(environ: Mapping[str, str]) -> Path:
     base = environ.get("CELLWRIGHT_BASE_PATH", "").strip()
     if not base:
         return Path.cwd()
-    folder = Path(base).expanduser().absolute()
+    folder = Path(os.path.expanduser(base)).absolute()  # noqa: PTH111  `~name` stays as it is where nobody has the name
     if not folder.is_dir():
         raise CellwrightError(ErrorCode.CONFIG_INVALID, f"CELLWRIGHT_BASE_PATH is {base!r}, which is no folder.")
     return folder
