@@ -398,6 +398,50 @@ def test_the_source_of_a_rule_is_what_its_slash_starts_from(place):
     assert policy.decide("Edit", {"file_path": str(place.project / "docs" / "x.md")}).behavior == "ask"
 
 
+@pytest.mark.parametrize(
+    ("tool", "rules", "path", "expected"),
+    [
+        # a rule for a place counts beside one for the session's folders, whichever stands first
+        ("Read", ["Read", "Read(~/outside/**)"], "../outside/data.csv", "allow"),
+        ("Read", ["Read(~/outside/**)", "Read"], "../outside/data.csv", "allow"),
+        ("Grep", ["Read", "Read(~/outside/**)"], "../outside", "allow"),
+        ("Edit", ["Edit", "Edit(~/outside/**)"], "../outside/data.csv", "allow"),
+        ("Edit", ["Edit", "Read(~/outside/**)"], "../outside/data.csv", "ask"),
+        ("Read", ["Read", "Read(~/outside/**)"], "../proj-evil/x", "ask"),
+        # one rule allows the link, another what it leads to
+        ("Read", ["Read", "Read(~/outside/**)"], "link-out/data.csv", "allow"),
+        ("Read", ["Read(/link-out/**)", "Read(~/outside/**)"], "link-out/data.csv", "allow"),
+        ("Edit", ["Edit", "Edit(~/outside/**)"], "link-out/data.csv", "allow"),
+        ("Edit", ["Edit(/src/**)", "Edit(/link-in/**)"], "link-in/a.py", "allow"),
+        ("Edit", ["Edit(/src/**)", "Read(/link-in/**)"], "link-in/a.py", "ask"),
+        ("Edit", ["Edit", "Read(~/outside/**)"], "link-out/data.csv", "ask"),
+        ("Read", ["Read(/link-out/**)", "Read(~/outside/**)"], "two-hops/data.csv", "ask"),
+        ("Read", ["Read"], "link-out/data.csv", "ask"),
+        ("Edit", ["Edit", "Edit(~/outside/**)", "Edit(//**)"], "link-git/config", "ask"),
+    ],
+)
+def test_rules_allow_together(place, tool, rules, path, expected):
+    (place.project / "link-git").symlink_to(place.project / ".git")
+    field = "path" if tool == "Grep" else "file_path"
+    assert place.policy(allow=rules).decide(tool, {field: path}).behavior == expected
+
+
+def test_a_home_behind_a_link_leads_to_the_session_too(place, tmp_path, monkeypatch):
+    # as on clusters: the system calls the project's folder otherwise than its user does
+    home = tmp_path / "users-home"
+    home.symlink_to(place.home)
+    monkeypatch.setenv("HOME", str(home))
+    policy = place.policy("acceptEdits")
+    for path in (home / "proj/src/a.py", place.project / "src/a.py"):
+        assert policy.decide("Read", {"file_path": str(path)}).behavior == "allow"
+        assert policy.decide("Edit", {"file_path": str(path)}).behavior == "allow"
+    assert policy.decide("Bash", {"command": "cat ~/proj/notes.txt && cd ~/proj/src && ls"}).behavior == "allow"
+    for outside in ("outside/data.csv", "proj-evil/x", "proj/link-out/data.csv", "way-in/notes.txt"):
+        assert policy.decide("Read", {"file_path": str(home / outside)}).behavior == "ask"
+    assert policy.decide("Edit", {"file_path": str(home / "proj/.git/config")}).behavior == "ask"
+    assert policy.decide("Bash", {"command": "rm -rf ~/proj"}).behavior == "ask"
+
+
 def test_a_root_behind_a_link_is_the_root(place):
     from cellwright.permissions.policy import PermissionPolicy
 

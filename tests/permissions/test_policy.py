@@ -187,6 +187,32 @@ def test_what_is_offered(place, tool, tool_input, session, label, always):
         assert place.policy().allowing([suggestion.rules[0]]).decide(tool, tool_input).behavior == "allow"
 
 
+def test_all_edits_of_a_folder_behind_a_link_are_offered(place):
+    linked = place.home / "way-in"
+    policy = PermissionPolicy(roots=[linked], cwd=linked)
+    for path in ("src/a.py", str(linked / "src/a.py"), str(place.project / "src/a.py")):
+        (offer,) = policy.decide("Edit", {"file_path": path}).suggestions
+        assert offer.label == "all edits in this folder (way-in) for this session"
+        allowing = policy.allowing(offer.rules)
+        assert allowing.decide("Write", {"file_path": path}).behavior == "allow"
+        assert allowing.decide("Write", {"file_path": "new.py"}).behavior == "allow"
+        for other in ("../outside/x", str(place.home / "proj-evil/x"), ".mcp.json", "link-file"):
+            assert allowing.decide("Write", {"file_path": other}).behavior == "ask"
+
+
+def test_what_is_asked_about_in_a_folder_behind_a_link_is_named_from_there(place):
+    linked = place.home / "way-in"
+    policy = PermissionPolicy(roots=[linked], cwd=linked)
+    assert policy.decide("Edit", {"file_path": "src/a.py"}).reason.startswith("Edit changes src/a.py,")
+    assert policy.decide("Edit", {"file_path": "link-in/a.py"}).reason.startswith("Edit changes link-in/a.py,")
+
+
+@pytest.mark.parametrize("skill", ["p*", "*"])
+def test_no_rule_is_offered_for_a_skill_that_a_rule_would_take_for_any(place, skill):
+    decision = place.policy().decide("Skill", {"skill": skill})
+    assert (decision.behavior, decision.suggestions) == ("ask", ())
+
+
 def test_what_a_session_allowed_covers_no_more_than_it_said(place):
     decision = place.policy().decide("Edit", {"file_path": "src/a.py"})
     policy = place.policy().allowing([decision.suggestions[0].rules[0]])

@@ -201,6 +201,10 @@ def test_skills(rule, skill, arguments, allowed, denied):
         ("mcp__git", "mcp__git__evil__push", False, True),
         ("mcp__git__*", "mcp__git__evil__push", False, True),
         ("mcp__git__push", "mcp__git__push__force", False, True),
+        # a tool `_push` of `git` is called like a tool `push` of the server `git_`
+        ("mcp__git", "mcp__git___push", False, True),
+        ("mcp__git__*", "mcp__git___push", False, True),
+        ("mcp__git___push", "mcp__git___push", True, True),
         ("mcp__plugin_a_b", "mcp__plugin_a_b__tool", True, True),
         # names are globs for restrictions only
         ("mcp__*", "mcp__git__push", False, True),

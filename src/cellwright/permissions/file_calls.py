@@ -159,13 +159,28 @@ def _judge_unruled(book: RuleBook, tool_name: str, path: str, found: tuple[str, 
     if tool_name in EDITORS and (part := protected_among(found)):
         reason = f"{visible_line(found[-1])} is protected (`{part}`): each change of it needs your consent."
         return Decision("ask", reason, firm=True)
-    rule = _first_covering(book.about("allow", tool_name), found)
+    rule = _granting(book, tool_name, found)
     if leaves or _outside(book, tool_name, found):
-        if rule and rule.path and not leaves:
-            # only a rule that names the place reaches outside: a bare `Read` means the session's folders
+        if rule and not leaves:
             return allowed_by(rule)
         return Decision("ask", _leaving(tool_name, found, leaves=leaves))
-    return _judge_inside(book, tool_name, rule, found[-1])
+    return _judge_inside(book, tool_name, rule, found)
+
+
+def _granting(book: RuleBook, tool_name: str, found: tuple[str, ...]) -> CompiledRule | None:
+    """The rule that allows where a file really is, if each of its places is allowed; one rule may be about one of them.
+
+    Only a rule that names a place reaches outside: a bare `Read` means the session's folders.
+    """
+    folders = book.folders if tool_name in EDITORS else (*book.folders, *book.readable)
+    rules = book.about("allow", tool_name)
+    rule = None
+    for place in found:
+        within = inside(place, folders)
+        rule = next((each for each in rules if (each.every_use and within) or each.covers_named(place)), None)
+        if rule is None:
+            return None
+    return rule
 
 
 def _beyond_folders(path: str, folders: Sequence[str]) -> str:
@@ -173,7 +188,7 @@ def _beyond_folders(path: str, folders: Sequence[str]) -> str:
     return next((path.removeprefix(folder) for folder in folders if path.startswith(folder)), path)
 
 
-def _judge_inside(book: RuleBook, tool_name: str, rule: CompiledRule | None, place: str) -> Decision:
+def _judge_inside(book: RuleBook, tool_name: str, rule: CompiledRule | None, found: Sequence[str]) -> Decision:
     if tool_name in READERS:
         return Decision("allow", "It only reads, inside the session's folders.")
     if rule:
@@ -181,8 +196,9 @@ def _judge_inside(book: RuleBook, tool_name: str, rule: CompiledRule | None, pla
     if book.mode == "acceptEdits":
         return Decision("allow", "Mode acceptEdits allows edits inside the session's folders.")
     # inside the folder the name in it says enough, and the long path would hide it
-    name = visible_line(place.removeprefix(f"{book.cwd}/"))
-    return Decision("ask", f"{tool_name} changes {name}, and no rule allows it.")
+    start = f"{book.cwd}/"
+    name = next((place.removeprefix(start) for place in reversed(found) if place.startswith(start)), found[-1])
+    return Decision("ask", f"{tool_name} changes {visible_line(name)}, and no rule allows it.")
 
 
 def protected_among(found: Sequence[str]) -> str | None:

@@ -102,6 +102,21 @@ def folder_spellings(folders: Iterable[str | Path], cwd: str | Path) -> tuple[st
     return tuple(dict.fromkeys(place for folder in folders for place in places(str(folder), cwd)))
 
 
+def spelled_from_home(folders: tuple[str, ...]) -> tuple[str, ...]:
+    """`folders`, and how those in the home folder are written from there where links lead to it.
+
+    The system says where such a folder really is; people, and `~`, say it the other way.
+    """
+    try:
+        *links, home = places(os.path.expanduser("~"), "/")
+    except PathProblem:  # a home that names no place holds none of them
+        return folders
+    if home == "/":
+        return folders
+    below = [folder[len(home) :] for folder in folders if inside(folder, [home])]
+    return tuple(dict.fromkeys((*folders, *(link + rest for link in links for rest in below))))
+
+
 def folded(text: str) -> str:
     """One spelling for all that some file system takes for the same name.
 

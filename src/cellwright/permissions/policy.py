@@ -26,7 +26,7 @@ from cellwright.permissions.other_calls import (
     judge_unknown,
     judge_variables,
 )
-from cellwright.permissions.paths import folder_spellings
+from cellwright.permissions.paths import folder_spellings, spelled_from_home
 from cellwright.permissions.rule_book import Call, RuleBook, asked_by, denied_by
 from cellwright.permissions.rules import (
     EDITORS,
@@ -75,7 +75,7 @@ class PermissionPolicy:
             deny=_compiled(self.deny, "deny", cwd),
             ask=_compiled(self.ask, "ask", cwd),
             allow=_compiled(self.allow, "allow", cwd),
-            folders=folder_spellings(roots, cwd),
+            folders=spelled_from_home(folder_spellings(roots, cwd)),
             cwd=cwd,
             readable=folder_spellings(_listed(self.readable), cwd),
             blocks_reads=self.block_reads_outside,

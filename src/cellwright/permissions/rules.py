@@ -117,6 +117,10 @@ class CompiledRule:
             return tool_name in EDITORS
         return _matches_widely(tool, tool_name)
 
+    def covers_named(self, place: str) -> bool:
+        """Whether the rule has a path that `place` falls under."""
+        return self.path is not None and self.path.matches(place)
+
     def covers_place(self, places: Iterable[str]) -> bool:
         """Whether a file that goes by `places` falls under the rule: all of them to allow, any of them to restrict."""
         if self.path is None:
@@ -132,8 +136,8 @@ def _grants_tool(tool: str, tool_name: str) -> bool:
     if tool in ("Read", "Edit"):
         # who may edit may read; who may only read must not edit
         return tool_name in READERS or (tool == "Edit" and tool_name in EDITORS)
-    if not tool.startswith("mcp__"):
-        return False
+    if not tool.startswith("mcp__") or "___" in tool_name:
+        return False  # `mcp__git___x` is also what the tool `x` of a server `git_` is called
     # a server may have `__` in its name: a rule for `git` says nothing about the server `git__evil`
     depth = tool_name.count("__")
     if "*" in tool:

@@ -81,6 +81,8 @@ def _for_fetch(call: Call, _folders: Sequence[str], _cwd: str) -> list[Suggestio
 
 def _for_skill(call: Call, _folders: Sequence[str], _cwd: str) -> list[Suggestion]:
     skill = call.text("skill").removeprefix("/")
+    if "*" in skill:
+        return []  # in a rule it stands for any skill
     rule = f"Skill({skill} *)" if call.text("args").strip() else f"Skill({skill})"
     return [
         Suggestion((rule,), "session", f"the skill {skill} in this session"),
@@ -135,12 +137,20 @@ def _for_editing(paths: Sequence[str], folders: Sequence[str], cwd: str) -> list
         return []
     holding = [folder for folder in folders if all(inside(each[0], [folder]) for each in found)]
     if holding and all(inside(place, folders) for each in found for place in each):
-        folder = holding[0]
-        named = f"this folder ({visible_line(os.path.basename(folder))})" if folder == cwd else visible_line(folder)
-        return [Suggestion((f"Edit(/{escaped(folder)}/**)",), "session", f"all edits in {named} for this session")]
+        # a file has a place in each spelling of a folder that links lead to, and a rule has to cover all of them
+        spellings = [each for each in folders if os.path.realpath(each) == os.path.realpath(holding[0])]
+        named = _folder_in_words(spellings, cwd)
+        rules = tuple(f"Edit(/{escaped(each)}/**)" for each in spellings)
+        return [Suggestion(rules, "session", f"all edits in {named} for this session")]
     rules = tuple(dict.fromkeys(f"Edit(/{escaped(each[0])})" for each in found))
     files = ", ".join(visible_line(each[0]) for each in found)
     return [Suggestion(rules, "session", f"all edits of {files} in this session")]
+
+
+def _folder_in_words(spellings: Sequence[str], cwd: str) -> str:
+    if cwd in spellings:
+        return f"this folder ({visible_line(os.path.basename(cwd))})"
+    return visible_line(spellings[0])
 
 
 def _for_patch(call: Call, folders: Sequence[str], cwd: str) -> list[Suggestion]:
