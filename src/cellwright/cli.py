@@ -6,6 +6,7 @@ The composition root of its process: reads the command line and builds the conve
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import sys
 import time
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
     from cellwright.terminal.faces import Streams
 
+_NO_ROOM = (errno.ENOSPC, errno.EFBIG, errno.EIO)
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command with these arguments (default: the process's); gives the exit code."""
@@ -32,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")
     try:
         if (subcommand := _subcommand(arguments[:1])) is not None:
-            return subcommand(arguments[1:])
+            return _done(subcommand, arguments[1:])
         return _command(parse(arguments))
     except CellwrightError as error:
         print(error, file=sys.stderr)
@@ -69,6 +72,18 @@ def _subcommand(first: Sequence[str]) -> Callable[[Sequence[str]], int] | None:
 
             return sessions
     return None
+
+
+def _done(subcommand: Callable[[Sequence[str]], int], arguments: Sequence[str]) -> int:
+    """What `subcommand` gives, when all that it printed has gone out. Raises `BrokenPipeError`, `OutputLost`."""
+    try:
+        code = subcommand(arguments)
+        sys.stdout.flush()
+    except OSError as error:
+        if error.errno in _NO_ROOM and error.filename is None:
+            raise OutputLost(f"The output could not be written ({error}).") from error
+        raise
+    return code
 
 
 def _open_closed_streams() -> None:

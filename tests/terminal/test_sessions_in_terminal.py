@@ -6,6 +6,8 @@ import json
 import os
 import re
 import stat
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -145,6 +147,73 @@ def test_on_a_terminal_it_is_a_table_and_deleting_is_asked_for(command: Any) -> 
         terminal.expect(pexpect.EOF)
         terminal.close()
         assert len(listed(command)) == left
+
+
+def test_a_narrow_terminal_shows_ids_and_titles_in_full(command: Any) -> None:
+    tides = listed(command)[1]["id"]
+    terminal = command.terminal("sessions", columns=40)
+    terminal.expect(pexpect.EOF)
+    terminal.close()
+    lines = terminal.before.splitlines()
+    place = lines.index(tides)
+    assert "3 turns" in lines[place + 1]
+    assert lines[place + 2] == "  where is it?"
+
+
+def test_end_of_input_at_the_question_deletes_nothing(command: Any) -> None:
+    tides = listed(command)[1]["id"]
+    terminal = command.terminal("sessions", "delete", tides)
+    terminal.expect_exact("[y/N] ")
+    terminal.sendeof()
+    terminal.expect(pexpect.EOF)
+    terminal.close()
+    assert (terminal.exitstatus, "Nothing was deleted." in terminal.before) == (0, True), terminal.before
+    assert len(listed(command)) == 2
+
+
+def test_what_was_said_moves_no_cursor_and_names_no_window(messages_server: Server, command_for: For) -> None:
+    command = command_for(messages_server([say("Yes.")]))
+    assert command.run("a red \x1b]0;owned\x07\x1b[2J tide").returncode == 0
+    found = command.run("sessions", "search", "tide").stdout
+    assert "\x1b" not in found
+    assert "⟨U+001B⟩]0;owned⟨U+0007⟩⟨U+001B⟩[2J ⟪tide⟫" in found.split("\t")[5]
+    terminal = command.terminal("sessions", "search", "tide", columns=200)
+    terminal.expect(pexpect.EOF)
+    terminal.close()
+    assert "\x1b]0;" not in terminal.before
+    assert "\x1b[2J" not in terminal.before
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_a_list_that_cannot_be_written_is_said(command: Any) -> None:
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [*command.argv, "sessions"], cwd=command.folder, env=command.environ, stdin=subprocess.DEVNULL,
+            stdout=full, stderr=subprocess.PIPE, text=True, check=False,
+        )  # fmt: skip
+    assert done.returncode == 1
+    assert "FILE_ACCESS_ERROR: The output could not be written" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="elsewhere a folder's name is text, and no folder in use is deleted"
+)
+def test_a_folder_whose_name_is_no_text_and_one_that_is_gone(messages_server: Server, command_for: For) -> None:
+    command = command_for(messages_server([say("One."), say("Two.")]))
+    folder = Path(os.fsdecode(os.fsencode(command.folder) + b"/caf\xe9"))
+    folder.mkdir()
+    there = type(command)(folder, command.environ)
+    assert there.run("first").stdout == "One.\n"
+    assert there.run("--continue", "second").stdout == "Two.\n"
+    assert [each["turns"] for each in listed(there)] == [2]
+    assert listed(command) == []
+    left = subprocess.run(
+        ["/bin/sh", "-c", 'rmdir "$PWD" && exec "$@"', "sh", *command.argv, "sessions"], cwd=folder,
+        env=command.environ, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (left.returncode, left.stdout) == (1, "")
+    assert left.stderr.startswith("FILE_NOT_FOUND: The folder that this process is in has been deleted."), left.stderr
 
 
 def test_a_catalog_that_is_spoilt_is_made_anew(command: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import secrets
 import time
@@ -15,7 +16,7 @@ def sessions_folder(cwd: Path) -> Path:
     """The folder of the transcripts of the project at `cwd`: readable by its name, unique by its real path's hash."""
     project = cwd.resolve()
     name = re.sub(r"[^\w.-]+", "-", project.name)[:40] or "root"
-    return state_folder() / "sessions" / f"{name}-{hashlib.sha256(str(project).encode()).hexdigest()[:12]}"
+    return state_folder() / "sessions" / f"{name}-{hashlib.sha256(os.fsencode(project)).hexdigest()[:12]}"
 
 
 def find_sessions(cwd: Path) -> list[Path]:

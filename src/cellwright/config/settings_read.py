@@ -48,11 +48,15 @@ class Reading:
 def start_folder(environ: Mapping[str, str]) -> Path:
     """The folder that a session works in: CELLWRIGHT_BASE_PATH, else the process's.
 
-    Raises CellwrightError CONFIG_INVALID for one that is no folder.
+    Raises CellwrightError CONFIG_INVALID for one that is no folder, FILE_NOT_FOUND where the process's is gone.
     """
     base = environ.get("CELLWRIGHT_BASE_PATH", "").strip()
     if not base:
-        return Path.cwd()
+        try:
+            return Path.cwd()
+        except FileNotFoundError:
+            message = "The folder that this process is in has been deleted. Change to another one, then try again."
+            raise CellwrightError(ErrorCode.FILE_NOT_FOUND, message) from None
     folder = Path(os.path.expanduser(base)).absolute()  # noqa: PTH111  `~name` stays as it is where nobody has the name
     if not folder.is_dir():
         raise CellwrightError(ErrorCode.CONFIG_INVALID, f"CELLWRIGHT_BASE_PATH is {base!r}, which is no folder.")

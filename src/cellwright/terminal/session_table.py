@@ -1,7 +1,8 @@
-"""Sessions for the eye: a table on a terminal, lines with tabs in a pipe."""
+"""Sessions for the eye: a table on a terminal, a few lines each on a narrow one, lines with tabs in a pipe."""
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -11,9 +12,15 @@ from cellwright.catalog.catalog import Entry
 from cellwright.catalog.search import HIT_BEGIN, HIT_END
 from cellwright.commands.sessions import price, when
 from cellwright.export.exchanges import Exchange, Said
+from cellwright.terminal.screen import columns_of
 from cellwright.visible_text import visible_line
 
 WORDS_CHARS = 160
+SNIPPET_CHARS = 1_000
+PATH_CHARS = 5_000
+
+TABLE_COLUMNS = 72
+"""On a screen that is narrower a table has no room for titles."""
 
 
 def print_entries(entries: Sequence[Entry], cwd: Path | None, *, more: bool, query: str) -> None:
@@ -23,7 +30,8 @@ def print_entries(entries: Sequence[Entry], cwd: Path | None, *, more: bool, que
         hint = "" if cwd is None else " `--all` looks in all folders."
         print(f"There is no session{where}{f' that holds {query!r}' if query else ' yet'}.{hint}", file=sys.stderr)
     elif sys.stdout.isatty():
-        _print_table(entries, with_folder=cwd is None)
+        show = _print_table if columns_of(sys.stdout, os.environ) >= TABLE_COLUMNS else _print_blocks
+        show(entries, with_folder=cwd is None)
     else:
         for entry in entries:
             print("\t".join(_cells(entry, with_folder=cwd is None)))
@@ -47,12 +55,12 @@ def _facts(entry: Entry) -> Iterator[tuple[str, str]]:
     yield "id", entry.id
     yield "title", entry.title
     yield "tags", shown_tags(entry.tags)
-    yield "folder", entry.cwd
+    yield "folder", _path(entry.cwd)
     yield "from", entry.forked_from
     yield "when", f"{when(entry.created)} to {when(entry.updated)}"
     yield "turns", f"{entry.turns}, {entry.model or 'no model yet'}, {price(entry.cost_usd)}, {entry.size:,} bytes"
     yield "state", ", ".join(_state(entry))
-    yield "file", str(entry.path)
+    yield "file", _path(entry.path)
 
 
 def _state(entry: Entry) -> list[str]:
@@ -63,7 +71,24 @@ def _cells(entry: Entry, *, with_folder: bool) -> list[str]:
     notes = "".join(f" ({state})" for state in _state(entry))
     title = " ".join(part for part in (entry.title + notes, shown_tags(entry.tags)) if part)
     cells = [entry.id, when(entry.updated), str(entry.turns), price(entry.cost_usd), title]
-    return [*cells, *([entry.cwd] if with_folder else []), *([entry.snippet] if entry.snippet else [])]
+    return [*cells, *([_path(entry.cwd)] if with_folder else []), *([_snippet(entry)] if entry.snippet else [])]
+
+
+def _snippet(entry: Entry) -> str:
+    """What was said may hold what moves the cursor or retitles the window."""
+    return visible_line(entry.snippet, SNIPPET_CHARS)
+
+
+def _path(path: Path | str) -> str:
+    return visible_line(str(path), PATH_CHARS)
+
+
+def _print_blocks(entries: Sequence[Entry], *, with_folder: bool) -> None:
+    for entry in entries:
+        session, updated, turns, cost, *rest = _cells(entry, with_folder=with_folder)
+        print(session)
+        for line in (f"{updated}  {turns} turns  {cost}", *rest):
+            print(f"  {line}")
 
 
 def _print_table(entries: Sequence[Entry], *, with_folder: bool) -> None:
@@ -83,9 +108,9 @@ def _print_table(entries: Sequence[Entry], *, with_folder: bool) -> None:
         *cells, title = _cells(entry, with_folder=False)[:5]
         about = Text(title, style="bold")
         if entry.snippet:
-            about = Text.assemble(about, "\n", *_with_hits(entry.snippet))
+            about = Text.assemble(about, "\n", *_with_hits(_snippet(entry)))
         # as Text: what a session is called draws nothing
-        table.add_row(*map(Text, cells), about, *([Text(entry.cwd)] if with_folder else []))
+        table.add_row(*map(Text, cells), about, *([Text(_path(entry.cwd))] if with_folder else []))
     Console(highlight=False).print(table)
 
 

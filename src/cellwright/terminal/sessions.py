@@ -173,7 +173,11 @@ def _confirmed(entries: Sequence[Entry]) -> bool:
         raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
     for entry in entries:
         print(f"{entry.id}  {entry.turns} turns  {entry.title}")
-    return input("Delete for good? [y/N] ").strip().lower() in ("y", "yes")
+    try:
+        return input("Delete for good? [y/N] ").strip().lower() in ("y", "yes")
+    except EOFError:  # Ctrl-D
+        print()
+        return False
 
 
 def _rebuild(catalog: Catalog, _options: argparse.Namespace) -> int:
