@@ -86,7 +86,12 @@ class SessionFiles:
         return Exported(f"claude-{entry.id}{FORMATS[form].ending}", FORMATS[form].media_type, written.text)
 
     def _is_shown(self, entry: Entry) -> bool:
-        return self.everywhere or (entry.cwd != "" and Path(entry.cwd).resolve().is_relative_to(self.root))
+        if self.everywhere or not entry.cwd:
+            return self.everywhere
+        try:
+            return Path(entry.cwd).resolve().is_relative_to(self.root)
+        except (OSError, RuntimeError, ValueError):  # links in a circle where it was: it hides no other session
+            return False
 
 
 def _catalog() -> Catalog:
