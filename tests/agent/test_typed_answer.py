@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import dataclass
-from typing import Any, Literal, Optional, TypedDict
+from typing import Annotated, Any, Literal, NotRequired, Optional, TypedDict
 
 import pydantic
 import pytest
@@ -42,6 +42,24 @@ class Point:
 
 class Node(pydantic.BaseModel):
     children: list["Node"]
+
+
+class Branch(TypedDict):
+    branches: list["Branch"]
+
+
+class Tide(TypedDict):
+    height: Annotated[float, pydantic.Field(ge=0)]
+    place: NotRequired[Annotated[Place, "where it was measured"]]
+
+
+class Looked(pydantic.BaseModel):
+    harbour: str
+
+    @pydantic.field_validator("harbour")
+    @classmethod
+    def known(cls, value: str) -> str:
+        return {"husum": "Husum"}[value]
 
 
 @tool(read_only=True)
@@ -124,7 +142,7 @@ class TestSchemas:
         assert named in refused.value.message
         assert "Nothing was sent." in refused.value.message
 
-    @pytest.mark.parametrize("given", [dict, dict[str, int], list, Any, Node, 5, open])
+    @pytest.mark.parametrize("given", [dict, dict[str, int], list, Any, Node, Branch, 5, open])
     def test_types_without_such_a_schema_are_refused(self, given):
         with pytest.raises(CellwrightError, match="Nothing was sent"):
             answer_type(given)
@@ -145,6 +163,9 @@ class TestValues:
             (Trip, '{"places": [{}, {"name": "a"}], "first": null}', {"places": [{}, {"name": "a"}], "first": None}),
             (Optional[Place], "{}", {}),  # noqa: UP045  # the older spelling is another class
             (list[Trip], "[]", []),
+            (Tide, '{"height": 1, "place": {"name": "a"}}', {"height": 1, "place": {"name": "a"}}),
+            (Annotated[Place, "where"], "{}", {}),
+            (Looked, '{"harbour": "husum"}', Looked(harbour="husum")),
             (Literal["a", "b"], '"b"', "b"),
             ({"type": "array", "items": {"type": "integer", "minimum": 3}}, "[3]", [3]),
         ],
@@ -159,6 +180,8 @@ class TestValues:
             (City, '{"name": "x"', "Invalid JSON"),
             (Trip, '{"places": [{"name": 1}], "first": null}', "places.0.name: Input should be a valid string"),
             (Point, '{"at": ["N", 1]}', "at.0"),
+            (Tide, '{"height": -1}', "height: Input should be greater than or equal to 0"),
+            (Looked, '{"harbour": "nowhere"}', "checking it raised KeyError: 'nowhere'"),
             ({"type": "array", "items": {"type": "integer", "minimum": 3}}, "[1]", "the answer[0] must be bigger"),
             ({"type": "null"}, "nil", "not JSON"),
             ({"type": "object", "properties": {"a": {"type": "null"}}, "required": ["a"]}, "{}", "must contain ['a']"),

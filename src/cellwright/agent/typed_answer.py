@@ -87,6 +87,8 @@ def _read_typed(adapter: Any, text: str) -> Any:
             f"{_place(each['loc'])}: {each['msg']}" for each in error.errors(include_url=False, include_input=False)
         ]
         raise AnswerProblem("; ".join(problems)[:SHOWN_CHARS]) from None
+    except Exception as error:  # a validator of the user's may raise anything at what it did not foresee
+        raise AnswerProblem(f"checking it raised {type(error).__name__}: {error}"[:SHOWN_CHARS]) from error
 
 
 def _place(location: tuple[int | str, ...]) -> str:
@@ -107,6 +109,9 @@ def _adapted(given: Any, name: str) -> tuple[Any, dict[str, Any]]:
         problem = f"is no type that an answer can have: {str(error).splitlines()[0]}."
         advice = "Give a pydantic model, a dataclass, a TypedDict, an annotation such as list[str], or a JSON schema."
         raise refusal(name, problem, advice) from None
+    except RecursionError:  # a TypedDict that holds itself
+        advice = "Use a flat list whose entries name their parent."
+        raise refusal(name, "is recursive, which structured output cannot hold.", advice) from None
 
 
 def _with_known_dicts(annotation: Any) -> Any:
@@ -115,6 +120,8 @@ def _with_known_dicts(annotation: Any) -> Any:
         return annotation
     if type(annotation).__module__ == "typing" and type(annotation).__name__ == "_TypedDictMeta":
         return _known_dict(annotation)
+    if typing.get_origin(annotation) is typing.Annotated:
+        return typing.Annotated[(_with_known_dicts(annotation.__origin__), *annotation.__metadata__)]
     arguments = typing.get_args(annotation)
     if not arguments or typing.get_origin(annotation) is typing.Literal:
         return annotation
@@ -132,12 +139,22 @@ def _known_dict(given: Any) -> Any:
     import typing_extensions  # comes with pydantic
 
     fields = {
-        key: _with_known_dicts(value if key in given.__required_keys__ else typing_extensions.NotRequired[value])
-        for key, value in typing.get_type_hints(given).items()
+        key: value if key in given.__required_keys__ else typing_extensions.NotRequired[value]
+        for key, value in _field_types(given).items()
     }
     made: Any = getattr(typing_extensions, "TypedDict")(given.__name__, fields)  # noqa: B009  # mypy wants the name written out
     made.__doc__ = given.__doc__
     return made
+
+
+def _field_types(given: Any) -> dict[str, Any]:
+    """The fields of a TypedDict with what `Annotated` says of them, without `Required` and `NotRequired` around."""
+    hints = typing.get_type_hints(given, include_extras=True)
+    marks = (typing.Required, typing.NotRequired)
+    return {
+        key: _with_known_dicts(typing.get_args(hint)[0] if typing.get_origin(hint) in marks else hint)
+        for key, hint in hints.items()
+    }
 
 
 ASK_AGAIN = (
