@@ -47,6 +47,7 @@ from cellwright.testing import MessagesServer, say, turn, use
         ("$5 and $x$ and $x + y$ then $df", ["variable df"]),
         ("$$ \\sum_x $n $$ and $k", ["variable k"]),
         ("compare $a,$b", ["variable a", "variable b"]),
+        ("what is $größe, $α_1?", ["variable größe", "variable α_1"]),
         ("US$k ${z} \\$k a$b $$", []),
     ],
 )

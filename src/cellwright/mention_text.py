@@ -27,7 +27,7 @@ _AT = re.compile(
 _DECORATOR = re.compile(
     r"^[ \t]*@[A-Za-z_][\w.]*[ \t]*(?:\(|\n(?:[ \t]*\n)*[ \t]*(?:@|def |class |async def ))", re.MULTILINE
 )
-_DOLLAR = re.compile(r"(?<![\w$\\])\$(?P<name>[A-Za-z_]\w*)(?![\w$])")
+_DOLLAR = re.compile(r"(?<![\w$\\])\$(?P<name>[^\W\d]\w*)(?![\w$])")
 _DISPLAY_MATH = re.compile(r"\$\$.*?\$\$", re.DOTALL)
 _MATH = re.compile(r"(?<![\w$\\])\$(?=[^\s$])[^$\n]*?(?<=[^\s\\])\$(?![\w$])")
 _LINES = re.compile(r"#L(\d+)(?:-L?(\d+))?")
