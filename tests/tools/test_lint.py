@@ -157,6 +157,8 @@ def test_what_is_refused(tmp_path):
     assert "cannot fix" in error(tmp_path, linter="mypy", fix=True).message
     assert "npm install --save-dev eslint" in error(tmp_path, linter="eslint").message
     assert error(tmp_path, path="nowhere").code == ErrorCode.FILE_PATH_INVALID
+    (tmp_path / "one.py").write_text("")
+    assert "name files in paths" in error(tmp_path, path="one.py").message
 
 
 def test_the_policy_is_told_what_runs_code_of_the_project(tmp_path):

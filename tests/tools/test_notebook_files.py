@@ -287,7 +287,7 @@ def test_two_cells_with_one_id_are_not_guessed_between(tools):
     content["cells"][1]["id"] = "id-0"
     put(tools, dumps(content, {"indent": 1}))
     error = tools.error("NotebookEdit", notebook_path="n.ipynb", new_source="x", cell_id="id-0")
-    assert "2 cells with the id id-0" in error.message
+    assert error.message == "There are 2 cells with the id id-0; give them different ids with Python first."
 
 
 def test_a_notebook_must_be_read_and_be_as_it_was_read(tools):

@@ -403,6 +403,7 @@ def test_what_is_refused(tmp_path):
     assert error(tmp_path, framework="rspec").code == ErrorCode.INVALID_PARAMETERS
     put(tmp_path, "package.json", json.dumps({"scripts": {"test": "vitest"}}))
     assert "npm install" in error(tmp_path).message
+    assert "name files in paths" in error(tmp_path, path="package.json").message
 
 
 def test_the_card_shows_what_will_run(tmp_path):

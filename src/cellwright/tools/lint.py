@@ -18,6 +18,7 @@ from cellwright.tools.linters import FIXERS, LINTERS, LinterCall, linters_of, pl
 from cellwright.tools.originals import Keeper, OriginalsOnly
 from cellwright.tools.paths import real_path, resolve_path, shown_path
 from cellwright.tools.program_run import Ended, run_program
+from cellwright.tools.project_programs import check_folder
 from cellwright.tools.schemas import counted, object_schema, path_field
 from cellwright.tools.timeouts import timed_limits, timeout_field, timeout_of
 from cellwright.visible_text import visible, visible_line
@@ -125,8 +126,7 @@ def _title(tool_input: Mapping[str, Any]) -> str:
 def _plan(cwd: Path, tool_input: Mapping[str, Any], environ: Mapping[str, str]) -> tuple[LinterCall, list[str], Path]:
     """The linter's call, other linters that the project has, and the folder it runs in. Raises ToolError."""
     folder = resolve_path(cwd, tool_input.get("path", ".")).resolve()
-    if not folder.is_dir():
-        raise ToolError(f"{shown_path(cwd, folder)} is no folder.", code=ErrorCode.FILE_PATH_INVALID)
+    check_folder(cwd, folder)
     paths, fix = tool_input.get("paths", []), bool(tool_input.get("fix"))
     linter, others = tool_input.get("linter", "auto"), []
     if linter == "auto":

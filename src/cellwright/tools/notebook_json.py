@@ -76,7 +76,8 @@ class Notebook:
             return ids.index(cell_id)
         known = ", ".join(ids[:IDS_NAMED]) + (" …" if len(ids) > IDS_NAMED else "")
         if cell_id in ids:
-            problem = f"There are {ids.count(cell_id)} cells with the id {cell_id}; give them different ids first."
+            count = ids.count(cell_id)
+            problem = f"There are {count} cells with the id {cell_id}; give them different ids with Python first."
         elif POSITION.fullmatch(cell_id) and int(cell_id[5:]) < len(ids):
             problem = f"That cell has an id: use {ids[int(cell_id[5:])]} instead of {cell_id}."
         else:

@@ -9,7 +9,18 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from cellwright.agent.tool import ToolError
+from cellwright.errors import ErrorCode
+from cellwright.tools.paths import shown_path
+
 ENVIRONMENTS = (".venv", "venv", "env")
+
+
+def check_folder(cwd: Path, folder: Path) -> None:
+    """Raise ToolError unless `folder`, a tool's `path`, is one."""
+    if not folder.is_dir():
+        hint = " path is the project's folder; name files in paths." if folder.exists() else ""
+        raise ToolError(f"{shown_path(cwd, folder)} is no folder.{hint}", code=ErrorCode.FILE_PATH_INVALID)
 
 
 def python_with(module: str, folder: Path) -> str | None:

@@ -15,6 +15,7 @@ from cellwright.errors import ErrorCode
 from cellwright.events import Preview
 from cellwright.tools.paths import resolve_path, shown_path
 from cellwright.tools.program_run import Ended, run_program
+from cellwright.tools.project_programs import check_folder
 from cellwright.tools.runner_reports import Failure, Report
 from cellwright.tools.runners import FRAMEWORKS, MEANINGS, NONE_FOUND, RunnerCall, Wanted, frameworks_of, plan_run
 from cellwright.tools.schemas import object_schema, path_field
@@ -110,8 +111,7 @@ def _title(tool_input: Mapping[str, Any]) -> str:
 
 def _wanted(cwd: Path, tool_input: Mapping[str, Any]) -> Wanted:
     folder = resolve_path(cwd, tool_input.get("path", "."))
-    if not folder.is_dir():
-        raise ToolError(f"{shown_path(cwd, folder)} is no folder.", code=ErrorCode.FILE_PATH_INVALID)
+    check_folder(cwd, folder)
     paths, words = tool_input.get("paths", []), tool_input.get("args", [])
     return Wanted(folder.resolve(), paths, tool_input.get("filter", ""), words)
 
