@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import bisect
 import contextlib
+import itertools
 import json
 import zlib
 from collections.abc import Mapping, Sequence
@@ -293,8 +294,46 @@ class _State:
 
 
 def read_messages(path: Path) -> list[dict[str, Any]]:
-    """The messages of the transcript at `path` as far as they can be read; for readers, who need no lease."""
-    return [json.loads(line.message) for line in in_effect(read_transcript(path).lines)]
+    """The messages of the transcript at `path` as far as they can be read; for readers, who need no lease.
+
+    Up to the first that is no message: another program may have written it, with a checksum that is right.
+    """
+    lines = in_effect(read_transcript(path).lines)
+    return list(itertools.takewhile(_is_message, (_message_of(line) for line in lines)))
+
+
+def _message_of(line: Line) -> Any:
+    try:
+        return json.loads(line.message)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _is_message(message: Any) -> bool:
+    match message:
+        case {"role": "user" | "assistant", "content": str()}:
+            return True
+        case {"role": "user" | "assistant", "content": list(blocks)}:
+            return all(map(_is_block, blocks))
+    return False
+
+
+def _is_block(block: Any) -> bool:
+    match block:
+        case {"type": "text"}:
+            return isinstance(block.get("text"), str)
+        case {"type": "image"}:
+            return isinstance(block.get("source"), dict)
+        case {"type": "tool_use" | "server_tool_use", "id": str(), "name": str()}:
+            return isinstance(block.get("input"), dict)
+        case {"type": "tool_result", "tool_use_id": str()}:
+            content = block.get("content") or ""
+            return isinstance(content, str) or (isinstance(content, list) and all(map(_is_block, content)))
+        case {"type": "tool_use" | "server_tool_use" | "tool_result"}:
+            return False
+        case {"type": str()}:
+            return True
+    return False
 
 
 def interrupted_results(encoded_message: bytes, *, because: str) -> dict[str, Any] | None:

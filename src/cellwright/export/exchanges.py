@@ -93,8 +93,11 @@ def _answer(blocks: Sequence[Json], open_calls: dict[str, Called]) -> Iterator[S
             call = Called(str(block["name"]), block["input"])
             open_calls[block["id"]] = call
             yield call
-        elif block["type"].endswith("_tool_result"):
-            open_calls[block["tool_use_id"]].done = True
+        elif (
+            block["type"].endswith("_tool_result")
+            and (asked := open_calls.get(block.get("tool_use_id", ""))) is not None
+        ):
+            asked.done = True
 
 
 def _take_results(blocks: Sequence[Json], open_calls: dict[str, Called]) -> None:
