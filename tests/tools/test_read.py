@@ -256,6 +256,14 @@ def test_empty_file_and_offset_past_the_end(tools):
     assert tools.text("Read", file_path="short", offset=9) == "[offset=9 is past the end: short has 2 lines.]"
 
 
+@pytest.mark.parametrize("target", ["gone", "link"])
+def test_a_link_that_leads_nowhere_is_not_proposed_for_itself(tools, target):
+    (tools.cwd / "link").symlink_to(target)
+    error = tools.error("Edit", file_path="link", old_string="a", new_string="b")
+    assert error.code == ErrorCode.FILE_NOT_FOUND
+    assert "link does not exist. It is a symbolic link, and there is nothing where it leads" in error.message
+
+
 def test_a_missing_file_is_answered_with_the_nearest_names(tools):
     (tools.cwd / "settings.py").write_text("")
     (tools.cwd / "README.md").write_text("")

@@ -3,6 +3,8 @@ from __future__ import annotations
 import base64
 import contextlib
 import io
+import subprocess
+import sys
 from typing import Any
 
 import pypdf
@@ -33,6 +35,25 @@ def document(tools: Any, **more: Any) -> tuple[str, dict[str, Any], list[str]]:
 
 def many(count: int) -> bytes:
     return pdf(*[f"page {number}" for number in range(1, count + 1)])
+
+
+PRINTS = """
+import io
+from cellwright.agent.tool import ToolError
+from cellwright.tools.pdf_pages import PdfRequest, read_pdf
+
+try:
+    read_pdf(io.BytesIO(b"%PDF-1.4 cut off"), 16, "paper.pdf", PdfRequest(None, False, 1000), lambda: False)
+except ToolError as error:
+    print(error.message)
+"""
+
+
+def test_what_a_damaged_pdf_is_warned_of_is_not_printed():
+    # in a process of its own: pytest has a log here, and what is logged is printed only where there is none
+    done = subprocess.run([sys.executable, "-c", PRINTS], capture_output=True, text=True, check=True)
+    assert "paper.pdf is broken" in done.stdout
+    assert done.stderr == ""
 
 
 def test_a_short_pdf_is_sent_as_it_is(tools):

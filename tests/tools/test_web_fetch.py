@@ -21,9 +21,10 @@ from cellwright.agent.input_schema import check_input
 from cellwright.agent.tool import ToolContext, ToolError, ToolResult
 from cellwright.errors import ErrorCode
 from cellwright.testing import MessagesServer, fault, say
-from cellwright.tools.web_addresses import Address
-from cellwright.tools.web_client import Network
+from cellwright.tools.web_addresses import Address, read_address
+from cellwright.tools.web_client import Fetched, Network
 from cellwright.tools.web_fetch import PAGE_CHARS, web_fetch_tool
+from cellwright.tools.web_pages import page_of
 
 ARTICLE = """<!doctype html><html lang="en"><head><title>On boats</title>
 <meta name="author" content="Ada Lovelace"><meta property="article:published_time" content="2026-03-01">
@@ -321,6 +322,20 @@ def test_a_proxy_gets_the_name_and_private_addresses_are_refused_all_the_same(we
     for url in ("https://10.0.0.1/", "https://localhost/", "https://metadata.google.internal/"):
         assert "not on the public internet" in fetch.error(url).message
     listener.close()
+
+
+@pytest.mark.parametrize("charset", ["undefined", "idna", "hex", "no-such-one"])
+def test_a_page_that_names_no_usable_encoding_is_read_all_the_same(charset: str) -> None:
+    address = read_address("https://docs.example/page")
+    body = "\xe9".encode() + b"." * 100
+    assert page_of(Fetched(address, 200, "OK", f"text/plain; charset={charset}", body)).text == "\xe9" + "." * 100
+
+
+def test_a_pdf_that_is_none_says_so() -> None:
+    address = read_address("https://docs.example/paper.pdf")
+    with pytest.raises(ToolError) as caught:
+        page_of(Fetched(address, 200, "OK", "application/pdf", b"%PDF-1.4 cut off"))
+    assert "The PDF at https://docs.example/paper.pdf cannot be read" in caught.value.message
 
 
 def test_a_page_without_text_says_so(fetch: Fetch) -> None:

@@ -60,7 +60,9 @@ def file_errors(shown: str) -> Iterator[None]:
 def not_found(path: Path, shown: str) -> ToolError:
     """The error for a path that does not exist, with the names in its folder that are nearest to it."""
     folder = path.parent
-    if not folder.is_dir():
+    if path.is_symlink():
+        hint = "It is a symbolic link, and there is nothing where it leads: LS of its folder shows where that is."
+    elif not folder.is_dir():
         existing = next((parent for parent in folder.parents if parent.is_dir()), folder)
         hint = f"Its folder does not exist either; the nearest folder that does is {existing.as_posix()}."
     elif names := nearest_names(folder, path.name):

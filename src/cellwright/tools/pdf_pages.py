@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+import logging
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -29,6 +30,8 @@ DOCUMENT_BYTES = 5 << 20
 OPENED_BYTES = 256 << 20
 
 RANGE = re.compile(r"(\d{1,6})(?:-(\d{0,6}))?")
+
+_UNHEARD = logging.NullHandler()
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +59,16 @@ def read_pdf(file: BinaryIO, size: int, shown: str, request: PdfRequest, stopped
     return f"[{shown}: PDF, {which}{why}]\n" + _text(reader, numbers, request.max_chars, shown, stopped)
 
 
+def keep_pypdf_from_printing() -> None:
+    """What pypdf warns of in a damaged file goes to the log, where there is one, and not to the user's cell."""
+    logging.getLogger("pypdf").addHandler(_UNHEARD)
+
+
 def _opened(file: BinaryIO, shown: str) -> tuple[PdfReader, int]:
     from pypdf import PdfReader  # heavy: 200 ms
     from pypdf.errors import DependencyError, FileNotDecryptedError
 
+    keep_pypdf_from_printing()
     file.seek(0)
     try:
         reader = PdfReader(file)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from cellwright.agent.tool import ToolError
 from cellwright.errors import ErrorCode
+from cellwright.tools.pdf_pages import keep_pypdf_from_printing
 from cellwright.tools.web_client import Fetched
 
 _CHARSET = re.compile(r"charset\s*=\s*[\"']?([\w.:-]+)", re.IGNORECASE)
@@ -58,7 +59,7 @@ def _decoded(fetched: Fetched) -> str:
     for charset in (found[1] if found else "utf-8", "utf-8"):
         try:
             return fetched.body.decode(charset)
-        except (LookupError, UnicodeDecodeError):
+        except (LookupError, UnicodeError):
             continue
     return fetched.body.decode("latin-1")
 
@@ -105,11 +106,11 @@ def _pdf_text(body: bytes, url: str) -> str:
     import io
 
     import pypdf
-    from pypdf.errors import PyPdfError
 
+    keep_pypdf_from_printing()
     try:
         reader = pypdf.PdfReader(io.BytesIO(body))
         pages = [page.extract_text() for page in reader.pages]
-    except (PyPdfError, ValueError, KeyError, RecursionError) as error:
+    except Exception as error:  # broken files make pypdf raise nearly anything
         raise ToolError(f"The PDF at {url} cannot be read: {error}.", code=ErrorCode.EXECUTION_ERROR) from error
     return "\n\n".join(f"--- page {number} ---\n{text}" for number, text in enumerate(pages, 1))
