@@ -6,6 +6,7 @@ import gc
 import time
 import weakref
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
@@ -134,6 +135,46 @@ def test_a_syntax_error_has_its_line(shell: InteractiveShell, log: CellLog):
     assert (error.frames[0].line, error.frames[0].text) == (2, "y = = 2")
 
 
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("import broken_module", ["In[1], line 1: import broken", "broken_module.py, line 2: def f(:"]),
+        ("exec('def f(:')", ["Cell In[1], line 1: exec('def f(:')", "<string>, line 1: def f(:"]),
+        (
+            "raise ExceptionGroup('many', [ValueError('a'), ExceptionGroup('inner', [KeyError('b')])])",
+            [
+                "ExceptionGroup: many (2 errors)",
+                "  ValueError: a",
+                "  ExceptionGroup: inner (1 error)",
+                "    KeyError: 'b'",
+            ],
+        ),
+        (
+            "try:\n    int('a')\nexcept ValueError as e:\n    raise KeyError('k') from e",
+            ["Caused by ValueError: invalid"],
+        ),
+        ("try:\n    int('a')\nexcept ValueError:\n    raise KeyError('k')", ["While handling ValueError: invalid"]),
+        ("e = ValueError('v')\ne.add_note('try 5')\nraise e", ["ValueError: v", "try 5"]),
+        ("name = 'no' + 'where'\nopen(name)", ["FileNotFoundError: 2, No such file or directory: 'nowhere'"]),
+    ],
+)
+def test_all_that_an_error_says_is_written_down(
+    shell: InteractiveShell, log: CellLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, said: list[str]
+):
+    (tmp_path / "broken_module.py").write_text("x = 1\ndef f(:\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    run(shell, source)
+    text = str(log.runs()[-1].error)
+    for each in said:
+        assert each in text
+
+
+def test_a_hidden_cause_stays_hidden(shell: InteractiveShell, log: CellLog):
+    run(shell, "try:\n    int('a')\nexcept ValueError:\n    raise KeyError('k') from None")
+    assert "ValueError" not in str(log.runs()[-1].error)
+
+
 def test_no_code_of_the_users_is_called(shell: InteractiveShell, log: CellLog):
     run(
         shell,
@@ -204,7 +245,7 @@ def test_the_cell_that_loads_the_extension_is_in_it(shell: InteractiveShell):
     log = CellLog(shell)
     shell.user_ns["_log"] = log
     run(shell, "_log.start()\nx = 1", "a")
-    (entry,) = log.runs()
+    (entry,) = log.runs(-10)
     assert (entry.cell_id, entry.started, entry.new) == ("a", 0.0, ("x",))
     log.stop()
 

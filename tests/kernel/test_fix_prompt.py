@@ -6,6 +6,7 @@ import json
 import re
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
@@ -137,6 +138,17 @@ def test_a_syntax_error_and_one_in_a_function_are_told(shell: InteractiveShell, 
     assert "value: int" in told
     run(shell, "for", "cell-3")
     assert "SyntaxError" in asked(shell, log).told
+
+
+def test_a_line_of_another_file_says_nothing_of_the_cells_variables(
+    shell: InteractiveShell, log: CellLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "failing_module.py").write_text("a = 1\n1 / 0\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    run(shell, "first = 1\nsecond = first + 1\nimport failing_module", "cell-1")
+    told = asked(shell, log).told
+    assert "failing_module.py, line 2" in told
+    assert "second" not in told
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from cellwright.kernel.described.description import count_of
+from cellwright.kernel.described.looking import classes, own_vars
 from cellwright.kernel.user_traceback import in_library
 
 if TYPE_CHECKING:
@@ -15,6 +18,9 @@ if TYPE_CHECKING:
 MESSAGE_CHARS = 1_000
 LINE_CHARS = 200
 FRAMES_KEPT = 6
+MORE_KEPT = 8
+CAUSES_KEPT = 3
+THIS_CELL = "this cell"
 PLAIN = (str, int, float, bool, type(None))
 
 
@@ -27,33 +33,115 @@ class Frame:
     function: str
     text: str = ""
 
+    @property
+    def of_the_cell(self) -> bool:
+        """Whether it is a line of the cell itself."""
+        return self.function == "<module>" and (self.file == THIS_CELL or self.file.startswith("Cell "))
+
 
 @dataclass(frozen=True, slots=True)
 class CellError:
-    """What was raised (`name` is the class's) and where: the user's frames and the last one, outermost first."""
+    """What was raised (`name` is the class's) and where: the user's frames and the last one, outermost first.
+
+    `more` has its notes, the errors of a group, and what it came of, a line each.
+    """
 
     name: str
     message: str
     frames: tuple[Frame, ...]
+    more: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        first = f"{self.name}: {self.message}" if self.message else self.name
-        return "\n".join([first, *(f"  {_in_words(frame)}" for frame in self.frames)])
+        first = _with_message(self.name, self.message)
+        return "\n".join([first, *(f"  {_in_words(frame)}" for frame in self.frames), *self.more])
 
 
 def describe_error(error: BaseException, shell: InteractiveShell, source: str) -> CellError:
     """What can be said of `error`, raised by the cell with this `source`, without calling any code of the user's."""
-    args = BaseException.args.__get__(error)  # type: ignore[attr-defined]
     frames = list(_frames(error.__traceback__, shell, source))
-    if isinstance(error, SyntaxError) and len(args) == 2 and isinstance(args[1], tuple):
-        line, text = args[1][1], args[1][3]
-        frames = [Frame("this cell", line if isinstance(line, int) else 0, "<module>", str(text or "").strip())]
-        args = args[:1]
+    if (place := _place_of(error)) is not None:
+        # of a cell that could not be compiled no frame is the user's
+        frames = [*frames, _named(place, error, shell)] if _is_in_cell(error.__traceback__, shell) else [place]
     if len(frames) > FRAMES_KEPT:
         frames = [*frames[:2], *frames[2 - FRAMES_KEPT :]]
-    name = str(type.__dict__["__qualname__"].__get__(type(error)))
+    more = (line[:LINE_CHARS] for line in itertools.islice(_more(error), MORE_KEPT))
+    return CellError(_class_name(error), _message(error)[:MESSAGE_CHARS], tuple(frames), tuple(more))
+
+
+def _class_name(error: BaseException) -> str:
+    return str(type.__dict__["__qualname__"].__get__(type(error)))
+
+
+def _message(error: BaseException) -> str:
+    """What `str(error)` would say, as far as its arguments are plain."""
+    args = _of(BaseException, "args", error)
+    if _place_of(error) is not None:
+        args = args[:1]
+    elif BaseExceptionGroup in classes(error):
+        args = (f"{_plainly(args[0])} ({count_of(len(_of(BaseExceptionGroup, 'exceptions', error)), 'error')})",)
     message = ", ".join(map(repr if type(error) is KeyError and _all_plain(args) else _plainly, args))
-    return CellError(name, message[:MESSAGE_CHARS], tuple(frames))
+    if OSError in classes(error) and type(file := _of(OSError, "filename", error)) is str:
+        message += f": {file!r}"
+    return message
+
+
+def _more(error: BaseException) -> Iterator[str]:
+    notes = own_vars(error).get("__notes__")
+    for note in notes if type(notes) is list else ():
+        yield from note.splitlines() if type(note) is str else ()
+    yield from _errors_within(error)
+    for _ in range(CAUSES_KEPT):
+        cause, context = _of(BaseException, "__cause__", error), _of(BaseException, "__context__", error)
+        if cause is None and (context is None or _of(BaseException, "__suppress_context__", error)):
+            return
+        how, error = ("Caused by", cause) if cause is not None else ("While handling", context)
+        yield f"{how} {_in_a_line(error)}"
+
+
+def _errors_within(error: BaseException, depth: int = 1) -> Iterator[str]:
+    """The errors of a group, and of the groups in it."""
+    if BaseExceptionGroup in classes(error) and depth <= MORE_KEPT:
+        for each in _of(BaseExceptionGroup, "exceptions", error):
+            yield f"{'  ' * depth}{_in_a_line(each)}"
+            yield from _errors_within(each, depth + 1)
+
+
+def _in_a_line(error: BaseException) -> str:
+    return _with_message(_class_name(error), _message(error))
+
+
+def _with_message(name: str, message: str) -> str:
+    return f"{name}: {message}" if message else name
+
+
+def _of(cls: type[BaseException], name: str, error: BaseException) -> Any:
+    """An attribute as the built-in class has it, whatever the error's own class makes of it."""
+    return cls.__dict__[name].__get__(error)
+
+
+def _place_of(error: BaseException) -> Frame | None:
+    """Where the source stands that could not be compiled; None for errors of other kinds."""
+    args = _of(BaseException, "args", error)
+    if SyntaxError not in classes(error) or len(args) != 2 or type(args[1]) is not tuple or len(args[1]) < 4:
+        return None
+    line, text = args[1][1], "" if args[1][3] is None else _plainly(args[1][3])
+    return Frame(THIS_CELL, line if type(line) is int else 0, "<module>", text.strip()[:LINE_CHARS])
+
+
+def _named(place: Frame, error: BaseException, shell: InteractiveShell) -> Frame:
+    """`place` with the file that it is in."""
+    file = _plainly(_of(BaseException, "args", error)[1][0])
+    cell = shell.compile.format_code_name(file)
+    return replace(place, file=" ".join(cell) if cell is not None else file)
+
+
+def _is_in_cell(traceback: TracebackType | None, shell: InteractiveShell) -> bool:
+    """Whether the code of a cell ran when it was raised."""
+    while traceback is not None:
+        if shell.compile.format_code_name(traceback.tb_frame.f_code.co_filename) is not None:
+            return True
+        traceback = traceback.tb_next
+    return False
 
 
 def _all_plain(values: tuple[object, ...]) -> bool:

@@ -180,7 +180,8 @@ class CellLog:
         if run is None:
             if info is None:
                 return
-            # the cell that loaded the extension
+            # the cell that loaded the extension; where counts rise as cells begin, it is in the history already
+            self._first_count = min(self._first_count, result.execution_count or self._first_count)
             run = replace(self._new_run(info.cell_id, info.raw_cell, None, _author()), started=0.0)
         if result is None:
             self._finish(run, KeyboardInterrupt())

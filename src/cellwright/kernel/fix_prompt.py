@@ -203,7 +203,7 @@ def _quoted(name: str, text: str) -> str:
 
 def _names_at(source: str, frames: Sequence[Frame]) -> list[str]:
     """The names in the statements of `source` at which the frames stand, in the order they are written."""
-    lines = {frame.line for frame in frames if frame.function == "<module>"}
+    lines = {frame.line for frame in frames if frame.of_the_cell}
     texts = list(_statements(source, lines)) or [frame.text for frame in frames if frame.text]
     names = [name for text in texts for name in re.findall(r"[^\W\d]\w*", text) if name in cell_names(text).used]
     return list(dict.fromkeys(names))
