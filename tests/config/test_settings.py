@@ -56,6 +56,14 @@ def test_the_project_is_the_root_of_the_work_tree(place):
     assert texts(settings.deny) == ["Python"]
 
 
+def test_a_folder_that_cannot_be_looked_into_is_a_project_of_its_own(place):
+    place.say("user", language="Deutsch")
+    folder = place.project / ("x" * 300)  # as good as one below somebody else's, which root may enter
+    settings = place.load(folder)
+    assert (settings.project, settings.language) == (folder, "Deutsch")
+    assert all("cannot be read" in notice for notice in settings.notices)
+
+
 def test_the_users_folder_can_be_elsewhere(place, tmp_path):
     (tmp_path / "config").mkdir()
     (tmp_path / "config" / "settings.json").write_text('{"permissions": {"allow": ["Python"]}}', "utf-8")

@@ -8,6 +8,8 @@ import sys
 import textwrap
 from pathlib import Path
 
+import pytest
+
 from cellwright.agent.tool import ToolContext
 from cellwright.config.tool_plugins import brought_tools
 
@@ -60,6 +62,11 @@ def test_a_tool_cannot_take_the_place_of_another() -> None:
     brought = brought_tools([(Path("/p/greet.py"), GREET.encode())], ["greet"])
     assert brought.tools == {}
     assert "which there is already" in brought.notices[0]
+
+
+def test_a_place_on_the_path_that_cannot_be_looked_into_brings_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend("/" + "x" * 300)  # as good as a folder of somebody else's, which root may enter
+    assert brought_tools([], []).notices == []
 
 
 def test_an_installed_package_brings_tools_by_its_entry_point(tmp_path: Path) -> None:

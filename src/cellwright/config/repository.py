@@ -16,7 +16,8 @@ _PASSED_ON = ("HOME", "PATH", "XDG_CONFIG_HOME", "SYSTEMROOT", "USERPROFILE", "T
 def project_folder(cwd: Path) -> Path:
     """The root of the git work tree that `cwd` is in, or `cwd` itself. Runs nothing."""
     cwd = cwd.absolute()
-    return next((folder for folder in (cwd, *cwd.parents) if (folder / ".git").exists()), cwd)
+    # Path.exists raises where a folder above may not be entered
+    return next((folder for folder in (cwd, *cwd.parents) if os.path.exists(folder / ".git")), cwd)  # noqa: PTH110
 
 
 def main_checkout(project: Path) -> Path:

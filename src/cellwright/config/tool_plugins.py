@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
 import sys
 import traceback
 import types
@@ -68,8 +69,9 @@ def _of_packages() -> Iterator[tuple[str, Callable[[], object]]]:
 
 def _may_bring(folder: Path) -> bool:
     """Whether a package installed in `folder` names the group; what is no folder (a zip file) may."""
-    if not folder.is_dir():
-        return folder.is_file()
+    # the methods of Path raise for a folder of somebody else's, over which Python itself passes
+    if not os.path.isdir(folder):  # noqa: PTH112
+        return os.path.isfile(folder)  # noqa: PTH113
     named = f"[{GROUP}]".encode()
     for about in folder.glob("*.*-info/entry_points.txt"):
         with contextlib.suppress(OSError):
