@@ -81,6 +81,17 @@ def test_a_question_is_answered_over_http(server, model, kernel):
     assert late.json()["details"]["decision"]["behavior"] == "allow"
 
 
+def test_a_slash_command_answers_or_says_why_it_does_not(server, kernel):
+    events = server.stream("POST", f"kernels/{kernel}/run", {"prompt": "/status"}).rest()
+    assert _answer(events).startswith("**Status**")
+    assert events[-1]["data"]["final_response"] == _answer(events)
+    assert events[-1]["data"]["metadata"]["stop_reason"] == "end_turn"
+    failed = server.stream("POST", f"kernels/{kernel}/run", {"prompt": "/resume no-such-session"})
+    errors = [event["data"]["error_code"] for event in failed.rest() if event["type"] == "error"]
+    assert errors == ["SESSION_NOT_FOUND"]
+    assert server.api("GET", f"runs/{failed.run}").json()["state"] == "failed"
+
+
 def test_a_denial_reaches_claude_with_its_reason(server, model, kernel):
     model.add(use("Bash", command="touch never-made"), say("Then not."))
     stream = server.stream("POST", f"kernels/{kernel}/run", {"prompt": "Make another file"})

@@ -80,9 +80,9 @@ class ConversationLog:
         self._forget_old()
         self.news(logged)
 
-    def end(self, logged: LoggedRun, error: BaseException | None = None) -> None:
+    def end(self, logged: LoggedRun, error: BaseException | None = None, answer: str = "") -> None:
         """It is over."""
-        logged.end(error)
+        logged.end(error, answer)
         self.news(logged)
         self._forget_old()
 

@@ -104,10 +104,10 @@ class LoggedRun:
         """An operation that is no event's."""
         self._view.add(op)
 
-    def end(self, error: BaseException | None = None) -> None:
-        """Nothing comes any more. A run that never began has its end said here, with the `error` that kept it from it."""
+    def end(self, error: BaseException | None = None, answer: str = "") -> None:
+        """Nothing comes any more. What is no run, or never began, has its end said here: its `answer`, or the `error`."""
         if not self._ended:
-            self.hear_now(_end_of(error, self.session, (time.time() - self.asked) * 1000))
+            self.hear_now(_end_of(error, answer, self.session, (time.time() - self.asked) * 1000))
         self.over = True
         self.version += 1
         if self.lines is not None:
@@ -116,7 +116,7 @@ class LoggedRun:
         self.chars = _chars(self.ops.after(0)) + (0 if self.lines is None else _chars(self.lines.after(0)))
 
 
-def _end_of(error: BaseException | None, session: str, ms: float) -> RunEnd:
+def _end_of(error: BaseException | None, answer: str, session: str, ms: float) -> RunEnd:
     """The end of something that came to none of its own."""
     if isinstance(error, CancelledError | KeyboardInterrupt):
         error = CellwrightError(ErrorCode.INTERRUPTED, "Interrupted.", recoverable=True)
@@ -126,7 +126,7 @@ def _end_of(error: BaseException | None, session: str, ms: float) -> RunEnd:
     interrupted = error is not None and error.code == ErrorCode.INTERRUPTED
     reason = "end_turn" if error is None else "interrupted" if interrupted else "error"
     said = None if error is None else error.to_json()
-    return RunEnd(reason, "", {}, 0.0, ms, 0, 0, 0, 0, session, None, said)
+    return RunEnd(reason, answer, {}, 0.0, ms, 0, 0, 0, 0, session, None, said)
 
 
 def past_run(session: str, turn: int, prompt: str, asked: float, ops: Sequence[Op]) -> LoggedRun:

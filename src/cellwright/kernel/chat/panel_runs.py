@@ -18,6 +18,7 @@ from cellwright.agent.agent_thread import AgentTask
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Answered, Asked, Event, Notice, TextDelta
 from cellwright.kernel.chat.chat_prompts import PanelPrompt, read_prompt, tellings
+from cellwright.kernel.chat.line_log import LineLog
 from cellwright.kernel.chat.logged_run import LoggedRun
 from cellwright.kernel.questions import Questions
 from cellwright.run_options import RunOptions
@@ -132,6 +133,7 @@ class PanelRuns:
             asked=time.time(),
             session=chat.conversation.session.id,
             home=chat.conversation.session.id,
+            lines=LineLog() if chat.log.keeps_lines else None,
         )
         questions = self._questions()
         questions.tell = lambda message: run.hear_now(Notice(message, "warning"))
@@ -152,9 +154,10 @@ class PanelRuns:
         from cellwright.commands.registry import answer_of
 
         error: BaseException | None = None
+        answer = ""
         try:
-            page = await answer_of(command, call)
-            run.hear_now(TextDelta(page.markdown()))
+            answer = (await answer_of(command, call)).markdown()
+            run.hear_now(TextDelta(answer))
             run.state_of_command = "done"
         except asyncio.CancelledError:
             error = CellwrightError(ErrorCode.INTERRUPTED, "Interrupted.", recoverable=True)
@@ -162,5 +165,5 @@ class PanelRuns:
         except Exception as raised:  # noqa: BLE001  nobody awaits it: a command that fails says so in its run
             error, run.state_of_command = raised, "failed"
         self._commands.pop(run.id, None)
-        self._chat.log.end(run, error)
+        self._chat.log.end(run, error, answer)
         self._chat.notebook.file_news.tell()
