@@ -70,6 +70,7 @@ def test_the_first_edit_may_create_the_file(tools):
     text = tools.text("MultiEdit", file_path="new/a.txt", edits=edits(("", "x = 1\n"), ("1", "2")))
     assert (tools.cwd / "new/a.txt").read_text() == "x = 2\n"
     assert text.startswith("Created new/a.txt")
+    assert text.endswith("\n1. '': the file, 6 characters\n2. '1': line 1")
     assert "exists" in tools.error("MultiEdit", file_path="new/a.txt", edits=edits(("", "y"))).message
     later = tools.error("MultiEdit", file_path="new/a.txt", edits=edits(("2", "3"), ("", "y")))
     assert "only for the first edit" in later.message
