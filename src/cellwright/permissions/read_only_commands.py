@@ -129,6 +129,12 @@ def _text(arguments: Arguments) -> list[Access] | None:
     return None if any(word.globs for word in arguments.operands) else list(accesses("Read", arguments.files))
 
 
+def _compressed(arguments: Arguments) -> list[Access] | None:
+    # of another name zcat looks for one with an ending: `zcat a` reads `a.gz`
+    named = all(word.text.endswith(".gz") for word in arguments.operands)
+    return list(accesses("Read", arguments.operands)) if named else None
+
+
 def _pattern_and_files(*, recursive: Sequence[str] = (), always_deep: bool = False) -> Finder:
     def find(arguments: Arguments) -> list[Access] | None:
         operands = arguments.operands
@@ -221,6 +227,16 @@ READERS: Mapping[str, tuple[Flags, Finder]] = {
     "id": (flags("ugGnr"), _files("LS", at_most=0)),
     "nproc": (flags("", "", "--all"), _files("LS", at_most=0)),
     "pwd": (flags("LP"), _files("LS", at_most=0)),
+    **dict.fromkeys(
+        ("arch", "groups", "hostname", "locale", "lsblk", "lscpu", "tty", "uptime"),
+        (flags(), _files("LS", at_most=0)),  # `hostname x` sets the name
+    ),
+    "free": (flags("bkmghtlwv", "", "--human --si --total --wide"), _files("LS", at_most=0)),
+    "nvidia-smi": (
+        flags("Lqx", "-i:number -d:word --query-gpu:=text --query-compute-apps:=text --format:=text", "--list-gpus"),
+        _files("LS", at_most=0),
+    ),
+    "whereis": (flags(), _text),
     "true": (flags(), _text),
     "false": (flags(), _text),
     ":": (flags(), _text),
@@ -282,6 +298,18 @@ READERS: Mapping[str, tuple[Flags, Finder]] = {
     ),
     "tac": (flags("br", "-s:text --separator:text", "--before --regex"), _files("Read")),
     "rev": (flags(), _files("Read")),
+    "paste": (flags("sz", "-d:text --delimiters:text", "--serial --zero-terminated"), _files("Read")),
+    "join": (
+        flags("iz", "-1:number -2:number -j:number -t:text -a:number -v:number -e:text -o:text", "--header"),
+        _files("Read"),
+    ),
+    "fold": (flags("bs", "-w:number --width:number", "--bytes --spaces", numbers=True), _files("Read")),
+    "shuf": (flags("ez", "-n:number -i:text --head-count:number --input-range:text"), _files("Read")),
+    "od": (flags("abcdfiloshxv", "-A:text -t:text -N:number -j:number -w:=number"), _files("Read")),
+    "hexdump": (flags("bcCdovx", "-n:number -s:number"), _files("Read")),
+    "base64": (flags("d", "-w:number --wrap:number", "--decode"), _files("Read", at_most=1)),
+    **dict.fromkeys(("zcat", "gzcat"), (flags(), _compressed)),
+    **dict.fromkeys(("xzcat", "bzcat"), (flags(), _files("Read"))),
     "column": (
         flags("txneR", "-s:text -c:number -o:text -N:text -H:text --separator:text --output-separator:text", "--table"),
         _files("Read"),

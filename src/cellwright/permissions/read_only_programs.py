@@ -1,4 +1,7 @@
-"""Read-only forms of programs whose arguments are a small language: find, sed, jq, test, printf, date, echo, cd."""
+"""Read-only forms of programs whose arguments are a small language: find, sed, jq, test, printf, date, echo, cd.
+
+awk has a module of its own, `read_only_awk.py`.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 from cellwright.permissions.command_files import HERE, Access, accesses
+from cellwright.permissions.read_only_awk import awk_reads
 from cellwright.permissions.read_only_commands import READERS, flags, is_exit_status
 from cellwright.permissions.shell_folders import folder_named
 from cellwright.permissions.shell_tokens import EXIT_STATUS, SUBSTITUTION, Word
@@ -200,7 +204,11 @@ def _command(words: Sequence[Word]) -> list[Access] | None:
 
 def _version(words: Sequence[Word]) -> list[Access] | None:
     # of these programs alone: others look for plug-ins of the project first
-    return _ABSENT if [word.text for word in words] in (["--version"], ["-V"]) else None
+    return _ABSENT if [word.text for word in words] in (["--version"], ["-V"], ["-VV"]) else None
+
+
+def _long_version(words: Sequence[Word]) -> list[Access] | None:
+    return _ABSENT if [word.text for word in words] == ["--version"] else None
 
 
 _LANGUAGES: Mapping[str, Callable[[Sequence[Word]], list[Access] | None]] = {
@@ -213,8 +221,10 @@ _LANGUAGES: Mapping[str, Callable[[Sequence[Word]], list[Access] | None]] = {
     "find": _find,
     "sed": _sed,
     "jq": _jq,
+    "awk": awk_reads,
     "cd": _cd,
     "pushd": _cd,
     "command": _command,
     **dict.fromkeys(("python", "python3", "bash"), _version),
+    **dict.fromkeys(("git", "gcc", "g++", "nvcc"), _long_version),
 }
