@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from subshells import HAS_SUBSHELLS
@@ -79,6 +80,23 @@ def test_a_question_is_answered_over_http(server, model, kernel):
     late = server.api("POST", f"runs/{stream.run}/answers/{question}", {"behavior": "deny"})
     assert (late.status, late.json()["code"]) == (409, "CONFLICT")
     assert late.json()["details"]["decision"]["behavior"] == "allow"
+
+
+def test_of_answers_that_come_at_once_the_first_counts_and_all_are_told(server, model, kernel):
+    model.add(use("Bash", command="touch made-by-the-first"), say("Decided."))
+    stream = server.stream("POST", f"kernels/{kernel}/run", {"prompt": "Ask everybody"})
+    question = stream.until("permission_request")["data"]["question_id"]
+
+    def answered(behavior):
+        reply = server.api("POST", f"runs/{stream.run}/answers/{question}", {"behavior": behavior})
+        said = reply.json() if reply.status == 200 else reply.json()["details"]["decision"]
+        return reply.status, said["behavior"]
+
+    with ThreadPoolExecutor(6) as clients:
+        told = list(clients.map(answered, ["allow", "deny"] * 3))
+    (decided,) = [event["data"] for event in stream.rest() if event["type"] == "permission_decision"]
+    assert {behavior for _, behavior in told} == {decided["behavior"]}
+    assert {status for status, _ in told} <= {200, 409}
 
 
 def test_a_slash_command_answers_or_says_why_it_does_not(server, kernel):
@@ -272,6 +290,7 @@ def test_what_makes_no_sense_is_said(server, kernel):
         ({"prompt": "x", "options": {"mode": "yolo"}}, "options.mode"),
         ({"prompt": "x", "options": {"budget_usd": -1}}, "options.budget_usd"),
         ({"prompt": "x", "attachments": [{"kind": "image"}]}, "attachments[0]"),
+        ({"prompt": "x", "session": "s" * 5_000}, "s' is too long"),
     ):
         reply = server.api("POST", path, body)
         assert (reply.status, reply.json()["code"]) == (400, "INVALID_PARAMETERS"), body

@@ -77,7 +77,7 @@ class KernelRelay:
         self._not_taken: set[str] = set()
         self._told: dict[str, Mapping[str, Any]] = {}
         self._replies: dict[str, asyncio.Future[Any]] = {}
-        self._acks: dict[str, asyncio.Future[None]] = {}
+        self._acks: dict[asyncio.Future[None], str] = {}
         self._ids = itertools.count(1)
         self._welcome: asyncio.Future[Mapping[str, Any]] | None = None
         self._watch: asyncio.Task[None] | None = None
@@ -204,14 +204,14 @@ class KernelRelay:
     async def answer(self, question: str, answer: Mapping[str, Any]) -> None:
         """Answer a question; returns when the kernel has taken it, or when it came too late. Raises ApiError."""
         acknowledged: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._acks[question] = acknowledged
+        self._acks[acknowledged] = question  # several clients may answer at once
         try:
             await self.send({"type": "answer", "question": question, **answer})
             await asyncio.wait_for(acknowledged, self._reply_seconds)
         except TimeoutError as error:
             raise ApiError(504, "EXECUTION_TIMEOUT", f"Kernel {self.kernel_id} did not take the answer.") from error
         finally:
-            self._acks.pop(question, None)
+            del self._acks[acknowledged]
 
     async def send(self, message: Mapping[str, Any]) -> None:
         """Send one of the panel's messages. Raises ApiError where the connection is lost."""
@@ -280,8 +280,9 @@ class KernelRelay:
                     if (view := self._runs.pop(run_id, None)) is not None:
                         view.fail("INTERRUPTED", "The kernel's conversation goes on without this run.")
             case {"type": "ack", "question": str(question)}:
-                if (acknowledged := self._acks.get(question)) is not None and not acknowledged.done():
-                    acknowledged.set_result(None)
+                for acknowledged, asked in self._acks.items():
+                    if asked == question and not acknowledged.done():
+                        acknowledged.set_result(None)
             case {"type": "reply", "id": str(request_id)}:
                 self._answered(request_id, message)
 
@@ -352,7 +353,7 @@ class KernelRelay:
         self.ended = True
         self._fail_all("The kernel died or was restarted while Claude was at work. What it had done is in the session.")
         error = ApiError(502, "EXECUTION_ERROR", f"Kernel {self.kernel_id} died or was restarted.")
-        for waiting in (*self._replies.values(), *self._acks.values()):
+        for waiting in (*self._replies.values(), *self._acks):
             if not waiting.done():
                 waiting.set_exception(error)
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from cellwright.server.api_error import ApiError
 
+_MESSAGE_CHARS = 300
 _FILE = Path(__file__).with_name("openapi.json")
 
 
@@ -37,10 +38,14 @@ def checked_body(body: bytes, schema: str) -> dict[str, Any]:
     problem = next(iter(_validator(schema).iter_errors(content)), None)
     if problem is not None:
         where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in problem.absolute_path)
-        raise ApiError(
-            400, "INVALID_PARAMETERS", f"The body{where and ' at ' + where.lstrip('.')}: {problem.message[:300]}"
-        )
+        said = f"The body{where and ' at ' + where.lstrip('.')}: {_shortened(problem.message)}"
+        raise ApiError(400, "INVALID_PARAMETERS", said)
     return _with_whole_characters(content) if b"\\u" in body else content  # type: ignore[no-any-return]
+
+
+def _shortened(message: str) -> str:
+    """What is wrong stands at the end, behind the value that it is about, which may be long."""
+    return message if len(message) <= _MESSAGE_CHARS else f"{message[:100]} … {message[100 - _MESSAGE_CHARS :]}"
 
 
 def _no_constant(name: str) -> float:
