@@ -67,6 +67,16 @@ def test_any_output_is_one_that_the_api_takes_or_none(output):
     assert all(set(block) == {"type", "text"} and block["text"].strip() for block in blocks)
 
 
+@pytest.mark.parametrize(("event", "behavior"), [("PreToolUse", "ask"), ("PreModelSwitch", "ask"), ("Stop", "")])
+@pytest.mark.parametrize("decision", ["deny", "allow", 7])
+def test_a_decision_in_the_wrong_place_asks(event, behavior, decision):
+    said = read_answer(event, {"permissionDecision": decision}, "The hook")
+    assert said.behavior == behavior
+    assert ["outside of `hookSpecificOutput`" in problem for problem in said.problems] == [True] * bool(behavior)
+    right = {"permissionDecision": decision, "hookSpecificOutput": {"permissionDecision": "deny"}}
+    assert read_answer("PreToolUse", right, "The hook").behavior == "deny"
+
+
 def test_an_answer_that_is_nested_too_deeply_is_a_failure():
     answer: object = 1
     for _ in range(5_000):

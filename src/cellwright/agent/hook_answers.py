@@ -134,6 +134,10 @@ class _Reader:
             self._problem(f"`continue` is {goes_on!r}")
         if goes_on is False:
             said = replace(said, stop=self._text(self.answer, "stopReason") or f"{self.source} stopped the run.")
+        if self.event in JUDGING and self.answer.get("permissionDecision") is not None:
+            # a guard that has its answer one level too high must not be taken for one that says nothing
+            self._problem("`permissionDecision` stands outside of `hookSpecificOutput`; it is taken as ask")
+            said = replace(said, behavior="ask")
         said = self._decision(said)
         specific = self.answer.get("hookSpecificOutput")
         if specific is not None:
