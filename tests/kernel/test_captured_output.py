@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import io
-import os
 import sys
 
 import pytest
@@ -86,7 +85,7 @@ def test_too_many_pictures_are_counted() -> None:
 
 @pytest.mark.parametrize("size", [(4000, 3000), (1, 9000), (8000, 100), (1400, 1400)])
 def test_a_large_picture_is_scaled_down_in_proportion(size: tuple[int, int]) -> None:
-    block = image_block("image/png", base64.b64encode(picture(*size)).decode())
+    block = image_block(base64.b64encode(picture(*size)).decode())
     assert isinstance(block, dict)
     width, height = png_size(base64.b64decode(block["source"]["data"])) or (0, 0)
     assert width * height <= MAX_PIXELS
@@ -97,7 +96,7 @@ def test_a_large_picture_is_scaled_down_in_proportion(size: tuple[int, int]) -> 
 def test_a_small_picture_is_sent_as_it_is() -> None:
     for kind, raw in (("image/png", picture(300, 200)), ("image/jpeg", picture(300, 200, "JPEG"))):
         data = base64.b64encode(raw).decode()
-        assert image_block(kind, data) == {
+        assert image_block(data) == {
             "type": "image",
             "source": {"type": "base64", "media_type": kind, "data": data},
         }
@@ -105,22 +104,35 @@ def test_a_small_picture_is_sent_as_it_is() -> None:
 
 def test_every_kind_of_pixel_can_be_scaled() -> None:
     for mode in ("1", "L", "P", "RGBA", "I;16"):
-        assert isinstance(image_block("image/png", base64.b64encode(picture(2000, 2000, mode=mode)).decode()), dict)
-    assert isinstance(image_block("image/jpeg", base64.b64encode(picture(2000, 2000, "JPEG", "CMYK")).decode()), dict)
+        assert isinstance(image_block(base64.b64encode(picture(2000, 2000, mode=mode)).decode()), dict)
+    assert isinstance(image_block(base64.b64encode(picture(2000, 2000, "JPEG", "CMYK")).decode()), dict)
 
 
 def test_a_broken_picture_is_said_in_words() -> None:
-    assert "cannot be shown" in str(image_block("image/jpeg", base64.b64encode(b"no picture").decode()))
+    whole = picture(300, 200, "JPEG")
+    broken = [b"no picture", b"", picture(30, 20)[:-12], whole[: len(whole) // 2], picture(1, 1)[:16] + bytes(60)]
+    for raw in broken:
+        assert "cannot be shown" in str(image_block(base64.b64encode(raw).decode()))
+
+
+def test_pictures_are_what_their_bytes_say_and_nothing_else_of_the_output_is_lost() -> None:
+    as_png = display_of({"image/png": picture(30, 20, "GIF")})
+    content = kept("before\n", as_png, display_of({"image/png": "no base64"}), display_of({"image/png": 5}), "after")
+    assert isinstance(content, list)
+    assert [block.get("text") for block in content][:1] == ["before"]
+    assert content[1]["source"]["media_type"] == "image/gif"
+    assert content[2]["text"].count("cannot be shown") == 2
+    assert content[2]["text"].endswith("after")
 
 
 def test_without_pillow_only_what_is_small_enough_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     small, large = (base64.b64encode(picture(*size)).decode() for size in ((1800, 1000), (4000, 3000)))
     monkeypatch.setitem(sys.modules, "PIL", None)
-    assert isinstance(image_block("image/png", small), dict)
-    said = image_block("image/png", large)
+    assert isinstance(image_block(small), dict)
+    said = image_block(large)
     assert "4000×3000" in str(said)
     assert "Pillow" in str(said)
-    assert "Pillow" in str(image_block("image/jpeg", base64.b64encode(os.urandom(50)).decode()))
+    assert "Pillow" in str(image_block(base64.b64encode(b"\xff\xd8\xff" + bytes(50)).decode()))
 
 
 def test_pieces_keep_their_order_while_the_views_take_theirs() -> None:

@@ -308,7 +308,7 @@ def content_of(pieces: list[str | Display]) -> Content:
         if not (mime := piece.image_type):
             text.append(ESCAPE_SEQUENCE.sub("", _on_lines_of_its_own(piece.text)))
             continue
-        block = image_block(mime, piece.data[mime])
+        block = image_block(piece.data[mime])
         if isinstance(block, str):
             text.append(_on_lines_of_its_own(block))
         else:

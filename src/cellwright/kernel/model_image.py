@@ -1,4 +1,7 @@
-"""Pictures as a model gets them: small enough for about 1,500 tokens, and always of a size the API takes."""
+"""Pictures as a model gets them: small enough for about 1,500 tokens, and always such as the API takes.
+
+One that it refuses would make every later request of the session fail.
+"""
 
 from __future__ import annotations
 
@@ -8,21 +11,39 @@ import math
 import struct
 from typing import Any
 
+from cellwright.tools.images import media_type
+
 MAX_PIXELS = 1_100_000
 """A picture costs about one token for every 750 pixels."""
 
 MAX_EDGE = 1_568
 """Pixels; the API itself scales down what is longer."""
 
+PNG_END = b"IEND\xaeB`\x82"
+"""The last chunk of a PNG, with its checksum."""
+
 MAX_UNSCALED_EDGE = 2_000
 MAX_UNSCALED_BYTES = 3_000_000
 """What is still sent as it is where nothing can scale it (Pillow is not installed)."""
 
 
-def image_block(mime: str, data: str) -> dict[str, Any] | str:
-    """The image block for a base64 picture, scaled down if need be; a sentence instead where that is not possible."""
-    raw = base64.b64decode(data)
-    size = png_size(raw) if mime == "image/png" else None
+SENT = ("image/png", "image/jpeg", "image/gif", "image/webp")
+
+
+def image_block(data: str) -> dict[str, Any] | str:
+    """The image block for a base64 picture, scaled down if need be; a sentence instead where that is not possible.
+
+    What kind it is says the picture itself: what was displayed as a PNG may be none.
+    """
+    try:
+        raw = base64.b64decode(data)
+    except ValueError:
+        return "[a picture that cannot be shown: its data is no base64]"
+    if (mime := media_type(raw[:16])) not in SENT:
+        return "[a picture that cannot be shown: its data is no PNG, JPEG, GIF or WebP]"
+    size = png_size(raw)
+    if size is not None and (0 in size or PNG_END not in raw):
+        return "[a picture that cannot be shown: it is damaged or cut off]"
     if size is None or _too_large(*size):
         try:
             from PIL import Image  # heavy, and not among what Cellwright needs installed
@@ -30,7 +51,7 @@ def image_block(mime: str, data: str) -> dict[str, Any] | str:
             return _unscaled(mime, raw, size)
         try:
             mime, raw = _scaled(Image.open(io.BytesIO(raw)), mime, raw)
-        except (OSError, Image.DecompressionBombError) as error:
+        except Exception as error:  # noqa: BLE001  broken bytes make the decoders raise whatever their C libraries do
             return f"[a picture that cannot be shown: {error}]"
     return _block(mime, raw)
 
@@ -50,6 +71,7 @@ def _too_large(width: int, height: int) -> bool:
 def _scaled(image: Any, mime: str, raw: bytes) -> tuple[str, bytes]:
     width, height = image.size
     if not _too_large(width, height):
+        image.load()  # finds what is cut off
         return mime, raw
     factor = min(MAX_EDGE / max(width, height), math.sqrt(MAX_PIXELS / (width * height)))
     size = (max(1, int(width * factor)), max(1, int(height * factor)))
