@@ -10,7 +10,8 @@ from cellwright.checkpoints.undo_plan import FileUndo
 from cellwright.events import Changed
 from cellwright.tools.paths import shown_path
 
-_DONE = {"created": "comes back", "deleted": "goes away", "changed": "is changed back"}
+WOULD_BE = {"created": "comes back", "deleted": "goes away", "changed": "is changed back"}
+"""What a plan does, by what it makes of a file."""
 
 
 def in_figures(changed: Changed) -> str:
@@ -21,7 +22,7 @@ def in_figures(changed: Changed) -> str:
 def preview(plan: UndoPlan, cwd: Path) -> str:
     """What a plan would do, a line for each file and cell; what it would not do, and why."""
     lines = [
-        f"{changed.where}  {_DONE[changed.kind]}  {in_figures(changed)}".rstrip()
+        f"{changed.where}  {WOULD_BE[changed.kind]}  {in_figures(changed)}".rstrip()
         for changed in changes_of_plan(plan, cwd)
     ]
     if not lines and plan.code:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -13,7 +13,7 @@ from cellwright.checkpoints.records import History, Turn
 from cellwright.checkpoints.taking_back import TakingBack, UndoPlan
 from cellwright.checkpoints.told import names_of
 from cellwright.checkpoints.undo_plan import What
-from cellwright.checkpoints.undo_words import changes_of_plan, in_figures, left_out
+from cellwright.checkpoints.undo_words import WOULD_BE, changes_of_plan, in_figures, left_out
 from cellwright.checkpoints.undo_words import preview as preview_text
 from cellwright.commands.command import CommandCall
 from cellwright.commands.page import Page, Row, Section
@@ -34,6 +34,8 @@ _DISABLED = (
     "Nothing is kept that could be taken back: fileCheckpointingEnabled is false in the settings. "
     "/config says where. Set it to true, and what turns change from then on can be taken back."
 )
+
+_WAS = {"created": "came back", "deleted": "went away", "changed": "as before"}
 
 MakePlan = Callable[[What, bool], Awaitable[UndoPlan]]
 """Plans it for code, conversation or both; with True also what somebody else has changed since."""
@@ -197,7 +199,7 @@ async def _asked_and_done(call: CommandCall, taking: TakingBack, words: Words, m
         if chosen:
             plan = await make_plan("both" if chosen == CONVERSATION else what, words.force or chosen == OVERWRITE)
     call.conversation.refuse_while_running()
-    rows = _rows(changes_of_plan(plan, taking.cwd))
+    rows = _rows(changes_of_plan(plan, taking.cwd), _WAS)
     failed = await taking.apply(plan)
     if plan.as_after is not None:
         call.conversation.feed.session_changed(taking.session)
@@ -239,7 +241,7 @@ def _nothing(text: str, history: History) -> Page:
 
 def _not_asked(plan: UndoPlan, taking: TakingBack, verb: str) -> Page:
     note = "Nobody could be asked, so nothing was changed. Add `yes` to do it without a question."
-    section = Section(f"{verb} {names_of(plan.turns)}?", _rows(changes_of_plan(plan, taking.cwd)), note)
+    section = Section(f"{verb} {names_of(plan.turns)}?", _rows(changes_of_plan(plan, taking.cwd), WOULD_BE), note)
     return Page([section, *_rest(plan, taking)])
 
 
@@ -265,8 +267,7 @@ def _rest(plan: UndoPlan, taking: TakingBack) -> list[Section]:
     return sections
 
 
-def _rows(changes: Sequence[Changed]) -> list[Row]:
-    what = {"created": "came back", "deleted": "went away", "changed": "as before"}
+def _rows(changes: Sequence[Changed], what: Mapping[str, str]) -> list[Row]:
     return [("what", "lines", ""), *((each.where, in_figures(each), what[each.kind]) for each in changes)]
 
 
