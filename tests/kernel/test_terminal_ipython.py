@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,7 +29,9 @@ def ipython(model: MessagesServer, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     child.sendline("%load_ext cellwright")
     child.expect_exact("In [2]: ")
     yield child
-    child.close(force=True)
+    child.kill(signal.SIGKILL)
+    child.wait()
+    child.close()
     assert [request.error for request in model.rejected] == []
 
 
