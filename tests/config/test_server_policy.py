@@ -87,6 +87,8 @@ def test_mcp_servers_are_allowed_by_name(under):
     settings = under(own(allowedMcpServers=["github"]))
     assert tool_is_allowed("mcp__github__search", settings)
     assert not tool_is_allowed("mcp__evil__github__search", settings)
+    assert not tool_is_allowed("mcp__github__evil__search", settings)  # of a server "github__evil"
+    assert not tool_is_allowed("mcp__evil", settings)
     assert tool_is_allowed("Read", settings)
 
 

@@ -36,8 +36,13 @@ def tool_is_allowed(name: str, settings: Settings) -> bool:
     """Whether Claude may have the tool `name`."""
     if any(fnmatchcase(name, pattern) for pattern in settings.denied_tools):
         return False
-    if name.startswith(_MCP):
-        server = name.removeprefix(_MCP).partition("__")[0]
-        if settings.allowed_mcp_servers is not None and server not in settings.allowed_mcp_servers:
-            return False
+    allowed_servers = settings.allowed_mcp_servers
+    if name.startswith(_MCP) and allowed_servers is not None and not set(_servers(name)) <= set(allowed_servers):
+        return False
     return settings.allowed_tools is None or any(fnmatchcase(name, each) for each in settings.allowed_tools)
+
+
+def _servers(name: str) -> list[str]:
+    """Every server that the tool may be of: `mcp__a__b__c` may be `c` of `a__b`, or `b__c` of `a`."""
+    parts = name.removeprefix(_MCP).split("__")
+    return ["__".join(parts[:count]) for count in range(1, max(len(parts), 2))]
