@@ -36,12 +36,14 @@ it.each([
   ["(@cell:3", "mention", "cell:3"],
   ["why is $", "variable", ""],
   ["why is $df_c", "variable", "df_c"],
+  ["why is $größ", "variable", "größ"],
+  ["why is $α_1", "variable", "α_1"],
 ])("in %j there is something to complete", (written, kind, text) => {
   const found = triggerAt(written, written.length);
   expect(found && [found.kind, found.text]).toEqual([kind, text]);
 });
 
-it.each(["", "a /per", "/undo 3", "me@example.com", "it costs $5", "a$b", "@done ", "\n/help", "$x$"])("in %j there is not", (written) => {
+it.each(["", "a /per", "/undo 3", "me@example.com", "it costs $5", "a$b", "ä$b", "$½", "@done ", "\n/help", "$x$"])("in %j there is not", (written) => {
   expect(triggerAt(written, written.length)).toBeNull();
 });
 

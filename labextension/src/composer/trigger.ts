@@ -7,8 +7,9 @@ export type Trigger = { readonly kind: CompletionKind; readonly start: number; r
 
 const COMMAND = /^\/([\w-]*)$/;
 const MENTION = /(?<![\w@./\\-])@("[^"\n]*|[^\s,;!?()[\]{}<>"'`|*@\\]*)$/;
-const VARIABLE = /(?<![\w$\\])\$([A-Za-z_]\w*|)$/;
-const REST = { command: /^[\w-]*/, mention: /^[\w./:-]*/, variable: /^\w*/ };
+// a name of Python: letters of any script
+const VARIABLE = /(?<![\p{L}\p{N}\p{M}_$\\])\$([\p{L}_][\p{L}\p{N}\p{M}_]*|)$/u;
+const REST = { command: /^[\w-]*/, mention: /^[\w./:-]*/, variable: /^[\p{L}\p{N}\p{M}_]*/u };
 
 export function triggerAt(value: string, caret: number): Trigger | null {
   const before = value.slice(0, caret);
