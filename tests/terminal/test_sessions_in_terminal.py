@@ -135,7 +135,7 @@ def test_on_a_terminal_it_is_a_table_and_deleting_is_asked_for(command: Any) -> 
     tides = listed(command)[1]["id"]
     terminal = command.terminal("sessions", "search", "tide")
     terminal.expect(pexpect.EOF)
-    terminal.close()
+    terminal.wait()
     screen = ESCAPE.sub("", terminal.before)
     assert "session" in screen.splitlines()[0]
     assert "The tide gauge stands in Brest." in screen
@@ -145,7 +145,7 @@ def test_on_a_terminal_it_is_a_table_and_deleting_is_asked_for(command: Any) -> 
         terminal.expect_exact("[y/N] ")
         terminal.sendline(answer)
         terminal.expect(pexpect.EOF)
-        terminal.close()
+        terminal.wait()
         assert len(listed(command)) == left
 
 
@@ -153,7 +153,7 @@ def test_a_narrow_terminal_shows_ids_and_titles_in_full(command: Any) -> None:
     tides = listed(command)[1]["id"]
     terminal = command.terminal("sessions", columns=40)
     terminal.expect(pexpect.EOF)
-    terminal.close()
+    terminal.wait()
     lines = terminal.before.splitlines()
     place = lines.index(tides)
     assert "3 turns" in lines[place + 1]
@@ -166,7 +166,7 @@ def test_end_of_input_at_the_question_deletes_nothing(command: Any) -> None:
     terminal.expect_exact("[y/N] ")
     terminal.sendeof()
     terminal.expect(pexpect.EOF)
-    terminal.close()
+    terminal.wait()
     assert (terminal.exitstatus, "Nothing was deleted." in terminal.before) == (0, True), terminal.before
     assert len(listed(command)) == 2
 
@@ -179,7 +179,7 @@ def test_what_was_said_moves_no_cursor_and_names_no_window(messages_server: Serv
     assert "⟨U+001B⟩]0;owned⟨U+0007⟩⟨U+001B⟩[2J ⟪tide⟫" in found.split("\t")[5]
     terminal = command.terminal("sessions", "search", "tide", columns=200)
     terminal.expect(pexpect.EOF)
-    terminal.close()
+    terminal.wait()
     assert "\x1b]0;" not in terminal.before
     assert "\x1b[2J" not in terminal.before
 
@@ -259,7 +259,7 @@ def test_slash_commands_in_an_interactive_session(command: Any) -> None:
     terminal.expect("> ")
     terminal.sendeof()
     terminal.expect(pexpect.EOF)
-    terminal.close()
+    terminal.wait()
     assert {(each["title"], each["turns"]) for each in listed(command)} == {
         ("Tides of Brest", 3),
         ("Tides of Brest (fork at turn 1)", 2),

@@ -39,7 +39,7 @@ def answered(server: MessagesServer, request: int) -> str:
 def finished(terminal: pexpect.spawn) -> str:
     """The rest of the screen's text; the command has ended."""
     terminal.expect(pexpect.EOF)
-    terminal.close()
+    terminal.wait()
     return ESCAPE.sub("", terminal.before)
 
 
@@ -235,7 +235,7 @@ def test_a_terminal_that_cannot_be_drawn_on_gets_lines(
     shown = terminal.before
     terminal.sendline("y")
     terminal.expect(pexpect.EOF)
-    terminal.close()
+    terminal.wait()
     shown += terminal.before
     assert "\x1b" not in shown
     assert "I **look**.\r\n* Read notes.txt: done, 0." in shown

@@ -37,7 +37,7 @@ def told(server: MessagesServer, request: int) -> str:
 
 def finished(terminal: pexpect.spawn) -> str:
     terminal.expect(pexpect.EOF)
-    terminal.close()
+    terminal.wait()
     return ESCAPE.sub("", terminal.before)
 
 

@@ -40,7 +40,7 @@ def hook(event: str = "UserPromptSubmit") -> dict[str, Any]:
 
 def screen_of(terminal: pexpect.spawn) -> str:
     terminal.expect(pexpect.EOF)
-    terminal.close()
+    terminal.wait()
     return ESCAPE.sub("", terminal.before)
 
 

@@ -20,7 +20,7 @@ EDITS = ("--permission-mode", "acceptEdits")
 
 def screen_of(terminal: pexpect.spawn) -> str:
     terminal.expect(pexpect.EOF)
-    terminal.close()
+    terminal.wait()
     return ESCAPE.sub("", terminal.before)
 
 
