@@ -36,6 +36,9 @@ sys.path.insert(0, str(Path(__file__).parent))  # importlib mode leaves a test's
 
 from eventual import SECONDS, eventually
 
+TESTS = Path(__file__).parents[1]
+# not by a cell: when `sys.path` changes, coverage takes modules away that another thread is importing
+IN_KERNELS = (TESTS / "e2e", TESTS / "tools")
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 OLDER_LAB = bool(os.environ.get("CELLWRIGHT_EXPECT_LAB"))
 ALONE = {"ServerApp": {"jpserver_extensions": {"jupyter_server_fileid": False, "jupyter_server_ydoc": False}}}
@@ -117,6 +120,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory, model: MessagesServer) -> Iter
         "ANTHROPIC_BASE_URL": model.url,
         "ANTHROPIC_API_KEY": model.api_key,
         "JUPYTERLAB_SETTINGS_DIR": str(home / "settings"),
+        "PYTHONPATH": os.pathsep.join([*map(str, IN_KERNELS), *filter(None, [os.environ.get("PYTHONPATH")])]),
     }
     environ.pop("JUPYTER_DATA_DIR", None)
     notifications = home / "settings" / "@jupyterlab" / "apputils-extension" / "notification.jupyterlab-settings"

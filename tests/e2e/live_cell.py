@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 from collections.abc import Coroutine
-from pathlib import Path
 from typing import Any
 
 from IPython.core.getipython import get_ipython
-
-from cellwright.kernel.kernel_pump import needs_pump, pump
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))
-
 from open_notebook_conformance import CASES, reset
 
+from cellwright.kernel.kernel_pump import needs_pump, pump
 from cellwright.kernel.live_notebook import LiveNotebook
 
 own_cell = "cell-1"

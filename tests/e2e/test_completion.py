@@ -6,7 +6,6 @@ import contextlib
 import json
 import re
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,9 +19,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 
 GHOST = ".jp-GhostText"
 # without its page a kernel is asked for nothing
-CONNECTED = f"""\
-import sys
-sys.path.insert(0, {str(Path(__file__).parent)!r})
+CONNECTED = """\
 import live_cell
 await live_cell.awaited(live_cell.own_notebook())
 """

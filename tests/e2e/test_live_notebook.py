@@ -2,7 +2,6 @@
 
 import json
 import re
-from pathlib import Path
 
 import ipykernel
 import nbformat
@@ -15,7 +14,6 @@ from cellwright.testing import say, turn, use
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 
-HERE = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})"
 LOAD = "%load_ext cellwright"
 ASK = "%%claude --mode acceptEdits\nWork on it"
 APPS = pytest.mark.parametrize("app", ["lab", "notebook"])
@@ -115,7 +113,7 @@ def saved_sources(book):
 def test_the_open_document_conforms_while_a_cell_is_busy(notebook, way):
     if way == "blocking" and int(ipykernel.__version__.partition(".")[0]) < 7:
         pytest.skip("ipykernel 6 takes no message while a cell blocks")
-    book = notebook(f"{LOAD}\n{HERE}\nimport live_cell", WAYS[way])
+    book = notebook(f"{LOAD}\nimport live_cell", WAYS[way])
     run(book, 0)
     book.run(1)
     cell = book.page.locator(".jp-Notebook .jp-Cell", has_text=WAYS[way])  # it is among others meanwhile

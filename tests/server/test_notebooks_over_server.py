@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import json
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -30,13 +31,18 @@ from cellwright.testing import Gate, MessagesServer, hold, say, turn, use
 
 pytestmark = [pytest.mark.kernel, pytest.mark.timeout(300)]
 
-E2E = Path(__file__).parents[1] / "e2e"
-CONFORM = f"""
-import sys
-sys.path.insert(0, {str(E2E)!r})
+TESTS = Path(__file__).parents[1]
+# not by a cell: when `sys.path` changes, coverage takes modules away that another thread is importing
+IN_KERNELS = (TESTS / "e2e", TESTS / "tools")
+CONFORM = """
 import live_cell
 print(live_cell.blocking(live_cell.conform(), 240))
 """
+
+
+def environ_with(model: MessagesServer) -> dict[str, str]:
+    path = os.pathsep.join([*map(str, IN_KERNELS), *filter(None, [os.environ.get("PYTHONPATH")])])
+    return {"ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": model.api_key, "PYTHONPATH": path}
 
 
 def write_notebook(folder: Path, name: str, indent: int = 1) -> Path:
@@ -83,7 +89,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def elsewhere(tmp_path_factory: pytest.TempPathFactory, model: MessagesServer, files: Path) -> Iterator[JupyterServer]:
     """A server whose notebooks are no files below its root."""
-    environ = {"ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": model.api_key}
+    environ = environ_with(model)
     arguments = (f"--FileContentsManager.root_dir={files}",)
     with jupyter_server(tmp_path_factory.mktemp("server"), arguments, environ) as running:
         yield running
@@ -219,7 +225,7 @@ def test_the_kernel_is_told_what_is_there_as_long_as_the_server_is_connected(tmp
 @pytest.fixture(scope="module")
 def collaborating(tmp_path_factory: pytest.TempPathFactory, model: MessagesServer) -> Iterator[JupyterServer]:
     """A server with jupyter-collaboration's documents."""
-    environ = {"ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": model.api_key}
+    environ = environ_with(model)
     folder = tmp_path_factory.mktemp("server")
     arguments = (f"--ArbitraryFileIdManager.db_path={folder / 'file_ids.db'}",)
     with jupyter_server(folder, arguments, environ, extensions=EXTENSIONS) as running:
