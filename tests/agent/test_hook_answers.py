@@ -75,6 +75,8 @@ def test_a_decision_in_the_wrong_place_asks(event, behavior, decision):
     assert ["outside of `hookSpecificOutput`" in problem for problem in said.problems] == [True] * bool(behavior)
     right = {"permissionDecision": decision, "hookSpecificOutput": {"permissionDecision": "deny"}}
     assert read_answer("PreToolUse", right, "The hook").behavior == "deny"
+    yes = {"permissionDecision": decision, "decision": "approve", "hookSpecificOutput": {"permissionDecision": "allow"}}
+    assert read_answer("PreToolUse", yes, "The hook").behavior == ("allow" if decision == "allow" else "ask")
 
 
 def test_an_answer_that_is_nested_too_deeply_is_a_failure():

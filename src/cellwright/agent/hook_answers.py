@@ -134,14 +134,11 @@ class _Reader:
             self._problem(f"`continue` is {goes_on!r}")
         if goes_on is False:
             said = replace(said, stop=self._text(self.answer, "stopReason") or f"{self.source} stopped the run.")
-        if self.event in JUDGING and self.answer.get("permissionDecision") is not None:
-            # a guard that has its answer one level too high must not be taken for one that says nothing
-            self._problem("`permissionDecision` stands outside of `hookSpecificOutput`; it is taken as ask")
-            said = replace(said, behavior="ask")
         said = self._decision(said)
         specific = self.answer.get("hookSpecificOutput")
         if specific is not None:
             said = self._specific(said, specific)
+        said = self._misplaced(said)
         message = self._text(self.answer, "systemMessage")
         said = replace(said, messages=(message,) if message else ())
         return replace(said, problems=tuple(self.problems)) if self.problems else said
@@ -188,6 +185,14 @@ class _Reader:
         if self.event == "PermissionRequest" and specific.get("decision") is not None:
             return self._request(said, specific["decision"])
         return said
+
+    def _misplaced(self, said: HookResult) -> HookResult:
+        """A guard that has its answer one level too high must not be taken for one that says nothing, or yes."""
+        decision = self.answer.get("permissionDecision")
+        if self.event not in JUDGING or decision is None:
+            return said
+        self._problem("`permissionDecision` stands outside of `hookSpecificOutput`, where it is taken as ask")
+        return said if said.behavior in ("deny", decision) else replace(said, behavior="ask")
 
     def _request(self, said: HookResult, decision: Any) -> HookResult:
         behavior = decision.get("behavior") if isinstance(decision, Mapping) else None
