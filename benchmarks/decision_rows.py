@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.row import Row
-from cellwright.agent.approval import Decision
+from cellwright.agent.calls.approval import Decision
 from cellwright.permissions.policy import PermissionPolicy
 
 DECISIONS = 300

@@ -97,7 +97,7 @@ def terminal(subject: str) -> Mapping[str, float]:
         }
         arguments = {
             "floor": ["-c", f"import httpx2; httpx2.post({server.url!r} + '/v1/messages', json={{}})"],
-            "cellwright": ["-m", "cellwright.cli", "-p", "hello", "--no-session"],
+            "cellwright": ["-m", "cellwright.terminal.main", "-p", "hello", "--no-session"],
         }[subject]
         begun = time.monotonic()
         subprocess.run([sys.executable, *arguments], cwd=ROOT, env=environ, capture_output=True, check=False)

@@ -102,7 +102,7 @@ def long_session(subject: str) -> Mapping[str, float]:
 
 def resume(subject: str) -> Mapping[str, float]:
     """A 500-turn session from disk; the floor parses the same lines with json."""
-    from cellwright.agent.session import Session
+    from cellwright.sessions.session import Session
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

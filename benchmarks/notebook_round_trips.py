@@ -23,11 +23,11 @@ from pathlib import Path
 from typing import Any
 
 from cellwright.agent.tool import ToolContext, ToolError
-from cellwright.tools.file_state import FileState
-from cellwright.tools.files import file_tools
-from cellwright.tools.notebook_files import notebook_file_tools
-from cellwright.tools.notebook_json import Notebook, parse_notebook
-from cellwright.tools.notebook_spans import NotANotebook
+from cellwright.tools.files.file_state import FileState
+from cellwright.tools.files.read import file_tools
+from cellwright.tools.notebook.json import Notebook, parse_notebook
+from cellwright.tools.notebook.notebook_edit import notebook_file_tools
+from cellwright.tools.notebook.spans import NotANotebook
 
 NEW_SOURCE = 'new = "é"\n\tprint(new)\\n'
 NEW_LINES = 14

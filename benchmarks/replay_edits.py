@@ -23,9 +23,9 @@ from typing import Any
 
 from cellwright.agent.tool import ToolContext, ToolError
 from cellwright.permissions.patch_text import FilePatch, read_patch
-from cellwright.tools.file_state import FileState
-from cellwright.tools.files import file_tools
-from cellwright.tools.text_files import NotText, decode
+from cellwright.tools.files.file_state import FileState
+from cellwright.tools.files.formats.text import NotText, decode
+from cellwright.tools.files.read import file_tools
 
 CONTEXT = ToolContext("replay", lambda **_: None)
 NO_FILES = ("120000", "160000")

@@ -18,10 +18,10 @@ from typing import Any
 from benchmarks.loop_rows import nothing
 from benchmarks.row import Row
 from cellwright.agent.tool import Tool, ToolContext
-from cellwright.tools.file_state import FileState
-from cellwright.tools.files import file_tools
-from cellwright.tools.ripgrep import search_program
-from cellwright.tools.search import search_tools
+from cellwright.tools.files.file_state import FileState
+from cellwright.tools.files.read import file_tools
+from cellwright.tools.search.ripgrep import search_program
+from cellwright.tools.search.search_tools import search_tools
 
 TREE = Path(sysconfig.get_path("purelib"))
 """What is installed beside us: tens of thousands of files, the same for everybody who runs this."""

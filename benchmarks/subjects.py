@@ -128,9 +128,9 @@ def cellwright(url: str, folder: Path, tools: bool) -> Ask:
     """The whole loop: permission checks, transcript on disk, every event made and numbered."""
     import cellwright
     from cellwright.agent.prompt import system_blocks
-    from cellwright.agent.session import Session
-    from cellwright.tools.file_state import FileState
-    from cellwright.tools.files import file_tools
+    from cellwright.sessions.session import Session
+    from cellwright.tools.files.file_state import FileState
+    from cellwright.tools.files.read import file_tools
 
     async def wait(tool_input: dict[str, Any], ctx: cellwright.ToolContext) -> str:
         return await _tool("wait", tool_input)

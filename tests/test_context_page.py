@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from cellwright.agent.context_parts import ContextContents, context_parts
-from cellwright.agent.session import Session
+from cellwright.agent.context_usage import ContextContents, context_parts
 from cellwright.commands.command import CommandCall
 from cellwright.commands.page import Page
 from cellwright.commands.registry import answer_of, command_of
-from cellwright.conversation import Conversation
-from cellwright.run_options import RunOptions
+from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.run_options import RunOptions
+from cellwright.sessions.session import Session
 from cellwright.testing import say
 
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from cellwright.agent.session import Session
-from cellwright.conversation import Conversation
-from cellwright.conversation_runs import ConversationRun
+from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.run_options import RunOptions
+from cellwright.conversation.run_queue import ConversationRun
 from cellwright.errors import CellwrightError
 from cellwright.events import Event, RunEnd, TextDelta, UserPrompt
-from cellwright.run_options import RunOptions
+from cellwright.sessions.session import Session
 from cellwright.testing import say, turn
 
 

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 from tests.config.hook_scenes import SOON, processes, wait_for
 
-from cellwright.conversation import Conversation
+from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Event, Notice, RunEnd, ToolEnd
-from cellwright.run_options import RunOptions
 from cellwright.testing import MessagesServer, say, use
 
 
@@ -278,8 +278,8 @@ def test_without_hooks_nothing_of_them_is_imported(own_place, tmp_path):
     code = """
 import sys
 from pathlib import Path
-from cellwright.conversation import Conversation
-from cellwright.run_options import RunOptions
+from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.run_options import RunOptions
 from cellwright.testing import MessagesServer, say
 
 with MessagesServer([say("ok")]) as server:
@@ -288,7 +288,7 @@ with MessagesServer([say("ok")]) as server:
     task = talking.start("go", RunOptions(), emit=lambda event: None)
     talking.jobs.work_until_done(task)
     talking.close()
-print([name for name in sys.modules if name.startswith("cellwright.config.hook_") or name == "cellwright.config.hooks"])
+print([name for name in sys.modules if name.startswith("cellwright.config.hooks.")])
 """
     run = subprocess.run(
         [sys.executable, "-c", code, str(own_place)], cwd=tmp_path, capture_output=True, text=True, check=True

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from cellwright.agent.long_results import output_folder
-from cellwright.conversation import Conversation
+from cellwright.agent.calls.tool_results import output_folder
+from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.permissions.modes import host_facts
-from cellwright.run_options import RunOptions
 
 
 @pytest.fixture

@@ -11,19 +11,19 @@ from typing import Any
 
 import pytest
 
-from cellwright.agent.agent_thread import AgentTask, running_agent_code
 from cellwright.agent.function_tool import tool
-from cellwright.agent.lease import is_held, lease_path
-from cellwright.agent.session import Session
 from cellwright.agent.session_folder import sessions_folder
+from cellwright.agent.thread import AgentTask, running_agent_code
 from cellwright.commands.command import CommandCall
 from cellwright.commands.registry import answer_of, command_of
-from cellwright.conversation import Conversation
-from cellwright.conversation_runs import ConversationRun
-from cellwright.conversation_sessions import ConversationSessions
+from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.run_options import RunOptions
+from cellwright.conversation.run_queue import ConversationRun
+from cellwright.conversation.session_choice import ConversationSessions
 from cellwright.errors import CellwrightError
 from cellwright.events import Event, Notice, RunEnd, Steered, TextDelta, ToolProgress
-from cellwright.run_options import RunOptions
+from cellwright.sessions.session import Session
+from cellwright.sessions.transcript_lock import is_held, lease_path
 from cellwright.testing import Gate, MessagesServer, fault, hold, say, turn, use
 
 

@@ -8,11 +8,18 @@ from pathlib import Path
 import pytest
 
 from cellwright.config.api_key_helper import with_helpers_key
-from cellwright.config.settings import load_settings
-from cellwright.config.settings_in_force import SettingsInForce
-from cellwright.conversation_settings import DEFAULT_MODEL, effort_of, mode_of, model_of, nobody_was_asked, policy_of
+from cellwright.config.settings.settings import load_settings
+from cellwright.config.settings.settings_in_force import SettingsInForce
+from cellwright.conversation.resolve_options import (
+    DEFAULT_MODEL,
+    effort_of,
+    mode_of,
+    model_of,
+    nobody_was_asked,
+    policy_of,
+)
+from cellwright.conversation.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.run_options import RunOptions
 
 
 @pytest.fixture

@@ -6,10 +6,10 @@ import os
 import re
 from pathlib import Path
 
-from cellwright.agent.input_schema import check_input
+from cellwright.agent.calls.input_schema import check_input
 from cellwright.agent.tool import Tool
-from cellwright.config.settings import load_settings
-from cellwright.toolbox import Workplace, builtin_tools
+from cellwright.config.settings.settings import load_settings
+from cellwright.conversation.toolset import Workplace, builtin_tools
 
 DOCS = Path(__file__).parents[1] / "docs"
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from cellwright.commands.registry import COMMANDS
-from cellwright.config.settings_keys import KEYS
-from cellwright.kernel.magic_line import OPTIONS
+from cellwright.config.settings.keys import KEYS
+from cellwright.kernel.magic.line import OPTIONS
 from cellwright.terminal.arguments import parse
 
 ROOT = Path(__file__).parents[1]

@@ -35,7 +35,7 @@ from cellwright.events import (
     TurnEnd,
     UserPrompt,
 )
-from cellwright.json_lines import JsonLines, Line, whole_run
+from cellwright.telemetry.json_lines import JsonLines, Line, whole_run
 
 USAGE = {"input_tokens": 10, "output_tokens": 5, "cache_read_input_tokens": 100, "cache_creation_input_tokens": None}
 READ = {"type": "tool_use", "id": "toolu_1", "name": "Read", "input": {"file_path": "a"}}

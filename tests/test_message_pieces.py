@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cellwright.message_pieces import MOST_CHARS, PIECE_CHARS, Joined, pieces
+from cellwright.conversation.message_chunks import MOST_CHARS, PIECE_CHARS, Joined, pieces
 
 
 def test_a_small_message_goes_as_it_is() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from markdown_it import MarkdownIt
 
-from cellwright.safe_markdown import code_span, fenced, neutralised, visible_controls
+from cellwright.sessions.export.safe_markdown import code_span, fenced, neutralised, visible_controls
 
 ACTIVE = {"html_block", "html_inline", "image"}
 

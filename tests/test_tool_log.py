@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cellwright.events import Call, Event, EventLog, ToolEnd, ToolStart, TurnEnd, UserPrompt
-from cellwright.tool_log import ToolLog, ToolSums
+from cellwright.telemetry.tool_log import ToolLog, ToolSums
 
 SECRET = "sk-ant-very-secret-0123456789"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cellwright.visible_text import unseen_characters, visible, visible_line
+from cellwright.text import unseen_characters, visible, visible_line
 
 
 @pytest.mark.parametrize(

@@ -22,25 +22,25 @@ if TYPE_CHECKING:
 
 _HOME = {
     "Agent": "cellwright.agent.agent",
-    "Allow": "cellwright.agent.approval",
+    "Allow": "cellwright.agent.calls.approval",
     "CellwrightError": "cellwright.errors",
-    "Decision": "cellwright.agent.approval",
-    "Deny": "cellwright.agent.approval",
+    "Decision": "cellwright.agent.calls.approval",
+    "Deny": "cellwright.agent.calls.approval",
     "ErrorCode": "cellwright.errors",
-    "HookMatcher": "cellwright.agent.hook_callbacks",
+    "HookMatcher": "cellwright.agent.hooks.callbacks",
     "PermissionPolicy": "cellwright.permissions.policy",
-    "Result": "cellwright.run_options",
-    "RunError": "cellwright.run_options",
-    "Session": "cellwright.agent.session",
+    "Result": "cellwright.conversation.run_options",
+    "RunError": "cellwright.conversation.run_options",
+    "Session": "cellwright.sessions.session",
     "Tool": "cellwright.agent.tool",
     "ToolContext": "cellwright.agent.tool",
     "ToolError": "cellwright.agent.tool",
     "ToolLimits": "cellwright.agent.tool",
     "ToolResult": "cellwright.agent.tool",
-    "ToolUse": "cellwright.agent.approval",
-    "ask": "cellwright.library",
-    "connect": "cellwright.agent.anthropic_provider",
-    "stream": "cellwright.library",
+    "ToolUse": "cellwright.agent.calls.approval",
+    "ask": "cellwright.conversation.ask",
+    "connect": "cellwright.model.anthropic",
+    "stream": "cellwright.conversation.ask",
     "tool": "cellwright.agent.function_tool",
 }
 """Where each public name lives. They are imported at first use, so that `import cellwright` costs next to nothing."""
@@ -72,16 +72,16 @@ __all__ = [
 
 if TYPE_CHECKING:
     from cellwright.agent.agent import Agent
-    from cellwright.agent.anthropic_provider import connect
-    from cellwright.agent.approval import Allow, Decision, Deny, ToolUse
+    from cellwright.agent.calls.approval import Allow, Decision, Deny, ToolUse
     from cellwright.agent.function_tool import tool
-    from cellwright.agent.hook_callbacks import HookMatcher
-    from cellwright.agent.session import Session
+    from cellwright.agent.hooks.callbacks import HookMatcher
     from cellwright.agent.tool import Tool, ToolContext, ToolError, ToolLimits, ToolResult
+    from cellwright.conversation.ask import ask, stream
+    from cellwright.conversation.run_options import Result, RunError
     from cellwright.errors import CellwrightError, ErrorCode
-    from cellwright.library import ask, stream
+    from cellwright.model.anthropic import connect
     from cellwright.permissions.policy import PermissionPolicy
-    from cellwright.run_options import Result, RunError
+    from cellwright.sessions.session import Session
 
 
 def __getattr__(name: str) -> Any:
@@ -110,13 +110,13 @@ def _jupyter_server_extension_points() -> list[dict[str, Any]]:
 
 def load_ipython_extension(shell: InteractiveShell) -> None:
     """`%load_ext cellwright`."""
-    from cellwright.kernel.ipython_extension import load  # `import cellwright` stays free of IPython
+    from cellwright.kernel.extension import load  # `import cellwright` stays free of IPython
 
     load(shell)
 
 
 def unload_ipython_extension(shell: InteractiveShell) -> None:
     """`%unload_ext cellwright`."""
-    from cellwright.kernel.ipython_extension import unload
+    from cellwright.kernel.extension import unload
 
     unload(shell)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cellwright.agent.tool import Tool
-from cellwright.run_options import RunOptions
-from cellwright.toolbox import ToolMaker, Workplace, all_tools
-from cellwright.tools.file_state import FileState
+from cellwright.conversation.run_options import RunOptions
+from cellwright.conversation.toolset import ToolMaker, Workplace, all_tools
+from cellwright.tools.files.file_state import FileState
 
 
 class ConversationTools:

@@ -6,8 +6,8 @@ import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Callable
 
-from cellwright.agent.agent_thread import AgentTask
-from cellwright.conversation import Conversation
+from cellwright.agent.thread import AgentTask
+from cellwright.conversation.conversation import Conversation
 from cellwright.errors import CellwrightError
 from cellwright.events import Emit, Event, RunEnd
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from cellwright.agent.provider import Provider
+from cellwright.model.provider import Provider
 
 CREDENTIAL_NAMES = ("ANTHROPIC_", "CLAUDE_", "AWS_", "GOOGLE_", "CLOUD_ML_", "VERTEX_", "AZURE_", "CELLWRIGHT_")
 """How the names of environment variables start that say where the model is and who asks."""
@@ -25,7 +25,7 @@ class ModelConnection:
         environ = environment()
         credentials = {name: value for name, value in environ.items() if name.startswith(CREDENTIAL_NAMES)}
         if self._provider is None or self._credentials != credentials:
-            from cellwright.agent.anthropic_provider import connect  # httpx2 is not needed before there is a prompt
+            from cellwright.model.anthropic import connect  # httpx2 is not needed before there is a prompt
 
             self._provider, self._credentials = connect(environ), credentials
         return self._provider

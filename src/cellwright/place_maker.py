@@ -9,6 +9,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from cellwright.library import Place
+    from cellwright.conversation.ask import Place
 
 make: Callable[[], Place] | None = None

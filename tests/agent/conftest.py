@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from cellwright.agent.agent import Agent
-from cellwright.agent.anthropic_provider import connect
 from cellwright.agent.prompt import system_blocks
-from cellwright.agent.session import Session
 from cellwright.events import Event, RunEnd
+from cellwright.model.anthropic import connect
 from cellwright.permissions.policy import PermissionPolicy
+from cellwright.sessions.session import Session
 from cellwright.testing import MessagesServer
 
 

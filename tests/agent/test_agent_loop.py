@@ -11,11 +11,9 @@ from pathlib import Path
 import pytest
 from tests.agent.plain_tools import change, fail, look
 
-from cellwright.agent.approval import Allow, Deny
+from cellwright.agent.calls.approval import Allow, Deny
 from cellwright.agent.function_tool import tool
-from cellwright.agent.session import Session
 from cellwright.agent.tool import ToolContext, ToolError, ToolLimits, ToolResult
-from cellwright.agent.transcript import read_messages
 from cellwright.events import (
     Answered,
     Asked,
@@ -31,6 +29,8 @@ from cellwright.events import (
     UserPrompt,
 )
 from cellwright.permissions.policy import PermissionPolicy
+from cellwright.sessions.session import Session
+from cellwright.sessions.transcript import read_messages
 from cellwright.testing import Gate, hold, say, think, turn, use, use_json
 
 

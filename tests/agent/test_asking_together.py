@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from cellwright.agent.approval import Allow, Deny
+from cellwright.agent.calls.approval import Allow, Deny
 from cellwright.agent.tool import Tool
 from cellwright.events import Answered, Asked, ToolEnd, ToolStart
 from cellwright.permissions.policy import PermissionPolicy

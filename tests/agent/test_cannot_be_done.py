@@ -2,12 +2,12 @@
 
 import pytest
 
-from cellwright.agent.approval import Allow
+from cellwright.agent.calls.approval import Allow
 from cellwright.events import Asked, ToolEnd
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.testing import say, turn, use
-from cellwright.tools.file_state import FileState
-from cellwright.tools.files import file_tools
+from cellwright.tools.files.file_state import FileState
+from cellwright.tools.files.read import file_tools
 
 
 async def allow(_use):

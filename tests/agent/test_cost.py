@@ -2,7 +2,7 @@
 
 import pytest
 
-from cellwright.agent.cost import add_usage, context_tokens, cost_usd, worst_case_usd
+from cellwright.model.pricing import add_usage, context_tokens, cost_usd, worst_case_usd
 
 
 def usage(fresh: int = 0, output: int = 0, *, written: int = 0, read: int = 0, hour: int = 0) -> dict[str, object]:

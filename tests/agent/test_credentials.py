@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from cellwright.agent.anthropic_provider import connect
-from cellwright.agent.credentials import choose_transport
 from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.model.anthropic import connect
+from cellwright.model.credentials import choose_transport
 
 PLATFORMS = {
     "CLAUDE_CODE_USE_BEDROCK": "bedrock",

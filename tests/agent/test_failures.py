@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from cellwright.agent.failures import Failure, failure_of_event, failure_of_response
+from cellwright.model.retry import Failure, failure_of_event, failure_of_response
 
 NOW = 1_000_000.0
 

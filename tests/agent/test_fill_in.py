@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cellwright.agent.fill_in import Gap, fill_in_message, is_enough, missing_text, surroundings, the_cell
+from cellwright.model.fill_in_middle import Gap, fill_in_message, is_enough, missing_text, surroundings, the_cell
 
 
 def at(text: str, **more: object) -> Gap:

@@ -8,8 +8,8 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cellwright.agent.session import Session
-from cellwright.agent.transcript import read_messages
+from cellwright.sessions.session import Session
+from cellwright.sessions.transcript import read_messages
 
 
 def said(text: str) -> dict[str, Any]:

@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 from tests.agent.plain_tools import change, fail, look
 
-from cellwright.agent.approval import Allow, Deny
-from cellwright.agent.hook_answers import read_answer
-from cellwright.agent.hook_callbacks import HookMatcher
-from cellwright.agent.hooks import EVENTS
-from cellwright.agent.session import Session
+from cellwright.agent.calls.approval import Allow, Deny
+from cellwright.agent.hooks.callbacks import HookMatcher
+from cellwright.agent.hooks.protocol import EVENTS
+from cellwright.agent.hooks.results import read_answer
 from cellwright.agent.tool import Tool, ToolResult
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Answered, Asked, Decided, ModeChanged, Notice, ToolEnd
 from cellwright.permissions.policy import PermissionPolicy
+from cellwright.sessions.session import Session
 from cellwright.testing import fault, say, turn, use
 
 

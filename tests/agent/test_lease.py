@@ -7,15 +7,15 @@ import threading
 
 import pytest
 
-from cellwright.agent.lease import Holder, acquire, lease_path, read_holder
-from cellwright.agent.session import Session
-from cellwright.agent.transcript import read_messages, read_transcript
 from cellwright.errors import CellwrightError
+from cellwright.sessions.session import Session
+from cellwright.sessions.transcript import read_messages, read_transcript
+from cellwright.sessions.transcript_lock import Holder, acquire, lease_path, read_holder
 
 HOLD = """
 import sys
 from pathlib import Path
-from cellwright.agent.session import Session
+from cellwright.sessions.session import Session
 session = Session.load(Path(sys.argv[1]))
 print(session.id, flush=True)
 for line in sys.stdin:
@@ -26,7 +26,7 @@ for line in sys.stdin:
 HOLD_AND_FORK = """
 import os, sys
 from pathlib import Path
-from cellwright.agent.session import Session
+from cellwright.sessions.session import Session
 from cellwright.errors import CellwrightError
 session = Session.load(Path(sys.argv[1]))
 if os.fork() == 0:

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from cellwright.agent import log_file
+from cellwright.agent.calls.redaction import Redaction
 from cellwright.agent.log_file import LogFile, last_lines, log_path, log_to_file
-from cellwright.agent.redaction import Redaction
 
 SECRET = "hunter2-and-some-more"
 

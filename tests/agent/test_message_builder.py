@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from cellwright.agent.message_builder import MessageBuilder
-from cellwright.agent.provider import MessageStart
 from cellwright.events import TextDelta, ToolInputDelta, TurnEnd
+from cellwright.model.message_stream import MessageBuilder
+from cellwright.model.provider import MessageStart
 
 
 def start(index: int, block: dict[str, Any]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cellwright.agent.models import canonical, limits, refined, thinking_field
+from cellwright.model.models import canonical, limits, refined, thinking_field
 
 SUMMARISED = {"type": "adaptive", "display": "summarized"}
 

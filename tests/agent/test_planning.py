@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from cellwright.agent.approval import Allow, Deny, ToolUse
+from cellwright.agent.calls.approval import Allow, Deny, ToolUse
 from cellwright.agent.tool import Tool, ToolContext, ToolResult
 from cellwright.events import Answered, Asked, Decided, ModeChanged
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.testing import say, turn, use
-from cellwright.tools.ask_user import ask_user_tool
-from cellwright.tools.plan import plan_tools
-from cellwright.tools.schemas import object_schema
+from cellwright.tools.planning.ask_user import ask_user_tool
+from cellwright.tools.planning.plan_mode import plan_tools
+from cellwright.tools.schema import object_schema
 
 PLAN = "# Fix the tides\n\n1. `tides.py`: one more window.\n"
 QUESTION = {

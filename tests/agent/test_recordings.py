@@ -13,11 +13,11 @@ import pytest
 
 import cellwright.errors
 from cellwright.agent.function_tool import tool
-from cellwright.agent.recorder import Recorder
+from cellwright.agent.recording.recorder import Recorder
+from cellwright.agent.recording.recordings import parse_recording, prompt_key, prompt_text
 from cellwright.agent.recording_trust import is_trusted, trust
-from cellwright.agent.recordings import parse_recording, prompt_key, prompt_text
-from cellwright.agent.secret_scan import SecretScan
 from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.redaction.secret_scan import SecretScan
 from cellwright.testing import fault, say, turn, use
 
 AWS = "AKIA" + "IOSFODNN7EXAMPLE"
@@ -148,7 +148,7 @@ import sys
 import tempfile
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
-from cellwright.agent.recorder import Recorder
+from cellwright.agent.recording.recorder import Recorder
 from cellwright.errors import CellwrightError
 try:
     Recorder(Path("demo.jsonl"), Path.cwd(), {})
@@ -164,7 +164,8 @@ except CellwrightError as error:
 
 
 def test_the_scanner_is_imported_only_to_record():
-    code = "import sys, cellwright.agent.recorder, cellwright.agent.replay; print('detect_secrets' in sys.modules)"
+    imports = "import sys, cellwright.agent.recording.recorder, cellwright.agent.recording.replay"
+    code = f"{imports}; print('detect_secrets' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
 

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from cellwright.agent.long_results import output_folder
-from cellwright.agent.redaction import Redaction, is_distinctive
+from cellwright.agent.calls.redaction import Redaction, is_distinctive
+from cellwright.agent.calls.tool_results import output_folder
 from cellwright.agent.tool import Category, Tool, ToolContext, ToolError, ToolResult
 from cellwright.events import Notice, ToolEnd
 from cellwright.testing import say, turn, use
-from cellwright.tools.child_environment import secret_values
+from cellwright.tools.process.environment import secret_values
 
 AWS = "AKIA" + "IOSFODNN7EXAMPLE"
 GITHUB = "ghp_" + "a1B2" * 9
@@ -165,7 +165,7 @@ def test_the_time_grows_with_the_text_and_not_faster(piece: str) -> None:
 
 def test_the_library_is_imported_when_something_looks_like_a_secret() -> None:
     code = (
-        "import sys\nfrom cellwright.agent.redaction import Redaction\n"
+        "import sys\nfrom cellwright.agent.calls.redaction import Redaction\n"
         "Redaction().clean('password = \"hunter2222\" ' * 1000)\nprint('detect_secrets' in sys.modules)\n"
         f"Redaction().clean('{GITHUB}')\nprint('detect_secrets' in sys.modules)"
     )

@@ -8,23 +8,23 @@ from dataclasses import replace
 
 import pytest
 
-from cellwright.agent.approval import Allow, Deny
-from cellwright.agent.drift import Drift, drift_in_words
+from cellwright.agent.calls.approval import Allow, Deny
+from cellwright.agent.calls.redaction import Redaction
 from cellwright.agent.function_tool import tool
-from cellwright.agent.recorder import Recorder
-from cellwright.agent.redaction import Redaction
-from cellwright.agent.replay import Replay, UntrustedRecording
-from cellwright.agent.session import Session
+from cellwright.agent.recording.recorder import Recorder
+from cellwright.agent.recording.replay import Replay, UntrustedRecording
+from cellwright.agent.recording.replay_drift import Drift, drift_in_words
 from cellwright.agent.tool import Tool, ToolContext, ToolError, ToolResult
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import TextDelta, ThinkingDelta, ToolEnd, ToolProgress, TurnEnd
 from cellwright.permissions.policy import PermissionPolicy
+from cellwright.sessions.session import Session
 from cellwright.testing import say, think, turn, use
-from cellwright.tools.file_notebook import FileNotebook
-from cellwright.tools.file_state import FileState
-from cellwright.tools.files import file_tools
-from cellwright.tools.notebook_files import notebook_file_tools
-from cellwright.tools.open_notebook import NothingOpen
+from cellwright.tools.files.file_state import FileState
+from cellwright.tools.files.read import file_tools
+from cellwright.tools.notebook.file_notebook import FileNotebook
+from cellwright.tools.notebook.notebook_edit import notebook_file_tools
+from cellwright.tools.notebook.open_notebook import NothingOpen
 from cellwright.tools.replayed_edits import ReplayedEdits
 
 EVERYTHING = PermissionPolicy(

@@ -2,9 +2,9 @@
 
 import pytest
 
-from cellwright.agent.failures import Failure
 from cellwright.agent.retry import RetryPolicy
 from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.model.retry import Failure
 
 
 def failure(*, retryable: bool = True, retry_after: float | None = None) -> Failure:

@@ -10,10 +10,10 @@ import time
 
 import pytest
 
-from cellwright.agent.session import Session
 from cellwright.agent.session_folder import find_sessions, sessions_folder
-from cellwright.agent.transcript import read_messages
 from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.sessions.session import Session
+from cellwright.sessions.transcript import read_messages
 
 SYSTEM = [{"type": "text", "text": "Sei höflich.", "cache_control": {"type": "ephemeral", "ttl": "1h"}}]
 TOOLS = [
@@ -306,7 +306,7 @@ def test_a_session_that_was_killed_while_writing_keeps_all_it_said(tmp_path):
     code = """
 import sys
 from pathlib import Path
-from cellwright.agent.session import Session
+from cellwright.sessions.session import Session
 session = Session.create(Path.cwd(), Path(sys.argv[1]))
 session.begin(model="m", system=[], tools=[])
 print(session.path, flush=True)
@@ -336,8 +336,8 @@ def test_a_full_disk_is_said_and_loses_nothing(tmp_path):
     code = """
 import resource, sys
 from pathlib import Path
-from cellwright.agent.session import Session
-from cellwright.agent.transcript import read_messages
+from cellwright.sessions.session import Session
+from cellwright.sessions.transcript import read_messages
 from cellwright.errors import CellwrightError
 session = Session.create(Path.cwd(), Path(sys.argv[1]))
 session.begin(model="m", system=[], tools=[])

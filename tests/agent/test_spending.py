@@ -5,8 +5,8 @@ import contextlib
 
 import pytest
 
-from cellwright.agent.session import Session
 from cellwright.events import TextDelta, TurnEnd
+from cellwright.sessions.session import Session
 from cellwright.testing import Gate, fault, hold, say, turn
 
 

@@ -4,14 +4,14 @@ import asyncio
 
 import pytest
 
-from cellwright.agent.approval import Deny
+from cellwright.agent.calls.approval import Deny
 from cellwright.agent.function_tool import tool
-from cellwright.agent.session import Session
 from cellwright.agent.steering import Steering, Words
-from cellwright.agent.transcript import read_messages
 from cellwright.errors import CellwrightError
 from cellwright.events import Notice, Steered
 from cellwright.permissions.policy import PermissionPolicy
+from cellwright.sessions.session import Session
+from cellwright.sessions.transcript import read_messages
 from cellwright.testing import Gate, hold, say, turn, use
 
 

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cellwright.agent.session import Session
-from cellwright.agent.transcript import (
+from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.sessions.session import Session
+from cellwright.sessions.transcript import (
     Line,
     encode_json,
     encode_line,
@@ -17,7 +18,6 @@ from cellwright.agent.transcript import (
     read_messages,
     read_transcript,
 )
-from cellwright.errors import CellwrightError, ErrorCode
 
 texts = st.text(alphabet=st.characters(exclude_categories=["Cs"]))
 json_values = st.recursive(

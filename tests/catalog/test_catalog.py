@@ -13,13 +13,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.catalog.conftest import Held, append, begun, say
 
-from cellwright.agent.session import Session
-from cellwright.agent.transcript import Line, encode_line
-from cellwright.catalog.about import about_path, read_about, write_tags, write_title
-from cellwright.catalog.catalog import Catalog
-from cellwright.catalog.database import with_database
-from cellwright.catalog.indexing import catch_up
 from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.sessions.catalog.catalog import Catalog
+from cellwright.sessions.catalog.database import with_database
+from cellwright.sessions.catalog.index import catch_up
+from cellwright.sessions.catalog.metadata import about_path, read_about, write_tags, write_title
+from cellwright.sessions.session import Session
+from cellwright.sessions.transcript import Line, encode_line
 
 
 def titles(catalog: Catalog, *args: object, **options: object) -> list[str]:

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from tests.catalog.conftest import Held
 
-from cellwright.conversation import Conversation
+from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.run_options import RunOptions
 from cellwright.testing import MessagesServer, say
 
 
@@ -83,8 +83,8 @@ def test_a_damaged_session_that_was_asked_for_by_its_id_is_named(held: Held, con
 
 def test_the_fork_goes_on(held: Held, conversation: Conversation) -> None:
     """The history that is sent is one that the API takes."""
-    from cellwright.agent.session import Session
     from cellwright.agent.session_folder import sessions_folder
+    from cellwright.sessions.session import Session
 
     session = Session.create(conversation.cwd, sessions_folder(conversation.cwd))
     session.begin(model="claude-opus-5-5", system=[{"type": "text", "text": "x"}], tools=[])

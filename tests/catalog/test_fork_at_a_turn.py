@@ -11,15 +11,15 @@ from tests.catalog.conftest import append, begun
 from tests.catalog.conftest import say as said
 
 from cellwright.agent.function_tool import tool
-from cellwright.agent.session import Session
 from cellwright.agent.session_fork import fork_at
-from cellwright.agent.transcript import read_messages
-from cellwright.catalog.about import write_title
-from cellwright.catalog.catalog import Catalog
 from cellwright.checkpoints.journal import journal_of
-from cellwright.conversation import Conversation
+from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.run_options import RunOptions
+from cellwright.sessions.catalog.catalog import Catalog
+from cellwright.sessions.catalog.metadata import write_title
+from cellwright.sessions.session import Session
+from cellwright.sessions.transcript import read_messages
 from cellwright.testing import MessagesServer, say, think, turn, use
 
 TURNS = 4

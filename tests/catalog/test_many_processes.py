@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 from tests.catalog.conftest import Held, begun, say
 
-from cellwright.catalog.about import read_about, write_tags, write_title
-from cellwright.catalog.catalog import Catalog
-from cellwright.catalog.database import with_database
-from cellwright.catalog.indexing import catch_up
+from cellwright.sessions.catalog.catalog import Catalog
+from cellwright.sessions.catalog.database import with_database
+from cellwright.sessions.catalog.index import catch_up
+from cellwright.sessions.catalog.metadata import read_about, write_tags, write_title
 
 SECONDS = 120
 TURNS = 6

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 from tests.catalog.conftest import Held
 
-from cellwright.agent.state_folder import state_folder
 from cellwright.commands.command import CommandCall
 from cellwright.commands.page import Page
 from cellwright.commands.registry import answer_of, command_of
-from cellwright.conversation import Conversation
+from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Event, Notice
-from cellwright.run_options import RunOptions
+from cellwright.sessions.state_dir import state_folder
 from cellwright.testing import Gate, MessagesServer, hold, say, turn
 
 SECONDS = 60

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from cellwright.conversation import Conversation
+from cellwright.conversation.conversation import Conversation
 from cellwright.testing import use
-from cellwright.tools.file_notebook import FileNotebook
-from cellwright.tools.open_notebook import OpenNotebook
+from cellwright.tools.notebook.file_notebook import FileNotebook
+from cellwright.tools.notebook.open_notebook import OpenNotebook
 
 
 class OpenInAPage:

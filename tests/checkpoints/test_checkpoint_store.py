@@ -15,12 +15,19 @@ from typing import Any
 
 import pytest
 
-from cellwright.agent.session import Session
 from cellwright.checkpoints.journal import drop_journals_older_than, journal_of
 from cellwright.checkpoints.records import fold
+from cellwright.sessions.session import Session
 from cellwright.testing import use
-from cellwright.tools import originals
-from cellwright.tools.originals import drop_older_than, keep_original, original, original_path, originals_folder, sha256
+from cellwright.tools.files.originals import (
+    drop_older_than,
+    keep_original,
+    original,
+    original_path,
+    originals_folder,
+    sha256,
+)
+from cellwright.tools.files.read import originals
 
 SOURCES = Path(__file__).parents[2] / "src"
 
@@ -164,11 +171,11 @@ KILLED = """
 import os, sys
 from pathlib import Path
 from cellwright.checkpoints.checkpoints import Checkpoints
-from cellwright.agent.session import Session
+from cellwright.sessions.session import Session
 from cellwright.agent.session_folder import sessions_folder
-from cellwright.tools.file_state import FileState
-from cellwright.tools.originals import Upcoming
-from cellwright.tools.atomic_write import write_atomically
+from cellwright.tools.files.file_state import FileState
+from cellwright.tools.files.originals import Upcoming
+from cellwright.tools.files.atomic_write import write_atomically
 
 cwd = Path.cwd()
 session = Session.create(cwd, sessions_folder(cwd))

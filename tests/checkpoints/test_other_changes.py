@@ -12,9 +12,9 @@ import pytest
 
 from cellwright.agent.turn_record import NOT_KEPT
 from cellwright.checkpoints.checkpoints import Checkpoints
-from cellwright.conversation import Conversation
+from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.run_options import RunOptions
 from cellwright.events import Event, RunEnd, TextDelta, ToolStart
-from cellwright.run_options import RunOptions
 from cellwright.testing import Gate, hold, say, turn, use
 
 

@@ -11,15 +11,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cellwright.agent.session import Session
 from cellwright.agent.tool import ToolContext, ToolError
 from cellwright.checkpoints.checkpoints import Checkpoints
 from cellwright.checkpoints.records import Turn
-from cellwright.checkpoints.taking_back import TakingBack
-from cellwright.tools.file_state import FileState
-from cellwright.tools.files import file_tools
-from cellwright.tools.notebook_files import notebook_file_tools
-from cellwright.tools.open_notebook import NothingOpen
+from cellwright.checkpoints.undo import TakingBack
+from cellwright.sessions.session import Session
+from cellwright.tools.files.file_state import FileState
+from cellwright.tools.files.read import file_tools
+from cellwright.tools.notebook.notebook_edit import notebook_file_tools
+from cellwright.tools.notebook.open_notebook import NothingOpen
 
 NAMES = ("a.txt", "folder/c.txt")
 TEXTS = ("", "one\n", "one\ntwo\n", "two\r\nthree", "ä\n", "1\n2\n3\n4\n")

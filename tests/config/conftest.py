@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from cellwright.config.settings import Settings, load_settings
-from cellwright.config.settings_in_force import SettingsInForce
+from cellwright.config.settings.settings import Settings, load_settings
+from cellwright.config.settings.settings_in_force import SettingsInForce
 
 sys.path.insert(0, str(Path(__file__).parent))  # importlib mode leaves a test's own folder out
 

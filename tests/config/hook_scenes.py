@@ -13,9 +13,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from cellwright.agent.hooks import HookResult, Hooks
-from cellwright.config.hooks import hooks_from
-from cellwright.config.settings import HooksSource
+from cellwright.agent.hooks.protocol import HookResult, Hooks
+from cellwright.config.hooks.hooks import hooks_from
+from cellwright.config.settings.settings import HooksSource
 
 SOON = 60.0
 """It takes a tenth of a second; the rest is for machines that are busy with other things."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cellwright.config.settings import load_settings
+from cellwright.config.settings.settings import load_settings
 
 
 @pytest.fixture

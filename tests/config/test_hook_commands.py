@@ -23,10 +23,10 @@ from hook_scenes import (
     wait_for,
 )
 
-from cellwright.agent.hook_answers import BLOCKABLE
-from cellwright.agent.hooks import EVENTS, NOTHING_SAID
-from cellwright.config.hook_entries import NEVER_BLOCKED_BY_FAILURE
-from cellwright.config.hooks import hooks_from
+from cellwright.agent.hooks.protocol import EVENTS, NOTHING_SAID
+from cellwright.agent.hooks.results import BLOCKABLE
+from cellwright.config.hooks.entries import NEVER_BLOCKED_BY_FAILURE
+from cellwright.config.hooks.hooks import hooks_from
 
 MEANS = {
     **dict.fromkeys(("PreToolUse", "PreModelSwitch"), "deny"),

@@ -9,8 +9,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from hook_scenes import call_fields, fire, group, hooks_of, told
 
-from cellwright.agent.hooks import NOTHING_SAID
-from cellwright.config.hook_http import MOST_BYTES, Refused, check_url
+from cellwright.agent.hooks.protocol import NOTHING_SAID
+from cellwright.config.hooks.http import MOST_BYTES, Refused, check_url
 
 
 class Server:

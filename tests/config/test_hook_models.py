@@ -8,14 +8,14 @@ import pytest
 from hook_scenes import group, hooks_of
 
 from cellwright.agent.agent import Agent
-from cellwright.agent.anthropic_provider import connect
 from cellwright.agent.function_tool import tool
 from cellwright.agent.prompt import system_blocks
-from cellwright.agent.session import Session
-from cellwright.config.hook_entries import ModelHook
-from cellwright.config.hook_model import read_verdict
+from cellwright.config.hooks.entries import ModelHook
+from cellwright.config.hooks.model import read_verdict
 from cellwright.events import Notice, RunEnd, ToolEnd, TurnEnd
+from cellwright.model.anthropic import connect
 from cellwright.permissions.policy import PermissionPolicy
+from cellwright.sessions.session import Session
 from cellwright.testing import Gate, fault, hold, say, turn, use
 
 

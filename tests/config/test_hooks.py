@@ -10,10 +10,10 @@ import pytest
 from hook_scenes import call_fields, command, fire, group, hooks_of, source
 
 from cellwright.agent.hook_matcher import matcher_problem, matches
-from cellwright.agent.hooks import EVENTS, NO_HOOKS, NOTHING_SAID
-from cellwright.config.hook_mcp import filled_in
-from cellwright.config.hooks import hooks_from, settings_hooks
-from cellwright.config.settings import load_settings
+from cellwright.agent.hooks.protocol import EVENTS, NO_HOOKS, NOTHING_SAID
+from cellwright.config.hooks.hooks import hooks_from, settings_hooks
+from cellwright.config.hooks.mcp import filled_in
+from cellwright.config.settings.settings import load_settings
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "hooks.md"
 

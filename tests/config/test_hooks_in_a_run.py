@@ -7,13 +7,13 @@ import pytest
 from hook_scenes import command, group, hooks_of, saying
 
 from cellwright.agent.agent import Agent
-from cellwright.agent.anthropic_provider import connect
 from cellwright.agent.function_tool import tool
 from cellwright.agent.given_hooks import as_hooks, together
 from cellwright.agent.prompt import system_blocks
-from cellwright.agent.session import Session
 from cellwright.events import Notice, RunEnd, ToolEnd, ToolProgress
+from cellwright.model.anthropic import connect
 from cellwright.permissions.policy import PermissionPolicy
+from cellwright.sessions.session import Session
 from cellwright.testing import say, use
 
 

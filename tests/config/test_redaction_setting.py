@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cellwright.config.settings import load_settings
+from cellwright.config.settings.settings import load_settings
 
 
 def write(file: Path, redacts: bool | None) -> None:

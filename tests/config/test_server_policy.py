@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from cellwright.config.allowed import nearest_mode, tool_is_allowed
-from cellwright.config.server_policy import LABEL, VARIABLE
-from cellwright.config.settings import Settings, load_settings
-from cellwright.config.settings_in_force import SettingsInForce
-from cellwright.conversation_settings import model_of, policy_of
+from cellwright.config.settings.allowed import nearest_mode, tool_is_allowed
+from cellwright.config.settings.server_policy import LABEL, VARIABLE
+from cellwright.config.settings.settings import Settings, load_settings
+from cellwright.config.settings.settings_in_force import SettingsInForce
+from cellwright.conversation.resolve_options import model_of, policy_of
+from cellwright.conversation.run_options import RunOptions
+from cellwright.conversation.toolset import Workplace, all_tools
 from cellwright.errors import CellwrightError
-from cellwright.run_options import RunOptions
-from cellwright.toolbox import Workplace, all_tools
 
 
 @pytest.fixture

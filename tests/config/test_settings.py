@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from cellwright.config.settings import save_allow_rules
-from cellwright.config.settings_edit import with_allow_rule
+from cellwright.config.settings.edit import with_allow_rule
+from cellwright.config.settings.settings import save_allow_rules
 from cellwright.errors import CellwrightError, ErrorCode
 
 
@@ -376,7 +376,7 @@ def test_a_folder_that_cannot_be_written_is_an_error_and_no_crash(place):
 
 def test_kernels_that_save_at_once_lose_no_rule(place):
     code = (
-        "import sys; from pathlib import Path; from cellwright.config.settings import save_allow_rules\n"
+        "import sys; from pathlib import Path; from cellwright.config.settings.settings import save_allow_rules\n"
         "for n in range(5): save_allow_rules(Path(sys.argv[1]), [f'Bash(p{sys.argv[2]} {n})'])"
     )
     started = [

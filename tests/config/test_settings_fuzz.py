@@ -8,9 +8,9 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cellwright.config.settings import load_settings
-from cellwright.config.settings_in_force import SettingsInForce
-from cellwright.config.settings_keys import KEYS
+from cellwright.config.settings.keys import KEYS
+from cellwright.config.settings.settings import load_settings
+from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.permissions.modes import MODES
 
 NAMES = sorted({name for path in KEYS for name in path} | {"PreToolUse", "matcher", "command", "x", ""})

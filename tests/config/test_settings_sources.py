@@ -12,9 +12,9 @@ import pytest
 from jsonschema import Draft202012Validator
 
 import cellwright.config
-from cellwright.config.settings_keys import KEYS
-from cellwright.config.settings_layers import SCOPES, Layer, entries_of
-from cellwright.config.settings_read import read_all, start_folder, watched_files
+from cellwright.config.settings.keys import KEYS
+from cellwright.config.settings.layers import SCOPES, Layer, entries_of
+from cellwright.config.settings.read import read_all, start_folder, watched_files
 from cellwright.errors import CellwrightError, ErrorCode
 
 HERE = Path("/")
@@ -281,7 +281,7 @@ def test_every_file_that_is_read_is_watched(place):
     assert {tools / "a.py", tools} <= watched
 
 
-SCHEMA = json.loads((Path(cellwright.config.__file__).parent / "settings.schema.json").read_text("utf-8"))
+SCHEMA = json.loads((Path(cellwright.config.__file__).parent / "settings" / "settings.schema.json").read_text("utf-8"))
 
 VALID = [
     {},

@@ -7,10 +7,10 @@ import stat
 
 import pytest
 
-from cellwright.config.settings import save_allow_rules
-from cellwright.config.settings_layers import Entry, Layer
-from cellwright.config.trust import gate_of
-from cellwright.config.trust_store import trust_file
+from cellwright.config.settings.layers import Entry, Layer
+from cellwright.config.settings.settings import save_allow_rules
+from cellwright.config.trust.store import trust_file
+from cellwright.config.trust.trust import gate_of
 
 HOOK = {"PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": "./check.sh"}]}]}
 TOOL = "async def tool(): ...\n"

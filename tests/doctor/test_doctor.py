@@ -19,11 +19,11 @@ import pytest
 import trustme
 
 import cellwright
-from cellwright.config.settings import load_settings
+from cellwright.config.settings.settings import load_settings
+from cellwright.doctor.check import Check, Finding
+from cellwright.doctor.checks import disk_space, state, working_folder
 from cellwright.doctor.connection_checks import api, credential, proxy
 from cellwright.doctor.examination import Patient, examine
-from cellwright.doctor.finding import Check, Finding
-from cellwright.doctor.folder_checks import disk_space, state, working_folder
 from cellwright.doctor.installation_checks import is_at_least, lab_extension, server_extension, widget
 from cellwright.doctor.program_checks import bash, git, ripgrep
 from cellwright.doctor.settings_checks import files, trust

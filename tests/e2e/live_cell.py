@@ -11,7 +11,7 @@ from IPython.core.getipython import get_ipython
 from open_notebook_conformance import CASES, reset
 
 from cellwright.kernel.kernel_pump import needs_pump, pump
-from cellwright.kernel.live_notebook import LiveNotebook
+from cellwright.kernel.pages.live_notebook import LiveNotebook
 
 own_cell = "cell-1"
 

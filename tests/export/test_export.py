@@ -12,21 +12,21 @@ import nbformat
 import pytest
 from PIL import Image
 
-from cellwright.agent.agent_thread import AgentTask
 from cellwright.agent.function_tool import tool
+from cellwright.agent.thread import AgentTask
 from cellwright.agent.tool import ToolResult
 from cellwright.commands.command import CommandCall
 from cellwright.commands.page import Page
 from cellwright.commands.registry import answer_of, command_of
-from cellwright.conversation import Conversation
+from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.export.code_cells import code_cells
-from cellwright.export.exchanges import exchanges_of
-from cellwright.provenance import provenance
-from cellwright.run_options import RunOptions
+from cellwright.sessions.export.exchanges import exchanges_of
+from cellwright.sessions.provenance import provenance
 from cellwright.testing import MessagesServer, say, think, turn, use
-from cellwright.tools.file_notebook import FileNotebook
-from cellwright.tools.open_notebook import NothingOpen
+from cellwright.tools.notebook.file_notebook import FileNotebook
+from cellwright.tools.notebook.open_notebook import NothingOpen
 
 AWS = "AKIA" + "IOSFODNN7EXAMPLE"
 

@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from cellwright.agent.agent_thread import AgentThread
-from cellwright.agent.session import Session
+from cellwright.agent.thread import AgentThread
+from cellwright.conversation.message_chunks import Joined
 from cellwright.kernel.chat.connections import Connection, Connections
-from cellwright.kernel.chat.conversation_log import ConversationLog
+from cellwright.kernel.chat.log import ConversationLog
 from cellwright.kernel.chat.logged_run import LoggedRun
-from cellwright.kernel.comm_link import CommLink
-from cellwright.message_pieces import Joined
+from cellwright.kernel.pages.comm import CommLink
+from cellwright.sessions.session import Session
 
 Json = dict[str, Any]
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from notebook_kernel import Message, NotebookKernel
 
+from cellwright.conversation.message_chunks import Joined, pieces
 from cellwright.kernel.chat.target import PROTOCOL, TARGET
-from cellwright.message_pieces import Joined, pieces
 
 Json = dict[str, Any]
 

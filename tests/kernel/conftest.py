@@ -14,7 +14,7 @@ from chat_panel import ChatPanel
 from IPython.core.interactiveshell import InteractiveShell
 from notebook_kernel import NotebookKernel, Page, model_of, running_kernel
 
-from cellwright.kernel.cell_log import CellLog
+from cellwright.kernel.namespace.cell_log import CellLog
 from cellwright.testing import MessagesServer
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from notebook_kernel import Message, NotebookKernel
 
-from cellwright.kernel.pages import PROTOCOL, TARGET
-from cellwright.message_pieces import Joined, pieces
+from cellwright.conversation.message_chunks import Joined, pieces
+from cellwright.kernel.pages.pages import PROTOCOL, TARGET
 
 Json = dict[str, Any]
 

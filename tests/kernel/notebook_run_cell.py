@@ -10,15 +10,15 @@ from typing import Any
 
 from IPython.core.getipython import get_ipython
 
-from cellwright.agent.agent_thread import AgentTask, AgentThread, CallerJobs
+from cellwright.agent.thread import AgentTask, AgentThread, CallerJobs
 from cellwright.agent.tool import ToolContext, ToolError, ToolResult
-from cellwright.kernel.cell_log import CellLog
-from cellwright.kernel.front_end import front_end_of
-from cellwright.kernel.input_rewrite import Rewriting
-from cellwright.kernel.notebook_run import Runner, notebook_run_tool
-from cellwright.kernel.reply_count import ReplyCount
-from cellwright.tools.file_notebook import FileNotebook
-from cellwright.tools.open_notebook import NothingOpen, OpenNotebook
+from cellwright.kernel.cells.notebook_run import Runner, notebook_run_tool
+from cellwright.kernel.magic.rewrite import Rewriting
+from cellwright.kernel.namespace.cell_log import CellLog
+from cellwright.kernel.run.execution_count import ReplyCount
+from cellwright.kernel.run.front_end import front_end_of
+from cellwright.tools.notebook.file_notebook import FileNotebook
+from cellwright.tools.notebook.open_notebook import NothingOpen, OpenNotebook
 
 PATH = Path("notebook.ipynb")
 

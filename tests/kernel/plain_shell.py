@@ -10,7 +10,7 @@ from typing import Any
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
-from cellwright.agent.agent_thread import agent_code_running
+from cellwright.agent.thread import agent_code_running
 
 
 @contextlib.contextmanager

@@ -10,9 +10,9 @@ from typing import Any
 
 from IPython.core.getipython import get_ipython
 
-from cellwright.agent.agent_thread import AgentTask, AgentThread, CallerJobs
+from cellwright.agent.thread import AgentTask, AgentThread, CallerJobs
 from cellwright.agent.tool import ToolContext, ToolError, ToolResult
-from cellwright.kernel.python_tool import python_tool
+from cellwright.kernel.execute.python_tool import python_tool
 
 shell = get_ipython()
 thread = AgentThread()

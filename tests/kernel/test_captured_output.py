@@ -10,7 +10,7 @@ import sys
 import pytest
 from PIL import Image
 
-from cellwright.kernel.captured_output import (
+from cellwright.kernel.execute.captured_output import (
     HEAD_CHARS,
     MAX_IMAGES,
     TAIL_CHARS,

@@ -12,8 +12,8 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from plain_shell import plain_shell, run, run_as_claude
 
-from cellwright.kernel.cell_log import RUNS_KEPT, SOURCE_CHARS, CellLog, sha256_of
-from cellwright.kernel.cell_names import cell_names
+from cellwright.kernel.namespace.cell_log import RUNS_KEPT, SOURCE_CHARS, CellLog, sha256_of
+from cellwright.kernel.namespace.names import cell_names
 
 
 @pytest.fixture

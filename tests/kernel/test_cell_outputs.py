@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cellwright.kernel import cell_outputs
-from cellwright.kernel.captured_output import Display
-from cellwright.kernel.cell_outputs import CellOutputs
+from cellwright.kernel.cells import cell_outputs
+from cellwright.kernel.cells.cell_outputs import CellOutputs
+from cellwright.kernel.execute.captured_output import Display
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import nbformat
 import pytest
 from notebook_kernel import NotebookKernel, Page, model_of, running_kernel
 
-from cellwright.agent.recordings import prompt_key
+from cellwright.agent.recording.recordings import prompt_key
 from cellwright.testing import MessagesServer, say, turn, use
 
 pytestmark = pytest.mark.kernel

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from cellwright.agent.agent_thread import AgentTask
-from cellwright.conversation import Conversation
-from cellwright.kernel.cell_run import CellRun
+from cellwright.agent.thread import AgentTask
+from cellwright.conversation.conversation import Conversation
+from cellwright.kernel.run.cell_run import CellRun
 from cellwright.kernel.view_output import ViewOutput
 from cellwright.terminal.plain_view import Unseen
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from cellwright.conversation import Conversation
+from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.run_options import RunOptions
 from cellwright.events import Event, UserPrompt
 from cellwright.kernel.chat.choices import Choices
-from cellwright.kernel.claude_config import Claude
-from cellwright.run_options import RunOptions
+from cellwright.kernel.magic.config import Claude
 from cellwright.testing import Gate, hold, say, turn
 
 

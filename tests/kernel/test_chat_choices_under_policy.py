@@ -4,12 +4,12 @@ import json
 
 import pytest
 
-from cellwright.config.server_policy import LABEL, VARIABLE
-from cellwright.conversation import Conversation
+from cellwright.config.settings.server_policy import LABEL, VARIABLE
+from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.run_options import RunOptions
 from cellwright.errors import CellwrightError
 from cellwright.kernel.chat.choices import Choices
-from cellwright.kernel.claude_config import Claude
-from cellwright.run_options import RunOptions
+from cellwright.kernel.magic.config import Claude
 
 
 @pytest.fixture

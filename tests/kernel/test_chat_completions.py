@@ -17,11 +17,11 @@ from plain_shell import plain_shell, run
 from cellwright.agent.tool import ToolError
 from cellwright.commands.registry import COMMANDS
 from cellwright.errors import CellwrightError
-from cellwright.kernel.chat.chat_completions import CELLS_SECONDS, Completions, completions, file_mention
+from cellwright.kernel.chat.completions import CELLS_SECONDS, Completions, completions, file_mention
 from cellwright.kernel.chat.fuzzy_order import best, path_score, score
 from cellwright.mention_text import find_mentions
-from cellwright.tools.file_notebook import FileNotebook
-from cellwright.tools.open_notebook import Cell, NothingOpen, OpenNotebook
+from cellwright.tools.notebook.file_notebook import FileNotebook
+from cellwright.tools.notebook.open_notebook import Cell, NothingOpen, OpenNotebook
 
 
 @pytest.mark.parametrize(

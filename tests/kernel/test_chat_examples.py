@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 from chat_comms import Panels
 
-from cellwright.conversation import Conversation
-from cellwright.conversation_runs import ConversationRun
-from cellwright.kernel.chat.chat_prompts import read_prompt
+from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.run_queue import ConversationRun
 from cellwright.kernel.chat.choices import Choices
 from cellwright.kernel.chat.logged_run import LoggedRun
+from cellwright.kernel.chat.prompts import read_prompt
 from cellwright.kernel.chat.target import PROTOCOL
-from cellwright.kernel.claude_config import Claude
 from cellwright.kernel.comm import read_message
+from cellwright.kernel.magic.config import Claude
 
 PROTOCOL_PAGES = Path(__file__).parents[2] / "docs/protocol"
 EXAMPLES: dict[str, list[dict[str, Any]]] = json.loads((PROTOCOL_PAGES / "chat-examples.json").read_text("utf-8"))

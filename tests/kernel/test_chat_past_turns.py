@@ -9,12 +9,12 @@ from typing import Any
 
 from chat_comms import Panels
 
-from cellwright.agent.session import Session
-from cellwright.agent.turns import TurnCount, count_turns
-from cellwright.conversation import Conversation
-from cellwright.kernel.chat.conversation_log import RUNS_KEPT
+from cellwright.conversation.conversation import Conversation
+from cellwright.kernel.chat.log import RUNS_KEPT
 from cellwright.kernel.chat.past_turns import PICTURE_CHARS, PastTurns, past_runs
-from cellwright.kernel.transcript_ops import RESULT_CHARS
+from cellwright.kernel.output.transcript_ops import RESULT_CHARS
+from cellwright.sessions.session import Session
+from cellwright.sessions.turns import TurnCount, count_turns
 
 TOLD = "<environment>\nWorking folder: /home/ana\n</environment>"
 PICTURE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}}

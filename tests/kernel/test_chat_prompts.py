@@ -16,15 +16,15 @@ from IPython.core.interactiveshell import InteractiveShell
 from PIL import Image
 from plain_shell import plain_shell, run
 
-from cellwright.conversation import Conversation
+from cellwright.conversation.conversation import Conversation
 from cellwright.errors import CellwrightError
 from cellwright.events import ContextTold, Event, Notice, UserPrompt
-from cellwright.kernel.cell_log import CellLog
-from cellwright.kernel.chat.chat_prompts import CellGiven, PanelPrompt, read_prompt, tellings
+from cellwright.kernel.chat.prompts import CellGiven, PanelPrompt, read_prompt, tellings
 from cellwright.kernel.kernel_telling import KernelTelling, kernel_telling
+from cellwright.kernel.namespace.cell_log import CellLog
 from cellwright.testing import MessagesServer, say
-from cellwright.tools.file_notebook import FileNotebook
-from cellwright.tools.open_notebook import NothingOpen, OpenNotebook
+from cellwright.tools.notebook.file_notebook import FileNotebook
+from cellwright.tools.notebook.open_notebook import NothingOpen, OpenNotebook
 
 
 def read(**params: Any) -> PanelPrompt:

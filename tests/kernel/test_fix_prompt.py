@@ -13,8 +13,8 @@ from IPython.core.interactiveshell import InteractiveShell
 from notebook_kernel import NotebookKernel
 from plain_shell import plain_shell, run
 
-from cellwright.kernel.cell_log import CellLog
-from cellwright.kernel.fix_prompt import (
+from cellwright.kernel.kernel_telling import describe_lines
+from cellwright.kernel.magic.fix import (
     NOTHING_FAILED,
     SOURCE_CHARS,
     Fix,
@@ -25,10 +25,10 @@ from cellwright.kernel.fix_prompt import (
     fix_request,
     nothing_to_fix,
 )
-from cellwright.kernel.kernel_telling import describe_lines
+from cellwright.kernel.namespace.cell_log import CellLog
 from cellwright.mention_text import find_mentions
 from cellwright.testing import MessagesServer, say
-from cellwright.tools.open_notebook import NothingOpen
+from cellwright.tools.notebook.open_notebook import NothingOpen
 
 LAST = FixRequest("", "")
 

@@ -14,12 +14,18 @@ from IPython.core.interactiveshell import InteractiveShell
 from plain_shell import plain_shell, run, run_as_claude
 
 from cellwright.agent.tool import ToolContext
-from cellwright.kernel.cell_log import CellLog
-from cellwright.kernel.hidden_state import HiddenState, hidden_state, hidden_state_text, kernel_remarks, stale_cells
-from cellwright.tools.file_notebook import FileNotebook
-from cellwright.tools.file_state import FileState
-from cellwright.tools.notebook_read import notebook_read_tool
-from cellwright.tools.open_notebook import Cell, NothingOpen, OpenNotebook, Remarks
+from cellwright.kernel.namespace.cell_log import CellLog
+from cellwright.kernel.namespace.hidden_state import (
+    HiddenState,
+    hidden_state,
+    hidden_state_text,
+    kernel_remarks,
+    stale_cells,
+)
+from cellwright.tools.files.file_state import FileState
+from cellwright.tools.notebook.file_notebook import FileNotebook
+from cellwright.tools.notebook.notebook_read import notebook_read_tool
+from cellwright.tools.notebook.open_notebook import Cell, NothingOpen, OpenNotebook, Remarks
 
 
 class Notebook:

@@ -6,8 +6,8 @@ import pytest
 from traitlets import TraitError
 
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.kernel.claude_config import Claude
-from cellwright.kernel.magic_line import OPTIONS, MagicOptions, help_text, parse_line
+from cellwright.kernel.magic.config import Claude
+from cellwright.kernel.magic.line import OPTIONS, MagicOptions, help_text, parse_line
 
 NONE = MagicOptions()
 

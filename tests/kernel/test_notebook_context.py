@@ -13,18 +13,18 @@ from IPython.core.interactiveshell import InteractiveShell
 from plain_shell import plain_shell, run, run_as_claude
 
 from cellwright.agent.agent import Agent
+from cellwright.agent.calls.redaction import Redaction
 from cellwright.agent.full_prompt import Gathered, Moment
-from cellwright.agent.redaction import Redaction
-from cellwright.agent.session import Session
-from cellwright.dry_run import DryRun
+from cellwright.conversation.dry_run import DryRun
 from cellwright.events import CHARS_A_TOKEN
-from cellwright.kernel.cell_log import CellLog
+from cellwright.kernel.context.notebook_context import AUTO_TOKENS, CODE_TOKENS, FULL_TOKENS
 from cellwright.kernel.kernel_telling import KernelTelling, kernel_telling
-from cellwright.kernel.magic_line import How
-from cellwright.kernel.notebook_context import AUTO_TOKENS, CODE_TOKENS, FULL_TOKENS
+from cellwright.kernel.magic.line import How
+from cellwright.kernel.namespace.cell_log import CellLog
 from cellwright.permissions.policy import PermissionPolicy
-from cellwright.tools.file_notebook import FileNotebook
-from cellwright.tools.open_notebook import NothingOpen, OpenNotebook
+from cellwright.sessions.session import Session
+from cellwright.tools.notebook.file_notebook import FileNotebook
+from cellwright.tools.notebook.open_notebook import NothingOpen, OpenNotebook
 
 
 class Own(NothingOpen):

@@ -13,7 +13,13 @@ from jupyter_server.services.contents.largefilemanager import LargeFileManager
 from nbformat.sign import NotebookNotary
 
 from cellwright.errors import CellwrightError
-from cellwright.kernel.notebook_trust import NotebookTrust, foreign_notebook, notebook_of, read_notebook, signature_of
+from cellwright.kernel.run.notebook_trust import (
+    NotebookTrust,
+    foreign_notebook,
+    notebook_of,
+    read_notebook,
+    signature_of,
+)
 
 
 @pytest.fixture

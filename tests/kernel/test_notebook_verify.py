@@ -16,14 +16,14 @@ from IPython.core.interactiveshell import InteractiveShell
 from nbformat import v4
 from plain_shell import plain_shell, run
 
-from cellwright.agent.agent_thread import AgentTask, AgentThread, CallerJobs
-from cellwright.agent.input_schema import check_input
+from cellwright.agent.calls.input_schema import check_input
+from cellwright.agent.thread import AgentTask, AgentThread, CallerJobs
 from cellwright.agent.tool import Tool, ToolContext, ToolError, ToolResult
-from cellwright.kernel.cell_log import CellLog
-from cellwright.kernel.notebook_run import Runner, notebook_run_tool
-from cellwright.kernel.notebook_verify import Verifier, notebook_verify_tool
-from cellwright.tools.file_notebook import FileNotebook
-from cellwright.tools.open_notebook import NothingOpen, OpenNotebook
+from cellwright.kernel.cells.notebook_run import Runner, notebook_run_tool
+from cellwright.kernel.cells.notebook_verify import Verifier, notebook_verify_tool
+from cellwright.kernel.namespace.cell_log import CellLog
+from cellwright.tools.notebook.file_notebook import FileNotebook
+from cellwright.tools.notebook.open_notebook import NothingOpen, OpenNotebook
 
 pytestmark = pytest.mark.kernel
 

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from cellwright.kernel.op_log import OpLog
+from cellwright.kernel.output.op_log import OpLog
 
 
 def text(part: str, block: int = 0) -> dict[str, Any]:

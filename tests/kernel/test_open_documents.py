@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cellwright.kernel.open_documents import FORGOTTEN_SECONDS, OpenDocuments
+from cellwright.kernel.pages.open_documents import FORGOTTEN_SECONDS, OpenDocuments
 
 
 class Clock:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from cellwright.kernel.output_comparison import SHOWN_CHARS, difference
+from cellwright.kernel.cells.compare_outputs import SHOWN_CHARS, difference
 
 
 def printed(text: str, name: str = "stdout") -> dict[str, Any]:

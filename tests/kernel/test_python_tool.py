@@ -371,7 +371,7 @@ def test_a_pager_and_what_is_meant_for_the_next_cell_are_text(kernel: Kernel, tm
 
 
 def test_code_knows_that_the_agent_runs_it(kernel: Kernel) -> None:
-    asked = "from cellwright.agent.agent_thread import agent_code_running\n"
+    asked = "from cellwright.agent.thread import agent_code_running\n"
     assert text_of(kernel.call(f"{asked}agent_code_running.get()")) == "True"
     assert text_of(kernel.call(f"{asked}import asyncio\nawait asyncio.sleep(0)\nagent_code_running.get()")) == "True"
     assert kernel.cell(f"{asked}print(agent_code_running.get())").streams.strip() == "False"

@@ -15,10 +15,10 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
-from cellwright.agent.agent_thread import AgentTask, AgentThread, CallerJobs
+from cellwright.agent.thread import AgentTask, AgentThread, CallerJobs
 from cellwright.agent.tool import ToolContext, ToolResult
+from cellwright.kernel.execute.python_tool import python_tool
 from cellwright.kernel.model_image import png_size
-from cellwright.kernel.python_tool import python_tool
 
 
 class Session:

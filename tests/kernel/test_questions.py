@@ -14,15 +14,15 @@ from typing import Any
 
 import pytest
 
-from cellwright.agent.agent_thread import AgentThread, CallerJobs
-from cellwright.agent.approval import Allow, Decision, Deny, ToolUse
-from cellwright.answers import choices
+from cellwright.agent.calls.approval import Allow, Decision, Deny, ToolUse
+from cellwright.agent.thread import AgentThread, CallerJobs
+from cellwright.conversation.answers import choices
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Preview, Suggestion
 from cellwright.kernel.comm import Answer
-from cellwright.kernel.interrupts import EndableWait, Interrupts
 from cellwright.kernel.open_questions import OpenQuestions, Take, all_beside
-from cellwright.kernel.questions import Questions
+from cellwright.kernel.run.interrupts import EndableWait, Interrupts
+from cellwright.kernel.run.questions import Questions
 
 SUGGESTIONS = (
     Suggestion(("Bash(make *)",), "session", "all make commands, this session"),
@@ -171,8 +171,8 @@ def test_a_widget_that_never_gets_ready_is_not_waited_for():
 
 TYPED = """
 import dataclasses, json, sys
-from cellwright.kernel.questions import ask_by_input
-from cellwright.agent.approval import Allow, Decision, Deny, ToolUse
+from cellwright.kernel.run.questions import ask_by_input
+from cellwright.agent.calls.approval import Allow, Decision, Deny, ToolUse
 from cellwright.events import Preview, Suggestion
 given = json.loads(sys.argv[1])
 rules = tuple(Suggestion(tuple(rules), scope, label) for rules, scope, label in given["suggestions"])

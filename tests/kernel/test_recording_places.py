@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.kernel.earlier_answers import EarlierAnswers
-from cellwright.kernel.front_end import FrontEnd
 from cellwright.kernel.prompt_places import PromptPlaces
 from cellwright.kernel.recording_file import beside, found_in
+from cellwright.kernel.run.front_end import FrontEnd
+from cellwright.kernel.run.saved_outputs import EarlierAnswers
 from cellwright.kernel.this_notebook import this_notebook
-from cellwright.provenance import provenance
+from cellwright.sessions.provenance import provenance
 
 
 def test_a_cell_that_is_run_again_is_the_same_place():

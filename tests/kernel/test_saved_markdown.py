@@ -24,6 +24,7 @@ from cellwright.events import (
     TurnEnd,
     UserPrompt,
 )
+from cellwright.kernel.output.saved_markdown import SavedTranscript
 from cellwright.kernel.saved_limits import (
     ANSWER_CHARS,
     DIFFS_CHARS,
@@ -32,7 +33,6 @@ from cellwright.kernel.saved_limits import (
     kept_pictures,
     short_plain,
 )
-from cellwright.kernel.saved_markdown import SavedTranscript
 
 DIFF = "--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-x = 1\n+x = '```'\n"
 

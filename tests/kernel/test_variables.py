@@ -20,12 +20,12 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
-from cellwright.agent.agent_thread import AgentThread, CallerJobs, agent_code_running
+from cellwright.agent.thread import AgentThread, CallerJobs, agent_code_running
 from cellwright.agent.tool import ToolContext, ToolError
-from cellwright.kernel.described.values import MOST_BITS
-from cellwright.kernel.user_variables import fingerprint, user_variables
-from cellwright.kernel.variable_words import CHARS_EACH, LINE_CHARS, SECONDS_EACH, describe_all, line
-from cellwright.kernel.variables import variables_tool
+from cellwright.kernel.namespace.namespace import fingerprint, user_variables
+from cellwright.kernel.namespace.summary import CHARS_EACH, LINE_CHARS, SECONDS_EACH, describe_all, line
+from cellwright.kernel.namespace.types.values import MOST_BITS
+from cellwright.kernel.namespace.variables_tool import variables_tool
 from cellwright.permissions.policy import PermissionPolicy
 
 np = pytest.importorskip("numpy")
@@ -468,7 +468,7 @@ def test_tensors_and_modules() -> None:
 
 def test_no_library_is_imported() -> None:
     code = (
-        "import sys\nfrom cellwright.kernel.variable_words import describe_all\n"
+        "import sys\nfrom cellwright.kernel.namespace.summary import describe_all\n"
         "values = {'a': 1, 'b': [object()], 'c': type('C', (), {'__module__': 'pandas'})()}\n"
         "print(len(list(describe_all(values))), sorted({'numpy', 'pandas', 'polars', 'torch'} & set(sys.modules)))"
     )

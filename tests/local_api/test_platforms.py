@@ -8,9 +8,9 @@ import json
 import anthropic
 import pytest
 
-from cellwright.local_api.aws_event_stream import aws_frame, encode_message
-from cellwright.local_api.message_stream import StreamEvent
 from cellwright.testing import fault, say, turn, use
+from cellwright.testing.server.aws_event_stream import aws_frame, encode_message
+from cellwright.testing.server.message_stream import StreamEvent
 
 SCRIPT = [turn(say("Reading."), use("Read", path="x")), turn(say("Reading."), use("Read", path="x"))]
 

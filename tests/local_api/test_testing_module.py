@@ -34,8 +34,8 @@ def test_the_example_in_the_documentation_runs():
 def test_import_is_light():
     """The server's rules, HTTP and schemas are imported when a server starts."""
     imported = run(IMPORTS).stdout.split()
-    assert "cellwright.local_api.script" in imported
-    assert not {"h11", "jsonschema", "anthropic", "httpx2", "cellwright.local_api.endpoints"} & set(imported)
+    assert "cellwright.testing.server.script" in imported
+    assert not {"h11", "jsonschema", "anthropic", "httpx2", "cellwright.testing.server.endpoints"} & set(imported)
     ours = {name for name in imported if name.startswith("cellwright.") and "local_api" not in name}
     assert ours == {"cellwright.testing", "cellwright.version"}
 

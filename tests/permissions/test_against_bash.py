@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cellwright.permissions.policy import PermissionPolicy
-from cellwright.permissions.shell_tokens import Unreadable, read_words
+from cellwright.permissions.shell.tokens import Unreadable, read_words
 
 BASH = shutil.which("bash")
 pytestmark = pytest.mark.skipif(BASH is None, reason="needs bash")

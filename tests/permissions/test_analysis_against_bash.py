@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cellwright.permissions.policy import PermissionPolicy
-from cellwright.permissions.shell_analysis import SimpleCommand, analyse
+from cellwright.permissions.shell.analysis import SimpleCommand, analyse
 
 BASH = shutil.which("bash")
 pytestmark = pytest.mark.skipif(BASH is None, reason="needs bash")

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from cellwright.agent.agent import Agent
-from cellwright.agent.anthropic_provider import connect
-from cellwright.agent.approval import Allow, ToolUse
+from cellwright.agent.calls.approval import Allow, ToolUse
 from cellwright.agent.prompt import system_blocks
-from cellwright.agent.session import Session
 from cellwright.agent.tool import Tool
 from cellwright.events import Decided
+from cellwright.model.anthropic import connect
 from cellwright.permissions.policy import PermissionPolicy
+from cellwright.sessions.session import Session
 from cellwright.testing import MessagesServer, say, turn, use
 
 ANYTHING = {"type": "object", "properties": {}, "additionalProperties": True}

@@ -390,7 +390,7 @@ def test_a_folder_too_large_to_look_through_is_asked_for(place):
 
 def test_the_source_of_a_rule_is_what_its_slash_starts_from(place):
     from cellwright.permissions.policy import PermissionPolicy
-    from cellwright.permissions.rules import parse_rule
+    from cellwright.permissions.rules.rule import parse_rule
 
     rule = parse_rule("Edit(/docs/**)", source_root=str(place.home))
     policy = PermissionPolicy(allow=[rule], roots=[place.home], cwd=place.project)

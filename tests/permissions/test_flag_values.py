@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from cellwright.permissions.policy import PermissionPolicy
-from cellwright.permissions.read_only_commands import READERS, Flags
-from cellwright.permissions.read_only_git import SUBCOMMANDS
+from cellwright.permissions.shell.read_only.commands import READERS, Flags
+from cellwright.permissions.shell.read_only.git import SUBCOMMANDS
 
 GIT = shutil.which("git")
 FLAG = "--no-such-flag"

@@ -9,7 +9,7 @@ import pytest
 
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.permissions.policy import PermissionPolicy
-from cellwright.permissions.rules import grant_problem, parse_rule
+from cellwright.permissions.rules.rule import grant_problem, parse_rule
 
 
 @pytest.mark.parametrize(

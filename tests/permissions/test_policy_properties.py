@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.permissions.modes import MODES
 from cellwright.permissions.policy import JUDGES, PermissionPolicy
-from cellwright.permissions.rules import compile_rule, grant_problem, parse_rule, restriction_problem
+from cellwright.permissions.rules.rule import compile_rule, grant_problem, parse_rule, restriction_problem
 
 LOOSENESS = {"deny": 0, "ask": 1, "allow": 2}
 ROOT = Path(tempfile.gettempdir()).resolve()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from cellwright.permissions.domain_patterns import AddressProblem, host_of
 from cellwright.permissions.policy import PermissionPolicy
-from cellwright.permissions.rules import grant_problem, parse_rule, restriction_problem
+from cellwright.permissions.rules.domain_pattern import AddressProblem, host_of
+from cellwright.permissions.rules.rule import grant_problem, parse_rule, restriction_problem
 
 
 def behavior(tool, tool_input, *, mode="default", read_only=False, **rules):

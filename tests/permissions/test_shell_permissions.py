@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from cellwright.permissions.file_commands import files_changed
 from cellwright.permissions.policy import PermissionPolicy
-from cellwright.permissions.shell_tokens import read_words
+from cellwright.permissions.shell.mutating_commands import files_changed
+from cellwright.permissions.shell.tokens import read_words
 
 ALLOW, ASK, DENY = "allow", "ask", "deny"
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cellwright.agent.approval import ToolUse
-from cellwright.agent.permission_gate import nobody_to_ask
+from cellwright.agent.calls.approval import ToolUse
+from cellwright.agent.calls.permission_gate import nobody_to_ask
 from cellwright.events import Preview
 from cellwright.permissions.policy import JUDGES, PermissionPolicy
 

@@ -22,7 +22,7 @@ before = set(sys.modules)
 import cellwright
 (point,) = cellwright._jupyter_server_extension_points()
 from cellwright.server import administration, routes
-heavy = "anthropic", "mcp", "IPython", "ipykernel", "rich", "cellwright.kernel", "cellwright.catalog.catalog"
+heavy = "anthropic", "mcp", "IPython", "ipykernel", "rich", "cellwright.kernel", "cellwright.sessions.catalog.catalog"
 print([name for name in heavy if name in sys.modules and name not in before])
 print(len(set(sys.modules) - before))
 """

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from cellwright.local_api.models import MODELS
 from cellwright.server.listed_models import FAILURE_SECONDS, REMEMBERED_SECONDS, Listed, ListedModels
 from cellwright.server.proxy.upstream import Upstream
 from cellwright.testing import MessagesServer
+from cellwright.testing.rules.models import MODELS
 
 KEY = "sk-ant-local-0000"
 

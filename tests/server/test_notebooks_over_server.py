@@ -23,10 +23,10 @@ from open_notebook_conformance import CASES
 from shared_room import EXTENSIONS, Coauthor
 from subshells import with_subshells
 
-from cellwright.server.kernel_connection import KernelConnection
-from cellwright.server.kernel_relay import KernelRelay
-from cellwright.server.notebooks.served_notebooks import ServedNotebooks
-from cellwright.server.notebooks.server_page import ServerPage
+from cellwright.server.notebooks.notebooks import ServedNotebooks
+from cellwright.server.notebooks.pages import ServerPage
+from cellwright.server.relay.connection import KernelConnection
+from cellwright.server.relay.relay import KernelRelay
 from cellwright.testing import Gate, MessagesServer, hold, say, turn, use
 
 pytestmark = [pytest.mark.kernel, pytest.mark.timeout(300)]

@@ -11,8 +11,8 @@ from openapi_cases import answer_as_described, few
 from openapi_spec_validator import validate
 
 from cellwright.server.api_error import ApiError
-from cellwright.server.request_body import checked_body, description
-from cellwright.server.routes import routes
+from cellwright.server.routes.body import checked_body, description
+from cellwright.server.routes.routes import routes
 
 EXAMPLES = 12
 STARTS_RUNS = ("run", "run_in_kernel")

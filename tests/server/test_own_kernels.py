@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from jupyter_server.services.kernels.kernelmanager import AsyncMappingKernelManager
 
-from cellwright.server.own_kernels import OwnKernels
+from cellwright.server.runs.own_kernels import OwnKernels
 
 pytestmark = pytest.mark.kernel
 

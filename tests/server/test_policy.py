@@ -7,11 +7,11 @@ from traitlets import TraitError
 from traitlets.config import Application, Config
 from traitlets.config.loader import DeferredConfigList, DeferredConfigString
 
-from cellwright.config.server_policy import VARIABLE
-from cellwright.config.settings import load_settings
-from cellwright.server.policy import FEATURES, Policy, PolicyTraits
+from cellwright.config.settings.server_policy import VARIABLE
+from cellwright.config.settings.settings import load_settings
+from cellwright.server.admin.policy import FEATURES, Policy, PolicyTraits
+from cellwright.server.admin.proxy_traits import ProxyTraits
 from cellwright.server.proxy.limits import Limits
-from cellwright.server.proxy_traits import ProxyTraits
 
 
 class App(PolicyTraits, ProxyTraits, Application):

@@ -7,7 +7,7 @@ import re
 import pytest
 from jupyter_process import QUIET_EXTENSIONS, jupyter_server
 
-from cellwright.local_api.models import MODELS
+from cellwright.testing.rules.models import MODELS
 
 LISTS = ("allowed_models", "allowed_modes", "allowed_tools", "allowed_mcp_servers")
 

@@ -13,8 +13,8 @@ import pytest
 from proxy_calls import ADA, BOB, MODEL, ask, error_of, message, send
 from proxy_server import ProxyServer
 
-from cellwright.agent.cost import cost_usd
-from cellwright.agent.transport import API_VERSION
+from cellwright.model.pricing import cost_usd
+from cellwright.model.transport import API_VERSION
 from cellwright.server.proxy.proxy import BOOK_FILE, LOG_FILE
 from cellwright.testing import Gate, MessagesServer, fault, hold, say, turn
 

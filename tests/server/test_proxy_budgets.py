@@ -16,7 +16,7 @@ import pytest
 from proxy_calls import ADA, BOB, MODEL, error_of, message, send
 from proxy_server import ProxyServer
 
-from cellwright.agent.cost import cost_usd, worst_case_usd
+from cellwright.model.pricing import cost_usd, worst_case_usd
 from cellwright.server.proxy.limits import Limits
 from cellwright.server.proxy.proxy import BOOK_FILE, Caller, Exchange, Proxy
 from cellwright.server.proxy.request_rules import check

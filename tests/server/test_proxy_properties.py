@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from proxy_calls import ADA, message
 from proxy_server import ProxyServer
 
-from cellwright.agent.models import is_among
+from cellwright.model.models import is_among
 from cellwright.server.proxy.limits import Limits
 from cellwright.server.proxy.refusal import Refusal
 from cellwright.server.proxy.request_rules import check

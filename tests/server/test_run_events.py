@@ -8,9 +8,9 @@ import json
 import pytest
 
 from cellwright.server.api_error import ApiError
-from cellwright.server.event_stream import encoded, send_events, stream_kind
-from cellwright.server.limits import Limits, RunsAtOnce
-from cellwright.server.run import EventsGone, Run, RunPlace
+from cellwright.server.runs.event_stream import encoded, send_events, stream_kind
+from cellwright.server.runs.limits import Limits, RunsAtOnce
+from cellwright.server.runs.run import EventsGone, Run, RunPlace
 
 PLACE = RunPlace(kernel_id="k", owner="")
 LIMITS = Limits(

@@ -22,12 +22,12 @@ from jupyter_ydoc import YNotebook
 from open_notebook_conformance import CASES, reset
 
 from cellwright.agent.tool import ToolError
-from cellwright.kernel.comm_link import PageError
-from cellwright.kernel.live_notebook import LiveNotebook, SeenSources
+from cellwright.kernel.pages.comm import PageError
+from cellwright.kernel.pages.live_notebook import LiveNotebook, SeenSources
 from cellwright.server.notebooks.cells import Refused
-from cellwright.server.notebooks.served_notebooks import ServedNotebooks
+from cellwright.server.notebooks.notebooks import ServedNotebooks
 from cellwright.server.notebooks.shared_cells import difference
-from cellwright.tools.open_notebook import Insert, OpenNotebook, Place, Replace
+from cellwright.tools.notebook.open_notebook import Insert, OpenNotebook, Place, Replace
 
 
 class Wire:

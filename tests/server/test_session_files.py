@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from cellwright.agent.session import Session
 from cellwright.agent.session_folder import sessions_folder
-from cellwright.agent.transcript import Line, encode_line
 from cellwright.server.session_files import SessionFiles
+from cellwright.sessions.session import Session
+from cellwright.sessions.transcript import Line, encode_line
 
 
 def _session_of(cwd: Path) -> str:

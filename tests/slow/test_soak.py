@@ -7,13 +7,13 @@ import statistics
 import pytest
 
 from cellwright.agent.agent import Agent
-from cellwright.agent.anthropic_provider import connect
 from cellwright.agent.prompt import system_blocks
-from cellwright.agent.session import Session
+from cellwright.model.anthropic import connect
 from cellwright.permissions.policy import PermissionPolicy
+from cellwright.sessions.session import Session
 from cellwright.testing import MessagesServer, say, think, turn, use
-from cellwright.tools.file_state import FileState
-from cellwright.tools.files import file_tools
+from cellwright.tools.files.file_state import FileState
+from cellwright.tools.files.read import file_tools
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 

@@ -29,7 +29,7 @@ def test_it_holds_what_the_browser_needs(wheel):
     assert f"{data}/jupyter/labextensions/cellwright/package.json" in names
     assert f"{data}/jupyter/labextensions/cellwright/install.json" in names
     assert f"{data}/cellwright/01-first-cell.ipynb" in names
-    assert "cellwright/demo/sample_project/tides.py" in names
+    assert "cellwright/terminal/demo/sample_project/tides.py" in names
     assert "cellwright/py.typed" in names
     assert not [name for name in names if "node_modules" in name or name.startswith("tests/")]
 
@@ -52,7 +52,7 @@ def test_the_demo_runs_from_it(wheel, tmp_path):
     )
     assert str(tmp_path) in where.stdout, where.stderr
     run = subprocess.run(
-        [python, "-m", "cellwright.cli", "demo"], cwd=tmp_path, capture_output=True, text=True, check=False
+        [python, "-m", "cellwright.terminal.main", "demo"], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert run.returncode == 0, run.stdout + run.stderr
     assert "From red to green" in run.stdout

@@ -15,7 +15,7 @@ import pytest
 from cellwright.testing import MessagesServer
 
 SOURCES = Path(__file__).parents[2] / "src"
-ARGV = [sys.executable, "-m", "cellwright.cli"]
+ARGV = [sys.executable, "-m", "cellwright.terminal.main"]
 SECONDS = 60
 
 

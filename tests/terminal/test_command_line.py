@@ -458,7 +458,7 @@ def test_the_sessions_of_others_stay_theirs(messages_server: Server, command_for
 def test_start_imports_no_heavy_library(messages_server: Server, command_for: For) -> None:
     command = command_for(messages_server([say("Hello.")]))
     program = (
-        "import sys\nfrom cellwright.cli import main\ncode = main(['--quiet', 'hi'])\n"
+        "import sys\nfrom cellwright.terminal.main import main\ncode = main(['--quiet', 'hi'])\n"
         "print([name for name in ('anthropic', 'rich', 'IPython', 'nbformat', 'jsonschema') if name in sys.modules])"
     )
     done = subprocess.run(

@@ -15,9 +15,9 @@ from typing import Any
 import pexpect
 import pytest
 
-from cellwright.agent.state_folder import state_folder
-from cellwright.conversation import Conversation
-from cellwright.run_options import RunOptions
+from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.run_options import RunOptions
+from cellwright.sessions.state_dir import state_folder
 from cellwright.testing import Gate, MessagesServer, hold, say, think, turn, use
 
 Server = Callable[..., MessagesServer]

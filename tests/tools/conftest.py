@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from cellwright.agent.input_schema import check_input
+from cellwright.agent.calls.input_schema import check_input
 from cellwright.agent.tool import CannotBeDone, ToolContext, ToolError, ToolResult
 from cellwright.events import Preview
-from cellwright.tools.file_state import FileState
-from cellwright.tools.files import file_tools
-from cellwright.tools.notebook_files import notebook_file_tools
-from cellwright.tools.search import search_tools
+from cellwright.tools.files.file_state import FileState
+from cellwright.tools.files.read import file_tools
+from cellwright.tools.notebook.notebook_edit import notebook_file_tools
+from cellwright.tools.search.search_tools import search_tools
 
 sys.path.insert(0, str(Path(__file__).parent))  # importlib mode leaves a test's own folder out
 

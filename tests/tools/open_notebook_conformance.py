@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from cellwright.agent.tool import ToolError
-from cellwright.tools.open_notebook import (
+from cellwright.tools.notebook.open_notebook import (
     Cell,
     CellChange,
     CellConflict,

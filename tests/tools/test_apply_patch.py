@@ -16,8 +16,8 @@ from cellwright.agent.tool import ToolError
 from cellwright.errors import ErrorCode
 from cellwright.permissions.patch_paths import paths_in_patch
 from cellwright.permissions.patch_text import read_patch
-from cellwright.tools.atomic_write import FileChanged
 from cellwright.tools.file_set import FileWrite, write_together
+from cellwright.tools.files.atomic_write import FileChanged
 from cellwright.tools.patch_matching import apply_hunks
 
 TEN = "".join(f"line {number}\n" for number in range(1, 11))
@@ -380,8 +380,8 @@ CHILD = """
 import asyncio, json, os, resource, signal, sys
 from pathlib import Path
 from cellwright.agent.tool import ToolContext, ToolError
-from cellwright.tools.file_state import FileState
-from cellwright.tools.files import file_tools
+from cellwright.tools.files.file_state import FileState
+from cellwright.tools.files.read import file_tools
 patch = sys.stdin.read()
 tools = {tool.name: tool for tool in file_tools(FileState(), Path(sys.argv[1]))}
 loop = asyncio.new_event_loop()
@@ -429,8 +429,8 @@ KILLED = """
 import asyncio, sys
 from pathlib import Path
 from cellwright.agent.tool import ToolContext
-from cellwright.tools.file_state import FileState
-from cellwright.tools.files import file_tools
+from cellwright.tools.files.file_state import FileState
+from cellwright.tools.files.read import file_tools
 tools = {tool.name: tool for tool in file_tools(FileState(), Path(sys.argv[1]))}
 there = "--- a/{0}\\n+++ b/{0}\\n@@ -1 +1 @@\\n-{1}\\n+{2}\\n"
 a, b = "a" * 500_000, "b" * 500_000

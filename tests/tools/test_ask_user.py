@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from cellwright.agent.input_schema import check_input
+from cellwright.agent.calls.input_schema import check_input
 from cellwright.agent.tool import ToolContext, ToolError, ToolResult
-from cellwright.tools.ask_user import ask_user_tool
+from cellwright.tools.planning.ask_user import ask_user_tool
 
 TOOL = ask_user_tool()
 CONTEXT = ToolContext("toolu_test", lambda **_: None)

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from cellwright.agent.input_schema import check_input
+from cellwright.agent.calls.input_schema import check_input
 from cellwright.agent.tool import ToolContext, ToolError, ToolResult
 from cellwright.errors import ErrorCode
-from cellwright.tools.bash import bash_tools
+from cellwright.tools.shell.bash import bash_tools
 from cellwright.tools.shell_limits import read_shell_limits
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs bash")

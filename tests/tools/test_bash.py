@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
-from cellwright.agent.input_schema import check_input
-from cellwright.agent.long_results import output_folder
+from cellwright.agent.calls.input_schema import check_input
+from cellwright.agent.calls.tool_results import output_folder
 from cellwright.agent.tool import ToolContext, ToolError, ToolResult
 from cellwright.errors import ErrorCode
-from cellwright.tools.bash import bash_tools
-from cellwright.tools.command_output import SHOWN_CHARS, plain
+from cellwright.tools.shell.bash import bash_tools
+from cellwright.tools.shell.output import SHOWN_CHARS, plain
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs bash")
 

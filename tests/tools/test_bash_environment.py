@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cellwright.tools.child_environment import child_environment
+from cellwright.tools.process.environment import child_environment
 
 
 @pytest.mark.parametrize(

@@ -23,8 +23,8 @@ PARENT = """
 import asyncio, os, signal, sys
 from pathlib import Path
 from cellwright.agent.tool import ToolContext
-from cellwright.tools.bash import bash_tools
-from cellwright.tools.child_processes import child_processes
+from cellwright.tools.shell.bash import bash_tools
+from cellwright.tools.process.children import child_processes
 
 tool = bash_tools(Path.cwd())[0]
 

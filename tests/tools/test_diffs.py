@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cellwright.permissions.patch_text import read_patch
-from cellwright.tools.diffs import diff_texts
+from cellwright.tools.files.diff import diff_texts
 from cellwright.tools.patch_matching import apply_hunks
 
 LINES = st.lists(st.sampled_from(["a", "b", "c", "", "  d"]), max_size=25)
@@ -74,7 +74,7 @@ def test_the_structured_patch_has_the_same_lines():
 def test_a_large_text_with_a_small_change_costs_little_memory():
     script = (
         "import resource\n"
-        "from cellwright.tools.diffs import diff_texts\n"
+        "from cellwright.tools.files.diff import diff_texts\n"
         "before = 'some line of text\\n' * 500_000 + 'end\\n'\n"
         "after = before.replace('end', 'END')\n"
         "at_first = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from cellwright.agent.tool import ToolError
 from cellwright.errors import ErrorCode
-from cellwright.tools.definitions import definitions
+from cellwright.tools.code.symbol_outline import definitions
 from cellwright.tools.languages import grammar_of
 from cellwright.tools.symbol_text import splice
 

@@ -17,9 +17,9 @@ SCENE = '''
 import asyncio, json, os, resource, signal, sys
 from pathlib import Path
 from cellwright.agent.tool import ToolContext, ToolError, ToolResult
-from cellwright.agent.input_schema import check_input
-from cellwright.config.settings import load_settings
-from cellwright.toolbox import Workplace, builtin_tools
+from cellwright.agent.calls.input_schema import check_input
+from cellwright.config.settings.settings import load_settings
+from cellwright.conversation.toolset import Workplace, builtin_tools
 
 cwd = Path.cwd()
 tools = {tool.name: tool for tool in builtin_tools(Workplace(cwd=cwd, settings=load_settings(cwd, os.environ)))}
@@ -152,7 +152,7 @@ def test_a_child_that_takes_all_memory_leaves_us_alone(tmp_path: Path) -> None:
         tmp_path,
         """
         os.environ["CLAUDE_CODE_TOOL_MEMORY_LIMIT"] = "300M"
-        from cellwright.tools.bash import bash_tools
+        from cellwright.tools.shell.bash import bash_tools
         tools.update({tool.name: tool for tool in bash_tools(cwd)})
         async def main():
             eat = "python3 -c 'x = [bytearray(10_000_000) for _ in range(1000)]'"

@@ -10,8 +10,8 @@ import pytest
 from open_notebook_conformance import CASES, reset, seen
 
 from cellwright.agent.tool import ToolError
-from cellwright.tools.file_notebook import FileNotebook
-from cellwright.tools.open_notebook import Replace
+from cellwright.tools.notebook.file_notebook import FileNotebook
+from cellwright.tools.notebook.open_notebook import Replace
 
 EMPTY = {"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from cellwright.agent.input_schema import check_input
+from cellwright.agent.calls.input_schema import check_input
 from cellwright.agent.tool import ToolContext, ToolError, ToolResult
 from cellwright.errors import ErrorCode
-from cellwright.tools.git import git_tool
+from cellwright.tools.git.git import git_tool
 
 ENVIRONMENT = {
     "GIT_AUTHOR_DATE": "2024-03-01T10:00:00+01:00",

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from cellwright.agent.input_schema import check_input
+from cellwright.agent.calls.input_schema import check_input
 from cellwright.agent.tool import Tool
-from cellwright.tools.git import git_tool
-from cellwright.tools.lint import lint_tool
-from cellwright.tools.run_tests import run_tests_tool
-from cellwright.tools.search import search_tools
+from cellwright.tools.code.lint import lint_tool
+from cellwright.tools.code.run_tests import run_tests_tool
+from cellwright.tools.git.git import git_tool
+from cellwright.tools.search.search_tools import search_tools
 
 TOOLS = [*search_tools(Path()), git_tool(Path()), run_tests_tool(Path()), lint_tool(Path())]
 

@@ -13,7 +13,7 @@ import pytest
 
 from cellwright.agent.tool import ToolContext, ToolError, ToolResult
 from cellwright.errors import ErrorCode
-from cellwright.tools.git import git_tool
+from cellwright.tools.git.git import git_tool
 
 
 @dataclass

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from cellwright.agent.input_schema import check_input
+from cellwright.agent.calls.input_schema import check_input
 from cellwright.agent.tool import CannotBeDone, ToolContext, ToolError, ToolResult
 from cellwright.errors import ErrorCode
-from cellwright.tools.lint import lint_tool
+from cellwright.tools.code.lint import lint_tool
+from cellwright.tools.code.linters import linters_of
 from cellwright.tools.lint_reports import Problem, read_flake8
-from cellwright.tools.linters import linters_of
 
 REAL_HOME = Path.home()
 LABEXTENSION = Path(__file__).parents[2] / "labextension"

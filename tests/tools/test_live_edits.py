@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from cellwright.agent.tool import CannotBeDone, Tool, ToolContext, ToolError, ToolResult
-from cellwright.tools.file_notebook import FileNotebook
-from cellwright.tools.file_state import FileState
-from cellwright.tools.files import file_tools
-from cellwright.tools.notebook_files import notebook_file_tools
-from cellwright.tools.open_notebook import Cell, NothingOpen, OpenNotebook, Replace
+from cellwright.tools.files.file_state import FileState
+from cellwright.tools.files.read import file_tools
+from cellwright.tools.notebook.file_notebook import FileNotebook
+from cellwright.tools.notebook.notebook_edit import notebook_file_tools
+from cellwright.tools.notebook.open_notebook import Cell, NothingOpen, OpenNotebook, Replace
 
 CONTEXT = ToolContext("toolu_test", lambda **_: None)
 

@@ -14,12 +14,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cellwright.agent.input_schema import check_input
+from cellwright.agent.calls.input_schema import check_input
 from cellwright.agent.tool import ToolContext, ToolError
 from cellwright.errors import ErrorCode
-from cellwright.tools.file_state import FileState
-from cellwright.tools.files import file_tools
-from cellwright.tools.notebook_files import notebook_file_tools
+from cellwright.tools.files.file_state import FileState
+from cellwright.tools.files.read import file_tools
+from cellwright.tools.notebook.notebook_edit import notebook_file_tools
 
 NOTEBOOK = {"metadata": {}, "nbformat": 4, "nbformat_minor": 5}
 

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cellwright.errors import ErrorCode
-from cellwright.tools.notebook_json import parse_notebook
-from cellwright.tools.notebook_spans import NotANotebook
+from cellwright.tools.notebook.json import parse_notebook
+from cellwright.tools.notebook.spans import NotANotebook
 
 PICTURE = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg=="
 
@@ -376,10 +376,10 @@ def test_reading_a_notebook_imports_no_nbformat(tools):
         "import asyncio, sys\n"
         "from pathlib import Path\n"
         "from cellwright.agent.tool import ToolContext\n"
-        "from cellwright.tools.file_state import FileState\n"
-        "from cellwright.tools.files import file_tools\n"
-        "from cellwright.tools.notebook_files import notebook_file_tools\n"
-        "from cellwright.tools.search import search_tools\n"
+        "from cellwright.tools.files.file_state import FileState\n"
+        "from cellwright.tools.files.read import file_tools\n"
+        "from cellwright.tools.notebook.notebook_edit import notebook_file_tools\n"
+        "from cellwright.tools.search.search_tools import search_tools\n"
         "cwd = Path(sys.argv[1])\n"
         "read = file_tools(FileState(), cwd)[0]\n"
         "asyncio.run(read.call({'file_path': 'n.ipynb'}, ToolContext('t', print)))\n"

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 from cellwright.agent.tool import ToolError
 from cellwright.errors import ErrorCode
-from cellwright.tools.text_files import UTF_8, UTF_16_LE
-from cellwright.tools.text_pages import Bounds, Lines
+from cellwright.tools.files.formats.text import UTF_8, UTF_16_LE
+from cellwright.tools.files.formats.text_pages import Bounds, Lines
 
 
 def png(width: int, height: int) -> bytes:

@@ -14,9 +14,9 @@ from pictures import picture
 SCRIPT = """
 import asyncio, json, pathlib, resource, sys, time
 from cellwright.agent.tool import ToolContext, ToolError
-from cellwright.tools.file_state import FileState
-from cellwright.tools.files import file_tools
-from cellwright.tools.notebook_files import notebook_file_tools
+from cellwright.tools.files.file_state import FileState
+from cellwright.tools.files.read import file_tools
+from cellwright.tools.notebook.notebook_edit import notebook_file_tools
 
 state, cwd, (name, warm, given) = FileState(), pathlib.Path(sys.argv[1]), json.loads(sys.argv[2])
 tools = {tool.name: tool for tool in (*file_tools(state, cwd), *notebook_file_tools(state, cwd))}

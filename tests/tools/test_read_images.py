@@ -15,7 +15,7 @@ from pictures import picture
 from PIL import Image
 
 from cellwright.errors import ErrorCode
-from cellwright.tools.images import UnusableImage, image_from_bytes
+from cellwright.tools.files.formats.images import UnusableImage, image_from_bytes
 
 
 def shown(tools: Any, data: bytes, name: str = "picture.dat") -> tuple[str, str, bytes, Image.Image]:
@@ -165,8 +165,8 @@ def test_text_is_read_without_pillow(tools):
         "import asyncio, sys\n"
         "from pathlib import Path\n"
         "from cellwright.agent.tool import ToolContext\n"
-        "from cellwright.tools.file_state import FileState\n"
-        "from cellwright.tools.files import file_tools\n"
+        "from cellwright.tools.files.file_state import FileState\n"
+        "from cellwright.tools.files.read import file_tools\n"
         "read = file_tools(FileState(), Path(sys.argv[1]))[0]\n"
         "asyncio.run(read.call({'file_path': 'a.txt'}, ToolContext('t', print)))\n"
         "print([name for name in ('PIL', 'pypdf', 'nbformat') if name in sys.modules])\n"

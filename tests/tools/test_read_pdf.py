@@ -17,7 +17,7 @@ import cellwright
 from cellwright.agent.tool import ToolError
 from cellwright.errors import ErrorCode
 from cellwright.testing import say, turn, use
-from cellwright.tools.pdf_pages import PdfRequest, read_pdf
+from cellwright.tools.files.formats.pdf import PdfRequest, read_pdf
 
 
 def put(tools: Any, data: bytes) -> None:
@@ -40,7 +40,7 @@ def many(count: int) -> bytes:
 PRINTS = """
 import io
 from cellwright.agent.tool import ToolError
-from cellwright.tools.pdf_pages import PdfRequest, read_pdf
+from cellwright.tools.files.formats.pdf import PdfRequest, read_pdf
 
 try:
     read_pdf(io.BytesIO(b"%PDF-1.4 cut off"), 16, "paper.pdf", PdfRequest(None, False, 1000), lambda: False)

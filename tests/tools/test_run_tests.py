@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from cellwright.agent.input_schema import check_input
+from cellwright.agent.calls.input_schema import check_input
 from cellwright.agent.tool import CannotBeDone, ToolContext, ToolError, ToolResult
 from cellwright.errors import ErrorCode
-from cellwright.tools.run_tests import run_tests_tool
-from cellwright.tools.runner_reports import read_go, read_jest
-from cellwright.tools.runners import frameworks_of
+from cellwright.tools.code.run_tests import run_tests_tool
+from cellwright.tools.code.runners import frameworks_of
+from cellwright.tools.code.test_reports import read_go, read_jest
 
 REAL_HOME = Path.home()
 """Where rustup has its toolchains; a test has another home."""

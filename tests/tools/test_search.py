@@ -15,8 +15,8 @@ import pytest
 import cellwright
 from cellwright.agent.tool import ToolError
 from cellwright.errors import ErrorCode
-from cellwright.tools.grep import checked
-from cellwright.tools.ripgrep import (
+from cellwright.tools.search.grep import checked
+from cellwright.tools.search.ripgrep import (
     MISSING,
     Output,
     SearchProgram,
@@ -25,7 +25,7 @@ from cellwright.tools.ripgrep import (
     run_ripgrep,
     search_program,
 )
-from cellwright.tools.search import search_tools
+from cellwright.tools.search.search_tools import search_tools
 
 
 def put(folder: Path, **files: str) -> None:
@@ -465,7 +465,7 @@ def test_without_ripgrep_python_searches_and_says_so(tmp_path):
     (place / "a.txt").write_text("alpha\n")
     script = (
         "import asyncio, pathlib, sys; sys.path.insert(0, sys.argv[1])\n"
-        "from cellwright.tools.search import search_tools\n"
+        "from cellwright.tools.search.search_tools import search_tools\n"
         "from cellwright.agent.tool import ToolContext\n"
         "_, grep, *_ = search_tools(pathlib.Path(sys.argv[2]))\n"
         "print(asyncio.run(grep.call({'pattern': 'alpha'}, ToolContext('', print))).content)\n"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cellwright.errors import ErrorCode
-from cellwright.tools.syntax_check import CHECKED_BYTES, syntax_problem
+from cellwright.tools.code.syntax import CHECKED_BYTES, syntax_problem
 
 GOOD_AND_BAD = [
     ("a.py", "def f():\n    return 1\n", "def f(:\n    return 1\n", 1),

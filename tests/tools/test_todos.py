@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from cellwright.agent.input_schema import check_input
+from cellwright.agent.calls.input_schema import check_input
 from cellwright.agent.tool import Tool, ToolContext, ToolError, ToolResult
 from cellwright.events import Event, TodosChanged
-from cellwright.tools.todos import todo_tools
+from cellwright.tools.planning.todo_write import todo_tools
 
 TASKS = {"CLAUDE_CODE_ENABLE_TASKS": "1"}
 

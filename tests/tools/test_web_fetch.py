@@ -16,14 +16,14 @@ from typing import Any
 import pytest
 import trustme
 
-from cellwright.agent.aside import Aside
-from cellwright.agent.input_schema import check_input
+from cellwright.agent.calls.input_schema import check_input
+from cellwright.agent.side_request import Aside
 from cellwright.agent.tool import ToolContext, ToolError, ToolResult
 from cellwright.errors import ErrorCode
 from cellwright.testing import MessagesServer, fault, say
+from cellwright.tools.web.client import Fetched, Network
+from cellwright.tools.web.web_fetch import PAGE_CHARS, web_fetch_tool
 from cellwright.tools.web_addresses import Address, read_address
-from cellwright.tools.web_client import Fetched, Network
-from cellwright.tools.web_fetch import PAGE_CHARS, web_fetch_tool
 from cellwright.tools.web_pages import page_of
 
 ARTICLE = """<!doctype html><html lang="en"><head><title>On boats</title>
@@ -343,7 +343,7 @@ def test_a_page_without_text_says_so(fetch: Fetch) -> None:
 
 
 def small(server: MessagesServer) -> Aside:
-    from cellwright.agent.anthropic_provider import connect
+    from cellwright.model.anthropic import connect
 
     environ = {"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key, "CELLWRIGHT_MAX_RETRIES": "0"}
     return Aside(lambda: connect(environ), "claude-haiku-5-5")

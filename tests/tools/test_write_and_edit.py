@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from cellwright.agent.tool import ToolError
 from cellwright.errors import ErrorCode
-from cellwright.tools.atomic_write import FileChanged, write_atomically
+from cellwright.tools.files.atomic_write import FileChanged, write_atomically
 from cellwright.tools.replacement import replace_text
 
 
@@ -407,7 +407,7 @@ def test_a_read_only_file_is_not_replaced():
         "import os, sys\n"
         "from pathlib import Path\n"
         "from cellwright.agent.tool import ToolError\n"
-        "from cellwright.tools.atomic_write import write_atomically\n"
+        "from cellwright.tools.files.atomic_write import write_atomically\n"
         "if os.geteuid() == 0: os.setuid(65534)\n"
         "path = Path(sys.argv[1])\n"
         "try: write_atomically(path, b'new', replacing=path.stat())\n"
@@ -479,7 +479,7 @@ def test_a_folder_that_only_lets_through_is_passed(tmp_path):
     script = (
         "import os, sys\n"
         "from pathlib import Path\n"
-        "from cellwright.tools.atomic_write import write_atomically\n"
+        "from cellwright.tools.files.atomic_write import write_atomically\n"
         "if os.geteuid() == 0: os.setuid(65534)\n"
         "write_atomically(Path(sys.argv[1]), b'new', replacing=None)\n"
     )
@@ -497,7 +497,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from cellwright.tools.atomic_write import write_atomically
+from cellwright.tools.files.atomic_write import write_atomically
 path, size = Path(sys.argv[1]), 1 << 22
 print("ready", flush=True)
 for number in range(10_000):
@@ -526,8 +526,8 @@ def test_a_full_disk_leaves_the_old_file_and_nothing_else(tools):
         "import asyncio, resource, signal, sys\n"
         "from pathlib import Path\n"
         "from cellwright.agent.tool import ToolContext, ToolError\n"
-        "from cellwright.tools.file_state import FileState\n"
-        "from cellwright.tools.files import file_tools\n"
+        "from cellwright.tools.files.file_state import FileState\n"
+        "from cellwright.tools.files.read import file_tools\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
         "tools = {tool.name: tool for tool in file_tools(FileState(), Path(sys.argv[1]))}\n"

@@ -8,22 +8,22 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from cellwright.agent.agent_run import AgentRun
-from cellwright.agent.approval import CanUseTool, Policy
+from cellwright.agent.calls.approval import CanUseTool, Policy
+from cellwright.agent.calls.redaction import Redaction
 from cellwright.agent.full_prompt import FullPrompt, Prompt
 from cellwright.agent.given_hooks import as_hooks
-from cellwright.agent.hooks import NO_HOOKS, Hooks
-from cellwright.agent.provider import Provider
-from cellwright.agent.redaction import Redaction
+from cellwright.agent.hooks.protocol import NO_HOOKS, Hooks
+from cellwright.agent.loop import AgentRun
 from cellwright.agent.steering import Steering
+from cellwright.agent.structured_output.answer import AnswerType
 from cellwright.agent.tool import Tool
 from cellwright.agent.turn_record import NOT_KEPT, TurnRecords
-from cellwright.agent.typed_answer import AnswerType
 from cellwright.events import Emit, Event, RunEnd
+from cellwright.model.provider import Provider
 
 if TYPE_CHECKING:
-    from cellwright.agent.hook_callbacks import GivenHooks
-    from cellwright.agent.session import Session
+    from cellwright.agent.hooks.callbacks import GivenHooks
+    from cellwright.sessions.session import Session
 
 
 @dataclass(frozen=True, kw_only=True)

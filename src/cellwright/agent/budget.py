@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from cellwright.agent.cost import add_usage, worst_case_usd
 from cellwright.agent.run_errors import price_unknown
+from cellwright.model.pricing import add_usage, worst_case_usd
 
 if TYPE_CHECKING:
-    from cellwright.agent.session import Session
+    from cellwright.sessions.session import Session
 
 
 SMALLEST_ANSWER = 256

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from cellwright.agent.state_folder import PRIVATE_FILE, make_private_folder, state_folder
+from cellwright.sessions.state_dir import PRIVATE_FILE, make_private_folder, state_folder
 
 
 class DaySpending:

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from cellwright.agent.recorded_edits import edits_of
-from cellwright.agent.recordings import FileState, RecordedCall, Turn
+from cellwright.agent.recording.edits import edits_of
+from cellwright.agent.recording.recordings import FileState, RecordedCall, Turn
 
 READ_FIELDS: Mapping[str, str] = {"Read": "file_path", "NotebookRead": "notebook_path"}
 """The tools whose input names a file that they read, and the field that does."""

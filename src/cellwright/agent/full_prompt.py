@@ -14,8 +14,8 @@ from cellwright.events import CHARS_A_TOKEN, ContextTold, Told, ToldKind
 
 if TYPE_CHECKING:
     from cellwright.agent.agent import Agent
-    from cellwright.agent.session import Session
     from cellwright.agent.tool import Tool
+    from cellwright.sessions.session import Session
 
 Block = Mapping[str, Any]
 

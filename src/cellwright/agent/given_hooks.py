@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from cellwright.agent.hooks import NO_HOOKS, Hooks
+from cellwright.agent.hooks.protocol import NO_HOOKS, Hooks
 
 if TYPE_CHECKING:
-    from cellwright.agent.hook_callbacks import GivenHooks
+    from cellwright.agent.hooks.callbacks import GivenHooks
 
 
 def as_hooks(given: Hooks | GivenHooks) -> Hooks:
@@ -17,7 +17,7 @@ def as_hooks(given: Hooks | GivenHooks) -> Hooks:
         return given
     if not given:
         return NO_HOOKS
-    from cellwright.agent.hook_callbacks import callback_hooks
+    from cellwright.agent.hooks.callbacks import callback_hooks
 
     return callback_hooks(given)
 

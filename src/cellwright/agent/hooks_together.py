@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cellwright.agent.hook_answers import all_told, merged
-from cellwright.agent.hooks import NOTHING_SAID, HookResult, HookRun, Hooks
+from cellwright.agent.hooks.protocol import NOTHING_SAID, HookResult, HookRun, Hooks
+from cellwright.agent.hooks.results import all_told, merged
 
 
 @dataclass(frozen=True, slots=True)

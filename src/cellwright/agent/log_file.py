@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from cellwright.agent.state_folder import PRIVATE_FILE, make_private_folder, state_folder
+from cellwright.sessions.state_dir import PRIVATE_FILE, make_private_folder, state_folder
 
 RUNS = "cellwright.runs"
 """The logger of what runs do. It is our file's alone: in a cell that shows a user's own log it would be noise."""

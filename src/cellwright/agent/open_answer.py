@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from cellwright.agent.cost import cost_usd
-from cellwright.agent.provider import MessageStart
 from cellwright.events import TextDelta, ThinkingDelta, ToolInputDelta
+from cellwright.model.pricing import cost_usd
+from cellwright.model.provider import MessageStart
 
 CHARS_A_TOKEN = 3
 """Fewer than in most text: what was spent is rather taken too high than too low."""

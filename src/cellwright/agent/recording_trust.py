@@ -11,9 +11,9 @@ import hmac
 import os
 from pathlib import Path
 
-from cellwright.agent.state_folder import PRIVATE_FILE, make_private_folder, state_folder
 from cellwright.agent.users_key import read_key, users_key
 from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.sessions.state_dir import PRIVATE_FILE, make_private_folder, state_folder
 
 
 def _folder() -> Path:

@@ -9,8 +9,8 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
-from cellwright.agent.failures import Failure
 from cellwright.errors import ApiError, CellwrightError, ErrorCode
+from cellwright.model.retry import Failure
 
 FIRST_WAIT = 0.5
 LONGEST_WAIT = 32.0

@@ -8,7 +8,7 @@ from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import TurnEnd
 
 if TYPE_CHECKING:
-    from cellwright.agent.session import Session
+    from cellwright.sessions.session import Session
 
 
 def take_back_refused(session: Session, error: CellwrightError) -> str:

@@ -9,7 +9,7 @@ import secrets
 import time
 from pathlib import Path
 
-from cellwright.agent.state_folder import state_folder
+from cellwright.sessions.state_dir import state_folder
 
 
 def sessions_folder(cwd: Path) -> Path:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cellwright.agent.session import Session
-from cellwright.agent.transcript import Line, in_effect
-from cellwright.agent.turns import until_turn_ended
 from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.sessions.session import Session
+from cellwright.sessions.transcript import Line, in_effect
+from cellwright.sessions.turns import until_turn_ended
 
 
 def fork_at(path: Path, turn: int | None) -> Session:

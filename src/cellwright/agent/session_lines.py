@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from cellwright.agent import transcript
-from cellwright.agent.cost import Total
-from cellwright.agent.transcript import Line
+from cellwright.model.pricing import Total
+from cellwright.sessions import transcript
+from cellwright.sessions.transcript import Line
 
 _NOTHING = Total({}, 0.0)
 

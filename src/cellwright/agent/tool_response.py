@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from cellwright.agent.long_results import bounded
+from cellwright.agent.calls.tool_results import bounded
 from cellwright.agent.tool import Content, ToolLimits
 
 WRITERS = frozenset({"Write", "Edit", "MultiEdit", "EditSymbol", "NotebookEdit"})

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from cellwright.events import TurnChanged
 
 if TYPE_CHECKING:
-    from cellwright.agent.session import Session
     from cellwright.agent.tool import Tool
+    from cellwright.sessions.session import Session
 
 
 class TurnRecord(Protocol):

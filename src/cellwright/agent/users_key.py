@@ -7,8 +7,8 @@ import os
 import secrets
 from pathlib import Path
 
-from cellwright.agent.state_folder import PRIVATE_FILE, make_private_folder
 from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.sessions.state_dir import PRIVATE_FILE, make_private_folder
 
 KEY_BYTES = 32
 

@@ -8,10 +8,10 @@ from typing import Literal
 
 from cellwright.checkpoints.records import CellChange, FileChange
 from cellwright.events import Changed
-from cellwright.tools.diffs import diff_texts
-from cellwright.tools.originals import original
+from cellwright.tools.files.diff import diff_texts
+from cellwright.tools.files.formats.text import NotText, decode
+from cellwright.tools.files.originals import original
 from cellwright.tools.paths import shown_path
-from cellwright.tools.text_files import NotText, decode
 
 COUNTED_BYTES = 2**20
 """Lines of larger files are not counted: the user waits for it."""

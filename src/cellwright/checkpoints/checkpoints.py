@@ -10,13 +10,13 @@ from pathlib import Path
 from weakref import WeakKeyDictionary
 
 from cellwright.agent.full_prompt import Gathered, Moment, text_beside
-from cellwright.agent.session import Session
 from cellwright.agent.turn_record import NOT_KEPT, TurnRecord
 from cellwright.checkpoints.journal import Journal, drop_journals_older_than, journal_of
 from cellwright.checkpoints.told import what_claude_is_told
-from cellwright.checkpoints.turn_in_progress import TurnInProgress
-from cellwright.tools.originals import OriginalsOnly, Upcoming, drop_older_than
-from cellwright.visible_text import visible_line
+from cellwright.checkpoints.turn_recorder import TurnInProgress
+from cellwright.sessions.session import Session
+from cellwright.text import visible_line
+from cellwright.tools.files.originals import OriginalsOnly, Upcoming, drop_older_than
 
 logger = logging.getLogger(__name__)
 

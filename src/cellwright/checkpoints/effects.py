@@ -8,7 +8,7 @@ from typing import Any
 
 from cellwright.agent.tool import Tool
 from cellwright.permissions.policy import PermissionPolicy
-from cellwright.visible_text import visible_line
+from cellwright.text import visible_line
 
 EFFECT_CHARS = 200
 

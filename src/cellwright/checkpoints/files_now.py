@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cellwright.checkpoints.records import UNKNOWN, Held
-from cellwright.tools.originals import KEPT_FILE_BYTES
+from cellwright.tools.files.originals import KEPT_FILE_BYTES
 
 READ_AT_ONCE = 2**20
 

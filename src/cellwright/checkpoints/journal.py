@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from cellwright.agent.session import Session
-from cellwright.agent.state_folder import PRIVATE_FILE, make_private_folder, state_folder
 from cellwright.checkpoints.records import History, Json, add
+from cellwright.sessions.session import Session
+from cellwright.sessions.state_dir import PRIVATE_FILE, make_private_folder, state_folder
 
 FORMAT = 1
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cellwright.checkpoints.taking_back import UndoPlan
+from cellwright.checkpoints.plan_files import FileUndo
 from cellwright.checkpoints.told import bounded, names_of
-from cellwright.checkpoints.undo_plan import FileUndo
+from cellwright.checkpoints.undo import UndoPlan
 from cellwright.events import Changed
 from cellwright.tools.paths import shown_path
 

@@ -6,11 +6,11 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
-from cellwright.agent.approval import CanUseTool
+from cellwright.agent.calls.approval import CanUseTool
 from cellwright.commands.page import Page
-from cellwright.conversation import Conversation
+from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.run_options import RunOptions
 from cellwright.events import Emit, Event
-from cellwright.run_options import RunOptions
 
 
 def _unheard(_event: Event) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
-from cellwright.agent.context_parts import NAMES, ContextContents, context_parts, context_tokens
-from cellwright.agent.models import limits
+from cellwright.agent.context_usage import NAMES, ContextContents, context_parts, context_tokens
 from cellwright.commands.command import CommandCall
 from cellwright.commands.page import Page, Row, Section
-from cellwright.conversation_settings import model_of
+from cellwright.conversation.resolve_options import model_of
+from cellwright.model.models import limits
 
 BAR_CHARS = 20
 

@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from cellwright.agent.cost import PRICES_DATE
 from cellwright.agent.day_spending import completion_spending
 from cellwright.commands.command import CommandCall
 from cellwright.commands.page import Page, Row, Section
+from cellwright.model.pricing import PRICES_DATE
 
 _TOKENS = (
     ("input_tokens", "input"),

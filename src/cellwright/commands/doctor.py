@@ -6,8 +6,8 @@ import asyncio
 
 from cellwright.commands.command import CommandCall
 from cellwright.commands.page import Page, Section
+from cellwright.doctor.check import Finding
 from cellwright.doctor.examination import Examination, Patient, examine
-from cellwright.doctor.finding import Finding
 from cellwright.errors import CellwrightError, ErrorCode
 
 DOCTOR = "[--offline]"

@@ -8,19 +8,19 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from cellwright.agent.recordings import prompt_key
-from cellwright.agent.secret_scan import SecretScan, require_detect_secrets
-from cellwright.agent.session import Session
+from cellwright.agent.recording.recordings import prompt_key
 from cellwright.agent.whole_file import write_whole
 from cellwright.commands.command import CommandCall
 from cellwright.commands.page import Page, Row, Section
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.export.as_notebook import code_cell, markdown_cell, notebook_text
 from cellwright.export.code_cells import changed_files, code_cells
-from cellwright.export.exchanges import Exchange, exchanges_of
-from cellwright.export.formats import FORMATS, Exported, exported
-from cellwright.provenance import PROMPT, provenance_of
-from cellwright.tools.open_notebook import Insert, OpenNotebook, Place
+from cellwright.redaction.secret_scan import SecretScan, require_detect_secrets
+from cellwright.sessions.export.exchanges import Exchange, exchanges_of
+from cellwright.sessions.export.formats import FORMATS, Exported, exported
+from cellwright.sessions.export.notebook import code_cell, markdown_cell, notebook_text
+from cellwright.sessions.provenance import PROMPT, provenance_of
+from cellwright.sessions.session import Session
+from cellwright.tools.notebook.open_notebook import Insert, OpenNotebook, Place
 
 EXPORT = "[markdown|notebook|json|cells] [FILE]"
 CELLS = "[all|TURN] [FILE]"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cellwright.visible_text import visible_line
+from cellwright.text import visible_line
 
 Row = tuple[str, ...]
 

@@ -24,7 +24,7 @@ from cellwright.commands.sessions import (
     tag_page,
 )
 from cellwright.commands.settings_pages import config_page, permissions_page
-from cellwright.commands.status_page import status_page
+from cellwright.commands.status import status_page
 from cellwright.commands.tasks import steer_page, tasks_page
 from cellwright.commands.undo import REDO, REWIND, UNDO, redo_page, rewind_page, undo_page
 from cellwright.errors import CellwrightError, ErrorCode

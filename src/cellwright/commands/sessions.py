@@ -8,15 +8,15 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from cellwright.agent.aside import small_model
-from cellwright.agent.session import Session
-from cellwright.catalog.about import shown_tags, write_tags, write_title
-from cellwright.catalog.catalog import Catalog, Entry
-from cellwright.catalog.titles import make_title, title_of
+from cellwright.agent.side_request import small_model
 from cellwright.commands.command import CommandCall
 from cellwright.commands.page import Page, Row, Section
-from cellwright.conversation import Conversation
+from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.titles import make_title, title_of
 from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.sessions.catalog.catalog import Catalog, Entry
+from cellwright.sessions.catalog.metadata import shown_tags, write_tags, write_title
+from cellwright.sessions.session import Session
 
 RESUME = "[ID | WORDS]"
 SESSIONS = "[WORDS]"

@@ -9,14 +9,14 @@ from typing import Any
 
 from cellwright.commands.command import CommandCall
 from cellwright.commands.page import Page, Row, Section
-from cellwright.config.settings import Settings
-from cellwright.config.settings_keys import KEYS
-from cellwright.config.settings_layers import Entry, Layer
-from cellwright.conversation import Conversation
-from cellwright.conversation_settings import effort_of, mode_of, model_of
+from cellwright.config.settings.keys import KEYS
+from cellwright.config.settings.layers import Entry, Layer
+from cellwright.config.settings.settings import Settings
+from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.resolve_options import effort_of, mode_of, model_of
+from cellwright.conversation.run_options import RunOptions
 from cellwright.errors import CellwrightError
-from cellwright.run_options import RunOptions
-from cellwright.tools.child_environment import is_secret
+from cellwright.tools.process.environment import is_secret
 
 _LONGEST_VALUE = 400
 

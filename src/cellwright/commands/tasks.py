@@ -6,11 +6,11 @@ import time
 
 from cellwright.commands.command import CommandCall
 from cellwright.commands.page import Page, Row, Section
-from cellwright.conversation import Conversation
-from cellwright.conversation_runs import ConversationRun
+from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.run_queue import ConversationRun
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.tools.background_tasks import BackgroundTask, background_tasks
-from cellwright.visible_text import visible_line
+from cellwright.text import visible_line
+from cellwright.tools.shell.background import BackgroundTask, background_tasks
 
 STATES = {
     "waiting": "waits for its turn",

@@ -7,21 +7,21 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from cellwright.agent.session import Session
 from cellwright.checkpoints.journal import Journal
+from cellwright.checkpoints.plan_files import What
 from cellwright.checkpoints.records import History, Turn
-from cellwright.checkpoints.taking_back import TakingBack, UndoPlan
 from cellwright.checkpoints.told import names_of
-from cellwright.checkpoints.undo_plan import What
+from cellwright.checkpoints.undo import TakingBack, UndoPlan
 from cellwright.checkpoints.undo_words import WOULD_BE, changes_of_plan, in_figures, left_out
 from cellwright.checkpoints.undo_words import preview as preview_text
 from cellwright.commands.command import CommandCall
 from cellwright.commands.page import Page, Row, Section
-from cellwright.config.settings_in_force import TrustQuestion
-from cellwright.conversation import Conversation
-from cellwright.conversation_settings import ask_about_trust
+from cellwright.config.settings.settings_in_force import TrustQuestion
+from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.resolve_options import ask_about_trust
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Changed
+from cellwright.sessions.session import Session
 
 UNDO = "[N] [code|conversation|both] [yes] [force]"
 REWIND = "[TURN] [code|conversation|both] [yes] [force]"

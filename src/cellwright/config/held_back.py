@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from cellwright.config.settings_layers import SCOPES, Entry, Layer
-from cellwright.config.trust_store import changing_answers, read_answers, texts
+from cellwright.config.settings.layers import SCOPES, Entry, Layer
+from cellwright.config.trust.store import changing_answers, read_answers, texts
 
 
 class HeldBack(NamedTuple):

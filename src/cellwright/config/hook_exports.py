@@ -12,9 +12,9 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from cellwright.agent.long_results import made_output_folder
+from cellwright.agent.calls.tool_results import made_output_folder
 from cellwright.config.hook_process import run_program
-from cellwright.tools.child_processes import MARK_NAME, ChildProcesses
+from cellwright.tools.process.children import MARK_NAME, ChildProcesses
 
 EXPORT_VARIABLE = "CLAUDE_ENV_FILE"
 EXPORTING = frozenset({"SessionStart", "Setup", "CwdChanged", "FileChanged"})

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from cellwright.permissions.rules import EDITORS, READERS
+from cellwright.permissions.rules.rule import EDITORS, READERS
 
 _PATHS = ("file_path", "notebook_path", "path")
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cellwright.tools.child_processes import Child, ChildProcesses
+from cellwright.tools.process.children import Child, ChildProcesses
 
 MOST_BYTES = 2_000_000
 """Of each output; what comes after it is read and thrown away, so that the program can end."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cellwright.config.settings_layers import SCOPES, Entry
+from cellwright.config.settings.layers import SCOPES, Entry
 
 REPLACED = frozenset(
     {("fallbackModel",)}

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cellwright.agent.permission_gate import LEAVING
+from cellwright.agent.calls.permission_gate import LEAVING
 from cellwright.agent.tool import Tool
 
 GROUP = "cellwright.tools"

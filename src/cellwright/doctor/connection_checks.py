@@ -10,14 +10,14 @@ import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from cellwright.agent.credentials import choose_transport, source_of_credential
-from cellwright.agent.failures import RequestFailed, failure_of_response
-from cellwright.agent.sdk_transport import SdkTransport
-from cellwright.agent.transport import DEFAULT_BASE_URL, Transport
 from cellwright.config.api_key_helper import with_helpers_key
-from cellwright.config.settings import Settings
-from cellwright.doctor.finding import Check, Finding, Status
+from cellwright.config.settings.settings import Settings
+from cellwright.doctor.check import Check, Finding, Status
 from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.model.credentials import choose_transport, source_of_credential
+from cellwright.model.retry import RequestFailed, failure_of_response
+from cellwright.model.sdk_transport import SdkTransport
+from cellwright.model.transport import DEFAULT_BASE_URL, Transport
 
 SECONDS = 4.5
 SKEW_SECONDS = 120.0

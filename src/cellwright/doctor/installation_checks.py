@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from cellwright.doctor.finding import Check, Finding
+from cellwright.doctor.check import Check, Finding
 from cellwright.version import VERSION
 
 NEEDED = {"anthropic": "2.12", "ipykernel": "6.31", "ipython": "9.0", "ipywidgets": "8.1", "anywidget": "0.10"}

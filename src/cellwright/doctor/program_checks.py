@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from cellwright.agent.tool import ToolError
-from cellwright.doctor.finding import Check, Finding
-from cellwright.tools.git_run import find_git
-from cellwright.tools.ripgrep import find_ripgrep
+from cellwright.doctor.check import Check, Finding
+from cellwright.tools.git.run_git import find_git
+from cellwright.tools.search.ripgrep import find_ripgrep
 
 SECONDS = 4.0
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from cellwright.config.settings import Settings
-from cellwright.config.settings_read import read_all
-from cellwright.config.trust import judge
-from cellwright.doctor.finding import Check, Finding
+from cellwright.config.settings.read import read_all
+from cellwright.config.settings.settings import Settings
+from cellwright.config.trust.trust import judge
+from cellwright.doctor.check import Check, Finding
 
 MOST_NOTICES = 5
 

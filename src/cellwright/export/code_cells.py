@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from cellwright.export.exchanges import Called, Exchange
+from cellwright.sessions.export.exchanges import Called, Exchange
 
 _PLAIN_COMMAND = re.compile(r"[^\n$`{}!?\\%]{1,200}")
 """A command that `!` runs as it is: IPython would put variables in for `$` and braces."""

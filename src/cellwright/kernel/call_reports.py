@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from IPython.core.display_trap import DisplayTrap
 from IPython.core.displayhook import DisplayHook
 
-from cellwright.kernel.captured_output import Piece, display_of
-from cellwright.kernel.diverted_output import Replacement, RunningCode
-from cellwright.kernel.user_traceback import short_traceback
+from cellwright.kernel.execute.captured_output import Piece, display_of
+from cellwright.kernel.execute.redirect import Replacement, RunningCode
+from cellwright.kernel.execute.traceback import short_traceback
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from cellwright.agent.tool import ToolError
 from cellwright.errors import ErrorCode
-from cellwright.kernel.hidden_state import stale_cells
-from cellwright.tools.open_notebook import Cell
+from cellwright.kernel.namespace.hidden_state import stale_cells
+from cellwright.tools.notebook.open_notebook import Cell
 
 if TYPE_CHECKING:
-    from cellwright.kernel.cell_log import CellLog
+    from cellwright.kernel.namespace.cell_log import CellLog
 
 WHICH = ("below", "above", "all", "stale")
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from cellwright.kernel.described.description import count_of
 from cellwright.kernel.described.looking import classes, own_vars
-from cellwright.kernel.user_traceback import in_library
+from cellwright.kernel.execute.traceback import in_library
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from IPython.core.display_trap import DisplayTrap
 
 from cellwright.kernel.call_reports import cell_name
-from cellwright.kernel.diverted_output import Replacement, RunningCode
-from cellwright.kernel.user_traceback import short_traceback
+from cellwright.kernel.execute.redirect import Replacement, RunningCode
+from cellwright.kernel.execute.traceback import short_traceback
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell

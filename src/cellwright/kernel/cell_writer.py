@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cellwright.agent.tool import ToolError
-from cellwright.kernel.cell_outputs import CellOutputs, News
-from cellwright.tools.open_notebook import Cell, CellConflict, OpenNotebook
+from cellwright.kernel.cells.cell_outputs import CellOutputs, News
+from cellwright.tools.notebook.open_notebook import Cell, CellConflict, OpenNotebook
 
 PUT_SECONDS = 0.1
 """News are collected this long; large outputs longer, as long as it takes to send them again."""

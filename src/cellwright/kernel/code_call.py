@@ -11,11 +11,11 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from cellwright.agent.agent_thread import CallerJobs
+from cellwright.agent.thread import CallerJobs
 from cellwright.agent.tool import ToolError
 from cellwright.errors import ErrorCode
-from cellwright.kernel.code_run import CodeRun
-from cellwright.kernel.diverted_output import CodeOutput
+from cellwright.kernel.execute.code_run import CodeRun
+from cellwright.kernel.execute.redirect import CodeOutput
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from cellwright.kernel.described.looking import classes, library_class, short_name
-from cellwright.kernel.described.tables import names_of
-from cellwright.kernel.user_variables import fingerprint
+from cellwright.kernel.namespace.namespace import fingerprint
+from cellwright.kernel.namespace.types.tables import names_of
 
 MOST_NAMES = 80
 MOST_COLUMNS = 30

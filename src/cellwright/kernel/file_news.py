@@ -10,11 +10,11 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from cellwright.events import Event, RunEnd, ToolEnd, ToolStart
-from cellwright.kernel.pages import SERVER, Pages
+from cellwright.kernel.pages.pages import SERVER, Pages
 
 if TYPE_CHECKING:
-    from cellwright.agent.session import Session
-    from cellwright.conversation_runs import ConversationRun
+    from cellwright.conversation.run_queue import ConversationRun
+    from cellwright.sessions.session import Session
 
 
 class FileNews:

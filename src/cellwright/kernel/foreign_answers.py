@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
-from cellwright.config.settings_in_force import TrustQuestion
-from cellwright.kernel.earlier_answers import EarlierAnswer, EarlierAnswers
+from cellwright.config.settings.settings_in_force import TrustQuestion
+from cellwright.kernel.run.saved_outputs import EarlierAnswer, EarlierAnswers
 
 Choice = Literal["run", "replay", "skip"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from cellwright.doctor.finding import Check, Finding
-from cellwright.kernel.pages import Pages
+from cellwright.doctor.check import Check, Finding
+from cellwright.kernel.pages.pages import Pages
 
 
 def kernel_checks(kernel: Any, pages: Pages) -> list[Check]:

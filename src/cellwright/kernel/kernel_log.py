@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from cellwright.agent.calls.redaction import Redaction
 from cellwright.agent.log_file import log_to_file
-from cellwright.agent.redaction import Redaction
-from cellwright.conversation import Conversation
-from cellwright.run_log import RunLog
-from cellwright.tools.child_environment import secret_values
+from cellwright.conversation.conversation import Conversation
+from cellwright.telemetry.log import RunLog
+from cellwright.tools.process.environment import secret_values
 
 
 def keep_log(conversation: Conversation) -> Callable[[], None]:

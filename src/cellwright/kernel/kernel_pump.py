@@ -10,7 +10,7 @@ import asyncio
 import json
 from typing import Any
 
-from cellwright.agent.agent_thread import TICK_SECONDS
+from cellwright.agent.thread import TICK_SECONDS
 
 _COMM_TYPES = frozenset({"comm_open", "comm_msg", "comm_close"})
 _DELIMITER = b"<IDS|MSG>"

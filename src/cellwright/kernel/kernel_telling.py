@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cellwright.agent.full_prompt import Telling
-from cellwright.kernel.kernel_mentions import mentioned_cells, mentioned_variables
-from cellwright.kernel.magic_line import How
+from cellwright.kernel.context.mentions import mentioned_cells, mentioned_variables
+from cellwright.kernel.context.notebook_context import NotebookContext
+from cellwright.kernel.magic.line import How
+from cellwright.kernel.namespace.summary import describe_all
 from cellwright.kernel.namespace_news import NamespaceNews
-from cellwright.kernel.notebook_context import NotebookContext
-from cellwright.kernel.variable_words import describe_all
-from cellwright.tools.open_notebook import OpenNotebooks
+from cellwright.tools.notebook.open_notebook import OpenNotebooks
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-    from cellwright.kernel.cell_log import CellLog
+    from cellwright.kernel.namespace.cell_log import CellLog
 
 
 @dataclass(frozen=True, slots=True)

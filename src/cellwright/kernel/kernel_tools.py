@@ -6,17 +6,17 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from cellwright.agent.tool import Tool
-from cellwright.conversation import Conversation
-from cellwright.kernel.front_end import front_end_of
-from cellwright.kernel.notebook_run import Runner, notebook_run_tool
-from cellwright.kernel.notebook_verify import Verifier, notebook_verify_tool
-from cellwright.kernel.python_tool import python_tool
-from cellwright.kernel.variables import variables_tool
+from cellwright.conversation.conversation import Conversation
+from cellwright.kernel.cells.notebook_run import Runner, notebook_run_tool
+from cellwright.kernel.cells.notebook_verify import Verifier, notebook_verify_tool
+from cellwright.kernel.execute.python_tool import python_tool
+from cellwright.kernel.namespace.variables_tool import variables_tool
+from cellwright.kernel.run.front_end import front_end_of
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-    from cellwright.kernel.cell_log import CellLog
+    from cellwright.kernel.namespace.cell_log import CellLog
 
 
 def kernel_tools(

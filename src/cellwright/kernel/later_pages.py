@@ -10,7 +10,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from cellwright.kernel.comm import SavedMessage
-from cellwright.kernel.op_log import OpLog
+from cellwright.kernel.output.op_log import OpLog
 
 if TYPE_CHECKING:
     from cellwright.kernel.widgets.transcript import TranscriptWidget

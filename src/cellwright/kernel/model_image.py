@@ -11,7 +11,7 @@ import math
 import struct
 from typing import Any
 
-from cellwright.tools.images import media_type
+from cellwright.tools.files.formats.images import media_type
 
 MAX_PIXELS = 1_100_000
 """A picture costs about one token for every 750 pixels."""

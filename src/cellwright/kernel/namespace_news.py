@@ -11,16 +11,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from cellwright.kernel.cell_names import cell_names
 from cellwright.kernel.described.looking import classes
-from cellwright.kernel.hidden_state import BEFORE_ALL
-from cellwright.kernel.user_variables import Fingerprint, fingerprint, is_code, user_variables
-from cellwright.kernel.variable_words import describe_all, line
+from cellwright.kernel.namespace.hidden_state import BEFORE_ALL
+from cellwright.kernel.namespace.names import cell_names
+from cellwright.kernel.namespace.namespace import Fingerprint, fingerprint, is_code, user_variables
+from cellwright.kernel.namespace.summary import describe_all, line
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-    from cellwright.kernel.cell_log import Binding, CellLog, RanCell
+    from cellwright.kernel.namespace.cell_log import Binding, CellLog, RanCell
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator, Mapping, Set
 from typing import Any
 
-from cellwright.kernel.diverted_output import CodeOutput
+from cellwright.kernel.execute.redirect import CodeOutput
 
 SHOW_BY_THEMSELVES = ("inline", "ipympl", "widget", "nbagg", "notebook")
 

@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 
-from cellwright.agent.approval import ToolUse
+from cellwright.agent.calls.approval import ToolUse
 from cellwright.events import AnsweredBy
 from cellwright.kernel.comm import Answer
 

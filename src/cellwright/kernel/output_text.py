@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from cellwright.tools.notebook_pages import plain
-from cellwright.tools.open_notebook import Output
+from cellwright.tools.notebook.open_notebook import Output
+from cellwright.tools.notebook.pages import plain
 
 OUTPUT_CHARS = 800
 TEXT_TYPES = ("text/plain", "text/markdown", "text/latex")

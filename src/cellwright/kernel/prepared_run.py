@@ -8,20 +8,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cellwright.conversation import Conversation
+from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.run_options import RunOptions, result_of
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import RunEnd
-from cellwright.kernel.cell_run import CellRun
-from cellwright.kernel.front_end import FrontEnd
-from cellwright.kernel.idle_kernel import loses_output
-from cellwright.kernel.magic_line import MagicOptions
+from cellwright.kernel.magic.line import MagicOptions
+from cellwright.kernel.run.cell_run import CellRun
+from cellwright.kernel.run.front_end import FrontEnd
+from cellwright.kernel.run.idle_kernel import loses_output
 from cellwright.kernel.view_output import ViewOutput
 from cellwright.kernel.widgets.bundle import is_built
-from cellwright.run_options import RunOptions, result_of
 
 if TYPE_CHECKING:
     from cellwright.agent.full_prompt import Telling
-    from cellwright.agent.typed_answer import AnswerType
+    from cellwright.agent.structured_output.answer import AnswerType
 
 
 class PreparedRun(NamedTuple):
@@ -78,7 +78,7 @@ def dry_run(
 ) -> PreparedRun:
     """A run that shows what `prompt` would send and sends nothing."""
     # not what most runs need
-    from cellwright.dry_run import DryRun, shown, unsaved_copy
+    from cellwright.conversation.dry_run import DryRun, shown, unsaved_copy
     from cellwright.terminal.plain_view import Unseen
 
     provider = DryRun()

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from cellwright.kernel.front_end import FrontEnd
-from cellwright.kernel.notebook_trust import notebook_of
+from cellwright.kernel.run.front_end import FrontEnd
+from cellwright.kernel.run.notebook_trust import notebook_of
 
 TOLD_IN_NAMESPACE = ("PAPERMILL_INPUT_PATH", "__vsc_ipynb_file__")
 """What papermill (`--inject-input-path`) and VS Code put into the namespace."""

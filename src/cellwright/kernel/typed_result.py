@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from cellwright.errors import CellwrightError, ErrorCode
 
 if TYPE_CHECKING:
-    from cellwright.agent.typed_answer import AnswerType
-    from cellwright.kernel.magic_line import MagicOptions
-    from cellwright.run_options import Result
+    from cellwright.agent.structured_output.answer import AnswerType
+    from cellwright.conversation.run_options import Result
+    from cellwright.kernel.magic.line import MagicOptions
 
 _OF_ANNOTATIONS = (
     ast.Expression,
@@ -47,7 +47,7 @@ def named_type(text: str, namespace: Mapping[str, Any]) -> AnswerType:
 
     Raises `CellwrightError` INVALID_PARAMETERS where a name is not there, or is nothing that an answer can be.
     """
-    from cellwright.agent.typed_answer import answer_type  # most cells have no schema
+    from cellwright.agent.structured_output.answer import answer_type  # most cells have no schema
 
     known = {**vars(builtins), **namespace}
     code = compile(text, "<--schema>", "eval")

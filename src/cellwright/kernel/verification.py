@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from cellwright.kernel.fresh_run import FreshResult
-from cellwright.kernel.output_comparison import Difference, bounded, difference
-from cellwright.tools.open_notebook import Cell
-from cellwright.tools.schemas import counted
+from cellwright.kernel.cells.compare_outputs import Difference, bounded, difference
+from cellwright.kernel.cells.fresh_kernel import FreshResult
+from cellwright.tools.notebook.open_notebook import Cell
+from cellwright.tools.schema import counted
 
 LISTED = 10
 

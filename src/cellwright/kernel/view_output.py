@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from cellwright.conversation_runs import ConversationRun
+from cellwright.conversation.run_queue import ConversationRun
 from cellwright.events import Event
-from cellwright.kernel.cell_output import STUCK
+from cellwright.kernel.output.cell_output import STUCK
 
 if TYPE_CHECKING:
     from cellwright.terminal.plain_view import View

@@ -6,9 +6,9 @@ import asyncio
 import contextlib
 from dataclasses import replace
 
-from cellwright.local_api.api_error import MESSAGE_OF_TYPE, TYPE_OF_STATUS, error_json
-from cellwright.local_api.http_connection import Answer
-from cellwright.local_api.script import Fault
+from cellwright.testing.rules.api_error import MESSAGE_OF_TYPE, TYPE_OF_STATUS, error_json
+from cellwright.testing.server.http_connection import Answer
+from cellwright.testing.server.script import Fault
 
 STATUS_OF_TYPE = {error_type: status for status, error_type in reversed(TYPE_OF_STATUS.items())}
 BREAKING = ("cut", "close", "stall")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from cellwright.visible_text import unseen_characters
+from cellwright.text import unseen_characters
 
 MAX_LENGTH = 10_000
 """Longer commands are not looked at closely enough to be allowed by a rule."""

@@ -12,15 +12,15 @@ from typing import Any
 
 from cellwright.errors import CellwrightError
 from cellwright.events import Suggestion
-from cellwright.permissions.command_calls import ShellCall, judge_parts, shell_call
-from cellwright.permissions.command_files import is_harmless
-from cellwright.permissions.path_patterns import escaped
+from cellwright.permissions.judges.bash import ShellCall, judge_parts, shell_call
+from cellwright.permissions.judges.simple_command import Part, judge_part
 from cellwright.permissions.paths import normalised
 from cellwright.permissions.rule_book import RuleBook
-from cellwright.permissions.rules import CompiledRule, compile_rule, parse_rule
+from cellwright.permissions.rules.path_pattern import escaped
+from cellwright.permissions.rules.rule import CompiledRule, compile_rule, parse_rule
+from cellwright.permissions.shell.command_paths import is_harmless
 from cellwright.permissions.shell_folders import folder_named
-from cellwright.permissions.simple_command_calls import Part, judge_part
-from cellwright.visible_text import visible_line
+from cellwright.text import visible_line
 
 PREFIXES_FOR_SESSION = tuple(
     tuple(prefix.split())

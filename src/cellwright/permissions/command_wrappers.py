@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cellwright.permissions.shell_tokens import Word
+from cellwright.permissions.shell.tokens import Word
 
 _DURATION = r"\d+(\.\d+)?[smhd]?"
 _FLAGS = {

@@ -11,10 +11,9 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from cellwright.agent.approval import Decision, rules_in_words
-from cellwright.permissions.file_calls import judge_file
-from cellwright.permissions.modes import Mode, parse_mode, stricter
-from cellwright.permissions.other_calls import (
+from cellwright.agent.calls.approval import Decision, rules_in_words
+from cellwright.permissions.judges.files import judge_file
+from cellwright.permissions.judges.other import (
     judge_agent,
     judge_fetch,
     judge_harmless,
@@ -26,9 +25,10 @@ from cellwright.permissions.other_calls import (
     judge_unknown,
     judge_variables,
 )
+from cellwright.permissions.modes import Mode, parse_mode, stricter
 from cellwright.permissions.paths import folder_spellings, spelled_from_home
 from cellwright.permissions.rule_book import Call, RuleBook, asked_by, denied_by
-from cellwright.permissions.rules import (
+from cellwright.permissions.rules.rule import (
     EDITORS,
     READERS,
     Behavior,
@@ -157,43 +157,43 @@ Judge = Callable[[RuleBook, Call], Decision]
 
 
 def _judge_bash(book: RuleBook, call: Call) -> Decision:
-    from cellwright.permissions.command_calls import judge_command
+    from cellwright.permissions.judges.bash import judge_command
 
     return judge_command(book, call.input)
 
 
 def _judge_python(book: RuleBook, call: Call) -> Decision:
-    from cellwright.permissions.python_calls import judge_python
+    from cellwright.permissions.judges.python import judge_python
 
     return judge_python(book, call.input)
 
 
 def _judge_cells(book: RuleBook, call: Call) -> Decision:
-    from cellwright.permissions.python_calls import judge_cells
+    from cellwright.permissions.judges.python import judge_cells
 
     return judge_cells(book, call)
 
 
 def _judge_patch(book: RuleBook, call: Call) -> Decision:
-    from cellwright.permissions.patch_calls import judge_patch
+    from cellwright.permissions.judges.patch import judge_patch
 
     return judge_patch(book, call)
 
 
 def _judge_git(book: RuleBook, call: Call) -> Decision:
-    from cellwright.permissions.git_calls import judge_git
+    from cellwright.permissions.judges.git import judge_git
 
     return judge_git(book, call)
 
 
 def _judge_lint(book: RuleBook, call: Call) -> Decision:
-    from cellwright.permissions.project_calls import judge_lint
+    from cellwright.permissions.judges.project import judge_lint
 
     return judge_lint(book, call)
 
 
 def _judge_tests(book: RuleBook, call: Call) -> Decision:
-    from cellwright.permissions.project_calls import judge_tests
+    from cellwright.permissions.judges.project import judge_tests
 
     return judge_tests(book, call)
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from cellwright.permissions.command_files import Access, accesses
-from cellwright.permissions.read_only_commands import flags
-from cellwright.permissions.shell_tokens import Word
+from cellwright.permissions.shell.command_paths import Access, accesses
+from cellwright.permissions.shell.read_only.commands import flags
+from cellwright.permissions.shell.tokens import Word
 
 _FLAGS = flags("", "-F:text")
 MAX_LENGTH = 300

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from cellwright.agent.approval import Decision
+from cellwright.agent.calls.approval import Decision
 from cellwright.permissions.modes import Mode
-from cellwright.permissions.rules import Behavior, CompiledRule
+from cellwright.permissions.rules.rule import Behavior, CompiledRule
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 
-from cellwright.permissions.rules import CompiledRule
+from cellwright.permissions.rules.rule import CompiledRule
 
 MAX_ENTRIES = 20_000
 """Names looked at; a larger folder counts as not known."""

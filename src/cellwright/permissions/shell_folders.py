@@ -8,7 +8,7 @@ import os
 from collections.abc import Sequence
 
 from cellwright.permissions.paths import normalised
-from cellwright.permissions.shell_tokens import Word
+from cellwright.permissions.shell.tokens import Word
 
 Folders = tuple[str, ...] | None
 """The folders the shell may be in; None where that is not known."""

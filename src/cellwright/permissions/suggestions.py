@@ -10,16 +10,16 @@ from collections.abc import Callable, Mapping, Sequence
 from cellwright.errors import CellwrightError
 from cellwright.events import Suggestion
 from cellwright.permissions.command_suggestions import suggestions_for_command
-from cellwright.permissions.domain_patterns import AddressProblem, host_of
-from cellwright.permissions.file_calls import path_of
-from cellwright.permissions.patch_calls import MAX_FILES, files_of, named_by
+from cellwright.permissions.judges.files import path_of
+from cellwright.permissions.judges.patch import MAX_FILES, files_of, named_by
+from cellwright.permissions.judges.project import fixed_paths
 from cellwright.permissions.patch_names import PatchProblem
-from cellwright.permissions.path_patterns import escaped
 from cellwright.permissions.paths import PathProblem, inside, places
-from cellwright.permissions.project_calls import fixed_paths
 from cellwright.permissions.rule_book import Call
-from cellwright.permissions.rules import EDITORS, READERS, CompiledRule, parse_rule
-from cellwright.visible_text import visible_line
+from cellwright.permissions.rules.domain_pattern import AddressProblem, host_of
+from cellwright.permissions.rules.path_pattern import escaped
+from cellwright.permissions.rules.rule import EDITORS, READERS, CompiledRule, parse_rule
+from cellwright.text import visible_line
 
 MAX_RULES = 5
 """Rules in one offer: more are not read by whoever is asked."""

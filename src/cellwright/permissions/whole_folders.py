@@ -12,13 +12,13 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 
-from cellwright.agent.approval import Decision
+from cellwright.agent.calls.approval import Decision
 from cellwright.permissions.paths import PathProblem, places
-from cellwright.permissions.rough_commands import Part
 from cellwright.permissions.rule_book import RuleBook
-from cellwright.permissions.rules import CompiledRule
+from cellwright.permissions.rules.rule import CompiledRule
 from cellwright.permissions.searched_folders import TooManyFiles, named_below
-from cellwright.visible_text import visible_line
+from cellwright.permissions.shell.conservative_parse import Part
+from cellwright.text import visible_line
 
 _SEARCHERS = frozenset({"ack", "ag", "rg", "ugrep"})
 """Read all that is below the folder they are in, if they are given none."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from cellwright.agent.recordings import FORMAT, FORMAT_KEY
+from cellwright.agent.recording.recordings import FORMAT, FORMAT_KEY
 
 SUFFIX = ".jsonl"
 MOST_FILES = 20_000

@@ -10,9 +10,9 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
-from cellwright.message_pieces import Joined, pieces
-from cellwright.server.kernel_channels import Message
-from cellwright.server.kernel_connection import KernelConnection
+from cellwright.conversation.message_chunks import Joined, pieces
+from cellwright.server.relay.channels import Message
+from cellwright.server.relay.connection import KernelConnection
 
 BYE = {"type": "bye"}
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from cellwright.server.api_error import ApiError
-from cellwright.server.kernel_connection import KernelConnection
+from cellwright.server.relay.connection import KernelConnection
 
 LOAD = "%load_ext cellwright"
 EXECUTABLE = "__import__('sys').executable"

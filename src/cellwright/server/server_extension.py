@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any
 from jupyter_server.extension.application import ExtensionApp
 from traitlets import Bool, Float, Integer, TraitError
 
-from cellwright.server.policy import PolicyTraits
-from cellwright.server.proxy_traits import ProxyTraits
+from cellwright.server.admin.policy import PolicyTraits
+from cellwright.server.admin.proxy_traits import ProxyTraits
 from cellwright.version import VERSION
 
 if TYPE_CHECKING:
     from jupyter_server.serverapp import ServerApp
 
-    from cellwright.server.administration import Administration
+    from cellwright.server.admin.apply import Administration
     from cellwright.server.notebooks.notebook_link import PageOf
-    from cellwright.server.runs import Runs
+    from cellwright.server.runs.runs import Runs
 
 
 class CellwrightApp(PolicyTraits, ProxyTraits, ExtensionApp):
@@ -80,11 +80,11 @@ class CellwrightApp(PolicyTraits, ProxyTraits, ExtensionApp):
 
     def initialize_handlers(self) -> None:
         # a server that starts without the extension pays for none of this
-        from cellwright.server import administration
+        from cellwright.server.admin import apply as administration
         from cellwright.server.listed_models import ListedModels
-        from cellwright.server.routes import no_such_route, routes
-        from cellwright.server.run_reports import RunReports
-        from cellwright.server.runs import Runs
+        from cellwright.server.routes.routes import no_such_route, routes
+        from cellwright.server.runs.reports import RunReports
+        from cellwright.server.runs.runs import Runs
         from cellwright.server.session_files import SessionFiles
 
         # first: whatever fails after it, no kernel gets more than the administrator wants
@@ -100,14 +100,14 @@ class CellwrightApp(PolicyTraits, ProxyTraits, ExtensionApp):
         self.handlers.append(no_such_route(self.runs))
 
     def _page_of(self) -> PageOf:
-        from cellwright.server.notebooks.server_pages import page_maker
+        from cellwright.server.notebooks.setup import page_maker
 
         return page_maker(self.serverapp)
 
     def _limits(self) -> Any:
         from dataclasses import fields
 
-        from cellwright.server.limits import Limits
+        from cellwright.server.runs.limits import Limits
 
         return Limits(**{field.name: getattr(self, field.name) for field in fields(Limits)})
 

@@ -15,7 +15,7 @@ from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.server.api_error import ApiError
 
 if TYPE_CHECKING:
-    from cellwright.catalog.catalog import Catalog, Entry
+    from cellwright.sessions.catalog.catalog import Catalog, Entry
 
 _PAGE = 200
 
@@ -77,8 +77,10 @@ class SessionFiles:
 
     def export(self, session_id: str, form: str) -> Exported:
         """The conversation written down, secrets left out, its images in the text. Raises CellwrightError."""
-        from cellwright.agent.transcript import read_messages  # these take long, and every server imports this module
-        from cellwright.export.formats import FORMATS, exported
+        from cellwright.sessions.export.formats import FORMATS, exported
+        from cellwright.sessions.transcript import (
+            read_messages,  # these take long, and every server imports this module
+        )
 
         entry = self.entry(session_id)
         messages = read_messages(entry.path)
@@ -95,6 +97,8 @@ class SessionFiles:
 
 
 def _catalog() -> Catalog:
-    from cellwright.catalog.catalog import Catalog  # a quarter of a second, and every server imports this module
+    from cellwright.sessions.catalog.catalog import (
+        Catalog,  # a quarter of a second, and every server imports this module
+    )
 
     return Catalog()

@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from cellwright.agent.cost import PRICES_DATE, cost_usd
-from cellwright.agent.models import limits, refined
-from cellwright.config.settings import Origin, Settings, load_settings
-from cellwright.config.settings_keys import KEYS
-from cellwright.conversation_settings import ALIASES, full_name, model_of, named_models
+from cellwright.config.settings.keys import KEYS
+from cellwright.config.settings.settings import Origin, Settings, load_settings
+from cellwright.conversation.resolve_options import ALIASES, full_name, model_of, named_models
+from cellwright.conversation.run_options import RunOptions
 from cellwright.errors import CellwrightError
-from cellwright.run_options import RunOptions
+from cellwright.model.models import limits, refined
+from cellwright.model.pricing import PRICES_DATE, cost_usd
 from cellwright.server.listed_models import Listed
-from cellwright.tools.child_environment import is_secret
+from cellwright.tools.process.environment import is_secret
 
 _HIDDEN = "(secret)"
 _MAY_HOLD_SECRETS = ("env", "hooks", "mcpServers")

@@ -9,29 +9,29 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from cellwright.agent.agent_thread import AgentTask
-from cellwright.agent.approval import CanUseTool
-from cellwright.agent.drift import drift_in_words
-from cellwright.agent.provider import Provider
-from cellwright.agent.session import Session
-from cellwright.agent.typed_answer import AnswerType, answer_type
+from cellwright.agent.calls.approval import CanUseTool
+from cellwright.agent.recording.replay_drift import drift_in_words
+from cellwright.agent.structured_output.answer import AnswerType, answer_type
+from cellwright.agent.thread import AgentTask
 from cellwright.commands.command import CommandCall
 from cellwright.commands.page import Page
 from cellwright.commands.registry import NEED_SESSIONS, answer_of, command_name, command_of
-from cellwright.conversation import Conversation
-from cellwright.conversation_settings import Asking, Playing
+from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.resolve_options import Asking, Playing
+from cellwright.conversation.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Emit, RunEnd
-from cellwright.run_options import RunOptions
+from cellwright.model.provider import Provider
+from cellwright.sessions.session import Session
 from cellwright.terminal.exit_codes import ExitCode, exit_code_of
-from cellwright.terminal.faces import Streams, asker_maker, confirmed, make_view
 from cellwright.terminal.plain_view import Unseen
 from cellwright.terminal.run import TerminalRun
+from cellwright.terminal.views import Streams, asker_maker, confirmed, make_view
 from cellwright.version import VERSION
 
 if TYPE_CHECKING:
-    from cellwright.agent.recorder import Listening, Recorder
-    from cellwright.agent.replay import Replay, ReplayedTurn
+    from cellwright.agent.recording.recorder import Listening, Recorder
+    from cellwright.agent.recording.replay import Replay, ReplayedTurn
 
 
 def _as_it_is(emit: Emit) -> Emit:
@@ -99,7 +99,7 @@ class Command:
         return f"Cellwright {VERSION} in {self.conversation.cwd}"
 
     def _connect(self) -> None:
-        from cellwright.agent.anthropic_provider import AnthropicProvider  # brings httpx2 with it
+        from cellwright.model.anthropic import AnthropicProvider  # brings httpx2 with it
 
         provider = self.conversation.provider
         if isinstance(provider, AnthropicProvider):
@@ -167,7 +167,7 @@ class Command:
         if self.options.record is not None:
             return self._recorded(self._recorder, prompt)
         if self.options.replay is not None:
-            from cellwright.agent.replay import UntrustedRecording
+            from cellwright.agent.recording.replay import UntrustedRecording
 
             try:
                 turn = self._replay.turn(prompt)
@@ -190,18 +190,18 @@ class Command:
 
     @functools.cached_property
     def _recorder(self) -> Recorder:
-        from cellwright.agent.recorder import Recorder  # few runs are recorded
+        from cellwright.agent.recording.recorder import Recorder  # few runs are recorded
 
         return Recorder(self.options.record, self.conversation.cwd)
 
     @functools.cached_property
     def _replay(self) -> Replay:
-        from cellwright.agent.replay import Replay  # or played
+        from cellwright.agent.recording.replay import Replay  # or played
 
         return Replay(self.options.replay, self.conversation.cwd)
 
     def _dry_run(self, prompt: str) -> int:
-        from cellwright.dry_run import DryRun, shown, unsaved_copy
+        from cellwright.conversation.dry_run import DryRun, shown, unsaved_copy
 
         dry_run = DryRun()
         self._unsaved = self._unsaved or unsaved_copy(self.conversation.session)

@@ -8,7 +8,7 @@ import os
 from collections.abc import Sequence
 
 from cellwright.commands.doctor import page_of
-from cellwright.config.settings_read import start_folder
+from cellwright.config.settings.read import start_folder
 from cellwright.doctor.examination import Patient, examine
 from cellwright.terminal.exit_codes import ExitCode
 

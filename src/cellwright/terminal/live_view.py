@@ -41,7 +41,7 @@ from cellwright.events import (
 from cellwright.terminal import words
 from cellwright.terminal.markdown_blocks import MarkdownBlocks
 from cellwright.terminal.screen import Style, harmless, style_of_diff_line
-from cellwright.visible_text import visible_line
+from cellwright.text import visible_line
 
 STYLES: dict[Style, str] = {
     "": "",

@@ -29,11 +29,11 @@ from cellwright.events import (
     TurnEnd,
     UserPrompt,
 )
-from cellwright.json_lines import JsonLines, Line, whole_run
+from cellwright.telemetry.json_lines import JsonLines, Line, whole_run
 from cellwright.terminal import words
 from cellwright.terminal.screen import harmless
+from cellwright.text import visible_line
 from cellwright.tools.todo_list import MARKS
-from cellwright.visible_text import visible_line
 
 
 class View(Protocol):

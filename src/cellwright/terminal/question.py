@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cellwright.agent.approval import Allow, Deny, ToolUse
-from cellwright.answers import Choice, allowed, answered, choices, denied, typed_answer, typed_key
+from cellwright.agent.calls.approval import Allow, Deny, ToolUse
+from cellwright.conversation.answers import Choice, allowed, answered, choices, denied, typed_answer, typed_key
 from cellwright.events import AnsweredBy
 from cellwright.terminal.screen import Style, style_of_diff_line
-from cellwright.visible_text import visible, visible_line
+from cellwright.text import visible, visible_line
 
 Write = Callable[[str, Style], None]
 Json = Mapping[str, Any]

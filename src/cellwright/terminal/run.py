@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from cellwright.agent.agent_thread import AgentTask
-from cellwright.agent.approval import Allow, CanUseTool, Deny, ToolUse
+from cellwright.agent.calls.approval import Allow, CanUseTool, Deny, ToolUse
+from cellwright.agent.thread import AgentTask
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Emit, Event, RunEnd
 from cellwright.terminal.exit_codes import OutputLost

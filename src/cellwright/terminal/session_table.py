@@ -7,13 +7,13 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from cellwright.catalog.about import shown_tags
-from cellwright.catalog.catalog import Entry
-from cellwright.catalog.search import HIT_BEGIN, HIT_END
 from cellwright.commands.sessions import price, when
-from cellwright.export.exchanges import Exchange, Said
+from cellwright.sessions.catalog.catalog import Entry
+from cellwright.sessions.catalog.metadata import shown_tags
+from cellwright.sessions.catalog.search import HIT_BEGIN, HIT_END
+from cellwright.sessions.export.exchanges import Exchange, Said
 from cellwright.terminal.screen import columns_of
-from cellwright.visible_text import visible_line
+from cellwright.text import visible_line
 
 WORDS_CHARS = 160
 SNIPPET_CHARS = 1_000

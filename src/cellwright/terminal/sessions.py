@@ -9,11 +9,11 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from cellwright.catalog.about import shown_tags
-from cellwright.catalog.catalog import Catalog, Entry
 from cellwright.commands.export import free_path, secrets_left_out, write_export
-from cellwright.config.settings_read import start_folder
+from cellwright.config.settings.read import start_folder
 from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.sessions.catalog.catalog import Catalog, Entry
+from cellwright.sessions.catalog.metadata import shown_tags
 from cellwright.terminal.exit_codes import ExitCode
 from cellwright.terminal.session_table import print_entries, print_entry
 
@@ -95,8 +95,8 @@ def _joined(words: Sequence[str]) -> str:
 
 
 def _show(catalog: Catalog, options: argparse.Namespace) -> int:
-    from cellwright.agent.transcript import read_messages  # only this and the export read messages
-    from cellwright.export.exchanges import exchanges_of
+    from cellwright.sessions.export.exchanges import exchanges_of
+    from cellwright.sessions.transcript import read_messages  # only this and the export read messages
 
     entry = catalog.entry(options.id)
     exchanges = [] if not entry.turns else exchanges_of(read_messages(entry.path))
@@ -131,8 +131,8 @@ def _fork(catalog: Catalog, options: argparse.Namespace) -> int:
 
 
 def _export(catalog: Catalog, options: argparse.Namespace) -> int:
-    from cellwright.agent.transcript import read_messages
-    from cellwright.export.formats import exported
+    from cellwright.sessions.export.formats import exported
+    from cellwright.sessions.transcript import read_messages
 
     entry = catalog.entry(options.id)
     path = free_path(Path.cwd(), options.output, "") if options.output else None

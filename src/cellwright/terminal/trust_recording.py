@@ -6,8 +6,8 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
+from cellwright.agent.recording.recordings import parse_recording, read_recording
 from cellwright.agent.recording_trust import trust
-from cellwright.agent.recordings import parse_recording, read_recording
 
 
 def trust_recordings(argv: Sequence[str]) -> int:

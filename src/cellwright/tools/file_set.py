@@ -15,7 +15,7 @@ from pathlib import Path
 
 from cellwright.agent.tool import ToolError
 from cellwright.errors import ErrorCode
-from cellwright.tools.atomic_write import (
+from cellwright.tools.files.atomic_write import (
     FileChanged,
     Folder,
     check_unchanged,

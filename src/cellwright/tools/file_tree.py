@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cellwright.tools.schemas import counted
+from cellwright.tools.schema import counted
 
 TREE_CHARS = 24_000
 FILES_OF_A_FOLDER = 60

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from cellwright.agent.tool import ToolResult
-from cellwright.visible_text import visible
+from cellwright.text import visible
 
 PAGE_ENTRIES = 500
 SCANNED_ENTRIES = 100_000

@@ -10,14 +10,13 @@ from typing import Any, Literal, cast
 from cellwright.agent.tool import CannotBeDone, ToolError, ToolResult
 from cellwright.errors import ErrorCode
 from cellwright.events import Preview
-from cellwright.tools.changes import Input
-from cellwright.tools.diffs import diff_texts
-from cellwright.tools.file_state import FileState
+from cellwright.tools.files.changes import Input
+from cellwright.tools.files.diff import diff_texts
+from cellwright.tools.files.file_state import FileState
 from cellwright.tools.live_source import notebook_bytes
-from cellwright.tools.notebook_edits import CellEdit, check_input, edit_of, not_shown
-from cellwright.tools.notebook_json import Notebook, parse_notebook
-from cellwright.tools.notebook_pages import source_digest
-from cellwright.tools.open_notebook import (
+from cellwright.tools.notebook.cell_edits import CellEdit, check_input, edit_of, not_shown
+from cellwright.tools.notebook.json import Notebook, parse_notebook
+from cellwright.tools.notebook.open_notebook import (
     Cell,
     CellChange,
     CellConflict,
@@ -32,6 +31,7 @@ from cellwright.tools.open_notebook import (
     Replace,
     source_sha256,
 )
+from cellwright.tools.notebook.pages import source_digest
 
 QUOTED_CHARS = 6_000
 """How much of each version of a cell a conflict quotes."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from cellwright.permissions.patch_text import Hunk
-from cellwright.tools.text_files import main_line_end
+from cellwright.tools.files.formats.text import main_line_end
 
 EXACTLY, LINE_ENDS, TRAILING_SPACE, INDENTATION = range(4)
 """What is overlooked, in this order."""

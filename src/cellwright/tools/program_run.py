@@ -9,10 +9,10 @@ from pathlib import Path
 
 from cellwright.agent.tool import ToolError
 from cellwright.errors import ErrorCode
-from cellwright.tools.child_environment import child_environment
-from cellwright.tools.child_processes import child_processes
 from cellwright.tools.command_exit import exit_code
-from cellwright.tools.shell_run import ShellCommand, ShellRun
+from cellwright.tools.process.children import child_processes
+from cellwright.tools.process.environment import child_environment
+from cellwright.tools.shell.run_command import ShellCommand, ShellRun
 
 SHOWN_CHARS = 12_000
 MEMORY_MB = 8_192

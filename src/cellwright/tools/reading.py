@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING
 
 from cellwright.agent.tool import Content, ToolError
 from cellwright.errors import ErrorCode
-from cellwright.tools.file_state import FileState, Seen
-from cellwright.tools.images import UnusableImage, media_type, model_image
-from cellwright.tools.open_notebook import Cell, OpenNotebook
+from cellwright.tools.files.file_state import FileState, Seen
+from cellwright.tools.files.formats.images import UnusableImage, media_type, model_image
+from cellwright.tools.files.formats.text import CP_1252, LATIN_1, NotText, numbered, open_regular
+from cellwright.tools.files.formats.text_pages import Bounds, TextPage, read_page
+from cellwright.tools.notebook.open_notebook import Cell, OpenNotebook
 from cellwright.tools.paths import real_path
 from cellwright.tools.read_limits import ReadLimits
-from cellwright.tools.schemas import counted
-from cellwright.tools.text_files import CP_1252, LATIN_1, NotText, numbered, open_regular
-from cellwright.tools.text_pages import Bounds, TextPage, read_page
+from cellwright.tools.schema import counted
 from cellwright.tools.text_tails import read_tail
 
 if TYPE_CHECKING:
-    from cellwright.tools.notebook_pages import NotebookPage
-    from cellwright.tools.notebook_source import NotebookSource
+    from cellwright.tools.notebook.pages import NotebookPage
+    from cellwright.tools.notebook.source import NotebookSource
 
 LINE_CHARS = 10_000
 """A longer line is cut: it is data, of which the start says enough."""
@@ -97,13 +97,13 @@ def read_file(path: Path, shown: str, wanted: Wanted, state: FileState, stopped:
         if media_type(head) is not None:
             return _image(file, status.st_size, shown)
         if is_pdf:
-            from cellwright.tools.pdf_pages import PdfRequest, read_pdf  # what most sessions never read
+            from cellwright.tools.files.formats.pdf import PdfRequest, read_pdf  # what most sessions never read
 
             request = PdfRequest(wanted.pages, wanted.limits.pdf_as_text, wanted.limits.chars)
             return read_pdf(io.BufferedReader(file, 1 << 16), status.st_size, shown, request, stopped)
         broken = []
         if real.suffix.lower() == ".ipynb":
-            from cellwright.tools.notebook_spans import NotANotebook
+            from cellwright.tools.notebook.spans import NotANotebook
 
             try:
                 return _notebook(file, status, real, shown, wanted, state, stopped)
@@ -206,7 +206,7 @@ def _notebook(
     state: FileState,
     stopped: Callable[[], bool],
 ) -> Content:
-    from cellwright.tools.notebook_source import open_notebook
+    from cellwright.tools.notebook.source import open_notebook
 
     source = open_notebook(file, status.st_size, stopped)
     first, page = _notebook_page(source, wanted)
@@ -221,7 +221,7 @@ def _notebook(
 
 def _notebook_page(source: NotebookSource, wanted: Wanted) -> tuple[int, NotebookPage]:
     """The number of the first cell that is wanted, and those that fit."""
-    from cellwright.tools.notebook_pages import notebook_page
+    from cellwright.tools.notebook.pages import notebook_page
 
     total = len(source.cells)
     first = max(total + wanted.offset + 1, 1) if wanted.offset < 0 else max(wanted.offset, 1)

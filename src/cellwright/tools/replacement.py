@@ -9,8 +9,8 @@ from itertools import islice
 
 from cellwright.agent.tool import ToolError
 from cellwright.errors import ErrorCode
-from cellwright.tools.nearest import nearest_place
-from cellwright.tools.text_files import main_line_end, with_line_ends
+from cellwright.tools.files.formats.text import main_line_end, with_line_ends
+from cellwright.tools.files.nearest import nearest_place
 
 PLACES_NAMED = 20
 """How many of the places of an ambiguous `old_string` are named."""

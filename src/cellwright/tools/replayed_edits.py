@@ -10,12 +10,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from cellwright.agent.recorded_edits import Edit, apply_edit
+from cellwright.agent.recording.edits import Edit, apply_edit
 from cellwright.agent.tool import ToolError
 from cellwright.errors import ErrorCode
-from cellwright.tools.changes import Input
-from cellwright.tools.file_state import FileState
-from cellwright.tools.open_notebook import (
+from cellwright.tools.files.changes import Input
+from cellwright.tools.files.file_state import FileState
+from cellwright.tools.files.originals import Upcoming
+from cellwright.tools.notebook.open_notebook import (
     Cell,
     CellChange,
     CellConflict,
@@ -27,7 +28,6 @@ from cellwright.tools.open_notebook import (
     Place,
     Replace,
 )
-from cellwright.tools.originals import Upcoming
 from cellwright.tools.paths import real_path, shown_path
 
 CELL_STATES = "cell_sha256"

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from cellwright.tools.command_output import SHOWN_CHARS
+from cellwright.tools.shell.output import SHOWN_CHARS
 
 DEFAULT_MS = 120_000
 MOST_MS = 600_000

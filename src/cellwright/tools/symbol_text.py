@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from cellwright.agent.tool import ToolError
 from cellwright.errors import ErrorCode
-from cellwright.tools.definitions import Definition
+from cellwright.tools.code.symbol_outline import Definition
+from cellwright.tools.files.formats.text import main_line_end
 from cellwright.tools.indentation import indentation_unit, indented
 from cellwright.tools.languages import PYTHON, Grammar
 from cellwright.tools.patch_matching import split_lines
-from cellwright.tools.text_files import main_line_end
 
 _COMMENT = re.compile(r"\s*(?:#(?!\[)|//|/\*)")
 _DECORATOR = re.compile(r"^\s*(?:@\w|#\[)", re.MULTILINE)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from io import FileIO
 
-from cellwright.tools.text_files import Encoding
-from cellwright.tools.text_pages import (
+from cellwright.tools.files.formats.text import Encoding
+from cellwright.tools.files.formats.text_pages import (
     BLOCK_BYTES,
     COUNTED_BYTES,
     Bounds,

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from cellwright.agent.tool import ToolError
 from cellwright.errors import ErrorCode
-from cellwright.visible_text import visible_line
+from cellwright.text import visible_line
 
 SNIPPET_CHARS = 500
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from cellwright.agent.tool import ToolError
 from cellwright.errors import ErrorCode
-from cellwright.tools.pdf_pages import keep_pypdf_from_printing
-from cellwright.tools.web_client import Fetched
+from cellwright.tools.files.formats.pdf import keep_pypdf_from_printing
+from cellwright.tools.web.client import Fetched
 
 _CHARSET = re.compile(r"charset\s*=\s*[\"']?([\w.:-]+)", re.IGNORECASE)
 _TEXT_TYPES = re.compile(r"text/|application/(?:[\w.+-]*\+)?(?:json|xml|javascript|yaml|toml|x-ndjson)|image/svg\+xml")

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from cellwright.agent.provider import MessageStart
 from cellwright.errors import ApiError, ErrorCode
 from cellwright.events import TextDelta, ThinkingDelta, ToolInputDelta, TurnEnd
+from cellwright.model.provider import MessageStart
 from cellwright.testing import Gate, fault, hold, say, think, turn, use, use_json
 
 

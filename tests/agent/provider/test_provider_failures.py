@@ -165,7 +165,7 @@ def test_a_wait_can_be_cancelled(key_line):
     playing = key_line([fault("status", status=529, retry_after=500)])
 
     async def cancelled() -> None:
-        from cellwright.agent.anthropic_provider import connect
+        from cellwright.model.anthropic import connect
 
         async with connect() as provider:
             events = provider.stream(playing.request())

@@ -18,11 +18,11 @@ from typing import Any
 import httpx2
 import pytest
 
-from cellwright.agent.anthropic_provider import AnthropicProvider, connect, encode
-from cellwright.agent.sdk_transport import SdkTransport, with_explicit_breakpoint
-from cellwright.agent.transport import KeyTransport, network_failure
 from cellwright.errors import ApiError, CellwrightError, ErrorCode
 from cellwright.events import TurnEnd
+from cellwright.model.anthropic import AnthropicProvider, connect, encode
+from cellwright.model.sdk_transport import SdkTransport, with_explicit_breakpoint
+from cellwright.model.transport import KeyTransport, network_failure
 from cellwright.testing import fault, say, think, turn
 
 OURS = {"user-agent", "host", "content-length"}
@@ -257,8 +257,8 @@ def test_a_key_costs_no_import_of_the_sdk(key_line):
     run_python(
         """
         import asyncio, sys
-        from cellwright.agent.anthropic_provider import connect
-        from cellwright.agent.provider import Request
+        from cellwright.model.anthropic import connect
+        from cellwright.model.provider import Request
 
         assert not {"anthropic", "httpx2"} & set(sys.modules), "imported before it is needed"
 
@@ -280,7 +280,7 @@ def test_plain_http_loads_no_certificates(key_line):
     run_python(
         """
         import asyncio, ssl
-        from cellwright.agent.anthropic_provider import connect
+        from cellwright.model.anthropic import connect
 
         def refuse(*args, **kwargs):
             raise AssertionError("certificates were loaded")

@@ -13,20 +13,20 @@ from typing import TYPE_CHECKING, Any
 from cellwright.agent.steering import Words
 from cellwright.errors import CellwrightError
 from cellwright.events import Notice, Steered
-from cellwright.kernel.chat.chat_state import ChatState
 from cellwright.kernel.chat.connections import Connection, Connections
 from cellwright.kernel.chat.logged_run import LoggedRun
-from cellwright.kernel.chat.panel_runs import PanelRuns
 from cellwright.kernel.chat.past_turns import PastTurns
 from cellwright.kernel.chat.rooms import serve_rooms
+from cellwright.kernel.chat.runs import PanelRuns
+from cellwright.kernel.chat.state import ChatState
 from cellwright.kernel.chat.target import PROTOCOL
 from cellwright.kernel.comm import Answer, Steer, Withdraw, read_message
-from cellwright.kernel.comm_link import CommLink, reply_to
+from cellwright.kernel.pages.comm import CommLink, reply_to
 from cellwright.version import VERSION
 
 if TYPE_CHECKING:
-    from cellwright.kernel.claude_config import Claude
-    from cellwright.kernel.notebook_conversation import NotebookConversation
+    from cellwright.kernel.conversation import NotebookConversation
+    from cellwright.kernel.magic.config import Claude
 
 logger = logging.getLogger(__name__)
 

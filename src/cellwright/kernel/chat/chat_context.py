@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from cellwright.agent.context_parts import ContextContents, context_parts, context_tokens
-from cellwright.agent.models import limits
+from cellwright.agent.context_usage import ContextContents, context_parts, context_tokens
+from cellwright.model.models import limits
 
 if TYPE_CHECKING:
     from cellwright.kernel.chat.chat import Chat

@@ -9,20 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from cellwright.agent.models import limits
-from cellwright.conversation import Conversation
-from cellwright.conversation_settings import DEFAULT_MODEL, effort_of, full_name, mode_of, model_of, named_models
+from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.resolve_options import DEFAULT_MODEL, effort_of, full_name, mode_of, model_of, named_models
+from cellwright.conversation.run_options import RunOptions
 from cellwright.errors import CellwrightError
 from cellwright.kernel.chat.params import optional
-from cellwright.kernel.comm_link import PageError
-from cellwright.kernel.magic_line import EFFORTS
-from cellwright.run_options import RunOptions
+from cellwright.kernel.magic.line import EFFORTS
+from cellwright.kernel.pages.comm import PageError
+from cellwright.model.models import limits
 
 if TYPE_CHECKING:
-    from cellwright.config.settings import Settings
+    from cellwright.config.settings.settings import Settings
     from cellwright.kernel.chat.chat import Chat
     from cellwright.kernel.chat.connections import Connection
-    from cellwright.kernel.claude_config import Claude
+    from cellwright.kernel.magic.config import Claude
 
 MODELS = (DEFAULT_MODEL, "claude-sonnet-5-5", "claude-haiku-5-5")
 

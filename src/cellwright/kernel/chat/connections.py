@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from cellwright.kernel.chat.conversation_log import ConversationLog
+from cellwright.conversation.message_chunks import Piece, pieces
+from cellwright.kernel.chat.log import ConversationLog
 from cellwright.kernel.chat.logged_run import LoggedRun
-from cellwright.kernel.comm_link import CommLink
-from cellwright.message_pieces import Piece, pieces
+from cellwright.kernel.pages.comm import CommLink
 
 logger = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cellwright.events import Event, TextDelta, ThinkingDelta
-from cellwright.json_lines import JsonLines, Line
+from cellwright.telemetry.json_lines import JsonLines, Line
 
 
 class LineLog:

@@ -8,13 +8,13 @@ from concurrent.futures import CancelledError
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from cellwright.conversation_runs import ConversationRun, State
+from cellwright.conversation.run_queue import ConversationRun, State
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Event, EventLog, RunEnd
 from cellwright.kernel.chat.line_log import LineLog
 from cellwright.kernel.comm import Op
-from cellwright.kernel.op_log import OpLog
-from cellwright.kernel.transcript_ops import TranscriptOps, cut
+from cellwright.kernel.output.op_log import OpLog
+from cellwright.kernel.output.transcript_ops import TranscriptOps, cut
 
 PROMPT_CHARS = 20_000
 """Of a prompt's words; Claude gets all of them."""

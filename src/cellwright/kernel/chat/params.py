@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from cellwright.kernel.comm_link import PageError
+from cellwright.kernel.pages.comm import PageError
 
 T = TypeVar("T")
 

@@ -11,16 +11,16 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from cellwright.agent.models import limits
-from cellwright.agent.session import Session
-from cellwright.agent.transcript import NO_MESSAGES, Line
-from cellwright.agent.turns import begins_turn_encoded, words_and_told
-from cellwright.conversation import Conversation
-from cellwright.export.exchanges import Called
-from cellwright.kernel.chat.conversation_log import RUNS_KEPT, ConversationLog
+from cellwright.conversation.conversation import Conversation
+from cellwright.kernel.chat.log import RUNS_KEPT, ConversationLog
 from cellwright.kernel.chat.logged_run import LoggedRun, past_run
 from cellwright.kernel.comm import Op
-from cellwright.kernel.transcript_ops import DISPLAY_TYPES, RESULT_CHARS, cut, shortened, text_of
+from cellwright.kernel.output.transcript_ops import DISPLAY_TYPES, RESULT_CHARS, cut, shortened, text_of
+from cellwright.model.models import limits
+from cellwright.sessions.export.exchanges import Called
+from cellwright.sessions.session import Session
+from cellwright.sessions.transcript import NO_MESSAGES, Line
+from cellwright.sessions.turns import begins_turn_encoded, words_and_told
 
 logger = logging.getLogger(__name__)
 

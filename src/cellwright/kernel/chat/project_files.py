@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from cellwright.tools.found_files import NO_VERSION_CONTROL, relative_path
-from cellwright.tools.ripgrep import SearchProgram, run_ripgrep, search_program
+from cellwright.tools.search.glob import NO_VERSION_CONTROL, relative_path
+from cellwright.tools.search.ripgrep import SearchProgram, run_ripgrep, search_program
 
 LIST_SECONDS = 1.0
 """A project that takes longer to list is known in part."""

@@ -19,12 +19,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from cellwright.kernel.chat.chat_completions import serve_completions
 from cellwright.kernel.chat.chat_context import serve_context
 from cellwright.kernel.chat.chat_log_lines import serve_log
-from cellwright.kernel.chat.chat_sessions import serve_sessions
 from cellwright.kernel.chat.choices import serve_choices
-from cellwright.kernel.chat.panel_runs import serve_prompts
+from cellwright.kernel.chat.completions import serve_completions
+from cellwright.kernel.chat.runs import serve_prompts
+from cellwright.kernel.chat.sessions import serve_sessions
 
 if TYPE_CHECKING:
     from cellwright.kernel.chat.chat import Chat

@@ -6,8 +6,8 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from cellwright.kernel.comm_link import CommLink
-from cellwright.message_pieces import Piece
+from cellwright.conversation.message_chunks import Piece
+from cellwright.kernel.pages.comm import CommLink
 
 if TYPE_CHECKING:
     from cellwright.kernel.chat.chat import Chat

@@ -11,7 +11,7 @@ from IPython.core.getipython import get_ipython
 
 from cellwright.kernel.described.description import Description
 from cellwright.kernel.described.looking import class_vars, classes, module_name, own_vars, short_name, type_name
-from cellwright.kernel.described.values import named
+from cellwright.kernel.namespace.types.values import named
 
 MOST_NAMES = 20
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from cellwright.tools.notebook_source import joined
+from cellwright.tools.notebook.source import joined
 from cellwright.tools.output_lists import added_outputs, joined_output
 
 Json = dict[str, Any]

@@ -7,10 +7,10 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from cellwright.server.kernel_channels import KernelLost, Message
+from cellwright.server.relay.channels import KernelLost, Message
 from cellwright.server.kernel_comm import KernelComm
-from cellwright.server.kernel_connection import KernelConnection
-from cellwright.server.notebooks.server_page import TARGET, Send, ServerPage
+from cellwright.server.relay.connection import KernelConnection
+from cellwright.server.notebooks.pages import TARGET, Send, ServerPage
 
 TELL_SECONDS = 3.0
 """How often it is looked whether a notebook was opened, closed or renamed, or is shared now, while a run goes on."""

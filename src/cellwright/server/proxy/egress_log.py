@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from cellwright.agent.state_folder import PRIVATE_FILE, make_private_folder
+from cellwright.sessions.state_dir import PRIVATE_FILE, make_private_folder
 
 MOST_BYTES = 10_000_000
 KEPT = 5

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from cellwright.agent.budget import SMALLEST_ANSWER
-from cellwright.agent.cost import US_ONLY_FACTOR, cost_usd, worst_case_usd
+from cellwright.model.pricing import US_ONLY_FACTOR, cost_usd, worst_case_usd
 from cellwright.server.proxy.egress_log import EgressLog
 from cellwright.server.proxy.limits import Limits
 from cellwright.server.proxy.refusal import Refusal, forbidden, over_budget

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NoReturn
 
-from cellwright.agent.models import is_among, limits
+from cellwright.model.models import is_among, limits
 from cellwright.server.proxy.limits import Limits
 from cellwright.server.proxy.refusal import Refusal, forbidden
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from cellwright.agent.state_folder import PRIVATE_FILE
+from cellwright.sessions.state_dir import PRIVATE_FILE
 
 EVERYWHERE = ("", "*", "0.0.0.0", "::", "localhost", "127.0.0.1", "::1")
 

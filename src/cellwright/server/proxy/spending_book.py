@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from cellwright.agent.state_folder import PRIVATE_FILE, make_private_folder
+from cellwright.sessions.state_dir import PRIVATE_FILE, make_private_folder
 
 KEPT_DAYS = 400
 BUSY_SECONDS = 30.0

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cellwright.agent.loop_clients import LoopClients
-from cellwright.agent.transport import API_VERSION, CONNECT_SECONDS, DEFAULT_BASE_URL, network_failure
 from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.model.transport import API_VERSION, CONNECT_SECONDS, DEFAULT_BASE_URL, network_failure
 from cellwright.server.proxy.refusal import Refusal
 
 if TYPE_CHECKING:

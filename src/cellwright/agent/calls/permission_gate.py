@@ -1,0 +1,315 @@
+"""May a call run? The hooks are asked, then the policy, then perhaps the user; each word is an event of the run."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cellwright.agent.calls.approval import Allow, CanUseTool, Decision, Deny, Policy, ToolUse, rules_in_words
+from cellwright.agent.calls.input_schema import check_input
+from cellwright.agent.hooks.permission_updates import offered_updates
+from cellwright.agent.hooks.protocol import NOTHING_SAID, HookResult
+from cellwright.agent.hooks.run_hooks import RunHooks
+from cellwright.agent.tool import CannotBeDone, Tool, ToolError
+from cellwright.errors import CellwrightError
+from cellwright.events import Answered, Asked, Decided, Emit, ModeChanged, Notice, Preview
+
+if TYPE_CHECKING:
+    from cellwright.sessions.session import Session
+
+logger = logging.getLogger(__name__)
+
+LEAVING = (Exception, SystemExit, KeyboardInterrupt)
+"""What others' code may raise. The last two would end the agent's loop, and whoever waits for it would hang."""
+
+NOBODY_ANSWERS: Mapping[str, str] = {
+    "question": "There is nobody here to answer. Choose what is sensible yourself, and say in your answer what you assumed.",
+    "plan": "There is nobody here to approve a plan. Nothing may be changed: give the plan as your answer, and end there.",
+    "trust": "There is nobody here to trust it.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether a call may run. `input` is what it runs with; `context` is for Claude to read with its result."""
+
+    answer: Allow | Deny
+    input: Mapping[str, Any]
+    context: tuple[str, ...] = ()
+
+    @property
+    def edited(self) -> bool:
+        """Whether the user, or somebody in the user's place, changed the input."""
+        return isinstance(self.answer, Allow) and self.answer.updated_input is not None
+
+
+@dataclass(slots=True)
+class PermissionGate:
+    """The way of each call from its input to yes or no. Every rewritten input is judged anew.
+
+    One question at a time, but for tools that ask together.
+    """
+
+    policy: Policy
+    can_use_tool: CanUseTool | None
+    session: Session
+    emit: Emit
+    hooks: RunHooks
+    _asking: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _putting: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _question_ids: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+    _granted: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set, and replaced by a new one, when the session was granted more."""
+
+    async def verdict(self, tool: Tool, tool_use: Mapping[str, Any]) -> Verdict:
+        """Judge a call whose input fits its schema. Raises ToolError when a new input does not, or it would only fail."""
+        said = await self._before(tool, tool_use)
+        if said.stop is not None:
+            return Verdict(Deny(said.stop, by="hook", interrupt=True), tool_use["input"], said.context)
+        if said.updated_input is not None:
+            check_input(tool, said.updated_input, answered=True)
+            tool_use = {**tool_use, "input": dict(said.updated_input)}
+        tool_input = tool_use["input"]
+        await _prepared(tool, tool_input)
+        decision = self.decide(tool, tool_input)
+        if said.behavior == "allow" and self.mode == "dontAsk" and decision.behavior == "deny":
+            # what this mode only denies because it would ask, a hook may allow
+            asking = self.decide(tool, tool_input, mode="default")
+            decision = asking if asking.behavior == "ask" and not asking.firm else decision
+        decision, by_hook = _with_hook(decision, said, answers=tool.answered_schema is not None)
+        self.emit(
+            Decided(
+                str(tool_use["id"]),
+                tool.name,
+                decision.behavior,
+                decision.reason,
+                decision.rule,
+                "hook" if by_hook else "policy",
+            )
+        )
+        if decision.behavior == "deny":
+            return Verdict(Deny(decision.reason, "hook" if by_hook else "policy"), tool_input, said.context)
+        if decision.behavior == "allow":
+            return Verdict(Allow(by="hook" if by_hook else "policy"), tool_input, said.context)
+        answer = await self._ask(tool, tool_use, decision, forced=by_hook)
+        if isinstance(answer, Deny):
+            return Verdict(replace(answer, reason=answer.reason or "the user said no"), tool_input, said.context)
+        if answer.rules and answer.scope != "once":
+            self.session.granted = (*self.session.granted, *answer.rules)
+            granted, self._granted = self._granted, asyncio.Event()
+            granted.set()
+        if answer.updated_input is not None:
+            check_input(tool, answer.updated_input, answered=True)
+            tool_input = answer.updated_input
+            await _prepared(tool, tool_input)
+        if denial := self._denied_again(tool, tool_input, None if answer.updated_input or by_hook else decision):
+            return Verdict(denial, tool_input, said.context)
+        return Verdict(answer, tool_input, said.context)
+
+    def _denied_again(self, tool: Tool, tool_input: Mapping[str, Any], asked: Decision | None) -> Deny | None:
+        """What the policy has against a call that was just allowed: of another input, or for another reason than `asked`."""
+        again = self.decide(tool, tool_input)
+        if again.behavior == "deny":
+            return Deny(again.reason, "policy")
+        if asked is not None and again.behavior == "ask" and again.reason != asked.reason:
+            # a folder has become a link to another place while the user was looking
+            return Deny(f"It is no longer what was asked for, so it was not run. {again.reason}", "policy")
+        return None
+
+    @property
+    def mode(self) -> str:
+        """The permission mode that calls are decided in."""
+        return self.policy.in_mode(self.session.mode or self.policy.mode).mode
+
+    def set_mode(self, mode: str) -> str:
+        """Put the session into `mode`, as far as the policy lets it; the mode that it is in now."""
+        self.session.mode = mode
+        self.emit(ModeChanged(self.mode))
+        return self.mode
+
+    def decide(self, tool: Tool, tool_input: Mapping[str, Any], *, mode: str | None = None) -> Decision:
+        """What the policy says, with what the session has been granted and the mode it is in (or `mode`)."""
+        facts = tool.facts(tool_input) if tool.facts is not None else {}
+        return self._granting(mode or self.mode).decide(tool.name, {**tool_input, **facts}, read_only=tool.read_only)
+
+    def _granting(self, mode: str) -> Policy:
+        """The policy in `mode`, with what the session has been granted."""
+        policy = self.policy.in_mode(mode)
+        return policy.allowing(self.session.granted) if self.session.granted else policy
+
+    def _may_read(self, file: Path) -> bool:
+        return self._granting(self.mode).decide("Read", {"file_path": str(file)}, read_only=True).behavior == "allow"
+
+    async def _before(self, tool: Tool, tool_use: Mapping[str, Any]) -> HookResult:
+        if not self.hooks.listens_to("PreToolUse"):
+            return NOTHING_SAID
+        fields = {"tool_name": tool.name, "tool_input": tool_use["input"], "tool_use_id": tool_use["id"]}
+        return await self.hooks.fire("PreToolUse", fields)
+
+    async def _ask(self, tool: Tool, tool_use: Mapping[str, Any], decision: Decision, *, forced: bool) -> Allow | Deny:
+        """The user's answer. What was allowed for the session meanwhile is not asked again."""
+        if tool.asks_together:
+            return await self._put(tool, tool_use, decision, forced=forced)
+        async with self._asking:
+            if not forced and self._is_allowed(tool, tool_use):
+                return Allow(by="policy")
+            return await self._put(tool, tool_use, decision, forced=forced)
+
+    def _is_allowed(self, tool: Tool, tool_use: Mapping[str, Any]) -> bool:
+        return self.decide(tool, tool_use["input"]).behavior == "allow"
+
+    async def _put(self, tool: Tool, tool_use: Mapping[str, Any], decision: Decision, *, forced: bool) -> Allow | Deny:
+        """Put the question, and give the answer, each as an event."""
+        async with self._putting:  # a preview takes its time, and questions come in the calls' order
+            question_id = f"{self.session.id}-{self.session.next_seq}-{next(self._question_ids)}"
+            preview = await self._preview(tool, tool_use["input"])
+            self.emit(Asked(question_id, tool_use, preview, decision.reason, decision.suggestions, tool.asks))
+        use = ToolUse(tool_use["id"], tool.name, tool_use["input"], decision, preview, question_id, tool.asks)
+        try:
+            if tool.asks_together and not forced:
+                answer = await self._answer_or_grant(tool, use, tool_use)
+            else:
+                answer = await self._answer(tool, use)
+        except asyncio.CancelledError:
+            self.emit(Answered(question_id, use.id, "deny", "policy", reason="interrupted"))
+            raise
+        self.emit(_answered(use, answer))
+        return answer
+
+    async def _preview(self, tool: Tool, tool_input: Mapping[str, Any]) -> Preview:
+        """What the user is shown. Raises ToolError for a call that would only fail."""
+        if tool.preview is None:
+            return Preview(f"Run the tool {tool.name}", input_lines(tool_input))
+        try:
+            return await tool.preview(tool_input)
+        except CannotBeDone as cannot:
+            if all(self._may_read(file) for file in cannot.files):
+                raise cannot.error from None
+            return cannot.preview
+
+    async def _answer_or_grant(self, tool: Tool, use: ToolUse, tool_use: Mapping[str, Any]) -> Allow | Deny:
+        """The answer; yes also when the answer to another question that is open has allowed it."""
+        answer = asyncio.ensure_future(self._answer(tool, use))
+        try:
+            while not answer.done():
+                granted = asyncio.ensure_future(self._granted.wait())
+                await asyncio.wait({answer, granted}, return_when=asyncio.FIRST_COMPLETED)
+                granted.cancel()
+                if not answer.done() and self._is_allowed(tool, tool_use):
+                    return Allow(by="policy")
+            return answer.result()
+        finally:
+            answer.cancel()
+
+    async def _answer(self, tool: Tool, use: ToolUse) -> Allow | Deny:
+        if (by_hook := await self._asked_of_hooks(tool, use)) is not None:
+            return by_hook
+        if self.can_use_tool is None:
+            return Deny(nobody_to_ask(use), by="policy")
+        kind = "permission_prompt" if use.kind == "permission" else "agent_needs_input"
+        self.hooks.notify(f"Claude waits for your answer: {use.preview.title}", kind)
+        try:
+            return await self.can_use_tool(use)
+        except LEAVING as error:
+            logger.warning("can_use_tool raised", exc_info=True)
+            return Deny(f"can_use_tool raised {type(error).__name__}: {error}")
+
+    async def _asked_of_hooks(self, tool: Tool, use: ToolUse) -> Allow | Deny | None:
+        """What PermissionRequest hooks answer in the user's place; None when they leave it to the user."""
+        if not self.hooks.listens_to("PermissionRequest"):
+            return None
+        fields = {
+            "tool_name": use.name,
+            "tool_input": use.input,
+            "permission_suggestions": offered_updates(use.decision.suggestions),
+        }
+        said = await self.hooks.fire("PermissionRequest", fields)
+        if said.stop is not None:
+            return Deny(said.stop, by="hook", interrupt=True)
+        if said.behavior == "deny":
+            return Deny(said.reason, by="hook", interrupt=said.interrupt)
+        if said.behavior != "allow" or not self._may_allow(tool, use, said.updated_input):
+            return None
+        if said.mode is not None:
+            self.set_mode(said.mode)
+        rules = self._usable(said.rules)
+        if rules:
+            await self.hooks.keep(said.kept_rules)
+        return Allow(said.updated_input, "session" if rules else "once", rules, by="hook")
+
+    def _may_allow(self, tool: Tool, use: ToolUse, updated: Mapping[str, Any] | None) -> bool:
+        """Whether a hook may say yes in the user's place, also to the input that it puts in the place of the call's."""
+        if updated is None:
+            return not use.decision.firm
+        try:
+            check_input(tool, updated, answered=True)
+        except ToolError as error:
+            self.emit(Notice(f"A PermissionRequest hook's new input was not taken: {error.message}", "warning"))
+            return False
+        decision = self.decide(tool, updated)
+        # a question to the user is always firm, and a hook may know the answer
+        return decision.behavior != "deny" and (use.kind != "permission" or not decision.firm)
+
+    def _usable(self, rules: tuple[str, ...]) -> tuple[str, ...]:
+        """Rules that a hook grants; none when they cannot be read."""
+        try:
+            self.policy.allowing(rules)
+        except CellwrightError as error:
+            self.emit(Notice(f"A PermissionRequest hook's rules were not taken: {error.message}", "warning"))
+            return ()
+        return rules
+
+
+async def _prepared(tool: Tool, tool_input: Mapping[str, Any]) -> None:
+    if tool.prepare is not None:
+        await tool.prepare(tool_input)
+
+
+def _with_hook(decision: Decision, said: HookResult, *, answers: bool) -> tuple[Decision, bool]:
+    """The policy's decision with the hooks' word: they can always tighten, and loosen what is not firm.
+
+    `answers`: the call is a question to the user, which a hook may answer by the input that it gives.
+    """
+    if said.behavior == "deny" and decision.behavior != "deny":
+        return Decision("deny", said.reason or "a PreToolUse hook denied it"), True
+    if said.behavior == "ask" and decision.behavior == "allow":
+        return Decision("ask", said.reason or "A PreToolUse hook wants this to be asked."), True
+    loosens = not decision.firm or (answers and said.updated_input is not None)
+    if said.behavior == "allow" and decision.behavior == "ask" and loosens:
+        return Decision("allow", said.reason or "A PreToolUse hook allows it."), True
+    return decision, False
+
+
+def input_lines(tool_input: Mapping[str, Any]) -> str:
+    """A call's input for people, one field a line."""
+    return "\n".join(f"{key}: {value}" for key, value in tool_input.items())
+
+
+def nobody_to_ask(use: ToolUse) -> str:
+    """Why a call that must be asked for is denied where nobody can be asked, and how to go on."""
+    if use.kind != "permission":
+        return NOBODY_ANSWERS[use.kind]
+    offered = [suggestion.rules for suggestion in use.decision.suggestions if suggestion.rules]
+    way_out = f"{rules_in_words(offered[-1])} would allow it." if offered else "No allow rule can allow it."
+    return f"{use.decision.reason} There is nobody to ask here. {way_out}"
+
+
+def _answered(use: ToolUse, answer: Allow | Deny) -> Answered:
+    if isinstance(answer, Deny):
+        return Answered(use.question_id, use.id, "deny", answer.by, reason=answer.reason)
+    return Answered(
+        use.question_id,
+        use.id,
+        "allow",
+        answer.by,
+        answer.scope,
+        rules=answer.rules,
+        # the answer to a question comes in the input as well, and is no edit of it
+        edited=answer.updated_input is not None and use.kind == "permission",
+        updated_input=answer.updated_input,
+    )

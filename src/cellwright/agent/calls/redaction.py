@@ -1,0 +1,203 @@
+"""Secrets taken out of what Claude reads of outputs and variables, before it leaves the machine.
+
+Of the process's environment the values that are secret are known, of everything else the formats in `secret_kinds`.
+`docs/decisions/redaction.md` says which results pass through here, and why not all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from cellwright.agent.calls.tool_results import output_folder
+from cellwright.agent.tool import Category, Content
+from cellwright.events import Emit, Notice
+
+if TYPE_CHECKING:
+    from cellwright.agent.calls.tool_calls import Outcome
+    from cellwright.redaction.secret_kinds import SecretKind
+
+SHORTEST_VALUE = 8
+"""Of the environment: what is shorter is found everywhere by chance."""
+
+INLINE_CHARS = 20_000
+"""As much is searched on the loop; more, and what needs `detect-secrets`, on a thread."""
+
+KINDS = "cellwright.redaction.secret_kinds"
+"""The module that is imported with the first search, on a thread."""
+
+SEARCHED: frozenset[Category] = frozenset({"kernel", "shell", "notebooks"})
+"""Categories of tools whose results are searched."""
+
+ALSO_SEARCHED = frozenset({"RunTests"})
+"""Tools of other categories that give back what a project's code printed."""
+
+WITH_SOURCES = frozenset({"NotebookRead", "NotebookEdit"})
+"""Tools that give back the sources of cells: there the outputs alone are searched."""
+
+_CELL_OUTPUT = re.compile(r"(?ms)^<output[ >].*?(?:^</output>|\Z)")
+_REST_OF_TOKEN = re.compile(r"(?<=[\w.])[\w+/=.-]*")
+
+Span = tuple[int, int, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Cleaned:
+    """A text without its secrets, and how many of each kind there were."""
+
+    text: str
+    kinds: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(frozen=True, slots=True)
+class Redaction:
+    """Finds secrets; `secret_values()` gives those of the environment, by the names of their variables, as it is now.
+
+    `services`: also the formats that detect-secrets knows, whose import takes 0.3 s.
+    """
+
+    secret_values: Callable[[], Mapping[str, str]] = dict
+    services: bool = True
+
+    def clean(self, text: str) -> Cleaned:
+        """`text` with each secret replaced by `[secret removed: KIND]`. Linear in its length."""
+        kinds: Counter[str] = Counter()
+        pieces: list[str] = []
+        end = 0
+        for start, stop, kind in sorted(self._spans(text), key=lambda span: (span[0], -span[1])):
+            if start >= end:
+                pieces += [text[end:start], f"[secret removed: {kind}]"]
+                kinds[kind] += 1
+            end = max(end, stop)
+        return Cleaned("".join([*pieces, text[end:]]), kinds) if kinds else Cleaned(text)
+
+    def clean_outputs(self, text: str) -> Cleaned:
+        """The same for the outputs of a notebook's cells alone: sources must stay what they are to be edited."""
+        kinds: Counter[str] = Counter()
+
+        def replaced(match: re.Match[str]) -> str:
+            cleaned = self.clean(match[0])
+            kinds.update(cleaned.kinds)
+            return cleaned.text
+
+        return Cleaned(_CELL_OUTPUT.sub(replaced, text), kinds)
+
+    def is_quick(self, text: str) -> bool:
+        """Whether searching `text` takes no time worth a thread."""
+        return len(text) <= INLINE_CHARS and KINDS in sys.modules and not any(_needed_detectors(text))
+
+    def _spans(self, text: str) -> Iterator[Span]:
+        yield from self._environment_spans(text)
+        from cellwright.redaction.secret_kinds import (  # its patterns take 20 ms to compile
+            KEY_FORMATS,
+            WRITTEN,
+            detected,
+        )
+
+        lower = text.lower()
+        needed = _needed_detectors(text) if self.services else ()
+        for kind in (*KEY_FORMATS, *WRITTEN, *(kind for name in needed for kind in detected(name))):
+            end = 0
+            for match in kind.matches(text, lower):
+                if match.start() >= end:  # else it is the rest of the one before
+                    start, end = _removed_span(kind, match)
+                    yield start, end, kind.name
+
+    def _environment_spans(self, text: str) -> Iterator[Span]:
+        for name, value in self.secret_values().items():
+            if not is_distinctive(value):
+                continue
+            start = text.find(value)
+            while start >= 0:
+                yield start, start + len(value), f"value of ${name}"
+                start = text.find(value, start + len(value))
+
+
+def is_distinctive(value: str) -> bool:
+    """Whether a value of the environment can be taken out of texts by itself: a word or a folder stands everywhere."""
+    if len(value) < SHORTEST_VALUE or value.startswith(("/", "~", ".")):
+        return False
+    return not value.isalpha() and not (value.isdigit() and len(value) < 12) and len(set(value)) > 3
+
+
+def _needed_detectors(text: str) -> Iterable[str]:
+    from cellwright.redaction.secret_kinds import DETECTORS
+
+    return (name for name, (_, hints, _) in DETECTORS.items() if any(hint in text for hint in hints))
+
+
+def _removed_span(kind: SecretKind, match: re.Match[str]) -> tuple[int, int]:
+    if "secret" in kind.pattern.groupindex:
+        return match.span("secret")
+    # some patterns end early: what follows and still looks like the token belongs to it
+    rest = _REST_OF_TOKEN.match(match.string, match.end())
+    return match.start(), rest.end() if rest else match.end()
+
+
+@dataclass(slots=True)
+class ResultRedaction:
+    """Redaction of a run's results; tells the user once of each kind. Without a `redaction` results stay as they are."""
+
+    redaction: Redaction | None
+    emit: Emit
+    _told: set[str] = field(default_factory=set)
+
+    async def clean(self, name: str, category: Category, tool_input: Mapping[str, Any], outcome: Outcome) -> Outcome:
+        """`outcome` of a call of the tool `name` without the secrets in it. Images are not searched."""
+        redaction = self.redaction
+        searched = category in SEARCHED or name in ALSO_SEARCHED or _is_long_result(tool_input)
+        if redaction is None or not searched:
+            return outcome
+        clean = redaction.clean_outputs if name in WITH_SOURCES else redaction.clean
+        quick = all(redaction.is_quick(text) for text in _texts(outcome.content))
+        if quick:
+            cleaned, kinds = _clean_outcome(clean, outcome)
+        else:
+            cleaned, kinds = await asyncio.to_thread(_clean_outcome, clean, outcome)
+        self._tell(name, kinds)
+        return cleaned
+
+    def _tell(self, name: str, kinds: Counter[str]) -> None:
+        new = [kind for kind in kinds if kind not in self._told]
+        if new:
+            self._told.update(new)
+            words = f"Kept from Claude in what {name} gave back: {', '.join(new)}."
+            self.emit(Notice(f"{words} The setting `cellwright.redactSecrets` says whether this is done.", "warning"))
+
+
+def _is_long_result(tool_input: Mapping[str, Any]) -> bool:
+    """Whether a call looks into a file that keeps the whole of an earlier result."""
+    paths = (tool_input.get(name) for name in ("file_path", "path"))
+    return any(isinstance(path, str) and path.startswith(str(output_folder())) for path in paths)
+
+
+def _texts(content: Content) -> list[str]:
+    if isinstance(content, str):
+        return [content]
+    return [str(block["text"]) for block in content if block.get("type") == "text"]
+
+
+def _clean_outcome(clean: Callable[[str], Cleaned], outcome: Outcome) -> tuple[Outcome, Counter[str]]:
+    kinds: Counter[str] = Counter()
+
+    def cleaned(text: str) -> str:
+        found = clean(text)
+        kinds.update(found.kinds)
+        return found.text
+
+    def cleaned_block(block: dict[str, Any]) -> dict[str, Any]:
+        return {**block, "text": cleaned(str(block["text"]))} if block.get("type") == "text" else block
+
+    content = outcome.content
+    content = cleaned(content) if isinstance(content, str) else [cleaned_block(block) for block in content]
+    if not kinds:
+        return outcome, kinds
+    error = outcome.error
+    if error is not None:
+        error = {**error, "message": clean(str(error["message"])).text}
+    return replace(outcome, content=content, error=error), kinds

@@ -1,0 +1,378 @@
+"""The calls of one assistant message: decided on, asked for, run, and answered, each exactly once, whatever happens."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import logging
+import time
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from cellwright.agent.calls.approval import Deny
+from cellwright.agent.calls.input_schema import check_input
+from cellwright.agent.calls.permission_gate import LEAVING, PermissionGate, input_lines
+from cellwright.agent.calls.redaction import ResultRedaction
+from cellwright.agent.calls.tool_results import bounded
+from cellwright.agent.hooks.run_hooks import RunHooks, context_blocks
+from cellwright.agent.steering import Ready, Steering
+from cellwright.agent.thread import tell_waiting
+from cellwright.agent.time_limit import time_limit
+from cellwright.agent.tool import Content, Tool, ToolContext, ToolError, ToolResult
+from cellwright.agent.turn_record import NOT_KEPT, TurnRecord
+from cellwright.agent.whole_text import whole_strings, whole_text
+from cellwright.errors import ErrorCode
+from cellwright.events import Call, Emit, QuestionKind, ToolEnd, ToolProgress, ToolStart, ToolStatus
+
+if TYPE_CHECKING:
+    from cellwright.sessions.session import Session
+
+logger = logging.getLogger(__name__)
+
+INTERRUPTED = "The user interrupted before this call was done. It may have had effects already."
+NOT_RUN = "Not run: {reason}"
+
+DENIED: Mapping[QuestionKind, str] = {
+    "permission": "{name} was not allowed: {reason}",
+    "question": "The user did not answer: {reason}",
+    "plan": "The user does not approve the plan yet: {reason}\n"
+    "Plan mode goes on: nothing may be changed. Work the remark in, then show the new plan with {name}.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a call ended: what the model reads, what the views show."""
+
+    content: Content
+    status: ToolStatus
+    error: Mapping[str, Any] | None = None
+    display: Mapping[str, Any] | None = None
+    duration_ms: float = 0.0
+
+
+@dataclass(slots=True)
+class ToolCalls:
+    """Runs the calls of one message after another; counts what became of them for the run's end."""
+
+    tools: Mapping[str, Tool]
+    gate: PermissionGate
+    session: Session
+    emit: Emit
+    spend: Callable[[Mapping[str, Any], float | None], None]
+    max_parallel: int
+    timeout: float | None
+    hooks: RunHooks
+    redaction: ResultRedaction
+    steering: Steering
+    may_go_on: Callable[[], bool]
+    """Whether another request may follow the results: else the user's words would go nowhere."""
+    record: TurnRecord = NOT_KEPT
+    """Is told of each call that runs."""
+    succeeded: int = 0
+    failed: int = 0
+    parallel_batches: int = 0
+    stop_reason: str | None = None
+    """Why the run must not go on after these calls; None: it may."""
+    _said: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    _inputs: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    _one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def run(self, calls: Sequence[dict[str, Any]]) -> None:
+        """Run `calls` and append one user message that answers them all, also when cancelled on the way."""
+        results: dict[str, dict[str, Any]] = {}
+        self._said.clear()
+        self._inputs.clear()
+        unanswered, words = INTERRUPTED, Ready()
+        try:
+            for batch in self._batches(calls):
+                if self.stop_reason is not None:
+                    unanswered = NOT_RUN.format(reason=self.stop_reason)
+                    break
+                await self._run_batch(batch, results)
+            await self._after_all(calls, results)
+            if self.stop_reason is None and self.may_go_on():
+                words = await self.steering.for_step(self.hooks.before_words)
+        finally:
+            for tool_use in calls:
+                if tool_use["id"] not in results:
+                    self._end(tool_use, _failure(unanswered, "interrupted", ErrorCode.INTERRUPTED), results)
+            said = [block for key in (*(tool_use["id"] for tool_use in calls), "") for block in self._said.get(key, ())]
+            answers = [results[tool_use["id"]] for tool_use in calls]
+            self.session.append({"role": "user", "content": [*answers, *said, *words.blocks]})
+            self.steering.delivered(words)
+
+    async def _after_all(self, calls: Sequence[dict[str, Any]], results: Mapping[str, Mapping[str, Any]]) -> None:
+        """Tell hooks of all calls of the message, and have what hooks said meanwhile go with the results."""
+        said = await self.hooks.after_batch(
+            {
+                "tool_name": tool_use["name"],
+                "tool_input": self._inputs.get(tool_use["id"], tool_use["input"]),
+                "tool_use_id": tool_use["id"],
+                "tool_response": results[tool_use["id"]]["content"],
+            }
+            for tool_use in calls
+            if tool_use["id"] in results
+        )
+        if said.block or said.stop is not None:
+            self.stop_reason = said.stop or said.reason
+        blocks = context_blocks("PostToolBatch hook", said.context)
+        self._said[""] = blocks + context_blocks("Hook", self.hooks.arrived().context)
+
+    def refuse(self, calls: Sequence[dict[str, Any]], reason: str) -> None:
+        """Answer `calls` without running any: the message they are in was cut short."""
+        results: dict[str, dict[str, Any]] = {}
+        for tool_use in calls:
+            outcome = _failure(NOT_RUN.format(reason=reason), "error", ErrorCode.INVALID_PARAMETERS)
+            self._end(tool_use, outcome, results)
+        self.session.append({"role": "user", "content": [results[tool_use["id"]] for tool_use in calls]})
+
+    def _batches(self, calls: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+        """Neighbouring calls that read, or ask together, in one batch; every other call alone; in the message's order."""
+        for together, group in itertools.groupby(calls, key=self._company):
+            if together is not None:
+                yield list(group)
+            else:
+                yield from ([call] for call in group)
+
+    def _company(self, tool_use: Mapping[str, Any]) -> str | None:
+        """What a call may be together with in a batch."""
+        tool = self.tools.get(tool_use["name"])
+        if tool is None:
+            return None
+        return "reading" if tool.read_only else "asking" if tool.asks_together else None
+
+    async def _run_batch(self, batch: list[dict[str, Any]], results: dict[str, dict[str, Any]]) -> None:
+        parallel = len(batch) > 1 and self._company(batch[0]) == "reading"
+        self.parallel_batches += parallel
+        self.emit(ToolStart(tuple(self._card(tool_use) for tool_use in batch), parallel))
+        slots = asyncio.Semaphore(self.max_parallel if parallel else len(batch))
+
+        async def run_one(tool_use: dict[str, Any]) -> None:
+            async with slots:
+                self._end(tool_use, await self._outcome(tool_use), results)
+
+        if len(batch) == 1:
+            await run_one(batch[0])
+            return
+        async with asyncio.TaskGroup() as group:
+            for tool_use in batch:
+                group.create_task(run_one(tool_use))
+
+    def _card(self, tool_use: Mapping[str, Any]) -> Call:
+        tool = self.tools.get(tool_use["name"])
+        return Call(tool_use, _title(tool, tool_use), tool is not None and tool.read_only)
+
+    def _end(self, tool_use: Mapping[str, Any], outcome: Outcome, results: dict[str, dict[str, Any]]) -> None:
+        ok = outcome.status == "success"
+        self.succeeded += ok
+        self.failed += not ok
+        result: dict[str, Any] = {"type": "tool_result", "tool_use_id": tool_use["id"], "content": outcome.content}
+        if not ok:
+            result["is_error"] = True
+        results[tool_use["id"]] = result
+        self.emit(
+            ToolEnd(
+                tool_use["id"],
+                tool_use["name"],
+                outcome.status,
+                outcome.content,
+                outcome.duration_ms,
+                outcome.display,
+                outcome.error,
+            )
+        )
+
+    async def _outcome(self, tool_use: Mapping[str, Any]) -> Outcome:
+        tool = self.tools.get(tool_use["name"])
+        if tool is None:
+            names = ", ".join(sorted(self.tools)) or "none"
+            message = f"There is no tool named {tool_use['name']}. The tools are: {names}."
+            return _failure(message, "error", ErrorCode.TOOL_NOT_FOUND)
+        try:
+            check_input(tool, tool_use["input"])
+            self.session.call_rate.count(tool)
+            verdict = await self.gate.verdict(tool, tool_use)
+        except ToolError as error:
+            return _failure(error.message, "error", error.code, error.details)
+        self._inputs[tool_use["id"]] = verdict.input
+        self._add(tool_use, "PreToolUse", verdict.context)
+        if isinstance(verdict.answer, Deny):
+            if verdict.answer.interrupt:
+                self.stop_reason = verdict.answer.reason
+            return _denied(tool, verdict.answer)
+        async with self._one_at_a_time if not tool.read_only else contextlib.nullcontext():
+            await self.record.before_call(tool, verdict.input)
+            outcome = await self._call(tool, tool_use["id"], dict(verdict.input))
+            outcome = await self._after(tool_use, verdict.input, outcome)
+            await self.record.after_call(tool)
+        if not verdict.edited or tool.asks != "permission":
+            return outcome
+        return _with_note(outcome, verdict.input, "A hook" if verdict.answer.by == "hook" else "The user")
+
+    async def _after(self, tool_use: Mapping[str, Any], tool_input: Mapping[str, Any], outcome: Outcome) -> Outcome:
+        outcome, said = await self.hooks.after_call(tool_use, tool_input, outcome)
+        if said.stop is not None:
+            self.stop_reason = said.stop
+        event = "PostToolUse" if outcome.status == "success" else "PostToolUseFailure"
+        objection = (said.reason,) if said.block else ()
+        self._add(tool_use, event, (*objection, *said.context))
+        return outcome
+
+    def _add(self, tool_use: Mapping[str, Any], event: str, texts: Sequence[str]) -> None:
+        """Have Claude read what hooks said of a call, after its result."""
+        if texts:
+            self._said.setdefault(tool_use["id"], []).extend(context_blocks(f"{event}:{tool_use['name']} hook", texts))
+
+    async def _call(self, tool: Tool, tool_use_id: str, tool_input: dict[str, Any]) -> Outcome:
+        if not tool.read_only:
+            # what is about to happen must be known after a crash
+            self.session.flush()
+        moves = self.hooks.listens_to("CwdChanged")
+        folder = _folder(tool, tool_input) if moves else None
+        started = time.perf_counter()
+        outcome = await self._guarded(tool, tool_input, self._context(tool_use_id))
+        outcome = replace(outcome, duration_ms=(time.perf_counter() - started) * 1000)
+        # before anybody sees it who passes it on: hooks, the transcript, the model
+        outcome = await self.redaction.clean(tool.name, tool.category, tool_input, outcome)
+        if folder is not None and (now := _folder(tool, tool_input)) not in (None, folder):
+            moved = await self.hooks.after_move(folder, str(now))
+            self.stop_reason = moved.stop if moved.stop is not None else self.stop_reason
+        return outcome
+
+    async def _guarded(self, tool: Tool, tool_input: dict[str, Any], ctx: ToolContext) -> Outcome:
+        """The tool's result within its time limit; everything it may raise becomes something Claude can read."""
+        limits = [seconds for seconds in (tool.limits.seconds, self.timeout) if seconds is not None]
+        try:
+            async with time_limit(min(limits, default=None)) as limit:
+                with _telling(ctx):
+                    return _success(tool, await tool.call(tool_input, ctx))
+        except ToolError as error:
+            status: ToolStatus = "timeout" if error.code == ErrorCode.EXECUTION_TIMEOUT else "error"
+            return _failure(error.message, status, error.code, error.details)
+        except asyncio.CancelledError:
+            if _being_cancelled():
+                raise
+            return _failure(f"{tool.name} was cancelled from within.", "error", ErrorCode.EXECUTION_ERROR)
+        except LEAVING as error:
+            if limit.expired:
+                return _timed_out(tool.name, min(limits))
+            logger.warning("tool %s raised", tool.name, exc_info=True)
+            message = "".join(traceback.format_exception_only(error)).strip()
+            return _failure(f"{tool.name} raised {message}", "error", ErrorCode.EXECUTION_ERROR)
+
+    def _context(self, tool_use_id: str) -> ToolContext:
+        return ToolContext(
+            tool_use_id,
+            self._progress_of(tool_use_id),
+            session_id=self.session.id,
+            emit=self.emit,
+            history=lambda: self.session.messages,
+            spend=self.spend,
+            set_mode=self.gate.set_mode,
+            mode=self.gate.mode,
+            ask_hooks=self.hooks.objection,
+        )
+
+    def _progress_of(self, tool_use_id: str) -> Any:
+        loop = asyncio.get_running_loop()
+        emit = self.emit
+
+        def progress(
+            text: str = "",
+            message: str = "",
+            fraction: float | None = None,
+            output: Mapping[str, Any] | None = None,
+        ) -> None:
+            event = ToolProgress(tool_use_id, whole_text(text), whole_text(message), fraction, whole_strings(output))
+            try:
+                on_loop = asyncio.get_running_loop() is loop
+            except RuntimeError:
+                on_loop = False
+            if on_loop:
+                emit(event)
+            else:
+                loop.call_soon_threadsafe(emit, event)
+
+        return progress
+
+
+@contextlib.contextmanager
+def _telling(ctx: ToolContext) -> Iterator[None]:
+    token = tell_waiting.set(lambda text: ctx.progress(message=text))
+    try:
+        yield
+    finally:
+        tell_waiting.reset(token)
+
+
+def _being_cancelled() -> bool:
+    """Whether it is the run that is cancelled, and not only something that a tool waited for."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def _folder(tool: Tool, tool_input: Mapping[str, Any]) -> str | None:
+    """Where the shell of a call is, as its tool tells the policy."""
+    folder = tool.facts(tool_input).get("cwd") if tool.facts is not None else None
+    return None if folder is None else str(folder)
+
+
+def _title(tool: Tool | None, tool_use: Mapping[str, Any]) -> str:
+    if tool is not None and tool.title is not None:
+        try:
+            return tool.title(tool_use["input"])
+        except (KeyError, TypeError, ValueError):
+            pass  # the input was not checked yet; its card still needs a name
+    return str(tool_use["name"])
+
+
+def _failure(message: str, status: ToolStatus, code: ErrorCode, details: Mapping[str, Any] | None = None) -> Outcome:
+    message = whole_text(message)
+    return Outcome(
+        message, status, {"code": str(code), "message": message, "details": whole_strings(dict(details or {}))}
+    )
+
+
+def _timed_out(name: str, seconds: float) -> Outcome:
+    return _failure(
+        f"{name} was stopped after {seconds:g} s, its time limit. Narrow the call down, or split it.",
+        "timeout",
+        ErrorCode.EXECUTION_TIMEOUT,
+        {"requested_timeout": seconds, "actual_execution_time": seconds},
+    )
+
+
+def _denied(tool: Tool, denial: Deny) -> Outcome:
+    by_the_user = denial.by not in ("policy", "hook")
+    said = DENIED[tool.asks] if by_the_user else DENIED["permission"]
+    return _failure(said.format(name=tool.name, reason=denial.reason), "denied", ErrorCode.PERMISSION_DENIED)
+
+
+def _success(tool: Tool, value: ToolResult | Content) -> Outcome:
+    result = value if isinstance(value, ToolResult) else ToolResult(value)
+    content = whole_strings(bounded(result.content, tool.limits.result_chars))
+    display = whole_strings(result.display)
+    if not result.is_error:
+        return Outcome(content, "success", None, display)
+    text = content if isinstance(content, str) else _text_of(content)
+    error = {"code": str(ErrorCode.EXECUTION_ERROR), "message": text[-2000:], "details": {}}
+    return Outcome(content, "error", error, display)
+
+
+def _text_of(content: Sequence[Mapping[str, Any]]) -> str:
+    return "\n".join(str(block["text"]) for block in content if block.get("type") == "text")
+
+
+def _with_note(outcome: Outcome, tool_input: Mapping[str, Any], who: str) -> Outcome:
+    """Claude must know that what ran is not what it asked for."""
+    note = f"[{who} edited this call before it ran. Its input was:\n{input_lines(tool_input)}]"
+    content: Content = (
+        f"{note}\n{outcome.content}"
+        if isinstance(outcome.content, str)
+        else [{"type": "text", "text": note}, *outcome.content]
+    )
+    return Outcome(content, outcome.status, outcome.error, outcome.display, outcome.duration_ms)

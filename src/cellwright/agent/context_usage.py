@@ -1,0 +1,189 @@
+"""What fills a session's context: roughly how many tokens each kind of content takes.
+
+The API tells how many tokens a request had, and not what they were. So each part is estimated by its size, and all estimates
+together are brought to the number that the API gave last.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+from cellwright.agent.full_prompt import TOKENS_A_DOCUMENT, TOKENS_A_PICTURE
+from cellwright.agent.prompt import PLAN_MODE
+from cellwright.events import CHARS_A_TOKEN
+from cellwright.sessions.session import Session
+
+Json = Mapping[str, Any]
+PartName = Literal["system", "tools", "told", "attachments", "words", "answers", "thinking", "results", "images"]
+
+NAMES: Mapping[PartName, str] = {
+    "system": "System prompt",
+    "tools": "Tools",
+    "told": "Told with prompts",
+    "attachments": "Attached files",
+    "words": "Your words",
+    "answers": "Claude's answers and calls",
+    "thinking": "Thinking",
+    "results": "Results of tools",
+    "images": "Images",
+}
+"""The parts in the order in which they are shown, and what people call them."""
+
+# what is told besides the user's words stands in a tag of its own
+_TAG = re.compile(r"\s*<(?P<tag>[a-z][\w-]*)[\s>]")
+_ATTACHED, _ATTACHED_END = "<attached ", "</attached>"
+
+Measured = tuple[PartName, float]
+
+
+class ContextPart(NamedTuple):
+    """One kind of content, and roughly how many tokens it takes."""
+
+    name: PartName
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class ContextContents:
+    """What a session holds at one moment. To be taken where the session is used; it can be measured anywhere."""
+
+    system: bytes
+    tools: bytes
+    messages: tuple[bytes, ...]
+    counted_tokens: int
+    """As the API said last; 0 before its first answer."""
+    uncounted_bytes: int
+    """Of the messages since."""
+
+    @classmethod
+    def of(cls, session: Session) -> ContextContents:
+        begun = bool(session.encoded)
+        return cls(
+            session.system if begun else b"",
+            session.tools if begun else b"",
+            tuple(session.encoded),
+            session.context_tokens,
+            session.uncounted_bytes,
+        )
+
+
+def context_tokens(session: Session) -> int:
+    """How many tokens the session's next request will have, roughly: the API's own number, and what came since."""
+    return session.context_tokens + round(session.uncounted_bytes / CHARS_A_TOKEN)
+
+
+def context_parts(contents: ContextContents) -> list[ContextPart]:
+    """What fills the context, without what takes nothing. Decodes all messages: not for an event loop."""
+    sizes: Counter[PartName] = Counter()
+    sizes["system"] = round(len(contents.system) / CHARS_A_TOKEN)
+    sizes["tools"] = round(len(contents.tools) / CHARS_A_TOKEN)
+    measured: dict[PartName, float] = {}
+    for message in contents.messages:
+        for name, tokens in _measured(json.loads(message)):
+            measured[name] = measured.get(name, 0.0) + tokens
+    for name, tokens in measured.items():
+        sizes[name] = round(tokens)
+    estimated = sum(sizes.values())
+    if contents.counted_tokens and estimated:
+        total = contents.counted_tokens + contents.uncounted_bytes / CHARS_A_TOKEN
+        sizes = _shared_out(sizes, round(total))
+    return [ContextPart(name, sizes[name]) for name in NAMES if sizes[name] > 0]
+
+
+def _shared_out(sizes: Mapping[PartName, int], total: int) -> Counter[PartName]:
+    """Whole numbers in the proportions of `sizes` whose sum is `total`."""
+    estimated = sum(sizes.values())
+    shared: Counter[PartName] = Counter()
+    seen = given = 0
+    for name in NAMES:
+        seen += sizes.get(name, 0)
+        shared[name] = round(total * seen / estimated) - given
+        given += shared[name]
+    return shared
+
+
+def _measured(message: Json) -> Iterator[Measured]:
+    content = message["content"]
+    blocks: Sequence[Json] = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    if message["role"] == "assistant":
+        yield from map(_of_answer, blocks)
+    elif any(block["type"] == "tool_result" for block in blocks):
+        for block in blocks:
+            yield from _of_result(block) if block["type"] == "tool_result" else [_of_other(block, "words")]
+    else:
+        yield from _of_prompt(blocks)
+
+
+def _of_prompt(blocks: Sequence[Json]) -> Iterator[Measured]:
+    attached = False
+    for block in blocks:
+        if block["type"] != "text":
+            yield _of_other(block, "attachments")
+            continue
+        text = str(block["text"])
+        name = _kind_of_text(text)
+        # what is no single text stands between its opening and its closing tag
+        yield ("attachments" if attached else name), _tokens(text)
+        closes = text.rstrip().endswith(_ATTACHED_END)
+        attached = not closes and (attached or name == "attachments")
+
+
+def _kind_of_text(text: str) -> PartName:
+    if text.startswith(_ATTACHED):
+        return "attachments"
+    if text == PLAN_MODE:
+        return "told"
+    tag = _TAG.match(text)
+    return "told" if tag is not None and text.rstrip().endswith(f"</{tag['tag']}>") else "words"
+
+
+def _of_result(block: Json) -> Iterator[Measured]:
+    content = block.get("content") or ()
+    parts: Sequence[Json] = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    yield "results", _size(str(block.get("tool_use_id", "")))
+    for part in parts:
+        yield _of_other(part, "results")
+
+
+def _of_answer(block: Json) -> Measured:
+    match block["type"]:
+        case "text":
+            return "answers", _tokens(str(block["text"]))
+        case "thinking":  # its signature is no text that the model reads
+            return "thinking", _tokens(str(block.get("thinking", "")))
+        case "redacted_thinking":
+            return "thinking", _tokens(str(block.get("data", "")))
+        case kind if str(kind).endswith("_tool_result"):
+            return "results", _as_json(block)
+        case _:
+            return "answers", _as_json(block)
+
+
+def _of_other(block: Json, name: PartName) -> Measured:
+    match block["type"]:
+        case "text":
+            return name, _tokens(str(block["text"]))
+        case "image":
+            return "images", TOKENS_A_PICTURE
+        case "document":
+            return "attachments", TOKENS_A_DOCUMENT
+        case _:
+            return name, _as_json(block)
+
+
+def _as_json(block: Json) -> float:
+    return _tokens(json.dumps(block, ensure_ascii=False))
+
+
+def _tokens(text: str) -> float:
+    return _size(text) / CHARS_A_TOKEN
+
+
+def _size(text: str) -> int:
+    # bytes: what is not written in Latin letters takes more tokens a letter
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))

@@ -1,0 +1,118 @@
+"""Hooks that are Python callables: `Agent(hooks={"PreToolUse": [HookMatcher("Bash", [check])]})`.
+
+The shape is the Claude Agent SDK's: `async check(input, tool_use_id, context) -> dict`, where `input` is the event's JSON
+and the dict is an answer (`{}`: nothing to say). `continue_` and `async_` stand for the words that Python has taken.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from cellwright.agent.hook_matcher import matches
+from cellwright.agent.hooks.protocol import EVENTS, NO_HOOKS, NOTHING_SAID, HookResult, HookRun, Hooks
+from cellwright.agent.hooks.results import all_told, blocked, read_answer
+from cellwright.errors import CellwrightError, ErrorCode
+
+logger = logging.getLogger(__name__)
+
+HookCallback = Callable[[dict[str, Any], str | None, dict[str, Any]], Awaitable[Mapping[str, Any] | None]]
+
+TIMEOUT_SECONDS = 60.0
+
+GUARDING = frozenset({"PreToolUse", "UserPromptSubmit"})
+"""Where a callable that does not answer means no, unless it says otherwise."""
+
+_PYTHON_WORDS = {"continue_": "continue", "async_": "async"}
+
+
+@dataclass(frozen=True, slots=True)
+class HookMatcher:
+    """Callables for the calls (or sources, reasons, …) that `matcher` means; None: for all.
+
+    `timeout` is in seconds (default 60). `on_failure` is what an error or a timeout means: "block" or "continue"
+    (default: "block" for PreToolUse and UserPromptSubmit, else "continue").
+    """
+
+    matcher: str | None = None
+    hooks: Sequence[HookCallback] = ()
+    timeout: float | None = None
+    on_failure: Literal["continue", "block"] | None = None
+
+
+GivenHooks = Mapping[str, Sequence[HookMatcher | HookCallback]]
+
+
+def callback_hooks(given: GivenHooks) -> Hooks:
+    """Hooks of callables. Raises `CellwrightError` CONFIG_INVALID for an event that there is not."""
+    if unknown := sorted(set(given) - set(EVENTS)):
+        message = f"There is no hook event {unknown[0]!r}. The events are: {', '.join(EVENTS)}."
+        raise CellwrightError(ErrorCode.CONFIG_INVALID, message)
+    made = {
+        event: tuple(entry if isinstance(entry, HookMatcher) else HookMatcher(hooks=(entry,)) for entry in entries)
+        for event, entries in given.items()
+    }
+    return CallbackHooks({event: matchers for event, matchers in made.items() if matchers}) if made else NO_HOOKS
+
+
+@dataclass(frozen=True, slots=True)
+class CallbackHooks:
+    """Hooks that are Python callables, by event."""
+
+    by_event: Mapping[str, Sequence[HookMatcher]]
+
+    def listens_to(self, event: str) -> bool:
+        return event in self.by_event
+
+    async def fire(self, event: str, fields: Mapping[str, Any], run: HookRun | None) -> HookResult:
+        calls = [
+            _called(callback, matcher, event, fields)
+            for matcher in self.by_event.get(event, ())
+            if matches(matcher.matcher or "", event, fields)
+            for callback in matcher.hooks
+        ]
+        return await all_told(calls) if calls else NOTHING_SAID
+
+    def arrived(self) -> HookResult:
+        return NOTHING_SAID
+
+    def waking(self) -> bool:
+        return False
+
+    async def keep(self, rules: Sequence[str]) -> str:
+        return ""
+
+
+async def _called(callback: HookCallback, matcher: HookMatcher, event: str, fields: Mapping[str, Any]) -> HookResult:
+    name = f"The hook {getattr(callback, '__qualname__', None) or type(callback).__name__}"
+    seconds = TIMEOUT_SECONDS if matcher.timeout is None else matcher.timeout
+    limit = asyncio.timeout(seconds)
+    try:
+        async with limit:
+            answer = await callback(dict(fields), fields.get("tool_use_id"), {"signal": None})
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise
+        return _failed(matcher, event, f"{name} was cancelled from within")
+    except (Exception, SystemExit, KeyboardInterrupt) as error:  # others' code: the last two would end the agent's loop
+        if limit.expired():
+            return _failed(matcher, event, f"{name} did not answer within {seconds:g} s")
+        logger.warning("hook %s raised", name, exc_info=True)
+        return _failed(matcher, event, f"{name} raised {type(error).__name__}: {error}")
+    if answer is None:
+        return NOTHING_SAID
+    if not isinstance(answer, Mapping):
+        return _failed(matcher, event, f"{name} returned {type(answer).__name__} instead of a dict")
+    plain = {_PYTHON_WORDS.get(key, key): value for key, value in answer.items()}
+    return NOTHING_SAID if plain.get("async") is True else read_answer(event, plain, name)
+
+
+def _failed(matcher: HookMatcher, event: str, what: str) -> HookResult:
+    policy = matcher.on_failure or ("block" if event in GUARDING else "continue")
+    if policy == "block":
+        return blocked(event, f"{what}.")
+    return HookResult(problems=(f"{what} ({event}); the run goes on without it.",))

@@ -1,0 +1,249 @@
+"""The hooks of one run: what each event tells them, and what becomes of what they say."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from cellwright.agent.hooks.protocol import NO_HOOKS, NOTHING_SAID, HookResult, HookRun, Hooks
+from cellwright.agent.tool_response import response_of, updated_content
+from cellwright.agent.whole_text import whole_text
+from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.events import Notice
+from cellwright.model.models import canonical
+from cellwright.model.pricing import worst_case_usd
+
+if TYPE_CHECKING:
+    from cellwright.agent.calls.tool_calls import Outcome
+    from cellwright.sessions.session import Session
+
+MOST_BLOCKED_STOPS = 8
+"""How often hooks may keep a run from ending; then it ends all the same."""
+
+CACHE_SECONDS = 300.0
+"""How long the API keeps a session's messages in its cache."""
+
+_going_out: set[asyncio.Task[HookResult]] = set()
+# asyncio keeps no task alive; notifications outlive the run they tell of
+
+_API_ERRORS = {
+    ErrorCode.API_RATE_LIMITED: "rate_limit",
+    ErrorCode.API_OVERLOADED: "overloaded",
+    ErrorCode.API_KEY_INVALID: "authentication_failed",
+    ErrorCode.API_KEY_MISSING: "authentication_failed",
+    ErrorCode.API_REQUEST_INVALID: "invalid_request",
+    ErrorCode.API_NETWORK_ERROR: "unknown",
+    ErrorCode.CONTEXT_TOO_LONG: "invalid_request",
+}
+
+
+@dataclass(slots=True)
+class RunHooks:
+    """Tells the hooks of a run what happens in it, and shows the user what they say."""
+
+    run: HookRun
+    session: Session
+    hooks: Hooks = NO_HOOKS
+    blocked_stops: int = 0
+    ended: bool = False
+    _told: set[str] = field(default_factory=set)
+    _notifying: list[asyncio.Task[HookResult]] = field(default_factory=list)
+
+    def listens_to(self, event: str) -> bool:
+        return self.hooks.listens_to(event)
+
+    async def fire(self, event: str, fields: Mapping[str, Any]) -> HookResult:
+        """Tell the hooks of `event`, with `fields` besides the ones every event has, and show what they say."""
+        if not self.hooks.listens_to(event):
+            return NOTHING_SAID
+        said = await self.hooks.fire(event, {**self._common(event), **fields}, self.run)
+        self.show(said)
+        return said
+
+    def show(self, said: HookResult) -> None:
+        """Show the user what hooks have to tell; a run that is over shows nothing more."""
+        if self.ended:
+            return
+        for message in said.messages:
+            self.run.emit(Notice(message))
+        for problem in said.problems:
+            if problem not in self._told:
+                self._told.add(problem)
+                self.run.emit(Notice(problem, "warning"))
+
+    def notify(self, message: str, kind: str) -> None:
+        """Tell Notification hooks; nobody waits for them."""
+        if self.hooks.listens_to("Notification"):
+            fields = {"message": message, "title": "Cellwright", "notification_type": kind}
+            task = asyncio.get_running_loop().create_task(self.fire("Notification", fields))
+            self._notifying.append(task)
+            _going_out.add(task)
+            task.add_done_callback(_going_out.discard)
+
+    async def interrupt(self) -> None:
+        """The run was interrupted: what nobody waits for ends too."""
+        self.ended = True
+        for task in self._notifying:
+            task.cancel()
+        await asyncio.gather(*self._notifying, return_exceptions=True)
+
+    async def before_prompt(self, prompt: str) -> list[dict[str, Any]]:
+        """What Claude is told with the user's words. Raises `CellwrightError` when a hook keeps them from being sent."""
+        if self.hooks is NO_HOOKS:
+            self.session.started_by = ""
+            return []
+        blocks = context_blocks("Hook", self.arrived().context)
+        if source := self.session.started_by:
+            started = await self.fire("SessionStart", {"source": source, "model": self.run.agent.model})
+            _refuse_if_stopped("SessionStart", started)
+            blocks += context_blocks("SessionStart hook", started.context)
+        blocks += context_blocks("PostModelSwitch hook", await self._model_switch())
+        submitted = await self.fire("UserPromptSubmit", {"prompt": prompt, "source": "user"})
+        _refuse_if_stopped("UserPromptSubmit", submitted)
+        # a session whose first prompt is kept back has not started: what it is told at its start is told with the next
+        self.session.started_by = ""
+        return blocks + context_blocks("UserPromptSubmit hook", submitted.context)
+
+    async def before_words(self, text: str) -> list[dict[str, Any]]:
+        """What Claude is told with words that the user adds to a run that goes on; raises as `before_prompt`."""
+        submitted = await self.fire("UserPromptSubmit", {"prompt": whole_text(text), "source": "user"})
+        _refuse_if_stopped("UserPromptSubmit", submitted)
+        return context_blocks("UserPromptSubmit hook", submitted.context)
+
+    async def _model_switch(self) -> tuple[str, ...]:
+        """Tell of another model than the session's last; gives what Claude is told of it."""
+        before, to = self.session.last_model, self.run.agent.model
+        listened = self.hooks.listens_to("PreModelSwitch") or self.hooks.listens_to("PostModelSwitch")
+        if not before or not listened or canonical(before) == canonical(to):
+            return ()
+        tokens = self.session.context_tokens
+        fields = {
+            "from_model": before,
+            "to_model": to,
+            "requested_model": to,
+            "source": "command",
+            "context_tokens": tokens,
+            "prompt_cache_warm": self.session.idle_seconds < CACHE_SECONDS,
+            "cache_ttl": "5m",
+            "estimated_cache_write_usd": worst_case_usd(to, tokens, 0),
+        }
+        said = await self.fire("PreModelSwitch", fields)
+        _refuse_if_stopped("PreModelSwitch", said)
+        if said.behavior in ("deny", "ask"):
+            why = said.reason or "no reason was given"
+            message = f"A PreModelSwitch hook keeps this session on {before}: {why} Nothing was sent."
+            raise CellwrightError(ErrorCode.PERMISSION_DENIED, message, recoverable=True)
+        return (await self.fire("PostModelSwitch", fields)).context
+
+    async def after_call(
+        self, tool_use: Mapping[str, Any], tool_input: Mapping[str, Any], outcome: Outcome
+    ) -> tuple[Outcome, HookResult]:
+        """What a call comes to when its hooks were told of it, and what they say."""
+        name = str(tool_use["name"])
+        fields = {
+            "tool_name": name,
+            "tool_input": tool_input,
+            "tool_use_id": tool_use["id"],
+            "duration_ms": round(outcome.duration_ms),
+        }
+        if outcome.status != "success":
+            error = str((outcome.error or {}).get("message", ""))
+            code = (outcome.display or {}).get("exit_code")
+            error = (
+                f"Exit code {code}\n{error.partition(chr(10))[2]}" if error.startswith(f"Exit code {code}") else error
+            )
+            return outcome, await self.fire("PostToolUseFailure", {**fields, "error": error, "is_interrupt": False})
+        if not self.hooks.listens_to("PostToolUse"):
+            return outcome, NOTHING_SAID
+        response = response_of(name, tool_input, outcome.content, outcome.display)
+        said = await self.fire("PostToolUse", {**fields, "tool_response": response})
+        if said.updated_output is not None:
+            content = updated_content(said.updated_output)
+            if content is not None:
+                return replace(outcome, content=content), said
+            self.run.emit(Notice(f"A PostToolUse hook's new output does not have the shape of {name}'s.", "warning"))
+        return outcome, said
+
+    async def after_batch(self, calls: Iterable[Mapping[str, Any]]) -> HookResult:
+        """Tell of all calls of a message; `block` keeps the run from going on."""
+        return await self.fire("PostToolBatch", {"tool_calls": list(calls)})
+
+    async def before_stop(self, last_message: str) -> list[dict[str, Any]]:
+        """What Claude goes on with instead of ending here; nothing when it may end."""
+        fields = {"stop_hook_active": self.blocked_stops > 0, "last_assistant_message": last_message}
+        said = await self.fire("Stop", fields)
+        if said.stop is not None:
+            self.run.emit(Notice(said.stop))
+            return []
+        waking = self.arrived().context if self.hooks.waking() else ()
+        reasons = (f"Stop hook feedback:\n{said.reason}",) if said.block else ()
+        blocks = [*_texts(reasons), *context_blocks("Stop hook", said.context), *context_blocks("Hook", waking)]
+        if blocks and self.blocked_stops == MOST_BLOCKED_STOPS:
+            message = f"Stop hooks kept Claude from ending {MOST_BLOCKED_STOPS} times; now it ends."
+            self.run.emit(Notice(message, "warning"))
+            return []
+        self.blocked_stops += bool(blocks)
+        return blocks
+
+    async def after_failure(self, error: CellwrightError, last_message: str) -> None:
+        """Tell StopFailure hooks that the API ended the run."""
+        kind = "max_output_tokens" if error.details.get("max_tokens") else _API_ERRORS.get(error.code)
+        if kind is not None:
+            fields = {"error": kind, "error_details": error.message, "last_assistant_message": last_message}
+            await self.fire("StopFailure", fields)
+
+    async def keep(self, rules: Sequence[str]) -> None:
+        """Keep allow rules that a hook has given for later sessions."""
+        if rules and (problem := await self.hooks.keep(rules)):
+            self.run.emit(Notice(problem, "warning"))
+
+    async def objection(self, event: str, fields: Mapping[str, Any]) -> str:
+        """Why hooks say that `event`, which a call is about to bring about, must not be; "" when they do not."""
+        said = await self.fire(event, fields)
+        if said.block or said.stop is not None:
+            return said.reason or said.stop or "a hook said no and gave no reason"
+        return ""
+
+    async def after_move(self, old: str, new: str) -> HookResult:
+        """Tell of the folder that a shell command went to."""
+        return await self.fire("CwdChanged", {"old_cwd": old, "new_cwd": new})
+
+    def arrived(self) -> HookResult:
+        """What hooks that nobody waited for have said meanwhile; it is shown."""
+        said = self.hooks.arrived()
+        self.show(said)
+        return said
+
+    def _common(self, event: str) -> dict[str, Any]:
+        agent = self.run.agent
+        common = session_fields(event, self.session, agent.policy.mode)
+        return {**common, "effort": {"level": agent.effort}} if agent.effort else common
+
+
+def session_fields(event: str, session: Session, mode: str) -> dict[str, Any]:
+    """What every event tells; `mode` is the permission mode where the session has none of its own."""
+    return {
+        "session_id": session.id,
+        "transcript_path": str(session.path or ""),
+        "cwd": str(session.cwd),
+        "hook_event_name": event,
+        "permission_mode": session.mode or mode,
+    }
+
+
+def context_blocks(source: str, texts: Iterable[str]) -> list[dict[str, Any]]:
+    """What hooks add for Claude to read, as blocks of a user message."""
+    return _texts(f"<system-reminder>\n{source} additional context: {text}\n</system-reminder>" for text in texts)
+
+
+def _texts(texts: Iterable[str]) -> list[dict[str, Any]]:
+    return [{"type": "text", "text": whole_text(text)} for text in texts]
+
+
+def _refuse_if_stopped(event: str, said: HookResult) -> None:
+    if said.block or said.stop is not None:
+        why = said.reason or said.stop or "no reason was given"
+        message = f"A {event} hook kept the prompt from being sent: {why}"
+        raise CellwrightError(ErrorCode.PERMISSION_DENIED, message, recoverable=True)

@@ -1,0 +1,178 @@
+"""A recording: whole turns, to be played again without a request. The file's format, and how a turn is found in it.
+
+    {"cellwright_recording":1}
+    {"prompt":…,"key":…,"ordinal":1,"messages":[{"message":{…},"stop_reason":…,"usage":{…},…}],"calls":[{"name":…,…}]}
+
+One line per turn. The project folder stands in it as a mark, so that a recording plays in another folder, on another
+machine, and does not tell where it was made.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.sessions.transcript import encode_json
+
+FORMAT = 1
+FORMAT_KEY = "cellwright_recording"
+PROJECT_MARK = "⟦project⟧"
+
+FileState = Sequence[str | None]
+"""A path, and the file's state (`file_states`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedMessage:
+    """One assistant message and what was known of it; of its thinking only the text is kept."""
+
+    message: dict[str, Any]
+    stop_reason: str | None
+    usage: dict[str, Any]
+    model: str
+    context_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedCall:
+    """What became of a call. `progress` holds the arguments of its `ToolContext.progress` calls, text joined.
+
+    `files`: the states, right after the call, of the files that it read or edited.
+    """
+
+    tool_use_id: str
+    name: str
+    status: str
+    content: str | list[dict[str, Any]]
+    display: dict[str, Any] | None = None
+    error: dict[str, Any] | None = None
+    progress: list[dict[str, Any]] | None = None
+    files: Sequence[FileState] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A prompt and all that came of it. `ordinal` counts the turns with the same `key`, from 1.
+
+    `contents`: what edited files held afterwards, by the content's SHA-256 (`recorded_edits.kept_content`). `files`: the
+    states of the calls' files at the end. `origin`: the `session` and its `turn` in which it was recorded, the `model`.
+    """
+
+    prompt: str
+    key: str
+    ordinal: int
+    messages: list[RecordedMessage]
+    calls: list[RecordedCall]
+    contents: dict[str, str]
+    files: Sequence[FileState] = ()
+    origin: dict[str, Any] = field(default_factory=dict)
+
+
+_VOLATILE = re.compile(
+    r"""\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(?:[.,]\d+)?(?:Z|[+-]\d{2}:?\d{2})?   # a time stamp, to the second
+    | \b[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}\b                        # a UUID
+    | \b0x[0-9a-fA-F]{6,}\b                                                          # an address in memory""",
+    re.VERBOSE,
+)
+
+
+def prompt_text(prompt: str | Sequence[Mapping[str, Any]]) -> str:
+    """What of a prompt counts for finding its turn: its text; of anything else in it, a checksum."""
+    if isinstance(prompt, str):
+        return prompt
+    return "\n".join(
+        str(block["text"]) if block["type"] == "text" else hashlib.sha256(encode_json(block)).hexdigest()
+        for block in prompt
+    )
+
+
+def prompt_key(text: str, project: Path) -> str:
+    """The hash a turn is found by: without what may differ from run to run (white space, paths, times, ids)."""
+    return hashlib.sha256(steady_text(text, project).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def steady_text(text: str, project: Path) -> str:
+    """`text` without what may differ from run to run."""
+    portable = str(without_project(text, project))
+    temporary = re.escape(tempfile.gettempdir())
+    steady = _VOLATILE.sub("⟦volatile⟧", re.sub(rf"{temporary}/[^\s\"'`,;:)\]]+", "⟦temporary⟧", portable))
+    return " ".join(steady.split())
+
+
+def map_strings(value: Any, change: Callable[[str], str]) -> Any:
+    """`value` (JSON) with every string in it changed, keys apart."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, Mapping):
+        return {key: map_strings(item, change) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [map_strings(item, change) for item in value]
+    return value
+
+
+def without_project(value: Any, project: Path) -> Any:
+    """`value` with the path of the project folder replaced by the mark."""
+    names = {str(path) for path in (project, project.resolve()) if len(path.parts) > 1}
+    if not names:
+        return value
+    alternatives = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
+    # a whole path component: /home/ada must not be found in /home/adam
+    pattern = re.compile(rf"(?<![\w.-])(?:{alternatives})(?![\w-]|\.\w)")
+    return map_strings(value, lambda text: pattern.sub(PROJECT_MARK, text))
+
+
+def in_project(turn: Turn, project: Path) -> Turn:
+    """The turn with the mark replaced by the path of the project folder. Contents of files stay as they were."""
+    fields = map_strings(asdict(turn), lambda text: text.replace(PROJECT_MARK, str(project)))
+    return turn_from_json({**fields, "contents": turn.contents})
+
+
+def encode_recording(turns: Sequence[Turn]) -> bytes:
+    """The file's content."""
+    lines = [encode_json({FORMAT_KEY: FORMAT}), *(encode_json(asdict(turn)) for turn in turns)]
+    return b"".join(line + b"\n" for line in lines)
+
+
+def parse_recording(data: bytes, path: Path) -> list[Turn]:
+    """The turns of a recording's content; `path` is named in the error (CONFIG_PARSE_ERROR) when it is none."""
+    number = 1
+    try:
+        first, *rest = data.rstrip(b"\n").split(b"\n")
+        if (version := json.loads(first)[FORMAT_KEY]) != FORMAT:
+            raise ValueError(f"format {version}, and this version of Cellwright reads format {FORMAT}")
+        turns: list[Turn] = []
+        for line in rest:
+            number += 1
+            turns += [turn_from_json(json.loads(line))]
+    except (ValueError, TypeError, KeyError) as error:
+        message = f"{path} is no recording that can be played: line {number} cannot be read ({error!s:.200})."
+        raise CellwrightError(
+            ErrorCode.CONFIG_PARSE_ERROR, f"{message} Record it again.", details={"path": str(path), "line": number}
+        ) from error
+    return turns
+
+
+def turn_from_json(fields: Mapping[str, Any]) -> Turn:
+    """A turn from its line."""
+    messages = [RecordedMessage(**message) for message in fields["messages"]]
+    calls = [RecordedCall(**call) for call in fields["calls"]]
+    return Turn(**{**fields, "messages": messages, "calls": calls})
+
+
+def read_recording(path: Path) -> bytes:
+    """The file's content; FILE_NOT_FOUND or FILE_ACCESS_ERROR when it cannot be read."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError as error:
+        message = f"There is no recording at {path}. Make one with --record."
+        raise CellwrightError(ErrorCode.FILE_NOT_FOUND, message) from error
+    except OSError as error:
+        message = f"The recording {path} cannot be read: {error}."
+        raise CellwrightError(ErrorCode.FILE_ACCESS_ERROR, message) from error

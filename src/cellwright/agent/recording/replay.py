@@ -1,0 +1,233 @@
+"""Replay: recorded turns played again. No request is sent; effects on files and the namespace happen again."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections import Counter
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Self
+
+from cellwright.agent.agent import Agent
+from cellwright.agent.calls.approval import Decision, Policy
+from cellwright.agent.file_states import later_states
+from cellwright.agent.full_prompt import Prompt
+from cellwright.agent.recording.recordings import (
+    RecordedMessage,
+    Turn,
+    in_project,
+    parse_recording,
+    prompt_key,
+    prompt_text,
+    read_recording,
+)
+from cellwright.agent.recording.replay_drift import Drift
+from cellwright.agent.recording.replayed_tools import EditPlace, ReplayedCalls, replayed_tools
+from cellwright.agent.recording_trust import is_trusted, trust
+from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.events import TextDelta, ThinkingDelta, ToolInputDelta, TurnEnd
+from cellwright.model.provider import ProviderEvent, Request
+
+RUN_AGAIN = frozenset({"Python", "NotebookRun", "TodoWrite", "TaskCreate", "TaskUpdate"})
+"""What later calls and turns need, and what views show."""
+
+
+class UntrustedRecording(CellwrightError):
+    """The recording is somebody else's, or was altered: ask the user, then `Replay.trust`."""
+
+
+class Replay:
+    """The recording at `path`, played in the folder `project`. One for each process and file: it counts equal prompts.
+
+    Tools named in `run_again` run for real, since later turns need what they leave behind.
+    """
+
+    def __init__(self, path: Path, project: Path, *, run_again: frozenset[str] = RUN_AGAIN) -> None:
+        self.path = path.absolute()
+        self.project = project
+        self.run_again = run_again
+        # read once: what is played is what was checked
+        self._state = _file_state(self.path)
+        self._data = read_recording(self.path)
+        self._turns = [in_project(turn, project) for turn in parse_recording(self._data, self.path)]
+        self._later = later_states(self._turns, project)
+        self._played: Counter[str] = Counter()
+        self.trusted = is_trusted(self._data)
+
+    def trust(self) -> None:
+        """The user said that this recording, as it is, may be played."""
+        trust(self._data)
+        self.trusted = True
+
+    def is_outdated(self) -> bool:
+        """Whether the file has changed since it was read."""
+        return _file_state(self.path) != self._state
+
+    def turn(self, prompt: Prompt, *, nth: int | None = None) -> ReplayedTurn:
+        """The next turn recorded for `prompt`; the `nth` (from 1) among equals where the caller counts.
+
+        `UntrustedRecording` before the user has confirmed a foreign recording; `CellwrightError` (INVALID_PARAMETERS)
+        when there is no such turn, with what is different in the nearest prompt.
+        """
+        if not self.trusted:
+            raise UntrustedRecording(
+                ErrorCode.PERMISSION_DENIED,
+                f"The recording {self.path} was not made by you, or was changed since. Playing it runs its Python code "
+                "and writes its files. Look at it, and confirm that it may be played.",
+                details={"path": str(self.path)},
+            )
+        text = prompt_text(prompt)
+        key = prompt_key(text, self.project)
+        ordinal = nth or self._played[key] + 1
+        if (turn := self._recorded(key, ordinal)) is None:
+            raise self._not_found(text, key, ordinal)
+        self._played[key] = ordinal
+        return ReplayedTurn(turn, self)
+
+    def holds(self, prompt: Prompt, *, nth: int = 1) -> bool:
+        """Whether there is such a turn."""
+        return self._recorded(prompt_key(prompt_text(prompt), self.project), nth) is not None
+
+    def _recorded(self, key: str, ordinal: int) -> Turn | None:
+        return next((turn for turn in self._turns if (turn.key, turn.ordinal) == (key, ordinal)), None)
+
+    def calls(self, turn: Turn) -> ReplayedCalls:
+        """What became of the turn's calls, as its tools need it."""
+        by_id = {call.tool_use_id: call for call in turn.calls}
+        later = {name: self._later[turn.key, turn.ordinal, name] for name in by_id}
+        return ReplayedCalls(by_id, turn.contents, later, self.project, self.run_again)
+
+    def _not_found(self, text: str, key: str, ordinal: int) -> CellwrightError:
+        details = {"path": str(self.path), "ordinal": ordinal}
+        recorded = max((turn.ordinal for turn in self._turns if turn.key == key), default=0)
+        if recorded:
+            message = f"This prompt was recorded {recorded} time(s) in {self.path}, and that was played already. "
+            message += "Restart the kernel to play it from the beginning, or record again."
+        elif not self._turns:
+            message = f"The recording {self.path} holds no turns. Record again."
+        else:
+            diff = _difference(_nearest([turn.prompt for turn in self._turns], text), text)
+            message = f"This prompt is not in the recording {self.path}. The nearest one differs:\n{diff}\n"
+            message += "Take the prompt back to what was recorded, or record again."
+        return CellwrightError(ErrorCode.INVALID_PARAMETERS, message, details=details)
+
+
+class ReplayedTurn:
+    """One recorded turn that is played: a `Provider` and the tools that go with it.
+
+    `drift` gets what is not as it was when the turn was recorded.
+    """
+
+    def __init__(self, turn: Turn, replay: Replay) -> None:
+        self.turn = turn
+        self.drift: list[Drift] = []
+        self._calls = replay.calls(turn)
+        self._messages = iter(turn.messages)
+
+    def played_by(self, agent: Agent, place: EditPlace) -> Agent:
+        """`agent` as one that plays this turn: run it on the turn's prompt. `place` is where edits are made again."""
+        calls = self._calls if agent.redaction is None else replace(self._calls, redaction=agent.redaction)
+        return replace(
+            agent,
+            provider=self,
+            tools=replayed_tools(agent.tools, calls, place, self.drift.append),
+            policy=RecordedApproval(agent.policy),
+            # nothing is asked of the model, nothing is spent
+            max_turns=None,
+            budget_usd=None,
+        )
+
+    async def stream(self, request: Request) -> AsyncGenerator[ProviderEvent, None]:
+        """The turn's next message. Its call ids are made unique in the session, which may play a turn twice."""
+        recorded = next(self._messages, None)
+        if recorded is None:
+            message = "The recording of this turn ends here: what the tools gave back led to more than was recorded."
+            raise CellwrightError(ErrorCode.EXECUTION_ERROR, f"{message} Record it again.")
+        recorded = replace(recorded, message=_with_ids(recorded.message, f"_{len(request.messages)}"))
+        for event in _deltas(recorded.message["content"]):
+            yield event
+        yield _turn_end(recorded)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedApproval:
+    """A policy while a trusted recording is played: what it asks was answered then; what it denies stays denied."""
+
+    policy: Policy
+
+    @property
+    def mode(self) -> str:
+        return self.policy.mode
+
+    def decide(self, tool_name: str, tool_input: Mapping[str, Any], *, read_only: bool = False) -> Decision:
+        """As the policy decides, with "allow" in place of "ask"."""
+        decision = self.policy.decide(tool_name, tool_input, read_only=read_only)
+        if decision.behavior == "ask":
+            return Decision("allow", "It comes from a recording that you trust.")
+        return decision
+
+    def hides(self, tool_name: str) -> bool:
+        """As the policy hides."""
+        return self.policy.hides(tool_name)
+
+    def allowing(self, rules: Sequence[str]) -> Self:
+        """The same with these allow rules besides the policy's own."""
+        return replace(self, policy=self.policy.allowing(rules))
+
+    def in_mode(self, mode: str) -> Self:
+        """The same in another mode of the policy's own."""
+        return replace(self, policy=self.policy.in_mode(mode))
+
+
+def _file_state(path: Path) -> tuple[int, int] | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None  # reading it says why
+    return status.st_mtime_ns, status.st_size
+
+
+def _with_ids(message: Mapping[str, Any], suffix: str) -> dict[str, Any]:
+    content = []
+    for block in message["content"]:
+        ids = {name: block[name] + suffix for name in ("id", "tool_use_id") if name in block}
+        content.append({**block, **ids})
+    return {**message, "content": content}
+
+
+def _deltas(content: Sequence[Mapping[str, Any]]) -> Iterator[ProviderEvent]:
+    for index, block in enumerate(content):
+        match block["type"]:
+            case "text":
+                yield TextDelta(block["text"], index)
+            case "thinking":
+                yield ThinkingDelta(block["thinking"], index)
+            case "tool_use":
+                yield ToolInputDelta(block["id"], block["name"], "", index)
+                yield ToolInputDelta(block["id"], block["name"], json.dumps(block["input"], ensure_ascii=False), index)
+
+
+def _turn_end(recorded: RecordedMessage) -> TurnEnd:
+    # thinking was shown; without the conversation it was signed for, the API would refuse it in a later request
+    content = [block for block in recorded.message["content"] if block["type"] != "thinking"]
+    return TurnEnd(
+        message={**recorded.message, "content": content},
+        stop_reason=recorded.stop_reason,
+        usage=recorded.usage,
+        model=recorded.model,
+        cost_usd=0.0,
+        context_tokens=recorded.context_tokens,
+        replayed=True,
+    )
+
+
+def _nearest(prompts: Sequence[str], text: str) -> str:
+    return max(prompts, key=lambda prompt: difflib.SequenceMatcher(None, prompt, text, autojunk=False).ratio())
+
+
+def _difference(recorded: str, text: str) -> str:
+    lines = difflib.unified_diff(recorded.splitlines(), text.splitlines(), "recorded", "this prompt", n=1, lineterm="")
+    shown = list(lines)
+    return "\n".join(shown[:20] + (["…"] if len(shown) > 20 else []))

@@ -1,0 +1,210 @@
+"""Tools while a recorded turn is played: some run again, edits are made once, all others give what they gave then."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from cellwright.agent.calls.redaction import Redaction
+from cellwright.agent.file_states import READ_FIELDS, States, cell_place, real_path, state_of
+from cellwright.agent.recording.edits import Edit, content_bytes, content_hash, edits_of
+from cellwright.agent.recording.recordings import RecordedCall
+from cellwright.agent.recording.replay_drift import Drift, result_drift
+from cellwright.agent.tool import Content, Tool, ToolContext, ToolError, ToolResult
+from cellwright.errors import ErrorCode
+
+EDITS = frozenset({"Write", "Edit", "MultiEdit", "EditSymbol", "NotebookEdit"})
+PATCHES = frozenset({"ApplyPatch"})
+"""What changes several files: it runs again where they are as they were, since the policy judged its input whole."""
+
+Tell = Callable[[Drift], None]
+
+
+class EditPlace(Protocol):
+    """Where edits are made again. Both raise ToolError, and touch nothing, where something else is there."""
+
+    async def write_file(self, edit: Edit, content: bytes) -> None:
+        """Give the file of `edit` its recorded content. OSError when it cannot be written."""
+
+    async def edit_cell(self, tool_input: Mapping[str, Any], display: Mapping[str, Any], later: States) -> bool:
+        """Change a cell as a recorded call did; False: the notebook is to be written as any other file."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayedCalls:
+    """What became of a turn's calls, by their recorded id, and what playing them again takes.
+
+    `contents` holds files' contents by hash, as the recording keeps them. `later` holds, for each call, the states that
+    the recording knows of its files for any time after it.
+    """
+
+    calls: Mapping[str, RecordedCall]
+    contents: Mapping[str, str]
+    later: Mapping[str, Mapping[Path, States]]
+    project: Path
+    run_again: frozenset[str]
+    redaction: Redaction = field(default_factory=Redaction)
+    """What takes secrets out of results."""
+
+    def of(self, ctx: ToolContext) -> RecordedCall:
+        """The recorded call that is played now; its id in the session has a suffix."""
+        return self.calls[ctx.tool_use_id.rpartition("_")[0]]
+
+    def later_of(self, call: RecordedCall, path: Path) -> States:
+        return self.later[call.tool_use_id].get(path, frozenset())
+
+
+def replayed_tools(tools: Sequence[Tool], recorded: ReplayedCalls, place: EditPlace, tell: Tell) -> list[Tool]:
+    """The tools of a turn that is played, with stand-ins for those that are not there.
+
+    Edits are made again in `place`; `tell` gets what differs.
+    """
+    missing = {call.name for call in recorded.calls.values()} - {tool.name for tool in tools}
+    stand_ins = [
+        Tool(name=name, description="Played from a recording.", input_schema={"type": "object"}, call=_not_available)
+        for name in sorted(missing)
+    ]
+    return [_replayed(tool, recorded, place, tell) for tool in (*tools, *stand_ins)]
+
+
+async def _not_available(tool_input: dict[str, Any], ctx: ToolContext) -> ToolResult:
+    raise ToolError("This tool is not available here, and what it did cannot be played.", code=ErrorCode.TOOL_NOT_FOUND)
+
+
+def _replayed(tool: Tool, recorded: ReplayedCalls, place: EditPlace, tell: Tell) -> Tool:
+    async def call(tool_input: dict[str, Any], ctx: ToolContext) -> ToolResult | Content:
+        then = recorded.of(ctx)
+        if tool.name in recorded.run_again and then.status in ("success", "error"):
+            return await _again(tool.call(tool_input, ctx), tool, then, recorded, tell)
+        if then.status == "success":
+            try:
+                if tool.name in EDITS:
+                    await _make_once(tool, tool_input, then, recorded, place)
+                elif tool.name in PATCHES and _is_as_before(then, recorded):
+                    return await tool.call(tool_input, ctx)
+            except ToolError as error:
+                tell(Drift("cell" if tool.name == "NotebookEdit" else "file", error.message))
+                raise
+            if tool.name in READ_FIELDS:
+                _look_at_files(then, recorded, tell)
+        return _as_recorded(then, ctx)
+
+    return replace(tool, call=call)
+
+
+async def _again(
+    running: Awaitable[ToolResult | Content], tool: Tool, then: RecordedCall, recorded: ReplayedCalls, tell: Tell
+) -> ToolResult | Content:
+    """What the call comes to now; `tell` hears where that is something else for `Python`, whose results matter."""
+    try:
+        result = await running
+    except ToolError as error:
+        tell(Drift("cell" if tool.name == "NotebookRun" else "python", f"{tool.name}: {error.message}"))
+        raise
+    content = result.content if isinstance(result, ToolResult) else result
+    if tool.name == "Python" and (drift := _differs(then, content, recorded)) is not None:
+        tell(drift)
+    return result
+
+
+def _differs(then: RecordedCall, content: Content, recorded: ReplayedCalls) -> Drift | None:
+    return result_drift(then, content, recorded.project, recorded.redaction)
+
+
+def _as_recorded(then: RecordedCall, ctx: ToolContext) -> ToolResult:
+    for news in then.progress or ():
+        ctx.progress(**news)
+    if then.status == "timeout":
+        raise ToolError(str(then.content), code=ErrorCode.EXECUTION_TIMEOUT)
+    return ToolResult(then.content, then.display, is_error=then.status != "success")
+
+
+def _look_at_files(then: RecordedCall, recorded: ReplayedCalls, tell: Tell) -> None:
+    """Tell of files that were read and hold something else now, which no later step of the recording explains."""
+    for name, state in then.files:
+        path = real_path(name)
+        try:
+            now = state_of(path)
+        except OSError as error:
+            tell(Drift("file", f"{path} was read then and cannot be read now: {error.strerror}."))
+            continue
+        if now == state or now in recorded.later_of(then, path):
+            continue
+        what = "is not there any more" if now is None else "has changed since"
+        tell(Drift("file", f"{path} was read for this answer, and {what}."))
+
+
+async def _make_once(
+    tool: Tool, tool_input: Mapping[str, Any], then: RecordedCall, recorded: ReplayedCalls, place: EditPlace
+) -> None:
+    """Bring the file from the state before to the recorded one; ToolError, and nothing touched, if it is in neither."""
+    if tool.name == "NotebookEdit":
+        cell = cell_place(then.display, recorded.project)
+        later = recorded.later_of(then, cell) if cell is not None else frozenset()
+        if await place.edit_cell(tool_input, then.display or {}, later):
+            return
+    edits = edits_of(then.display, recorded.project)
+    # what the policy was asked about is the path of the input
+    if len(edits) != 1 or edits[0].path != (recorded.project / str(tool_input.get(tool.rule_key))).resolve():
+        raise ToolError(
+            f"The recording does not say which file {tool.name} changed, so nothing was changed. Record again."
+        )
+    (edit,) = edits
+    if _is_made(edit, then, recorded):
+        return
+    kept = recorded.contents.get(edit.after or "")
+    if kept is None:
+        raise ToolError(
+            f"The recording does not hold the new content of {edit.path} (it was too large, or had secrets in it), "
+            "so the file was left as it is. Make the change by hand, or record again.",
+            code=ErrorCode.FILE_ACCESS_ERROR,
+        )
+    try:
+        await place.write_file(edit, content_bytes(kept))
+    except OSError as error:
+        raise ToolError(f"{edit.path} cannot be written: {error}.", code=ErrorCode.FILE_ACCESS_ERROR) from error
+
+
+def _is_as_before(then: RecordedCall, recorded: ReplayedCalls) -> bool:
+    """Whether a patch's files are as they were before it; False where it is made already, ToolError for anything else."""
+    made = {_is_made(edit, then, recorded) for edit in edits_of(then.display, recorded.project)}
+    if len(made) > 1:
+        raise ToolError(
+            "Some files of the patch are as they were before it and others as it left them. Nothing was written. "
+            "Bring them back to one of the two, or record again.",
+            code=ErrorCode.FILE_ACCESS_ERROR,
+        )
+    return made == {False}
+
+
+def _is_made(edit: Edit, then: RecordedCall, recorded: ReplayedCalls) -> bool:
+    """Whether the file is as the edit, or a later step, left it; ToolError where it is not as it was before either."""
+    now = _hash_now(edit)
+    if now == edit.after or (now != edit.before and now in recorded.later_of(then, edit.path)):
+        return True
+    if now != edit.before:
+        raise _drift(edit, now)
+    return False
+
+
+def _hash_now(edit: Edit) -> str | None:
+    try:
+        return content_hash(edit.path)
+    except OSError as error:
+        raise ToolError(f"{edit.path} cannot be read: {error}.", code=ErrorCode.FILE_ACCESS_ERROR) from error
+
+
+def _drift(edit: Edit, now: str | None) -> ToolError:
+    if now is None:
+        problem = f"{edit.path} is not there any more; it was when this turn was recorded. Nothing was written."
+    elif edit.before is None:
+        problem = f"{edit.path} is there already, with another content than this turn gave it. It was left untouched."
+    else:
+        problem = f"{edit.path} is not as it was when this turn was recorded. It was left untouched."
+    return ToolError(
+        f"{problem} Bring it back to that state, or record again.",
+        code=ErrorCode.FILE_ACCESS_ERROR,
+        details={"path": str(edit.path), "expected_sha256": edit.before, "found_sha256": now},
+    )

@@ -1,0 +1,75 @@
+"""A request beside the conversation: a tool asks a small model about a text, and what it costs is counted with the run."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cellwright.agent.open_answer import OpenAnswer
+from cellwright.agent.tool import ToolContext
+from cellwright.events import Retrying, TurnEnd
+from cellwright.model.provider import MessageStart, Provider, Request
+
+SMALL_MODEL = "claude-haiku-5-5"
+MODEL_VARIABLES = ("ANTHROPIC_SMALL_FAST_MODEL", "ANTHROPIC_DEFAULT_HAIKU_MODEL")
+MAX_TOKENS = 8_000
+
+
+def small_model(environ: Mapping[str, str]) -> str:
+    """The model for small jobs: what the environment names (as Claude Code's users do), else Haiku.
+
+    >>> small_model({"ANTHROPIC_SMALL_FAST_MODEL": "local-7b"})
+    'local-7b'
+    """
+    return next((environ[name] for name in MODEL_VARIABLES if environ.get(name)), SMALL_MODEL)
+
+
+@dataclass(frozen=True, slots=True)
+class Aside:
+    """The way of a tool to a model. `provider` is asked for when there is something to ask: it may have to connect."""
+
+    provider: Callable[[], Provider]
+    model: str
+
+    async def ask(
+        self, messages: Sequence[Mapping[str, Any]], ctx: ToolContext, *, tools: Sequence[Mapping[str, Any]] = ()
+    ) -> TurnEnd:
+        """The answer to `messages`, whole. Raises `CellwrightError`; what was spent is told to `ctx` in any case."""
+        request = Request(
+            model=self.model,
+            system=b"[]",
+            tools=json.dumps(list(tools)).encode(),
+            messages=[json.dumps(message, ensure_ascii=False).encode() for message in messages],
+            max_tokens=MAX_TOKENS,
+        )
+        answer = OpenAnswer()
+        try:
+            async with contextlib.aclosing(self.provider().stream(request)) as events:
+                async for event in events:
+                    match event:
+                        case MessageStart():
+                            answer.begin(event)
+                        case TurnEnd():
+                            answer.end()
+                            ctx.spend(event.usage, event.cost_usd)
+                            return event
+                        case Retrying():
+                            _count_lost(answer, ctx)
+                        case _:
+                            answer.add(event)
+        finally:
+            _count_lost(answer, ctx)
+        raise AssertionError("the provider ended without a TurnEnd")
+
+
+def _count_lost(answer: OpenAnswer, ctx: ToolContext) -> None:
+    if (lost := answer.lost()) is not None:
+        ctx.spend(*lost)
+
+
+def text_of(turn: TurnEnd) -> str:
+    """The text of an answer."""
+    return "".join(str(block["text"]) for block in turn.message["content"] if block.get("type") == "text").strip()

@@ -1,0 +1,210 @@
+"""What an undo would do to the cells of notebooks, worked out without doing anything."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from cellwright.agent.tool import ToolError
+from cellwright.checkpoints.changed_counts import line_counts
+from cellwright.checkpoints.notebooks import cell_data
+from cellwright.checkpoints.records import CellChange as KeptChange
+from cellwright.checkpoints.records import CellStep, Turn
+from cellwright.events import Changed
+from cellwright.tools.files.originals import original, sha256
+from cellwright.tools.notebook.open_notebook import Cell, CellChange, Delete, Insert, Move, OpenNotebook, Place, Replace
+from cellwright.tools.paths import shown_path
+
+FindNotebook = Callable[[Path], OpenNotebook]
+"""The notebook at a path, where it can be changed now. Raises ToolError that says why it cannot."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CellTarget:
+    """What a cell shall be again: `target` names a cell in the store (None: no cell), `beside` the cell before it.
+
+    `expected` are the sources (hashes; None: no cell) that it may have now without anybody else having changed it.
+    """
+
+    notebook: Path
+    cell_id: str
+    expected: Collection[str | None]
+    target: str | None
+    beside: str = ""
+    moved: bool = False
+    since: str = ""
+    """Since when it should not have changed, in words."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CellUndo:
+    """What becomes of a cell: it is `now` (None: not there), and these `changes` make it what it shall be.
+
+    `refused` says why nothing is done, and `conflict` that it is because somebody else changed it: it can be forced.
+    """
+
+    about: CellTarget
+    now: Cell | None = None
+    beside: str = ""
+    """The cell before it now."""
+    changes: tuple[CellChange, ...] = ()
+    refused: str = ""
+    conflict: bool = False
+
+    @property
+    def name(self) -> str:
+        return f"{self.about.notebook}#{self.about.cell_id}"
+
+    def shown(self, cwd: Path) -> Changed:
+        """For people: what the undo does to the cell."""
+        target = _kept(self.about.target)
+        kind: Literal["created", "changed", "deleted"] = (
+            "deleted" if self.about.target is None else "created" if self.now is None else "changed"
+        )
+        before = None if self.now is None else self.now.source.encode("utf-8", "surrogatepass")
+        after = None if target is None else str(target["source"]).encode("utf-8", "surrogatepass")
+        where = f"{shown_path(cwd, self.about.notebook)}#{self.about.cell_id}"
+        return Changed(where, kind, *line_counts(before, after))
+
+    def step(self) -> CellStep:
+        """For the journal: what a redo would have to make of the cell."""
+        target = _kept(self.about.target)
+        return CellStep(
+            self.about.notebook,
+            self.about.cell_id,
+            None if self.now is None else sha256(cell_data(self.now)),
+            self.about.target,
+            None if target is None else sha256(str(target["source"]).encode("utf-8", "surrogatepass")),
+            self.beside,
+        )
+
+
+def undone_cells(turns: Sequence[Turn]) -> list[CellTarget]:
+    """What taking back `turns` (newest first) makes of each of their cells, as far as the journal knows."""
+    targets: dict[tuple[Path, str], CellTarget] = {}
+    for turn in turns:
+        for cell in turn.changed_cells:
+            key = cell.notebook, cell.cell_id
+            target = _target(cell, turn)
+            later = targets.get(key)
+            # its later changes must have been made from what this turn left: else somebody else was there in between
+            fits = later is None or cell.after_source in later.expected
+            expected = target.expected if later is None else later.expected if fits else ()
+            targets[key] = replace(target, expected=expected, moved=target.moved or (later is not None and later.moved))
+    return list(targets.values())
+
+
+def redone_cells(steps: Sequence[CellStep]) -> list[CellTarget]:
+    """What taking back an undo makes of the cells that it changed."""
+    return [
+        CellTarget(
+            notebook=step.notebook,
+            cell_id=step.cell_id,
+            expected=(step.now_source,),
+            target=step.was,
+            beside=step.beside,
+            since="the undo",
+        )
+        for step in steps
+    ]
+
+
+async def cell_undos(targets: Sequence[CellTarget], find: FindNotebook, *, force: bool) -> list[CellUndo]:
+    """What has to be done to each cell, as its notebook is now."""
+    undos: list[CellUndo] = []
+    for path in dict.fromkeys(target.notebook for target in targets):
+        mine = [target for target in targets if target.notebook == path]
+        try:
+            cells = await find(path).cells()
+        except ToolError as error:
+            undos += [CellUndo(about=target, refused=error.message) for target in mine]
+            continue
+        undos += _of_notebook(mine, cells, force=force)
+    return undos
+
+
+def changes_of(undos: Sequence[CellUndo]) -> list[tuple[Path, list[CellUndo]]]:
+    """The undos that do something, by notebook, in an order in which each new cell finds the one beside it."""
+    needed = [undo for undo in undos if undo.changes and not undo.refused]
+    return [
+        (path, _ordered([undo for undo in needed if undo.about.notebook == path]))
+        for path in dict.fromkeys(undo.about.notebook for undo in needed)
+    ]
+
+
+def _target(cell: KeptChange, turn: Turn) -> CellTarget:
+    return CellTarget(
+        notebook=cell.notebook,
+        cell_id=cell.cell_id,
+        expected=(cell.before_source, *cell.left),
+        target=cell.before,
+        beside=cell.beside,
+        moved=cell.moved,
+        since=f"turn {turn.number}",
+    )
+
+
+def _of_notebook(targets: Sequence[CellTarget], cells: Sequence[Cell], *, force: bool) -> list[CellUndo]:
+    by_id = {cell.id: cell for cell in cells}
+    coming = {target.cell_id for target in targets if target.target is not None}
+    return [_undo(target, by_id, cells, coming, force=force) for target in targets]
+
+
+def _undo(
+    target: CellTarget, by_id: dict[str, Cell], cells: Sequence[Cell], coming: Collection[str], *, force: bool
+) -> CellUndo:
+    now = by_id.get(target.cell_id)
+    beside = cells[now.position - 1].id if now is not None and now.position else ""
+    undo = CellUndo(about=target, now=now, beside=beside)
+    wanted = _kept(target.target)
+    if target.target is not None and wanted is None:
+        return replace(undo, refused="what it held before is not kept")
+    holds = None if now is None else now.sha256
+    if holds not in target.expected and not force:
+        return replace(undo, refused=f"it has changed since {target.since}", conflict=True)
+    place = Place("after", target.beside) if target.beside in {*by_id, *coming} else Place("start")
+    if target.beside and place.where == "start":
+        place = Place("end")  # the cell it stood behind is gone
+    return replace(undo, changes=_changes(target, now, wanted, place))
+
+
+def _changes(
+    target: CellTarget, now: Cell | None, wanted: dict[str, Any] | None, place: Place
+) -> tuple[CellChange, ...]:
+    if wanted is None:
+        return () if now is None else (Delete(cell_id=target.cell_id, expect=now.sha256),)
+    parts: dict[str, Any] = {
+        "source": wanted["source"],
+        "cell_type": wanted["cell_type"],
+        "attachments": wanted["attachments"],
+        "outputs": tuple(wanted["outputs"]),
+        "execution_count": wanted["execution_count"],
+    }
+    if now is None:
+        return (Insert(place=place, cell_id=target.cell_id, metadata=wanted["metadata"], **parts),)
+    changes: list[CellChange] = []
+    if (now.source, now.cell_type) != (wanted["source"], wanted["cell_type"]):
+        changes.append(Replace(cell_id=target.cell_id, expect=now.sha256, **parts))
+    if target.moved and place.beside != target.cell_id:
+        changes.append(Move(cell_id=target.cell_id, place=place))
+    return tuple(changes)
+
+
+def _ordered(undos: Sequence[CellUndo]) -> list[CellUndo]:
+    waiting, ordered = list(undos), list[CellUndo]()
+    coming = {undo.about.cell_id for undo in undos if undo.now is None and undo.about.target is not None}
+    while waiting:
+        ready = [undo for undo in waiting if undo.now is not None or undo.about.beside not in coming]
+        ready = ready or waiting  # in a circle, which no notebook has
+        ordered += ready
+        coming -= {undo.about.cell_id for undo in ready}
+        waiting = [undo for undo in waiting if undo not in ready]
+    return ordered
+
+
+def _kept(name: str | None) -> dict[str, Any] | None:
+    data = None if name is None else original(name)
+    return None if data is None else dict(json.loads(data))

@@ -1,0 +1,183 @@
+"""A turn while it runs: each file as it was before its first change, kept and written down before it is changed.
+
+A change by an editing tool is told before it is made. What a call changes by other ways (a command, a formatter that a
+hook runs) in a file of the turn is found when the call is over, and counts as the turn's. What changes between calls is
+somebody else's, and is not taken back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import stat
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from cellwright.agent.tool import Tool
+from cellwright.checkpoints.changed_counts import changed_cell, changed_file
+from cellwright.checkpoints.effects import effect_of
+from cellwright.checkpoints.files_now import Mark, at, mark_of
+from cellwright.checkpoints.journal import Journal
+from cellwright.checkpoints.records import UNKNOWN, Held, Json, Turn
+from cellwright.events import TurnChanged
+from cellwright.tools.files.originals import Upcoming, keep_original, sha256
+
+logger = logging.getLogger(__name__)
+
+
+class TurnInProgress:
+    """Keeps what one run changes. Used by the agent's loop and by worker threads of its tools."""
+
+    def __init__(self, journal: Journal, turn: Turn, roots: Sequence[Path], over: Callable[[], None]) -> None:
+        self.turn = turn
+        self._over = over
+        self._journal = journal
+        self._roots = roots
+        self._lock = threading.RLock()
+        self._marks: dict[Path, Mark | None] = {}
+        self._steady: set[Path] = set()
+        self._told: dict[Path, str | None] = {}
+        self._program: list[Path] = []
+        self._unkept: set[str] = set()
+
+    async def before_call(self, tool: Tool, tool_input: Mapping[str, Any]) -> None:
+        if effect := effect_of(tool, tool_input, self._roots):
+            self._write({"effect": effect})
+        if not tool.read_only:
+            await asyncio.to_thread(self._look_before)
+
+    async def after_call(self, tool: Tool) -> None:
+        if not tool.read_only:  # others run beside these, and leave files as they are
+            await asyncio.to_thread(self._look_after)
+
+    def end(self) -> TurnChanged | None:
+        self._over()
+        with self._lock:
+            self._write({"end": self.turn.number})
+            turn, cwd = self.turn, self._roots[0]
+            files = tuple(changed_file(file, cwd) for file in turn.changed_files)
+            cells = tuple(changed_cell(cell, cwd) for cell in turn.changed_cells)
+            if not (files or cells or turn.effects):
+                return None
+            return TurnChanged(turn.number, files, cells, tuple(turn.effects), tuple(sorted(self._unkept)))
+
+    def before_changes(self, changes: Sequence[Upcoming]) -> None:
+        """Keep what is there, and write down what will be; see `Keeper`."""
+        with self._lock:
+            changed = [change for change in changes if change.before != change.after or change.changes_mode]
+            self._write(*[self._line(change) for change in changed])
+            self._told |= {change.path: None if change.before is None else sha256(change.before) for change in changed}
+
+    def after_changes(self, paths: Sequence[Path]) -> None:
+        """The changes were made. What else becomes of the files until the call is over is the call's doing, too."""
+        with self._lock:
+            self._steady.update(paths)
+            for path in paths:
+                self._told.pop(path, None)
+
+    def before_program(self, paths: Sequence[Path]) -> None:
+        """Keep files that a program may change now."""
+        with self._lock:
+            lines: list[Json] = []
+            for path in paths:
+                now = at(path)
+                if now.held is not None and path not in self.turn.files:
+                    kept = self._keep_file(path, now.held)
+                    held = now.held.to_json()
+                    lines.append({"file": str(path), "before": held, "after": UNKNOWN, "kept": kept, "folders": []})
+            self._write(*lines)
+            self._program = list(paths)
+
+    def after_program(self) -> None:
+        """The program is done: what it left is what the turn left."""
+        with self._lock:
+            self._write(*[line for path in self._program if (line := self._found(path)) is not None])
+            self._program = []
+
+    def write_cells(self, *lines: Json) -> None:
+        """Write down what becomes of cells."""
+        with self._lock:
+            self._write(*lines)
+
+    def keep(self, data: bytes, what: str) -> tuple[str, bool]:
+        """Keep a content; its hash, and whether it is kept. `what` names it to the user if not."""
+        name = sha256(data)
+        kept = keep_original(data, name, safely=True)
+        if not kept:
+            self._unkept.add(what)
+        return name, kept
+
+    def _line(self, change: Upcoming) -> Json:
+        after = None if change.after is None else sha256(change.after)
+        line: dict[str, Any] = {"file": str(change.path), "before": None, "after": after, "kept": True, "folders": []}
+        if change.changes_mode:
+            line["mode_changed"] = True
+        if change.before is not None:
+            name, line["kept"] = self.keep(change.before, str(change.path))
+            mode = stat.S_IMODE(change.status.st_mode) if change.status is not None else 0o600
+            line["before"] = Held(name, mode).to_json()
+        else:
+            line["folders"] = [str(folder) for folder in _missing_folders(change.path)]
+        line["anew"] = self._changed_by_others(change.path, line["before"])
+        return line
+
+    def _changed_by_others(self, path: Path, before: Json | None) -> bool:
+        """Whether a file of the turn holds what neither the turn left nor was there before it."""
+        known, now = self.turn.files.get(path), None if before is None else before["sha256"]
+        return known is not None and now not in (known.before and known.before.sha256, *known.left)
+
+    def _look_before(self) -> None:
+        """Note which files of the turn are as it left them."""
+        with self._lock:
+            self._steady = {path for path, file in self.turn.files.items() if self._sha256(path) == file.after}
+
+    def _look_after(self) -> None:
+        """Take what else the call changed in the turn's files for its own."""
+        with self._lock:
+            not_made = self._told.items()
+            self._write(*[{"file": str(path), "before": None, "after": was, "kept": True} for path, was in not_made])
+            self._told = {}
+            self._write(*[line for path in self._steady if (line := self._found(path)) is not None])
+            self._steady = set()
+
+    def _found(self, path: Path) -> Json | None:
+        """The line for a file that holds something else than was written down; None where it does not."""
+        file = self.turn.files.get(path)
+        if file is None or (now := self._sha256(path)) == file.after:
+            return None
+        held = at(path).held
+        mode_changed = file.before is not None and held is not None and held.mode != file.before.mode
+        return {"file": str(path), "before": None, "after": now, "kept": True, "mode_changed": mode_changed}
+
+    def _sha256(self, path: Path) -> str | None:
+        """The hash of what is at `path`, as far as possible without reading it again."""
+        mark, file = mark_of(path), self.turn.files[path]
+        if path in self._marks and self._marks[path] == mark:
+            return file.after
+        now = at(path).sha256
+        if now == file.after:
+            self._marks[path] = mark
+        return now
+
+    def _keep_file(self, path: Path, held: Held) -> bool:
+        try:
+            data = path.read_bytes()
+        except OSError:
+            return False
+        return self.keep(data, str(path)) == (held.sha256, True)
+
+    def _write(self, *lines: Json) -> None:
+        if not lines:
+            return
+        try:
+            self._journal.append(*lines)
+        except OSError as error:
+            logger.warning("what the turn changes could not be written down: %s", error)
+            self._unkept.update(str(line[key]) for line in lines for key in ("file", "cell") if key in line)
+
+
+def _missing_folders(path: Path) -> list[Path]:
+    """The folders that have to be made for a file, the innermost first."""
+    return [folder for folder in path.parents if not folder.exists()]

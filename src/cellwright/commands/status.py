@@ -1,0 +1,85 @@
+"""`/status`: session, model, key, tools and what they did."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping
+
+from cellwright.agent.tool import Tool
+from cellwright.commands.command import CommandCall
+from cellwright.commands.cost_page import usd
+from cellwright.commands.page import Page, Row, Section
+from cellwright.commands.settings_pages import or_problem
+from cellwright.config.settings.settings import Settings
+from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.resolve_options import model_of
+from cellwright.conversation.run_options import RunOptions
+from cellwright.model.credentials import source_of_credential
+from cellwright.model.pricing import Tally
+from cellwright.version import VERSION
+
+
+def status_page(call: CommandCall) -> Page:
+    """What this conversation is, and what it is made of."""
+    conversation, options = call.conversation, call.options
+    settings, session, environment = conversation.settings, conversation.session, conversation.environment
+    rows: list[Row] = [
+        ("", ""),
+        ("Cellwright", VERSION),
+        ("Python", f"{platform.python_version()} on {platform.system()} {platform.release()}"),
+        ("folder", str(conversation.cwd)),
+        ("session", f"{session.id} ({len(session.encoded)} messages, {session.context_tokens:,} tokens)"),
+        ("kept in", "memory only" if session.path is None else str(session.path)),
+        ("model", or_problem(lambda: model_of(options, settings, environment))),
+        ("key", _key_source(settings, environment)),
+        ("sent to", environment.get("ANTHROPIC_BASE_URL") or "the API's own address"),
+        ("running", "yes" if conversation.is_running else "no"),
+        *_completions(conversation.completions),
+    ]
+    tools = Section("Tools", [("category", "tools"), *_by_category(conversation, options)])
+    return Page([Section("Status", rows), tools, *_calls(conversation)])
+
+
+def _completions(tally: Tally) -> list[Row]:
+    """What suggestions in the editor came to: they are in the session's cost, and nobody asked for each of them."""
+    if not tally.count:
+        return []
+    return [("completions", f"{tally.count:,} since the kernel started, {usd(tally.total.cost_usd)}")]
+
+
+def _calls(conversation: Conversation) -> list[Section]:
+    """What the tools did so far in this process."""
+    sums = conversation.tool_log.sums
+    if not sums:
+        return []
+    head = ("tool", "calls", "time", "results")
+    rows = [
+        (
+            name,
+            f"{tool.calls} ({tool.failed} failed, {tool.denied} denied)",
+            f"{tool.total_ms / tool.calls:,.0f} ms each, {tool.longest_ms:,.0f} ms at most",
+            f"{tool.result_chars:,} characters",
+        )
+        for name, tool in sorted(sums.items(), key=lambda item: -item[1].calls)
+    ]
+    log = conversation.tool_log.path
+    return [Section("Calls of tools", [head, *rows], f"logged in {log}" if log is not None else "")]
+
+
+def _key_source(settings: Settings, environment: Mapping[str, str]) -> str:
+    """Where the key comes from; never a part of the key."""
+    if settings.api_key_helper is not None and source_of_credential(environment) is None:
+        origin = settings.origin("apiKeyHelper")
+        return f"apiKeyHelper ({origin.label})" if origin else "apiKeyHelper"
+    source = source_of_credential(environment)
+    if source is None:
+        return "none: `cellwright --help` says how to give one"
+    origin = settings.origin(f"env.{source}")
+    return f"{source} ({origin.label})" if origin else source
+
+
+def _by_category(conversation: Conversation, options: RunOptions) -> list[Row]:
+    by_category: dict[str, list[Tool]] = {}
+    for tool in conversation.tools(options):
+        by_category.setdefault(tool.category, []).append(tool)
+    return [(category, ", ".join(tool.name for tool in tools)) for category, tools in sorted(by_category.items())]

@@ -1,0 +1,153 @@
+"""Command hooks: a program gets the event as JSON on its input; its exit code and what it writes are its answer.
+
+    0      it went well: JSON is obeyed, other text is for Claude where an event takes context
+    2      no: for the reason in its JSON, else in what it wrote to stderr
+    other  it failed, unless it wrote a JSON object, which is then its whole answer
+
+Nothing of the event is ever put into a command line: it would be run there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from cellwright.agent.hooks.protocol import NOTHING_SAID, HookResult
+from cellwright.agent.hooks.results import BLOCKABLE, JUDGING, blocked, capped, read_answer
+from cellwright.config.hook_exports import EXPORT_VARIABLE, export_file, read_exports
+from cellwright.config.hook_process import Ended, run_program
+from cellwright.config.hooks.entries import CommandHook, HookEntry
+from cellwright.tools.process.children import ChildProcesses, child_processes
+from cellwright.tools.process.environment import child_environment
+
+PLAIN_CONTEXT = frozenset({"SessionStart", "UserPromptSubmit", "UserPromptExpansion"})
+"""Where text that is no JSON is for Claude to read."""
+
+_PLACEHOLDER = "${CLAUDE_PROJECT_DIR}"
+
+
+@dataclass(frozen=True, slots=True)
+class HookPlace:
+    """Where commands run: the project's folder, the environment they inherit less its secrets, whose children they are.
+
+    `exported` is what hooks have set for the session's shell commands.
+    """
+
+    project: Path
+    environ: Mapping[str, str]
+    children: ChildProcesses = field(default_factory=child_processes)
+    exported: dict[str, str] = field(default_factory=dict)
+
+
+async def run_command(hook: CommandHook, event: str, fields: Mapping[str, Any], place: HookPlace) -> HookResult:
+    """Run the hook and read its answer. Never raises but for a cancellation."""
+    environ = _environment(fields, place)
+    folder = _folder(fields, place)
+    try:
+        source = json.dumps(fields, ensure_ascii=False, default=str).encode("utf-8", "replace")
+        with export_file(event) as file:
+            more = {} if file is None else {EXPORT_VARIABLE: str(file)}
+            ended = await run_program(
+                _arguments(hook, environ, place),
+                source,
+                cwd=folder,
+                environ={**environ, **more},
+                children=place.children,
+            )
+            if file is not None:
+                place.exported.update(await read_exports(file, folder, environ, place.children))
+    except (OSError, ValueError, RecursionError, NotImplementedError) as error:
+        # no such program or folder, a NUL byte in an argument, an input nested too deeply, loops that cannot read pipes
+        return failed(hook, event, f"could not be started: {error}")
+    return read_end(hook, event, ended)
+
+
+def read_end(hook: CommandHook, event: str, ended: Ended) -> HookResult:
+    """What the end of a command hook means."""
+    complaint = capped(ended.errors.strip())
+    if ended.code == 2:
+        return _refused(event, _json_of(hook, event, ended.output), complaint)
+    if ended.code == 0 or _is_object(ended.output):
+        return read_output(hook, event, ended.output, cut=ended.cut)
+    said = complaint.partition("\n")[0] or "it wrote nothing to stderr"
+    return failed(hook, event, f"exited with {ended.code}: {said}")
+
+
+def read_output(hook: HookEntry, event: str, output: str, *, cut: bool = False) -> HookResult:
+    """What a hook that went well says with its output."""
+    if not output.lstrip().startswith("{"):
+        text = output.strip() if event in PLAIN_CONTEXT else ""
+        return HookResult(context=(capped(text),)) if text else NOTHING_SAID
+    if not _is_object(output):
+        why = " (it wrote too much)" if cut else ""
+        return failed(hook, event, f"wrote what begins like JSON and is not{why}")
+    return _json_of(hook, event, output)
+
+
+def _json_of(hook: HookEntry, event: str, output: str) -> HookResult:
+    if not _is_object(output):
+        return NOTHING_SAID
+    return read_answer(event, json.loads(output), f"The hook `{short(hook.name)}`")
+
+
+def _is_object(output: str) -> bool:
+    if not output.lstrip().startswith("{"):
+        return False
+    try:
+        json.loads(output)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def failed(hook: HookEntry, event: str, what: str) -> HookResult:
+    """What a hook that failed means: nothing but a notice, or no, when it says so itself."""
+    sentence = f"The hook `{short(hook.name)}` ({event}) {what}"
+    if hook.blocks_on_failure:
+        return blocked(event, f"{sentence}. Its `onFailure` is `block`.")
+    return HookResult(problems=(f"{sentence}. The run goes on without it ({hook.source}).",))
+
+
+def short(name: str) -> str:
+    """A command in one line."""
+    line = " ".join(name.split())
+    return line if len(line) <= 80 else f"{line[:79]}…"
+
+
+def _refused(event: str, said: HookResult, complaint: str) -> HookResult:
+    """Exit code 2 means no whatever the JSON says; the reason is the JSON's if that says no too."""
+    if said.behavior == "deny" or said.block:
+        return said
+    no = blocked(event, complaint)
+    if event in JUDGING or event in BLOCKABLE:
+        return replace(said, behavior=no.behavior, block=no.block, reason=no.reason, updated_input=None)
+    return replace(said, behavior="", messages=(*said.messages, *no.messages))
+
+
+def _arguments(hook: CommandHook, environ: Mapping[str, str], place: HookPlace) -> Sequence[str]:
+    if hook.args is not None:
+        return [part.replace(_PLACEHOLDER, str(place.project)) for part in (hook.command, *hook.args)]
+    name = "pwsh" if hook.powershell else "bash"
+    shell = shutil.which(name, path=environ.get("PATH"))
+    if shell is None:
+        raise FileNotFoundError(f"there is no {name} here")
+    if hook.powershell:
+        return [shell, "-NoProfile", "-NonInteractive", "-Command", hook.command]
+    return [shell, "--noprofile", "--norc", "-c", hook.command]
+
+
+def _environment(fields: Mapping[str, Any], place: HookPlace) -> dict[str, str]:
+    environ = {name: value for name, value in place.environ.items() if not name.startswith("OTEL_")}
+    effort = (fields.get("effort") or {}).get("level")
+    more = {"CLAUDE_PROJECT_DIR": str(place.project), **({"CLAUDE_EFFORT": str(effort)} if effort else {})}
+    return {**child_environment(environ), **more}
+
+
+def _folder(fields: Mapping[str, Any], place: HookPlace) -> Path:
+    folder = Path(str(fields.get("cwd") or place.project))
+    return folder if os.path.isdir(folder) else place.project  # noqa: PTH112  a folder may be gone by now

@@ -1,0 +1,253 @@
+"""Hooks as settings files write them, read into entries: what is broken is named, left out alone, and the rest kept."""
+
+from __future__ import annotations
+
+import abc
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from cellwright.agent.hook_matcher import MATCHED_FIELDS, matcher_problem
+from cellwright.agent.hooks.protocol import EVENTS
+
+TOOL_EVENTS = frozenset(event for event, field_ in MATCHED_FIELDS.items() if field_ == "tool_name")
+"""The events whose hooks may have an `if`."""
+
+STARTING = frozenset({"SessionStart", "Setup"})
+MODEL_EVENTS = frozenset(
+    {
+        *("PermissionDenied", "PermissionRequest", "PostToolBatch", "PostToolUse", "PostToolUseFailure", "PreToolUse"),
+        *("Stop", "SubagentStop", "TaskCreated", "TaskCompleted", "TeammateIdle"),
+        *("UserPromptExpansion", "UserPromptSubmit"),
+    }
+)
+"""The events about which a model may be asked."""
+
+NEVER_BLOCKED_BY_FAILURE = frozenset({"Stop", "SubagentStop", "TaskCompleted", "TeammateIdle"})
+
+_SECONDS = {"prompt": 30.0, "agent": 60.0}
+_SECONDS_BY_EVENT = {"UserPromptSubmit": 30.0, "MessageDisplay": 10.0, "SessionEnd": 1.5}
+_DEFAULT_SECONDS = 600.0
+_MOST_SECONDS = {"SessionEnd": 60.0}
+_LONGEST_SECONDS = 86_400.0 * 365
+"""No clock counts as far as a number in JSON may say."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HookEntry(abc.ABC):
+    """What every kind of hook has. `identity` is the same for equal definitions; `source` says where this one stands."""
+
+    identity: str
+    source: str
+    matcher: str = ""
+    condition: str = ""
+    seconds: float = _DEFAULT_SECONDS
+    status: str = ""
+    blocks_on_failure: bool = False
+
+    @property
+    @abc.abstractmethod
+    def name(self) -> str:
+        """What people call the hook by."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandHook(HookEntry):
+    """A program: `command` for a shell, or, where `args` is given, a program's name and its arguments."""
+
+    command: str
+    args: tuple[str, ...] | None = None
+    powershell: bool = False
+    in_background: bool = False
+    wakes: bool = False
+
+    @property
+    def name(self) -> str:
+        return " ".join([self.command, *(self.args or ())])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpHook(HookEntry):
+    """An address that gets the event's input."""
+
+    url: str
+    headers: tuple[tuple[str, str], ...] = ()
+    allowed_env_vars: frozenset[str] = frozenset()
+
+    @property
+    def name(self) -> str:
+        return self.url.partition("?")[0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class McpToolHook(HookEntry):
+    """A tool of an MCP server."""
+
+    server: str
+    tool: str
+    input: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return f"{self.server}: {self.tool}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelHook(HookEntry):
+    """A question to a model; `looks` lets it use tools that only read before it answers."""
+
+    prompt: str
+    model: str = ""
+    feeds_back: bool = False
+    looks: bool = False
+
+    @property
+    def name(self) -> str:
+        return " ".join(self.prompt.split())
+
+
+class Malformed(Exception):
+    """Why an entry is left out."""
+
+
+@dataclass(slots=True)
+class Entries:
+    """The hooks of all sources, by event; `problems` are for the user."""
+
+    by_event: dict[str, list[HookEntry]] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+
+    def add(self, label: str, events: Mapping[str, Sequence[Any]]) -> None:
+        """Add what the file named `label` says."""
+        for event, groups in events.items():
+            if event not in EVENTS:
+                self.problems.append(f"{label}: there is no hook event `{event}`; its hooks are left out.")
+                continue
+            for group in groups:
+                self._group(f"{label}: hooks.{event}", event, group)
+
+    def _group(self, place: str, event: str, group: Any) -> None:
+        raw = group.get("hooks") if isinstance(group, Mapping) else None
+        matcher = group.get("matcher") or "" if isinstance(group, Mapping) else ""
+        if not isinstance(raw, list) or not isinstance(matcher, str):
+            self.problems.append(
+                f'{place}: {_shown(group)} is not {{"matcher": text, "hooks": [...]}}; it is left out.'
+            )
+            return
+        if event in MATCHED_FIELDS and (problem := matcher_problem(matcher)) is not None:
+            self.problems.append(f"{place}: the matcher {_shown(matcher)} {problem}. The hook runs for everything.")
+        for entry in raw:
+            try:
+                read = _Fields(entry, place, event, matcher).read()
+            except Malformed as problem:
+                self.problems.append(f"{place}: {problem}. The hook {_shown(entry)} is left out.")
+                continue
+            self.by_event.setdefault(event, []).append(read)
+
+
+@dataclass(frozen=True, slots=True)
+class _Fields:
+    """The fields of one handler."""
+
+    raw: Any
+    place: str
+    event: str
+    matcher: str
+
+    def read(self) -> HookEntry:
+        if not isinstance(self.raw, Mapping):
+            raise Malformed("a hook is not an object")
+        kind = self.raw.get("type")
+        makers = {"command": self._command, "http": self._http, "mcp_tool": self._mcp_tool}
+        if kind in ("prompt", "agent") and self.event in MODEL_EVENTS:
+            return self._model()
+        if kind in makers and (kind != "http" or self.event not in STARTING):
+            return makers[kind]()
+        known = kind in ("prompt", "agent", "http")
+        raise Malformed(f"a hook of the type {kind!r} is not run for {self.event}" if known else f"no type {kind!r}")
+
+    def _common(self, kind: str) -> dict[str, Any]:
+        condition = self._get("if", str, "")
+        if condition and self.event not in TOOL_EVENTS:
+            raise Malformed("`if` is about calls of tools, so here the hook would never run")
+        usual = _SECONDS_BY_EVENT.get(self.event, _SECONDS.get(kind, _DEFAULT_SECONDS))
+        seconds = self._get("timeout", (int, float), usual)
+        if not 0 < seconds < float("inf"):
+            raise Malformed(f"`timeout` is {seconds!r}")
+        return {
+            "identity": json.dumps(self.raw, sort_keys=True),
+            "source": self.place,
+            "matcher": self.matcher,
+            "condition": condition,
+            "seconds": min(seconds, _MOST_SECONDS.get(self.event, _LONGEST_SECONDS)),
+            "status": self._get("statusMessage", str, ""),
+        }
+
+    def _command(self) -> CommandHook:
+        args = self._get("args", list, None)
+        if args is not None and not all(isinstance(each, str) for each in args):
+            raise Malformed("`args` is not a list of texts")
+        shell = self._get("shell", str, "bash")
+        on_failure = self._get("onFailure", str, "continue")
+        if shell not in ("bash", "powershell") or on_failure not in ("continue", "block"):
+            raise Malformed(f"`shell` is {shell!r} and `onFailure` {on_failure!r}")
+        wakes = self._get("asyncRewake", bool, False)
+        in_background = wakes or self._get("async", bool, False)
+        return CommandHook(
+            **self._common("command"),
+            command=self._needed("command"),
+            args=None if args is None else tuple(args),
+            powershell=shell == "powershell",
+            in_background=in_background,
+            wakes=wakes,
+            blocks_on_failure=(
+                on_failure == "block" and not in_background and self.event not in NEVER_BLOCKED_BY_FAILURE
+            ),
+        )
+
+    def _http(self) -> HttpHook:
+        headers = self._get("headers", dict, {})
+        if not all(isinstance(value, str) for value in headers.values()):
+            raise Malformed("`headers` is not an object of texts")
+        allowed = self._get("allowedEnvVars", list, [])
+        return HttpHook(
+            **self._common("http"),
+            url=self._needed("url"),
+            headers=tuple(headers.items()),
+            allowed_env_vars=frozenset(name for name in allowed if isinstance(name, str)),
+        )
+
+    def _mcp_tool(self) -> McpToolHook:
+        own = self._get("input", dict, {})
+        return McpToolHook(
+            **self._common("mcp_tool"), server=self._needed("server"), tool=self._needed("tool"), input=own
+        )
+
+    def _model(self) -> ModelHook:
+        return ModelHook(
+            **self._common(str(self.raw["type"])),
+            prompt=self._needed("prompt"),
+            model=self._get("model", str, ""),
+            feeds_back=self._get("continueOnBlock", bool, False),
+            looks=self.raw["type"] == "agent",
+        )
+
+    def _needed(self, key: str) -> str:
+        value: str = self._get(key, str, "")
+        if not value.strip() or "\0" in value:
+            raise Malformed(f"`{key}` is missing")
+        return value
+
+    def _get(self, key: str, kind: type[Any] | tuple[type[Any], ...], default: Any) -> Any:
+        value = self.raw.get(key)
+        if value is None:
+            return default
+        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+            raise Malformed(f"`{key}` is {_shown(value)}")
+        return value
+
+
+def _shown(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, default=str)
+    return f"`{text if len(text) <= 80 else text[:79] + '…'}`"

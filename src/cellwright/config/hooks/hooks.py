@@ -1,0 +1,214 @@
+"""Hooks of settings files, in Claude Code's format: `hooks_from` makes of them what the loop tells its events.
+
+`docs/hooks.md` lists the events, the kinds of hooks and what they may answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from cellwright.agent.hook_matcher import matches
+from cellwright.agent.hooks.protocol import NO_HOOKS, NOTHING_SAID, HookResult, HookRun, Hooks
+from cellwright.agent.hooks.results import all_told, merged
+from cellwright.agent.side_request import small_model
+from cellwright.config.hook_condition import concerns, condition_problem
+from cellwright.config.hook_input import as_documented
+from cellwright.config.hooks.command import HookPlace, failed, run_command
+from cellwright.config.hooks.entries import (
+    CommandHook,
+    Entries,
+    HookEntry,
+    HttpHook,
+    McpToolHook,
+    ModelHook,
+)
+from cellwright.config.hooks.http import HttpBounds, send
+from cellwright.config.hooks.mcp import CallMcpTool, call_tool
+from cellwright.config.hooks.model import ask_model
+from cellwright.config.settings.settings import HooksSource, Settings
+from cellwright.errors import CellwrightError
+from cellwright.events import Notice, ToolProgress
+from cellwright.tools.process.children import ChildProcesses, child_processes
+
+SaveRules = Callable[[Sequence[str]], object]
+"""Keeps allow rules for the project. Raises CellwrightError."""
+
+logger = logging.getLogger(__name__)
+
+
+def settings_hooks(
+    settings: Settings,
+    environ: Mapping[str, str],
+    *,
+    trusted: bool,
+    call_mcp_tool: CallMcpTool | None = None,
+    children: ChildProcesses | None = None,
+    exported: dict[str, str] | None = None,
+    save_rules: SaveRules | None = None,
+) -> Hooks:
+    """The hooks that `settings` say. In a folder that is not trusted only the administrator's run.
+
+    `exported` gets what hooks export for the session's shell commands; `save_rules` keeps allow rules for the project.
+    """
+    switched_off = settings.origin("disableAllHooks") if settings.disable_all_hooks else None
+    if switched_off is not None and switched_off.scope == "managed":
+        return NO_HOOKS
+    only_managed = settings.allow_managed_hooks_only or settings.disable_all_hooks or not trusted
+    sources = [source for source in settings.hooks if source.scope == "managed" or not only_managed]
+    return hooks_from(
+        sources,
+        environ=environ,
+        project=settings.project,
+        allowed_urls=settings.allowed_http_hook_urls,
+        allowed_env_vars=settings.http_hook_allowed_env_vars,
+        call_mcp_tool=call_mcp_tool,
+        children=children,
+        exported=exported,
+        save_rules=save_rules,
+    )
+
+
+def hooks_from(
+    sources: Sequence[HooksSource],
+    *,
+    environ: Mapping[str, str],
+    project: Path,
+    allowed_urls: Sequence[str] | None = None,
+    allowed_env_vars: Sequence[str] | None = None,
+    call_mcp_tool: CallMcpTool | None = None,
+    children: ChildProcesses | None = None,
+    exported: dict[str, str] | None = None,
+    save_rules: SaveRules | None = None,
+) -> Hooks:
+    """The hooks of `sources` together. Never raises: what is broken is told with the first run that has an event for it."""
+    entries = Entries()
+    for source in sources:
+        entries.add(source.label, source.events)
+    for entry in (entry for found in entries.by_event.values() for entry in found if entry.condition):
+        if problem := condition_problem(entry.condition):
+            entries.problems.append(f"{entry.source}: `if`: {problem} The hook runs for every call.")
+    if not entries.by_event and not entries.problems:
+        return NO_HOOKS
+    return SettingsHooks(
+        by_event={event: tuple(found) for event, found in entries.by_event.items()},
+        place=HookPlace(project, environ, children or child_processes(), {} if exported is None else exported),
+        bounds=HttpBounds(environ, allowed_urls, allowed_env_vars),
+        model=small_model(environ),
+        call_mcp_tool=call_mcp_tool,
+        save_rules=save_rules,
+        told=set(),
+        waiting=[HookResult(problems=tuple(entries.problems))] if entries.problems else [],
+    )
+
+
+@dataclass(slots=True)
+class SettingsHooks:
+    """The hooks of settings files. `told` holds the failures that the user knows of, `waiting` what nobody waited for."""
+
+    by_event: Mapping[str, Sequence[HookEntry]]
+    place: HookPlace
+    bounds: HttpBounds
+    model: str
+    call_mcp_tool: CallMcpTool | None
+    save_rules: SaveRules | None
+    told: set[str]
+    waiting: list[HookResult]
+    _background: set[asyncio.Task[None]] = field(default_factory=set)
+
+    def listens_to(self, event: str) -> bool:
+        return event in self.by_event
+
+    async def fire(self, event: str, fields: Mapping[str, Any], run: HookRun | None) -> HookResult:
+        fields = as_documented(event, fields)
+        if event == "SessionStart":
+            self.place.exported.clear()
+        telling = []
+        for entry in _distinct(self._concerned(event, fields)):
+            if isinstance(entry, CommandHook) and entry.in_background:
+                self._start(entry, event, fields)
+            else:
+                telling.append(self._bounded(entry, event, fields, run))
+        return self._once(await all_told(telling)) if telling else NOTHING_SAID
+
+    def arrived(self) -> HookResult:
+        said, self.waiting = merged(self.waiting), []
+        return self._once(said)
+
+    def waking(self) -> bool:
+        return any(said.block for said in self.waiting)
+
+    async def keep(self, rules: Sequence[str]) -> str:
+        if self.save_rules is None:
+            return ""
+        try:
+            await asyncio.to_thread(self.save_rules, rules)
+        except CellwrightError as error:
+            return f"A hook's rules hold for this session only: {error.message}"
+        return ""
+
+    def _concerned(self, event: str, fields: Mapping[str, Any]) -> Iterator[HookEntry]:
+        """The hooks whose matcher and `if` mean this."""
+        for entry in self.by_event.get(event, ()):
+            if not matches(entry.matcher, event, fields):
+                continue
+            if entry.condition:
+                call = str(fields.get("tool_name")), fields.get("tool_input") or {}
+                if not concerns(entry.condition, *call, str(fields.get("cwd") or self.place.project)):
+                    continue
+            yield entry
+
+    async def _bounded(
+        self, entry: HookEntry, event: str, fields: Mapping[str, Any], run: HookRun | None
+    ) -> HookResult:
+        """What one hook says, within its time."""
+        if entry.status and run is not None:
+            call = fields.get("tool_use_id")
+            run.emit(Notice(entry.status) if call is None else ToolProgress(str(call), message=entry.status))
+        try:
+            async with asyncio.timeout(entry.seconds):
+                return await self._told(entry, event, fields, run)
+        except TimeoutError:
+            return failed(entry, event, f"did not answer within {entry.seconds:g} s, its timeout, and was ended")
+
+    async def _told(self, entry: HookEntry, event: str, fields: Mapping[str, Any], run: HookRun | None) -> HookResult:
+        match entry:
+            case CommandHook():
+                return await run_command(entry, event, fields, self.place)
+            case HttpHook():
+                return await send(entry, event, fields, self.bounds)
+            case McpToolHook():
+                return await call_tool(entry, event, fields, self.call_mcp_tool)
+            case ModelHook():
+                return await ask_model(entry, event, fields, run, self.model)
+            case _:
+                raise AssertionError(f"unknown kind of hook: {entry!r}")
+
+    def _start(self, entry: CommandHook, event: str, fields: Mapping[str, Any]) -> None:
+        """Run a hook that nobody waits for; what it says waits for the next message to Claude."""
+        task = asyncio.get_running_loop().create_task(self._in_background(entry, event, fields))
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+
+    async def _in_background(self, entry: CommandHook, event: str, fields: Mapping[str, Any]) -> None:
+        said = await self._bounded(entry, event, fields, None)
+        wakes = entry.wakes and (said.block or said.behavior == "deny")
+        context = (*said.context, said.reason) if wakes else said.context
+        self.waiting.append(HookResult(block=wakes, context=context, messages=said.messages, problems=said.problems))
+
+    def _once(self, said: HookResult) -> HookResult:
+        """`said` without the failures that the user knows of."""
+        for problem in said.problems:
+            logger.info("%s", problem)
+        fresh = tuple(problem for problem in said.problems if problem not in self.told)
+        self.told.update(fresh)
+        return replace(said, problems=fresh) if fresh != said.problems else said
+
+
+def _distinct(entries: Iterator[HookEntry]) -> list[HookEntry]:
+    """The entries without those that say the same as an earlier one."""
+    return list({entry.identity: entry for entry in reversed(list(entries))}.values())[::-1]

@@ -1,0 +1,115 @@
+"""The hooks of a conversation as its settings stand: read when there are any, told of what happens between runs."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+from collections.abc import Mapping
+from pathlib import Path
+
+from cellwright.agent.agent import Agent
+from cellwright.agent.full_prompt import FullPrompt
+from cellwright.agent.hooks.protocol import NO_HOOKS, Hooks
+from cellwright.agent.hooks.run_hooks import session_fields
+from cellwright.agent.steering import Steering
+from cellwright.agent.thread import AgentThread
+from cellwright.config.settings.read import users_folder
+from cellwright.config.settings.settings_in_force import SettingsInForce
+from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.events import Emit, RunEnd
+from cellwright.sessions.session import Session
+
+LONGEST_END_SECONDS = 61.0
+"""How long the end of a session is waited for; each of its hooks has a time of its own."""
+
+
+class HooksInForce:
+    """The hooks of settings files, for one session after another of a conversation.
+
+    `exported` is what they set for the session's shell commands.
+    """
+
+    def __init__(self, in_force: SettingsInForce) -> None:
+        self.exported: dict[str, str] = {}
+        self._in_force = in_force
+        self._hooks: Hooks = NO_HOOKS
+        self._read_from: object = ()
+        self._changes: tuple[Path, ...] = ()
+        self._hooks_before_changes: Hooks = NO_HOOKS
+
+    def of(self, environ: Mapping[str, str]) -> Hooks:
+        """The hooks that the settings say; the same ones as long as the settings say the same."""
+        settings = self._in_force.settings
+        if changed := self._in_force.take_changed():
+            if not self._changes:
+                self._hooks_before_changes = self._hooks  # a change may take away the hook that would refuse it
+            self._changes = tuple(dict.fromkeys((*self._changes, *changed)))
+        trust = self._in_force.trust
+        # a hook of the user's own may run what the folder brings along: `npm run lint`
+        trusted = trust.trusted or not any(item.gate == "trust" for item in trust.waiting)
+        key = (
+            trusted,
+            settings.hooks,
+            settings.env,
+            settings.disable_all_hooks,
+            settings.allow_managed_hooks_only,
+            settings.allowed_http_hook_urls,
+            settings.http_hook_allowed_env_vars,
+        )
+        if key != self._read_from:
+            self._read_from = key
+            self._hooks = NO_HOOKS
+            if settings.hooks:
+                from cellwright.config.hooks.hooks import settings_hooks  # nobody without hooks waits for it
+
+                self._hooks = settings_hooks(
+                    settings,
+                    environ,
+                    trusted=trusted,
+                    exported=self.exported,
+                    save_rules=self._in_force.save_rules,
+                )
+        return self._hooks
+
+    async def run(self, agent: Agent, prompt: FullPrompt, session: Session, emit: Emit, steering: Steering) -> RunEnd:
+        """Run the agent, unless a hook refuses what has changed in the settings: then `CellwrightError`, each time."""
+        for file in self._changes:
+            await self._tell_change(file, agent, session)
+        self._changes = ()
+        return await agent.run(prompt, session, emit, steering=steering)
+
+    async def _tell_change(self, file: Path, agent: Agent, session: Session) -> None:
+        hooks = self._hooks_before_changes
+        if not hooks.listens_to("ConfigChange"):
+            return
+        source = self._source_of(file)
+        if source is None:
+            return
+        common = session_fields("ConfigChange", session, agent.policy.mode)
+        said = await hooks.fire("ConfigChange", {**common, "source": source, "file_path": str(file)}, None)
+        session.notices += [*said.messages, *said.problems]
+        if source != "policy_settings" and (said.block or said.stop is not None):
+            why = said.reason or said.stop or "no reason was given"
+            message = (
+                f"A ConfigChange hook refuses what has changed in {file}: {why} Take the change back. Nothing was sent."
+            )
+            raise CellwrightError(ErrorCode.PERMISSION_DENIED, message, recoverable=True)
+
+    def _source_of(self, file: Path) -> str | None:
+        """What Claude Code calls a settings file; None for other files."""
+        if file == users_folder(self._in_force.environ) / "settings.json":
+            return "user_settings"
+        if file.name.startswith("managed-settings") or file.parent.name == "managed-settings.d":
+            return "policy_settings"
+        return {"settings.json": "project_settings", "settings.local.json": "local_settings"}.get(file.name)
+
+    def end_session(self, session: Session, reason: str, thread: AgentThread, *, wait: bool) -> None:
+        """Tell SessionEnd hooks that a session which had begun is left."""
+        if session.started_by or not self._hooks.listens_to("SessionEnd"):
+            return
+        mode = self._in_force.settings.default_mode
+        fields = {**session_fields("SessionEnd", session, mode), "reason": reason}
+        task = thread.submit(self._hooks.fire("SessionEnd", fields, None))
+        if wait:
+            with contextlib.suppress(TimeoutError, concurrent.futures.CancelledError):
+                task.future.result(LONGEST_END_SECONDS)

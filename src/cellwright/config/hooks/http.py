@@ -1,0 +1,142 @@
+"""HTTP hooks: the event goes as JSON to an address, a JSON object in a 2xx answer is the hook's.
+
+No redirect is followed: neither the event nor a header goes to an address that the user did not name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fnmatch
+import json
+import os
+import re
+import urllib.parse
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from cellwright.agent.hooks.protocol import NOTHING_SAID, HookResult
+from cellwright.agent.hooks.results import read_answer
+from cellwright.config.hooks.command import failed, short
+from cellwright.config.hooks.entries import HttpHook
+
+if TYPE_CHECKING:
+    import httpx2
+
+MOST_BYTES = 1_000_000
+"""Of an answer."""
+
+_VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+
+
+class Refused(Exception):
+    """Why nothing was sent, or nothing taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class HttpBounds:
+    """Where HTTP hooks may send and which variables their headers may hold; None: the hooks say so alone."""
+
+    environ: Mapping[str, str]
+    allowed_urls: Sequence[str] | None = None
+    allowed_env_vars: Sequence[str] | None = None
+
+
+async def send(hook: HttpHook, event: str, fields: Mapping[str, Any], bounds: HttpBounds) -> HookResult:
+    """Send the event and read the answer. Never raises but for a cancellation."""
+    import httpx2  # 60 ms, which only who has such a hook pays for
+
+    try:
+        check_url(hook.url, bounds.allowed_urls)
+        status, body = await _posted(hook.url, _headers(hook, bounds), fields)
+    except Refused as problem:
+        return failed(hook, event, str(problem))
+    except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError, OSError, ValueError) as error:
+        return failed(hook, event, f"could not be reached ({type(error).__name__})")
+    if not 200 <= status < 300:
+        return failed(hook, event, f"answered with status {status}")
+    if not body.strip():
+        return NOTHING_SAID
+    try:
+        answer = json.loads(body)
+    except (ValueError, RecursionError):
+        answer = None
+    if not isinstance(answer, dict):
+        return failed(hook, event, "answered with something else than a JSON object")
+    return read_answer(event, answer, f"The hook `{short(hook.name)}`")
+
+
+def check_url(url: str, allowed: Sequence[str] | None) -> None:
+    """Raises `Refused` where an HTTP hook may not send to `url`."""
+    try:
+        parts = urllib.parse.urlsplit(url)
+        usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable or ".." in urllib.parse.unquote(parts.path).split("/"):
+        raise Refused("has no usable http or https address")
+    if parts.username is not None or parts.password is not None:
+        raise Refused("has a name or password in its address; use a header")
+    if allowed is not None and not any(_covers(pattern, parts) for pattern in allowed):
+        raise Refused("has an address that `allowedHttpHookUrls` does not allow")
+
+
+def _covers(pattern: str, parts: urllib.parse.SplitResult) -> bool:
+    """A pattern's host is held against the host alone: a `*` in it reaches no further."""
+    try:
+        wanted = urllib.parse.urlsplit(pattern)
+    except ValueError:
+        return False
+    return (
+        parts.scheme == wanted.scheme
+        and _like(parts.netloc.casefold(), wanted.netloc.casefold())
+        and _like(_path(parts), _path(wanted))
+    )
+
+
+def _path(parts: urllib.parse.SplitResult) -> str:
+    return (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+
+
+def _like(text: str, pattern: str) -> bool:
+    """Whether `text` is what `pattern` says, in which only `*` means something."""
+    return fnmatch.fnmatchcase(text, pattern.replace("[", "[[]").replace("?", "[?]"))
+
+
+def _headers(hook: HttpHook, bounds: HttpBounds) -> dict[str, str]:
+    allowed = hook.allowed_env_vars
+    if bounds.allowed_env_vars is not None:
+        allowed &= frozenset(bounds.allowed_env_vars)
+
+    def value(found: re.Match[str]) -> str:
+        name = found[1] or found[2]
+        return bounds.environ.get(name, "") if name in allowed else ""
+
+    headers = {"content-type": "application/json", "user-agent": "cellwright"}
+    for name, text in hook.headers:
+        sent = _VARIABLE.sub(value, text).strip()
+        if not _HEADER_NAME.fullmatch(name) or not (sent.isascii() and (sent.isprintable() or not sent)):
+            raise Refused(f"has a header {name!r} that cannot be sent")
+        headers[name.lower()] = sent
+    return headers
+
+
+async def _posted(url: str, headers: Mapping[str, str], fields: Mapping[str, Any]) -> tuple[int, bytes]:
+    body = json.dumps(fields, ensure_ascii=False, default=str).encode("utf-8", "replace")
+    # making a client reads the certificates, which takes its time
+    client = await asyncio.to_thread(_client, url)
+    async with client, client.stream("POST", url, content=body, headers=dict(headers)) as response:
+        taken = bytearray()
+        async for chunk in response.aiter_bytes():
+            taken += chunk
+            if len(taken) > MOST_BYTES:
+                raise Refused(f"answered with more than {MOST_BYTES:,} bytes")
+        return response.status_code, bytes(taken)
+
+
+def _client(url: str) -> httpx2.AsyncClient:
+    import httpx2
+
+    plain = url.startswith("http://") and not any(name.lower().endswith("_proxy") for name in os.environ)
+    return httpx2.AsyncClient(follow_redirects=False, timeout=None, verify=not plain)

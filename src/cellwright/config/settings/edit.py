@@ -1,0 +1,112 @@
+"""Adding allow rules to a settings file so that nothing else in it changes: layout, order and all it says."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from cellwright.config.folder_lock import locked
+from cellwright.config.settings_file import SettingsProblem, parse_settings
+from cellwright.tools.files.atomic_write import FileChanged, write_atomically
+
+TRIES = 3
+"""How often the file may change under us (Claude Code saves rules there too) before we give up."""
+
+_BLANK = " \t\r\n"
+_DECODER = json.JSONDecoder()
+
+
+def add_allow_rules(file: Path, rules: Sequence[str]) -> None:
+    """Put `rules`, all of them or none, at the end of `permissions.allow` in `file`, which is made if need be.
+
+    Raises SettingsProblem, OSError.
+    """
+    file.parent.mkdir(exist_ok=True)
+    with locked(file.parent):
+        for _ in range(TRIES):
+            with contextlib.suppress(FileChanged):
+                _add(file, rules)
+                return
+    raise SettingsProblem(f"{file}: another program keeps changing it")
+
+
+def _add(file: Path, rules: Sequence[str]) -> None:
+    status = file.stat() if file.exists() else None
+    try:
+        text = file.read_bytes().decode("utf-8-sig") if status else ""
+    except UnicodeDecodeError as error:
+        raise SettingsProblem(f"{file}: is not UTF-8") from error
+    text = text if text.strip() else "{}\n"
+    wanted = parse_settings(text, file)
+    permissions = wanted.setdefault("permissions", {})
+    if not isinstance(permissions, dict) or not isinstance(permissions.setdefault("allow", []), list):
+        raise SettingsProblem(f"{file}: `permissions` is not an object with a list `allow`")
+    changed = text
+    for rule in rules:
+        if rule not in permissions["allow"]:
+            permissions["allow"].append(rule)
+            changed = with_allow_rule(changed, rule)
+    if changed == text:
+        return
+    if json.loads(changed) != wanted:
+        raise SettingsProblem(f"{file}: is laid out in a way that a rule cannot be added to")
+    # the file itself is no link (its owner saw to that), but the project's folder may be reached through one
+    write_atomically(file.parent.resolve() / file.name, changed.encode(), replacing=status)
+
+
+def with_allow_rule(text: str, rule: str) -> str:
+    """`text`, a JSON object, with `rule` at the end of its `permissions.allow`; nothing else of it changes."""
+    start = _skip_blank(text, 0)
+    permissions = _member(text, start, "permissions")
+    if permissions is None:
+        return _with_element(text, start, f'"permissions": {{"allow": [{_quoted(rule)}]}}')
+    allow = _member(text, permissions, "allow")
+    if allow is None:
+        return _with_element(text, permissions, f'"allow": [{_quoted(rule)}]')
+    return _with_element(text, allow, _quoted(rule))
+
+
+def _quoted(rule: str) -> str:
+    try:
+        rule.encode()
+    except UnicodeEncodeError:  # a file's name that is no UTF-8: only JSON's own escapes can write it
+        return json.dumps(rule)
+    return json.dumps(rule, ensure_ascii=False)
+
+
+def _skip_blank(text: str, at: int) -> int:
+    while at < len(text) and text[at] in _BLANK:
+        at += 1
+    return at
+
+
+def _member(text: str, start: int, key: str) -> int | None:
+    """Where the value of `key` begins in the object that begins at `start`."""
+    at = _skip_blank(text, start + 1)
+    while text[at] != "}":
+        name, at = _DECODER.raw_decode(text, at)
+        at = _skip_blank(text, _skip_blank(text, at) + 1)
+        if name == key:
+            return at
+        _, at = _DECODER.raw_decode(text, at)
+        at = _skip_blank(text, at)
+        if text[at] == ",":
+            at = _skip_blank(text, at + 1)
+    return None
+
+
+def _with_element(text: str, start: int, element: str) -> str:
+    """`text` with `element` added at the end of the array or object that begins at `start`, laid out like the others."""
+    _, end = _DECODER.raw_decode(text, start)
+    first = _skip_blank(text, start + 1)
+    if first == end - 1:
+        line = text[text.rfind("\n", 0, start) + 1 : start]
+        indent = line[: len(line) - len(line.lstrip())]
+        return f"{text[: start + 1]}\n{indent}  {element}\n{indent}{text[end - 1 :]}"
+    last = end - 1
+    while text[last - 1] in _BLANK:
+        last -= 1
+    between = text[start + 1 : first] or " "
+    return f"{text[:last]},{between}{element}{text[last:]}"

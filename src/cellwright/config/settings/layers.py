@@ -1,0 +1,154 @@
+"""What one source of settings says, taken apart into entries: each a value that can count, or not, by itself."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, get_args
+
+from cellwright.config.settings.keys import KEYS, OBJECTS, Check, Key
+
+Scope = Literal["environment", "user", "project", "local", "config", "options", "managed"]
+"""Where a value can come from, from the lowest to the highest: `config` is `c.Claude`, `options` the cell's or command's."""
+
+SCOPES: tuple[Scope, ...] = get_args(Scope)
+
+_DEEPEST = 8
+"""Objects further down count as one value; no setting lies there."""
+
+_AS_ONE = frozenset({("permissions", "allow"), ("permissions", "ask"), ("permissions", "deny")}) | {
+    ("permissions", "additionalDirectories")
+}
+"""Lists where a value that stands alone is taken as the only element: it may have been meant to restrict."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layer:
+    """One source. `root` is what `/x` in its rules starts from, `folder` what its relative directories start from.
+
+    `of_folder`: it lies in the folder that is worked in, so what it gives waits for trust. `foreign`: the folder may have
+    brought it along, so it never counts as the user's own word. `label` names it for people.
+    """
+
+    scope: Scope
+    label: str
+    file: Path | None = None
+    root: Path
+    folder: Path
+    of_folder: bool = False
+    foreign: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One value of a layer; `element`: of a list, else a list without elements counts as one value."""
+
+    path: tuple[str, ...]
+    value: Any
+    layer: Layer
+    element: bool = False
+
+    @property
+    def key(self) -> str:
+        return ".".join(self.path)
+
+    @property
+    def id(self) -> str:
+        """The same for the same value at the same place of the same file, and for no other."""
+        content = json.dumps([self.layer.label, self.path, self.value], sort_keys=True)
+        return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+class Taken(NamedTuple):
+    """The entries of a layer that make sense, and what is wrong with the others."""
+
+    entries: tuple[Entry, ...]
+    problems: tuple[str, ...]
+
+
+def entries_of(layer: Layer, values: Mapping[str, Any]) -> Taken:
+    """Take `values`, which `layer` says, apart. What has not the form it should have is left out and named."""
+    taking = _Taking(layer)
+    for path, value in _walk((), values):
+        key = KEYS.get(path)
+        if key is not None:
+            taking.known(key, value)
+        elif path in OBJECTS:
+            taking.refuse(path[0], "an object")
+        else:
+            taking.add(path, value)
+    return Taken(tuple(taking.entries), tuple(taking.problems))
+
+
+def _walk(path: tuple[str, ...], values: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    for name, value in values.items():
+        here = (*path, name)
+        if isinstance(value, dict) and here not in KEYS and len(here) < _DEEPEST:
+            yield from _walk(here, value)
+        else:
+            yield here, value
+
+
+@dataclass(slots=True)
+class _Taking:
+    """The entries of one layer as they are taken."""
+
+    layer: Layer
+    entries: list[Entry] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+    def refuse(self, what: str, expected: str) -> None:
+        self.problems.append(f"{self.layer.label}: `{what}` is not {expected}. It is left out.")
+
+    def add(self, path: tuple[str, ...], value: Any) -> None:
+        if isinstance(value, list) and value:
+            self.entries += [Entry(path, element, self.layer, element=True) for element in value]
+        else:
+            self.entries.append(Entry(path, value, self.layer))
+
+    def known(self, key: Key, value: Any) -> None:
+        if key.shape == "list":
+            self._elements(key, value)
+        elif key.shape in ("members", "lists"):
+            self._members(key, value)
+        elif expected := key.check(value):
+            self.refuse(key.name, expected)
+        else:
+            self.entries.append(Entry(key.path, value, self.layer))
+
+    def _elements(self, key: Key, value: Any) -> None:
+        if not isinstance(value, list):
+            if key.path not in _AS_ONE:
+                self.refuse(key.name, "a list")
+                return
+            self.problems.append(f"{self.layer.label}: `{key.name}` is not a list.")
+            value = [value]
+        self._add_good(key.path, value, key.check)
+
+    def _add_good(self, path: tuple[str, ...], values: list[Any], check: Check) -> None:
+        good = []
+        for value in values:
+            if expected := check(value):
+                self.refuse(f"{'.'.join(path)}: {json.dumps(value)[:80]}", expected)
+            else:
+                good.append(value)
+        if good or not values:
+            self.add(path, good)
+
+    def _members(self, key: Key, value: Any) -> None:
+        if not isinstance(value, dict):
+            self.refuse(key.name, "an object")
+            return
+        for name, member in value.items():
+            path = (*key.path, name)
+            if key.shape == "members" and (expected := key.name_check(name) or key.check(member)):
+                self.refuse(".".join(path), expected)
+            elif key.shape == "members":
+                self.add(path, member)
+            elif isinstance(member, list):
+                self._add_good(path, member, key.check)
+            else:
+                self.refuse(".".join(path), "a list")

@@ -1,0 +1,383 @@
+"""What the settings come to: `load_settings`, and `settings_of` for a reading of which not everything counts.
+
+From the highest to the lowest, as Claude Code has it:
+
+    managed-settings.json                         the administrator's: nothing goes before it
+    options of a cell or of the command
+    c.Claude, %config Claude
+    <project>/.claude/settings.local.json         the user's own for this project, unless it came with it
+    <project>/.claude/settings.json               the project's: before trust it can only restrict (`trust.py`)
+    ~/.claude/settings.json                       the user's own ($CLAUDE_CONFIG_DIR)
+    environment (CELLWRIGHT_…)
+
+The highest single value counts, lists are joined, objects merged. What cannot be understood and might have forbidden
+something forbids or asks.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from cellwright.agent.tool import ToolError
+from cellwright.config.settings.edit import add_allow_rules
+from cellwright.config.settings.keys import a_path, seconds_of
+from cellwright.config.settings.layers import Entry, Scope
+from cellwright.config.settings.read import Reading, came_with_project, local_settings_file, read_all
+from cellwright.config.settings.server_policy import own_credentials, own_environment
+from cellwright.config.settings_file import SettingsProblem
+from cellwright.config.settings_merge import Merged, merge
+from cellwright.config.trust.trust import judge, remember_rules
+from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.permissions.modes import Mode, parse_mode, stricter
+from cellwright.permissions.rules.rule import Rule, grant_problem, parse_rule, restriction_problem
+
+_MODE = ("permissions", "defaultMode")
+_TOOL_NAME = re.compile(r"[A-Za-z_][\w-]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a value comes from; `file` is None for what is in no file, `label` names the place for people."""
+
+    value: Any
+    scope: Scope
+    label: str
+    file: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HooksSource:
+    """The `hooks` object of one file, as it stands there: events with their lists of groups."""
+
+    events: Mapping[str, Sequence[Mapping[str, Any]]]
+    scope: Scope
+    label: str
+    file: Path | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What all settings say together. `notices` are for the user: what is broken, and what was not believed.
+
+    `loosest_mode` is how far options and a session may go. A limit that is None is the user's to have none of.
+    `tool_files` are the trusted `.claude/tools/*.py`, with the content that is trusted.
+    """
+
+    project: Path
+    default_mode: Mode = "default"
+    loosest_mode: Mode = "bypassPermissions"
+    deny: tuple[Rule, ...] = ()
+    ask: tuple[Rule, ...] = ()
+    allow: tuple[Rule, ...] = ()
+    additional_directories: tuple[Path, ...] = ()
+    block_reads_outside: bool = False
+    block_writes_outside: bool = False
+    bypass_disabled: bool = False
+    hooks: tuple[HooksSource, ...] = ()
+    disable_all_hooks: bool = False
+    allow_managed_hooks_only: bool = False
+    allowed_http_hook_urls: tuple[str, ...] | None = None
+    http_hook_allowed_env_vars: tuple[str, ...] | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+    model: str | None = None
+    effort_level: str | None = None
+    available_models: tuple[str, ...] | None = None
+    denied_models: tuple[str, ...] = ()
+    allowed_models: tuple[str, ...] | None = None
+    allowed_modes: tuple[str, ...] | None = None
+    allowed_tools: tuple[str, ...] | None = None
+    allowed_mcp_servers: tuple[str, ...] | None = None
+    denied_tools: tuple[str, ...] = ()
+    language: str | None = None
+    api_key_helper: str | None = None
+    respect_gitignore: bool = True
+    bash_output_max_chars: int | None = None
+    ask_user_question_seconds: float | None = None
+    plans_directory: Path | None = None
+    cleanup_period_days: int = 30
+    file_checkpointing: bool = True
+    tool_log: Path | None = None
+    redact_secrets: bool = True
+    python_timeout: float | None = None
+    command_timeout: float | None = None
+    web_fetch_timeout: float = 30.0
+    max_file_size: int = 10_000_000
+    cache_ttl: float = 900.0
+    inline_completion: bool = True
+    inline_completion_budget: float = 1.0
+    session_titles: str = "first-words"
+    tool_files: tuple[tuple[Path, bytes], ...] = ()
+    notices: tuple[str, ...] = ()
+    merged: Merged = field(default_factory=Merged, repr=False)
+
+    def origin(self, key: str) -> Origin | None:
+        """The value of `key` (`permissions.defaultMode`) that counts, and where it comes from; None where none is set."""
+        origins = self.origins(key)
+        return origins[-1] if origins else None
+
+    def origins(self, key: str) -> tuple[Origin, ...]:
+        """Each value that is set for `key`, the lowest first: of a list, where each of its elements comes from."""
+        entries = self.merged.entries.get(tuple(key.split(".")), ())
+        return tuple(_origin(entry) for entry in entries)
+
+
+def load_settings(cwd: Path, environ: Mapping[str, str], *, managed: Path | None = None) -> Settings:
+    """Read the files for a session that starts in `cwd`; of the folder's, what the user trusts. Never raises.
+
+    `managed` is the administrator's folder (default: the system's).
+    """
+    reading = read_all(cwd, environ, managed=managed)
+    trust = judge(reading, environ)
+    return settings_of(reading, withheld=trust.withheld, tool_files=trust.tool_files, notices=trust.notices)
+
+
+def _origin(entry: Entry) -> Origin:
+    return Origin(entry.value, entry.layer.scope, entry.layer.label, entry.layer.file)
+
+
+def settings_of(
+    reading: Reading,
+    *,
+    withheld: frozenset[str] = frozenset(),
+    kept: Sequence[Entry] = (),
+    tool_files: tuple[tuple[Path, bytes], ...] = (),
+    notices: Sequence[str] = (),
+) -> Settings:
+    """The settings that `reading` comes to without the entries whose ids are `withheld`, and with those that are `kept`.
+
+    Never raises: problems are in `notices`.
+    """
+    counting = [entry for entry in (*kept, *reading.entries) if entry.id not in withheld]
+    merged = merge(counting)
+    rules = _Rules()
+    for entry in _listed(merged, "deny"):
+        rules.restrict(entry, "deny")
+    for entry in _listed(merged, "ask"):
+        rules.restrict(entry, "ask")
+    for entry in _listed(merged, "allow"):
+        rules.grant(entry)
+    for entry in _listed(merged, "additionalDirectories"):
+        rules.open_folder(entry)
+    modes = [entry for entry in (*kept, *reading.entries) if entry.path == _MODE]
+    mode, said = _mode(modes, withheld, rules.notices)
+    merged.set_to(_MODE, said)
+    bypass_disabled = _any(merged, "permissions.disableBypassPermissionsMode", "disable")
+    if mode == "bypassPermissions" and bypass_disabled:
+        rules.notices.append("Mode bypassPermissions is switched off by `permissions.disableBypassPermissionsMode`.")
+        mode = "default"
+    return Settings(
+        project=reading.project,
+        default_mode=stricter(mode, "default") if reading.broken else mode,
+        loosest_mode=stricter(_loosest(modes), "acceptEdits") if bypass_disabled else _loosest(modes),
+        deny=tuple(rules.deny),
+        ask=tuple(rules.ask),
+        allow=tuple(rules.allow),
+        additional_directories=tuple(dict.fromkeys(rules.folders)),
+        block_reads_outside=_any(merged, "permissions.blockReadsOutsideWorkingDirectories", True),
+        block_writes_outside=_any(merged, "permissions.blockWritesOutsideWorkingDirectories", True),
+        bypass_disabled=bypass_disabled,
+        hooks=_hooks(merged),
+        inline_completion=not _any(merged, "cellwright.inlineCompletion", False),
+        tool_files=tool_files,
+        notices=(*reading.notices, *notices, *rules.notices),
+        merged=merged,
+        **_plain_values(merged, reading),
+    )
+
+
+def _plain_values(merged: Merged, reading: Reading) -> dict[str, Any]:
+    """What is passed on as it stands, by the names of the fields of `Settings`; what is not set is left out."""
+    value = merged.value
+    waiting, plans, log = value("askUserQuestionTimeout"), value("plansDirectory"), value("cellwright", "toolLog")
+    found = {
+        "disable_all_hooks": value("disableAllHooks"),
+        "allow_managed_hooks_only": value("allowManagedHooksOnly"),
+        "allowed_http_hook_urls": _texts(value("allowedHttpHookUrls")),
+        "http_hook_allowed_env_vars": _texts(value("httpHookAllowedEnvVars")),
+        "env": own_environment(merged),
+        "model": value("model"),
+        "effort_level": value("effortLevel"),
+        "available_models": _texts(value("availableModels")),
+        "denied_models": _texts(value("deniedModels")),
+        "allowed_models": _texts(value("cellwright", "allowedModels")),
+        "allowed_modes": _texts(value("cellwright", "allowedModes")),
+        "allowed_tools": _texts(value("cellwright", "allowedTools")),
+        "allowed_mcp_servers": _texts(value("cellwright", "allowedMcpServers")),
+        "denied_tools": _texts(value("cellwright", "deniedTools")),
+        "language": value("language"),
+        "api_key_helper": value("apiKeyHelper") if own_credentials(merged) else None,
+        "respect_gitignore": value("respectGitignore"),
+        "bash_output_max_chars": value("bashOutputMaxChars"),
+        "ask_user_question_seconds": None if waiting is None else seconds_of(waiting),
+        "plans_directory": None if plans is None else reading.project / Path(plans).expanduser(),
+        "cleanup_period_days": value("cleanupPeriodDays"),
+        "file_checkpointing": value("fileCheckpointingEnabled"),
+        "tool_log": None if log is None else reading.project / Path(log).expanduser(),
+        "redact_secrets": value("cellwright", "redactSecrets"),
+        "python_timeout": value("cellwright", "pythonTimeout"),
+        "command_timeout": value("cellwright", "commandTimeout"),
+        "web_fetch_timeout": value("cellwright", "webFetchTimeout"),
+        "max_file_size": value("cellwright", "maxFileSize"),
+        "cache_ttl": value("cellwright", "cacheTtl"),
+        "inline_completion_budget": value("cellwright", "inlineCompletionBudget"),
+        "session_titles": value("cellwright", "sessionTitles"),
+    }
+    return {name: each for name, each in found.items() if each is not None}
+
+
+def _texts(values: list[str] | None) -> tuple[str, ...] | None:
+    return None if values is None else tuple(values)
+
+
+def _listed(merged: Merged, name: str) -> list[Entry]:
+    return [entry for entry in merged.entries.get(("permissions", name), ()) if entry.element]
+
+
+def _any(merged: Merged, key: str, wanted: Any) -> bool:
+    # what restricts holds, whichever file says it
+    return any(entry.value == wanted for entry in merged.entries.get(tuple(key.split(".")), ()))
+
+
+def _hooks(merged: Merged) -> tuple[HooksSource, ...]:
+    by_layer: dict[str, tuple[Entry, dict[str, list[Any]]]] = {}
+    for path, entries in merged.entries.items():
+        if path[0] != "hooks" or len(path) != 2:
+            continue
+        for entry in entries:
+            if entry.element:
+                _, events = by_layer.setdefault(entry.layer.label, (entry, {}))
+                events.setdefault(path[1], []).append(entry.value)
+    return tuple(
+        HooksSource(events, entry.layer.scope, entry.layer.label, entry.layer.file)
+        for entry, events in by_layer.values()
+    )
+
+
+def _mode(entries: Sequence[Entry], withheld: frozenset[str], notices: list[str]) -> tuple[Mode, Entry | None]:
+    """The mode to begin with, and the entry that says so.
+
+    A folder can always make it stricter; looser only what is believed, and never bypassPermissions.
+    """
+    mode: Mode | None = None
+    said: Entry | None = None
+    for entry in merge(entries).entries.get(_MODE, ()):
+        layer = entry.layer
+        try:
+            found, notice = parse_mode(_text(entry.value))
+        except (CellwrightError, TypeError) as error:
+            notices.append(f"{layer.label}: {_message(error)}")
+            continue
+        if notice:
+            notices.append(f"{layer.label}: {notice}")
+        before = mode or "default"
+        # the administrator's is as far as one may go
+        own = (layer.scope != "managed" or mode is None) and _is_believed(entry, found, withheld)
+        if own or stricter(found, before) == found:
+            mode, said = found, entry
+        elif layer.foreign or (layer.of_folder and found == "bypassPermissions"):
+            notices.append(f"{layer.label}: mode `{found}` is looser than `{before}`; a folder cannot set it.")
+    return mode or "default", said
+
+
+def _loosest(entries: Sequence[Entry]) -> Mode:
+    """The administrator's mode, if there is one: no option goes further."""
+    loosest: Mode = "bypassPermissions"
+    for entry in entries:
+        if entry.layer.scope == "managed":
+            with contextlib.suppress(CellwrightError, TypeError):  # it is told of where the mode is read
+                loosest = stricter(loosest, parse_mode(_text(entry.value))[0])
+    return loosest
+
+
+def _is_believed(entry: Entry, mode: Mode, withheld: frozenset[str]) -> bool:
+    """Whether an entry may set a looser mode."""
+    layer = entry.layer
+    if entry.id in withheld or layer.foreign:
+        return False
+    return not (layer.of_folder and mode == "bypassPermissions")
+
+
+@dataclass(slots=True)
+class _Rules:
+    """Rules and folders as they are read."""
+
+    deny: list[Rule] = field(default_factory=list)
+    ask: list[Rule] = field(default_factory=list)
+    allow: list[Rule] = field(default_factory=list)
+    folders: list[Path] = field(default_factory=list)
+    notices: list[str] = field(default_factory=list)
+
+    def restrict(self, entry: Entry, kept: Literal["deny", "ask"]) -> None:
+        try:
+            rule = parse_rule(_text(entry.value), str(entry.layer.root))
+        except (CellwrightError, TypeError) as error:
+            # something was to be restricted: the whole tool is, or everything asks
+            name = _TOOL_NAME.match(entry.value) if isinstance(entry.value, str) else None
+            rule, kept = parse_rule(name[0] if name else "*"), kept if name else "ask"
+            what = "denied" if kept == "deny" else "asked for"
+            self.notices.append(f"{entry.layer.label}: {_message(error)} Until it is mended, `{rule}` is {what}.")
+        if problem := restriction_problem(rule):
+            self.notices.append(f"{entry.layer.label}: {problem}")
+        (self.deny if kept == "deny" else self.ask).append(rule)
+
+    def grant(self, entry: Entry) -> None:
+        try:
+            rule = parse_rule(_text(entry.value), str(entry.layer.root))
+        except (CellwrightError, TypeError) as error:
+            self.notices.append(f"{entry.layer.label}: {_message(error)} It allows nothing.")
+            return
+        if problem := grant_problem(rule):
+            self.notices.append(f"{entry.layer.label}: {problem}")
+        self.allow.append(rule)
+
+    def open_folder(self, entry: Entry) -> None:
+        path = entry.value
+        if expected := a_path(path):
+            self.notices.append(f"{entry.layer.label}: the additional directory {path!r} is not {expected}.")
+        else:
+            self.folders.append(entry.layer.folder / Path(path).expanduser())
+
+
+def save_allow_rules(project: Path, rules: Sequence[str], environ: Mapping[str, str] = os.environ) -> Path:
+    """Add allow rules to the project's settings.local.json, as far as they are not there; gives the file.
+
+    Raises CellwrightError, and leaves the file as it was: CONFIG_INVALID for a rule that allows nothing and a file that
+    is not the user's own, CONFIG_PARSE_ERROR for one that is not valid, FILE_ACCESS_ERROR.
+    """
+    for rule in rules:
+        if useless := grant_problem(parse_rule(rule)):
+            raise CellwrightError(ErrorCode.CONFIG_INVALID, useless)
+    shown = ", ".join(f"`{rule}`" for rule in rules)
+    file = local_settings_file(project)
+    if came_with_project(file.parent.parent, file, environ):
+        message = (
+            f"{file} is tracked by git (or git cannot tell) or behind a symlink, so {shown} is not saved there: "
+            "it would be everybody's. Untrack the file (git rm --cached), or add the rule to ~/.claude/settings.json."
+        )
+        raise CellwrightError(ErrorCode.CONFIG_INVALID, message)
+    try:
+        add_allow_rules(file, rules)
+    except SettingsProblem as problem:
+        message = f"{problem}. {shown} is not saved; mend the file and allow it again."
+        raise CellwrightError(ErrorCode.CONFIG_PARSE_ERROR, message) from problem
+    except (OSError, ToolError) as error:
+        message = f"{shown} could not be saved in {file}: {error}"
+        raise CellwrightError(ErrorCode.FILE_ACCESS_ERROR, message) from error
+    remember_rules(project, rules)
+    return file
+
+
+def _text(entry: Any) -> str:
+    if not isinstance(entry, str):
+        raise TypeError(f"{entry!r} is not a text.")
+    return entry
+
+
+def _message(error: CellwrightError | TypeError) -> str:
+    return error.message if isinstance(error, CellwrightError) else str(error)

@@ -1,0 +1,288 @@
+"""The settings of a conversation as they stand: read again when a file has changed, never loosened by its own run."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from cellwright.config.held_back import held_back, hold_back, let_go
+from cellwright.config.settings.layers import Entry
+from cellwright.config.settings.read import Reading, Said, read_all, watched_files, watched_variables
+from cellwright.config.settings.server_policy import VARIABLE
+from cellwright.config.settings.settings import Settings, save_allow_rules, settings_of
+from cellwright.config.trust.store import trust_file
+from cellwright.config.trust.trust import Item, Trust, accept, describe, judge, tightens
+from cellwright.errors import CellwrightError
+
+_RESTRICTING = (("permissions", "defaultMode"),)
+"""Besides what always restricts: without it a looser mode may hold."""
+
+NOT_RELOADED = {"model": "model", "effortLevel": "effort_level"}
+"""Another model in a session that has begun costs its cache; so these hold until the next session, as in Claude Code."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrustQuestion:
+    """What the user is asked before a run. `yes` and `no` are the answers' labels; `ids` are what it is about.
+
+    `also`: at most two further answers that are no "no".
+
+    `required`: without a yes there is no run at all.
+    """
+
+    about: Literal["folder", "redirects", "run", "notebook", "answer", "recording"]
+    title: str
+    detail: str
+    reason: str
+    yes: str
+    no: str
+    ids: frozenset[str]
+    warning: str = ""
+    required: bool = False
+    also: tuple[str, ...] = ()
+
+
+class SettingsInForce:
+    """Reads the settings, judges what of them counts, and holds back what came while a run was going on.
+
+    `given` gives the layers that are in no file (`c.Claude`), the lowest first; it is asked again before each run.
+    """
+
+    def __init__(self, cwd: Path, environ: Mapping[str, str], *, managed: Path | None = None) -> None:
+        self.cwd = cwd
+        self.environ = environ
+        # as it was at the start: nothing that runs here changes it
+        self._servers_policy = {VARIABLE: environ.get(VARIABLE, "")}
+        self.given: Callable[[], tuple[Said, ...]] = tuple
+        self._managed = managed
+        self._declined: frozenset[str] = frozenset()
+        self._suspects: dict[str, Entry] = {}
+        self._lost: dict[str, Entry] = {}
+        self._saved_rules: set[str] = set()
+        self._before_run: tuple[Reading, Trust] | None = None
+        self._running = False
+        self._changed: tuple[Path, ...] = ()
+        self._signature = self._sign()
+        self._reading = self._read()
+        self._hold_what_was_held()
+        self._trust = judge(self._reading, environ)
+        self.settings = self._settle()
+
+    @property
+    def trust(self) -> Trust:
+        """What counts of the folder, and what waits for the user."""
+        return self._trust
+
+    @property
+    def held_back(self) -> list[str]:
+        """What was changed during a run and does not count, each in a line."""
+        return [f"new: {describe(entry)}" for entry in self._suspects.values()] + [
+            f"gone: {describe(entry)}" for entry in self._lost.values()
+        ]
+
+    def refresh(self, *, session_has_begun: bool = False) -> None:
+        """Before a run: take over what has changed in the files since they were read. During one it does nothing."""
+        if self._running:
+            return
+        if self._before_run is not None:  # what an earlier run left running may have written since
+            self.run_ends()
+        signature = self._sign()
+        if signature == self._signature:
+            return
+        before = self.settings
+        self._take(signature)
+        if session_has_begun:
+            kept = {field: getattr(before, field) for key, field in NOT_RELOADED.items() if self._is_files(before, key)}
+            self.settings = replace(self.settings, **kept)
+
+    def run_begins(self) -> None:
+        """From now on what loosens the settings in the files waits for the user's word."""
+        self._before_run = (self._reading, self._trust)
+        self._running = True
+
+    def run_ends(self, *, goes_on: bool = False) -> None:
+        """The run is over. `goes_on`: it left something running, so that what follows is still its doing."""
+        self._running = False
+        if self._before_run is None:
+            return
+        before, trust = self._before_run
+        if not goes_on:
+            self._before_run = None
+        signature = self._sign()
+        if signature == self._signature:
+            return
+        reading = self._read()
+        self._hold_back(before, reading, trust)
+        self._take(signature, reading)
+
+    def question(self) -> TrustQuestion | None:
+        """What the user has to be asked before the next run; None when nothing is open."""
+        new, lost = ([entry for id_, entry in held.items() if id_ not in self._declined] for held in self._held)
+        if new or lost:
+            return _about_run(new, lost)
+        for gate in ("trust", "confirm"):
+            items = [item for item in self._trust.waiting if item.gate == gate]
+            if gate == "trust" and items and {item.id for item in items} <= self._declined:
+                return None
+            if items and not {item.id for item in items} <= self._declined:
+                return _about_folder(self._trust, items) if gate == "trust" else _about_redirects(self._trust, items)
+        return None
+
+    def answer(self, question: TrustQuestion, *, yes: bool, chosen: str = "") -> None:
+        """The user has answered. Raises CellwrightError FILE_ACCESS_ERROR when a yes cannot be kept."""
+        if not yes:
+            self._declined |= question.ids
+            return
+        if question.about == "run":
+            for id_ in question.ids:
+                self._suspects.pop(id_, None)
+                self._lost.pop(id_, None)
+            let_go(question.ids)
+        else:
+            accept(self._trust, [item for item in self._trust.waiting if item.id in question.ids])
+        self._take(self._sign())
+
+    def ask_again(self) -> None:
+        """A new session begins: what the user has said no to is asked about once more."""
+        self._declined = frozenset()
+
+    def save_rules(self, rules: Sequence[str]) -> None:
+        """Keep allow rules for this project, as the user said in a question. Raises CellwrightError."""
+        save_allow_rules(self._reading.project, rules, self.environ)
+        self._saved_rules.update(rules)
+
+    def _is_files(self, before: Settings, key: str) -> bool:
+        """Whether files alone have said `key`, before and now: what the user says in the kernel counts at once."""
+        origins = (*before.origins(key)[-1:], *self.settings.origins(key)[-1:])
+        return all(origin.scope not in ("config", "environment") for origin in origins)
+
+    @property
+    def _held(self) -> tuple[dict[str, Entry], dict[str, Entry]]:
+        return self._suspects, self._lost
+
+    def _sign(self) -> tuple[object, ...]:
+        files = (*watched_files(self.cwd, self.environ, self._managed), trust_file())
+        return ((self.given(), watched_variables(self.environ)), *((file, _signature(file)) for file in files))
+
+    def _read(self) -> Reading:
+        return read_all(self.cwd, {**self.environ, **self._servers_policy}, managed=self._managed, above=self.given())
+
+    def take_changed(self) -> tuple[Path, ...]:
+        """The settings files that have changed since this was asked last."""
+        changed, self._changed = self._changed, ()
+        return changed
+
+    def _take(self, signature: tuple[object, ...], reading: Reading | None = None) -> None:
+        new = [each[0] for each in signature[1:] if isinstance(each, tuple) and each not in self._signature]
+        self._changed = tuple(dict.fromkeys((*self._changed, *(file for file in new if file.suffix == ".json"))))
+        self._signature = signature
+        self._reading = self._read() if reading is None else reading
+        self._trust = judge(self._reading, self.environ)
+        self.settings = self._settle()
+
+    def _settle(self) -> Settings:
+        return settings_of(
+            self._reading,
+            withheld=self._trust.withheld | self._suspects.keys(),
+            kept=tuple(self._lost.values()),
+            tool_files=self._trust.tool_files,
+            notices=self._trust.notices,
+        )
+
+    def _hold_back(self, before: Reading, after: Reading, trust: Trust) -> None:
+        """What was written during a run and gives more rights, or takes a restriction away, does not count yet."""
+        old, new = ({entry.id: entry for entry in reading.entries} for reading in (before, after))
+        withheld = judge(after, self.environ).withheld
+        for id_, entry in new.items():
+            # what trust holds back is asked about as new in the folder; an answer that nobody asked for is none
+            known = id_ in withheld or (id_ in old and id_ not in trust.withheld)
+            if not (known or tightens(entry) or self._was_saved(entry)):
+                self._suspects[id_] = entry
+        changed = {(entry.layer.label, entry.path) for entry in self._suspects.values() if not entry.element}
+        for id_, entry in old.items():
+            restricts = tightens(entry) or entry.path in _RESTRICTING or entry.path[0] == "hooks"
+            if id_ not in new and (restricts or (entry.layer.label, entry.path) in changed):
+                self._lost[id_] = entry
+        if self._suspects or self._lost:
+            with contextlib.suppress(CellwrightError):  # it holds in this process all the same
+                hold_back(self._suspects, [entry for entry in self._lost.values() if _is_kept(entry)])
+
+    def _hold_what_was_held(self) -> None:
+        """What an earlier process held back, and nobody has answered for, does not count in this one either."""
+        held = held_back()
+        here = {entry.id: entry for entry in self._reading.entries}
+        files = set(watched_files(self.cwd, self.environ, self._managed))
+        self._suspects = {id_: here[id_] for id_ in held.new if id_ in here}
+        self._lost = {e.id: e for e in held.gone if e.id not in here and e.layer.file in files}
+
+    def _was_saved(self, entry: Entry) -> bool:
+        return (
+            entry.path == ("permissions", "allow") and entry.value in self._saved_rules and entry.layer.scope == "local"
+        )
+
+
+def _is_kept(entry: Entry) -> bool:
+    # what runs or is passed on may hold a secret, and nothing of that is written down
+    return tightens(entry) or entry.path in _RESTRICTING
+
+
+def _signature(file: Path) -> tuple[int, ...] | None:
+    try:
+        facts = os.stat(file)  # noqa: PTH116  a stat of what a link leads to; the change time cannot be set back
+    except OSError:
+        return None
+    return (facts.st_mtime_ns, facts.st_ctime_ns, facts.st_size, facts.st_ino)
+
+
+def _about_folder(trust: Trust, items: Sequence[Item]) -> TrustQuestion:
+    listed = _listed(item.text for item in items)
+    if trust.trusted:
+        title = f"Trust what is new in {trust.folder}"
+        detail = f"The folder's settings have changed since you trusted it. New or changed:\n{listed}"
+    else:
+        title = f"Trust the folder {trust.folder}"
+        detail = f"It brings along:\n{listed}"
+    return TrustQuestion(
+        about="folder",
+        title=title,
+        detail=detail,
+        reason="Hooks, tools and commands of a folder run on your machine with your rights. Trust only what you know.",
+        yes="Trust this folder",
+        no="Go on without trusting",
+        ids=frozenset(item.id for item in items),
+    )
+
+
+def _about_redirects(trust: Trust, items: Sequence[Item]) -> TrustQuestion:
+    return TrustQuestion(
+        about="redirects",
+        title=f"Let {trust.folder} decide where the conversation goes",
+        detail=f"The folder's settings say:\n{_listed(item.text for item in items)}",
+        reason="It can send what you write, your files and your API key elsewhere, or run programs of its choice.",
+        warning="refuse it unless you put it there yourself",
+        yes="Use these settings of the folder",
+        no="Go on without them",
+        ids=frozenset(item.id for item in items),
+    )
+
+
+def _about_run(new: Sequence[Entry], lost: Sequence[Entry]) -> TrustQuestion:
+    lines = [f"new: {describe(entry)} ({entry.layer.label})" for entry in new]
+    lines += [f"gone: {describe(entry)} ({entry.layer.label})" for entry in lost]
+    return TrustQuestion(
+        about="run",
+        title="Take over settings that were changed while Claude was at work",
+        detail=f"They would give Claude more rights than it had:\n{_listed(lines)}",
+        reason="A run cannot loosen its own permissions. Was it you who changed them?",
+        yes="Take them over",
+        no="Leave them as they were",
+        ids=frozenset(entry.id for entry in (*new, *lost)),
+    )
+
+
+def _listed(lines: Iterable[str]) -> str:
+    return "\n".join(f"  - {line}" for line in dict.fromkeys(lines))

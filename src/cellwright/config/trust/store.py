@@ -1,0 +1,113 @@
+"""What the user has said about folders and notebooks: `trust.json` in our own folder, for the user alone.
+
+    {"version": 1,
+     "folders": {"/path/of/the/project": {"trusted": true, "accepted": [id, …], "confirmed": [id, …], "rules": [rule, …]}},
+     "notebooks": [sha256 of content, …],
+     "held_back": {"new": [id of an entry, …], "gone": {id of an entry: the entry, …}}}
+
+The ids are hashes of what a folder configures (`trust.py`): no value of it is kept here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cellwright.agent.whole_file import write_whole
+from cellwright.config.folder_lock import locked
+from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.sessions.state_dir import PRIVATE_FILE, make_private_folder, state_folder
+
+MAX_NOTEBOOKS = 1_000
+"""The newest ones are kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class FolderTrust:
+    """The answers about one folder. `accepted` and `confirmed` are ids; `rules` were allowed by the user in a question."""
+
+    trusted: bool = False
+    accepted: frozenset[str] = frozenset()
+    confirmed: frozenset[str] = frozenset()
+    rules: frozenset[str] = frozenset()
+
+
+def trust_file() -> Path:
+    """Where the answers are kept."""
+    return state_folder() / "trust.json"
+
+
+def folder_trust(folder: Path) -> FolderTrust | None:
+    """What was answered about `folder`; None when it was never asked about. A damaged file holds no answers."""
+    return _read_folder(read_answers().get("folders", {}), folder)
+
+
+def remember_folder(folder: Path, change: Callable[[FolderTrust], FolderTrust]) -> None:
+    """Keep `change` of what is known about `folder`. Raises CellwrightError FILE_ACCESS_ERROR."""
+    with changing_answers() as content:
+        folders = content.setdefault("folders", {})
+        changed = change(_read_folder(folders, folder) or FolderTrust())
+        folders[_key(folder)] = {
+            "trusted": changed.trusted,
+            "accepted": sorted(changed.accepted),
+            "confirmed": sorted(changed.confirmed),
+            "rules": sorted(changed.rules),
+        }
+
+
+def is_known_notebook(digest: str) -> bool:
+    """Whether the user let a notebook of this content run."""
+    return digest in texts(read_answers().get("notebooks"))
+
+
+def remember_notebook(digest: str) -> None:
+    """From now on a notebook of this content may run. Raises CellwrightError FILE_ACCESS_ERROR."""
+    with changing_answers() as content:
+        known = [each for each in texts(content.get("notebooks")) if each != digest]
+        content["notebooks"] = [*known, digest][-MAX_NOTEBOOKS:]
+
+
+def _key(folder: Path) -> str:
+    return str(folder.resolve())
+
+
+def _read_folder(folders: Any, folder: Path) -> FolderTrust | None:
+    found = folders.get(_key(folder)) if isinstance(folders, dict) else None
+    if not isinstance(found, dict):
+        return None
+    lists = (frozenset(texts(found.get(name))) for name in ("accepted", "confirmed", "rules"))
+    return FolderTrust(found.get("trusted") is True, *lists)
+
+
+def texts(values: Any) -> list[str]:
+    return [value for value in values if isinstance(value, str)] if isinstance(values, list) else []
+
+
+def read_answers() -> dict[str, Any]:
+    """The whole file; nothing where it is damaged or not there."""
+    try:
+        content = json.loads(trust_file().read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+@contextlib.contextmanager
+def changing_answers() -> Iterator[dict[str, Any]]:
+    """The whole file, to be changed in place; it is written at the end. Raises CellwrightError FILE_ACCESS_ERROR."""
+    file = trust_file()
+    try:
+        make_private_folder(file.parent)
+        with locked(file.parent):
+            content = read_answers()
+            if not isinstance(content.get("folders", {}), dict):
+                content = {}
+            yield content
+            write_whole(file, json.dumps({"version": 1, **content}, indent=1).encode(), PRIVATE_FILE)
+    except OSError as error:
+        message = f"The answer could not be kept in {file}: {error}. Repair access to it; until then it is asked again."
+        raise CellwrightError(ErrorCode.FILE_ACCESS_ERROR, message) from error

@@ -1,0 +1,273 @@
+"""Which of the things that a folder configures count: at once, after the user trusts the folder, or never.
+
+A folder can restrict at once (deny and ask rules, a stricter mode). What gives it rights or runs something (hooks, `env`,
+allow rules, directories, `.claude/tools`) waits until the user trusts it; what says where the conversation goes and who
+gives the key (`ANTHROPIC_BASE_URL`, proxies, `apiKeyHelper`, …) is confirmed besides, by itself. Trust is bound to what
+the folder configured when it was given: what is new or changed waits again. docs/decisions/trust.md has the reasons.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from cellwright.config.settings.keys import KEYS, Key
+from cellwright.config.settings.layers import Entry
+from cellwright.config.settings.read import Reading, home_folder
+from cellwright.config.trust.repository import main_checkout
+from cellwright.config.trust.store import FolderTrust, folder_trust, remember_folder
+from cellwright.errors import CellwrightError
+from cellwright.permissions.modes import MODES, parse_mode
+
+Gate = Literal["open", "trust", "confirm", "never"]
+
+_REDIRECTS = re.compile(
+    r"""
+    (ANTHROPIC|CLAUDE|CELLWRIGHT|AWS|GOOGLE|GCLOUD|CLOUD_ML|VERTEX|AZURE|OTEL|NODE|NPM|PYTHON|LD|DYLD|PERL5?|RUBY|JAVA
+     |JDK|GIT|SSH|BASH|SSL|CURL|REQUESTS|JUPYTER|JPY|IPYTHON|PIP|UV|CONDA|XDG|GNUPG|KUBE|DOCKER|CARGO|RUST|GO|MAKE|LESS)
+    (_.*|[A-Z]*)
+    | .*(PROXY|URLS?|_ENDPOINT|_HOSTS?|_SERVER|_REGISTRY|_MIRROR|_INDEX|_CA_BUNDLE|_CERTS?|_CERT_FILE|_CERT_DIR|_SOCK)
+    | .*(PATH|HOME|RC|FLAGS|_OPTIONS|OPTS?|_WRAPPER|_ASKPASS|_COMMAND|KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS?)
+    | SHELL | ENV | EDITOR | VISUAL | PAGER | BROWSER | TMPDIR | TEMP | TMP | IFS | PS4 | IS_SANDBOX | VIRTUAL_ENV
+    | ZDOTDIR | COMSPEC | PATHEXT | SYSTEMROOT | WINDIR | HOSTALIASES | LOCALDOMAIN
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+"""Variables that say where requests go, whose certificates count, whose key is used, or what programs run or load."""
+
+_LONGEST_LINE = 300
+_LARGEST_STATE = 64_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One thing that a folder configures. `id` changes when it does; `entry` is None for a file of `.claude/tools`."""
+
+    id: str
+    text: str
+    gate: Gate
+    entry: Entry | None = None
+    file: Path | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trust:
+    """What counts of a folder. `withheld` are ids of entries; `waiting` is what the user could still let count.
+
+    `trusted`: the user said so before, so that what is `waiting` is new or changed since.
+    """
+
+    folder: Path
+    trusted: bool = False
+    withheld: frozenset[str] = frozenset()
+    waiting: tuple[Item, ...] = ()
+    tool_files: tuple[tuple[Path, bytes], ...] = ()
+    notices: tuple[str, ...] = ()
+
+
+def gate_of(entry: Entry) -> Gate:
+    """What an entry has to wait for."""
+    layer = entry.layer
+    key = _key_of(entry)
+    if key is not None and key.folder == "managed":
+        return "open" if layer.scope == "managed" else "never"
+    if not layer.of_folder:
+        return "open"
+    if key is None:
+        return "trust"
+    if entry.path == ("permissions", "defaultMode"):
+        return "open" if layer.foreign else "trust"  # how far it counts is judged against the mode below it
+    if key.folder == "own":
+        return "never" if layer.foreign else "trust"
+    if key.path == ("env",):
+        return "confirm" if _REDIRECTS.fullmatch(entry.path[-1]) else "trust"
+    return {"tightens": "open", "confirm": "confirm"}.get(key.folder, "trust")  # type: ignore[return-value]
+
+
+def tightens(entry: Entry) -> bool:
+    """Whether an entry can only restrict, so that it counts wherever it comes from."""
+    key = _key_of(entry)
+    return key is not None and key.folder == "tightens"
+
+
+def _key_of(entry: Entry) -> Key | None:
+    return KEYS.get(entry.path) or KEYS.get(entry.path[:-1])
+
+
+def judge(reading: Reading, environ: Mapping[str, str]) -> Trust:
+    """What counts of the folder that `reading` is of, by what the user has answered so far."""
+    folder = main_checkout(reading.project)
+    items = _items(reading)
+    known = folder_trust(folder)
+    if (known is None or not known.trusted) and items and trusted_by_claude_code(folder, environ):
+        known = _taken_over(folder, items)
+    known = known or FolderTrust()
+    waiting = tuple(item for item in items if not _counts(item, known))
+    kept_out = {item.entry.id for item in waiting if item.entry is not None}
+    kept_out |= {entry.id for entry in reading.entries if _never_counts(entry, known)}
+    files = {item.file for item in waiting}
+    return Trust(
+        folder=folder,
+        trusted=known.trusted,
+        withheld=frozenset(kept_out),
+        waiting=waiting,
+        tool_files=tuple((file, content) for file, content in reading.tool_files if file not in files),
+        notices=tuple(_notices(reading.entries)),
+    )
+
+
+def accept(trust: Trust, items: Iterable[Item]) -> None:
+    """The user said yes to `items` of the folder. Raises CellwrightError FILE_ACCESS_ERROR."""
+    items = tuple(items)
+    accepted = {item.id for item in items if item.gate == "trust"}
+    confirmed = {item.id for item in items if item.gate == "confirm"}
+
+    def change(known: FolderTrust) -> FolderTrust:
+        return replace(
+            known,
+            trusted=known.trusted or bool(accepted),
+            accepted=known.accepted | accepted,
+            confirmed=known.confirmed | confirmed,
+        )
+
+    remember_folder(trust.folder, change)
+
+
+def remember_rules(project: Path, rules: Sequence[str]) -> None:
+    """The user allowed `rules` for ever in a question about a call. Raises CellwrightError FILE_ACCESS_ERROR."""
+    remember_folder(main_checkout(project), lambda known: replace(known, rules=known.rules | set(rules)))
+
+
+def trusted_by_claude_code(folder: Path, environ: Mapping[str, str]) -> bool:
+    """Whether the user has trusted `folder` in Claude Code: `projects[folder].hasTrustDialogAccepted` of `.claude.json`."""
+    configured = environ.get("CLAUDE_CONFIG_DIR")
+    file = (Path(configured) if configured else home_folder(environ)) / ".claude.json"
+    try:
+        if not file.is_file() or file.stat().st_size > _LARGEST_STATE:
+            return False
+        projects = json.loads(file.read_bytes()).get("projects")
+        found = [projects.get(key) for key in {str(folder), str(folder.resolve())}]
+    except (OSError, ValueError, RecursionError, AttributeError):  # not there, or not as Claude Code writes it
+        return False
+    return any(isinstance(each, dict) and each.get("hasTrustDialogAccepted") is True for each in found)
+
+
+def _taken_over(folder: Path, items: Sequence[Item]) -> FolderTrust:
+    """Claude Code's trust is bound to nothing; from now on it is to what the folder configures today."""
+    accepted = frozenset(item.id for item in items if item.gate == "trust")
+
+    def change(known: FolderTrust) -> FolderTrust:
+        return replace(known, trusted=True, accepted=known.accepted | accepted)
+
+    try:
+        remember_folder(folder, change)
+    except CellwrightError:  # a folder that cannot be written: the user's word in Claude Code counts all the same
+        return change(FolderTrust())
+    return folder_trust(folder) or change(FolderTrust())
+
+
+def _counts(item: Item, known: FolderTrust) -> bool:
+    if item.gate == "confirm":
+        return item.id in known.confirmed
+    entry = item.entry
+    if entry is not None and entry.path == ("permissions", "allow") and not entry.layer.foreign:
+        # the user's own file, where Claude Code and we save what the user allows
+        return known.trusted or entry.value in known.rules
+    return known.trusted and item.id in known.accepted
+
+
+def _never_counts(entry: Entry, known: FolderTrust) -> bool:
+    gate = gate_of(entry)
+    return gate == "never" or (gate == "trust" and not known.trusted and not _asks(entry))
+
+
+def _items(reading: Reading) -> tuple[Item, ...]:
+    found = [
+        Item(_digest([_file_name(entry), entry.path, entry.value]), describe(entry), gate, entry)
+        for entry in reading.entries
+        if (gate := gate_of(entry)) in ("trust", "confirm") and _asks(entry)
+    ]
+    for file, content in reading.tool_files:
+        lines = content.count(b"\n") + 1
+        text = f"tools of its own: {file.relative_to(reading.project)} ({lines} lines of Python)"
+        found.append(Item(_digest([file.name, hashlib.sha256(content).hexdigest()]), text, "trust", file=file))
+    return tuple(found)
+
+
+def _asks(entry: Entry) -> bool:
+    """Whether it is worth a question: something we use, that gives more than there was."""
+    if not entry.layer.of_folder or _key_of(entry) is None or (entry.value == [] and not entry.element):
+        return False
+    if entry.path != ("permissions", "defaultMode"):
+        return True
+    try:
+        mode, _ = parse_mode(entry.value)
+    except (CellwrightError, TypeError):  # it is told of where the mode is read
+        return False
+    return not entry.layer.foreign and MODES.index(mode) > MODES.index("default") and mode != "bypassPermissions"
+
+
+def _file_name(entry: Entry) -> str:
+    file = entry.layer.file
+    return "" if file is None else file.name
+
+
+def _digest(content: Any) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def describe(entry: Entry) -> str:
+    """An entry as a question lists it, in one line."""
+    name, value = entry.path[-1], entry.value
+    match entry.path:
+        case ("hooks", event):
+            matcher = f" ({value['matcher']})" if value.get("matcher") else ""
+            said = f"hook {event}{matcher}: {'; '.join(_handler(handler) for handler in value['hooks'])}"
+        case ("env", _):
+            shown = f" = {value}" if gate_of(entry) == "confirm" and not _is_secret(name) else ""
+            said = f"environment variable {name}{shown}"
+        case ("permissions", "allow"):
+            said = f"allow rule {value}"
+        case ("permissions", "deny" | "ask"):
+            said = f"{name} rule {value}"
+        case ("permissions", "additionalDirectories"):
+            said = f"folder to read and to write in: {value}"
+        case ("permissions", "defaultMode"):
+            said = f"permission mode {value}"
+        case ("apiKeyHelper",):
+            said = f"command that gives the API key: {value}"
+        case _:
+            said = f"setting {entry.key} = {json.dumps(value)}"
+    return said if len(said) <= _LONGEST_LINE else f"{said[:_LONGEST_LINE]}… ({len(said):,} characters)"
+
+
+def _handler(handler: Any) -> str:
+    if not isinstance(handler, dict):
+        return json.dumps(handler)
+    shown = next((handler[key] for key in ("command", "url", "prompt", "tool") if key in handler), handler)
+    arguments = handler.get("args")
+    words = [str(shown), *(map(str, arguments) if isinstance(arguments, list) else ())]
+    return " ".join(words) if isinstance(shown, str) else json.dumps(shown)
+
+
+def _is_secret(name: str) -> bool:
+    from cellwright.tools.process.environment import is_secret  # its module is not needed where nothing is asked
+
+    return is_secret(name) and not name.upper().endswith(("_URL", "_PROXY", "_ENDPOINT", "_DIR", "_FILE"))
+
+
+def _notices(entries: Iterable[Entry]) -> Iterable[str]:
+    for entry in entries:
+        if gate_of(entry) == "never":
+            who = "the administrator's settings" if _only_managed(entry) else "~/.claude/settings.json"
+            yield f"{entry.layer.label}: `{entry.key}` counts for nothing there; only {who} can set it."
+
+
+def _only_managed(entry: Entry) -> bool:
+    key = _key_of(entry)
+    return key is not None and key.folder == "managed"

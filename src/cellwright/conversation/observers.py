@@ -1,0 +1,78 @@
+"""What happens in a conversation, for everyone who looks on: each event of each run, whichever face it was started from."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+from cellwright.events import Emit, Event
+
+if TYPE_CHECKING:
+    from cellwright.conversation.run_queue import ConversationRun
+    from cellwright.sessions.session import Session
+
+logger = logging.getLogger(__name__)
+
+
+class Follower(Protocol):
+    """One who looks on. Called on whatever thread it happens on, for a run's events the agent's; must not block."""
+
+    def run_added(self, run: ConversationRun) -> None:
+        """Somebody has asked for a run; it may have to wait for its turn. Before its first event."""
+
+    def heard(self, run: ConversationRun, event: Event) -> None:
+        """An event of a run, on the agent's thread, in order."""
+
+    def run_ended(self, run: ConversationRun) -> None:
+        """The run is over, or was taken out of the line; nothing of it comes any more."""
+
+    def session_changed(self, session: Session) -> None:
+        """The conversation goes on with another session, or with less of this one (a turn was taken back).
+
+        Also called when the session was given a title.
+        """
+
+
+class Feed:
+    """Tells followers. A fault of one is logged: it can neither end a run nor keep the others from hearing of it."""
+
+    def __init__(self) -> None:
+        # replaced, never changed: it is read on several threads
+        self._followers: tuple[Follower, ...] = ()
+
+    def follow(self, follower: Follower) -> Callable[[], None]:
+        """Tell `follower` from now on; gives how to stop that."""
+        self._followers = (*self._followers, follower)
+
+        def leave() -> None:
+            self._followers = tuple(other for other in self._followers if other is not follower)
+
+        return leave
+
+    def listen(self, run: ConversationRun, emit: Emit) -> Emit:
+        """`emit`, telling the followers as well; what started the run hears it first."""
+
+        def heard(event: Event) -> None:
+            try:
+                emit(event)
+            finally:  # a face that fails must not leave a gap in what the others show
+                self._tell(lambda follower: follower.heard(run, event))
+
+        return heard
+
+    def run_added(self, run: ConversationRun) -> None:
+        self._tell(lambda follower: follower.run_added(run))
+
+    def run_ended(self, run: ConversationRun) -> None:
+        self._tell(lambda follower: follower.run_ended(run))
+
+    def session_changed(self, session: Session) -> None:
+        self._tell(lambda follower: follower.session_changed(session))
+
+    def _tell(self, tell: Callable[[Follower], None]) -> None:
+        for follower in self._followers:
+            try:
+                tell(follower)
+            except Exception:  # whoever looks on must not be able to break what they look at
+                logger.exception("a follower of the conversation failed")

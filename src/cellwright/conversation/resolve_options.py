@@ -1,0 +1,236 @@
+"""What one run makes of the settings and its options: model, policy; and the question of trust before it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from cellwright.agent.calls.approval import Allow, CanUseTool, Decision, Deny, ToolUse
+from cellwright.agent.calls.tool_results import output_folder
+from cellwright.config.settings.allowed import mode_is_allowed, model_is_allowed, nearest_mode, who_says
+from cellwright.config.settings.settings import Settings
+from cellwright.config.settings.settings_in_force import TrustQuestion
+from cellwright.conversation.run_options import RunOptions
+from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.events import Answered, Asked, Emit, EventLog, Preview, Suggestion
+from cellwright.permissions.modes import check_bypass_allowed, host_facts, parse_mode, stricter
+from cellwright.permissions.policy import PermissionPolicy
+from cellwright.sessions.session import Session
+
+if TYPE_CHECKING:
+    from cellwright.agent.recording.replay import ReplayedTurn
+
+logger = logging.getLogger(__name__)
+
+DEFAULT_MODEL = "claude-opus-5-5"
+ALIASES = {
+    "default": DEFAULT_MODEL,
+    "best": DEFAULT_MODEL,
+    "opus": DEFAULT_MODEL,
+    "opusplan": DEFAULT_MODEL,
+    "sonnet": "claude-sonnet-5-5",
+    "haiku": "claude-haiku-5-5",
+}
+"""Claude Code's short names for models, which settings files use."""
+
+_LONG_CONTEXT = re.compile(r"\[1m\]$", re.IGNORECASE)
+
+PEOPLE = ("widget", "sidebar", "input", "terminal")
+"""Whose answer about trust counts: no rule, mode, hook or callback gives it."""
+
+
+class Asking(Protocol):
+    """Something that may have to ask the user before a run."""
+
+    def question(self) -> TrustQuestion | None: ...
+
+    def answer(self, question: TrustQuestion, *, yes: bool, chosen: str = "") -> None:
+        """The user said yes or no; `chosen` is the one of `question.also` that they took, else empty."""
+
+
+class Playing(Protocol):
+    """Whether a run is played from a recording."""
+
+    @property
+    def asking(self) -> Sequence[Asking]:
+        """What may have to be asked about it before."""
+
+    def turn(self) -> ReplayedTurn | None:
+        """The turn that is played, None where the model is asked; called once, when the questions are answered."""
+
+
+def model_of(options: RunOptions, settings: Settings, environ: Mapping[str, str]) -> str:
+    """The model of a run, by its full name. Raises CellwrightError CONFIG_INVALID for one that settings exclude."""
+    asked = options.model if not _is_administrators(settings, "model") else None
+    said = asked or settings.model or environ.get("ANTHROPIC_MODEL")
+    name = full_name(said or DEFAULT_MODEL, environ)
+    if said is None and not model_is_allowed(name, settings):
+        name = _first_allowed(settings, environ)
+    check_allowed(name, settings, environ)
+    return name
+
+
+def named_models(settings: Settings) -> tuple[str, ...]:
+    """The models that settings name, besides those that everybody knows."""
+    allowed = (name for name in settings.allowed_models or () if "*" not in name)
+    return (*(settings.available_models or ()), *allowed)
+
+
+def _first_allowed(settings: Settings, environ: Mapping[str, str]) -> str:
+    """The model where nobody names one and the usual one may not be used."""
+    known = (full_name(each, environ) for each in (*ALIASES, *named_models(settings)))
+    return next((each for each in known if model_is_allowed(each, settings)), DEFAULT_MODEL)
+
+
+def check_allowed(name: str, settings: Settings, environ: Mapping[str, str]) -> None:
+    """Raises CellwrightError CONFIG_INVALID for a model, by its full name, that settings exclude."""
+    if not model_is_allowed(name, settings):
+        allowed = ", ".join(settings.allowed_models or ()) or "none"
+        who = who_says(settings, "cellwright.allowedModels")
+        message = f"The model {name} may not be used: {who} allows {allowed}."
+        raise CellwrightError(ErrorCode.PERMISSION_DENIED, message)
+    if any(_names(entry, name, environ) for entry in settings.denied_models):
+        raise _excluded(name, "`deniedModels` excludes it")
+    available = settings.available_models
+    if available is not None and name != DEFAULT_MODEL and not any(_names(each, name, environ) for each in available):
+        raise _excluded(name, f"`availableModels` names {', '.join(available) or 'none but the default'}")
+
+
+def full_name(name: str, environ: Mapping[str, str]) -> str:
+    """The model that `name`, perhaps a short name of Claude Code's, means."""
+    short = _LONG_CONTEXT.sub("", name.strip())
+    alias = short.lower()
+    if alias not in ALIASES:
+        return short
+    return environ.get(f"ANTHROPIC_DEFAULT_{alias.upper()}_MODEL") or ALIASES[alias]
+
+
+def _names(entry: str, model: str, environ: Mapping[str, str]) -> bool:
+    # `opus` in a list means each model of that line
+    return full_name(entry, environ) == model or entry.lower() in model.lower().split("-")
+
+
+def _excluded(model: str, why: str) -> CellwrightError:
+    message = f"The model {model} may not be used: {why} in the settings. `/config` shows which file says so."
+    return CellwrightError(ErrorCode.CONFIG_INVALID, message)
+
+
+def effort_of(options: RunOptions, settings: Settings) -> str | None:
+    """How hard the model thinks in a run; None leaves it to the model."""
+    asked = None if _is_administrators(settings, "effortLevel") else options.effort
+    return asked or settings.effort_level
+
+
+def mode_of(options: RunOptions, settings: Settings, environ: Mapping[str, str]) -> str:
+    """The mode of a run. Raises CellwrightError for one that is unknown or refused here."""
+    mode = settings.default_mode if options.mode is None else parse_mode(options.mode)[0]
+    if mode == "bypassPermissions" and settings.bypass_disabled:
+        message = "Mode bypassPermissions is switched off by `permissions.disableBypassPermissionsMode`."
+        raise CellwrightError(ErrorCode.PERMISSION_DENIED, f"{message} `/config` shows which file says so.")
+    if options.mode is not None and not mode_is_allowed(mode, settings):
+        allowed = ", ".join(settings.allowed_modes or ())
+        who = who_says(settings, "cellwright.allowedModes")
+        message = f"Mode {mode} may not be used: {who} allows {allowed}."
+        raise CellwrightError(ErrorCode.PERMISSION_DENIED, message)
+    mode = nearest_mode(stricter(mode, settings.loosest_mode), settings)
+    if mode == "bypassPermissions":
+        check_bypass_allowed(host_facts(environ))
+    return mode
+
+
+def _is_administrators(settings: Settings, key: str) -> bool:
+    origin = settings.origin(key)
+    return origin is not None and origin.scope == "managed"
+
+
+def policy_of(options: RunOptions, settings: Settings, cwd: Path, environ: Mapping[str, str]) -> PermissionPolicy:
+    """The policy of a run: the settings', and the rules and the mode of the options.
+
+    Raises `CellwrightError` for a mode that is refused here, and for a malformed rule.
+    """
+    return PermissionPolicy(
+        mode=mode_of(options, settings, environ),
+        deny=(*settings.deny, *options.deny),
+        ask=settings.ask,
+        allow=(*settings.allow, *options.allow),
+        roots=(cwd, *settings.additional_directories),
+        cwd=cwd,
+        # long outputs of commands are read from where Bash keeps them
+        readable=(output_folder(),),
+        block_reads_outside=settings.block_reads_outside,
+        block_writes_outside=settings.block_writes_outside,
+        # what a plan or a hook leads to is no way around the administrator
+        loosest=nearest_mode(settings.loosest_mode, settings),
+    )
+
+
+async def ask_all(
+    asking: Sequence[Asking],
+    ask_user: CanUseTool,
+    session: Session,
+    emit: Emit,
+    unasked: Callable[[TrustQuestion], None],
+) -> bool:
+    """Put every open question of `asking` to the user; whether any was answered with yes.
+
+    `unasked` is told of one that reached nobody. Raises CellwrightError PERMISSION_DENIED for a no to a required one.
+    """
+    any_yes = False
+    for each in asking:
+        while (question := each.question()) is not None:
+            said, chosen = await ask_about_trust(question, ask_user, session, emit)
+            if said == "nobody":
+                unasked(question)
+                break
+            each.answer(question, yes=said == "yes", chosen=chosen)
+            if said == "no" and question.required:
+                raise CellwrightError(ErrorCode.PERMISSION_DENIED, f"{question.title}? No. Nothing was sent.")
+            any_yes = any_yes or said == "yes"
+    return any_yes
+
+
+async def ask_about_trust(
+    question: TrustQuestion, ask_user: CanUseTool, session: Session, emit: Emit, *, name: str = "Trust"
+) -> tuple[Literal["yes", "no", "nobody"], str]:
+    """Put `question` to the user, as an event like any other question; anything but a person's yes is none.
+
+    With it comes which of the question's further answers it was. `name` stands for what it is about in the events.
+    """
+    log = EventLog(emit, session.next_seq)
+    question_id = f"{session.id}-{name.lower()}-{session.next_seq}"
+    preview = Preview(question.title, question.detail, warning=question.warning)
+    labels = tuple(Suggestion((), "session", label) for label in (question.yes, *question.also, question.no))
+    tool_use = {"type": "tool_use", "id": question_id, "name": name, "input": {}}
+    decision = Decision("ask", question.reason, suggestions=labels, firm=True)
+    log.emit(Asked(question_id, tool_use, preview, question.reason, labels, "trust"))
+    answer: Allow | Deny = Deny("interrupted", "policy")
+    try:
+        answer = await ask_user(ToolUse(question_id, name, {}, decision, preview, question_id, "trust"))
+    except asyncio.CancelledError:
+        raise
+    except Exception:  # a face that fails must neither make it a yes nor end the run without a word
+        logger.exception("the question of trust could not be asked")
+    finally:
+        behavior: Literal["allow", "deny"] = "allow" if isinstance(answer, Allow) and answer.by in PEOPLE else "deny"
+        reason = answer.reason if isinstance(answer, Deny) else ""
+        log.emit(Answered(question_id, question_id, behavior, answer.by, reason=reason))
+        session.next_seq = log.next_seq
+    if answer.by not in PEOPLE:
+        return "nobody", ""
+    if not isinstance(answer, Allow):
+        return "no", ""
+    chosen = str((answer.updated_input or {}).get("choice", ""))
+    return "yes", chosen if chosen in question.also else ""
+
+
+def nobody_was_asked(question: TrustQuestion) -> str:
+    """What the user is told where nobody could be asked."""
+    outcome = "Nothing was sent." if question.required else "It goes on without."
+    return (
+        f"There is nobody to ask here: {question.title}? {outcome}\n{question.detail}\n"
+        "To answer it, run a prompt here in a notebook cell or with `cellwright` in a terminal."
+    )

@@ -1,0 +1,150 @@
+"""Which session a conversation goes on with: a new one, an earlier one, a fork where the tools change."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from cellwright.agent.session_folder import find_sessions, sessions_folder
+from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.sessions import transcript
+from cellwright.sessions.session import Session
+
+
+class ConversationSessions:
+    """One session at a time, of the project at `cwd`; `left(session, why)` is called when another takes its place.
+
+    `changed(session)` is called when it has.
+    """
+
+    def __init__(self, cwd: Path, left: Callable[[Session, str], object], changed: Callable[[Session], object]) -> None:
+        self._cwd = cwd
+        self._left = left
+        self._changed = changed
+        self._session: Session | None = None
+        self._own_tools: Session | None = None
+        self._beginning = threading.Lock()
+
+    @property
+    def begun(self) -> Session | None:
+        """The session, if one was asked for yet."""
+        return self._session
+
+    @property
+    def current(self) -> Session:
+        """The session that the next run goes on with; a new one, kept on disk, when there is none yet."""
+        with self._beginning:  # a panel asks on the agent's thread while a cell begins on its own
+            if self._session is None:
+                self._session = Session.create(self._cwd, sessions_folder(self._cwd))
+            return self._session
+
+    def use(self, session: Session, because: str) -> None:
+        """Go on with `session`; the one before is closed."""
+        if self._session is not None and self._session is not session:
+            self._left(self._session, because)
+            self._session.close()
+        is_other = self._session is not session
+        self._session = session
+        if is_other:
+            self._changed(session)
+
+    def new(self) -> Session:
+        """A session to go on with from its beginning."""
+        session = Session.create(self._cwd, sessions_folder(self._cwd))
+        if self._session is not None and self._session.encoded:
+            session.started_by = "clear"
+        return session
+
+    def find(self, session_id: str) -> Session | None:
+        """The session of this id (or the start of one) that was held in this folder; None for the one that is used.
+
+        Raises `CellwrightError` SESSION_NOT_FOUND, SESSION_CORRUPTED.
+        """
+        if session_id and self._session is not None and self._session.id.startswith(session_id):
+            return None
+        found = _named(sessions_folder(self._cwd), session_id) if session_id else []
+        if len(found) != 1:
+            what = "matches more than one session" if found else "is no session"
+            known = ", ".join(path.stem for path in (found[::-1] or find_sessions(self._cwd))[:5]) or "none"
+            message = f"{session_id!r} {what} of {self._cwd}. The newest here: {known}."
+            raise CellwrightError(ErrorCode.SESSION_NOT_FOUND, message)
+        return Session.load(found[0])
+
+    def newest(self) -> tuple[Session | None, list[str]]:
+        """The session of this folder that was written last and can be read, and what is to be said of it.
+
+        Of a damaged one it is a fork, up to the damage. The session that is used is given as it is.
+        """
+        notices: list[str] = []
+        for path in find_sessions(self._cwd):
+            if self._session is not None and self._session.path == path:
+                return self._session, notices
+            try:
+                return _loaded_or_forked(path), notices
+            except CellwrightError as error:
+                if error.code not in (ErrorCode.SESSION_CORRUPTED, ErrorCode.SESSION_NOT_FOUND):
+                    raise
+                notices.append(f"The session {path.stem} was passed over: {error.message}")
+        return None, notices
+
+    def with_tools(self, tools: list[dict[str, Any]], given: Session | None, *, own: bool) -> Session:
+        """The session, or a fork of it when the tools are others: a session's tools stay what they were.
+
+        `own`: the run brings tools of its own, or leaves the usual ones out. When a run without such options follows, the
+        usual tools are back, in a fork again. `given` stands in for the conversation's session.
+        """
+        session = given or self.current
+        as_before = not session.encoded or _names(json.loads(session.tools)) == _names(tools)
+        if not as_before and (own or self._own_tools is session):
+            fork = session.fork(tools=tools)
+            fork.notices.append(f"Other tools than before: this goes on in a fork of the session, {fork.id}.")
+            if given is None:
+                session.close()
+                self._session = fork
+                self._changed(fork)
+            session = fork
+        if given is None:
+            self._own_tools = session if own else None
+        return session
+
+    def close(self) -> None:
+        """Close the session; the next is a new one."""
+        if self._session is not None:
+            self._session.close()
+            self._session = None
+
+
+def _named(folder: Path, begins: str) -> list[Path]:
+    """The transcripts whose ids begin so; by name, since the times of thousands take longer than loading one."""
+    try:
+        names = os.listdir(folder)  # noqa: PTH208  a Path for each of thousands takes as long
+    except FileNotFoundError:
+        return []
+    paths = (folder / name for name in sorted(names) if name.startswith(begins) and name.endswith(".jsonl"))
+    return [path for path in paths if _holds_something(path)]
+
+
+def _holds_something(path: Path) -> bool:
+    """Whether it is more than what a power cut may leave of a new one, and still there."""
+    try:
+        return path.stat().st_size > 0
+    except FileNotFoundError:
+        return False
+
+
+def _loaded_or_forked(path: Path) -> Session:
+    """Raises `CellwrightError` SESSION_CORRUPTED where nothing can be read, SESSION_NOT_FOUND."""
+    try:
+        return Session.load(path)
+    except CellwrightError as error:
+        if error.code != ErrorCode.SESSION_CORRUPTED or not transcript.read_transcript(path).lines:
+            raise
+    return Session.fork_from(path)
+
+
+def _names(tools: Sequence[Mapping[str, Any]]) -> set[str]:
+    return {str(tool["name"]) for tool in tools}

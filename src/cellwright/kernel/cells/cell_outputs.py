@@ -1,0 +1,327 @@
+"""The outputs of a cell that is run for Claude, as nbformat 4 has them, in order, while they come.
+
+Any thread puts pieces in; the agent's thread takes them out and asks what the notebook does not have yet. Formats:
+https://nbformat.readthedocs.io/en/latest/format_description.html#code-cell-outputs; streams, updates and clearing as in
+https://jupyter-client.readthedocs.io/en/stable/messaging.html#messages-on-the-iopub-pub-sub-channel.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextvars
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from cellwright.kernel.execute.captured_output import OVERWRITTEN, Display, display_of
+from cellwright.kernel.execute.redirect import Replacement, RunningCode, StreamName
+from cellwright.tools.schema import counted
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+HEAD_CHARS = 1_000_000
+TAIL_CHARS = 100_000
+"""How much of the beginning and of the end of one stream a notebook keeps."""
+
+MOST_OUTPUTS = 500
+MOST_BYTES = 50_000_000
+"""What one cell may put into a notebook; what comes after that is counted."""
+
+Output = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """A display, a result or an error. `text` is what Claude reads in its place."""
+
+    output: Output
+    display_id: str = ""
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Updated:
+    data: Mapping[str, Any]
+    metadata: Mapping[str, Any]
+    display_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Cleared:
+    wait: bool
+
+
+_Piece = tuple[str, StreamName] | _Shown | _Updated | _Cleared
+
+
+@dataclass(slots=True)
+class _Kept:
+    """An output of the cell. Of a long stream `head` is the beginning, and `dropped` counts what was cut out after it."""
+
+    output: Output
+    display_id: str = ""
+    text: str = ""
+    head: str = ""
+    dropped: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """What a notebook lacks: outputs to add, or with `clear` to put in the place of those that it has."""
+
+    outputs: Sequence[Mapping[str, Any]]
+    clear: bool
+
+    def __bool__(self) -> bool:
+        return bool(self.outputs) or self.clear
+
+
+@dataclass
+class CellOutputs:
+    """The outputs of one run of a cell. A `CodeOutput`; what is not part of that is for the agent's thread.
+
+    `changed` is called on `loop` when something came. `older` are the outputs of cells that ran before in the same call:
+    a display of theirs may be updated here.
+    """
+
+    loop: asyncio.AbstractEventLoop
+    changed: Callable[[], object]
+    older: Sequence[CellOutputs] = ()
+    _shell: InteractiveShell | None = field(default=None, init=False)
+    _count: int = field(default=0, init=False)
+    _inbox: deque[_Piece] = field(default_factory=deque, init=False)
+    _told: bool = field(default=False, init=False)
+    _display_ids: set[str] = field(default_factory=set, init=False)
+    _context: contextvars.Context = field(default_factory=contextvars.copy_context, init=False)
+    _kept: list[_Kept] = field(default_factory=list, init=False)
+    _bytes: int = field(default=0, init=False)
+    _left_out: int = field(default=0, init=False)
+    _note: _Kept | None = field(default=None, init=False)
+    _clear_next: bool = field(default=False, init=False)
+    _sent: int = field(default=0, init=False)
+    _sent_chars: int = field(default=0, init=False)
+    _stale: bool = field(default=True, init=False)
+
+    # ------------------------------------------------------------------ from any thread
+
+    def write(self, text: str, stream: StreamName = "stdout") -> None:
+        self._put((text, stream))
+
+    def display(self, data: Mapping[str, Any], metadata: Mapping[str, Any], display_id: str, *, update: bool) -> None:
+        data, metadata = _json(data), _json(metadata)
+        if not update:
+            self._display_ids.add(display_id)
+            self._put(_Shown({"output_type": "display_data", "data": data, "metadata": metadata}, display_id))
+            return
+        for outputs in (self, *self.older):
+            outputs._put(_Updated(data, metadata, display_id))
+
+    def knows(self, display_id: str) -> bool:
+        return display_id in self._display_ids or any(outputs.knows(display_id) for outputs in self.older)
+
+    def clear(self, *, wait: bool) -> None:
+        self._put(_Cleared(wait))
+
+    def result(self, data: Mapping[str, Any], metadata: Mapping[str, Any], execution_count: int) -> None:
+        """The value of the cell's last expression."""
+        output = {"output_type": "execute_result", "data": _json(data), "metadata": _json(metadata)}
+        self._put(_Shown({**output, "execution_count": execution_count}))
+
+    def error(self, name: str, value: str, traceback: Sequence[str], short: str) -> None:
+        """The cell failed; `short` is the traceback for Claude."""
+        output = {"output_type": "error", "ename": name, "evalue": value, "traceback": list(traceback)}
+        self._put(_Shown(output, text=short))
+
+    def reporters(self, shell: InteractiveShell, code: RunningCode) -> Sequence[Replacement]:
+        self._shell, self._count = shell, shell.execution_count
+        # IPython, which this module can be used without
+        from cellwright.kernel.cell_reports import cell_reports
+
+        return cell_reports(shell, code, self)
+
+    def _put(self, piece: _Piece) -> None:
+        self._inbox.append(piece)
+        if not self._told:
+            # in this order: an interrupt between the two lines must not leave news that nobody is told of
+            self.loop.call_soon_threadsafe(self.changed, context=self._context)
+            self._told = True
+
+    # ------------------------------------------------------------------ on the agent's thread
+
+    def news(self) -> News:
+        """What came since this was asked last."""
+        self._drain()
+        if self._stale:
+            outputs = tuple(kept.output for kept in self._kept)
+            news = News(outputs, clear=True)
+        else:
+            news = News(tuple(self._added()), clear=False)
+        self._stale = False
+        self._sent = len(self._kept)
+        self._sent_chars = _stream_chars(self._kept[-1]) if self._kept else 0
+        return news
+
+    def send_again(self) -> None:
+        """What was sent has not arrived: the next news are all outputs."""
+        self._stale = True
+
+    @property
+    def execution_count(self) -> int | None:
+        """The count of the cell's run; None if it never began."""
+        began = self._shell is not None and self._shell.execution_count > self._count
+        return self._count if began else None
+
+    @property
+    def size(self) -> int:
+        """About how many bytes the outputs have together."""
+        return self._bytes
+
+    def outputs(self) -> tuple[Output, ...]:
+        """All outputs, as they are now."""
+        self._drain()
+        return tuple(kept.output for kept in self._kept)
+
+    def pieces(self) -> Iterator[str | Display]:
+        """All outputs as a model gets them."""
+        self._drain()
+        for kept in self._kept:
+            if kept.text:
+                yield kept.text if kept.text.endswith("\n") else f"{kept.text}\n"
+            elif kept.output["output_type"] == "stream":
+                yield str(kept.output["text"])
+            else:
+                yield display_of(kept.output["data"])
+
+    def _added(self) -> Iterator[Output]:
+        if self._sent and len(self._kept) >= self._sent:
+            last = self._kept[self._sent - 1].output
+            if last["output_type"] == "stream" and len(last["text"]) > self._sent_chars:
+                yield {**last, "text": last["text"][self._sent_chars :]}
+        yield from (kept.output for kept in self._kept[self._sent :])
+
+    def _drain(self) -> None:
+        self._told = False
+        while True:
+            try:
+                piece = self._inbox.popleft()
+            except IndexError:
+                return
+            self._take(piece)
+
+    def _take(self, piece: _Piece) -> None:
+        if isinstance(piece, _Cleared):
+            self._clear_next = piece.wait
+            if not piece.wait:
+                self._forget()
+            return
+        if isinstance(piece, _Updated):
+            self._update(piece)
+            return
+        if self._clear_next:
+            self._forget()
+        if isinstance(piece, _Shown):
+            self._show(piece)
+        else:
+            self._print(*piece)
+
+    def _forget(self) -> None:
+        self._clear_next, self._stale = False, True
+        self._kept.clear()
+        self._bytes = self._left_out = 0
+        self._note = None
+
+    def _show(self, shown: _Shown) -> None:
+        size = _size(shown.output)
+        if self._is_full(size):
+            self._leave_out()
+            return
+        self._bytes += size
+        self._kept.append(_Kept(shown.output, shown.display_id, shown.text))
+
+    def _leave_out(self) -> None:
+        """A cell that displays without end must not make a notebook that cannot be opened."""
+        self._left_out += 1
+        text = f"[{counted(self._left_out, 'more output')} of this cell not kept]\n"
+        output = {"output_type": "display_data", "data": {"text/plain": text}, "metadata": {}}
+        if self._note is None:
+            self._note = _Kept(output)
+            self._kept.append(self._note)
+        else:
+            self._note.output = output
+            self._stale = True
+
+    def _is_full(self, size: int) -> bool:
+        return len(self._kept) >= MOST_OUTPUTS or self._bytes + size > MOST_BYTES
+
+    def _update(self, update: _Updated) -> None:
+        for kept in self._kept:
+            if kept.display_id == update.display_id:
+                kept.output = {**kept.output, "data": update.data, "metadata": update.metadata}
+                self._stale = True
+
+    def _print(self, text: str, stream: StreamName) -> None:
+        if not text:
+            return
+        last = self._kept[-1] if self._kept else None
+        if last is None or last.output.get("name") != stream:
+            if self._is_full(len(text)):
+                self._leave_out()
+                return
+            last = _Kept({"output_type": "stream", "name": stream, "text": ""})
+            self._kept.append(last)
+        before = str(last.output["text"])
+        after = _overwritten(before, text) if "\r" in text or before.endswith("\r") else before + text
+        after = _shortened(last, after)
+        if not after.startswith(before):
+            self._stale = True
+        self._bytes += len(after) - len(before)
+        last.output = {**last.output, "text": after}
+
+
+def _overwritten(before: str, text: str) -> str:
+    """`before` and `text`, of a line that was overwritten only its last state: a progress bar writes thousands."""
+    start = before.rfind("\n") + 1
+    return before[:start] + OVERWRITTEN.sub("", (before[start:] + text).replace("\r\n", "\n"))
+
+
+def _shortened(kept: _Kept, text: str) -> str:
+    """`text` of a stream, its middle left out when it is too long."""
+    if len(text) <= HEAD_CHARS + 2 * TAIL_CHARS:
+        return text
+    if not kept.head:
+        kept.head = text[:HEAD_CHARS]
+        rest = text[HEAD_CHARS:]
+    else:
+        rest = text[len(kept.head) + len(_gap(kept.dropped)) :]
+    kept.dropped += len(rest) - TAIL_CHARS
+    return kept.head + _gap(kept.dropped) + rest[-TAIL_CHARS:]
+
+
+def _gap(dropped: int) -> str:
+    return f"\n[… {dropped:,} characters left out …]\n"
+
+
+def _stream_chars(kept: _Kept) -> int:
+    return len(kept.output["text"]) if kept.output["output_type"] == "stream" else 0
+
+
+def _size(output: Output) -> int:
+    data = output.get("data")
+    values = data.values() if isinstance(data, Mapping) else output.get("traceback", ())
+    return sum(len(value) if isinstance(value, str) else len(repr(value)) for value in values)
+
+
+def _json(bundle: Mapping[str, Any]) -> dict[str, Any]:
+    """A mimebundle as a notebook holds it; a copy, since its maker may change it."""
+    # jupyter_client is loaded in every kernel, and nowhere else
+    from jupyter_client.jsonutil import json_clean
+
+    as_text = {
+        mime: base64.b64encode(value).decode("ascii") if isinstance(value, bytes) else value
+        for mime, value in bundle.items()
+    }
+    cleaned: dict[str, Any] = json_clean(as_text)
+    return cleaned

@@ -1,0 +1,147 @@
+"""Cells run in a fresh kernel, in processes of their own that end with the call, and with us at the latest."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cellwright.agent.tool import ToolError
+from cellwright.errors import ErrorCode
+from cellwright.kernel.cells import fresh_kernel_main as fresh_kernel
+from cellwright.tools.process.children import child_processes
+from cellwright.tools.process.environment import child_environment
+
+
+@dataclass(frozen=True, slots=True)
+class FreshCell:
+    """What one cell is run with."""
+
+    source: str
+    may_fail: bool = False
+
+
+@dataclass(slots=True)
+class FreshResult:
+    """What the cells gave, by their place in what was asked for. `outputs` None: too large to be compared.
+
+    `stopped` is the cell in which the run came to its end too early, and `why`: "timeout" (of this cell), "died" (the
+    kernel did), "time" (of the whole); `begun`: whether any cell began.
+    """
+
+    outputs: dict[int, Sequence[Mapping[str, Any]] | None] = field(default_factory=dict)
+    failed: set[int] = field(default_factory=set)
+    seconds: float = 0.0
+    stopped: int | None = None
+    why: str = ""
+    begun: bool = False
+
+
+async def run_fresh(
+    cells: Sequence[FreshCell],
+    *,
+    kernel: str,
+    cwd: Path,
+    environ: Mapping[str, str],
+    cell_seconds: float,
+    seconds: float,
+    begins: Callable[[int], object],
+) -> FreshResult:
+    """Run `cells` in a fresh `kernel` in the folder `cwd` until one fails. `begins(index)` is called for each.
+
+    Its environment has no secrets. Raises ToolError when there is no such kernel. Everything that it started is gone
+    when this returns or raises.
+    """
+    request = {
+        "cells": [{"source": cell.source, "may_fail": cell.may_fail} for cell in cells],
+        "kernel": kernel,
+        "cwd": str(cwd),
+        "cell_seconds": cell_seconds,
+    }
+    result = FreshResult()
+    current = 0
+    started = asyncio.get_running_loop().time()
+    try:
+        async with asyncio.timeout(seconds):
+            async with contextlib.aclosing(_said(request, cwd, environ)) as saying:
+                async for said in saying:
+                    if "begins" in said:
+                        current, result.begun = said["begins"], True
+                        begins(current)
+                    else:
+                        _take(said, result, kernel)
+    except TimeoutError:
+        result.stopped, result.why = current, "time"
+    result.seconds = asyncio.get_running_loop().time() - started
+    if result.stopped is None and not result.failed and len(result.outputs) < len(cells):
+        result.stopped, result.why = current, "died"
+    return result
+
+
+def _take(said: Mapping[str, Any], result: FreshResult, kernel: str) -> None:
+    if "problem" in said:
+        message = f"The fresh kernel {kernel} could not run anything: {said['problem']}"
+        raise ToolError(message, code=ErrorCode.EXECUTION_ERROR)
+    if "stopped" in said:
+        result.stopped, result.why = said["stopped"], said["why"]
+        return
+    result.outputs[said["ended"]] = said["outputs"]
+    if said["failed"]:
+        result.failed.add(said["ended"])
+
+
+async def _said(
+    request: Mapping[str, Any], cwd: Path, environ: Mapping[str, str]
+) -> AsyncGenerator[dict[str, Any], None]:
+    """What the program says, line by line, until its end."""
+    lines: asyncio.Queue[bytes | None] = asyncio.Queue()
+    reader, writer = os.pipe()
+    children = child_processes()
+    with tempfile.TemporaryFile() as asked:
+        asked.write(json.dumps(request).encode())
+        asked.seek(0)
+        try:
+            # -P: nothing is imported from this folder
+            child = children.start(
+                [sys.executable, "-P", str(Path(fresh_kernel.__file__))],
+                cwd=cwd,
+                environ=child_environment(environ),
+                output=writer,
+                errors=subprocess.DEVNULL,
+                source=asked.fileno(),
+            )
+        except OSError as error:
+            os.close(reader)
+            raise ToolError(f"A fresh kernel could not be started: {error}.") from error
+        finally:
+            os.close(writer)
+    loop = asyncio.get_running_loop()
+    threading.Thread(target=_read, args=(reader, loop, lines), name="cellwright-fresh-kernel", daemon=True).start()
+    try:
+        while (line := await lines.get()) is not None:
+            yield json.loads(line)
+    finally:
+        await asyncio.shield(loop.create_task(child.end()))
+        children.sweep()
+
+
+def _read(reader: int, loop: asyncio.AbstractEventLoop, lines: asyncio.Queue[bytes | None]) -> None:
+    def put(line: bytes | None) -> None:
+        try:
+            loop.call_soon_threadsafe(lines.put_nowait, line)
+        except RuntimeError:  # the loop is closed: nobody waits any more
+            return
+
+    with os.fdopen(reader, "rb") as file:
+        for line in file:
+            put(line)
+    put(None)

@@ -1,0 +1,224 @@
+"""The tool `NotebookRun`: cells of the notebook that is open, run in this kernel while the cell that asked still runs.
+
+The kernel takes no other request meanwhile, so the cells run as jobs of the thread that waits, as if the user had run
+them, one after another; what they give is written into them through the front end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import json
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cellwright.agent.thread import CallerJobs
+from cellwright.agent.tool import Tool, ToolContext, ToolError, ToolLimits, ToolResult
+from cellwright.errors import ErrorCode
+from cellwright.events import Preview
+from cellwright.kernel.asks_claude import asks_claude
+from cellwright.kernel.cell_choice import WHICH, chosen_cells
+from cellwright.kernel.cells.run_cells import CellsRun
+from cellwright.kernel.code_call import run_code
+from cellwright.kernel.execute.captured_output import HEAD_CHARS, TAIL_CHARS
+from cellwright.tools.notebook.open_notebook import Cell, OpenNotebook, OpenNotebooks
+from cellwright.tools.paths import real_path, resolve_path, shown_path
+from cellwright.tools.schema import counted, object_schema
+from cellwright.tools.timeouts import LEAST_SECONDS
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+    from cellwright.kernel.namespace.cell_log import CellLog
+
+SECONDS = 120
+MOST_SECONDS = 3_600
+CHOICES_KEPT = 20
+
+DESCRIPTION = f"""\
+Run code cells of the notebook that this kernel runs, in the kernel, as if the user had run them: the user's variables \
+change, and outputs and execution counts appear in the cells, where the user sees them. You get the outputs too, \
+figures as images.
+- Choose by cell_ids (in the order given) or by which: "below" or "above" the cell that asked you, "all", or "stale" \
+(changed since they ran, and what depends on them). NotebookRead shows ids and what is stale.
+- The first cell that fails ends the run; the result says which did not run. Cells that ask Claude are refused.
+- All of it may take timeout_seconds ({SECONDS} by default).
+- Use Python for what is no cell; edit a cell with NotebookEdit, then run it here."""
+
+FIELDS: dict[str, Any] = {
+    "cell_ids": {
+        "type": "array",
+        "items": {"type": "string", "minLength": 1},
+        "minItems": 1,
+        "maxItems": 200,
+        "description": "The cells to run, by id, in this order.",
+    },
+    "which": {"type": "string", "enum": list(WHICH), "description": "The cells to run, in the notebook's order."},
+    "notebook_path": {
+        "type": "string",
+        "minLength": 1,
+        "description": "The notebook that this kernel runs; only to make sure that it is the one you mean.",
+    },
+    "timeout_seconds": {
+        "type": "integer",
+        "minimum": LEAST_SECONDS,
+        "maximum": MOST_SECONDS,
+        "description": f"Seconds the cells may take together, {SECONDS} by default.",
+    },
+}
+
+EXAMPLES: tuple[dict[str, Any], ...] = (
+    {"cell_ids": ["3f2a9c1e", "b07d11aa"]},
+    {"which": "below", "timeout_seconds": 600},
+    {"which": "stale"},
+)
+
+NOT_KNOWN = (
+    "Which notebook this kernel runs is not known here: no front end shows it. Run the code with Python, or ask the user "
+    "to name the file (`%%claude --notebook PATH`)."
+)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The cells that a call would run, as they were when it was judged."""
+
+    notebook: OpenNotebook
+    cells: tuple[Cell, ...]
+
+    @property
+    def key(self) -> tuple[str, tuple[tuple[str, str], ...]]:
+        """What must still be so when the cells run."""
+        return str(self.notebook.path), tuple((cell.id, cell.sha256) for cell in self.cells)
+
+
+@dataclass
+class Runner:
+    """What the calls of one kernel share. `own_cell()` is the cell that asked, None where no front end says it."""
+
+    shell: InteractiveShell
+    jobs: CallerJobs
+    notebooks: OpenNotebooks
+    log: CellLog
+    cwd: Path
+    in_kernel: bool
+    own_cell: Callable[[], str | None]
+    on_stuck: Callable[[str], None] | None = None
+    _choices: OrderedDict[str, Choice] = field(default_factory=OrderedDict)
+
+    async def prepare(self, tool_input: Mapping[str, Any]) -> None:
+        """Choose the cells, so that the policy and the user are asked about their code. Raises ToolError."""
+        self._choices.pop(_key(tool_input), None)
+        choice = await self._choose(tool_input)
+        self._choices[_key(tool_input)] = choice
+        while len(self._choices) > CHOICES_KEPT:
+            self._choices.popitem(last=False)
+
+    def facts(self, tool_input: Mapping[str, Any]) -> dict[str, Any]:
+        """The code that would run; nothing where it was not looked for."""
+        choice = self._choices.get(_key(tool_input))
+        return {} if choice is None else {"codes": [cell.source for cell in choice.cells], "cwd": str(Path.cwd())}
+
+    async def preview(self, tool_input: Mapping[str, Any]) -> Preview:
+        choice = self._choices.get(_key(tool_input)) or await self._choose(tool_input)
+        shown = shown_path(self.cwd, choice.notebook.path)
+        code = "\n\n".join(f"# cell {cell.position + 1} ({cell.id})\n{cell.source}" for cell in choice.cells)
+        return Preview(f"Run {counted(len(choice.cells), 'cell')} of {shown} in its kernel", code, "code", path=shown)
+
+    async def call(self, tool_input: dict[str, Any], ctx: ToolContext) -> ToolResult:
+        asked = self._choices.pop(_key(tool_input), None)
+        choice = await self._choose(tool_input, with_outputs=True)
+        if asked is not None and asked.key != choice.key:
+            raise ToolError(
+                "The cells were changed after it was asked whether they may run, so nothing was run. Call again.",
+                code=ErrorCode.EXECUTION_ERROR,
+            )
+        on_stuck = functools.partial(self.on_stuck, ctx.tool_use_id) if self.on_stuck is not None else None
+        code = functools.partial(run_code, self.shell, jobs=self.jobs, in_kernel=self.in_kernel, on_stuck=on_stuck)
+        run = CellsRun(choice.notebook, choice.cells, code, ctx.progress)
+        seconds = float(tool_input.get("timeout_seconds", SECONDS))
+        started = time.perf_counter()
+        try:
+            async with asyncio.timeout(seconds):
+                await run.run()
+        except TimeoutError:
+            details = {"requested_timeout": seconds, "actual_execution_time": time.perf_counter() - started}
+            message = f"{run.text()}\n[Interrupted after {seconds:g} s, the time limit of this call.]"
+            raise ToolError(message, code=ErrorCode.EXECUTION_TIMEOUT, details=details) from None
+        except ToolError as error:  # the user wants the kernel back, or it cannot run this cell here
+            raise ToolError(f"{run.text()}\n{error.message}", code=error.code, details=error.details) from None
+        await run.deliver()
+        # scaling pictures down takes a while
+        content = await asyncio.to_thread(run.content)
+        shown = shown_path(self.cwd, choice.notebook.path)
+        return ToolResult(content, {"notebook": shown, "cells": run.display()}, is_error=run.failed)
+
+    async def _choose(self, tool_input: Mapping[str, Any], *, with_outputs: bool = False) -> Choice:
+        await self.notebooks.settled()
+        notebook = self._notebook(tool_input)
+        if not notebook.live and (why := self.notebooks.refusal(notebook.path)):
+            raise ToolError(f"Nothing was run. {why}", code=ErrorCode.FILE_ACCESS_ERROR)
+        shown = shown_path(self.cwd, notebook.path)
+        cells = await notebook.cells(outputs=with_outputs)
+        chosen = chosen_cells(cells, tool_input, self.own_cell(), self.log, shown)
+        prompts = await self.jobs.call(lambda: [cell.id for cell in chosen if asks_claude(self.shell, cell.source)])
+        if prompts:
+            others = [cell.id for cell in chosen if cell.id not in prompts]
+            rest = f" The others are: {', '.join(others)}." if others else ""
+            raise ToolError(
+                f"Nothing was run: {', '.join(prompts)} would ask Claude, and you cannot start another of your kind "
+                f"from here.{rest}",
+                code=ErrorCode.INVALID_PARAMETERS,
+            )
+        return Choice(notebook, tuple(chosen))
+
+    def _notebook(self, tool_input: Mapping[str, Any]) -> OpenNotebook:
+        own = self.notebooks.own()
+        if "notebook_path" not in tool_input:
+            if own is None:
+                raise ToolError(NOT_KNOWN, code=ErrorCode.FILE_NOT_FOUND)
+            return own
+        path = real_path(resolve_path(self.cwd, tool_input["notebook_path"]))
+        if own is not None and own.path == path:
+            return own
+        shown = shown_path(self.cwd, path)
+        mine = f"; this kernel's is {shown_path(self.cwd, own.path)}" if own is not None else f". {NOT_KNOWN}"
+        raise ToolError(
+            f"{shown} is not the notebook that this kernel runs{mine}. Cells of another notebook belong into its kernel; "
+            "NotebookVerify runs a copy of it in a fresh one.",
+            code=ErrorCode.FILE_PATH_INVALID,
+        )
+
+
+def notebook_run_tool(runner: Runner) -> Tool:
+    """NotebookRun for one kernel."""
+    return Tool(
+        name="NotebookRun",
+        description=DESCRIPTION,
+        input_schema=object_schema(FIELDS, required=[]),
+        input_examples=EXAMPLES,
+        call=runner.call,
+        category="notebooks",
+        # the outputs are bounded already, piece by piece; here is room for what stands around them
+        limits=ToolLimits(seconds=None, result_chars=HEAD_CHARS + TAIL_CHARS + 50_000),
+        prepare=runner.prepare,
+        facts=runner.facts,
+        title=_title,
+        preview=runner.preview,
+    )
+
+
+def _title(tool_input: Mapping[str, Any]) -> str:
+    if "cell_ids" in tool_input:
+        ids: Sequence[str] = tool_input["cell_ids"]
+        return f"Run cell{'s' if len(ids) > 1 else ''} {', '.join(ids[:6])}{' …' if len(ids) > 6 else ''}"
+    words = {"below": "the cells below", "above": "the cells above", "all": "all cells", "stale": "the stale cells"}
+    return f"Run {words[tool_input['which']]}"
+
+
+def _key(tool_input: Mapping[str, Any]) -> str:
+    return json.dumps(tool_input, sort_keys=True)

@@ -1,0 +1,247 @@
+"""The tool `NotebookVerify`: does the notebook give what it shows when it is run from the top in a fresh kernel?"""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cellwright.agent.thread import CallerJobs
+from cellwright.agent.tool import Tool, ToolContext, ToolError, ToolLimits, ToolResult
+from cellwright.errors import ErrorCode
+from cellwright.events import Preview
+from cellwright.kernel.asks_claude import asks_claude
+from cellwright.kernel.cells.fresh_kernel import FreshCell, run_fresh
+from cellwright.kernel.namespace.hidden_state import hidden_state, hidden_state_text
+from cellwright.kernel.verification import verified
+from cellwright.tools.files.changes import in_thread
+from cellwright.tools.notebook.file_notebook import FileNotebook
+from cellwright.tools.notebook.open_notebook import Cell, OpenNotebook, OpenNotebooks
+from cellwright.tools.paths import not_found, real_path, resolve_path, shown_path
+from cellwright.tools.schema import counted, object_schema
+from cellwright.tools.timeouts import LEAST_SECONDS
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+    from cellwright.kernel.namespace.cell_log import CellLog
+
+SECONDS = 600
+CELL_SECONDS = 300
+MOST_SECONDS = 7_200
+PLANS_KEPT = 20
+DEFAULT_KERNEL = "python3"
+
+DESCRIPTION = """\
+Find out whether a notebook reproduces: a copy of it (as the user sees it now, unsaved changes included) is run from \
+the top in a fresh kernel, and the outputs of each cell are compared with those in the notebook.
+- The answer is "Reproduces from clean: yes" or "no", with the first difference, both sides of it, and what else differs. \
+Addresses and how long things took do not count; dates, random numbers and pictures do.
+- The run ends at the first cell that fails. Cells that ask Claude are left out.
+- Neither the notebook nor this kernel is changed, but the code does whatever it does outside (files, network).
+- Use it after cells were edited or moved, when state may be hidden, or before a notebook is handed on."""
+
+FIELDS: dict[str, Any] = {
+    "notebook_path": {
+        "type": "string",
+        "minLength": 1,
+        "description": "The notebook; without it the one that this kernel runs.",
+    },
+    "timeout_seconds": {
+        "type": "integer",
+        "minimum": LEAST_SECONDS,
+        "maximum": MOST_SECONDS,
+        "description": f"Seconds the whole run may take, {SECONDS} by default.",
+    },
+    "cell_timeout_seconds": {
+        "type": "integer",
+        "minimum": LEAST_SECONDS,
+        "maximum": MOST_SECONDS,
+        "description": f"Seconds one cell may take, {CELL_SECONDS} by default.",
+    },
+}
+
+EXAMPLES: tuple[dict[str, Any], ...] = ({}, {"notebook_path": "analysis.ipynb", "timeout_seconds": 1800})
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What would run, as it was when it was judged."""
+
+    notebook: OpenNotebook
+    cells: tuple[Cell, ...]
+    prompts: frozenset[str]
+
+    @property
+    def key(self) -> tuple[str, tuple[tuple[str, str], ...]]:
+        """What must still be so when it runs."""
+        return str(self.notebook.path), tuple((cell.id, cell.sha256) for cell in self.running)
+
+    @property
+    def running(self) -> list[Cell]:
+        return [cell for cell in self.code if cell.id not in self.prompts]
+
+    @property
+    def code(self) -> list[Cell]:
+        return [cell for cell in self.cells if cell.cell_type == "code" and cell.source.strip()]
+
+
+def _left_out(_cell: Cell) -> str | None:
+    """A cell that asks Claude is not run."""
+    return None
+
+
+@dataclass
+class Verifier:
+    """What the calls of one kernel share. `in_place_of(cell)` is run for a cell that asks Claude; None: it is left out."""
+
+    shell: InteractiveShell
+    jobs: CallerJobs
+    notebooks: OpenNotebooks
+    log: CellLog
+    cwd: Path
+    environ: Mapping[str, str]
+    in_place_of: Callable[[Cell], str | None] = _left_out
+    _plans: OrderedDict[str, _Plan] = field(default_factory=OrderedDict)
+
+    async def prepare(self, tool_input: Mapping[str, Any]) -> None:
+        """Read the cells, so that the policy and the user are asked about their code. Raises ToolError."""
+        self._plans.pop(_key(tool_input), None)
+        plan = await self._plan(tool_input)
+        self._plans[_key(tool_input)] = plan
+        while len(self._plans) > PLANS_KEPT:
+            self._plans.popitem(last=False)
+
+    def facts(self, tool_input: Mapping[str, Any]) -> dict[str, Any]:
+        """The code that would run; nothing where it was not looked for."""
+        plan = self._plans.get(_key(tool_input))
+        if plan is None:
+            return {}
+        return {"codes": [cell.source for cell in plan.running], "cwd": str(plan.notebook.path.parent)}
+
+    async def preview(self, tool_input: Mapping[str, Any]) -> Preview:
+        plan = self._plans.get(_key(tool_input)) or await self._plan(tool_input)
+        shown = shown_path(self.cwd, plan.notebook.path)
+        code = "\n\n".join(f"# cell {cell.position + 1} ({cell.id})\n{cell.source}" for cell in plan.running)
+        title = f"Run a copy of {shown} ({counted(len(plan.running), 'cell')}) in a fresh kernel"
+        return Preview(title, code, "code", path=shown)
+
+    async def call(self, tool_input: dict[str, Any], ctx: ToolContext) -> ToolResult:
+        asked = self._plans.pop(_key(tool_input), None)
+        plan = await self._plan(tool_input)
+        if asked is not None and asked.key != plan.key:
+            raise ToolError("The notebook was changed after it was asked whether it may run. Call again.")
+        hidden = await self._hidden(plan)
+        kernel = await in_thread(lambda _: _kernel_of(plan.notebook.path))
+        runs = {cell.id: source for cell in plan.code if (source := self._source(plan, cell)) is not None}
+        cells = [cell for cell in plan.code if cell.id in runs]
+
+        def begins(index: int) -> None:
+            message = f"Cell {cells[index].position + 1} ({index + 1} of {len(cells)})"
+            ctx.progress(message=message, fraction=index / len(cells))
+
+        seconds = float(tool_input.get("timeout_seconds", SECONDS))
+        cell_seconds = float(tool_input.get("cell_timeout_seconds", CELL_SECONDS))
+        result = await run_fresh(
+            [FreshCell(runs[cell.id], _may_fail(cell)) for cell in cells],
+            kernel=kernel,
+            cwd=plan.notebook.path.parent,
+            environ=self.environ,
+            cell_seconds=cell_seconds,
+            seconds=seconds,
+            begins=begins,
+        )
+        left_out = [cell for cell in plan.code if cell.id not in runs]
+        shown = shown_path(self.cwd, plan.notebook.path)
+        # pictures are decoded
+        verification = await in_thread(
+            lambda _: verified(
+                shown, kernel, cells, left_out, result, seconds=seconds, cell_seconds=cell_seconds, hidden=hidden
+            )
+        )
+        return ToolResult(verification.text(), verification.display())
+
+    def _source(self, plan: _Plan, cell: Cell) -> str | None:
+        return self.in_place_of(cell) if cell.id in plan.prompts else cell.source
+
+    async def _plan(self, tool_input: Mapping[str, Any]) -> _Plan:
+        await self.notebooks.settled()
+        notebook = self._notebook(tool_input)
+        cells = await notebook.cells()
+        code = [cell for cell in cells if cell.cell_type == "code"]
+        prompts = await self.jobs.call(
+            lambda: frozenset(cell.id for cell in code if asks_claude(self.shell, cell.source))
+        )
+        plan = _Plan(notebook, tuple(cells), prompts)
+        if not plan.running:
+            raise ToolError(f"{notebook.path.name} has no code to run.", code=ErrorCode.INVALID_PARAMETERS)
+        return plan
+
+    def _notebook(self, tool_input: Mapping[str, Any]) -> OpenNotebook:
+        own = self.notebooks.own()
+        if "notebook_path" not in tool_input:
+            if own is None:
+                message = "Which notebook this kernel runs is not known here. Give notebook_path."
+                raise ToolError(message, code=ErrorCode.FILE_NOT_FOUND)
+            return own
+        path = resolve_path(self.cwd, tool_input["notebook_path"])
+        real = real_path(path)
+        if (opened := self.notebooks.at(real)) is not None:
+            return opened
+        shown = shown_path(self.cwd, path)
+        if not real.exists():
+            raise not_found(path, shown)
+        if real.suffix.lower() != ".ipynb":
+            raise ToolError(f"{shown} is not a notebook (.ipynb).", code=ErrorCode.FILE_PATH_INVALID)
+        return FileNotebook(real)
+
+    async def _hidden(self, plan: _Plan) -> str:
+        own = self.notebooks.own()
+        if own is None or own.path != plan.notebook.path:
+            return ""
+        names = list(self.shell.user_ns)
+        return await in_thread(lambda _: hidden_state_text(hidden_state(plan.cells, self.log, names)))
+
+
+def notebook_verify_tool(verifier: Verifier) -> Tool:
+    """NotebookVerify for one kernel."""
+    return Tool(
+        name="NotebookVerify",
+        description=DESCRIPTION,
+        input_schema=object_schema(FIELDS, required=[]),
+        input_examples=EXAMPLES,
+        call=verifier.call,
+        category="notebooks",
+        rule_key="notebook_path",
+        limits=ToolLimits(seconds=None, result_chars=20_000),
+        prepare=verifier.prepare,
+        facts=verifier.facts,
+        title=_title,
+        preview=verifier.preview,
+    )
+
+
+def _title(tool_input: Mapping[str, Any]) -> str:
+    return f"Run {tool_input.get('notebook_path', 'this notebook')} in a fresh kernel"
+
+
+def _kernel_of(path: Path) -> str:
+    """The kernel that the notebook's file names."""
+    try:
+        content = json.loads(path.read_bytes())
+        name = content["metadata"]["kernelspec"]["name"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return DEFAULT_KERNEL
+    return name if isinstance(name, str) and name else DEFAULT_KERNEL
+
+
+def _may_fail(cell: Cell) -> bool:
+    tags: Sequence[Any] = cell.metadata.get("tags") or ()
+    return "raises-exception" in tags
+
+
+def _key(tool_input: Mapping[str, Any]) -> str:
+    return json.dumps(tool_input, sort_keys=True)

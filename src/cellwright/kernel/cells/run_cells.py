@@ -1,0 +1,202 @@
+"""Cells run one after another until one fails: their outputs into the notebook, and what Claude is told of it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from cellwright.agent.tool import Content
+from cellwright.kernel.cell_writer import CellWriter
+from cellwright.kernel.execute.captured_output import (
+    ESCAPE_SEQUENCE,
+    HEAD_CHARS,
+    MAX_IMAGES,
+    TAIL_CHARS,
+    BoundedPieces,
+    Display,
+    content_of,
+)
+from cellwright.tools.notebook.open_notebook import Cell, CellConflict, OpenNotebook
+from cellwright.tools.schema import counted
+
+LEAST_CHARS = 2_000
+"""What Claude gets of each cell's output at least."""
+
+SECONDS_TO_WRITE = 30.0
+"""How long it may take to write what is left when a cell is at its end."""
+
+COMES_BACK_SECONDS = 10.0
+"""How long a page takes at most to be loaded again."""
+
+TICK_SECONDS = 0.25
+
+GOES_ON_TAG = "raises-exception"
+"""Jupyter's own tag for a cell that may fail without ending the run of those below."""
+
+Status = Literal["ok", "failed", "interrupted", "changed"]
+
+
+@dataclass
+class OneRun:
+    """One cell of the run. `status` is None while it runs; "changed" did not run, because somebody changed it."""
+
+    cell: Cell
+    writer: CellWriter
+    status: Status | None = None
+    seconds: float = 0.0
+
+    @property
+    def execution_count(self) -> int | None:
+        return self.writer.outputs.execution_count
+
+
+@dataclass
+class CellsRun:
+    """The run of `cells`, whose code `run_code(source, output=…, cell_id=…)` runs: it says whether it failed."""
+
+    notebook: OpenNotebook
+    cells: Sequence[Cell]
+    run_code: Callable[..., Awaitable[bool]]
+    progress: Callable[..., None]
+    runs: list[OneRun] = field(default_factory=list, init=False)
+
+    async def run(self) -> None:
+        """Run the cells until one fails. What ran is written into the notebook also when this is cancelled."""
+        for index, cell in enumerate(self.cells):
+            self.progress(
+                message=f"Cell {cell.position + 1} ({index + 1} of {len(self.cells)})", fraction=index / len(self.cells)
+            )
+            older = [each.writer.outputs for each in self.runs]
+            run = OneRun(cell, CellWriter(self.notebook, cell, older))
+            self.runs.append(run)
+            await self._run_one(run)
+            for each in self.runs[:-1]:
+                await each.writer.refresh()
+            if run.status != "ok" and not (run.status == "failed" and _may_fail(cell)):
+                return
+
+    async def deliver(self) -> None:
+        """Give a page that went away meanwhile a moment to come back for the outputs."""
+        deadline = asyncio.get_running_loop().time() + COMES_BACK_SECONDS
+        while any(run.writer.may_arrive for run in self.runs) and asyncio.get_running_loop().time() < deadline:
+            await asyncio.sleep(TICK_SECONDS)
+            for run in self.runs:
+                if run.writer.may_arrive:
+                    await run.writer.refresh()
+
+    async def _run_one(self, run: OneRun) -> None:
+        try:
+            await run.writer.start()
+        except CellConflict:
+            run.status = "changed"
+            return
+        started = time.perf_counter()
+        try:
+            failed = await self.run_code(run.cell.source, output=run.writer.outputs, cell_id=run.cell.id)
+            run.status = "failed" if failed else "ok"
+        except asyncio.CancelledError:
+            run.status = "interrupted"
+            raise
+        finally:
+            run.seconds = time.perf_counter() - started
+            await _at_most(SECONDS_TO_WRITE, run.writer.finish())
+
+    @property
+    def failed(self) -> bool:
+        """Whether something is not as it should be."""
+        return any(run.status != "ok" and not (run.status == "failed" and _may_fail(run.cell)) for run in self.runs)
+
+    def content(self) -> Content:
+        """What ran and what it gave, for Claude; to be called when the run is over."""
+        return content_of(self._pieces())
+
+    def text(self) -> str:
+        """The same without pictures."""
+        return ESCAPE_SEQUENCE.sub(
+            "", "".join(piece if isinstance(piece, str) else "[picture]\n" for piece in self._pieces())
+        ).strip("\n")
+
+    def display(self) -> list[dict[str, Any]]:
+        """The cells for the views: which ran, with what count, and how it ended."""
+        ran = [
+            {
+                "id": run.cell.id,
+                "number": run.cell.position + 1,
+                "execution_count": run.execution_count,
+                "status": run.status,
+            }
+            for run in self.runs
+        ]
+        rest = [{"id": cell.id, "number": cell.position + 1, "status": "not run"} for cell in self._not_run()]
+        return [*ran, *rest]
+
+    def _pieces(self) -> list[str | Display]:
+        share = max(LEAST_CHARS, (HEAD_CHARS + TAIL_CHARS) // max(1, len(self.runs)))
+        pieces: list[str | Display] = []
+        for run in self.runs:
+            if run.status != "changed":
+                pieces += _of_cell(run, share)
+        pieces += [f"{note}\n" for note in self._notes()]
+        return _few_images(pieces)
+
+    def _notes(self) -> Iterator[str]:
+        for run in self.runs:
+            if run.status == "changed":
+                yield f"[Cell {run.cell.id} was changed while the cells before it ran, so it did not run. Read it again.]"
+            elif run.writer.problem:
+                yield f"[The outputs of cell {run.cell.id} are not in the notebook: {run.writer.problem}]"
+            elif run.status == "failed":
+                goes_on = ", which its tag raises-exception allows" if _may_fail(run.cell) else ""
+                yield f"[Cell {run.cell.id} failed{goes_on}.]"
+        if left := self._not_run():
+            ids = ", ".join(cell.id for cell in left)
+            yield f"[{counted(len(left), 'cell')} did not run: {ids}]"
+        if not self.notebook.live:
+            yield f"[The outputs were written to {self.notebook.where}: nobody has the notebook open here.]"
+
+    def _not_run(self) -> Sequence[Cell]:
+        return self.cells[len(self.runs) :]
+
+
+async def _at_most(seconds: float, work: Coroutine[Any, Any, None]) -> None:
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await work
+
+
+def _of_cell(run: OneRun, share: int) -> Iterator[str | Display]:
+    count = "" if run.execution_count is None else f' execution_count="{run.execution_count}"'
+    yield f'<cell id="{run.cell.id}" number="{run.cell.position + 1}"{count} seconds="{run.seconds:.1f}">\n'
+    kept = BoundedPieces(
+        share * HEAD_CHARS // (HEAD_CHARS + TAIL_CHARS), share * TAIL_CHARS // (HEAD_CHARS + TAIL_CHARS)
+    )
+    for piece in run.writer.outputs.pieces():
+        kept.add(piece)
+    last = "\n"
+    for kept_piece in kept.pieces():
+        yield kept_piece
+        last = kept_piece if isinstance(kept_piece, str) else "\n"
+    yield "</cell>\n" if last.endswith("\n") else "\n</cell>\n"
+
+
+def _few_images(pieces: Sequence[str | Display]) -> list[str | Display]:
+    """No more images than one call may give back; the rest are counted."""
+    shown: list[str | Display] = []
+    images = 0
+    for piece in pieces:
+        if isinstance(piece, Display) and piece.image_type:
+            images += 1
+            if images > MAX_IMAGES:
+                shown.append(f"[picture {images} left out: one call gives back at most {MAX_IMAGES}]\n")
+                continue
+        shown.append(piece)
+    return shown
+
+
+def _may_fail(cell: Cell) -> bool:
+    tags = cell.metadata.get("tags")
+    return isinstance(tags, list) and GOES_ON_TAG in tags

@@ -1,0 +1,202 @@
+"""The panel's `complete`: slash commands, what `@` may mention, the variables behind `$`.
+
+Nothing of it waits for the kernel's main thread, and nothing of a value is run: so it is there while a cell works.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from cellwright.agent.tool import ToolError
+from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.kernel.chat.fuzzy_order import best, path_score
+from cellwright.kernel.chat.project_files import ProjectFiles
+from cellwright.kernel.namespace.namespace import fingerprint, is_code, user_variables
+from cellwright.mention_text import find_mentions
+from cellwright.tools.notebook.open_notebook import Cell, OpenNotebooks
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+    from cellwright.kernel.chat.chat import Chat
+
+MOST_ITEMS = 50
+MOST_QUERY = 300
+CELLS_SECONDS = 1.0
+"""A page that takes longer to say what its notebook holds is not waited for: files are there without it."""
+
+CELLS_ALONE_SECONDS = 12.0
+"""So long where nothing but a cell is meant: without them the panel would say that there is none of that name."""
+
+CELLS_AMONG_FILES = 10
+ABOUT_CHARS = 80
+
+CELL = "cell:"
+
+
+def serve_completions(chat: Chat) -> None:
+    """Serve `complete`."""
+    chat.serve("complete", completions(chat.shell, chat.notebooks, chat.conversation.cwd).complete)
+
+
+class Completion(TypedDict):
+    """One thing to choose. `insert` is what then stands in the prompt, its sign included."""
+
+    insert: str
+    label: str
+    about: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Completions:
+    """What there is to complete in one kernel."""
+
+    shell: InteractiveShell
+    notebooks: OpenNotebooks
+    files: ProjectFiles
+
+    async def complete(self, _panel: object, params: Mapping[str, Any]) -> dict[str, list[Completion]]:
+        """Serves `complete`. Raises CellwrightError INVALID_PARAMETERS."""
+        kind, text = params.get("kind"), params.get("text")
+        if not isinstance(text, str) or len(text) > MOST_QUERY:
+            message = f"complete: `text` must be a text of at most {MOST_QUERY} characters."
+            raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
+        match kind:
+            case "command":
+                return {"items": commands(text)}
+            case "variable":
+                return {"items": variables(self.shell, text)}
+            case "mention":
+                return {"items": await self._mentions(text)}
+        message = f"complete: there is no kind {kind!r}; it must be command, mention or variable."
+        raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
+
+    async def _mentions(self, text: str) -> list[Completion]:
+        if text.startswith(CELL):
+            return cell_items(await self._cells(CELLS_ALONE_SECONDS), text.removeprefix(CELL), MOST_ITEMS)
+        cells, files = await asyncio.gather(self._cells(CELLS_SECONDS), self._files(text))
+        of_cells = cell_items(cells, "" if CELL.startswith(text.lower()) else text, CELLS_AMONG_FILES)
+        of_files = files[: MOST_ITEMS - len(of_cells)]
+        return [*of_files, *of_cells] if text else [*of_cells, *of_files]
+
+    async def _files(self, text: str) -> list[Completion]:
+        try:
+            paths = await self.files.paths()
+        except ToolError:
+            return []  # a folder that is gone, or no program to list it: what else there is can be mentioned
+        return await asyncio.to_thread(file_items, paths, text)
+
+    async def _cells(self, seconds: float) -> Sequence[Cell]:
+        own = self.notebooks.own()
+        if own is None:
+            return ()
+        try:
+            async with asyncio.timeout(seconds):
+                return await own.cells(outputs=False)
+        except (ToolError, TimeoutError):
+            return ()
+
+
+def completions(shell: InteractiveShell, notebooks: OpenNotebooks, cwd: Path) -> Completions:
+    """What there is to complete in the kernel of `shell`, whose conversation works in `cwd`."""
+    return Completions(shell, notebooks, ProjectFiles(cwd))
+
+
+def commands(text: str) -> list[Completion]:
+    """The slash commands whose names fit `text`."""
+    from cellwright.commands.registry import COMMANDS  # what does them is heavy
+
+    names = best(text, COMMANDS, str, MOST_ITEMS) if text else list(COMMANDS)[:MOST_ITEMS]
+    return [
+        Completion(
+            insert=f"/{name} " if COMMANDS[name].takes else f"/{name}",
+            label=f"/{name} {COMMANDS[name].takes}".rstrip(),
+            about=COMMANDS[name].help,
+            kind="command",
+        )
+        for name in names
+    ]
+
+
+def variables(shell: InteractiveShell, text: str) -> list[Completion]:
+    """The user's variables that fit `text`; without any text those that were defined last, values before code."""
+    values = user_variables(shell)
+    newest_first = list(values)[::-1]
+    data_first = sorted(newest_first, key=lambda name: is_code(values[name]))
+    names = best(text, data_first, str, MOST_ITEMS) if text else data_first[:MOST_ITEMS]
+    return [
+        Completion(insert=f"${name}", label=name, about=value_about(values[name]), kind="variable") for name in names
+    ]
+
+
+def value_about(value: object) -> str:
+    """The type of a value, with its shape or length where that is known without asking the value."""
+    kind, *rest = fingerprint(value)
+    match rest:
+        case [_, tuple(shape)]:
+            return f"{kind} {' × '.join(map(str, shape)) or 'scalar'}"
+        case [_, int(length)]:
+            return f"{kind} of {length:,}"
+    return str(kind)
+
+
+def file_items(paths: Sequence[str], text: str) -> list[Completion]:
+    """The paths that fit `text`; without any, what lies in the project's folder itself."""
+    if text.startswith('"'):
+        text = text.strip('"')
+    found = best(text, paths, str, MOST_ITEMS, path_score) if text else paths[:MOST_ITEMS]
+    return [
+        Completion(insert=insert, label=path, about="", kind="folder" if path.endswith("/") else "file")
+        for path in found
+        if (insert := file_mention(path))
+    ]
+
+
+def file_mention(path: str) -> str:
+    """How a prompt mentions `path`: in quotes where it would end earlier; "" where it cannot be mentioned."""
+    for written in (f"@{path}", f'@"{path}"'):
+        found = find_mentions(written)
+        if len(found) == 1 and (found[0].kind, found[0].name, found[0].first) == ("file", path, 0):
+            return written
+    return ""
+
+
+def cell_items(cells: Iterable[Cell], text: str, most: int) -> list[Completion]:
+    """The cells whose id, number, count or first line fits `text`."""
+    shown = [(cell, " ".join(_names_of(cell))) for cell in cells]
+    if not text:
+        found = shown[:most]
+    else:
+        exact = [each for each in shown if text.strip("[]") in _names_of(each[0])]
+        found = [*exact, *(each for each in best(text, shown, lambda each: each[1], most) if each not in exact)][:most]
+    return [
+        Completion(insert=f"@{CELL}{cell.id}", label=_label(cell), about=first_line(cell.source), kind="cell")
+        for cell, _ in found
+        if re.fullmatch(r"[\w.-]*\w", cell.id)
+    ]
+
+
+def _names_of(cell: Cell) -> Iterator[str]:
+    """What a cell is found by."""
+    yield str(cell.position + 1)
+    if cell.execution_count is not None:
+        yield str(cell.execution_count)
+    yield cell.id
+    yield first_line(cell.source)
+
+
+def _label(cell: Cell) -> str:
+    count = f" [{cell.execution_count}]" if cell.execution_count is not None else ""
+    return f"{CELL}{cell.position + 1}{count}"
+
+
+def first_line(source: str) -> str:
+    """The first line of a cell that says something, not longer than a list can show."""
+    line = next((line.strip() for line in source.splitlines() if line.strip()), "")
+    return line if len(line) <= ABOUT_CHARS else f"{line[: ABOUT_CHARS - 1]}…"

@@ -1,0 +1,269 @@
+"""The panel's `prompt`: what its params come to, and what Claude is told with its words.
+
+What is attached is told beside the words, as mentions are: the user sees it in "what Claude was told", and what they wrote
+stays what they wrote. It is looked at before the prompt is taken, so that a picture which the API would refuse is the
+panel's to show.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from cellwright.agent.full_prompt import Beside, Gathered, Moment, Telling, text_beside
+from cellwright.agent.thread import CallerJobs
+from cellwright.agent.tool import ToolError
+from cellwright.conversation.run_options import RunOptions
+from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.kernel.context.mentions import attached_cell, mentioned_cells
+from cellwright.kernel.magic.line import CONTEXTS, EFFORTS, MODES, How
+from cellwright.mention_text import Mention, find_mentions
+from cellwright.mentions import together, without_secrets
+from cellwright.tools.notebook.open_notebook import OpenNotebook, OpenNotebooks
+
+if TYPE_CHECKING:
+    from cellwright.kernel.kernel_telling import KernelTelling
+    from cellwright.tools.files.formats.images import ModelImage
+
+PROMPT_CHARS = 1_000_000
+"""More than a person types: a larger text belongs into a file."""
+
+MOST_ATTACHMENTS = 20
+"""With more pictures in one request the API takes only small ones."""
+
+IMAGE_BYTES = 20_000_000
+TEXT_CHARS = 200_000
+NAME_CHARS = 200
+
+KINDS = ("image/png", "image/jpeg", "image/gif", "image/webp")
+
+IDLE_SECONDS = 1.0
+"""A kernel that has other code to run for longer is not waited for: the prompt should be on its way."""
+
+Served = Callable[[str], OpenNotebook | None]
+"""The open notebook that a page shows under a path of its server's."""
+
+BUSY = "the kernel is busy with a cell, so its variables could not be looked at"
+
+
+@dataclass(frozen=True, slots=True)
+class CellGiven:
+    """The cell that goes with a prompt: the notebook's path as the page names it, the cell's id, what is selected in it."""
+
+    path: str
+    id: str
+    selection: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PanelPrompt:
+    """A prompt of the panel. `attached` is told with its words."""
+
+    text: str
+    context: How
+    cell: CellGiven | None
+    options: RunOptions
+    attached: tuple[Beside, ...]
+
+
+async def read_prompt(params: Mapping[str, Any]) -> PanelPrompt:
+    """The prompt that `params` are. Raises CellwrightError INVALID_PARAMETERS that says what is wrong."""
+    text, context = params.get("text"), params.get("context", "auto")
+    if not isinstance(text, str) or len(text) > PROMPT_CHARS:
+        raise _invalid(
+            f"The prompt must be a text of at most {PROMPT_CHARS:,} characters: put a longer one into a file."
+        )
+    if context not in CONTEXTS:
+        raise _invalid(f"There is no context {context!r}; it must be one of {', '.join(CONTEXTS)}.")
+    attached = await _attachments(params.get("attachments", []))
+    if not text.strip():
+        if not attached:
+            raise _invalid("The prompt is empty.")
+        text = " ".join(f"[{part.title}]" for part in attached)  # a picture alone may say what is wanted
+    cell, options = _cell(params.get("cell")), _options(params.get("options", {}))
+    return PanelPrompt(text=text, context=cast("How", context), cell=cell, options=options, attached=attached)
+
+
+def tellings(
+    prompt: PanelPrompt, told: KernelTelling, served: Served, jobs: CallerJobs, idle_seconds: float = IDLE_SECONDS
+) -> tuple[Telling, ...]:
+    """What finds out what is told with `prompt`, nearest to its words first.
+
+    The namespace is looked at by `jobs`, between the user's cells; where one runs on for `idle_seconds`, it is not.
+    """
+    found = [_given(prompt.attached)] if prompt.attached else []
+    if prompt.cell is not None:
+        found.append(_given_cell(prompt.cell, served, told.notebooks))
+    return (*found, _of_kernel(prompt.context, told, jobs, idle_seconds))
+
+
+async def _attachments(said: object) -> tuple[Beside, ...]:
+    if not isinstance(said, list):
+        raise _invalid("`attachments` must be a list.")
+    if len(said) > MOST_ATTACHMENTS:
+        raise _invalid(f"These are {len(said)} attachments; a prompt takes {MOST_ATTACHMENTS} at most.")
+    return tuple([await _attachment(each) for each in said])
+
+
+async def _attachment(said: object) -> Beside:
+    match said:
+        case {"kind": "image", "name": str(name), "data": str(data)}:
+            return await asyncio.to_thread(_image, name[:NAME_CHARS], data)
+        case {"kind": "text", "name": str(name), "text": str(text)}:
+            if len(text) > TEXT_CHARS:
+                message = f"{name[:NAME_CHARS]} has {len(text):,} characters; {TEXT_CHARS:,} can be attached."
+                raise _invalid(
+                    f"{message} Save it in the project and mention it with @: Claude then reads what it needs."
+                )
+            return text_beside(name[:NAME_CHARS], "file", _tagged(name[:NAME_CHARS], text))
+    raise _invalid('An attachment must be {"kind": "image", "name", "data"} or {"kind": "text", "name", "text"}.')
+
+
+def _image(name: str, data: str) -> Beside:
+    """The picture with the words that name it; takes time."""
+    from cellwright.tools.files.formats.images import (  # few prompts have one
+        UnusableImage,
+        image_from_bytes,
+        media_type,
+    )
+
+    try:
+        content = base64.b64decode(data, validate=True)
+    except (binascii.Error, ValueError):
+        raise _invalid(f"{name}: the picture's data is no base64.") from None
+    if len(content) > IMAGE_BYTES:
+        raise _invalid(f"{name} has {len(content):,} bytes; a picture may have {IMAGE_BYTES:,}. Scale it down.")
+    # what it is says its content, whatever it was called
+    if (kind := media_type(content[:16])) not in KINDS:
+        raise _invalid(f"{name} is {kind or 'no picture that is known'}; PNG, JPEG, GIF and WebP can be attached.")
+    try:
+        image: ModelImage = image_from_bytes(content)
+    except UnusableImage as unusable:
+        raise _invalid(f"{name} cannot be attached: {unusable}.") from None
+    words = f'<attached picture="{_in_quotes(name)}" what="{image.words}"/>'
+    return Beside(name, "file", ({"type": "text", "text": words}, image.block))
+
+
+def _tagged(name: str, text: str) -> str:
+    closing = text.replace("</attached", "<\\/attached")
+    return f'<attached file="{_in_quotes(name)}">\n{closing}\n</attached>'
+
+
+def _in_quotes(name: str) -> str:
+    return "".join(letter for letter in name.replace('"', "'") if letter.isprintable())
+
+
+def _cell(said: object) -> CellGiven | None:
+    match said:
+        case None:
+            return None
+        case {"path": str(path), "id": str(cell_id), "selection": str(selection)} if cell_id:
+            if len(selection) > TEXT_CHARS:
+                raise _invalid(f"The selection has {len(selection):,} characters; {TEXT_CHARS:,} can go along.")
+            return CellGiven(path, cell_id, selection)
+    raise _invalid('`cell` must be {"path", "id", "selection"} or null.')
+
+
+def _options(said: object) -> RunOptions:
+    if not isinstance(said, Mapping):
+        raise _invalid("`options` must be an object.")
+    checks = {
+        "model": lambda value: isinstance(value, str) and value.strip() != "",
+        "mode": lambda value: value in MODES,
+        "effort": lambda value: value in EFFORTS,
+        "max_turns": lambda value: type(value) is int and value > 0,
+        "budget_usd": lambda value: type(value) in (int, float) and 0 < value < 1e6,
+    }
+    for name, value in said.items():
+        if name not in checks or not checks[name](value):
+            raise _invalid(f"The option {name} cannot be {value!r}.")
+    return RunOptions(**said)
+
+
+def _invalid(problem: str) -> CellwrightError:
+    return CellwrightError(ErrorCode.INVALID_PARAMETERS, f"{problem} Nothing was sent.")
+
+
+def _given(attached: Sequence[Beside]) -> Telling:
+    """Tells what was attached; the secrets in its texts are kept back."""
+
+    async def tell(moment: Moment) -> Gathered:
+        parts, notices = [], []
+        for part in attached:
+            cleaned, removed = await _cleaned(part, moment)
+            parts.append(cleaned)
+            notices += removed
+        # before the words: a model makes more of a picture that it sees before it reads what is asked
+        return Gathered(before=tuple(parts), notices=tuple(notices))
+
+    return tell
+
+
+async def _cleaned(part: Beside, moment: Moment) -> tuple[Beside, list[str]]:
+    first, *others = part.blocks
+    text, notices = await without_secrets(str(first["text"]), moment, part.title)
+    return Beside(part.title, part.kind, ({**first, "text": text}, *others)), notices
+
+
+def _given_cell(cell: CellGiven, served: Served, notebooks: OpenNotebooks) -> Telling:
+    """Tells the cell that the user sends along, and what is selected in it."""
+    mention = Mention("cell", cell.id, f"@cell:{cell.id}")
+
+    async def tell(moment: Moment) -> Gathered:
+        notebook = served(cell.path) or notebooks.own()
+        if notebook is None:
+            return Gathered(notices=("The cell was not sent along: its notebook cannot be seen from this kernel.",))
+        try:
+            cells = await notebook.cells(outputs=False)
+        except ToolError as error:
+            return Gathered(notices=(f"The cell was not sent along. {error.message}",))
+        found = together([await attached_cell(mention, notebook, cells, moment)])
+        if not cell.selection.strip() or not found.after:
+            return found
+        text, notices = await without_secrets(cell.selection, moment, "the selection")
+        selected = text_beside("What is selected in it", "cell", f"<selected>\n{text}\n</selected>")
+        return Gathered(after=(*found.after, selected), notices=(*found.notices, *notices))
+
+    return tell
+
+
+def _of_kernel(how: How, told: KernelTelling, jobs: CallerJobs, idle_seconds: float) -> Telling:
+    """Tells the notebook's news, and the cells and variables that the words mention."""
+
+    async def tell(moment: Moment) -> Gathered:
+        try:
+            async with asyncio.timeout(idle_seconds):
+                each = await jobs.call(lambda: told.with_prompt(moment.words, how, None))
+        except TimeoutError:
+            return await _while_busy(how, told, moment)
+        return _in_one([await telling(moment) for telling in each])
+
+    return tell
+
+
+async def _while_busy(how: How, told: KernelTelling, moment: Moment) -> Gathered:
+    """What can be told while a cell runs. The notebook's news stay news."""
+    found = [await mentioned_cells(told.notebooks)(moment)]
+    # the code alone needs no look into the values
+    if how in ("code", "full") and (telling := told.context.telling("code", None)) is not None:
+        found.append(await telling(moment))
+    if how == "full":
+        found.append(Gathered(notices=(f"Of the notebook the code alone was sent: {BUSY}.",)))
+    missing = tuple(
+        f"{mention.text}: not attached, {BUSY}."
+        for mention in find_mentions(moment.words)
+        if mention.kind == "variable" and mention.name in told.shell.user_ns
+    )
+    return _in_one([*found, Gathered(notices=missing)])
+
+
+def _in_one(found: Sequence[Gathered]) -> Gathered:
+    return Gathered(
+        before=tuple(part for each in found for part in each.before),
+        after=tuple(part for each in found for part in each.after),
+        notices=tuple(notice for each in found for notice in each.notices),
+    )

@@ -1,0 +1,169 @@
+"""What panels start and stop: prompts, slash commands, and any run of the conversation.
+
+A prompt of the panel is a run like a cell's, but no cell waits for it: code that it runs in the user's namespace begins when
+the kernel is idle (idle_kernel.py), and its questions wait until somebody answers, in whatever place.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from cellwright.agent.thread import AgentTask
+from cellwright.conversation.run_options import RunOptions
+from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.events import Answered, Asked, Event, Notice, TextDelta
+from cellwright.kernel.chat.line_log import LineLog
+from cellwright.kernel.chat.logged_run import LoggedRun
+from cellwright.kernel.chat.prompts import PanelPrompt, read_prompt, tellings
+from cellwright.kernel.run.questions import Questions
+
+if TYPE_CHECKING:
+    from cellwright.commands.command import Command, CommandCall
+    from cellwright.kernel.chat.chat import Chat
+    from cellwright.kernel.chat.connections import Connection
+
+
+def serve_prompts(chat: Chat) -> None:
+    """Serve `prompt`."""
+    chat.serve("prompt", chat.runs.prompt)
+
+
+def _unseen(_event: Event) -> None:
+    """Panels hear of events by the conversation's feed."""
+
+
+class PanelRuns:
+    """Of all panels. On the agent's loop."""
+
+    def __init__(self, chat: Chat) -> None:
+        self._chat = chat
+        self._numbers = itertools.count(1)
+        self._commands: dict[str, AgentTask[None]] = {}
+        self._in_order: WeakKeyDictionary[Connection, asyncio.Lock] = WeakKeyDictionary()
+
+    async def prompt(self, panel: Connection, params: Mapping[str, Any]) -> dict[str, str]:
+        """Serves `prompt`: the id of the run. Raises CellwrightError for what cannot be sent."""
+        in_order = self._in_order.setdefault(panel, asyncio.Lock())
+        async with in_order:  # a picture takes time, and words would overtake it
+            prompt = await read_prompt(params)
+        place = "server" if panel.is_server else "sidebar"
+        if self._is_command(prompt.text):
+            return {"run": self._command(prompt, place)}
+        # what a folder brings along is a person's to trust
+        person = not panel.is_server or self._chat.connections.somebody_looks_on
+        return {"run": self._start(prompt, place, person=person)}
+
+    def stop(self, run_id: str) -> None:
+        """Interrupt the run; one that waits is taken out of the line."""
+        if (command := self._commands.get(run_id)) is not None:
+            command.cancel()
+        for run in self._chat.conversation.runs.there:
+            if run.id == run_id:
+                run.stop()
+
+    def _start(self, prompt: PanelPrompt, place: str, *, person: bool) -> str:
+        chat, conversation, notebook = self._chat, self._chat.conversation, self._chat.notebook
+        given, mode = prompt.options, chat.state.choices.mode_said
+        options = replace(
+            given,
+            telling=tellings(prompt, notebook.told, chat.notebooks.served, conversation.jobs),
+            mode=given.mode or mode,
+            max_turns=given.max_turns or chat.config.max_turns,
+            budget_usd=given.budget_usd or chat.config.budget,
+        )
+        questions = self._questions()
+        task = conversation.start(
+            prompt.text,
+            options,
+            emit=_unseen,
+            can_use_tool=questions.can_use_tool,
+            ask_user=questions.can_use_tool if person else None,
+            place=place,
+            background=True,
+            at_turn=notebook.no_cell_at_turn,
+        )
+        run = conversation.runs.of(task)
+        assert run is not None, "it was started just now"
+
+        def tell(text: str) -> None:
+            if (logged := chat.log.runs.get(run.id)) is not None and not logged.over:
+                logged.hear_now(Notice(text, "warning"))
+
+        questions.tell = tell
+        # nobody else waits for its end: what went wrong stands in the run
+        task.future.add_done_callback(lambda done: done.cancelled() or done.exception())
+        return run.id
+
+    def _questions(self) -> Questions:
+        """Who puts a run's questions to the user: nothing shows them but panels and proposal cards."""
+        conversation = self._chat.conversation
+        return Questions(
+            conversation.jobs,
+            allows_input=False,
+            widget=False,
+            save_rules=conversation.in_force.save_rules,
+            answer_seconds=conversation.settings.ask_user_question_seconds,
+            beside=self._chat.notebook.beside,
+            somebody_looks_on=lambda: True,  # a panel that comes later sees them, too
+        )
+
+    def _is_command(self, text: str) -> bool:
+        from cellwright.commands.registry import COMMANDS, command_name  # most prompts are none
+
+        return text.startswith("/") and command_name(text) in COMMANDS
+
+    def _command(self, prompt: PanelPrompt, place: str) -> str:
+        """Begin the slash command; its questions are asked in the panel."""
+        from cellwright.commands.command import CommandCall
+        from cellwright.commands.registry import command_of
+
+        command, text = command_of(prompt.text)
+        chat = self._chat
+        run = LoggedRun(
+            id=f"command-{next(self._numbers)}",
+            prompt=prompt.text,
+            place=place,
+            kind="command",
+            asked=time.time(),
+            session=chat.conversation.session.id,
+            home=chat.conversation.session.id,
+            lines=LineLog() if chat.log.keeps_lines else None,
+        )
+        questions = self._questions()
+        questions.tell = lambda message: run.hear_now(Notice(message, "warning"))
+
+        def heard(event: Event) -> None:
+            run.hear(event)
+            if isinstance(event, Asked | Answered):
+                run.state_of_command = "asking" if isinstance(event, Asked) else "running"
+            if run.has_changed():
+                chat.log.news(run)
+
+        call = CommandCall(chat.conversation, RunOptions(), text, heard, questions.can_use_tool)
+        chat.log.begin(run)
+        self._commands[run.id] = chat.conversation.thread.submit(self._done(run, command, call))
+        return run.id
+
+    async def _done(self, run: LoggedRun, command: Command, call: CommandCall) -> None:
+        from cellwright.commands.registry import answer_of
+
+        error: BaseException | None = None
+        answer = ""
+        try:
+            answer = (await answer_of(command, call)).markdown()
+            run.hear_now(TextDelta(answer))
+            run.state_of_command = "done"
+        except asyncio.CancelledError:
+            error = CellwrightError(ErrorCode.INTERRUPTED, "Interrupted.", recoverable=True)
+            run.state_of_command = "interrupted"
+        except Exception as raised:  # noqa: BLE001  nobody awaits it: a command that fails says so in its run
+            error, run.state_of_command = raised, "failed"
+        self._commands.pop(run.id, None)
+        self._chat.log.end(run, error, answer)
+        self._chat.notebook.file_news.tell()

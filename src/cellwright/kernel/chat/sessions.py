@@ -1,0 +1,175 @@
+"""What panels do with sessions: list, search, go on with one, fork, name, tag, delete, export; and this session's title."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from cellwright.agent.side_request import small_model
+from cellwright.commands.sessions import fork, go_on
+from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.titles import has_title, make_title, title_of
+from cellwright.errors import CellwrightError
+from cellwright.events import Event, RunEnd
+from cellwright.kernel.chat.params import optional, required
+from cellwright.kernel.pages.comm import PageError
+from cellwright.sessions.catalog.catalog import Catalog, Entry
+from cellwright.sessions.export.formats import FORMATS, exported
+from cellwright.sessions.session import Session
+from cellwright.sessions.transcript import read_messages
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from cellwright.conversation.run_queue import ConversationRun
+    from cellwright.kernel.chat.chat import Chat
+    from cellwright.kernel.chat.connections import Connection
+
+logger = logging.getLogger(__name__)
+
+MOST_AT_ONCE = 200
+
+Json = Mapping[str, Any]
+
+
+class SessionRequests:
+    """Serves the requests; on the agent's loop. Sessions of other folders are none of this conversation's."""
+
+    def __init__(self, conversation: Conversation) -> None:
+        self._conversation = conversation
+        self._catalog = Catalog()
+
+    async def list(self, _panel: object, params: Json) -> Json:
+        limit = min(max(optional(params, "limit", int) or 50, 1), MOST_AT_ONCE)
+        offset = max(optional(params, "offset", int) or 0, 0)
+        query = optional(params, "query", str) or ""
+        cwd = self._conversation.cwd
+        found = await asyncio.to_thread(self._catalog.search, query, cwd, limit=limit + 1, offset=offset)
+        return {"sessions": [entry.to_json() for entry in found[:limit]], "more": len(found) > limit}
+
+    async def new(self, _panel: object, _params: Json) -> None:
+        self._conversation.new_session()
+
+    async def resume(self, _panel: object, params: Json) -> None:
+        await go_on(self._conversation, partial(self._conversation.sessions.find, _id(params)))
+
+    async def fork(self, _panel: object, params: Json) -> None:
+        await fork(self._conversation, _id(params), optional(params, "turn", int))
+
+    async def rename(self, _panel: object, params: Json) -> Json:
+        title = required(params, "title", str)
+        entry = await asyncio.to_thread(self._catalog.rename, _id(params), title, self._conversation.cwd)
+        return entry.to_json()
+
+    async def tag(self, _panel: object, params: Json) -> Json:
+        tags = required(params, "tags", list)
+        if not all(isinstance(tag, str) for tag in tags):
+            raise PageError("invalid", "The param 'tags' has to be a list of texts.")
+        entry = await asyncio.to_thread(self._catalog.tag, _id(params), tags, self._conversation.cwd)
+        return entry.to_json()
+
+    async def delete(self, _panel: object, params: Json) -> None:
+        await asyncio.to_thread(self._catalog.delete, _id(params), self._conversation.cwd)
+
+    async def export(self, _panel: object, params: Json) -> Json:
+        form = required(params, "format", str)
+        entry = await asyncio.to_thread(self._catalog.entry, _id(params), self._conversation.cwd)
+        return await asyncio.to_thread(_export, form, entry, self._conversation.environment)
+
+
+def _id(params: Json) -> str:
+    session_id = required(params, "id", str)
+    if not session_id:
+        raise PageError("invalid", "The param 'id' has to name a session.")
+    return session_id
+
+
+def _export(form: str, entry: Entry, environ: Mapping[str, str]) -> Json:
+    messages = read_messages(entry.path)
+    export = exported(form, messages, session=entry.id, model=entry.model, environ=environ, title=entry.title)
+    name = f"claude-{entry.id}{FORMATS[form].ending}"
+    return {"name": name, "media_type": FORMATS[form].media_type, "text": export.text}
+
+
+class SessionTitle:
+    """Keeps the title of the conversation's session as panels show it; has the small model make one where that is set.
+
+    A follower of the conversation. `show` is called on the agent's loop with each title.
+    """
+
+    def __init__(self, conversation: Conversation, on_loop: Callable[..., None], show: Callable[[str], object]) -> None:
+        self._conversation = conversation
+        self._on_loop = on_loop
+        self._show = show
+        self._work: set[asyncio.Task[None]] = set()  # asyncio keeps no task alive
+
+    def refresh(self) -> None:
+        """Look again what the session is called. On the agent's loop."""
+        if (session := self._conversation.sessions.begun) is not None:
+            self._start(session, ask=False)
+
+    def run_added(self, run: ConversationRun) -> None:
+        """A run that has been asked for has said nothing yet."""
+
+    def heard(self, run: ConversationRun, event: Event) -> None:
+        if isinstance(event, RunEnd) and (session := self._conversation.sessions.begun) is not None:
+            # a turn that was played from a recording asked nobody, and one in another session is not this one's
+            self._start(session, ask=event.error is None and bool(event.usage) and event.session_id == session.id)
+
+    def run_ended(self, run: ConversationRun) -> None:
+        """Its last event was heard."""
+
+    def session_changed(self, session: Session) -> None:
+        self._on_loop(self.refresh)
+
+    def _start(self, session: Session, *, ask: bool) -> None:
+        work = asyncio.get_running_loop().create_task(self._tell(session, ask=ask))
+        self._work.add(work)
+        work.add_done_callback(self._work.discard)
+
+    async def _tell(self, session: Session, *, ask: bool) -> None:
+        if ask and self._conversation.settings.session_titles == "model":
+            await self._have_it_named(session)
+        title = await asyncio.to_thread(title_of, session)
+        if session is self._conversation.sessions.begun:
+            self._show(title)
+
+    async def _have_it_named(self, session: Session) -> None:
+        if session.path is None or await asyncio.to_thread(has_title, session.path):
+            return
+        conversation = self._conversation
+        try:
+            provider = await asyncio.to_thread(lambda: conversation.provider)  # a key helper may take its time
+            await make_title(session, lambda: provider, small_model(conversation.environment))
+        except CellwrightError as error:  # a title is worth no more than one request
+            logger.warning("the session %s was not named: %s", session.id, error)
+
+
+def serve_sessions(chat: Chat) -> None:
+    """Serve the `session…` methods, and keep the title in the state."""
+    requests = SessionRequests(chat.conversation)
+
+    def show(title: str) -> None:
+        chat.state.title = title
+        chat.state.changed()
+
+    title = SessionTitle(chat.conversation, chat.on_loop, show)
+    chat.conversation.feed.follow(title)
+    title.refresh()
+
+    async def rename(panel: Connection, params: Json) -> Json:
+        renamed = await requests.rename(panel, params)
+        title.refresh()
+        return renamed
+
+    chat.serve("sessions", requests.list)
+    chat.serve("session_new", requests.new)
+    chat.serve("session_resume", requests.resume)
+    chat.serve("session_fork", requests.fork)
+    chat.serve("session_rename", rename)
+    chat.serve("session_tag", requests.tag)
+    chat.serve("session_delete", requests.delete)
+    chat.serve("session_export", requests.export)

@@ -1,0 +1,94 @@
+"""What a prompt mentions of the notebook and the kernel: `@cell:ID`, `@cell:3`, `@cell:[3]`, and variables as `$name`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from cellwright.agent.full_prompt import Gathered, Moment, Telling
+from cellwright.agent.tool import ToolError
+from cellwright.kernel.namespace.cell_log import is_hidden
+from cellwright.mention_text import Mention, find_mentions
+from cellwright.mentions import Attached, attachment, read_for, together, without_secrets
+from cellwright.tools.notebook.open_notebook import Cell, OpenNotebook, OpenNotebooks
+
+_NUMBER = re.compile(r"\d{1,6}")
+_COUNT = re.compile(r"(?:In)?\[(\d{1,6})\]")
+
+Describe = Callable[[Mapping[str, Any], Sequence[str]], str]
+"""Describes variables of a namespace, bounded in time and size; called on the thread that runs the cells."""
+
+
+def mentioned_cells(notebooks: OpenNotebooks) -> Telling:
+    """Tells the cells of this kernel's notebook that a prompt mentions, as they stand there."""
+
+    async def tell(moment: Moment) -> Gathered:
+        wanted = [mention for mention in find_mentions(moment.words) if mention.kind == "cell"]
+        if not wanted:
+            return Gathered()
+        own = notebooks.own()
+        if own is None:
+            why = "which notebook this is cannot be told from here, so it was sent as text."
+            return Gathered(notices=tuple(f"{mention.text}: {why}" for mention in wanted))
+        try:
+            cells = await own.cells(outputs=False)
+        except ToolError as error:
+            return Gathered(notices=tuple(f"{mention.text}: not attached. {error.message}" for mention in wanted))
+        return together([await attached_cell(mention, own, cells, moment) for mention in wanted])
+
+    return tell
+
+
+async def attached_cell(mention: Mention, own: OpenNotebook, cells: Sequence[Cell], moment: Moment) -> Attached:
+    """The cell of `own` that is mentioned, read as Claude would read it; `cells` are those of `own`."""
+    cell = find_cell(mention.name, cells)
+    if cell is None:
+        return Attached(notice=f"{mention.text}: no such cell in {own.path.name}. It was sent as text.")
+    tool_input = {"notebook_path": str(own.path), "cell_ids": [cell.id]}
+    content = await read_for(mention, "NotebookRead", tool_input, moment)
+    if isinstance(content, Attached):
+        return content
+    if (redaction := moment.agent.redaction) is not None:
+        content = _each_text(content, lambda text: redaction.clean_outputs(text).text)
+    count = f", In[{cell.execution_count}]" if cell.execution_count else ""
+    return Attached(attachment(mention, f"cell {cell.id}, number {cell.position + 1}{count}", "cell", content))
+
+
+def find_cell(name: str, cells: Sequence[Cell]) -> Cell | None:
+    """The cell with this id; else, for a number, the cell at that place counted from 1; for `[3]` the one that is In[3]."""
+    if (found := next((cell for cell in cells if cell.id == name), None)) is not None:
+        return found
+    if (count := _COUNT.fullmatch(name)) is not None:
+        return next((cell for cell in cells if cell.execution_count == int(count[1])), None)
+    if _NUMBER.fullmatch(name) and 0 < int(name) <= len(cells):
+        return cells[int(name) - 1]
+    return None
+
+
+def mentioned_variables(words: str, namespace: Mapping[str, Any], describe: Describe) -> Telling | None:
+    """Tells the variables of `namespace` that `words` mention, as they are now; None where they mention none.
+
+    A `$name` that is no variable is text: prompts hold `$PATH`, too.
+    """
+    named = [mention for mention in find_mentions(words) if mention.kind == "variable"]
+    wanted = [mention for mention in named if mention.name in namespace and not is_hidden(mention.name)]
+    if not wanted:
+        return None
+    described = [(mention, describe(namespace, [mention.name])) for mention in wanted]
+
+    async def tell(moment: Moment) -> Gathered:
+        attached = []
+        for mention, text in described:
+            cleaned, notices = await without_secrets(text, moment, mention.text)
+            part = attachment(mention, mention.text, "variable", cleaned)
+            attached.append(Attached(part, " ".join(notices)))
+        return together(attached)
+
+    return tell
+
+
+def _each_text(content: Any, change: Callable[[str], str]) -> Any:
+    if isinstance(content, str):
+        return change(content)
+    return [{**block, "text": change(block["text"])} if block["type"] == "text" else block for block in content]

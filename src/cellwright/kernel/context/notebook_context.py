@@ -1,0 +1,227 @@
+"""What Claude is told of the notebook with a prompt: what changed since it was told last, within a budget.
+
+What a session was told stands in its own messages: the opening tag says up to where. So nothing is told twice, and what
+a fork, `/rewind`, a compaction or a refused prompt takes away is told again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import re
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from cellwright.agent.full_prompt import Beside, Gathered, Moment, Telling, text_beside
+from cellwright.agent.tool import ToolError
+from cellwright.events import CHARS_A_TOKEN
+from cellwright.kernel.context.context_budget import Budget, ContextFacts, context_text, middle_cut
+from cellwright.kernel.magic.line import How
+from cellwright.kernel.namespace.hidden_state import BEFORE_ALL, hidden_state, hidden_state_text
+from cellwright.kernel.output_text import output_text
+from cellwright.mentions import without_secrets
+from cellwright.tools.notebook.open_notebook import Cell, OpenNotebooks
+
+if TYPE_CHECKING:
+    from cellwright.kernel.namespace.cell_log import CellLog, RanCell
+    from cellwright.kernel.namespace_news import Look, NamespaceNews
+    from cellwright.sessions.session import Session
+
+AUTO_TOKENS = 1_500
+CODE_TOKENS = 10_000
+FULL_TOKENS = 20_000
+"""What the notebook may take of a prompt; tokens are estimated, at four characters each."""
+
+LINES: Mapping[How, int] = {"none": 0, "auto": 60, "code": 0, "full": 500}
+"""How many variables are described at most: what the budget holds, and some more."""
+
+CELL_CHARS = 4_000
+"""Of one cell's source, where the whole notebook is told."""
+
+CELLS_SECONDS = 2.0
+"""A front end that takes longer to say what the notebook holds is not waited for: a prompt should be on its way."""
+
+TITLES = {"auto": "The notebook since the last prompt", "code": "The notebook's code", "full": "The whole notebook"}
+
+UNSEEN = "--context {how}: the notebook's cells cannot be seen from this kernel, so they were not sent."
+
+TAG = "notebook_context"
+_ID = re.compile(r"[\w-]{1,64}")
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Up to where a session was told: the log's order, the cell of the prompt, and digests of what is told as a whole."""
+
+    at: int = BEFORE_ALL
+    cell: str = ""
+    hidden: str = ""
+    cells: str = ""
+
+    def opening(self, log_id: str) -> str:
+        return f"<{TAG} log={log_id} at={self.at} cell={self.cell} hidden={self.hidden} cells={self.cells}>"
+
+
+@dataclass(frozen=True, slots=True)
+class _Now:
+    """What the kernel held when a prompt was sent: the prompt's cell, how far the log was, its runs, the namespace."""
+
+    cell_id: str
+    at: int
+    runs: tuple[RanCell, ...]
+    look: Look
+
+
+class NotebookContext:
+    """What the prompts of one kernel are told. `budget_tokens` is that of `auto`."""
+
+    def __init__(
+        self, log: CellLog, notebooks: OpenNotebooks, news: NamespaceNews, budget_tokens: int = AUTO_TOKENS
+    ) -> None:
+        self._log = log
+        self._notebooks = notebooks
+        self._news = news
+        self._budget_tokens = budget_tokens
+        # of this kernel: another one has other cells under the same numbers
+        self._id = secrets.token_hex(4)
+
+    def telling(self, how: How, cell_id: str | None, *, dry: bool = False) -> Telling | None:
+        """What finds out the context of a prompt in the cell `cell_id`. Called on the thread that runs the cells.
+
+        The namespace is looked at now; what of it is news, and the notebook, when the run has begun. `dry`: Claude will
+        not be told.
+        """
+        if how == "none":
+            return None
+        now = _Now(
+            cell_id or "", self._told_up_to(), self._log.runs(BEFORE_ALL), self._news.look(LINES[how], remember=not dry)
+        )
+
+        async def tell(moment: Moment) -> Gathered:
+            cells = await self._cells(how)
+            notices = (UNSEEN.format(how=how),) if how != "auto" and not cells else ()
+            part, removed = await self._part(how, now, cells, moment)
+            return Gathered(before=(part,) if part is not None else (), notices=(*notices, *removed))
+
+        return tell
+
+    def run_ended(self) -> None:
+        """What Claude itself has changed in the namespace is no news to it."""
+        self._news.look()
+
+    def _mark(self, session: Session) -> Mark:
+        """What `session` was told last of this kernel."""
+        pattern = re.compile(
+            rf"<{TAG} log={self._id} at=(-?\d+) cell=([\w-]*) hidden=(\w*) cells=(\w*)>".encode(), re.ASCII
+        )
+        start = f"<{TAG} log={self._id} ".encode()
+        for message in reversed(session.encoded):
+            if start in message and (found := pattern.search(message)):
+                at, *rest = (group.decode() for group in found.groups())
+                return Mark(int(at), *rest)
+        return Mark()
+
+    def _facts(self, how: How, mark: Mark, now: _Now) -> ContextFacts:
+        """What the log and the namespace have that is new since `mark`."""
+        if how == "code":
+            return ContextFacts()
+        runs = [run for run in reversed(now.runs) if mark.at < run.order and run.by == "user" and _is_news(run)]
+        variables = now.look.news(mark.at, runs)
+        return ContextFacts(
+            first=mark.at == BEFORE_ALL,
+            runs=() if how == "full" else tuple(runs),  # the whole notebook has their sources
+            failure=self._unmended(runs),
+            variables=variables.lines,
+            names=variables.names,
+            deleted=variables.deleted,
+        )
+
+    def _told_up_to(self) -> int:
+        """The order that this prompt's news reach to: a cell that still runs, with this prompt in it, is told later."""
+        running = (run.order for run in self._log.runs() if run.success is None and run.order > 0 and not run.is_prompt)
+        return min((order - 1 for order in running), default=self._log.order)
+
+    def _unmended(self, runs: Iterable[RanCell]) -> RanCell | None:
+        """The latest failure, unless its cell has run well since."""
+        for run in runs:
+            last = self._log.last_run(run.cell_id) if run.cell_id else None
+            if run.error is not None and (last is None or last.order <= run.order):
+                return run
+        return None
+
+    async def _part(
+        self, how: How, now: _Now, cells: Sequence[Cell], moment: Moment
+    ) -> tuple[Beside | None, list[str]]:
+        """What is told, if anything, and what the user must know of secrets in it."""
+        mark = self._mark(moment.session)
+        whole = _whole(how, cells)
+        if how == "code":  # of everything else nothing is told, so that it stays news
+            told, hidden = replace(mark, cells=_digest(whole)), ""
+        else:
+            hidden = await asyncio.to_thread(self._hidden, cells, now.look)  # sources are parsed
+            kept = _digest(whole) if how == "full" else mark.cells
+            told = Mark(now.at, _plain_id(now.cell_id), _digest(hidden), kept)
+        facts = self._facts(how, mark, now).with_notebook(
+            cell_id=now.cell_id if told.cell != mark.cell else "",
+            cells=cells,
+            hidden=hidden if told.hidden != mark.hidden else "",
+            whole=whole if told.cells != mark.cells else "",
+        )
+        if not facts.anything:
+            return None, []
+        tokens = {"auto": self._budget_tokens, "code": CODE_TOKENS, "full": FULL_TOKENS}[how]
+        text = context_text(facts, Budget(tokens * CHARS_A_TOKEN))
+        text, notices = await without_secrets(text, moment, "what it is told of the notebook")
+        title = "The notebook so far" if how == "auto" and facts.first else TITLES[how]
+        return text_beside(title, "context", f"{told.opening(self._id)}\n{_harmless(text)}\n</{TAG}>"), notices
+
+    async def _cells(self, how: How) -> list[Cell]:
+        """The notebook as it stands; none where it cannot be seen, or not soon."""
+        own = self._notebooks.own()
+        if own is None:
+            return []
+        try:
+            async with asyncio.timeout(CELLS_SECONDS):
+                return await own.cells(outputs=how == "full")
+        except (ToolError, TimeoutError):
+            return []
+
+    def _hidden(self, cells: Sequence[Cell], look: Look) -> str:
+        return hidden_state_text(hidden_state(cells, self._log, look.names)) if cells else ""
+
+
+def _whole(how: How, cells: Sequence[Cell]) -> str:
+    """The notebook itself, where all of it is told."""
+    if how == "auto" or not cells:
+        return ""
+    shown = [cell for cell in cells if how == "full" or cell.cell_type == "code"]
+    title = "The notebook:" if how == "full" else "The code cells of the notebook:"
+    return "\n".join([title, *map(_cell_text, shown)])
+
+
+def _cell_text(cell: Cell) -> str:
+    count = f", In[{cell.execution_count}]" if cell.execution_count else ""
+    outputs = "\n".join(text for output in cell.outputs if (text := output_text(output)))
+    shown = f"\noutput:\n{outputs}" if outputs else ""
+    source = middle_cut(cell.source, CELL_CHARS)
+    return f"{cell.position + 1}. {cell.id}, {cell.cell_type}{count}\n```\n{source}\n```{shown}"
+
+
+def _is_news(run: RanCell) -> bool:
+    """Whether Claude does not know of it: prompts it does, and the cell that asks is not over."""
+    return not run.is_prompt and (run.success is not None or run.order <= 0)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:8] if text else ""
+
+
+def _plain_id(cell_id: str) -> str:
+    return cell_id if _ID.fullmatch(cell_id) else _digest(cell_id)
+
+
+def _harmless(text: str) -> str:
+    """`text` that cannot end the block it stands in."""
+    return text.replace(f"</{TAG}", f"<\\/{TAG}")

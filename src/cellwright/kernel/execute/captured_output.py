@@ -1,0 +1,328 @@
+"""What code prints and displays, on its way to the views while it runs and to the model when it is done.
+
+Any thread puts pieces in; the agent's thread takes them out. The two meet in a deque, whose operations are atomic: a
+lock held by code that is interrupted would never be released.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextvars
+import re
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from cellwright.agent.tool import Content
+from cellwright.kernel.execute.display_text import bundle_texts, text_of
+from cellwright.kernel.execute.redirect import Replacement, RunningCode, StreamName
+from cellwright.kernel.model_image import image_block
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+LIVE_SECONDS = 1 / 30
+"""What a view gets is collected this long."""
+
+LIVE_CHARS = 200_000
+"""Of one call, a view gets no more than this while the code runs: nobody reads more as it goes by."""
+
+HEAD_CHARS = 60_000
+TAIL_CHARS = 40_000
+"""How much of the beginning and of the end the model gets: together about 25,000 tokens."""
+
+OWN_CODE = "<this call's code>"
+EXIT_ADVICE = "UserWarning: To exit: use 'exit', 'quit', or Ctrl-D."
+"""IPython's, for people at a prompt, after each SystemExit."""
+
+MAX_IMAGES = 8
+IMAGE_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+
+ESCAPE_SEQUENCE = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))")
+OVERWRITTEN = re.compile(r"[^\n]*\r(?=[^\r\n])")
+
+
+@dataclass(frozen=True, slots=True)
+class Display:
+    """A mimebundle that was displayed; images are base64. `display_id` is how it can be updated."""
+
+    data: Mapping[str, str]
+    display_id: str = ""
+
+    @property
+    def image_type(self) -> str:
+        """The type of its image, or "" if it has none that a model can read."""
+        return next((mime for mime in IMAGE_TYPES if mime in self.data), "")
+
+    @property
+    def text(self) -> str:
+        """The text that says most of it."""
+        return text_of(self.data)
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """A new state of a display that is already there."""
+
+    display: Display
+
+
+@dataclass(frozen=True, slots=True)
+class Clear:
+    """`clear_output`: forget what was there, at once or when the next piece comes."""
+
+    wait: bool
+
+
+Piece = str | Display | Update | Clear
+
+
+def display_of(data: Mapping[str, Any], display_id: str = "") -> Display:
+    """The part of a mimebundle that views and models can use; pictures that are still bytes become base64."""
+    images = {mime: _as_text(data[mime]) for mime in IMAGE_TYPES if mime in data}
+    return Display({**bundle_texts(data), **images}, display_id)
+
+
+def _as_text(value: object) -> str:
+    return base64.b64encode(value).decode("ascii") if isinstance(value, bytes) else str(value)
+
+
+class CapturedOutput:
+    """The output of one call. A `CodeOutput`; `put` too is for any thread, the rest for the agent's."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, progress: Callable[..., None]) -> None:
+        self._loop = loop
+        # the code's own context marks its output as the code's: what the views do with it must not look like that
+        self._context = contextvars.copy_context()
+        self._progress = progress
+        self._inbox: deque[Piece] = deque()
+        self._display_ids: set[str] = set()
+        self._drain_is_due = False
+        self._live_chars = 0
+        self._kept = BoundedPieces()
+        self._clear_before_next = False
+        self._code_file = ""
+
+    def put(self, piece: Piece) -> None:
+        """Take a piece in; the views get it within `LIVE_SECONDS`."""
+        self._inbox.append(piece)
+        if not self._drain_is_due:
+            # in this order: an interrupt between the two lines must not leave a drain that never comes
+            self._loop.call_soon_threadsafe(self._drain_soon, context=self._context)
+            self._drain_is_due = True
+
+    def write(self, text: str, _stream: StreamName = "stdout") -> None:
+        if EXIT_ADVICE not in text:
+            # warnings name the file that their code stands in
+            self.put(text.replace(self._code_file, OWN_CODE) if self._code_file else text)
+
+    def display(self, data: Mapping[str, Any], _metadata: Mapping[str, Any], display_id: str, *, update: bool) -> None:
+        display = display_of(data, display_id)
+        self._display_ids.add(display_id)
+        self.put(Update(display) if update else display)
+
+    def knows(self, display_id: str) -> bool:
+        return display_id in self._display_ids
+
+    def clear(self, *, wait: bool) -> None:
+        self.put(Clear(wait))
+
+    def reporters(self, shell: InteractiveShell, code: RunningCode) -> Sequence[Replacement]:
+        self._code_file = code.file
+        # IPython, which this module can be used without
+        from cellwright.kernel.call_reports import call_reports
+
+        return call_reports(shell, code, self.put)
+
+    def _drain_soon(self) -> None:
+        self._loop.call_later(LIVE_SECONDS, self.drain)
+
+    def drain(self) -> None:
+        """Hand what came in to the views, and keep it for the model."""
+        self._drain_is_due = False
+        text: list[str] = []
+        for piece in self._taken():
+            self._keep(piece)
+            match piece:
+                case str():
+                    text.append(piece)
+                case Display() if piece.image_type:
+                    self._tell(text)
+                    text.clear()
+                    self._progress(output=dict(piece.data))
+                case Display():
+                    text.append(f"{piece.text}\n")
+        self._tell(text)
+
+    def _taken(self) -> Iterator[Piece]:
+        while True:
+            try:
+                yield self._inbox.popleft()
+            except IndexError:
+                return
+
+    def _tell(self, pieces: list[str]) -> None:
+        text = "".join(pieces)
+        if not text or self._live_chars >= LIVE_CHARS:
+            return
+        room = LIVE_CHARS - self._live_chars
+        self._live_chars += len(text)
+        more = "\n[more output comes, and is not shown here]\n" if len(text) >= room else ""
+        self._progress(text=text[:room] + more)
+
+    def _keep(self, piece: Piece) -> None:
+        if isinstance(piece, Clear):
+            self._clear_before_next = piece.wait
+            if not piece.wait:
+                self._kept = BoundedPieces()
+            return
+        if self._clear_before_next:
+            self._clear_before_next = False
+            self._kept = BoundedPieces()
+        if isinstance(piece, Update):
+            self._kept.update(piece.display)
+        else:
+            self._kept.add(piece)
+
+    async def content(self) -> Content:
+        """Everything, as the model gets it: text, and pictures as image blocks. Call it when the code is done."""
+        self.drain()  # here, and not where pictures are scaled: on two threads at once pieces would change places
+        # scaling pictures down takes a while
+        return await asyncio.to_thread(content_of, self._kept.pieces())
+
+
+class BoundedPieces:
+    """Pieces in order, the first and the last of them: what is between is counted and let go."""
+
+    def __init__(self, head_chars: int = HEAD_CHARS, tail_chars: int = TAIL_CHARS) -> None:
+        self._most_in_head = head_chars
+        self._most_in_tail = tail_chars
+        self._line = ""
+        self._head: list[str | Display] = []
+        self._tail: deque[str | Display] = deque()
+        self._head_chars = 0
+        self._tail_chars = 0
+        self._left_out = 0
+        self._images: set[str] = set()
+        self._images_left_out = 0
+
+    def add(self, piece: str | Display) -> None:
+        if isinstance(piece, str):
+            self._add_text(piece)
+            return
+        self._end_line()
+        if not piece.image_type:
+            self._push(piece if piece.display_id else _on_lines_of_its_own(piece.text))
+            return
+        picture = piece.data[piece.image_type]
+        if picture in self._images:
+            # a figure that is both the last value and open is displayed twice
+            self._push("[the same picture again]\n")
+        elif len(self._images) == MAX_IMAGES:
+            self._images_left_out += 1
+        else:
+            self._images.add(picture)
+            self._push(piece)
+
+    def update(self, display: Display) -> None:
+        """Put a new state in the place of the old one; one that is not held any more is let go."""
+        for pieces in (self._head, self._tail):
+            for index, piece in enumerate(pieces):
+                if isinstance(piece, Display) and piece.display_id == display.display_id:
+                    pieces[index] = display
+                    return
+
+    def pieces(self) -> list[str | Display]:
+        self._end_line()
+        gap = [f"\n[… {self._left_out:,} characters left out …]\n"] if self._left_out else []
+        more = self._images_left_out
+        note = [f"[{more} more pictures left out: one call gives back at most {MAX_IMAGES}]\n"] if more else []
+        return [*self._head, *gap, *self._tail, *note]
+
+    def _add_text(self, text: str) -> None:
+        """Keeps the last line open: a progress bar overwrites it a thousand times, and only its last state counts."""
+        self._line += text
+        if "\n" in self._line or len(self._line) > 10_000:
+            done, newline, self._line = self._line.rpartition("\n")
+            self._push(_overwritten_removed(done + newline))
+        if "\r" in self._line:
+            self._line = _overwritten_removed(self._line)
+
+    def _end_line(self) -> None:
+        if self._line:
+            self._push(_overwritten_removed(self._line))
+            self._line = ""
+
+    def _push(self, piece: str | Display) -> None:
+        size = _size(piece)
+        room = self._most_in_head - self._head_chars
+        if not self._tail and size <= room:
+            self._head.append(piece)
+            self._head_chars += size
+            return
+        if isinstance(piece, str) and not self._tail:
+            self._head.append(piece[:room])
+            self._head_chars = self._most_in_head
+            piece = piece[room:]
+        self._tail.append(piece)
+        self._tail_chars += _size(piece)
+        while self._tail_chars > self._most_in_tail:
+            self._shorten_tail()
+
+    def _shorten_tail(self) -> None:
+        first = self._tail.popleft()
+        if isinstance(first, Display) and first.image_type:
+            self._head.append(first)  # there are few of them: `add` sees to it
+            return
+        excess = self._tail_chars - self._most_in_tail
+        rest = first[excess:] if isinstance(first, str) else ""
+        gone = _size(first) - len(rest)
+        self._left_out += gone
+        self._tail_chars -= gone
+        if rest:
+            self._tail.appendleft(rest)
+
+
+def _size(piece: str | Display) -> int:
+    if isinstance(piece, str):
+        return len(piece)
+    return 0 if piece.image_type else len(piece.text)
+
+
+def content_of(pieces: list[str | Display]) -> Content:
+    """Pieces as the content of a tool_result: one string, or blocks when there are pictures."""
+    blocks: list[dict[str, Any]] = []
+    text: list[str] = []
+
+    def end_text() -> None:
+        if joined := "".join(text).strip("\n"):
+            blocks.append({"type": "text", "text": joined})
+        text.clear()
+
+    for piece in pieces:
+        if isinstance(piece, str):
+            text.append(ESCAPE_SEQUENCE.sub("", piece).replace("\r\n", "\n"))
+            continue
+        if not (mime := piece.image_type):
+            text.append(ESCAPE_SEQUENCE.sub("", _on_lines_of_its_own(piece.text)))
+            continue
+        block = image_block(piece.data[mime])
+        if isinstance(block, str):
+            text.append(_on_lines_of_its_own(block))
+        else:
+            end_text()
+            blocks.append(block)
+    end_text()
+    if any(block["type"] != "text" for block in blocks):
+        return blocks
+    return str(blocks[0]["text"]) if blocks else ""
+
+
+def _overwritten_removed(text: str) -> str:
+    return OVERWRITTEN.sub("", text) if "\r" in text else text
+
+
+def _on_lines_of_its_own(text: str) -> str:
+    return f"{text}\n" if text else ""

@@ -1,0 +1,122 @@
+"""The tool `Python`: Claude's code in the user's namespace, on the main thread, its output back to Claude.
+
+The code is no cell: `In`, `Out`, `_` and the execution count stay as they are. An interrupt is raised in the code, and
+the run that asked for the code ends with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cellwright.agent.thread import CallerJobs
+from cellwright.agent.time_limit import time_limit
+from cellwright.agent.tool import Tool, ToolContext, ToolError, ToolLimits, ToolResult
+from cellwright.errors import ErrorCode
+from cellwright.events import Preview
+from cellwright.kernel.code_call import run_code
+from cellwright.kernel.execute.captured_output import HEAD_CHARS, TAIL_CHARS, CapturedOutput
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+TITLE_CHARS = 80
+MOST_SECONDS = 86_400
+
+DESCRIPTION = """\
+Run Python code in the user's live IPython namespace: their variables, data and imports are there under their \
+own names, and what your code defines or changes stays, for them and for your next call. Use it to look at data, \
+compute, plot, try things out and check your work on the real objects instead of loading them again.
+
+You get back, in order, what the code printed, what it displayed and the value of its last expression (as its \
+repr; end with `;` to leave it out), then a short traceback if it failed. Figures of matplotlib and other \
+pictures come back as images that you can see; `plt.show()` is not needed. Long output is cut in the middle, so \
+print what you need: shapes, heads, summaries.
+
+It is ordinary IPython: top-level `await`, `name?` and magics work. Your code is no cell of the notebook: the \
+user does not see it there, and `In`, `Out` and `_` stay theirs. `input()` has nobody to ask, and exiting the \
+kernel is refused. Shell commands belong into Bash and changes of files into Edit and Write, where the user can \
+judge them."""
+
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "code": {"type": "string", "description": "The Python code to run."},
+        "timeout_seconds": {
+            "type": "integer",
+            "minimum": 1,
+            "maximum": MOST_SECONDS,
+            "description": "Interrupt the code after so many seconds. Without it the code may take its time.",
+        },
+    },
+    "required": ["code"],
+    "additionalProperties": False,
+}
+
+
+def python_tool(
+    shell: InteractiveShell,
+    jobs: CallerJobs,
+    *,
+    in_kernel: bool,
+    seconds: float | None = None,
+    on_stuck: Callable[[str], None] | None = None,
+) -> Tool:
+    """The tool for `shell`, whose code is run by the thread that works off `jobs`.
+
+    `in_kernel`: file descriptors 1 and 2 are nobody's screen, and what child processes write there is output of the
+    code. `seconds` bounds every call, and `timeout_seconds` the call that has it; without them code runs as long as it
+    likes. `on_stuck(tool_use_id)` is called on the agent's thread when code does not react to an interrupt; the call ends
+    only when the code does.
+    """
+
+    async def call(tool_input: dict[str, Any], ctx: ToolContext) -> ToolResult:
+        output = CapturedOutput(asyncio.get_running_loop(), ctx.progress)
+        stuck = functools.partial(on_stuck, ctx.tool_use_id) if on_stuck is not None else None
+        allowed = min((each for each in (tool_input.get("timeout_seconds"), seconds) if each is not None), default=None)
+        started = time.perf_counter()
+        try:
+            async with time_limit(allowed):
+                failed = await run_code(shell, tool_input["code"], jobs, output, in_kernel=in_kernel, on_stuck=stuck)
+        except TimeoutError:
+            raise await _timed_out(output, allowed, time.perf_counter() - started) from None
+        return ToolResult(await output.content(), is_error=failed)
+
+    async def preview(tool_input: Mapping[str, Any]) -> Preview:
+        place = "this notebook's kernel" if in_kernel else "this IPython session"
+        return Preview(f"Run Python in {place}", str(tool_input["code"]), "code")
+
+    return Tool(
+        name="Python",
+        description=DESCRIPTION,
+        input_schema=SCHEMA,
+        call=call,
+        category="kernel",
+        input_examples=(
+            {"code": "df.groupby('city').price.median().head()"},
+            {"code": "model.fit(X, y)", "timeout_seconds": 600},
+        ),
+        # the output is bounded already, piece by piece; here is room for the sentences about what was left out
+        limits=ToolLimits(seconds=None, result_chars=HEAD_CHARS + TAIL_CHARS + 1_000),
+        facts=lambda _: {"cwd": str(Path.cwd())},
+        title=_title,
+        preview=preview,
+    )
+
+
+async def _timed_out(output: CapturedOutput, seconds: float | None, ran: float) -> ToolError:
+    content = await output.content()
+    shown = content if isinstance(content, str) else "\n".join(block.get("text", "[picture]") for block in content)
+    message = f"{shown}\n[Interrupted after {seconds:g} s, its time limit. What ran until then has had its effects.]"
+    details = {"requested_timeout": seconds, "actual_execution_time": ran}
+    return ToolError(message.strip(), code=ErrorCode.EXECUTION_TIMEOUT, details=details)
+
+
+def _title(tool_input: Mapping[str, Any]) -> str:
+    lines = [line for line in str(tool_input["code"]).splitlines() if line.strip()]
+    first = lines[0].strip() if lines else ""
+    return first if len(first) <= TITLE_CHARS and len(lines) < 2 else f"{first[:TITLE_CHARS]} …"

@@ -1,0 +1,176 @@
+"""`%load_ext cellwright` and `%unload_ext cellwright`: what is put into the shell, and taken out again.
+
+Loading registers names and leaves the work to a thread in the background: it may cost next to nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, cast
+
+from cellwright import place_maker
+from cellwright.kernel.chat.target import ChatTarget
+from cellwright.kernel.magic.config import Claude
+from cellwright.kernel.magic.magics import ClaudeMagic
+from cellwright.kernel.magic.rewrite import Rewriting
+from cellwright.kernel.namespace.cell_log import CellLog
+from cellwright.kernel.pages.open_documents import OpenDocuments
+from cellwright.kernel.pages.pages import Pages
+from cellwright.kernel.run.execution_count import ReplyCount
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+    from cellwright.conversation.ask import Place
+    from cellwright.kernel.chat.chat import Chat
+    from cellwright.kernel.conversation import NotebookConversation
+
+MAGIC = "claude"
+
+
+class Extension:
+    """What the extension is in one shell, from `load` to `unload`."""
+
+    def __init__(self, shell: InteractiveShell) -> None:
+        self._shell = shell
+        self._config = Claude(parent=shell)
+        self._rewriting = Rewriting(shell)
+        self._magic = ClaudeMagic(self, self._config)
+        self._documents = OpenDocuments()
+        self._reply_count = ReplyCount(shell)
+        self._pages = Pages(self._agent_loop)
+        self._chat = ChatTarget(self._make_chat)
+        self.cells = CellLog(shell)
+        self._making = threading.Lock()
+        self._conversation: NotebookConversation | None = None
+        self._warming_up = threading.Thread(target=self._warm_up, name="cellwright-warm-up", daemon=True)
+        self._stop_log: Callable[[], None] = lambda: None
+        self._unloaded = False
+
+    @property
+    def _configurables(self) -> list[Any]:
+        """What `%config` knows; IPython's annotation is narrower than its use."""
+        return cast("list[Any]", self._shell.configurables)
+
+    def load(self) -> None:
+        self._rewriting.install()
+        self._reply_count.install()
+        self.cells.start()
+        self._configurables.append(self._config)
+        self._shell.magics_manager.register_function(self._magic.claude, "line_cell", MAGIC)
+        place_maker.make = self._place
+        if getattr(self._shell, "kernel", None) is not None:
+            self._chat.open()
+            self._pages.open()  # before the last: pages connect when they hear of that
+            self._documents.open()
+        self._warming_up.start()
+
+    def unload(self) -> None:
+        if self._conversation is not None:
+            self._conversation.refuse_agent_code()
+        self._unloaded = True
+        self._rewriting.remove()
+        self._reply_count.remove()
+        self.cells.stop()
+        self._configurables.remove(self._config)
+        for kind in ("line", "cell"):
+            del self._shell.magics_manager.magics[kind][MAGIC]
+        place_maker.make = None
+        self._warming_up.join()
+        if getattr(self._shell, "kernel", None) is not None:
+            self._chat.close()
+            self._pages.close()
+        self._documents.close()
+        if self._conversation is not None:
+            self._conversation.close()
+            self._stop_log()
+
+    def conversation(self) -> NotebookConversation:
+        """This kernel's conversation; made when it is first needed. Raises `CellwrightError` for broken settings."""
+        with self._making:
+            if self._conversation is None:
+                # everything heavy hangs on it
+                from cellwright.kernel.conversation import NotebookConversation
+                from cellwright.kernel.kernel_log import keep_log
+
+                self._conversation = NotebookConversation(
+                    self._shell, self._config.said, self._documents.is_unsaved, self.cells, self._pages
+                )
+                self._stop_log = keep_log(self._conversation.conversation)
+                _before_threads_end(self._at_exit)
+            return self._conversation
+
+    def _agent_loop(self) -> asyncio.AbstractEventLoop:
+        return self.conversation().conversation.thread.loop
+
+    def _make_chat(self) -> Chat:
+        # for those who have a panel
+        from cellwright.kernel.chat.chat import Chat
+
+        return Chat(self.conversation(), self._config)
+
+    def _at_exit(self) -> None:
+        # the server gives a kernel five seconds
+        if self._conversation is not None and not self._unloaded:
+            self._conversation.end_runs()
+
+    def _place(self) -> Place:
+        return self.conversation().place(self._config.options())
+
+    def _warm_up(self) -> None:
+        from cellwright.errors import CellwrightError
+
+        with _no_collections():
+            try:
+                conversation = self.conversation()
+            except CellwrightError:
+                return  # the first prompt says it, where the user can read it
+            if not self._unloaded:
+                conversation.warm_up()
+
+
+def _before_threads_end(call: Callable[[], None]) -> None:
+    """Call `call` when the process ends, while runs can still use worker threads to come to their end."""
+    import concurrent.futures.thread  # noqa: F401  what ends the workers is registered by its import, and called after this
+
+    # `atexit` comes too late: by then no worker takes anything
+    threading._register_atexit(call)  # type: ignore[attr-defined]
+
+
+@contextlib.contextmanager
+def _no_collections() -> Iterator[None]:
+    """Imports set off full garbage collections, and one takes 35 ms where libraries are loaded: none for a moment."""
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def load(shell: InteractiveShell) -> None:
+    """Put Cellwright into `shell`; a second time it does nothing."""
+    if _extension_of(shell) is None:
+        Extension(shell).load()
+
+
+def unload(shell: InteractiveShell) -> None:
+    """Take Cellwright out of `shell` and end what it started."""
+    if (extension := _extension_of(shell)) is not None:
+        extension.unload()
+        if "cellwright.kernel.widgets.transcript" in sys.modules:
+            from cellwright.kernel.widgets.transcript import close_all  # there only if a cell showed something
+
+            close_all()
+
+
+def _extension_of(shell: InteractiveShell) -> Extension | None:
+    magic = getattr(shell.find_cell_magic(MAGIC), "__self__", None)
+    return magic.extension if isinstance(magic, ClaudeMagic) else None

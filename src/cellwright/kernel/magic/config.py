@@ -1,0 +1,103 @@
+"""`%config Claude` and `c.Claude`: the defaults of the magic's options, and settings of this user or kernel.
+
+What is a setting (model, effort, mode, rules) is a layer of the settings, above the files and below a cell's options.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from traitlets import Bool, Enum, Float, Int, List, TraitError, Unicode, validate
+from traitlets.config import Configurable
+
+from cellwright.kernel.magic.line import (
+    BESIDE,
+    CONTEXTS,
+    EFFORTS,
+    FORMATS,
+    MODES,
+    OPTIONS,
+    REPLAY_WAYS,
+    Format,
+    How,
+    MagicOptions,
+)
+
+if TYPE_CHECKING:
+    from cellwright.config.settings.read import Said
+
+
+class Claude(Configurable):
+    """Defaults for `%%claude`; an option in the cell goes before them, None leaves it to the settings files."""
+
+    model = Unicode(None, allow_none=True, help="The model.").tag(config=True)
+    mode = Enum(MODES, None, allow_none=True, help="The permission mode.").tag(config=True)
+    allow = List(Unicode(), help="Rules for what runs without asking: Bash(pytest *).").tag(config=True)
+    deny = List(Unicode(), help="Rules for what never runs.").tag(config=True)
+    max_turns = Int(None, allow_none=True, help="At most this many requests to the model in a run.").tag(config=True)
+    budget = Float(None, allow_none=True, help="Stop before a run costs more US dollars.").tag(config=True)
+    effort = Enum(EFFORTS, None, allow_none=True, help="How hard the model thinks.").tag(config=True)
+    record = Enum(("auto", "off"), "off", help="Keep each turn in NAME.cellwright.jsonl beside the notebook.").tag(
+        config=True
+    )
+    replay = Enum(REPLAY_WAYS, None, allow_none=True, help="Play recorded turns: auto, strict or off.").tag(config=True)
+    recording = Unicode(None, allow_none=True, help="The recording, if not the one beside the notebook.").tag(
+        config=True
+    )
+    context = Enum(CONTEXTS, "auto", help="What Claude is told of the notebook with a prompt.").tag(config=True)
+    quiet = Bool(False, help="Show the answer alone.").tag(config=True)
+    format = Enum(FORMATS, "text", help="How a run is shown.").tag(config=True)
+
+    @validate("model", "max_turns", "budget")
+    def _as_the_option_reads_it(self, proposal: dict[str, Any]) -> Any:
+        name, value = proposal["trait"].name, proposal["value"]
+        read = OPTIONS[name.replace("_", "-")].read
+        if value is None or read is None:
+            return value
+        try:
+            return read(str(value))
+        except ValueError as error:
+            raise TraitError(f"{name}: {value!r} {error}.") from None
+
+    @validate("allow", "deny")
+    def _rules(self, proposal: dict[str, Any]) -> Any:
+        from cellwright.errors import CellwrightError
+        from cellwright.permissions.rules.rule import grant_problem, parse_rule  # loading the extension needs no rules
+
+        for text in proposal["value"]:
+            try:
+                rule = parse_rule(text)
+                problem = grant_problem(rule) if proposal["trait"].name == "allow" else None
+            except CellwrightError as error:
+                problem = error.message
+            if problem:
+                raise TraitError(problem)
+        return proposal["value"]
+
+    def said(self) -> tuple[Said, ...]:
+        """What is set here of the settings, as a layer of them."""
+        from cellwright.config.settings.layers import Layer  # not needed before there is a conversation
+
+        given = {"defaultMode": self.mode, "allow": list(self.allow), "deny": list(self.deny)}
+        permissions = {name: value for name, value in given.items() if value}
+        values = {"model": self.model, "effortLevel": self.effort, "permissions": permissions}
+        values = {name: value for name, value in values.items() if value}
+        if not values:
+            return ()
+        here = Path.cwd()
+        layer = Layer(scope="config", label="c.Claude or %config Claude", root=here, folder=here)
+        return ((layer, values),)
+
+    def options(self) -> MagicOptions:
+        """The options of a cell that gives none, as far as they are no settings."""
+        return MagicOptions(
+            max_turns=self.max_turns,
+            budget=self.budget,
+            record=BESIDE if self.record == "auto" else None,
+            replay=self.replay,
+            recording=self.recording,
+            context=cast("How", self.context),
+            quiet=self.quiet,
+            format=cast("Format", self.format),
+        )

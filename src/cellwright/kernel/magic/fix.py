@@ -1,0 +1,237 @@
+"""`%claude fix`: the last failure of this kernel, its cell and the variables it names, as one prompt.
+
+What failed is taken from the log of cells, so nothing of the user's is called, and the prompt is bounded. The fix is asked
+for as an edit of that very cell, which the user then sees as a diff; where nobody can reach the notebook, as code.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from cellwright.agent.full_prompt import Gathered, Moment, text_beside
+from cellwright.errors import CellwrightError
+from cellwright.kernel.cell_error import CellError, Frame, describe_error
+from cellwright.kernel.context.mentions import Describe
+from cellwright.kernel.kernel_telling import describe_lines
+from cellwright.kernel.namespace.cell_log import CellLog, RanCell, sha256_of, type_name_of
+from cellwright.kernel.namespace.names import cell_names
+from cellwright.kernel.run.front_end import front_end_of
+from cellwright.tools.notebook.open_notebook import OpenNotebooks
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+SOURCE_CHARS = 8_000
+MOST_NAMES = 8
+VARIABLES_CHARS = 4_000
+NOT_DESCRIBED = ("module", "function", "builtin_function_or_method", "type")
+"""Types of values whose name says it all."""
+
+_CELL = re.compile(r"@cell:(?:(?:In)?\[(?P<count>\d+)\]|(?P<cell>[\w.-]*\w))(?:\s+|$)")
+_WORD = re.compile(r"(?P<cell>[\w-]+)(?:\s+|$)")
+
+NOTHING_FAILED = "Nothing has failed in this kernel, so there is nothing to fix. Nothing was sent."
+ASK_ANYWAY = " To have Claude do it all the same, put the words into a %%claude cell."
+
+
+@dataclass(frozen=True, slots=True)
+class FixRequest:
+    """What follows `%claude fix`: a cell (its id, or empty) and what the user says besides."""
+
+    cell_id: str
+    words: str
+
+
+class NothingToFix(Exception):
+    """Nothing failed; the message tells the user so."""
+
+
+def fix_request(prompt: str, log: CellLog) -> FixRequest:
+    """What a line that begins with `fix` asks to be fixed. A first word may be the id of a cell."""
+    rest = prompt.strip().removeprefix("fix").strip()
+    if (named := _CELL.match(rest)) is not None:
+        cell_id = named["cell"] or _with_count(int(named["count"]), log)
+        return FixRequest(cell_id, rest[named.end() :])
+    word = _WORD.match(rest)
+    if word is not None and log.last_run(word["cell"]) is not None:
+        return FixRequest(word["cell"], rest[word.end() :])
+    return FixRequest("", rest)
+
+
+def _with_count(count: int, log: CellLog) -> str:
+    """The id of the cell that is `In [count]`; where it is not known, what mentions it in a notebook."""
+    run = next((run for run in reversed(log.runs()) if run.execution_count == count and run.cell_id), None)
+    return f"[{count}]" if run is None else str(run.cell_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """What asks for a fix: the words of the prompt, and what is told with them."""
+
+    words: str
+    told: str
+
+    async def telling(self, moment: Moment) -> Gathered:
+        """What failed, for the run that begins; secrets in it do not leave the machine."""
+        redaction = moment.agent.redaction
+        text = self.told if redaction is None else redaction.clean(self.told).text
+        return Gathered(after=(text_beside("What failed", "context", text),) if text else ())
+
+
+@dataclass(frozen=True, slots=True)
+class Fixing:
+    """What a fix is put together from: the shell, its log, whether the notebook can be edited, and how values are told."""
+
+    shell: InteractiveShell
+    log: CellLog
+    can_edit: bool
+    describe: Describe
+
+    def fix(self, request: FixRequest) -> Fix | None:
+        """What asks for the fix; None when nothing is known to have failed."""
+        run = self._failed_run(request.cell_id)
+        if run is not None:
+            return Fix(
+                f"{_opening(run, self.can_edit)} {self._closing(run.cell_id, request.words)}", self._failure(run)
+            )
+        unknown = request.cell_id and self.log.last_run(request.cell_id) is None
+        return self._of_unknown(request) if unknown and self.can_edit else None
+
+    def _failure(self, run: RanCell) -> str:
+        """The error of a run, its source where it is not attached, and the variables at which it failed."""
+        assert run.error is not None
+        source = "" if self.can_edit and run.cell_id else _source(run)
+        parts = [_quoted("error", str(run.error)), source, self._variables(run, run.error)]
+        return "\n\n".join(part for part in parts if part)
+
+    def _failed_run(self, cell_id: str) -> RanCell | None:
+        """The latest failure (of this cell) that was not mended since."""
+        for run in reversed(self.log.runs()):
+            if run.error is None or run.is_prompt or run.error.name == "KeyboardInterrupt":
+                continue
+            if cell_id and run.cell_id != cell_id:
+                continue
+            last = self.log.last_run(run.cell_id) if run.cell_id else None
+            if last is None or not last.success:
+                return run
+        return None if cell_id else self._failed_before()
+
+    def _failed_before(self) -> RanCell | None:
+        """The failure that the shell remembers from before the extension was loaded."""
+        error = getattr(sys, "last_value", None)
+        if any(run.success is False for run in self.log.runs()):
+            return None  # it is one of those, mended by now, or a prompt's
+        if not isinstance(error, Exception) or isinstance(error, CellwrightError):
+            return None
+        history = self.shell.history_manager
+        inputs = enumerate(history.input_hist_raw if history is not None else ())
+        source = next((text for count, text in reversed(list(inputs)) if _is_from(error, self.shell, count)), "")
+        described = describe_error(error, self.shell, source)
+        return RanCell(0, None, source or None, sha256_of(source), None, success=False, error=described)
+
+    def _variables(self, run: RanCell, error: CellError) -> str:
+        namespace = self.shell.user_ns
+        named = [name for name in _names_at(run.source or "", error.frames) if name in namespace]
+        told = [name for name in named if type_name_of(namespace[name]) not in NOT_DESCRIBED][:MOST_NAMES]
+        if not told:
+            return ""
+        return _quoted("variables", self.describe(namespace, told)[:VARIABLES_CHARS])
+
+    def _closing(self, cell_id: str | None, words: str) -> str:
+        if not self.can_edit:
+            how = "Nobody can reach the notebook from here: give the corrected source of the cell as one block of code."
+        elif cell_id:
+            how = "Make the fix with NotebookEdit of that cell; the user accepts it there, and runs the cell."
+        else:
+            how = "Find the cell by its source with NotebookRead, and make the fix with NotebookEdit of that cell."
+        asked = f" The user says: {words}" if words else ""
+        return f"{how} Change no more than the error needs. Say in one or two sentences what was wrong.{asked}"
+
+    def _of_unknown(self, request: FixRequest) -> Fix:
+        """A cell whose error is in the notebook: it ran before the extension was loaded, or in another kernel."""
+        told = ""
+        if (before := self._failed_before()) is not None:
+            about = "The last error that this kernel remembers. It is this cell's if the source is the same."
+            told = f"{about}\n\n{self._failure(before)}"
+        words = f"Fix @cell:{request.cell_id}: its output is an error. {self._closing(request.cell_id, request.words)}"
+        return Fix(words, told)
+
+
+def fix_of(prompt: str, shell: InteractiveShell, log: CellLog, notebooks: OpenNotebooks) -> Fix:
+    """What a line that begins with `fix` asks Claude. Raises `NothingToFix`."""
+    request = fix_request(prompt, log)
+    own = notebooks.own()
+    can_edit = own is not None and (own.live or not front_end_of(shell).headless)
+    made = Fixing(shell, log, can_edit, describe_lines).fix(request)
+    if made is None:
+        raise NothingToFix(nothing_to_fix(request, log))
+    return made
+
+
+def nothing_to_fix(request: FixRequest, log: CellLog) -> str:
+    """What the user is told when there is nothing to fix."""
+    if request.cell_id and (last := log.last_run(request.cell_id)) is not None and last.success:
+        return (
+            f"The cell {request.cell_id} did not fail when it ran last, so there is nothing to fix. Nothing was sent."
+        )
+    return NOTHING_FAILED + (ASK_ANYWAY if request.words else "")
+
+
+def _opening(run: RanCell, can_edit: bool) -> str:
+    """What is to be fixed; a cell that is mentioned is attached as it stands in the notebook."""
+    cell = "a cell of this notebook" if not run.cell_id else f"{'@cell:' if can_edit else 'the cell '}{run.cell_id}"
+    count = f" (In [{run.execution_count}])" if run.execution_count else ""
+    return f"Fix {cell}{count}: it failed when it ran last."
+
+
+def _source(run: RanCell) -> str:
+    if run.source is None:
+        return ""
+    shown, left = run.source[:SOURCE_CHARS], len(run.source) - SOURCE_CHARS
+    more = f"\n… ({left:,} characters more)" if left > 0 else ""
+    return _quoted("source_as_it_ran", shown + more)
+
+
+def _quoted(name: str, text: str) -> str:
+    return f"<{name}>\n{text}\n</{name}>"
+
+
+def _names_at(source: str, frames: Sequence[Frame]) -> list[str]:
+    """The names in the statements of `source` at which the frames stand, in the order they are written."""
+    lines = {frame.line for frame in frames if frame.of_the_cell}
+    texts = list(_statements(source, lines)) or [frame.text for frame in frames if frame.text]
+    names = [name for text in texts for name in re.findall(r"[^\W\d]\w*", text) if name in cell_names(text).used]
+    return list(dict.fromkeys(names))
+
+
+def _statements(source: str, lines: set[int]) -> Iterator[str]:
+    """The innermost statements that stand on these lines."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return
+    for line in sorted(lines):
+        around = [
+            node
+            for node in ast.walk(tree)
+            if isinstance(node, ast.stmt) and node.lineno <= line <= (node.end_lineno or node.lineno)
+        ]
+        if around:
+            innermost = min(around, key=lambda node: (node.end_lineno or node.lineno) - node.lineno)
+            yield ast.get_source_segment(source, innermost) or ""
+
+
+def _is_from(error: BaseException, shell: InteractiveShell, count: int) -> bool:
+    """Whether the error was raised by the input of this number."""
+    traceback = error.__traceback__
+    while traceback is not None:
+        cell = shell.compile.format_code_name(traceback.tb_frame.f_code.co_filename)
+        if cell is not None and cell[1] == f"In[{count}]":
+            return True
+        traceback = traceback.tb_next
+    return False

@@ -1,0 +1,278 @@
+"""Where a run shows itself in a notebook: live while it works, and what the notebook keeps of it.
+
+The output that is saved never holds a widget: a widget in a saved notebook shows an error in the next kernel. So the
+widget is replaced, under the same display id, by static markdown when the run is over, however it ended. Pages that
+such an update does not reach get it by `later_pages.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import threading
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from cellwright.agent.steering import Words
+from cellwright.conversation.run_queue import ConversationRun
+from cellwright.errors import CellwrightError
+from cellwright.events import Event, Notice, Steered, ToolProgress
+from cellwright.kernel.cell_publisher import cell_publisher
+from cellwright.kernel.comm import (
+    AckMessage,
+    Answer,
+    Kept,
+    Ready,
+    Restart,
+    SavedMessage,
+    Steer,
+    Stop,
+    Withdraw,
+    read_message,
+)
+from cellwright.kernel.later_pages import LaterPages
+from cellwright.kernel.output.op_log import OpLog
+from cellwright.kernel.output.saved_markdown import WORKING, SavedTranscript
+from cellwright.kernel.output.transcript_ops import TranscriptOps
+from cellwright.kernel.run.front_end import FrontEnd
+from cellwright.kernel.run.interrupts import interrupt_main_thread
+from cellwright.kernel.run.questions import Questions
+from cellwright.kernel.saved_limits import kept_pictures, short_plain
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+    from cellwright.kernel.widgets.transcript import TranscriptWidget
+
+logger = logging.getLogger(__name__)
+
+WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
+
+STUCK = "The code does not react to the interrupt. Restarting the kernel ends it; variables are lost."
+
+
+class CellOutput(Protocol):
+    """The output of one run. `open` is called on the cell's thread, `emit` and `stuck` on the agent's loop.
+
+    `close` is called where the run is waited for: on the cell's thread, or in the background on the agent's.
+    """
+
+    def open(self) -> None: ...
+
+    def emit(self, event: Event) -> None: ...
+
+    def stuck(self, tool_use_id: str) -> None:
+        """The code of this call does not react to an interrupt."""
+        ...
+
+    def close(self) -> None: ...
+
+    def belongs_to(self, run: ConversationRun) -> None:
+        """The run that is shown; called once, before `open`, where it is known."""
+        ...
+
+    def describe(self, metadata: Callable[[], Mapping[str, Any]]) -> None:
+        """What the saved output's metadata shall say, when it is saved."""
+        ...
+
+    def keep(self, outputs: Sequence[Mapping[str, Any]]) -> None:
+        """The run does not take place: the cell is to hold `outputs`, as it did before."""
+        ...
+
+
+class SavedOutput:
+    """One display that says that Claude is working, then what came of it. What nobody watches needs no more."""
+
+    def __init__(self, shell: InteractiveShell, *, quiet: bool) -> None:
+        self._publisher: Any = shell.display_pub
+        self._saved = SavedTranscript(quiet=quiet)
+        self._images: list[dict[str, Any]] = []
+        self._earlier: list[Mapping[str, Any]] = []
+        self._instead: dict[str, Any] = {}
+        self._metadata: Callable[[], Mapping[str, Any]] = dict
+        self._display_id = f"claude-{uuid.uuid4().hex}"
+        self._opened = False
+
+    def open(self) -> None:
+        self._opened = True
+        self._publish({"text/markdown": WORKING, "text/plain": "Claude is working…"}, update=False)
+
+    def belongs_to(self, run: ConversationRun) -> None:
+        pass  # nobody can say anything here
+
+    def describe(self, metadata: Callable[[], Mapping[str, Any]]) -> None:
+        self._metadata = metadata
+
+    def keep(self, outputs: Sequence[Mapping[str, Any]]) -> None:
+        self._earlier = [output for output in outputs if isinstance(output.get("data"), Mapping)]
+        if not self._opened:
+            for output in self._earlier:
+                self._publisher.publish(data=dict(output["data"]), metadata=dict(output.get("metadata", {})))
+
+    def instead(self, data: Mapping[str, Any]) -> None:
+        """What is shown was no run: the cell is to hold `data` (a mimebundle) in its place, when it is closed."""
+        self._instead = dict(data)
+
+    def emit(self, event: Event) -> None:
+        self._saved.emit(event)
+        if isinstance(event, ToolProgress) and event.output is not None and (image := _image_of(event.output)):
+            self._images.append(image)
+
+    def stuck(self, tool_use_id: str) -> None:
+        logger.warning("%s: %s", tool_use_id, STUCK)
+
+    def close(self) -> None:
+        kept, *others = self._kept()
+        self._publish(kept["data"], kept["metadata"], update=True)
+        for other in others:
+            self._publisher.publish(data=other["data"], metadata=other["metadata"])
+
+    def _kept(self) -> list[dict[str, Any]]:
+        """The outputs that the cell holds from now on, the one that takes the place of what is shown first."""
+        if self._earlier:
+            return [{"data": dict(each["data"]), "metadata": dict(each.get("metadata", {}))} for each in self._earlier]
+        if self._instead:
+            return [{"data": self._instead, "metadata": {}}]
+        answer = {"text/markdown": self._saved.markdown(), "text/plain": short_plain(self._saved.plain())}
+        images = [{"data": image, "metadata": {}} for image in kept_pictures(self._images)]
+        return [{"data": answer, "metadata": dict(self._metadata())}, *images]
+
+    def _publish(self, data: dict[str, Any], metadata: dict[str, Any] | None = None, *, update: bool) -> None:
+        transient = {"display_id": self._display_id}
+        self._publisher.publish(data=data, metadata=metadata or {}, transient=transient, update=update)
+
+
+class WidgetOutput(SavedOutput):
+    """The transcript widget while the run lasts, and its answers to `questions`.
+
+    `run` gives the run that is shown, until `belongs_to` says so. Stop cancels it; where the main thread waits for it,
+    the kernel's interrupt reaches it in `input()` as well.
+    """
+
+    def __init__(
+        self,
+        shell: InteractiveShell,
+        loop: asyncio.AbstractEventLoop,
+        questions: Questions,
+        front_end: FrontEnd,
+        *,
+        quiet: bool,
+        run: Callable[[], ConversationRun | None],
+    ) -> None:
+        super().__init__(shell, quiet=quiet)
+        self._shell = shell
+        self._cell_id = front_end.cell_id
+        self._on_main_thread = threading.current_thread() is threading.main_thread()
+        self._run = run
+        self._loop = loop
+        self._questions = questions
+        self._log = OpLog()
+        self._later_pages = LaterPages(front_end.page, self._log)
+        self._ops = TranscriptOps(self._log.add, quiet=quiet)
+        self._widget: TranscriptWidget | None = None
+        self._restart_offered = False
+        self._over = False
+
+    def belongs_to(self, run: ConversationRun) -> None:
+        self._run = lambda: run
+        if run.background:
+            self._publisher = cell_publisher(self._shell)
+
+    def open(self) -> None:
+        # ipywidgets: imported ahead, in the background
+        from cellwright.kernel.widgets.transcript import TranscriptWidget
+
+        self._widget = TranscriptWidget(self._take)
+        data = {"text/markdown": WORKING, "text/plain": "Claude is working…", WIDGET_VIEW: self._widget.view_data}
+        self._opened = True
+        self._publish(data, update=False)
+        self._later_pages.begin(self._saved_message(self._widget, {"data": data, "metadata": {}}))
+        self._log.attach(self._widget.send)
+
+    def emit(self, event: Event) -> None:
+        self._ops.emit(event)
+        super().emit(event)
+
+    def stuck(self, tool_use_id: str) -> None:
+        self._restart_offered = True
+        self._ops.add({"op": "stuck", "id": tool_use_id, "text": STUCK})
+
+    def close(self) -> None:
+        self._over = True
+        self._log.close()
+        super().close()
+        # a front end that names no cell may be one that shows text alone, and no updates of it
+        if self._cell_id is None and not self._questions.ready.is_set() and not self._earlier:
+            print(self._instead.get("text/plain") or self._saved.plain())
+        if self._widget is not None:
+            self._later_pages.end(self._widget, self._saved_message(self._widget, *self._kept()))
+            self._widget.keep_for_later_pages()
+
+    def _saved_message(self, widget: TranscriptWidget, kept: dict[str, Any], *others: dict[str, Any]) -> SavedMessage:
+        return {
+            "type": "saved",
+            "model": widget.model_id,
+            "cell": self._cell_id,
+            "data": kept["data"],
+            "metadata": kept["metadata"],
+            "images": [other["data"] for other in others],
+        }
+
+    def _take(self, widget: TranscriptWidget, content: object, page: str) -> None:
+        """A message from the browser, on the thread of the subshell that it was sent to."""
+        match read_message(content):
+            case Ready(have):
+                self._later_pages.ready(widget, page, have)
+                self._on_loop(self._questions.ready.set)
+            case Kept():
+                self._later_pages.kept(widget, page)
+            case Answer() | Stop() | Restart() | Steer() | Withdraw() if self._over:
+                pass  # it crossed the end; what runs now is another cell
+            case Answer() as answer:
+                self._on_loop(lambda: self._questions.take(answer))
+                acknowledgement: AckMessage = {"type": "ack", "question": answer.question}
+                widget.send(acknowledgement)
+            case Stop():
+                self._stop()
+            case Steer() as words:
+                self._on_loop(lambda: self._steer(words))
+            case Withdraw(words_id):
+                self._on_loop(lambda: self._withdraw(words_id))
+            case Restart() if self._restart_offered:
+                # the main thread is out of reach, so nothing that ends a process in good order can run
+                os._exit(1)
+            case _:
+                logger.warning("not a message of the transcript protocol: %.200r", content)
+
+    def _stop(self) -> None:
+        run = self._run()
+        if self._on_main_thread and not (run is not None and run.background):
+            interrupt_main_thread()
+        elif run is not None and run.task is not None:
+            run.task.cancel()
+
+    def _steer(self, words: Steer) -> None:
+        try:
+            if (run := self._run()) is not None:
+                run.steering.add(Words(words.id, words.text, words.how))
+        except CellwrightError as error:
+            self.emit(Steered(words.id, words.text, "withdrawn", words.how))
+            self.emit(Notice(error.message, "warning"))
+
+    def _withdraw(self, words_id: str) -> None:
+        if (run := self._run()) is not None:
+            run.steering.withdraw(words_id)
+
+    def _on_loop(self, call: Callable[[], object]) -> None:
+        # the loop is closed when the extension was unloaded while a page still shows the widget
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(call)
+
+
+def _image_of(data: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The image of a display, as the notebook keeps it; None when it has none."""
+    images = {kind: value for kind, value in data.items() if kind.startswith("image/")}
+    return {**images, "text/plain": data.get("text/plain", "<image>")} if images else None

@@ -1,0 +1,340 @@
+"""What stays in the notebook when a run is over: markdown that reads well on GitHub, nbviewer and nbconvert.
+
+The answer as it was written, one line for each tool where it was called, diffs and plans folded, what the user answered,
+the last state of the todos, errors, and a last line with model, time and cost; the same as plain text.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any
+
+from cellwright.events import (
+    Call,
+    Event,
+    Notice,
+    Retrying,
+    RunEnd,
+    Steered,
+    TextDelta,
+    TodosChanged,
+    ToolEnd,
+    ToolStart,
+    ToolStatus,
+    TurnChanged,
+    TurnEnd,
+    UserPrompt,
+)
+from cellwright.kernel.output.transcript_ops import cut
+from cellwright.kernel.saved_limits import ANSWER_CHARS, DIFF_CHARS, DIFFS_CHARS, Room, left_out
+from cellwright.sessions.export.safe_markdown import code_span, fenced, neutralised, visible_controls
+from cellwright.tools.todo_list import LIST_TOOLS, MARKS, progress_in_words
+
+TITLE_CHARS = 200
+REASON_CHARS = 300
+WORKING = "*Claude is working…*"
+
+
+@dataclass(eq=False)
+class _Text:
+    pieces: list[str] = field(default_factory=list)
+
+
+@dataclass(eq=False)
+class _ToolLine:
+    call: Call
+    status: ToolStatus = "interrupted"
+    duration_ms: float | None = 0.0
+    """None: it was played from a recording, and says the same each time."""
+    reason: str = ""
+    diff: str = ""
+    plan: str = ""
+    answers: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def mark(self) -> str:
+        return "✓" if self.status == "success" else "✗"
+
+    @property
+    def title(self) -> str:
+        title = " ".join(cut(self.call.title, TITLE_CHARS).split())
+        return title if title.startswith(self.call.name) else f"{self.call.name}: {title}"
+
+    @property
+    def outcome(self) -> str:
+        if self.status == "success":
+            return "" if self.duration_ms is None else _duration(self.duration_ms)
+        return f"{self.status}: {self.reason}" if self.reason else self.status
+
+
+@dataclass(eq=False)
+class _Remark:
+    text: str
+
+
+@dataclass(eq=False)
+class _Said:
+    """What the user said while the run went on; a text that was not delivered is kept, too."""
+
+    text: str
+    delivered: bool = True
+
+
+_Part = _Text | _ToolLine | _Remark | _Said
+
+
+class SavedTranscript:
+    """Takes a run's events as they come and says, at any time, what would be saved now."""
+
+    def __init__(self, *, quiet: bool = False) -> None:
+        self._quiet = quiet
+        self._parts: list[_Part] = []
+        self._streaming: dict[int, _Text] = {}
+        self._calls: dict[str, _ToolLine] = {}
+        self._model = ""
+        self._context_tokens = 0
+        self._todos: tuple[Mapping[str, Any], ...] = ()
+        self._waiting: dict[str, str] = {}
+        self._changed = ""
+        self._replayed = False
+        self._end: RunEnd | None = None
+
+    def emit(self, event: Event) -> None:  # noqa: C901  one arm for each event
+        match event:
+            case TextDelta():
+                self._text(event.index).pieces.append(event.text)
+            case UserPrompt():
+                self._model = event.model
+            case ToolStart() | ToolEnd():
+                self._tool(event)
+            case TurnEnd():
+                self._context_tokens = event.context_tokens
+                self._replayed = event.replayed
+                if event.stop_reason == "refusal":
+                    self._drop()
+                self._streaming.clear()
+            case Retrying():
+                self._drop()
+            case Notice(level="warning" | "error"):
+                self._parts.append(_Remark(event.message))
+            case TodosChanged():
+                self._todos = event.todos
+            case Steered():
+                self._steered(event)
+            case TurnChanged():
+                self._changed = event.counts
+            case RunEnd():
+                self._end = event
+                self._parts += [_Said(text, delivered=False) for text in self._waiting.values()]
+            case _:
+                pass  # nothing that is kept
+
+    def markdown(self) -> str:
+        """Safe in every renderer: nothing of the model's or a tool's is active in it."""
+        blocks: list[str] = []
+        diffs = Room(DIFFS_CHARS)
+        for kind, parts in groupby(self._kept(), type):
+            together = list(parts)
+            blocks += _tool_list(together, diffs) if kind is _ToolLine else map(_markdown_of, together)
+        if self._todos and not self._quiet:
+            blocks.append(_task_list(self._todos))
+        if self._end is not None and self._end.error is not None:
+            message = _own_words(str(self._end.error["message"]))
+            blocks.append(f"**{self._end.error['code']}:** {message}")
+        if (summary := self._summary()) and not self._quiet:
+            blocks.append(f"*{_own_words(summary)}*")
+        return "\n\n".join(blocks) or "*No answer.*"
+
+    def plain(self) -> str:
+        """The same without markup of ours and without diffs, however long the answer is."""
+        blocks = [_plain_of(part) for part in self._shown()]
+        if self._todos and not self._quiet:
+            blocks.append(_plain_list(self._todos))
+        if self._end is not None and self._end.error is not None:
+            blocks.append(f"{self._end.error['code']}: {self._end.error['message']}")
+        if (summary := self._summary()) and not self._quiet:
+            blocks.append(summary)
+        return visible_controls("\n\n".join(blocks)) or "No answer."
+
+    def _shown(self) -> Iterator[_Part]:
+        for part in self._parts:
+            if isinstance(part, _Text):
+                if "".join(part.pieces).strip():
+                    yield part
+            elif isinstance(part, _Remark | _Said) or not (self._quiet or _shows_in_the_list(part)):
+                yield part
+
+    def _kept(self) -> Iterator[_Part]:
+        """What is shown, its texts cut where they are too long for a notebook; the last of them, the answer, goes first."""
+        room = Room(ANSWER_CHARS)
+        shown = list(self._shown())
+        texts = {id(part): room.take("".join(part.pieces)) for part in reversed(shown) if isinstance(part, _Text)}
+        for part in shown:
+            if id(part) not in texts:
+                yield part
+                continue
+            text, missing = texts[id(part)]
+            if text:
+                yield _Text([text])
+            if missing:
+                yield _Remark(left_out(missing))
+
+    def _steered(self, event: Steered) -> None:
+        if event.state == "waiting":
+            self._waiting[event.steer_id] = event.text
+            return
+        self._waiting.pop(event.steer_id, None)
+        if event.state == "delivered":
+            self._parts.append(_Said(event.text))
+
+    def _text(self, index: int) -> _Text:
+        text = self._streaming.get(index)
+        if text is None:
+            self._streaming[index] = text = _Text()
+            self._parts.append(text)
+        return text
+
+    def _tool(self, event: ToolStart | ToolEnd) -> None:
+        if isinstance(event, ToolEnd):
+            self._close_call(event)
+            return
+        for call in event.calls:
+            self._parts.append(line := _ToolLine(call))
+            self._calls[call.id] = line
+
+    def _close_call(self, event: ToolEnd) -> None:
+        line = self._calls.get(event.tool_use_id)
+        if line is None:
+            # refused without a start: the message it was in had been cut short
+            use = {"id": event.tool_use_id, "name": event.name, "input": {}}
+            self._parts.append(line := _ToolLine(Call(use, event.name)))
+        line.status, line.duration_ms = event.status, None if self._replayed else event.duration_ms
+        reason = str(event.error["message"]).strip() if event.error else ""
+        if event.status == "error":
+            # its first line says what it was; a command's output follows, which a list has no place for
+            reason = reason.partition("\n")[0]
+        line.reason = " ".join(cut(reason, REASON_CHARS).split())
+        display = event.display or {}
+        line.diff = display["diff"] if isinstance(display.get("diff"), str) else ""
+        line.plan = display["plan"] if isinstance(display.get("plan"), str) else ""
+        line.answers = display["answers"] if isinstance(display.get("answers"), Mapping) else {}
+
+    def _drop(self) -> None:
+        void = list(self._streaming.values())
+        self._parts = [part for part in self._parts if part not in void]
+        self._streaming.clear()
+
+    def _summary(self) -> str:
+        end = self._end
+        if end is None:
+            return ""
+        tools = end.tools_succeeded + end.tools_failed
+        facts = [self._model]
+        if tools:
+            facts.append(f"{tools} tool call{'s' if tools > 1 else ''}")
+        if self._replayed:  # what follows was so when it was recorded
+            return " · ".join([*facts, "replayed, nothing was sent"])
+        facts.append(_duration(end.duration_ms))
+        if end.cost_usd is not None:
+            # no dollar sign: between two of them Markdown has mathematics
+            session = "" if end.session_cost_usd is None else f" (session {end.session_cost_usd:.4f})"
+            facts.append(f"{end.cost_usd:.4f} USD{session}")
+        if self._context_tokens:
+            facts.append(f"{self._context_tokens:,} tokens of context")
+        if self._changed:
+            facts.append(f"{self._changed} (/undo takes it back)")
+        return " · ".join(facts)
+
+
+def _duration(milliseconds: float) -> str:
+    if milliseconds < 1000:
+        return f"{milliseconds:.0f} ms"
+    seconds = milliseconds / 1000
+    return f"{seconds:.1f} s" if seconds < 60 else f"{int(seconds // 60)} min {int(seconds % 60)} s"
+
+
+def _shows_in_the_list(line: _ToolLine) -> bool:
+    """Whether all that the call did is in the list of todos."""
+    return line.call.name in LIST_TOOLS and line.status == "success"
+
+
+def _tool_list(lines: Sequence[_Part], diffs: Room) -> Iterator[str]:
+    tools = [line for line in lines if isinstance(line, _ToolLine)]
+    yield "\n".join("\n".join(_tool_lines(tool)) for tool in tools)
+    for tool in tools:
+        if tool.diff:
+            text, missing = diffs.take(tool.diff, DIFF_CHARS)
+            more = f"\n[{left_out(missing)}]" if missing else ""
+            yield _folded(f"Changes: {tool.title}", fenced(visible_controls(text + more).rstrip("\n"), "diff"))
+        if tool.plan:
+            yield _folded("The plan, as approved", neutralised(visible_controls(tool.plan).strip("\n")))
+
+
+def _tool_lines(tool: _ToolLine) -> Iterator[str]:
+    yield " · ".join(part for part in (f"- {tool.mark} {code_span(tool.title)}", _outcome_markdown(tool)) if part)
+    for question, answer in tool.answers.items():
+        yield f"  - {code_span(question)} → {code_span(answer)}"
+
+
+def _folded(title: str, markdown: str) -> str:
+    summary = html.escape(visible_controls(title))
+    return f"<details><summary>{summary}</summary>\n\n{markdown}\n\n</details>"
+
+
+def _task_list(todos: Sequence[Mapping[str, Any]]) -> str:
+    """The todos as a task list; what is being done says so, since a box is only empty or ticked."""
+    lines = [f"**Todos** · {progress_in_words(todos)}", ""]
+    for todo in todos:
+        box = "x" if todo["status"] == "completed" else " "
+        doing = " *(in progress)*" if todo["status"] == "in_progress" else ""
+        lines.append(f"- [{box}] {_own_words(str(todo['content']))}{doing}")
+    return "\n".join(lines)
+
+
+def _plain_list(todos: Sequence[Mapping[str, Any]]) -> str:
+    lines = [f"{MARKS[todo['status']]} {' '.join(str(todo['content']).split())}" for todo in todos]
+    return "\n".join([f"Todos: {progress_in_words(todos)}", *lines])
+
+
+def _outcome_markdown(tool: _ToolLine) -> str:
+    if tool.status == "success" or not tool.reason:
+        return tool.outcome
+    return f"{tool.status}: {code_span(tool.reason)}"
+
+
+def _markdown_of(part: _Part) -> str:
+    if isinstance(part, _Text):
+        return neutralised("".join(part.pieces).strip("\n"))
+    if isinstance(part, _Said):
+        lines = neutralised(visible_controls(part.text).strip()).splitlines()
+        shown = [f"**{_who(part)}:** {lines[0]}"] if len(lines) == 1 else [f"**{_who(part)}:**", "", *lines]
+        return "\n".join(f"> {line}".rstrip() for line in shown)
+    assert isinstance(part, _Remark)
+    first, _, more = part.text.partition("\n")
+    said = f"*{_own_words(first)}*"
+    return f"{said}\n\n{fenced(visible_controls(more))}" if more else said
+
+
+def _who(part: _Said) -> str:
+    return "You" if part.delivered else "Not delivered, since the run had ended"
+
+
+def _own_words(text: str) -> str:
+    """A sentence of ours in one line; two amounts in dollars would be taken for a formula between dollar signs."""
+    return neutralised(re.sub(r"\$(\d[\d.,]*\d|\d)", r"\1 USD", " ".join(text.split())))
+
+
+def _plain_of(part: _Part) -> str:
+    if isinstance(part, _Text):
+        return "".join(part.pieces).strip("\n")
+    if isinstance(part, _ToolLine):
+        answers = [f"  {question} → {answer}" for question, answer in part.answers.items()]
+        outcome = f" · {part.outcome}" if part.outcome else ""
+        return "\n".join([f"{part.mark} {part.title}{outcome}", *answers])
+    if isinstance(part, _Said):
+        return f"{_who(part)}: {part.text.strip()}"
+    return part.text

@@ -1,0 +1,345 @@
+"""Events as the transcript operations of `docs/protocol/transcript.md`: what the browser draws.
+
+Bytes stay linear in what happened: a call's input and result go over once, long ones cut with the cut said.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, assert_never
+
+from cellwright.conversation.answers import ANSWER_FIELDS, choices
+from cellwright.events import (
+    Answered,
+    Asked,
+    Call,
+    Changed,
+    ContextTold,
+    Decided,
+    Event,
+    ModeChanged,
+    Notice,
+    QuestionKind,
+    Retrying,
+    RunEnd,
+    Steered,
+    TextDelta,
+    ThinkingDelta,
+    TodosChanged,
+    ToolEnd,
+    ToolInputDelta,
+    ToolProgress,
+    ToolStart,
+    TurnChanged,
+    TurnEnd,
+    UserPrompt,
+)
+from cellwright.kernel.comm import Op
+from cellwright.model.models import limits
+
+INPUT_STRING_CHARS = 4_000
+RESULT_CHARS = 10_000
+DIFF_CHARS = 100_000
+LIVE_OUTPUT_CHARS = 100_000
+EDITABLE_INPUT_BYTES = 100_000
+EFFECT_CHARS = 200
+TOLD_CHARS = 20_000
+EFFECTS = 100
+
+DISPLAY_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp", "text/plain")
+
+QUIET_OPS = frozenset(
+    {"thinking", "tool_input", "tool", "output", "display", "tool_end", "turn", "decided", "todos", "changes", "told"}
+)
+"""What a quiet cell does not show."""
+
+
+def cut(text: str, limit: int) -> str:
+    """`text`, or its beginning and what is missing."""
+    if len(text) <= limit:
+        return text
+    return f"{text[:limit]}\n[… {len(text) - limit:,} characters more]"
+
+
+def shortened(value: Any) -> Any:
+    """JSON with its long strings cut."""
+    if isinstance(value, str):
+        return cut(value, INPUT_STRING_CHARS)
+    if isinstance(value, Mapping):
+        return {key: shortened(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [shortened(item) for item in value]
+    return value
+
+
+def text_of(content: str | Sequence[Mapping[str, Any]]) -> str:
+    """The text of a tool result's content."""
+    if isinstance(content, str):
+        return content
+    return "\n".join(str(block["text"]) for block in content if block.get("type") == "text")
+
+
+class TranscriptOps:
+    """Turns the events of one cell into operations and hands each to `add`, in order."""
+
+    def __init__(self, add: Callable[[Op], None], *, quiet: bool = False) -> None:
+        self._add = add
+        self._quiet = quiet
+        self._first_block = 0
+        self._blocks: dict[int, None] = {}
+        self._input_chars: dict[str, int] = {}
+        self._output_chars: dict[str, int] = {}
+        self._kinds: dict[str, QuestionKind] = {}
+
+    def emit(self, event: Event) -> None:  # noqa: C901  one arm for each event
+        match event:
+            case TextDelta():
+                self._add({"op": "text", "block": self._block(event.index), "text": event.text})
+            case ThinkingDelta():
+                block = self._block(event.index)
+                self._put({"op": "thinking", "block": block, "text": event.text, "at": event.at})
+            case ToolInputDelta():
+                chars = self._input_chars.get(event.tool_use_id, 0) + len(event.partial_json)
+                self._input_chars[event.tool_use_id] = chars
+                self._put({"op": "tool_input", "id": event.tool_use_id, "name": event.name, "chars": chars})
+            case ToolProgress():
+                self._progress(event)
+            case ToolStart():
+                for call in event.calls:
+                    self._begin(call, event)
+            case ToolEnd():
+                self._put(_tool_end(event))
+            case TurnEnd():
+                self._end_message(event)
+            case Retrying():
+                self._drop()
+                self._put(_retry(event))
+            case Asked():
+                self._kinds[event.question_id] = event.kind
+                self._put(ask_op(event))
+            case Answered():
+                self._put(_answered(event, self._kinds.get(event.question_id, "permission")))
+            case _:
+                self._put(_plain(event))
+
+    def add(self, op: Op) -> None:
+        """Append an operation that is no event's: `stuck`."""
+        self._put(op)
+
+    def _put(self, op: Op) -> None:
+        if not (self._quiet and op["op"] in QUIET_OPS):
+            self._add(op)
+
+    def _block(self, index: int) -> int:
+        block = self._first_block + index
+        self._blocks[block] = None
+        return block
+
+    def _begin(self, call: Call, start: ToolStart) -> None:
+        self._put(
+            {
+                "op": "tool",
+                "id": call.id,
+                "name": call.name,
+                "title": call.title,
+                "input": shortened(call.tool_use["input"]),
+                "parallel": start.parallel,
+                "at": start.at,
+            }
+        )
+
+    def _progress(self, event: ToolProgress) -> None:
+        if event.output is not None:
+            data = {kind: value for kind, value in event.output.items() if kind in DISPLAY_TYPES}
+            self._put({"op": "display", "id": event.tool_use_id, "data": data})
+        text = event.text or (event.message and f"{event.message}\n")
+        shown = self._output_chars.get(event.tool_use_id, 0)
+        if not text or shown > LIVE_OUTPUT_CHARS:
+            return
+        self._output_chars[event.tool_use_id] = shown + len(text)
+        if shown + len(text) > LIVE_OUTPUT_CHARS:
+            text = f"{text[: LIVE_OUTPUT_CHARS - shown]}\n[… more output is not shown live]\n"
+        self._put({"op": "output", "id": event.tool_use_id, "text": text})
+
+    def _end_message(self, event: TurnEnd) -> None:
+        if event.stop_reason == "refusal":
+            self._drop()
+        self._put(_turn(event))
+        self._next_message()
+
+    def _drop(self) -> None:
+        """What streamed of this message is void."""
+        if self._blocks or self._input_chars:
+            # sent in quiet cells as well: their text is void too
+            self._add({"op": "drop", "blocks": list(self._blocks), "tools": list(self._input_chars)})
+        self._next_message()
+
+    def _next_message(self) -> None:
+        if self._blocks:
+            self._first_block = max(self._blocks) + 1
+        self._blocks.clear()
+        self._input_chars.clear()
+
+
+def _plain(
+    event: UserPrompt | ContextTold | Decided | TodosChanged | ModeChanged | Steered | Notice | TurnChanged | RunEnd,
+) -> Op:
+    """The operation of an event that needs nothing but itself."""
+    match event:
+        case ContextTold():
+            return _told(event)
+        case UserPrompt():
+            return {
+                "op": "run",
+                "model": event.model,
+                "mode": event.mode,
+                "session": event.session_id,
+                "started": event.at,
+            }
+        case Decided():
+            return {
+                "op": "decided",
+                "tool": event.tool_use_id,
+                "behavior": event.behavior,
+                "by": event.by,
+                "reason": event.reason,
+                "rule": event.rule,
+            }
+        case TodosChanged():
+            return {"op": "todos", "todos": [dict(todo) for todo in event.todos]}
+        case ModeChanged():
+            return {"op": "mode", "mode": event.mode}
+        case Steered():
+            return {
+                "op": "steer",
+                "id": event.steer_id,
+                "text": event.text,
+                "state": event.state,
+                "how": event.how,
+                "at": event.at,
+            }
+        case Notice():
+            return {"op": "notice", "level": event.level, "text": event.message}
+        case TurnChanged():
+            return _changes(event)
+        case RunEnd():
+            return {
+                "op": "end",
+                "stop_reason": event.stop_reason,
+                "cost_usd": event.cost_usd,
+                "session_cost_usd": event.session_cost_usd,
+                "ms": event.duration_ms,
+                "error": _code_and_message(event.error),
+            }
+        case _:
+            assert_never(event)
+
+
+def _changes(event: TurnChanged) -> Op:
+    return {
+        "op": "changes",
+        "turn": event.turn,
+        "files": [_changed(file) for file in event.files],
+        "cells": [_changed(cell) for cell in event.cells],
+        "effects": [cut(effect, EFFECT_CHARS) for effect in event.effects[:EFFECTS]],
+        "not_kept": list(event.not_kept),
+    }
+
+
+def _changed(what: Changed) -> Op:
+    return {"where": what.where, "kind": what.kind, "added": what.added, "removed": what.removed}
+
+
+def _told(event: ContextTold) -> Op:
+    parts = [
+        {
+            "title": part.title,
+            "kind": part.kind,
+            "text": cut(part.text, TOLD_CHARS),
+            "chars": part.chars,
+            "tokens": part.tokens,
+        }
+        for part in event.parts
+    ]
+    return {"op": "told", "tokens": event.tokens, "parts": parts}
+
+
+def ask_op(event: Asked) -> Op:
+    tool_input = event.tool_use["input"]
+    editable = len(json.dumps(tool_input)) <= EDITABLE_INPUT_BYTES
+    return {
+        "op": "ask",
+        "question": event.question_id,
+        "tool": str(event.tool_use["id"]),
+        "name": str(event.tool_use["name"]),
+        "input": tool_input if editable else None,
+        "kind": event.kind,
+        "title": event.preview.title,
+        "detail": event.preview.detail,
+        "detail_kind": event.preview.kind,
+        "path": event.preview.path,
+        "warning": event.preview.warning,
+        "reason": event.reason,
+        "choices": choices(event.kind, event.suggestions),
+        "at": event.at,
+    }
+
+
+def _answered(event: Answered, kind: QuestionKind) -> Op:
+    given = event.updated_input or {}
+    answer = {name: given[name] for name in ANSWER_FIELDS.get(kind, ()) if name in given}
+    return {
+        "op": "answered",
+        "question": event.question_id,
+        "tool": event.tool_use_id,
+        "behavior": event.behavior,
+        "scope": event.scope,
+        "by": event.by,
+        "reason": event.reason,
+        "rules": list(event.rules),
+        "edited": event.edited,
+        "input": shortened(answer) or None,
+    }
+
+
+def _tool_end(event: ToolEnd) -> Op:
+    diff = (event.display or {}).get("diff")
+    return {
+        "op": "tool_end",
+        "id": event.tool_use_id,
+        "status": event.status,
+        "ms": event.duration_ms,
+        "result": cut(text_of(event.content), RESULT_CHARS),
+        "diff": cut(diff, DIFF_CHARS) if isinstance(diff, str) else None,
+        "error": _code_and_message(event.error),
+    }
+
+
+def _turn(event: TurnEnd) -> Op:
+    usage, model = event.usage, limits(event.model)
+    return {
+        "op": "turn",
+        "cost_usd": event.cost_usd,
+        "context_tokens": event.context_tokens,
+        "context_window": model.context_window if model.known else None,
+        "input_tokens": usage.get("input_tokens") or 0,
+        "output_tokens": usage.get("output_tokens") or 0,
+        "cache_read_tokens": usage.get("cache_read_input_tokens") or 0,
+    }
+
+
+def _retry(event: Retrying) -> Op:
+    return {
+        "op": "retry",
+        "attempt": event.attempt,
+        "of": event.max_attempts,
+        "wait": event.wait_seconds,
+        "code": event.code,
+        "message": event.message,
+        "at": event.at,
+    }
+
+
+def _code_and_message(error: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    return None if error is None else {"code": error["code"], "message": cut(str(error["message"]), RESULT_CHARS)}

@@ -1,0 +1,88 @@
+"""One comm to a page of the browser, or to the server: large messages in pieces, requests and their replies.
+
+What pages.py and chat/connections.py have in common.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from cellwright.conversation.message_chunks import Joined, Piece, pieces
+
+logger = logging.getLogger(__name__)
+
+
+class PageError(Exception):
+    """What was asked for cannot be done: `code` says why, for programs."""
+
+    def __init__(self, code: str, message: str, details: Mapping[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.details = dict(details or {})
+
+
+class CommLink:
+    """The kernel's end of one comm. Made where the comm was opened; used from any thread."""
+
+    def __init__(self, comm: Any) -> None:
+        from cellwright.kernel.comm_routes import keep_own_shell  # loading the extension need not
+
+        keep_own_shell(comm)
+        self._comm = comm
+        # a context can be entered by one thread at a time, hence the copies; this one has the parent that ipykernel asks for
+        self._context = contextvars.copy_context()
+        self._parts = Joined()
+
+    @property
+    def comm_id(self) -> str:
+        return str(self._comm.comm_id)
+
+    def joined(self, piece: object) -> dict[str, Any] | None:
+        """The message that is whole with `piece`; None where more is to come, or where it makes no sense."""
+        return self._parts.add(piece)
+
+    async def send(self, message: Mapping[str, Any]) -> None:
+        """Send `message`, a large one at a pace that the server lets through."""
+        for piece in pieces(message):
+            self.put(piece)
+            if piece.pause:
+                await asyncio.sleep(piece.pause)
+
+    def put(self, piece: Piece) -> None:
+        """Send one piece of a message, or a small one as it is."""
+        self._context.copy().run(self._comm.send, piece.message)
+
+    def close(self) -> None:
+        """Close the comm, telling the other end."""
+        self._comm.close()
+
+    def forget(self) -> None:
+        """Take the comm out of the kernel. Its page is gone, and the others do not know it: nobody is told."""
+        import comm  # there is one in each kernel
+
+        manager = comm.get_comm_manager()
+        if self._comm.comm_id in manager.comms:
+            self._comm._closed = True  # a comm that is collected would say that it closes
+            manager.unregister_comm(self._comm)
+
+
+async def reply_to(method: str, serve: Callable[[], Awaitable[Any]] | None) -> dict[str, Any]:
+    """What a request comes to: `{"result"}` or `{"error": {"code", "message", "details"}}`; `serve` does it, if anybody."""
+    from cellwright.errors import CellwrightError  # loading the extension needs none
+
+    try:
+        if serve is None:
+            raise PageError("unknown_method", f"This version of Cellwright does not know {method!r}.")
+        return {"result": await serve()}
+    except PageError as error:
+        return {"error": {"code": error.code, "message": error.message, "details": error.details}}
+    except CellwrightError as error:
+        return {"error": {"code": str(error.code), "message": error.message, "details": error.details}}
+    except Exception as error:  # the other end waits for an answer, whatever a handler's fault is
+        logger.exception("a request for %s failed", method)
+        return {"error": {"code": "failed", "message": f"{type(error).__name__}: {error}", "details": {}}}

@@ -1,0 +1,222 @@
+"""Inline completion: what is missing at the cursor, by the small model. A newer request ends the one before."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from cellwright.agent.day_spending import completion_spending
+from cellwright.agent.open_answer import CHARS_A_TOKEN, OpenAnswer
+from cellwright.agent.side_request import small_model
+from cellwright.conversation.resolve_options import check_allowed
+from cellwright.errors import ApiError, CellwrightError, ErrorCode
+from cellwright.events import Retrying, TextDelta, TurnEnd
+from cellwright.kernel.chat.params import optional, required
+from cellwright.kernel.code_names import code_names
+from cellwright.kernel.namespace.namespace import user_variables
+from cellwright.model.fill_in_middle import (
+    MOST_TOKENS,
+    STOP,
+    SYSTEM,
+    Gap,
+    fill_in_message,
+    is_enough,
+    missing_text,
+    surroundings,
+    the_cell,
+)
+from cellwright.model.models import limits
+from cellwright.model.pricing import Tally, cost_usd
+from cellwright.model.provider import MessageStart, Provider, Request
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+    from cellwright.conversation.conversation import Conversation
+
+SECONDS = 8.0
+"""An answer that takes longer comes to a cursor that is elsewhere."""
+
+MOST_CELLS = 200
+
+
+@dataclass(slots=True)
+class _Spent:
+    """What one request cost, as far as it came."""
+
+    usage: Mapping[str, Any]
+    cost_usd: float | None
+
+
+class CodeCompletion:
+    """Completes code for the pages of one kernel; all of it on the agent's loop."""
+
+    def __init__(self, shell: InteractiveShell, conversation: Conversation) -> None:
+        self._shell = shell
+        self._conversation = conversation
+        self._spending = completion_spending()
+        self._current: asyncio.Task[str] | None = None
+        self._unbooked = Tally()
+        """What was spent before there was a session to count it with."""
+
+    def serve(self, serve: Callable[[str, Callable[[Any, Mapping[str, Any]], Awaitable[Any]]], None]) -> None:
+        """Have pages answered by `serve(method, handler)`."""
+        serve("code", self.code)
+        serve("code_stop", self.code_stop)
+
+    async def code(self, _page: object, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Serves `code`: `{"text", "cost_usd", "stopped"}`; the text is empty where nothing is missing, or it was stopped.
+
+        Raises CellwrightError: PERMISSION_DENIED where it is switched off, BUDGET_EXCEEDED, EXECUTION_TIMEOUT, and what the
+        API answers.
+        """
+        gap = _gap(params)
+        self.stop()
+        spent = _Spent({}, 0.0)
+        task = self._current = asyncio.create_task(self._completed(gap, spent))
+        text, stopped = "", False
+        try:
+            text = await task
+        except asyncio.CancelledError:
+            if (current := asyncio.current_task()) is not None and current.cancelling():
+                raise
+            stopped = True
+        finally:
+            task.cancel()
+        return {"text": text, "cost_usd": spent.cost_usd, "stopped": stopped}
+
+    async def code_stop(self, _page: object, _params: Mapping[str, Any]) -> None:
+        """Serves `code_stop`: the cursor is elsewhere, and nobody waits for the answer."""
+        self.stop()
+
+    def stop(self) -> None:
+        """End the request that is on its way, with its connection."""
+        if self._current is not None:
+            self._current.cancel()
+
+    async def _completed(self, gap: Gap, spent: _Spent) -> str:
+        conversation = self._conversation
+        session = conversation.sessions.begun
+        conversation.in_force.refresh(session_has_begun=session is not None and bool(session.encoded))
+        model = await self._allowed_model()
+        around, cell = await self._told(gap)
+        # a key helper may take its time
+        provider = await asyncio.to_thread(lambda: conversation.provider)
+        request = Request(
+            model=model,
+            system=json.dumps([{"type": "text", "text": SYSTEM}]).encode(),
+            tools=b"[]",
+            messages=[json.dumps(fill_in_message(around, cell), ensure_ascii=False).encode("utf-8", "replace")],
+            max_tokens=MOST_TOKENS,
+            effort="low" if limits(model).effort else None,
+            stop_sequences=(STOP,),
+            cache_whole=False,
+        )
+        try:
+            async with asyncio.timeout(SECONDS):
+                return missing_text(await self._answer(provider, request, gap, spent), gap)
+        except TimeoutError:
+            message = f"{model} took more than {SECONDS:g} s to suggest code, which is too long while somebody types."
+            raise CellwrightError(ErrorCode.EXECUTION_TIMEOUT, message) from None
+        finally:
+            self._count(spent)
+
+    async def _allowed_model(self) -> str:
+        """The small model. Raises CellwrightError where the settings or the day's budget say no."""
+        settings, environment = self._conversation.settings, self._conversation.environment
+        if not settings.inline_completion:
+            message = (
+                "`cellwright.inlineCompletion` switches inline completion off. `/config` shows which file says so."
+            )
+            raise CellwrightError(ErrorCode.PERMISSION_DENIED, message)
+        model = small_model(environment)
+        check_allowed(model, settings, environment)
+        spent = await asyncio.to_thread(self._spending.usd)
+        if spent >= settings.inline_completion_budget:
+            message = (
+                f"Inline completion has spent its ${settings.inline_completion_budget:.2f} of today. "
+                "The setting `cellwright.inlineCompletionBudget` says what a day may cost."
+            )
+            raise CellwrightError(ErrorCode.BUDGET_EXCEEDED, message)
+        return model
+
+    async def _told(self, gap: Gap) -> tuple[str, str]:
+        """What the model is told, without secrets."""
+        cell = the_cell(gap)
+        names = code_names(user_variables(self._shell), "\n".join((*gap.above, gap.prefix)))
+        around = surroundings(gap, names)
+        if not self._conversation.settings.redact_secrets:
+            return around, cell
+        clean, quick = self._conversation.redaction.clean, self._conversation.redaction.is_quick
+        if quick(around) and quick(cell):
+            return clean(around).text, clean(cell).text
+        return await asyncio.to_thread(lambda: (clean(around).text, clean(cell).text))
+
+    async def _answer(self, provider: Provider, request: Request, gap: Gap, spent: _Spent) -> str:
+        """The answer's text, as much of it as is used; leaving the stream closes its connection."""
+        answer, text = OpenAnswer(), ""
+        try:
+            async with contextlib.aclosing(provider.stream(request)) as events:
+                async for event in events:
+                    match event:
+                        case MessageStart():
+                            answer.begin(event)
+                        case TurnEnd():
+                            answer.end()
+                            spent.usage, spent.cost_usd = event.usage, event.cost_usd
+                        case Retrying():
+                            # the user has typed on before a second try would answer
+                            raise ApiError(ErrorCode(event.code), event.message, recoverable=True)
+                        case TextDelta():
+                            answer.add(event)
+                            text += event.text
+                            if is_enough(text, gap):
+                                return text
+                        case _:
+                            answer.add(event)
+        except asyncio.CancelledError:
+            if not spent.usage and not answer.is_open:
+                spent.usage, spent.cost_usd = _sent(request)
+            raise
+        finally:
+            if (lost := answer.lost()) is not None:
+                spent.usage, spent.cost_usd = lost
+        return text
+
+    def _count(self, spent: _Spent) -> None:
+        """Count what was spent with the session's, and with the day's."""
+        if not spent.usage:
+            return
+        conversation = self._conversation
+        conversation.completions = conversation.completions.plus(spent.usage, spent.cost_usd)
+        self._unbooked = self._unbooked.plus(spent.usage, spent.cost_usd)
+        if (session := conversation.sessions.begun) is not None:
+            session.spend(self._unbooked.total.usage, self._unbooked.total.cost_usd)
+            self._unbooked = Tally()
+        if spent.cost_usd:
+            # a task that is cancelled can wait for nothing any more
+            asyncio.get_running_loop().run_in_executor(None, self._spending.add, spent.cost_usd)
+
+
+def _sent(request: Request) -> tuple[Mapping[str, Any], float | None]:
+    """What a request may have cost that was left before the API said so: its prompt, rather too high than too low."""
+    size = len(request.system) + sum(map(len, request.messages))
+    usage = {"input_tokens": size // CHARS_A_TOKEN, "output_tokens": 0}
+    return usage, cost_usd(request.model, usage)
+
+
+def _gap(params: Mapping[str, Any]) -> Gap:
+    """The place that `params` name. Raises PageError `invalid`."""
+    cells = [each for each in (optional(params, "cells", list) or [])[:MOST_CELLS] if isinstance(each, dict)]
+    sources = [(str(cell.get("source", "")), cell.get("below") is True) for cell in cells]
+    return Gap(
+        prefix=required(params, "prefix", str),
+        suffix=optional(params, "suffix", str) or "",
+        above=tuple(source for source, below in sources if not below and source.strip()),
+        below=tuple(source for source, below in sources if below and source.strip()),
+        language=(optional(params, "language", str) or "python")[:40],
+    )

@@ -1,0 +1,132 @@
+"""Which notebook this kernel runs, and which its pages show: the kernel's `OpenNotebooks`."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from cellwright.kernel.pages.live_notebook import LiveNotebook, SeenSources
+from cellwright.kernel.pages.pages import Page, PageNotebook, Pages
+from cellwright.kernel.run.front_end import FrontEnd
+from cellwright.kernel.run.notebook_trust import read_notebook
+from cellwright.tools.notebook.file_notebook import FileNotebook
+from cellwright.tools.notebook.open_notebook import Cell, OpenNotebook, Remarks
+from cellwright.tools.paths import real_path
+
+CONNECT_SECONDS = 6.0
+"""How long after loading a page may take to connect before it counts as none."""
+
+RELOAD_SECONDS = 12.0
+"""So long a page may take to be back: what is written to the file meanwhile, it may have read before."""
+
+COMES_BACK_SECONDS = 600.0
+"""So long the file stays as it is for a page with unsaved changes that has fallen silent."""
+
+TICK_SECONDS = 0.02
+
+
+def _nothing_to_say(_cells: Sequence[Cell]) -> Remarks:
+    return Remarks()
+
+
+class KernelNotebooks:
+    """The notebooks of this kernel's pages. `remarks` is what the kernel says of the cells of its own."""
+
+    def __init__(self, pages: Pages, remarks: Callable[[Sequence[Cell]], Remarks] = _nothing_to_say) -> None:
+        self._pages = pages
+        self.remarks = remarks
+        self._seen = SeenSources()
+        self._loaded = time.monotonic()
+        self._named: Path | None = None
+        self._told: Path | None = None
+        self._shown: Path | None = None
+        self._front_end: FrontEnd | None = None
+        self._running = ""
+
+    def cell_runs(self, front_end: FrontEnd, told: Path | None, named: Path | None) -> None:
+        """A prompt begins: `told` is the notebook it seems to stand in, `named` the one that its user says."""
+        self._front_end = front_end
+        request = {} if front_end.kernel is None else front_end.kernel.get_parent("shell")
+        self._running = str(request.get("content", {}).get("code", "")).strip()
+        self._told = None if told is None else real_path(told)
+        self._named = None if named is None else real_path(named)
+        self._pages.preferred = front_end.page
+
+    def own(self) -> OpenNotebook | None:
+        shown = self._own_shown()
+        if shown is not None:
+            self._shown = shown.path
+            return LiveNotebook(self._pages, shown.path, self._seen)
+        path = self._named or self._last_known
+        return None if path is None or not path.is_file() else FileNotebook(path)
+
+    def at(self, path: Path) -> OpenNotebook | None:
+        real = real_path(path)
+        pages = self._pages.showing(real)
+        return LiveNotebook(self._pages, real, self._seen) if pages and not _is_just_a_file(pages[0], real) else None
+
+    def served(self, served_path: str) -> OpenNotebook | None:
+        """The notebook that a page shows under this path of its server's; None where none does."""
+        shown = (notebook for page in self._pages.all() for notebook in page.notebooks)
+        return next((self.at(notebook.path) for notebook in shown if notebook.served_path == served_path), None)
+
+    def refusal(self, path: Path) -> str:
+        real = real_path(path)
+        if self._pages.may_come_back(real, COMES_BACK_SECONDS):
+            return (
+                f"{path.name} was open with unsaved changes in a page that does not answer (closed by force, or on a "
+                "computer that sleeps). Nothing was changed: the page may come back. Ask the user."
+            )
+        if self._front_end is None or self._pages.any_came or self._pages.showing(real) or real == self._named:
+            return ""
+        if real != self._last_known and not self._holds_running_cell(real):
+            return ""
+        if self._front_end.headless:
+            how = "no front end is there to be asked (nbclient, papermill), and whoever runs it writes the file when it ends"
+        else:
+            how = "its front end has not connected to this kernel, so what it holds cannot be seen and would be lost"
+        return (
+            f"{path.name} is the notebook that is running: {how}. Nothing was changed. Say in your answer what should be "
+            f"changed. (The user can allow changes of the file with `%%claude --notebook {path.name}`.)"
+        )
+
+    async def settled(self) -> None:
+        """Wait until a page that is there has connected: right after loading, and while it is reloaded."""
+        if self._front_end is None or self._front_end.kernel is None or self._front_end.headless:
+            return
+        while self._connecting() or self._pages.is_reloading(RELOAD_SECONDS):
+            await asyncio.sleep(TICK_SECONDS)
+
+    def _connecting(self) -> bool:
+        return not self._pages.any_came and time.monotonic() - self._loaded < CONNECT_SECONDS
+
+    def _own_shown(self) -> PageNotebook | None:
+        """The notebook whose page ran the newest prompt, or else one that a page shows as this kernel's."""
+        own = [
+            notebook
+            for page in self._pages.all()
+            for notebook in page.notebooks
+            if notebook.own and not _is_just_a_file(page, notebook.path)
+        ]
+        ran = (notebook for notebook in own if notebook.session == self._pages.preferred)
+        return next(ran, own[0] if own else None)
+
+    @property
+    def _last_known(self) -> Path | None:
+        """Where the notebook was when a page showed it, or when the kernel was started."""
+        return self._shown or self._told
+
+    def _holds_running_cell(self, path: Path) -> bool:
+        """Whether the cell that is running stands in this file."""
+        content = read_notebook(path) if self._running else None
+        return content is not None and any(
+            cell["cell_type"] == "code" and cell["source"].strip() == self._running for cell in content["cells"]
+        )
+
+
+def _is_just_a_file(page: Page, path: Path) -> bool:
+    """Whether it is the server that shows it, as a file that this kernel sees as well: there it keeps all its bytes."""
+    shown = page.shows(path)
+    return shown is not None and shown.route == "contents" and path.is_file()

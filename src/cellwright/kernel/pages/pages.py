@@ -1,0 +1,304 @@
+"""The pages of a browser that show notebooks of this kernel, and requests in both directions.
+
+Each page opens the comm `cellwright.notebook` (docs/protocol/notebook.md) and says which notebooks it shows, again whenever
+that changes. Messages arrive on a subshell's thread, on ipykernel 6 on the main thread; requests are made and served on the
+agent's loop. Nobody says when a page dies: it then does not answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import itertools
+import os
+import threading
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from cellwright.kernel.pages.comm import CommLink, PageError, reply_to
+from cellwright.kernel.served_files import relative_path, served_folder
+
+TARGET = "cellwright.notebook"
+PROTOCOL = 1
+MOST_NOTEBOOKS = 200
+SERVER = "Jupyter Server"
+"""The front end that is none: the server itself."""
+ROUTES = ("page", "shared", "contents")
+REQUEST_SECONDS = 15.0
+PING_SECONDS = 4.0
+HEARD_SECONDS = 2.0
+"""A page that was heard from so lately need not be asked whether it is there."""
+
+
+class PageGone(Exception):
+    """The page was closed, or does not answer."""
+
+
+class PageNotebook(NamedTuple):
+    """A notebook that a page shows: `own` says that its kernel is this one."""
+
+    path: Path
+    served_path: str
+    """As the page names it."""
+    own: bool
+    trusted: bool
+    unsaved: bool
+    session: str
+    """What the messages of its own kernel connection carry."""
+    route: str = "page"
+    """The user's page, or at the server: the document that pages share ("shared"), what it has as a file ("contents")."""
+
+
+@dataclass(slots=True, eq=False)
+class Page:
+    """One connection of one page. `session` is what its messages carry, those that run cells as well."""
+
+    session: str
+    link: CommLink
+    id: str = ""
+    front_end: str = ""
+    root: str = ""
+    notebooks: tuple[PageNotebook, ...] = ()
+    said: float = 0.0
+    heard: float = 0.0
+    silent: bool = False
+    """It did not answer; until it is heard from again it counts as closed."""
+
+    def shows(self, path: Path) -> PageNotebook | None:
+        return next((notebook for notebook in self.notebooks if notebook.path == path), None)
+
+    def sent(self, session: str) -> bool:
+        """Whether it is the page that messages with this `session` come from."""
+        return bool(session) and session in (self.session, *(notebook.session for notebook in self.notebooks))
+
+
+Handler = Callable[[Page, Mapping[str, Any]], Awaitable[Any]]
+"""What serves a page's requests of one method, on the agent's loop; raises PageError. The result goes out as JSON."""
+
+
+class Pages:
+    """All pages that are there. From any thread, but `request` and `answering`, which the agent's loop awaits.
+
+    `loop` gives the agent's loop; it is called when a page wants something.
+    """
+
+    def __init__(
+        self, loop: Callable[[], asyncio.AbstractEventLoop], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._loop = loop
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._pages: list[Page] = []
+        self._handlers: dict[str, Handler] = {"ping": _pong}
+        self._followers: list[Callable[[Page], Awaitable[None]]] = []
+        self._waiting: dict[str, tuple[Page, asyncio.Future[Any]]] = {}
+        self._ids = itertools.count(1)
+        self.preferred = ""
+        """The session of the page that ran the newest prompt."""
+        self.left = float("-inf")
+        """When the last page went away that had been there alone: it may be reloading."""
+        self.any_came = False
+        """Whether a page has connected since the extension was loaded: the front end is one of those that do."""
+
+    def open(self) -> None:
+        """Let pages connect."""
+        import comm  # there is one in each kernel
+
+        comm.get_comm_manager().register_target(TARGET, self._opened)
+
+    def close(self) -> None:
+        """End all connections, and take no new ones."""
+        import comm  # there is one in each kernel
+
+        comm.get_comm_manager().unregister_target(TARGET, self._opened)
+        for page in self.all():
+            page.link.close()
+            self._forget(page)
+
+    def serve(self, method: str, handler: Handler) -> None:
+        """Have `handler` answer the pages' requests of this method."""
+        self._handlers[method] = handler
+
+    def follow(self, listener: Callable[[Page], Awaitable[None]]) -> None:
+        """Have `listener` called, on the agent's loop, whenever a page has said what it shows."""
+        self._followers.append(listener)
+
+    def all(self) -> list[Page]:
+        """The pages, the one that ran the newest prompt first, then those that spoke last."""
+        with self._lock:
+            pages = [page for page in self._pages if not page.silent]
+        return sorted(pages, key=lambda page: (page.sent(self.preferred), page.said), reverse=True)
+
+    def showing(self, path: Path) -> list[Page]:
+        """Those that show the notebook at `path`, a real path; where its user looks at it comes first."""
+        shown = [(page, notebook.route) for page in self.all() if (notebook := page.shows(path)) is not None]
+        return [page for page, _ in sorted(shown, key=lambda each: ROUTES.index(each[1]))]
+
+    async def answering(self, path: Path) -> Page:
+        """The first page that shows `path` and is alive. Raises PageGone."""
+        for page in self.showing(path):
+            if self._clock() - page.heard < HEARD_SECONDS:
+                return page
+            try:
+                await self.request(page, "ping", {}, PING_SECONDS)
+            except PageGone:
+                page.silent = True  # killed, or on a computer that sleeps
+            else:
+                return page
+        raise PageGone
+
+    def is_reloading(self, seconds: float) -> bool:
+        """Whether the only page went away within so many seconds, as one does that is reloaded."""
+        return self._clock() - self.left < seconds
+
+    def may_come_back(self, path: Path, seconds: float) -> bool:
+        """Whether a page that does not answer had unsaved changes of `path` when it was heard, so many seconds ago."""
+        now = self._clock()
+        with self._lock:
+            return any(
+                page.silent and now - page.heard < seconds and (shown := page.shows(path)) is not None and shown.unsaved
+                for page in self._pages
+            )
+
+    async def request(
+        self, page: Page, method: str, params: Mapping[str, Any], timeout: float = REQUEST_SECONDS
+    ) -> Any:
+        """Ask `page` for something; its result. Raises PageError where it says no, PageGone after `timeout` seconds."""
+        with self._lock:
+            if page not in self._pages:
+                raise PageGone
+        request_id = f"k{next(self._ids)}"
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._waiting[request_id] = page, answer
+        try:
+            await page.link.send({"type": "request", "id": request_id, "method": method, "params": dict(params)})
+            return await asyncio.wait_for(answer, timeout)
+        except TimeoutError:
+            raise PageGone from None
+        finally:
+            del self._waiting[request_id]
+
+    async def tell(self, method: str, params: Mapping[str, Any], pages: list[Page] | None = None) -> None:
+        """Ask all pages (or `pages`) for something without waiting for their answers."""
+        for page in self.all() if pages is None else pages:
+            await page.link.send({"type": "request", "id": "", "method": method, "params": dict(params)})
+
+    def _opened(self, comm: Any, message: Mapping[str, Any]) -> None:
+        link = CommLink(comm)
+        said = message["content"]["data"]
+        session = str(message["header"].get("session", ""))
+        if said.get("protocol") != PROTOCOL:
+            comm.send({"type": "unsupported", "protocol": PROTOCOL})
+            link.close()
+            return
+        page = Page(session, link)
+        comm.on_msg(lambda message: self._heard(page, message["content"]["data"]))
+        comm.on_close(lambda _: self._forget(page))
+        self._hello(page, said)
+        with self._lock:
+            # the same page, connected anew
+            self._pages = [other for other in self._pages if (other.id, other.session) != (page.id, session)]
+            self._pages.append(page)
+            self.any_came = self.any_came or page.front_end != SERVER
+            self.left = float("-inf")
+        comm.send({"type": "welcome", "protocol": PROTOCOL})
+
+    def _heard(self, page: Page, piece: object) -> None:
+        page.heard, page.silent = self._clock(), False
+        message = page.link.joined(piece)
+        if message is None:
+            return
+        match message:
+            case {"type": "hello"}:
+                self._hello(page, message)
+            case {"type": "bye"}:
+                self._forget(page)
+                if message.get("page_left") is True and not self.all():
+                    self.left = self._clock()
+            case {"type": "reply", "id": str(request_id)}:
+                self._answered(request_id, message)
+            case {"type": "request", "id": str(request_id), "method": str(method), "params": dict(params)}:
+                # the handlers are there when the loop is
+                asyncio.run_coroutine_threadsafe(self._served(page, request_id, method, params), self._loop())
+
+    def _hello(self, page: Page, said: Mapping[str, Any]) -> None:
+        """The page says what it shows. What makes no sense is passed over."""
+        root, front_end, shown = said.get("root"), said.get("front_end"), said.get("notebooks")
+        page.root = root if isinstance(root, str) else ""
+        page.id = str(said.get("page", ""))
+        page.front_end = front_end[:100] if isinstance(front_end, str) else ""
+        notebooks = [each for each in shown[:MOST_NOTEBOOKS] if _has_path(each)] if isinstance(shown, list) else []
+        own_first = sorted(notebooks, key=lambda each: each.get("own") is not True)
+        folder = served_folder(page.root, [each["path"] for each in own_first])
+        page.notebooks = tuple(_notebook(folder, each) for each in notebooks)
+        page.said = page.heard = self._clock()
+        for follower in self._followers:
+            asyncio.run_coroutine_threadsafe(_awaited(follower(page)), self._loop())
+
+    def _answered(self, request_id: str, message: Mapping[str, Any]) -> None:
+        found = self._waiting.get(request_id)
+        if found is None:
+            return  # it came too late
+        _, answer = found
+
+        def settle() -> None:
+            if answer.done():
+                return
+            error = message.get("error")
+            if isinstance(error, dict):
+                code, text = str(error.get("code", "")), str(error.get("message", ""))
+                answer.set_exception(PageError(code, text, error.get("details")))
+            else:
+                answer.set_result(message.get("result"))
+
+        answer.get_loop().call_soon_threadsafe(settle)
+
+    async def _served(self, page: Page, request_id: str, method: str, params: Mapping[str, Any]) -> None:
+        handler = self._handlers.get(method)
+        reply = await reply_to(method, None if handler is None else functools.partial(handler, page, params))
+        await page.link.send({"type": "reply", "id": request_id, **reply})
+
+    def _forget(self, page: Page) -> None:
+        with self._lock:
+            if page in self._pages:
+                self._pages.remove(page)
+        for of_page, answer in list(self._waiting.values()):
+            if of_page is page:
+                answer.get_loop().call_soon_threadsafe(_give_up, answer)
+        page.link.forget()
+
+
+async def _awaited(work: Awaitable[None]) -> None:
+    await work
+
+
+def _give_up(answer: asyncio.Future[Any]) -> None:
+    if not answer.done():
+        answer.set_exception(PageGone())
+
+
+async def _pong(_page: Page, _params: Mapping[str, Any]) -> None:
+    """The page asks whether the kernel is there."""
+
+
+def _has_path(said: object) -> bool:
+    path = said.get("path") if isinstance(said, dict) else None
+    return isinstance(path, str) and path != "" and "\0" not in path
+
+
+def _notebook(folder: Path, said: Mapping[str, Any]) -> PageNotebook:
+    real = Path(os.path.realpath(folder / relative_path(said["path"])))
+    own, trusted, unsaved = (said.get(name) is True for name in ("own", "trusted", "unsaved"))
+    route = said.get("route")
+    return PageNotebook(
+        real,
+        said["path"],
+        own,
+        trusted,
+        unsaved,
+        str(said.get("session", "")),
+        route if isinstance(route, str) and route in ROUTES else "page",
+    )

@@ -1,0 +1,48 @@
+"""What pages ask about turns that can be taken back: for the button under an answer. See docs/protocol/notebook.md."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from cellwright.conversation.conversation import Conversation
+from cellwright.errors import CellwrightError
+from cellwright.kernel.file_news import FileNews
+from cellwright.kernel.pages.comm import PageError
+from cellwright.kernel.pages.pages import Page, Pages
+
+
+class UndoRequests:
+    """Answers `undo_turns` and `undo_turn` of all pages, on the agent's loop."""
+
+    def __init__(self, pages: Pages, conversation: Conversation, file_news: FileNews) -> None:
+        self._conversation = conversation
+        self._file_news = file_news
+        pages.serve("undo_turns", self._turns)
+        pages.serve("undo_turn", self._turn)
+
+    async def _turns(self, _page: Page, _params: Mapping[str, Any]) -> dict[str, Any]:
+        from cellwright.commands.undo import turns_to_undo  # most kernels undo nothing
+
+        try:
+            return {"session": self._conversation.session.id, "turns": turns_to_undo(self._conversation)}
+        except CellwrightError as error:
+            raise PageError("failed", error.message) from error
+
+    async def _turn(self, _page: Page, params: Mapping[str, Any]) -> dict[str, Any]:
+        from cellwright.commands.undo import undo_turn
+
+        turn, preview = params.get("turn"), params.get("preview") is not False
+        if params.get("session") != self._conversation.session.id or not isinstance(turn, int):
+            raise PageError(
+                "failed", "This turn belongs to another session. Resume that, then take it back with /undo."
+            )
+        try:
+            return await undo_turn(
+                self._conversation, turn, preview=preview, force=params.get("force") is True and not preview
+            )
+        except CellwrightError as error:
+            raise PageError("failed", error.message) from error
+        finally:
+            if not preview:
+                self._file_news.tell()

@@ -1,0 +1,106 @@
+"""How one run shows itself and asks, by what the front end of its cell can do."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from cellwright.agent.calls.approval import CanUseTool
+from cellwright.conversation.conversation import Conversation
+from cellwright.events import Notice
+from cellwright.kernel.magic.line import MagicOptions
+from cellwright.kernel.open_questions import Beside
+from cellwright.kernel.output.cell_output import CellOutput, SavedOutput, WidgetOutput
+from cellwright.kernel.run.front_end import FrontEnd
+from cellwright.kernel.run.questions import SECONDS_TO_GET_READY, Questions
+from cellwright.kernel.view_output import ViewOutput
+from cellwright.kernel.widgets.bundle import is_built
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+    from cellwright.terminal.plain_view import View
+
+NOT_BUILT = (
+    "[Cellwright's widget was not built: run `make build` in the source checkout. Answers appear as plain text.]"
+)
+
+
+BACKGROUND_SECONDS_TO_GET_READY = 30.0
+"""Nobody waits for a run in the background, and no `input()` can ask in its place."""
+
+
+class CellFace(NamedTuple):
+    """A run's output and the coroutine that puts its questions to the user; `ask_user` is None where nobody looks."""
+
+    output: CellOutput
+    can_use_tool: CanUseTool
+    ask_user: CanUseTool | None
+
+
+def cell_face(
+    shell: InteractiveShell,
+    front_end: FrontEnd,
+    conversation: Conversation,
+    options: MagicOptions,
+    save_rules: Callable[[Sequence[str]], object],
+    beside: Beside,
+    somebody_looks_on: Callable[[], bool],
+) -> CellFace:
+    """The face of the cell that is running: a widget where one can be shown, else text, else only what is saved."""
+    quiet, for_people = options.quiet, options.format == "text"
+    widget = for_people and front_end.kernel is not None and not front_end.headless
+    notice = ""
+    if widget and not is_built():
+        widget, notice = False, _once(NOT_BUILT)
+    # a question on stdout would end up among the JSON
+    questions = Questions(
+        conversation.jobs,
+        front_end.allows_input and for_people and not options.background,
+        widget,
+        save_rules,
+        answer_seconds=conversation.settings.ask_user_question_seconds,
+        beside=beside,
+        somebody_looks_on=somebody_looks_on,
+        seconds_to_get_ready=BACKGROUND_SECONDS_TO_GET_READY if options.background else SECONDS_TO_GET_READY,
+    )
+    output: CellOutput
+    if widget:
+        output = WidgetOutput(
+            shell,
+            conversation.thread.loop,
+            questions,
+            front_end,
+            quiet=quiet,
+            run=lambda: conversation.runs.current,
+        )
+    elif for_people and front_end.kernel is not None and front_end.headless:
+        output = SavedOutput(shell, quiet=quiet)
+    else:
+        output = ViewOutput(_view(options), notice)
+    questions.tell = lambda text: output.emit(Notice(text, "warning"))
+    somebody = widget or questions.allows_input
+    return CellFace(output, questions.can_use_tool, questions.can_use_tool if somebody else None)
+
+
+def _view(options: MagicOptions) -> View:
+    # most cells show a widget
+    from cellwright.terminal.plain_view import AnswerView, JsonLinesView, JsonView, PlainView
+
+    if options.format == "json-lines":
+        return JsonLinesView(sys.stdout)
+    if options.format == "json":
+        return JsonView(sys.stdout)
+    return AnswerView(sys.stdout, None) if options.quiet else PlainView(sys.stdout)
+
+
+_said: set[str] = set()
+
+
+def _once(notice: str) -> str:
+    """`notice` the first time in this process, then nothing."""
+    if notice in _said:
+        return ""
+    _said.add(notice)
+    return notice

@@ -1,0 +1,209 @@
+"""Whether the notebook of this kernel is the user's own, as Jupyter's signatures say; a foreign one asks before it prompts.
+
+Jupyter signs a notebook when its user saves it with outputs that were made here (`nbformat.sign`): the HMAC-SHA256 of the
+content with the user's secret stands in an SQLite database. Both are read here directly, since `nbformat` takes 0.1 s to
+import and the first cell waits for this. What Jupyter signs when: docs/decisions/trust.md.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import hmac
+import json
+import threading
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from cellwright.config.settings.settings_in_force import TrustQuestion
+from cellwright.config.trust.store import is_known_notebook, remember_notebook
+from cellwright.text import visible_line
+
+ALGORITHM = "sha256"
+MOST_PROMPTS = 12
+PROMPT_CHARS = 200
+LARGEST_NOTEBOOK = 200_000_000
+_WORDS = ("claude", "cellwright")
+"""A notebook without these words in a code cell holds no prompt of anybody's."""
+
+
+class Foreign(NamedTuple):
+    """What a foreign notebook would ask; `digest` names its content without the outputs."""
+
+    notebook: Path
+    digest: str
+    prompts: tuple[str, ...]
+
+
+class NotebookTrust:
+    """Looks at the notebook in the background, once, and asks about it until the user has said yes."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self._found: Future[Foreign | None] = Future()
+        self._settled = False
+        self.said_yes = False
+        self.notebook_asks = True
+        """Whether the next prompt stands in the notebook; what its user types elsewhere is their own."""
+        notebook = notebook_of(environ)
+        if notebook is None:
+            self._found.set_result(None)
+        else:
+            threading.Thread(target=self._look, args=(notebook,), name="cellwright-notebook", daemon=True).start()
+
+    def question(self) -> TrustQuestion | None:
+        """What the user has to be asked before the first prompt of this kernel."""
+        if self._settled or not self.notebook_asks:
+            return None
+        foreign = self._found.result()
+        if foreign is None:
+            self._settled = True
+            return None
+        listed = "\n".join(f"  - {prompt}" for prompt in foreign.prompts)
+        return TrustQuestion(
+            about="notebook",
+            title=f"Let the notebook {foreign.notebook.name} ask Claude",
+            detail=f"Jupyter does not know it as yours: it came from elsewhere, or was changed outside Jupyter. It asks:\n"
+            f"{listed}\n(`jupyter trust {foreign.notebook.name}` in a terminal says that it is yours.)",
+            reason="Its prompts run with your key and your files, also under Run All. Read them first.",
+            yes="Let it ask",
+            no="Do not run it",
+            ids=frozenset((foreign.digest,)),
+            required=True,
+        )
+
+    def answer(self, question: TrustQuestion, *, yes: bool, chosen: str = "") -> None:
+        """The user has answered; after a no the next prompt asks again. Raises CellwrightError FILE_ACCESS_ERROR."""
+        if yes:
+            self._settled = self.said_yes = True
+            for digest in question.ids:
+                remember_notebook(digest)
+
+    def _look(self, notebook: Path) -> None:
+        try:
+            self._found.set_result(foreign_notebook(notebook))
+        except Exception as error:  # noqa: BLE001  crosses threads: raised again where it is asked for
+            self._found.set_exception(error)
+
+
+def notebook_of(environ: Mapping[str, str]) -> Path | None:
+    """The notebook file that this kernel was started for, where Jupyter Server says it."""
+    name = environ.get("JPY_SESSION_NAME", "")
+    return Path(name) if name.endswith(".ipynb") and Path(name).is_absolute() else None
+
+
+def foreign_notebook(notebook: Path) -> Foreign | None:
+    """What `notebook` would ask, if it is foreign; None where it is the user's, asks nothing, or cannot be judged."""
+    content = read_notebook(notebook)
+    if content is None:
+        return None
+    prompts = tuple(_prompts(content))
+    if not prompts or _is_signed(content) is not False:
+        return None
+    digest = _sources_digest(content)
+    return None if is_known_notebook(digest) else Foreign(notebook, digest, prompts)
+
+
+def read_notebook(notebook: Path) -> dict[str, Any] | None:
+    """The notebook as Jupyter reads it; None for what is none, or holds no prompt."""
+    try:
+        if not notebook.is_file() or notebook.stat().st_size > LARGEST_NOTEBOOK:
+            return None
+        data = notebook.read_bytes()
+        if not any(word in data.lower() for word in (b"claude", b"cellwright")):
+            return None
+        content = json.loads(data)
+        if isinstance(content, dict) and content.get("nbformat") == 4:
+            return _as_jupyter_reads_it(content)
+        import nbformat  # formats of before 2015 have to be converted first
+
+        converted: dict[str, Any] = nbformat.reads(data.decode("utf-8"), as_version=4)
+    except (OSError, ValueError, RecursionError, AttributeError, TypeError, KeyError):
+        return None  # no notebook: nothing that Jupyter would run
+    return converted
+
+
+def _as_jupyter_reads_it(content: dict[str, Any]) -> dict[str, Any]:
+    """What `nbformat.read` makes of a notebook: lines joined, what is not kept in files taken out."""
+    for name in ("orig_nbformat", "orig_nbformat_minor", "signature"):
+        content["metadata"].pop(name, None)
+    for cell in content["cells"]:
+        cell["metadata"].pop("trusted", None)
+        if isinstance(cell.get("source"), list):
+            cell["source"] = "".join(cell["source"])
+        for bundle in cell.get("attachments", {}).values():
+            _join(bundle)
+        for output in cell.get("outputs", []) if cell["cell_type"] == "code" else []:
+            join_output(output)
+    return content
+
+
+def join_output(output: dict[str, Any]) -> dict[str, Any]:
+    """The same output with its lines joined, as it is in memory."""
+    if output["output_type"] in ("execute_result", "display_data"):
+        _join(output.get("data", {}))
+    elif isinstance(output.get("text"), list):
+        output["text"] = "".join(output["text"])
+    return output
+
+
+def _join(bundle: dict[str, Any]) -> None:
+    for kind, value in bundle.items():
+        is_json = kind == "application/json" or (kind.startswith("application/") and kind.endswith("+json"))
+        if not is_json and isinstance(value, list) and all(isinstance(line, str) for line in value):
+            bundle[kind] = "".join(value)
+
+
+def _prompts(content: Mapping[str, Any]) -> Iterator[str]:
+    found = [
+        cell["source"]
+        for cell in content["cells"]
+        if cell["cell_type"] == "code" and any(word in cell["source"].lower() for word in _WORDS)
+    ]
+    for source in found[:MOST_PROMPTS]:
+        yield visible_line(source, PROMPT_CHARS)
+    if len(found) > MOST_PROMPTS:
+        yield f"… and {len(found) - MOST_PROMPTS} more"
+
+
+def _is_signed(content: dict[str, Any]) -> bool | None:
+    """Whether Jupyter's database knows the notebook; None where there is none on this machine."""
+    import sqlite3  # IPython's history has loaded it
+
+    from jupyter_core.paths import jupyter_data_dir  # as every kernel has; in a terminal there is no notebook
+
+    folder = Path(jupyter_data_dir())
+    database = folder / "nbsignatures.db"
+    try:
+        secret = (folder / "notebook_secret").read_bytes()
+        with contextlib.closing(sqlite3.connect(f"{database.as_uri()}?mode=ro", uri=True, timeout=1.0)) as signatures:
+            query = "SELECT 1 FROM nbsignatures WHERE algorithm = ? AND signature = ?"
+            return signatures.execute(query, (ALGORITHM, signature_of(content, secret))).fetchone() is not None
+    except (OSError, sqlite3.Error):
+        return None  # kept elsewhere, or not at all: to ask about each notebook would teach to say yes
+
+
+def signature_of(content: Mapping[str, Any], secret: bytes) -> str:
+    """The signature that Jupyter gives a notebook (`nbformat.sign.NotebookNotary.compute_signature`)."""
+    signing = hmac.new(secret, digestmod=ALGORITHM)
+    for part in _everything(content):
+        signing.update(part)
+    return signing.hexdigest()
+
+
+def _everything(value: Any) -> Iterator[bytes]:
+    if isinstance(value, dict):
+        for key in sorted(value):
+            yield key.encode()
+            yield from _everything(value[key])
+    elif isinstance(value, list):
+        for element in value:
+            yield from _everything(element)
+    else:
+        yield str(value).encode()
+
+
+def _sources_digest(content: Mapping[str, Any]) -> str:
+    sources = [[cell["cell_type"], cell["source"]] for cell in content["cells"]]
+    return hashlib.sha256(json.dumps(sources).encode()).hexdigest()

@@ -1,0 +1,165 @@
+"""Putting a permission, a question of Claude's own or a plan to the user, on the way that reaches them; never hanging.
+
+A widget that said it is there gets the question. Else `input()` asks, where the cell's request allows it. Where nobody
+can be asked the answer is no, with the rule that would have allowed the call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field, replace
+
+from cellwright.agent.calls.approval import Allow, Deny, ToolUse
+from cellwright.agent.calls.permission_gate import nobody_to_ask
+from cellwright.agent.thread import CallerJobs
+from cellwright.conversation.answers import allowed, answered, denied
+from cellwright.errors import CellwrightError
+from cellwright.events import AnsweredBy
+from cellwright.kernel.comm import Answer
+from cellwright.kernel.open_questions import Beside, Take
+from cellwright.kernel.run.interrupts import EndableWait
+from cellwright.text import visible_line
+
+SECONDS_TO_GET_READY = 2.0
+"""How long a widget that was displayed may take to say that it is there."""
+
+
+def _no_one(_text: str) -> None:
+    """Who is told before there is an output."""
+
+
+def _nowhere(_use: ToolUse, _take: Take) -> AbstractAsyncContextManager[None]:
+    """Where there is no other place."""
+    return contextlib.nullcontext()
+
+
+def _nobody() -> bool:
+    """Whether somebody looks on where no one does."""
+    return False
+
+
+Answering = asyncio.Future[Allow | Deny]
+
+
+@dataclass(eq=False)
+class Questions:
+    """The questions of one cell. All of it runs on the agent's loop, but for what `jobs` takes to the waiting thread.
+
+    `widget`: whether one was displayed; `ready` is set when it has answered. `save_rules` keeps rules for ever; where it
+    cannot, the user is told by `tell`. `answer_seconds` is how long a question of Claude's own waits in the widget before
+    Claude goes on without an answer; None: as long as it takes. `beside` shows questions in other places as well;
+    `somebody_looks_on` says whether one of these shows all of them.
+    """
+
+    jobs: CallerJobs
+    allows_input: bool
+    widget: bool
+    save_rules: Callable[[Sequence[str]], object]
+    tell: Callable[[str], object] = _no_one
+    answer_seconds: float | None = None
+    seconds_to_get_ready: float = SECONDS_TO_GET_READY
+    beside: Beside = _nowhere
+    somebody_looks_on: Callable[[], bool] = _nobody
+    ready: asyncio.Event = field(default_factory=asyncio.Event)
+    _open: dict[str, tuple[ToolUse, Answering]] = field(default_factory=dict)
+
+    async def can_use_tool(self, use: ToolUse) -> Allow | Deny:
+        """The user's answer, or the policy's where there is nobody to ask."""
+        answer: Answering = asyncio.get_running_loop().create_future()
+        self._open[use.question_id] = (use, answer)
+        try:
+            async with self.beside(use, self.take):
+                given = await self._answer(use, answer)
+        finally:
+            del self._open[use.question_id]
+        if isinstance(given, Allow) and given.scope == "always":
+            try:
+                await asyncio.to_thread(self.save_rules, given.rules)
+            except CellwrightError as error:
+                # the user allowed it all the same: for this session the rule holds
+                self.tell(error.message)
+                return replace(given, scope="session")
+        return given
+
+    def take(self, answer: Answer, by: AnsweredBy = "widget") -> None:
+        """An answer came from a view; the first one counts."""
+        if (asked := self._open.get(answer.question)) is None:
+            return
+        use, future = asked
+        if not future.done():
+            future.set_result(_meant(use, answer, by))
+
+    async def _answer(self, use: ToolUse, answer: Answering) -> Allow | Deny:
+        if self.widget and await self._widget_is_ready():
+            return await self._answer_in_time(use, answer)
+        if answer.done():  # in another place, while the widget was waited for
+            return answer.result()
+        if not self.allows_input:
+            # it may have been closed and come again: a question that was shown is not taken away
+            return await self._answer_in_time(use, answer) if self.somebody_looks_on() else _denied_unasked(use)
+        wait = EndableWait()
+        typed: Answering = asyncio.ensure_future(self.jobs.call(functools.partial(_ask_here, use, wait)))
+        try:
+            await asyncio.wait({typed, answer}, return_when=asyncio.FIRST_COMPLETED)
+            return answer.result() if answer.done() else typed.result()
+        finally:
+            wait.end()
+            typed.cancel()
+
+    async def _answer_in_time(self, use: ToolUse, answer: Answering) -> Allow | Deny:
+        # what is asked about a permission or a plan is never taken as answered
+        seconds = self.answer_seconds if use.kind == "question" else None
+        try:
+            async with asyncio.timeout(seconds):
+                return await answer
+        except TimeoutError:
+            late = {str(question["question"]): {"unanswered": "timed_out"} for question in use.input["questions"]}
+            return answered(use, {"answers": {}, "annotations": late}, "policy")
+
+    async def _widget_is_ready(self) -> bool:
+        try:
+            async with asyncio.timeout(self.seconds_to_get_ready):
+                await self.ready.wait()
+        except TimeoutError:
+            self.widget = False
+            return False
+        return True
+
+
+def _denied_unasked(use: ToolUse) -> Deny:
+    return Deny(nobody_to_ask(use), "policy")
+
+
+def _ask_here(use: ToolUse, wait: EndableWait) -> Allow | Deny:
+    with wait.here():
+        return ask_by_input(use)
+
+
+def ask_by_input(use: ToolUse) -> Allow | Deny:
+    """Ask with `input()` on this thread until there is an answer; an end of the input is a no."""
+    # most kernels show a widget
+    from cellwright.terminal.question import Asker
+
+    # a front end may show the line that is typed far from what was printed
+    what = f"{visible_line(use.preview.title).rstrip('?')}? " if use.kind != "question" else ""
+
+    def read(prompt: str) -> str | None:
+        try:
+            return input(f"{what}{prompt}")
+        except EOFError:
+            return None
+
+    return Asker(lambda line, _style: print(line, flush=True), read, "input").ask(use)
+
+
+def _meant(use: ToolUse, answer: Answer, by: AnsweredBy) -> Allow | Deny:
+    """What the user's answer in the browser means."""
+    if answer.behavior == "deny":
+        return denied(use, answer.reason, by)
+    if use.kind == "permission":
+        return allowed(answer.scope, use.decision.suggestions, by, answer.input)
+    return answered(use, answer.input or {}, by)

@@ -1,0 +1,190 @@
+"""One run of a cell, as recordings have a part in it: played, recorded, or neither; what is asked before, told after."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from cellwright.agent.recording.replay_drift import drift_in_words
+from cellwright.config.settings.settings_in_force import TrustQuestion
+from cellwright.conversation.resolve_options import Asking
+from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.events import Emit, Event, Notice, RunEnd, TurnChanged, UserPrompt
+from cellwright.kernel.foreign_answers import AnswerQuestion
+from cellwright.sessions.provenance import provenance
+
+if TYPE_CHECKING:
+    from cellwright.agent.recording.recorder import Listening, Recorder
+    from cellwright.agent.recording.replay import Replay, ReplayedTurn
+
+FILE = "file"
+
+
+class Wanted(NamedTuple):
+    """The turn that is looked for: the `nth` with this prompt, whose key is `key`."""
+
+    prompt: str
+    key: str
+    nth: int
+
+
+class SkippedRun(CellwrightError):
+    """The user wants the cell to keep the answer that it holds: the cell is done."""
+
+    def __init__(self) -> None:
+        super().__init__(ErrorCode.INTERRUPTED, "Skipped: the cell keeps the answer it held.")
+
+
+@dataclass(eq=False, kw_only=True)
+class RecordedRun:
+    """One run; `conversation_settings.Playing`.
+
+    `way`: "auto" plays what is recorded and runs the rest live, "strict" and "file" (`--replay FILE`) play or fail, None
+    plays when the user answers `question` so. `need_model` raises CellwrightError where nothing can be sent; `turn_number`
+    counts the prompts of the session; `file_name` is how the notebook names a recording; `answered` hears of the end, and
+    `keep` of the outputs that the cell is to hold where it is skipped.
+    """
+
+    wanted: Wanted
+    way: str | None
+    need_model: Callable[[], object]
+    turn_number: Callable[[], int]
+    file_name: Callable[[Replay | Recorder], str | None]
+    answered: Callable[[], object]
+    keep: Callable[[Sequence[Mapping[str, Any]]], object]
+    replay: Replay | None = None
+    recorder: Recorder | None = None
+    question: AnswerQuestion | None = None
+    _played: ReplayedTurn | None = field(default=None, init=False)
+    _listening: Listening | None = field(default=None, init=False)
+    _note: Notice | None = field(default=None, init=False)
+    _session: str = field(default="", init=False)
+    _model: str = field(default="", init=False)
+    _turn: int | None = field(default=None, init=False)
+    _undo: int | None = field(default=None, init=False)
+
+    @property
+    def asking(self) -> Sequence[Asking]:
+        questions: list[Asking] = [] if self.question is None else [self.question]
+        return [*questions, RecordingTrust(self)]
+
+    @property
+    def plays(self) -> bool:
+        """Whether the recording is played, as far as that is known by now."""
+        if self.replay is None or (self.question is not None and self.question.chosen != "replay"):
+            return False
+        return self.way in (FILE, "strict") or self.replay.holds(self.wanted.prompt, nth=self.wanted.nth)
+
+    def turn(self) -> ReplayedTurn | None:
+        """The turn that is played, None where the model is asked. Raises SkippedRun, CellwrightError."""
+        if self.question is not None:
+            self._heed(self.question)
+        if not self.plays:
+            if self.way == "auto":
+                self._goes_live()
+            return None
+        assert self.replay is not None
+        self._played = self.replay.turn(self.wanted.prompt, nth=self.wanted.nth)
+        self._note = Notice(f"Played from {self.replay.path.name}: nothing was sent to the model.")
+        return self._played
+
+    def emitting(self, emit: Emit) -> Emit:
+        """Where the run is to emit: everything goes on to `emit`, with what there is to say of the recording."""
+        to = emit
+
+        def take(event: Event) -> None:
+            nonlocal to
+            if isinstance(event, RunEnd) and self._played is not None:
+                for text in drift_in_words(self._played.drift):
+                    emit(Notice(text, "warning"))
+            if isinstance(event, TurnChanged) and event.counts and self._played is None:
+                self._undo = event.turn
+            if isinstance(event, UserPrompt):
+                self._begins(event)
+                if self.recorder is not None and self._played is None:
+                    self._listening = self.recorder.listen(self.wanted.prompt, emit, nth=self.wanted.nth)
+                    to = self._listening.hear
+            to(event)
+            if isinstance(event, UserPrompt) and self._note is not None:
+                emit(self._note)
+
+        return take
+
+    def finish(self) -> list[str]:
+        """What is left to tell when the run is over. Raises CellwrightError where drift is not allowed."""
+        self.answered()
+        if self.recorder is not None and self._listening is not None:
+            return self.recorder.save(self._listening, turn=self._turn)
+        if self._played is None:
+            return []
+        if self._played.drift and self.way == "strict":
+            told = "\n".join(drift_in_words(self._played.drift))
+            message = f"What was recorded does not hold any more, and replay is strict.\n{told}\nRecord it again."
+            raise CellwrightError(ErrorCode.EXECUTION_ERROR, message)
+        return []
+
+    def metadata(self) -> dict[str, Any]:
+        """Where the answer came from, for the output that is saved; nothing before the run has begun."""
+        if not self._session:
+            return {}
+        holds = self.replay if self._played is not None else self.recorder
+        origin = self._played.turn.origin if self._played is not None else {}
+        return provenance(
+            session=str(origin.get("session", self._session)),
+            turn=origin.get("turn", self._turn),
+            model=str(origin.get("model", self._model)),
+            prompt_sha256=self.wanted.key,
+            recording=self.file_name(holds) if holds is not None else None,
+            undo=self._undo,
+        )
+
+    def _begins(self, event: UserPrompt) -> None:
+        self._session, self._model, self._turn = event.session_id, event.model, self.turn_number()
+
+    def _heed(self, question: AnswerQuestion) -> None:
+        if question.chosen == "skip":
+            question.skipped()
+            self.keep(question.earlier.outputs)
+            raise SkippedRun
+        if question.chosen is None:
+            message = "This cell holds the answer of an earlier session already, and nobody answered whether to run it "
+            message += "again. Nothing was sent. `--replay off` runs it again, `--replay auto` plays its recording."
+            raise CellwrightError(ErrorCode.PERMISSION_DENIED, message)
+
+    def _goes_live(self) -> None:
+        where = f"the recording {self.replay.path.name}" if self.replay is not None else "a recording"
+        missing = f"This prompt is not in {where}."
+        try:
+            self.need_model()
+        except CellwrightError as error:
+            raise CellwrightError(error.code, f"{missing} To run it live: {error.message}") from error
+        self._note = Notice(f"{missing} It runs live.", "warning")
+
+
+class RecordingTrust:
+    """Asks before somebody else's recording is played; `conversation_settings.Asking`."""
+
+    def __init__(self, run: RecordedRun) -> None:
+        self._run = run
+
+    def question(self) -> TrustQuestion | None:
+        replay = self._run.replay
+        if replay is None or replay.trusted or not self._run.plays:
+            return None
+        return TrustQuestion(
+            about="recording",
+            title=f"Play the recording {replay.path.name}",
+            detail=f"{replay.path} was not made by you, or was changed since. Playing it sends nothing, but runs its Python "
+            "code in your kernel and writes its files.\n(`cellwright trust-recording "
+            f"{replay.path.name}` in a terminal says that it may be played.)",
+            reason="Play only what you have looked at, or got from somebody you know.",
+            yes="Play it",
+            no="Do not play it",
+            ids=frozenset((str(replay.path),)),
+            required=True,
+        )
+
+    def answer(self, question: TrustQuestion, *, yes: bool, chosen: str = "") -> None:
+        if yes and self._run.replay is not None:
+            self._run.replay.trust()

@@ -1,0 +1,187 @@
+"""Whether a cell's prompt is run, recorded, played from a recording, or left as it was answered before.
+
+What decides, in this order: `--replay` of the cell, `c.Claude.replay`, `CELLWRIGHT_REPLAY`; then, where none of them says
+anything, whether the cell holds an answer of another session already (docs/decisions/replay.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from cellwright.agent.recording.recordings import prompt_key
+from cellwright.conversation.conversation import Conversation
+from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.kernel.foreign_answers import AnswerQuestion, ForeignAnswers
+from cellwright.kernel.magic.line import BESIDE, REPLAY_WAYS, MagicOptions
+from cellwright.kernel.prompt_places import PromptPlaces
+from cellwright.kernel.recording_file import HOW_TO_NAME, beside, found_in, unknown
+from cellwright.kernel.run.notebook_trust import NotebookTrust, notebook_of
+from cellwright.kernel.run.recorded_run import FILE, RecordedRun, Wanted
+from cellwright.kernel.run.saved_outputs import EarlierAnswers
+from cellwright.sessions.turns import count_turns
+
+if TYPE_CHECKING:
+    from cellwright.agent.recording.recorder import Recorder
+    from cellwright.agent.recording.replay import Replay
+
+
+class Cell(NamedTuple):
+    """The cell that runs: its id where the front end names it, the request that runs it, whether anybody can be asked.
+
+    `keep` gives it the outputs that it held.
+    """
+
+    id: str | None
+    execution: str
+    somebody: bool
+    keep: Callable[[Sequence[Mapping[str, Any]]], object]
+
+
+class RecordedRuns:
+    """The recordings that this kernel writes and plays, and how its prompts come to be played.
+
+    `notebook` gives the notebook's file where it is known; `foreign` knows of the answers in it; `is_open` says of a file
+    whether a front end shows it. `need_model` and `turn_number` as in `RecordedRun`.
+    """
+
+    def __init__(
+        self,
+        project: Path,
+        environ: Mapping[str, str],
+        *,
+        notebook: Callable[[], Path | None],
+        foreign: ForeignAnswers,
+        need_model: Callable[[], object],
+        turn_number: Callable[[], int],
+        is_open: Callable[[Path], bool],
+    ) -> None:
+        self._project = project
+        self._environ = environ
+        self._notebook = notebook
+        self._foreign = foreign
+        self._need_model = need_model
+        self._turn_number = turn_number
+        self._is_open = is_open
+        self._places = PromptPlaces()
+        self._recorders: dict[Path, Recorder] = {}
+        self._replays: dict[Path, Replay] = {}
+        self._found: Path | None = None
+
+    def run(self, prompt: str, options: MagicOptions, cell: Cell) -> RecordedRun:
+        """How `prompt` is run in `cell`. Raises `CellwrightError` for what cannot be recorded or played."""
+        key = prompt_key(prompt, self._project)
+        way = self._way(options)
+        run = RecordedRun(
+            wanted=Wanted(prompt, key, self._places.nth(key, cell_id=cell.id, execution=cell.execution)),
+            way=way if way is None or way in REPLAY_WAYS else FILE,
+            need_model=self._need_model,
+            turn_number=self._turn_number,
+            file_name=lambda holds: self._file_name(holds.path),
+            answered=lambda: self._foreign.answered(key, cell.id),
+            keep=cell.keep,
+        )
+        if options.record not in (None, "off"):
+            run.recorder = self._recorder(self._record_path(options))
+        if way in ("auto", "strict"):
+            run.replay = self._beside(options, run.wanted, must_be_there=way == "strict")
+        elif way is None:
+            self._consider_answer(run, options, cell)
+        elif way != "off":
+            run.replay = self._replay(self._project / way)
+        return run
+
+    def _consider_answer(self, run: RecordedRun, options: MagicOptions, cell: Cell) -> None:
+        """Where nothing was said about it: an answer that is there already is not paid for again without a word."""
+        earlier = self._foreign.of(run.wanted.key, cell.id, self._notebook())
+        if earlier is None:
+            return
+        replay = self._beside(options, run.wanted, must_be_there=False)
+        replayable = replay is not None and replay.holds(run.wanted.prompt, nth=run.wanted.nth)
+        if replayable:
+            run.replay = replay
+        if cell.somebody:
+            run.question = AnswerQuestion(self._foreign, earlier, cell.id, replayable=replayable)
+        elif not replayable:
+            raise CellwrightError(
+                ErrorCode.PERMISSION_DENIED,
+                f"This cell holds the answer of an earlier session already ({earlier.session}), and there is nobody to "
+                "ask whether to pay for another. Nothing was sent. CELLWRIGHT_REPLAY=off (or `%config Claude.replay = "
+                "'off'`) runs it again; with a recording, CELLWRIGHT_REPLAY=auto plays it.",
+            )
+
+    def _way(self, options: MagicOptions) -> str | None:
+        """`auto`, `strict`, `off`, a file, or None where nobody has said anything."""
+        of_process = self._environ.get("CELLWRIGHT_REPLAY") or None
+        if of_process is not None and of_process not in REPLAY_WAYS:
+            message = f"CELLWRIGHT_REPLAY is {of_process!r}; it can be {', '.join(REPLAY_WAYS)}. Nothing was sent."
+            raise CellwrightError(ErrorCode.CONFIG_INVALID, message)
+        if options.replay == "auto" and of_process == "strict":
+            return "strict"  # what CI asks for is not loosened by the notebook
+        return options.replay or of_process
+
+    def _named(self, options: MagicOptions) -> Path | None:
+        if name := options.recording or self._environ.get("CELLWRIGHT_RECORDING"):
+            return self._project / name
+        notebook = self._notebook()
+        return beside(notebook) if notebook is not None else self._found
+
+    def _record_path(self, options: MagicOptions) -> Path:
+        assert options.record is not None
+        if options.record != BESIDE:
+            return self._project / options.record
+        if (named := self._named(options)) is None:
+            message = f"Nothing here tells which notebook this is, and so where its recording belongs. {HOW_TO_NAME}"
+            raise CellwrightError(ErrorCode.CONFIG_INVALID, f"{message} Nothing was sent.")
+        return named
+
+    def _recorder(self, path: Path) -> Recorder:
+        if path not in self._recorders:
+            from cellwright.agent.recording.recorder import Recorder  # most runs are not recorded
+
+            self._recorders[path] = Recorder(path, self._project, is_open=self._is_open)
+        return self._recorders[path]
+
+    def _beside(self, options: MagicOptions, wanted: Wanted, *, must_be_there: bool) -> Replay | None:
+        path = self._named(options)
+        if path is None:
+            path = self._found = found_in(self._project, lambda each: self._replay(each).holds(wanted.prompt))
+        if path is None and must_be_there:
+            raise unknown(self._project)
+        return None if path is None or not (must_be_there or path.exists()) else self._replay(path)
+
+    def _replay(self, path: Path) -> Replay:
+        replay = self._replays.get(path)
+        if replay is None or replay.is_outdated():
+            from cellwright.agent.recording.replay import Replay  # nor played
+
+            replay = self._replays[path] = Replay(path, self._project)
+        return replay
+
+    def _file_name(self, recording: Path) -> str | None:
+        """The recording as the notebook may name it: by its way from the notebook's folder, or the project's."""
+        notebook = self._notebook()
+        folders = [self._project] if notebook is None else [notebook.parent, self._project]
+        within = (folder for folder in folders if recording.is_relative_to(folder))
+        return next((recording.relative_to(folder).as_posix() for folder in within), None)
+
+
+def recorded_runs(
+    conversation: Conversation, notebook: Callable[[], Path | None], trust: NotebookTrust
+) -> RecordedRuns:
+    """Those of the kernel that has `conversation`; `trust` knows whether the user has let the notebook ask."""
+    foreign = ForeignAnswers(
+        EarlierAnswers(notebook_of(conversation.environ)),
+        session=lambda: conversation.session.id,
+        may_ask=lambda: trust.said_yes,
+    )
+    return RecordedRuns(
+        conversation.cwd,
+        conversation.environ,
+        notebook=notebook,
+        foreign=foreign,
+        need_model=lambda: conversation.provider,
+        turn_number=lambda: count_turns(conversation.session.messages) + 1,
+        is_open=lambda path: path == notebook() or conversation.open_notebooks.at(path) is not None,
+    )

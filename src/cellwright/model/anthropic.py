@@ -1,0 +1,201 @@
+"""The Messages API as a `Provider`: requests out, events in, failures tried again.
+
+`connect()` is what most want; tests and embedders put an `AnthropicProvider` together from a transport.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import urllib.parse
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import replace
+from types import TracebackType
+from typing import Any, Self
+
+from cellwright.agent.retry import Clock, RetryPolicy
+from cellwright.agent.sse import SseParser
+from cellwright.errors import ApiError, CellwrightError, ErrorCode
+from cellwright.events import Retrying
+from cellwright.model.credentials import choose_transport
+from cellwright.model.message_stream import MessageBuilder
+from cellwright.model.models import ModelLimits, limits, refined, thinking_field
+from cellwright.model.provider import ProviderEvent, Request
+from cellwright.model.retry import RequestFailed, broken_stream, failure_of_event, failure_of_response
+from cellwright.model.transport import Transport
+
+LIMITS_SECONDS = 5.0
+"""How long the question for a model's limits may take; it is asked beside the work and never holds it up."""
+
+END_SECONDS = 1.0
+"""How long the end of the body may take after `message_stop`."""
+
+
+def connect(environ: Mapping[str, str] | None = None) -> AnthropicProvider:
+    """A provider for the credential that `environ` (default: the process's environment) gives.
+
+    Raises `CellwrightError`: API_KEY_MISSING when there is none, CONFIG_INVALID when a setting makes no sense. Bedrock,
+    Google Cloud, Foundry, AWS and profiles read the process's own environment, as their libraries do.
+    """
+    environ = os.environ if environ is None else environ
+    return AnthropicProvider(choose_transport(environ), retry=RetryPolicy.from_environment(environ))
+
+
+class AnthropicProvider:
+    """Streams messages over one transport, and tries again what can be tried again.
+
+    `retry` and `stall_seconds` (how long an answer may be silent) come from the environment by default. It may be used
+    from several event loops; `aclose` closes the running loop's connections.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        *,
+        retry: RetryPolicy | None = None,
+        stall_seconds: float | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self._transport = transport
+        self._retry = retry or RetryPolicy.from_environment()
+        self._stall_seconds = self._retry.stall_seconds if stall_seconds is None else stall_seconds
+        self._clock = clock or Clock()
+        self._limits: dict[str, ModelLimits] = {}
+
+    def __repr__(self) -> str:
+        return f"AnthropicProvider({self._transport!r})"
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close the connections that were opened in the running loop. The provider can be used again."""
+        await self._transport.aclose()
+
+    async def prepare(self) -> None:
+        """Import and set up what the first request needs, so that it need not wait for that."""
+        await self._transport.prepare()
+
+    async def stream(self, request: Request) -> AsyncGenerator[ProviderEvent, None]:
+        """The events of one message, as `Provider` promises."""
+        body = encode(request)
+        began = self._clock.now()
+        retry = 0
+        while True:
+            try:
+                async with contextlib.aclosing(self._attempt(body, request.model)) as events:
+                    async for event in events:
+                        yield event
+            except RequestFailed as failed:
+                failure = replace(failed.failure, message=self._transport.redact(failed.failure.message))
+            else:
+                return
+            retry += 1
+            elapsed = self._clock.now() - began
+            wait = self._retry.wait_before(retry, failure, elapsed, self._clock.chance())
+            if wait is None:
+                # outside of the except clause: what failed underneath holds headers, and an error's context is shown
+                raise self._retry.final_error(retry, failure, elapsed)
+            yield Retrying(retry, self._retry.max_retries, wait, str(failure.code), failure.message)
+            await self._clock.sleep(wait)
+
+    async def model_limits(self, model: str) -> ModelLimits:
+        """What `model` takes, as the API says it, or the table where it says nothing. Asked once; never fails."""
+        if model not in self._limits:
+            table = limits(model)
+            try:
+                async with asyncio.timeout(LIMITS_SECONDS):
+                    info = await self._model_info(model)
+            except (TimeoutError, RequestFailed, CellwrightError, ValueError):
+                return table
+            self._limits[model] = refined(table, info)
+        return self._limits[model]
+
+    async def _model_info(self, model: str) -> Mapping[str, Any]:
+        """The answer to `GET /v1/models/{model}`; empty where that is not served. ValueError when it is no answer."""
+        path = f"/v1/models/{urllib.parse.quote(model, safe='')}"
+        async with self._transport.get(path, seconds=LIMITS_SECONDS) as reply:
+            body = await reply.body()
+        if reply.status == 404:
+            return {}
+        info = json.loads(body)
+        if reply.status != 200 or not isinstance(info, dict):
+            raise ValueError(f"status {reply.status}")
+        return info
+
+    async def _attempt(self, body: bytes, model: str) -> AsyncGenerator[ProviderEvent, None]:
+        """One try: the events of a message that arrives whole, else `RequestFailed`."""
+        async with self._transport.post(body, stall_seconds=self._stall_seconds) as reply:
+            if reply.status != 200 or not reply.is_stream:
+                error = await reply.body()
+                now = self._clock.today()
+                raise RequestFailed(failure_of_response(reply.status, reply.headers, error, model=model, now=now))
+            request_id = reply.headers.get("request-id") or reply.headers.get("x-amzn-requestid") or ""
+            message = MessageBuilder(model)
+            parser = SseParser()
+            async for chunk in reply.chunks:
+                for name, data in parser.feed(chunk):
+                    if name == "error":
+                        raise RequestFailed(failure_of_event(data, model=model, request_id=request_id))
+                    delta = _added(message, data, request_id)
+                    if delta is not None:
+                        yield delta
+                if message.is_complete:
+                    break
+            if not message.is_complete:
+                raise RequestFailed(broken_stream("The answer ended before it was complete.", request_id))
+            await reply.read_to_end(END_SECONDS)
+            yield message.turn_end(request_id)
+
+
+def encode(request: Request) -> bytes:
+    """The body of a request: JSON in which the session's encoded parts stand as they are.
+
+    Raises `CellwrightError` API_REQUEST_INVALID for an effort that the model does not take.
+    """
+    head: dict[str, Any] = {
+        "model": request.model,
+        "max_tokens": request.max_tokens,
+        "stream": True,
+    }
+    if request.cache_whole:
+        head["cache_control"] = {"type": "ephemeral"}
+    if request.stop_sequences:
+        head["stop_sequences"] = list(request.stop_sequences)
+    if (thinking := thinking_field(request.model)) is not None:
+        head["thinking"] = thinking
+    if output_config := _output_config(request):
+        head["output_config"] = output_config
+    parts = [json.dumps(head, ensure_ascii=False).encode()[:-1]]
+    for name, array in ((b"system", request.system), (b"tools", request.tools)):
+        if array not in (b"", b"[]"):
+            parts.append(b', "%b": %b' % (name, array))
+    parts.append(b', "messages": [' + b",".join(request.messages) + b"]}")
+    return b"".join(parts)
+
+
+def _output_config(request: Request) -> dict[str, Any]:
+    config: dict[str, Any] = {}
+    if request.effort is not None:
+        if not limits(request.model).effort:
+            message = f"{request.model} does not take an effort. Leave the effort out, or choose another model."
+            raise ApiError(ErrorCode.API_REQUEST_INVALID, message)
+        config["effort"] = request.effort
+    if request.output_format is not None:
+        config["format"] = dict(request.output_format)
+    return config
+
+
+def _added(message: MessageBuilder, data: bytes, request_id: str) -> ProviderEvent | None:
+    try:
+        return message.add(data) if data else None
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        pass
+    raise RequestFailed(broken_stream("The answer is not what the Messages API sends.", request_id))

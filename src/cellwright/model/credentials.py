@@ -1,0 +1,89 @@
+"""Which credential the environment gives, and so which transport goes to the API.
+
+Order and names are the SDK's and Claude Code's: a platform that is switched on, then a key or token, then what the SDK
+finds by itself (a named profile, a workload's identity, the profile on disk). Nothing is read but the environment and
+whether the profile's file exists.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.model.sdk_transport import SdkTransport
+from cellwright.model.transport import DEFAULT_BASE_URL, KeyTransport, Transport
+
+_SWITCHES = {
+    "CLAUDE_CODE_USE_BEDROCK": "bedrock",
+    "CLAUDE_CODE_USE_MANTLE": "mantle",
+    "CLAUDE_CODE_USE_VERTEX": "vertex",
+    "CLAUDE_CODE_USE_FOUNDRY": "foundry",
+    "CLAUDE_CODE_USE_ANTHROPIC_AWS": "aws",
+    "CLAUDE_CODE_USE_ANTHROPIC_GOOGLE_CLOUD": "google_cloud",
+}
+
+_ON = ("1", "true", "yes", "on")
+
+_HOW_TO_GIVE_A_KEY = """\
+No credential for the Claude API was found. Give one in one of three ways:
+  1. set ANTHROPIC_API_KEY to a key from https://platform.claude.com/settings/keys before the kernel starts
+     (or in the notebook: %env ANTHROPIC_API_KEY=…, which saves the key in the notebook: take the cell out again);
+  2. sign in once with `ant auth login`: the profile it leaves is found (ANTHROPIC_PROFILE names another one);
+  3. use a cloud platform: CLAUDE_CODE_USE_BEDROCK=1, CLAUDE_CODE_USE_VERTEX=1 or CLAUDE_CODE_USE_FOUNDRY=1.
+A gateway or a local model server: ANTHROPIC_BASE_URL with ANTHROPIC_AUTH_TOKEN (any word, if it wants none)."""
+
+
+def choose_transport(environ: Mapping[str, str]) -> Transport:
+    """The transport for the credential in `environ`. Raises `CellwrightError` API_KEY_MISSING when there is none."""
+    for switch, platform in _SWITCHES.items():
+        if environ.get(switch, "").strip().lower() in _ON:
+            return SdkTransport(platform)
+    custom_headers = _custom_headers(environ.get("ANTHROPIC_CUSTOM_HEADERS", ""))
+    token = environ.get("ANTHROPIC_API_KEY", "").strip() or environ.get("ANTHROPIC_AUTH_TOKEN", "").strip() or None
+    if token is not None or {"authorization", "x-api-key"} & {name.lower() for name in custom_headers}:
+        base_url = environ.get("ANTHROPIC_BASE_URL", "").strip() or DEFAULT_BASE_URL
+        return KeyTransport(token=token, base_url=base_url, custom_headers=custom_headers)
+    if _sdk_finds_one(environ):
+        return SdkTransport("anthropic")
+    raise CellwrightError(ErrorCode.API_KEY_MISSING, _HOW_TO_GIVE_A_KEY)
+
+
+def source_of_credential(environ: Mapping[str, str]) -> str | None:
+    """The name of what gives the credential: a variable, or a sign-in of the SDK's; None where nothing does."""
+    for switch in _SWITCHES:
+        if environ.get(switch, "").strip().lower() in _ON:
+            return switch
+    for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"):
+        if environ.get(name, "").strip():
+            return name
+    headers = _custom_headers(environ.get("ANTHROPIC_CUSTOM_HEADERS", ""))
+    if {"authorization", "x-api-key"} & {name.lower() for name in headers}:
+        return "ANTHROPIC_CUSTOM_HEADERS"
+    return "the SDK's sign-in" if _sdk_finds_one(environ) else None
+
+
+def _custom_headers(lines: str) -> dict[str, str]:
+    """`Name: value`, one a line; lines without a colon are passed over, as the SDK does."""
+    pairs = (line.partition(":") for line in lines.split("\n"))
+    return {name.strip(): value.strip() for name, colon, value in pairs if colon}
+
+
+def _sdk_finds_one(environ: Mapping[str, str]) -> bool:
+    if environ.get("ANTHROPIC_PROFILE"):
+        return True
+    identity = environ.get("ANTHROPIC_IDENTITY_TOKEN") or environ.get("ANTHROPIC_IDENTITY_TOKEN_FILE")
+    if identity and environ.get("ANTHROPIC_FEDERATION_RULE_ID") and environ.get("ANTHROPIC_ORGANIZATION_ID"):
+        return True
+    folder = _sdk_folder(environ)
+    return (folder / "active_config").is_file() or (folder / "configs" / "default.json").is_file()
+
+
+def _sdk_folder(environ: Mapping[str, str]) -> Path:
+    """Where the SDK keeps profiles."""
+    if environ.get("ANTHROPIC_CONFIG_DIR"):
+        return Path(environ["ANTHROPIC_CONFIG_DIR"])
+    if sys.platform == "win32":
+        return Path(environ.get("APPDATA") or Path.home() / "AppData" / "Roaming") / "Anthropic"
+    return Path(environ.get("HOME") or Path.home()) / ".config" / "anthropic"

@@ -1,0 +1,161 @@
+"""One streamed message: the API's events in, our events and at the end the whole message out.
+
+The message is put together once, as the JSON that the API wants back. Blocks and deltas of kinds not known here are
+kept: a block as it came, a delta's fields merged into its block.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+from cellwright.agent.calls.input_schema import INVALID_JSON
+from cellwright.agent.whole_text import whole_text
+from cellwright.events import TextDelta, ThinkingDelta, ToolInputDelta, TurnEnd
+from cellwright.model.pricing import context_tokens, cost_usd
+from cellwright.model.provider import MessageStart
+
+Delta = TextDelta | ThinkingDelta | ToolInputDelta
+
+_decode = json.JSONDecoder().raw_decode
+
+
+class MessageBuilder:
+    """Follows one stream. `is_complete` when `message_stop` came and a `stop_reason` is known."""
+
+    def __init__(self, model: str) -> None:
+        self.is_complete = False
+        self._model = model
+        self._start: dict[str, Any] = {}
+        self._end: dict[str, Any] = {}
+        self._usage: dict[str, Any] = {}
+        self._blocks: dict[int, _Block] = {}
+
+    def add(self, data: bytes) -> MessageStart | Delta | None:
+        """Take the data of one event; what the loop needs of it at once, if anything.
+
+        Raises ValueError, KeyError, TypeError or AttributeError when the data is not what the API sends.
+        """
+        text = data.decode().strip()
+        event, end = _decode(text)
+        if end != len(text):
+            raise ValueError(f"{text[end:]!r} after the JSON")
+        kind = event["type"]
+        if kind == "content_block_delta":
+            index, delta = event["index"], event["delta"]
+            block = self._blocks[index]
+            if delta["type"] == "text_delta":
+                more = delta["text"]
+                block.text.append(more)
+                # a character outside the BMP can be escaped as two halves, and those come in two deltas
+                return TextDelta(more if b"\\u" not in data else whole_text(more), index)
+            return block.add(delta, index)
+        if kind == "content_block_start":
+            block = self._blocks[event["index"]] = _Block(event["content_block"])
+            return block.first_delta(event["index"])
+        if kind == "message_start":
+            self._start = event["message"]
+            self._usage = dict(self._start.get("usage") or {})
+            return MessageStart(self._usage, self._start.get("model") or self._model)
+        if kind == "message_delta":
+            self._end.update(event["delta"])
+            # counts are cumulative; what is left out keeps its value from message_start
+            self._usage.update((key, value) for key, value in (event.get("usage") or {}).items() if value is not None)
+        elif kind == "message_stop":
+            self.is_complete = self._end.get("stop_reason") is not None
+        return None
+
+    def turn_end(self, request_id: str) -> TurnEnd:
+        """The whole message. Text blocks without any text are left out: the API refuses them."""
+        blocks = [block.finished() for _, block in sorted(self._blocks.items())]
+        model = self._start.get("model") or self._model
+        return TurnEnd(
+            message={"role": "assistant", "content": [block for block in blocks if not _is_blank(block)]},
+            stop_reason=self._end["stop_reason"],
+            usage=self._usage,
+            model=model,
+            message_id=self._start.get("id") or "",
+            request_id=request_id,
+            stop_details=self._end.get("stop_details"),
+            cost_usd=cost_usd(model, self._usage),
+            context_tokens=context_tokens(self._usage),
+        )
+
+
+class _Block:
+    """A content block that is being streamed: its JSON, and the pieces that are joined at the end."""
+
+    __slots__ = ("input", "json", "text", "thinking")
+
+    def __init__(self, content_block: Mapping[str, Any]) -> None:
+        self.json = dict(content_block)
+        self.text: list[str] = []
+        self.thinking: list[str] = []
+        self.input: list[str] = []
+
+    def first_delta(self, index: int) -> Delta | None:
+        kind = self.json["type"]
+        if kind == "tool_use":
+            return ToolInputDelta(self.json["id"], self.json["name"], "", index)
+        if kind == "text" and self.json["text"]:
+            return TextDelta(self.json["text"], index)
+        if kind == "thinking" and self.json["thinking"]:
+            return ThinkingDelta(self.json["thinking"], index)
+        return None
+
+    def add(self, delta: Mapping[str, Any], index: int) -> Delta | None:
+        kind = delta["type"]
+        if kind == "thinking_delta":
+            self.thinking.append(delta["thinking"])
+            return ThinkingDelta(whole_text(delta["thinking"]), index)
+        if kind == "input_json_delta":
+            partial = delta["partial_json"]
+            self.input.append(partial)
+            if partial and self.json["type"] == "tool_use":
+                return ToolInputDelta(self.json["id"], self.json["name"], whole_text(partial), index)
+        elif kind == "citations_delta":
+            self.json["citations"] = [*(self.json.get("citations") or []), delta["citation"]]
+        else:
+            self.json.update((key, value) for key, value in delta.items() if key != "type")
+        return None
+
+    def finished(self) -> dict[str, Any]:
+        if self.text:
+            self.json["text"] = _joined([self.json.get("text") or "", *self.text])
+        if self.thinking:
+            self.json["thinking"] = _joined([self.json.get("thinking") or "", *self.thinking])
+        if raw := _joined(self.input):
+            self.json["input"] = _parsed_input(raw)
+        elif self.json["type"] in ("tool_use", "server_tool_use"):
+            self.json.setdefault("input", {})
+        return self.json
+
+
+def _parsed_input(raw: str) -> dict[str, Any]:
+    """A tool call's input; `{"INVALID_JSON": raw}` for what is not a JSON object, so that it can be sent back."""
+    try:
+        value = json.loads(raw, parse_constant=_not_json, parse_float=_finite)
+        if "\\u" in raw:  # half a character can be written as an escape
+            value = json.loads(whole_text(json.dumps(value, ensure_ascii=False)))
+    except (ValueError, RecursionError):
+        return {INVALID_JSON: raw}
+    return value if isinstance(value, dict) else {INVALID_JSON: raw}
+
+
+def _not_json(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    return number if math.isfinite(number) else _not_json(digits)
+
+
+def _is_blank(block: Mapping[str, Any]) -> bool:
+    return block["type"] == "text" and not block["text"].strip() and not block.get("citations")
+
+
+def _joined(parts: list[str]) -> str:
+    return whole_text("".join(parts))

@@ -1,0 +1,194 @@
+"""The way to the Messages API through the anthropic SDK's clients: Bedrock, Google Cloud, Foundry, AWS, profiles.
+
+The clients find the credential, renew it and sign with it; what is sent is our bytes, and what comes back is parsed by
+us, as over `transport.KeyTransport`. The SDK takes a second to import: in a worker thread, at the first request.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from cellwright.agent.loop_clients import LoopClients
+from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.model.retry import Failure, RequestFailed, broken_stream
+from cellwright.model.transport import KEEP_WARM_SECONDS, MESSAGES_PATH, Reply, as_failures, reply_of, stall_timeout
+
+if TYPE_CHECKING:
+    import httpx2
+
+CLIENTS = {
+    "anthropic": "AsyncAnthropic",
+    "aws": "AsyncAnthropicAWS",
+    "bedrock": "AsyncAnthropicBedrock",
+    "foundry": "AsyncAnthropicFoundry",
+    "google_cloud": "AsyncAnthropicGoogleCloud",
+    "mantle": "AsyncAnthropicBedrockMantle",
+    "vertex": "AsyncAnthropicVertex",
+}
+"""The SDK's client class for each platform; "anthropic" stands for a profile or a workload identity at Anthropic."""
+
+_REWRITTEN = ("bedrock", "vertex")
+"""Platforms whose clients move fields of the body into the address, and so need it as a dict."""
+
+Send = Callable[[Any], Awaitable["httpx2.Response"]]
+
+
+class SdkTransport:
+    """One of the SDK's clients, with the credential and the address that it finds in the process's environment."""
+
+    def __init__(self, platform: str) -> None:
+        self.platform = platform
+        self._clients: LoopClients[Any] = LoopClients(lambda: _build_client(platform))
+
+    def __repr__(self) -> str:
+        return f"SdkTransport({self.platform!r})"
+
+    def redact(self, text: str) -> str:
+        return text  # the credential never leaves the SDK
+
+    async def prepare(self) -> None:
+        await self._clients.get()
+
+    async def aclose(self) -> None:
+        client = self._clients.pop()
+        if client is not None:
+            await client.close()
+
+    @contextlib.asynccontextmanager
+    async def post(self, body: bytes, *, stall_seconds: float) -> AsyncIterator[Reply]:
+        if self.platform in _REWRITTEN:
+            content: dict[str, Any] = {"body": with_explicit_breakpoint(json.loads(body))}
+        else:
+            content = {"content": body}
+
+        async def send(client: Any) -> httpx2.Response:
+            return await client.post(MESSAGES_PATH, **content, **_as_raw_stream(stall_seconds))  # type: ignore[no-any-return]
+
+        async with self._sent(send, stall_seconds) as response:
+            if self.platform == "bedrock" and response.is_success:
+                yield Reply(response.status_code, dict(response.headers), _sse_of_aws_frames(response))
+            else:
+                yield reply_of(response)
+
+    @contextlib.asynccontextmanager
+    async def get(self, path: str, *, seconds: float) -> AsyncIterator[Reply]:
+        async def send(client: Any) -> httpx2.Response:
+            return await client.get(path, **_as_raw_stream(seconds))  # type: ignore[no-any-return]
+
+        async with self._sent(send, seconds) as response:
+            yield reply_of(response)
+
+    @contextlib.asynccontextmanager
+    async def _sent(self, send: Send, stall_seconds: float) -> AsyncIterator[httpx2.Response]:
+        client = await self._clients.get()
+        with as_failures(client.base_url.host, stall_seconds):
+            response = await self._response(client, send, stall_seconds)
+            async with contextlib.aclosing(response):
+                yield response
+
+    async def _response(self, client: Any, send: Send, stall_seconds: float) -> httpx2.Response:
+        import anthropic  # loaded by now
+        import httpx2
+
+        try:
+            try:
+                return await send(client)
+            except anthropic.AuthenticationError as error:
+                if self.platform != "anthropic":
+                    return error.response
+                # a token that was refused is thrown away by the SDK only when it retries by itself
+                return await send(client.with_options(max_retries=1))
+        except anthropic.APIStatusError as error:
+            return error.response
+        except Exception as error:  # noqa: BLE001  each cloud's credential library has exceptions of its own
+            if isinstance(error.__cause__, httpx2.TransportError):
+                raise error.__cause__ from None
+            raise RequestFailed(_no_credential(self.platform, error)) from None
+
+
+def with_explicit_breakpoint(body: dict[str, Any]) -> dict[str, Any]:
+    """The request with its automatic cache breakpoint put on the last block that can have one.
+
+    Explicit breakpoints work on every platform; the automatic one is not documented for Bedrock and Google Cloud.
+    """
+    cache_control = body.pop("cache_control", None)
+    last = body["messages"][-1]
+    if cache_control is None:
+        return body
+    blocks = [{"type": "text", "text": last["content"]}] if isinstance(last["content"], str) else list(last["content"])
+    for position in reversed(range(len(blocks))):
+        if _can_be_cached(blocks[position]):
+            blocks[position] = {**blocks[position], "cache_control": cache_control}
+            body["messages"][-1] = {**last, "content": blocks}
+            break
+    return body
+
+
+def _can_be_cached(block: Mapping[str, Any]) -> bool:
+    if block["type"] == "text":
+        return bool(block["text"].strip())
+    return block["type"] not in ("thinking", "redacted_thinking")
+
+
+def _as_raw_stream(stall_seconds: float) -> dict[str, Any]:
+    """The options of a call that gives the response as it is, its body not yet read."""
+    import httpx2
+    from anthropic import AsyncStream
+
+    return {
+        "cast_to": httpx2.Response,
+        "stream": True,
+        "stream_cls": AsyncStream[Any],
+        "options": {"timeout": stall_timeout(stall_seconds)},
+    }
+
+
+def _build_client(platform: str) -> Any:
+    try:
+        import anthropic  # 1.2 s
+        import httpx2
+
+        logging.getLogger("anthropic._base_client").addFilter(_without_credentials)
+        if platform == "bedrock":
+            import botocore.eventstream  # noqa: F401  missed here and not at the first answer
+        http_client = anthropic.DefaultAsyncHttpxClient(
+            limits=httpx2.Limits(max_keepalive_connections=10, keepalive_expiry=KEEP_WARM_SECONDS),
+            follow_redirects=False,
+        )
+        return getattr(anthropic, CLIENTS[platform])(max_retries=0, http_client=http_client)
+    except ImportError as error:
+        extra = "bedrock" if platform in ("aws", "bedrock", "mantle") else "vertex"
+        message = f"{error}. Install what {platform} needs: pip install 'cellwright[{extra}]'."
+        raise CellwrightError(ErrorCode.CONFIG_INVALID, message) from None
+    except (anthropic.AnthropicError, ValueError) as error:
+        message = f"The {platform} client of the anthropic SDK cannot be set up: {error}"
+        raise CellwrightError(ErrorCode.API_KEY_MISSING, message) from None
+
+
+def _without_credentials(record: logging.LogRecord) -> bool:
+    """A log filter: at DEBUG the SDK logs a request's headers, and Foundry's key is one of them."""
+    if isinstance(record.args, Mapping) and isinstance(headers := record.args.get("headers"), Mapping):
+        record.args = {**record.args, "headers": dict.fromkeys(headers, "[secret]")}
+    return True
+
+
+def _no_credential(platform: str, error: Exception) -> Failure:
+    message = f"The credential for {platform} cannot be had ({type(error).__name__}: {error}). Sign in again or set it."
+    return Failure(ErrorCode.API_KEY_INVALID, message, retryable=False)
+
+
+async def _sse_of_aws_frames(response: httpx2.Response) -> AsyncGenerator[bytes, None]:
+    """Legacy Bedrock's event stream (binary frames of AWS) as server-sent events, by the SDK's own decoder."""
+    from anthropic.lib.bedrock._stream_decoder import AWSEventStreamDecoder
+    from botocore.eventstream import ParserError
+
+    try:
+        async for event in AWSEventStreamDecoder().aiter_bytes(response.aiter_bytes()):
+            data = event.data.replace("\n", "\ndata: ")
+            yield f"event: {event.event}\ndata: {data}\n\n".encode()
+    except ParserError as error:
+        raise RequestFailed(broken_stream(f"The answer is not an AWS event stream ({error}).", "")) from None

@@ -1,0 +1,232 @@
+"""Judging a Bash command: what restricts looks at everything it might run, what allows at each simple command of it.
+
+A rule that denies or asks is compared with a rough reading that takes rather too much for a command (`rough_commands.py`);
+one that allows with a careful one that takes nothing for granted (`shell_analysis.py`).
+"""
+# Paths are strings here: this runs for each call, and Path is several times slower.
+# ruff: noqa: PTH111, PTH118
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from cellwright.agent.calls.approval import Decision
+from cellwright.permissions.command_characters import MAX_LENGTH
+from cellwright.permissions.command_wrappers import SAFE_ASSIGNMENT
+from cellwright.permissions.judges.files import judge_path, protected_among, text_field
+from cellwright.permissions.judges.simple_command import (
+    ALLOWED,
+    Part,
+    against_writes,
+    is_inside,
+    is_understood,
+    judge_part,
+    only_looks,
+    part_of,
+    restricted_use,
+)
+from cellwright.permissions.paths import normalised
+from cellwright.permissions.rule_book import BYPASSED, RuleBook, allowed_by, asked_by, denied_by, denied_by_plan
+from cellwright.permissions.rules.rule import READERS, CompiledRule
+from cellwright.permissions.shell.analysis import Analysis, analyse
+from cellwright.permissions.shell.command_paths import is_harmless, places_named, starts_at
+from cellwright.permissions.shell.conservative_parse import RoughCommand, read_rough
+from cellwright.permissions.shell.critical_deletes import critical_delete
+from cellwright.permissions.shell.indirect_reads import git_words, hidden_by, may_show
+from cellwright.permissions.whole_folders import shown_whole
+from cellwright.text import unseen_characters, visible_line
+
+_NOT_FIXED = re.compile(r"[$`*?\[~]")
+MAX_FOLDERS = 32
+"""Folders from which the names in a command are looked at; with more, it is asked where a rule is about files."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShellCall:
+    """A call of Bash, taken apart. It starts in `folder`; names in it may be meant from any of `folders`.
+
+    `problem`: what is odd about how it is started.
+    """
+
+    command: str
+    folder: str
+    rough: RoughCommand
+    analysis: Analysis
+    parts: tuple[Part, ...]
+    folders: tuple[str, ...]
+    problem: str = ""
+
+
+def shell_call(book: RuleBook, tool_input: Mapping[str, Any]) -> ShellCall:
+    """Take Bash's input apart; with the fact "cwd", the folder that its shell is in."""
+    start = text_field(tool_input, "cwd") or book.cwd
+    folder = normalised(os.path.join(start, text_field(tool_input, "working_directory")))
+    variables = tool_input.get("environment_variables")
+    set_besides = [f"{name}={value}" for name, value in variables.items()] if isinstance(variables, Mapping) else []
+    odd = next((each for each in set_besides if not SAFE_ASSIGNMENT.fullmatch(each)), "")
+    odd = odd or ("" if variables is None or isinstance(variables, Mapping) else "environment_variables")
+    return _taken_apart(text_field(tool_input, "command"), folder, odd)
+
+
+@lru_cache(maxsize=64)  # a question judges one command several times, with the rules it might offer
+def _taken_apart(command: str, folder: str, odd: str) -> ShellCall:
+    analysis = analyse(command, folder)
+    rough = read_rough(command)
+    parts = tuple(part_of(each, more_variables=bool(odd)) for each in analysis.commands)
+    return ShellCall(command, folder, rough, analysis, parts, _folders(folder, rough, parts), odd)
+
+
+def _folders(folder: str, rough: RoughCommand, parts: Sequence[Part]) -> tuple[str, ...]:
+    """The folders that names in a command may start from: rather too many."""
+    followed = bool(parts) and all(part.command.folders for part in parts)
+    found = dict.fromkeys((folder, *(each for part in parts for each in part.command.folders or ())))
+    last = folder
+    for part in rough.parts:
+        if part.program in ("cd", "pushd") and len(part.words) > 1 and len(found) <= MAX_FOLDERS:
+            target = os.path.expanduser(part.words[-1])
+            last = normalised(os.path.join(last, target))
+            starts = () if followed else tuple(found)
+            found.update(dict.fromkeys([last, *(normalised(os.path.join(start, target)) for start in starts)]))
+    return tuple(found)[: MAX_FOLDERS + 1]
+
+
+def judge_command(book: RuleBook, tool_input: Mapping[str, Any]) -> Decision:
+    """May this shell command run? `tool_input` is Bash's, with the fact "cwd": the folder that its shell is in."""
+    call = shell_call(book, tool_input)
+    if denied := _denied(book, call):
+        return denied
+    looks = bool(call.parts) and all(only_looks(book, part) for part in call.parts)
+    if book.mode == "plan" and not looks:
+        return denied_by_plan("Bash")
+    if asked := _asked(book, call, looks=looks) or _shows_hidden(book, call) or _unsafe(book, call):
+        return asked
+    if book.mode == "bypassPermissions":
+        return BYPASSED
+    every_use = next((rule for rule in book.allow if rule.every_use and rule.names("Bash")), None)
+    return _judge_every_use(book, call, every_use) if every_use else judge_parts(book, call)
+
+
+def judge_parts(book: RuleBook, call: ShellCall) -> Decision:
+    """Each simple command must be allowed by itself; the first that is not speaks for all."""
+    if call.analysis.problem:
+        return Decision("ask", f"The command {call.analysis.problem}, so that no rule for a command can cover it.")
+    if against := _start_problem(book, call):
+        return against
+    decisions = [judge_part(book, part) for part in call.parts]
+    for behavior in ("deny", "ask"):
+        if found := next((decision for decision in decisions if decision.behavior == behavior), None):
+            return found
+    return next((decision for decision in decisions if decision.rule), decisions[0] if decisions else ALLOWED)
+
+
+def _start_problem(book: RuleBook, call: ShellCall) -> Decision | None:
+    """What is against starting in the call's folder."""
+    if call.folder == book.cwd:
+        return None
+    decision = judge_path(book, "LS", call.folder)
+    return None if decision.behavior == "allow" else decision
+
+
+def _denied(book: RuleBook, call: ShellCall) -> Decision | None:
+    rough = call.rough
+    if rule := _command_rule(book.deny, rough):
+        return denied_by(rule, "This command")
+    for rule, name in _file_rules(book.deny, rough.words, call, reading=True):
+        return denied_by(rule, f"A command that names {visible_line(name)}")
+    for rule, name in _file_rules(book.deny, rough.redirects, call, reading=False):
+        return denied_by(rule, f"Redirecting to {visible_line(name)}")
+    if book.blocks_reads or book.blocks_writes or any(rule.path for rule in book.deny):
+        used = filter(None, (restricted_use(book, part) for part in call.parts))
+        return next((decision for decision in used if decision.behavior == "deny"), None)
+    return None
+
+
+def _asked(book: RuleBook, call: ShellCall, *, looks: bool) -> Decision | None:
+    if rule := _command_rule(book.ask, call.rough):
+        return asked_by(rule, "This command")
+    for rule, name in _file_rules(book.ask, call.rough.words, call, reading=True):
+        return asked_by(rule, f"A command that names {visible_line(name)}")
+    if not looks and (call.analysis.problem or not all(is_understood(book, part) for part in call.parts)):
+        # whether the command changes the file it names is not known here
+        for rule, name in _file_rules((*book.ask, *book.deny), call.rough.words, call, reading=False):
+            return asked_by(rule, f"A command that may change {visible_line(name)}")
+    if any(rule.path for rule in (*book.ask, *book.deny)):
+        return next(filter(None, (restricted_use(book, part) for part in call.parts)), None)
+    return None
+
+
+def _shows_hidden(book: RuleBook, call: ShellCall) -> Decision | None:
+    """What is against a `git show`, a `tar c .` in the command: they may show files that a rule hides."""
+    for words in filter(None, map(git_words, call.rough.parts)):
+        for folder in call.folders:
+            if rule := hidden_by(book, folder, words):
+                return may_show(rule)
+    return shown_whole(book, call.rough.parts, call.folders)
+
+
+def _unsafe(book: RuleBook, call: ShellCall) -> Decision | None:
+    if target := critical_delete(call.command, call.analysis.commands, book.folders, call.folder):
+        reason = f"The command deletes {visible_line(target)}; no mode and no rule allows that unasked."
+        return Decision("ask", reason, firm=True)
+    scoped = next((rule for rule in (*book.deny, *book.ask) if rule.restricts or rule.path), None)
+    if scoped and len(call.folders) > MAX_FOLDERS:
+        return Decision("ask", f"It changes its folder too often to check the rule `{scoped.rule}`.", firm=True)
+    if scoped and any(part.opaque for part in call.rough.parts):
+        reason = f"What the command runs shows only when it runs, so the rule `{scoped.rule}` cannot be checked."
+        return Decision("ask", reason)
+    return None
+
+
+def _judge_every_use(book: RuleBook, call: ShellCall, rule: CompiledRule) -> Decision:
+    """`Bash` allows whatever runs, as far as it can be read; what is protected or elsewhere is written with consent only."""
+    if unseen := unseen_characters(call.command):
+        return Decision("ask", f"The command has a character that cannot be seen ({unseen[0]}).")
+    if len(call.command) > MAX_LENGTH:
+        return Decision("ask", f"The command is longer than {MAX_LENGTH:,} characters.")
+    if not call.analysis.parses:
+        return Decision("ask", "The command cannot be read as bash, so what it runs is not known.")
+    if against := _start_problem(book, call):
+        return against
+    starts = starts_at(call.folders)
+    for name in call.rough.words:
+        if part := protected_among(places_named(name, starts) or ()):
+            return Decision("ask", f"The command names `{part}`, which is protected: each change needs your consent.")
+    return _judge_targets(book, call) or allowed_by(rule)
+
+
+def _judge_targets(book: RuleBook, call: ShellCall) -> Decision | None:
+    """What is against the places that a command writes to; None when nothing is."""
+    if not call.analysis.problem:
+        return next(filter(None, (against_writes(book, part) for part in call.parts)), None)
+    for target in call.rough.redirects:
+        if is_harmless(target) or target.removesuffix("-").isdecimal():
+            continue
+        if _NOT_FIXED.search(target):
+            return Decision("ask", f"It redirects to {visible_line(target)}, which shows only when the command runs.")
+        if not all(is_inside(book, os.path.join(folder, target)) for folder in call.folders):
+            return Decision("ask", f"It redirects to {visible_line(target)}, outside the project.")
+    return None
+
+
+def _command_rule(rules: Sequence[CompiledRule], rough: RoughCommand) -> CompiledRule | None:
+    for rule in rules:
+        if rule.names("Bash") and (rule.every_use or (rule.restricts is not None and rule.restricts.touches(rough))):
+            return rule
+    return None
+
+
+def _file_rules(
+    rules: Sequence[CompiledRule], names: Sequence[str], call: ShellCall, *, reading: bool
+) -> Iterator[tuple[CompiledRule, str]]:
+    about = [rule for rule in rules if rule.path and (rule.rule.tool in READERS) is reading]
+    starts = starts_at(call.folders) if about and names else {}
+    for name in names if about else ():
+        found = places_named(name, starts)
+        for rule in about:
+            if found is None or rule.covers_place(found):
+                yield rule, name

@@ -1,0 +1,65 @@
+"""Judging Git, which only reads: where it may look, and what it would print of files that may not be read."""
+# Paths are strings here: this runs for each call, and Path is several times slower.
+# ruff: noqa: PTH118, PTH120
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+
+from cellwright.agent.calls.approval import Decision
+from cellwright.permissions.git_repository import repository_of
+from cellwright.permissions.judges.files import judge_path
+from cellwright.permissions.rule_book import Call, RuleBook, judge_by_rules
+from cellwright.permissions.shell.indirect_reads import hidden_by, may_show
+
+MAX_COLONS = 8
+"""In one argument; no revision and no pathspec has more, and each may stand before a path."""
+
+
+def judge_git(book: RuleBook, call: Call) -> Decision:
+    """May Git look? Each path that it names counts as read; so does what it prints of files it does not name."""
+    folder = os.path.join(book.cwd, call.text("path"))
+    arguments = _arguments(call)
+    named = [judge_path(book, "Read", path) for path in _named(folder, arguments)]
+    denied = next((verdict for verdict in named if verdict.behavior == "deny"), None)
+    ruled = judge_by_rules(book, call.name, _unruled(book, call, folder, arguments, named), in_plan=True)
+    return denied if denied and ruled.behavior != "deny" else ruled
+
+
+def _unruled(book: RuleBook, call: Call, folder: str, arguments: Sequence[str], named: Sequence[Decision]) -> Decision:
+    asked = next((verdict for verdict in named if verdict.behavior == "ask"), None)
+    if asked:
+        return asked
+    if any(argument.count(":") > MAX_COLONS for argument in arguments):
+        return Decision("ask", "An argument has more parts than can be looked at.", firm=True)
+    if rule := hidden_by(book, folder, (call.text("subcommand"), *arguments)):
+        return may_show(rule)
+    return Decision("allow", "It only looks at the repository.")
+
+
+def _arguments(call: Call) -> list[str]:
+    given = call.input.get("args")
+    return [argument for argument in given if isinstance(argument, str)] if isinstance(given, list) else []
+
+
+def _named(folder: str, arguments: Sequence[str]) -> Iterator[str]:
+    """Everything in a call that may name a file: the folder, arguments, `revision:path`, values of flags."""
+    yield folder
+    top = repository_of(folder)
+    starts = (folder, *(_above(folder) if top is None else (top,)))  # `HEAD:path` starts at the repository's top
+    for argument in arguments:
+        value = argument if not argument.startswith("-") else argument.partition("=")[2]
+        if value:
+            yield os.path.join(folder, value)
+        path = argument
+        for _ in range(min(argument.count(":"), MAX_COLONS)):
+            path = path.partition(":")[2]
+            if path:
+                yield from (os.path.join(start, path) for start in starts)
+
+
+def _above(folder: str) -> Iterator[str]:
+    while (parent := os.path.dirname(folder)) not in (folder, "/"):
+        yield parent
+        folder = parent

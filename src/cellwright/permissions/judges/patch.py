@@ -1,0 +1,73 @@
+"""Judging ApplyPatch: every file that the patch reads, changes, makes, renames or deletes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cellwright.agent.calls.approval import Decision
+from cellwright.permissions.judges.files import judge_path
+from cellwright.permissions.patch_names import PatchProblem
+from cellwright.permissions.patch_paths import PathKind, paths_of
+from cellwright.permissions.patch_text import FilePatch, read_patch
+from cellwright.permissions.rule_book import Call, RuleBook, first_of_every_use
+from cellwright.text import visible_line
+
+MAX_FILES = 500
+"""Files judged one by one; a larger patch is asked for."""
+MOST_FILES = 10_000
+"""A larger one is denied: not even the deny rules can be looked up for it in good time."""
+PLAIN_FILES = ("100644", "100755", "100664")
+"""Git's modes of files; others are symbolic links and submodules, which lead elsewhere."""
+
+
+def judge_patch(book: RuleBook, call: Call) -> Decision:
+    """May the patch be applied? What one file of it needs, all of it needs."""
+    try:
+        files = files_of(call)
+    except PatchProblem as problem:
+        if rule := first_of_every_use(book.deny, call.name):
+            return Decision("deny", f"ApplyPatch is denied by the rule `{rule.rule}`.", str(rule.rule))
+        return Decision("deny", f"The patch cannot be understood, so no file can be meant. {problem}")
+    pairs = named_by(files)
+    if len(pairs) > MAX_FILES:
+        return _of_too_many(book, call, pairs)
+    verdicts = [judge_path(book, "Read" if kind == "read" else call.name, path) for path, kind in pairs]
+    worst = _worst(verdicts)
+    if worst.behavior != "deny" and (link := _link_among(files)):
+        reason = f"It makes or changes a link to another place: {visible_line(link)}."
+        return Decision("ask", reason, firm=True)
+    return worst
+
+
+def files_of(call: Call) -> tuple[FilePatch, ...]:
+    """The files of the call's patch. Raises PatchProblem."""
+    strip = call.input.get("strip")
+    return read_patch(call.text("patch"), strip if isinstance(strip, int) else None)
+
+
+def named_by(files: Sequence[FilePatch]) -> list[tuple[str, PathKind]]:
+    """Each path with what happens to it, once."""
+    return list(dict.fromkeys(pair for file in files for pair in paths_of(file)))
+
+
+def _of_too_many(book: RuleBook, call: Call, pairs: Sequence[tuple[str, PathKind]]) -> Decision:
+    if len(pairs) > MOST_FILES:
+        return Decision("deny", f"The patch names more than {MOST_FILES:,} files. Send it in parts.")
+    # deny rules are asked for every file all the same: a limit must not be a way around them
+    verdicts = (judge_path(book, call.name, path) for path, _ in pairs)
+    denied = next((verdict for verdict in verdicts if verdict.behavior == "deny"), None)
+    return denied or Decision("ask", f"It changes {len(pairs):,} files, more than a question can show.", firm=True)
+
+
+def _worst(verdicts: Sequence[Decision]) -> Decision:
+    def strictness(verdict: Decision) -> tuple[bool, bool, bool]:
+        return verdict.behavior == "deny", verdict.firm, verdict.behavior == "ask"
+
+    return max(verdicts, key=strictness)
+
+
+def _link_among(files: Sequence[FilePatch]) -> str | None:
+    for file in files:
+        if any(mode is not None and mode not in PLAIN_FILES for mode in (file.old_mode, file.new_mode)):
+            return file.new or file.old
+    return None

@@ -1,0 +1,84 @@
+"""Judging tools that run a project's own programs: RunTests and Lint."""
+
+# Paths are strings here: this runs for each call, and Path is several times slower.
+# ruff: noqa: PTH112, PTH118
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from cellwright.agent.calls.approval import Decision
+from cellwright.permissions.judges.files import judge_changes_below, judge_path
+from cellwright.permissions.rule_book import Call, RuleBook, judge_by_rules
+
+
+def judge_tests(book: RuleBook, call: Call) -> Decision:
+    """Tests are the project's code, and code can do anything."""
+    otherwise = Decision(
+        "ask", "It runs the project's tests, and with them any code of the project; no rule allows that."
+    )
+    return _judge_running(book, call, otherwise, in_plan=False)
+
+
+def judge_lint(book: RuleBook, call: Call) -> Decision:
+    """A linter reads the project's configuration, which is code for some; with `fix` it edits what it is given.
+
+    The tool's fact `runs_project_code` is False where it is known that the linter only reads.
+    """
+    harmless = call.input.get("runs_project_code") is False
+    if harmless:
+        otherwise = Decision("allow", "The linter only reads, inside the session's folders.")
+    else:
+        otherwise = Decision("ask", "It runs a linter, which may run code of the project, and no rule allows that.")
+    fixes = bool(call.input.get("fix"))
+    running = _judge_running(book, call, otherwise, in_plan=harmless and not fixes)
+    if not fixes or running.behavior == "deny" or running.firm:
+        return running
+    edits = [_judge_fixing(book, path) for path in fixed_paths(call, book.cwd)]
+    denied = next((edit for edit in edits if edit.behavior == "deny"), None)
+    asked = next((edit for edit in edits if edit.behavior == "ask"), None)
+    return denied or asked or running
+
+
+def _judge_running(book: RuleBook, call: Call, otherwise: Decision, *, in_plan: bool) -> Decision:
+    reads = [judge_path(book, "Read", path) for path in _named_paths(call, book.cwd)]
+    if denied := next((read for read in reads if read.behavior == "deny"), None):
+        return denied
+    ruled = judge_by_rules(book, call.name, otherwise, in_plan=in_plan)
+    outside = next((read for read in reads if read.behavior == "ask"), None)
+    return outside if outside and ruled.behavior == "allow" else ruled
+
+
+def _judge_fixing(book: RuleBook, path: str) -> Decision:
+    """May everything below `path` be edited?"""
+    decision = judge_path(book, "Edit", path)
+    folder = os.path.join(book.cwd, path)
+    if decision.behavior == "deny" or not os.path.isdir(folder):
+        return decision
+    if restricted := judge_changes_below(book, folder):
+        return restricted
+    # a rule that names the folder alone, or some kinds of files in it, does not allow to change any file there
+    return decision if decision.behavior == "ask" else judge_path(book, "Edit", os.path.join(path, "x", "x"))
+
+
+def fixed_paths(call: Call, cwd: str) -> list[str]:
+    """The files and folders in which a linter that fixes may change files: those it is given, or else its folder."""
+    folder = os.path.join(cwd, call.text("path"))
+    return [os.path.join(folder, path) for path in _words(call, "paths")] or [folder]
+
+
+def _named_paths(call: Call, cwd: str) -> Iterator[str]:
+    folder = os.path.join(cwd, call.text("path"))
+    yield folder
+    for word in (*_words(call, "paths"), *_words(call, "args")):
+        # `tests/test_a.py::test_b` is a test in a file, `--rootdir=x` a flag with a folder
+        path = word.partition("::")[0]
+        path = path.partition("=")[2] if path.startswith("-") else path
+        if path:
+            yield os.path.join(folder, path)
+
+
+def _words(call: Call, field: str) -> list[str]:
+    value = call.input.get(field)
+    return [word for word in value if isinstance(word, str)] if isinstance(value, list) else []

@@ -1,0 +1,319 @@
+"""Judging one simple command: its redirects, its files, and whether a rule, its kind or the mode allows it."""
+# Paths are strings here: this runs for each call, and Path is several times slower.
+# ruff: noqa: PTH112, PTH114, PTH118
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from cellwright.agent.calls.approval import Decision
+from cellwright.permissions.command_wrappers import SAFE_ASSIGNMENT, unwrapped
+from cellwright.permissions.git_repository import reading_runs_nothing
+from cellwright.permissions.judges.files import judge_changes_below, judge_path, protected_among
+from cellwright.permissions.paths import PathProblem, inside, places
+from cellwright.permissions.protected_paths import protected_part
+from cellwright.permissions.rule_book import RuleBook, allowed_by
+from cellwright.permissions.rules.command_pattern import GrantedCommand
+from cellwright.permissions.rules.rule import CompiledRule
+from cellwright.permissions.shell.analysis import Redirect, SimpleCommand
+from cellwright.permissions.shell.command_paths import Access, is_harmless, paths_named, places_named, starts_at
+from cellwright.permissions.shell.conservative_parse import path_pieces
+from cellwright.permissions.shell.mutating_commands import files_changed
+from cellwright.permissions.shell.read_only.commands import READERS
+from cellwright.permissions.shell.read_only.git import only_reads
+from cellwright.permissions.shell.read_only.programs import files_read
+from cellwright.permissions.shell.tokens import Word
+from cellwright.text import visible_line
+
+MAX_BELOW = 5_000
+"""Names looked at in a folder that is moved, copied or removed; a larger one asks."""
+
+ALLOWED = Decision("allow", "The command only reads and prints.")
+UNKNOWN_FILE = "shows only when the command runs, so whether it may be used is not known"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A simple command with what is known of it. `words`: without wrappers. `read`, `changed`: None where not known."""
+
+    command: SimpleCommand
+    words: tuple[Word, ...]
+    gets_more: bool
+    plain_variables: bool
+    set_besides: bool
+    read: tuple[Access, ...] | None
+    changed: tuple[Access, ...] | None
+
+    @property
+    def accesses(self) -> tuple[Access, ...]:
+        return self.read or self.changed or ()
+
+
+def part_of(command: SimpleCommand, *, more_variables: bool = False) -> Part:
+    """Look at `command`. `more_variables`: the call sets variables that are not known to be harmless."""
+    inner = unwrapped(command.words)
+    plain = not more_variables and all(SAFE_ASSIGNMENT.fullmatch(word.raw) for word in command.assignments)
+    known = bool(inner.words) and not inner.gets_more
+    read = files_read(inner.words) if known else None
+    changed = files_changed(inner.words) if known and read is None else None
+    return Part(
+        command,
+        inner.words,
+        inner.gets_more,
+        plain,
+        more_variables,
+        None if read is None else tuple(read),
+        None if changed is None else tuple(changed),
+    )
+
+
+def only_looks(book: RuleBook, part: Part) -> bool:
+    """Whether all the command can do is to read and print; which files is another question."""
+    if not part.plain_variables or any(_writes(redirect) for redirect in part.command.redirects):
+        return False
+    if not part.words:
+        return not part.command.assignments
+    return part.read is not None or (not part.gets_more and _git_only_reads(book, part))
+
+
+def is_understood(book: RuleBook, part: Part) -> bool:
+    """Whether it is known which files the command uses."""
+    return not part.words or part.read is not None or part.changed is not None or only_looks(book, part)
+
+
+def restricted_use(book: RuleBook, part: Part) -> Decision | None:
+    """What denies a file that the command is known to use, or has it asked for, in every mode."""
+    asked = None
+    folders = part.command.folders
+    uses = [*part.accesses, *(_redirect_access(redirect) for redirect in part.command.redirects if _is_file(redirect))]
+    for access in uses:
+        for path in paths_named(access.word, folders) or ():
+            decision = judge_path(book, access.use, path, glob="" if access.use == "Grep" else None)
+            below = judge_changes_below(book, path) if access.whole else None
+            if decision.behavior == "deny" and not (book.mode == "plan" and access.use == "Edit"):
+                return decision
+            if below and below.behavior == "deny":
+                return below
+            if decision.behavior == "ask" and decision.firm and (decision.rule or access.use == "Grep"):
+                asked = asked or decision
+            asked = asked or below
+    return asked
+
+
+def judge_part(book: RuleBook, part: Part) -> Decision:
+    """May this simple command run? Deny and ask rules for commands have been looked at, and critical deletes."""
+    redirected = _judge_redirects(book, part.command)
+    program = _judge_program(book, part)
+    return program if program.behavior == "deny" or redirected is None else redirected
+
+
+def against_writes(book: RuleBook, part: Part) -> Decision | None:
+    """What is against the command's writes, where all of Bash is allowed: they are protected, elsewhere, or not known."""
+    for redirect in part.command.redirects:
+        if redirect.writes and (redirect.target.dynamic or _is_unclear(redirect.target)):
+            return Decision("ask", f"It redirects with `{redirect.operator}` to what {UNKNOWN_FILE}.")
+    written = [_redirect_access(redirect) for redirect in part.command.redirects if redirect.writes]
+    for access in (*written, *(access for access in part.changed or () if access.use == "Edit")):
+        paths = paths_named(access.word, part.command.folders)
+        if paths is None or all(is_harmless(path) for path in paths):
+            continue
+        against = _judge_access(book, access, part.command)
+        if against and (against.behavior == "deny" or against.firm or not all(is_inside(book, path) for path in paths)):
+            return against
+    return None
+
+
+def _judge_redirects(book: RuleBook, command: SimpleCommand) -> Decision | None:
+    """What is against the redirects; None when nothing is."""
+    for redirect in command.redirects:
+        if redirect.is_descriptor:
+            continue
+        if redirect.target.dynamic or (redirect.writes and _is_unclear(redirect.target)):
+            return Decision("ask", f"It redirects with `{redirect.operator}` to or from what {UNKNOWN_FILE}.")
+        if not _is_file(redirect):
+            continue
+        if against := _judge_access(book, _redirect_access(redirect), command):
+            return against
+    return None
+
+
+def _is_unclear(target: Word) -> bool:
+    return bool(target.globs) or target.raw.startswith("~")
+
+
+def _is_file(redirect: Redirect) -> bool:
+    return (redirect.reads or redirect.writes) and not redirect.is_descriptor
+
+
+def _writes(redirect: Redirect) -> bool:
+    return redirect.writes and (bool(redirect.target.dynamic) or not is_harmless(redirect.target.text))
+
+
+def _redirect_access(redirect: Redirect) -> Access:
+    return Access("Edit" if redirect.writes else "Read", redirect.target)
+
+
+def _judge_access(book: RuleBook, access: Access, command: SimpleCommand) -> Decision | None:
+    """What is against the use of a file; None when nothing is."""
+    paths = paths_named(access.word, command.folders)
+    if paths is None:
+        return Decision("ask", f"Which file `{visible_line(access.word.raw)}` is {UNKNOWN_FILE}.")
+    for path in paths:
+        if is_harmless(path):
+            continue
+        if path.startswith(("/dev/tcp/", "/dev/udp/")):
+            return Decision("ask", f"{visible_line(path)} is a connection to the network.")
+        decision = judge_path(book, access.use, path, glob="" if access.use == "Grep" else None)
+        if decision.behavior != "allow":
+            return decision
+    return None
+
+
+def _judge_program(book: RuleBook, part: Part) -> Decision:
+    command = part.command
+    if not command.words:
+        if command.assignments:
+            return Decision("ask", f"It sets a variable (`{visible_line(command.text)}`), which no rule allows.")
+        return ALLOWED
+    rule = _granting(book, part)
+    if rule is not None:
+        against = _against_rule(book, part, rule)
+        if against is None:
+            return allowed_by(rule)
+        if against.behavior == "deny":
+            return against
+    else:
+        against = Decision("ask", f"No rule allows `{visible_line(command.text)}`.")
+    if not part.plain_variables:
+        return against
+    if part.read is not None:
+        return next(filter(None, (_judge_access(book, access, command) for access in part.read)), ALLOWED)
+    if not part.gets_more and _git_only_reads(book, part):
+        return Decision("allow", "The command only reads the session's repository.")
+    if part.changed is not None and book.mode == "acceptEdits":
+        return _judge_changes(book, part)
+    return against
+
+
+def _granting(book: RuleBook, part: Part) -> CompiledRule | None:
+    """The rule that covers the command as it is, or without the wrappers and harmless variables in front of it."""
+    command = part.command
+    program = part.words[0].text
+    if "/" in program and not program.startswith("/") and command.folders != (book.cwd,):
+        return None  # `./run` is another program in another folder than the one that the rule speaks of
+    for rule in book.allow:
+        if (grants := rule.grants) is None:
+            continue
+        if not part.set_besides and grants.covers(command.words, command.assignments):
+            return rule
+        if not part.plain_variables:
+            continue
+        again = part.set_besides or command.assignments  # else it was asked just now
+        if (again and grants.covers(command.words)) or _covers_inner(grants, part):
+            return rule
+    return None
+
+
+def _covers_inner(grants: GrantedCommand, part: Part) -> bool:
+    if part.gets_more and not grants.takes_more:
+        return False  # what xargs adds is not in what the rule says
+    return len(part.words) < len(part.command.words) and grants.covers(part.words)
+
+
+def _against_rule(book: RuleBook, part: Part, rule: CompiledRule) -> Decision | None:
+    """What a rule for the command cannot wave through; None when there is nothing."""
+    assert rule.grants is not None
+    command = part.command
+    for access in part.accesses:
+        if rule.grants.is_exact and access.use != "Edit":
+            continue
+        against = _judge_access(book, access, command)
+        if against and (against.behavior == "deny" or _is_elsewhere(book, access, command, against, rule)):
+            return against
+    if part.read is not None or part.changed is not None or rule.grants.is_exact:
+        return None
+    for word in _path_like(part):
+        against = _judge_access(book, Access("Read", word), command)
+        if against and _is_elsewhere(book, Access("Read", word), command, against, rule):
+            return against
+    return _names_protected(book, part)
+
+
+def _names_protected(book: RuleBook, part: Part) -> Decision | None:
+    """A file that needs consent, named by a program of which nobody knows what it does with it."""
+    starts = starts_at(part.command.folders or (book.cwd,))
+    for piece in {piece: None for word in part.words for piece in path_pieces(word.text)}:
+        if protected := protected_among(places_named(piece, starts) or ()):
+            reason = f"The command names `{protected}`, which is protected: each change needs your consent."
+            return Decision("ask", reason)
+    return None
+
+
+def _is_elsewhere(
+    book: RuleBook, access: Access, command: SimpleCommand, against: Decision, rule: CompiledRule
+) -> bool:
+    """Whether what is `against` a use is more than that no rule for files allows it: protected, or outside."""
+    paths = paths_named(access.word, command.folders)
+    if against.firm or paths is None:
+        # an exact rule shows the word as it is
+        return against.firm or not (rule.grants and rule.grants.is_exact)
+    if rule.grants and rule.grants.is_exact:
+        return False
+    return not all(is_inside(book, path) for path in paths)
+
+
+def is_inside(book: RuleBook, path: str) -> bool:
+    """Whether all that `path` names on its way is in the session's folders."""
+    try:
+        return all(inside(place, book.folders) for place in places(path, book.cwd))
+    except PathProblem:
+        return False
+
+
+def _path_like(part: Part) -> Iterator[Word]:
+    """Words that name a place outside of the shell's folder, of a program that is known to read the files it is given."""
+    program, *rest = part.words
+    if program.text not in READERS and program.text not in ("find", "sed", "jq", "cp", "mv", "rm", "mkdir", "touch"):
+        return
+    for word in rest:
+        if word.raw.startswith("~") or word.text.startswith("/") or ".." in word.text.split("/"):
+            yield word
+
+
+def _git_only_reads(book: RuleBook, part: Part) -> bool:
+    program = part.words[0]
+    if program.raw != "git" or not only_reads(part.words) or not part.command.folders:
+        return False
+    own = (book.cwd, *book.folders)
+    return all(is_inside(book, folder) and reading_runs_nothing(folder, own) for folder in part.command.folders)
+
+
+def _judge_changes(book: RuleBook, part: Part) -> Decision:
+    assert part.changed is not None
+    for access in part.changed:
+        if against := _judge_access(book, access, part.command):
+            return against
+        if access.use == "Edit" and not access.whole:
+            continue
+        for path in paths_named(access.word, part.command.folders) or ():
+            if hidden := _hidden_below(path):
+                return Decision("ask", f"{visible_line(path)} holds {visible_line(hidden)}, which needs your consent.")
+    return Decision("allow", "Mode acceptEdits allows changes of files inside the session's folders.")
+
+
+def _hidden_below(path: str) -> str | None:
+    """What is protected in the folder `path`, or a link in it that leads elsewhere once it is moved."""
+    if os.path.islink(path) or not os.path.isdir(path):
+        return None
+    count = 0
+    for here, folders, files in os.walk(path):
+        for name in (*folders, *files):
+            count += 1
+            place = os.path.join(here, name)
+            if count > MAX_BELOW:
+                return f"more than {MAX_BELOW:,} files"
+            if os.path.islink(place) or protected_part(place):
+                return os.path.relpath(place, path)
+    return None

@@ -1,0 +1,150 @@
+"""The pattern in `Bash(...)`: exact, or with `*` for anything; a trailing ` *` (or the older `:*`) ends at a word.
+
+`GrantedCommand` matches simple commands word by word, `RestrictedCommand` the text of anything a command might run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cellwright.permissions.flags_that_run import runs_or_writes
+from cellwright.permissions.pieces import matches_pieces
+from cellwright.permissions.shell.conservative_parse import SHELLS, WRAPPERS, RoughCommand, normal_text
+from cellwright.permissions.shell.tokens import ASSIGNMENT, RESERVED_WORDS, Unreadable, Word, read_words
+
+_CHANGES_SHELL = frozenset(
+    {
+        *("alias", "declare", "enable", "export", "hash", "let", "local", "mapfile", "read", "readarray", "readonly"),
+        *("set", "shopt", "trap", "typeset", "unset"),
+    }
+)
+"""Builtins that change what the commands after them do."""
+EXACT_ONLY = (WRAPPERS | {"source", "."} | _CHANGES_SHELL) - SHELLS - {"sudo", "doas"}
+"""Programs that run another: a wildcard behind them allows more than it says. Behind a shell or sudo it says it all."""
+_FIND_ACTIONS = ("-exec", "-ok", "-delete", "-fprint", "-fls")
+# between the words of a simple command; no word holds it, control characters are refused
+_GAP = "\0"
+
+
+@dataclass(frozen=True, slots=True)
+class GrantedCommand:
+    """A `Bash(...)` pattern that allows. `pieces`: the text between its wildcards. `problem`: why it allows nothing."""
+
+    pieces: tuple[str, ...]
+    whole_words: bool = False
+    problem: str = ""
+
+    @classmethod
+    def read(cls, specifier: str) -> GrantedCommand:
+        """Compile `specifier`; never fails."""
+        specifier = _without_colon(specifier)
+        try:
+            words = read_words(specifier)
+        except Unreadable as why:
+            return cls((), problem=f"rules allow single commands, and this pattern {why}")
+        program = next((word for word in words if word.globs or not ASSIGNMENT.match(word.raw)), words[0])
+        if any(program.text[place] == "*" for place in program.globs) and specifier.strip() != program.text:
+            return cls((), problem="its program is a wildcard, which would allow any program")
+        if program.text.startswith("*") or (program.globs and ASSIGNMENT.match(program.raw)):
+            return cls((), problem="it starts with a wildcard, which would allow any program")
+        pieces = _pieces(words)
+        return cls(pieces, whole_words=len(pieces) > 1 and pieces[-1] == "" and pieces[-2].endswith(_GAP))
+
+    @property
+    def is_exact(self) -> bool:
+        return len(self.pieces) == 1
+
+    @property
+    def takes_more(self) -> bool:
+        """Whether any further arguments fall under the pattern, too."""
+        return len(self.pieces) > 1 and self.pieces[-1] == ""
+
+    def covers(self, words: Sequence[Word], assignments: Sequence[Word] = ()) -> bool:
+        """Whether the simple command made of `words` falls under the pattern as a whole.
+
+        Variables that it sets (`assignments`) must stand in the pattern, as must the program behind them.
+        """
+        if assignments and words:
+            start = _GAP.join(word.text for word in (*assignments, words[0]))
+            if not self.pieces or not self.pieces[0].startswith(start):
+                return False
+        return self._covers((*assignments, *words))
+
+    def _covers(self, words: Sequence[Word]) -> bool:
+        if self.problem or not words:
+            return False
+        program = words[0]
+        # most rules are about another program: their text and the command's cannot begin alike
+        first = self.pieces[0]
+        if not (first.startswith(program.text) or program.text.startswith(first)):
+            return False
+        if any(word.dynamic or word.may_become_flag for word in words):
+            return False
+        if program.globs or not program.text or program.raw in RESERVED_WORDS - {"time"}:
+            return False
+        if not self.is_exact and _exact_only(words):
+            return False
+        text = _GAP.join(word.text for word in words)
+        return matches_pieces(self.pieces, text + _GAP if self.whole_words else text)
+
+
+@dataclass(frozen=True, slots=True)
+class RestrictedCommand:
+    """A `Bash(...)` pattern that denies or asks."""
+
+    pieces: tuple[str, ...]
+
+    @classmethod
+    def read(cls, specifier: str) -> RestrictedCommand:
+        """Compile `specifier`; never fails."""
+        specifier = _without_colon(specifier)
+        text = normal_text(specifier)
+        return cls(tuple(text.split("*")))
+
+    def touches(self, command: RoughCommand) -> bool:
+        """Whether anything that `command` might run falls under the pattern."""
+        if self._matches(command.text):
+            return True
+        return any(
+            self._matches(text) or (part.runs_another and self._matches_within(text))
+            for part in command.parts
+            for text in part.spellings
+        )
+
+    def _matches(self, text: str) -> bool:
+        whole_words = len(self.pieces) > 1 and self.pieces[-1] == "" and self.pieces[-2].endswith(" ")
+        return matches_pieces(self.pieces, f"{text} " if whole_words else text)
+
+    def _matches_within(self, text: str) -> bool:
+        # from any word on: in `sudo -u x rm y` the command is `rm y`; in `env /bin/rm y` too
+        first, *rest = self.pieces
+        ending = rest or [""]
+        first = first if rest else f"{first} "
+        return any(RestrictedCommand(("", f"{before}{first}", *ending))._matches(text) for before in (" ", "/"))
+
+
+def _without_colon(specifier: str) -> str:
+    return f"{specifier.removesuffix(':*')} *" if specifier.endswith(":*") else specifier
+
+
+def _pieces(words: Sequence[Word]) -> tuple[str, ...]:
+    pieces = [""]
+    for index, word in enumerate(words):
+        if index:
+            pieces[-1] += _GAP
+        for place, character in enumerate(word.text):
+            if character == "*" and place in word.globs:
+                pieces.append("")
+            else:
+                pieces[-1] += character
+    return tuple(pieces)
+
+
+def _exact_only(words: Sequence[Word]) -> bool:
+    start = next((index for index, word in enumerate(words) if not ASSIGNMENT.match(word.raw)), 0)
+    program = words[start].text.rpartition("/")[2]
+    arguments = [word.text for word in words[start + 1 :]]
+    if program == "find":
+        return any(argument.startswith(_FIND_ACTIONS) for argument in arguments)
+    return program in EXACT_ONLY or runs_or_writes(program, arguments)

@@ -1,0 +1,271 @@
+"""Permission rules: `Tool`, `Tool(*)`, `Tool(specifier)`, read once and asked for each call.
+
+    Bash(npm run *)  Read(./secrets/**)  Edit(/src/**)  WebFetch(domain:*.example.com)  Agent(name)  Skill(name *)
+    mcp__server  mcp__server__*  mcp__server__tool           and, to deny or ask only: *  mcp__*  Tool(parameter:value)
+
+A rule that grants (allow) is read narrowly: what is not understood grants nothing. One that restricts (deny, ask) is
+read widely: what is not understood restricts every use of the tool.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Literal
+
+from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.permissions.rules.domain_pattern import AddressProblem, DomainPattern, read_domain
+from cellwright.permissions.rules.name_pattern import NamePattern, ParameterPattern, read_name, read_parameter
+from cellwright.permissions.rules.path_pattern import PathPattern, PatternProblem, compile_pattern
+
+if TYPE_CHECKING:
+    from cellwright.permissions.rules.command_pattern import GrantedCommand, RestrictedCommand
+
+Behavior = Literal["deny", "ask", "allow"]
+
+READERS = frozenset({"Read", "Grep", "Glob", "LS", "FileTree", "NotebookRead"})
+EDITORS = frozenset({"Edit", "Write", "NotebookEdit", "MultiEdit", "EditSymbol", "ApplyPatch"})
+NAMED = frozenset({"Agent", "Skill"})
+_OTHERS = (
+    *("Bash", "Python", "WebFetch", "WebSearch", "Git", "Lint", "RunTests", "TodoWrite", "TaskCreate", "TaskGet"),
+    *("TaskUpdate", "TaskList", "TaskStop", "EnterPlanMode", "ExitPlanMode", "AskUserQuestion", "NotebookRun"),
+    "NotebookVerify",
+)
+_OWN_SPELLING = {name.casefold(): name for name in (*READERS, *EDITORS, *NAMED, *_OTHERS)} | {"task": "Agent"}
+
+_RULE = re.compile(r"(?P<tool>[A-Za-z_*][\w*.-]*)(?:\((?P<specifier>.*)\))?", re.DOTALL)
+_MCP_SERVER_TOOLS = re.compile(r"mcp__(?!_)[^*]*[^*_]__.*")
+MAX_RULE_LENGTH = 4000
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule as it was written. `specifier` None: every use; `source_root` is what its `/x` paths start from."""
+
+    text: str
+    tool: str
+    specifier: str | None = None
+    source_root: str = ""
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def own_name(tool_name: str) -> str:
+    """The name that rules have for a tool: `Task` is what `Agent` was called."""
+    return "Agent" if tool_name == "Task" else tool_name
+
+
+def parse_rule(text: str, source_root: str = "") -> Rule:
+    """Read one rule. Raises CellwrightError CONFIG_INVALID, naming the rule."""
+    text = text.strip()
+    found = _RULE.fullmatch(text) if len(text) <= MAX_RULE_LENGTH else None
+    if found is None:
+        raise _malformed(text, "is not of the form `Tool` or `Tool(pattern)`")
+    specifier = found["specifier"]
+    if specifier is not None and not specifier.strip():
+        raise _malformed(text, "has empty parentheses; write the tool's name alone for every use")
+    specifier = None if specifier is None or specifier.strip() == "*" else specifier.strip()
+    tool = _OWN_SPELLING.get(found["tool"].casefold(), found["tool"])
+    rule = Rule(text, tool, specifier, source_root)
+    if specifier is not None and tool in READERS | EDITORS:
+        try:
+            compile_pattern(specifier, source_root="/", cwd="/", restricts=False)
+        except PatternProblem as problem:
+            raise _malformed(text, str(problem)) from problem
+    return rule
+
+
+def _malformed(text: str, why: str) -> CellwrightError:
+    shown = text if len(text) <= 120 else text[:119] + "…"
+    return CellwrightError(ErrorCode.CONFIG_INVALID, f"The permission rule `{shown}` {why}.", details={"rule": text})
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledRule:
+    """A rule in force. One of the patterns holds what its specifier means; without any it covers every use of its tools.
+
+    `parameter` may stand beside another: a rule that restricts is read in every way it can be.
+    """
+
+    rule: Rule
+    behavior: Behavior
+    path: PathPattern | None = None
+    grants: GrantedCommand | None = None
+    restricts: RestrictedCommand | None = None
+    domain: DomainPattern | None = None
+    name: NamePattern | None = None
+    parameter: ParameterPattern | None = None
+
+    @property
+    def every_use(self) -> bool:
+        return not (self.path or self.grants or self.restricts or self.domain or self.name or self.parameter)
+
+    def names(self, tool_name: str) -> bool:
+        """Whether the rule speaks about `tool_name` at all."""
+        tool = self.rule.tool
+        if tool == tool_name:
+            return True
+        return _grants_tool(tool, tool_name) if self.behavior == "allow" else self._restricts_tool(tool, tool_name)
+
+    def _restricts_tool(self, tool: str, tool_name: str) -> bool:
+        if tool == "Read" or (self.path is not None and tool in READERS):
+            return tool_name in READERS | EDITORS
+        if tool == "Edit" or (self.path is not None and tool in EDITORS):
+            return tool_name in EDITORS
+        return _matches_widely(tool, tool_name)
+
+    def covers_named(self, place: str) -> bool:
+        """Whether the rule has a path that `place` falls under."""
+        return self.path is not None and self.path.matches(place)
+
+    def covers_place(self, places: Iterable[str]) -> bool:
+        """Whether a file that goes by `places` falls under the rule: all of them to allow, any of them to restrict."""
+        if self.path is None:
+            return self.every_use
+        wanted = self.behavior != "allow"
+        for place in places:
+            if self.path.matches(place) is wanted:
+                return wanted
+        return not wanted
+
+
+def _grants_tool(tool: str, tool_name: str) -> bool:
+    if tool in ("Read", "Edit"):
+        # who may edit may read; who may only read must not edit
+        return tool_name in READERS or (tool == "Edit" and tool_name in EDITORS)
+    if not tool.startswith("mcp__") or "___" in tool_name:
+        return False  # `mcp__git___x` is also what the tool `x` of a server `git_` is called
+    # a server may have `__` in its name: a rule for `git` says nothing about the server `git__evil`
+    depth = tool_name.count("__")
+    if "*" in tool:
+        return depth == tool.count("__") and fnmatchcase(tool_name, tool)
+    return tool.count("__") == 1 and depth == 2 and tool_name.startswith(f"{tool}__")
+
+
+def _matches_widely(tool: str, tool_name: str) -> bool:
+    # `mcp__git` in other spelling or with a wildcard is about all tools of the server, as in the exact spelling
+    tool, tool_name = tool.casefold(), tool_name.casefold()
+    return fnmatchcase(tool_name, tool) or (tool.startswith("mcp__") and fnmatchcase(tool_name, f"{tool}__*"))
+
+
+def compile_rule(rule: Rule, behavior: Behavior, cwd: str) -> CompiledRule | None:
+    """Put `rule` into force; None for an allow rule that grants nothing (`grant_problem` says why)."""
+    if behavior == "allow":
+        return _granting(rule, cwd)
+    specifier, tool = rule.specifier, rule.tool
+    if specifier is None or names_primary_field(rule):
+        return CompiledRule(rule, behavior)
+    parameter = read_parameter(specifier)
+    if tool == "Bash":
+        from cellwright.permissions.rules.command_pattern import RestrictedCommand  # the shell: for who has such rules
+
+        return CompiledRule(rule, behavior, restricts=RestrictedCommand.read(specifier), parameter=parameter)
+    if tool in READERS | EDITORS:
+        return CompiledRule(rule, behavior, path=_path(rule, behavior, cwd), parameter=parameter)
+    if tool == "WebFetch" and (domain := _domain(specifier)):
+        return CompiledRule(rule, behavior, domain=domain)
+    if tool in NAMED:
+        return CompiledRule(rule, behavior, name=read_name(specifier, restricts=True), parameter=parameter)
+    if parameter is not None and parameter.name.lower() == "domain":
+        # meant to keep a host out, and no other tool can be told by its host
+        return CompiledRule(rule, behavior)
+    return CompiledRule(rule, behavior, parameter=parameter)
+
+
+def _granting(rule: Rule, cwd: str) -> CompiledRule | None:
+    if "*" in rule.tool and not _MCP_SERVER_TOOLS.fullmatch(rule.tool):
+        return None
+    specifier, tool = rule.specifier, rule.tool
+    if specifier is None:
+        return CompiledRule(rule, "allow")
+    if tool == "Bash":
+        from cellwright.permissions.rules.command_pattern import GrantedCommand  # the shell: for who has such rules
+
+        grants = GrantedCommand.read(specifier)
+        return None if grants.problem else CompiledRule(rule, "allow", grants=grants)
+    if tool in ("Read", "Edit"):
+        return CompiledRule(rule, "allow", path=_path(rule, "allow", cwd))
+    if tool == "WebFetch" and (domain := _domain(specifier)):
+        return CompiledRule(rule, "allow", domain=domain)
+    if tool in NAMED and (name := read_name(specifier, restricts=False)):
+        return CompiledRule(rule, "allow", name=name)
+    return None
+
+
+def grant_problem(rule: Rule) -> str | None:
+    """Why `rule` grants nothing as an allow rule, as a sentence; None when it does grant something."""
+    if _granting(rule, "/") is not None:
+        return None
+    return f"The allow rule `{rule}` is not used: {_why_no_grant(rule)}."
+
+
+def _why_no_grant(rule: Rule) -> str:
+    specifier, tool = rule.specifier or "", rule.tool
+    if "*" in tool:
+        return "tools are allowed by name, or with `mcp__server__*`"
+    if tool == "Bash":
+        from cellwright.permissions.rules.command_pattern import GrantedCommand  # the shell: for who has such rules
+
+        return GrantedCommand.read(specifier).problem
+    if tool in READERS | EDITORS:
+        return f"write `{'Read' if tool in READERS else 'Edit'}({specifier})`"
+    if tool == "WebFetch":
+        return (
+            f"write `WebFetch(domain:example.com)`, or `WebFetch` for every page; `{specifier}` {_no_domain(specifier)}"
+        )
+    if tool in NAMED:
+        return f"`{specifier}` is not one name"
+    if read_parameter(specifier):
+        return "a parameter can only be denied or asked for"
+    return f"only `{tool}` without parentheses is understood"
+
+
+def restriction_problem(rule: Rule) -> str | None:
+    """Why `rule`, as a deny or ask rule, restricts more than it says, as a sentence; None when it does not."""
+    if rule.specifier is None:
+        return None
+    compiled = compile_rule(rule, "deny", "/")
+    if compiled is None or not compiled.every_use:
+        return None
+    if names_primary_field(rule):
+        why = f"write `{rule.tool}({rule.specifier.partition(':')[2]})`"
+    elif rule.tool == "WebFetch":
+        why = f"`{rule.specifier}` {_no_domain(rule.specifier)}"
+    else:
+        why = f"`{rule.specifier}` is not understood"
+    return f"The rule `{rule}` restricts every use of {rule.tool}: {why}."
+
+
+def names_primary_field(rule: Rule) -> bool:
+    """Whether the rule's specifier is `field:value` about the field that the rules of its tool are about anyway."""
+    field = (rule.specifier or "").partition(":")
+    if rule.tool in READERS | EDITORS:
+        return field[0] in ("file_path", "path", "notebook_path") and field[1] != ""
+    return (rule.tool, field[0], field[1]) in {("Bash", "command", ":"), ("WebFetch", "url", ":")}
+
+
+def _no_domain(specifier: str) -> str:
+    try:
+        read_domain(specifier)
+    except AddressProblem as problem:
+        return str(problem)
+    return "is a domain"
+
+
+def _domain(specifier: str) -> DomainPattern | None:
+    try:
+        return read_domain(specifier)
+    except AddressProblem:
+        return None
+
+
+def _path(rule: Rule, behavior: Behavior, cwd: str) -> PathPattern:
+    try:
+        return compile_pattern(
+            rule.specifier or "", source_root=rule.source_root or cwd, cwd=cwd, restricts=behavior != "allow"
+        )
+    except PatternProblem as problem:
+        raise _malformed(rule.text, str(problem)) from problem

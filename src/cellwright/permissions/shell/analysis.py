@@ -1,0 +1,299 @@
+"""A bash command taken apart: the simple commands it can run, each with its words, redirects and the folder it runs in.
+
+Two readings must agree (`shell_tokens.py`, `shell_tree.py`); then this follows bash's grammar of lists, pipelines, groups,
+subshells, conditions and loops. `Analysis.problem` says why a command could not be followed; nothing but a rule for
+all of Bash allows it then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cellwright.permissions.command_characters import MAX_LENGTH
+from cellwright.permissions.shell.grammar import check_readings, parses
+from cellwright.permissions.shell.tokens import (
+    ASSIGNMENT,
+    RESERVED_WORDS,
+    Token,
+    Unreadable,
+    Word,
+    read_tokens,
+)
+from cellwright.permissions.shell_folders import Folders, moved
+
+MAX_COMMANDS = 100
+MAX_FOLDERS = 8
+"""Folders that a command may be in, depending on which `cd` before it failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Redirect:
+    """Where a command's input comes from or its output goes. `target` is a file unless it is text or a descriptor."""
+
+    operator: str
+    target: Word
+
+    @property
+    def writes(self) -> bool:
+        return ">" in self.operator and not self.is_descriptor
+
+    @property
+    def reads(self) -> bool:
+        return self.operator in ("<", "<>")
+
+    @property
+    def is_descriptor(self) -> bool:
+        text = self.target.text.removesuffix("-")
+        return self.operator in (">&", "<&") and not self.target.dynamic and (not text or text.isdecimal())
+
+
+@dataclass(frozen=True, slots=True)
+class SimpleCommand:
+    """A program with its arguments. `folders`: where it may run, None where that is not known."""
+
+    words: tuple[Word, ...]
+    assignments: tuple[Word, ...]
+    redirects: tuple[Redirect, ...]
+    folders: Folders
+
+    @property
+    def text(self) -> str:
+        """The command as it was written, without its redirects."""
+        return " ".join(word.raw for word in (*self.assignments, *self.words))
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """What a command can run, in order; nothing where there is a `problem` (a verb phrase about the command)."""
+
+    commands: tuple[SimpleCommand, ...] = ()
+    problem: str = ""
+    parses: bool = True
+
+
+def analyse(command: str, folder: str) -> Analysis:
+    """Take `command` apart, which starts in `folder` (absolute). Never fails."""
+    try:
+        tokens = read_tokens(command)
+        check_readings(command, tokens)
+        commands = _Follower(tokens).follow((folder,))
+    except Unreadable as why:
+        return Analysis(problem=str(why), parses=len(command) <= MAX_LENGTH and parses(command))
+    if not commands:
+        return Analysis(problem="is empty")
+    return Analysis(tuple(commands))
+
+
+@dataclass(frozen=True, slots=True)
+class _After:
+    """The folders the shell may be in after a command that succeeded, and after one that failed."""
+
+    success: Folders
+    failure: Folders
+
+    @property
+    def either(self) -> Folders:
+        return _united(self.success, self.failure)
+
+
+def _united(one: Folders, other: Folders) -> Folders:
+    if one is None or other is None:
+        return None
+    both = tuple(dict.fromkeys((*one, *other)))
+    return both if len(both) <= MAX_FOLDERS else None
+
+
+class _Follower:
+    """Where in the tokens following has come to, and the commands found."""
+
+    def __init__(self, tokens: Sequence[Token], commands: list[SimpleCommand] | None = None) -> None:
+        self.tokens = tokens
+        self.at = 0
+        self.commands: list[SimpleCommand] = [] if commands is None else commands
+
+    def follow(self, folders: Folders) -> list[SimpleCommand]:
+        self._list(folders, until=())
+        if self.at < len(self.tokens):
+            raise Unreadable(f"has `{self.tokens[self.at].text}` where it is not expected")
+        return self.commands
+
+    def _next(self) -> str:
+        """What comes next: a reserved word, an operator, ";", "word", "redirect"; "" at the end."""
+        if self.at >= len(self.tokens):
+            return ""
+        token = self.tokens[self.at]
+        match token.kind:
+            case "end":
+                return ";"
+            case "keyword" | "operator":
+                return token.text
+            case kind:
+                return kind
+
+    def _expect(self, *texts: str) -> None:
+        if self._next() not in texts:
+            raise Unreadable(f"lacks `{texts[0]}`")
+        self.at += 1
+
+    def _skip_ends(self) -> None:
+        while self._next() == ";":
+            self.at += 1
+
+    def _list(self, folders: Folders, until: tuple[str, ...]) -> _After:
+        """Pipelines joined by `&&`, `||`, `;`, `&` and line ends, up to one of the words of `until`."""
+        after = _After(folders, folders)
+        self._skip_ends()
+        while self._next() and self._next() not in (*until, ")"):
+            before = after.either
+            after = self._and_or(before)
+            if self._next() == "&":
+                self.at += 1
+                after = _After(before, before)  # what runs in the background is in a shell of its own
+            elif self._next() not in (";", "", ")", *until):
+                raise Unreadable(f"has `{self.tokens[self.at].text}` where it is not expected")
+            self._skip_ends()
+        return after
+
+    def _and_or(self, folders: Folders) -> _After:
+        after = self._pipeline(folders)
+        while self._next() in ("&&", "||"):
+            operator = self._next()
+            self.at += 1
+            self._skip_ends()
+            if operator == "&&":
+                second = self._pipeline(after.success)
+                after = _After(second.success, _united(after.failure, second.failure))
+            else:
+                second = self._pipeline(after.failure)
+                after = _After(_united(after.success, second.success), second.failure)
+        return after
+
+    def _pipeline(self, folders: Folders) -> _After:
+        if self._next() == "!":
+            self.at += 1
+            after = self._pipeline(folders)
+            return _After(after.failure, after.success)
+        after = self._command(folders)
+        if self._next() not in ("|", "|&"):
+            return after
+        while self._next() in ("|", "|&"):
+            self.at += 1
+            self._skip_ends()
+            self._command(folders)  # each in a shell of its own
+        return _After(folders, folders)
+
+    def _command(self, folders: Folders) -> _After:
+        match self._next():
+            case "(":
+                self.at += 1
+                self._list(folders, until=())
+                self._expect(")")
+                after = _After(folders, folders)
+            case "{":
+                self.at += 1
+                after = self._list(folders, until=("}",))
+                self._expect("}")
+            case "if":
+                after = self._condition(folders)
+            case "while" | "until" | "for":
+                after = self._loop(folders)
+            case "word" | "redirect":
+                return self._simple(folders)
+            case other:
+                raise Unreadable(f"has `{other}` where it is not expected" if other else "ends too early")
+        redirects = self._redirects(folders)
+        if redirects:
+            self._add(SimpleCommand((), (), redirects, folders))
+        return after
+
+    def _condition(self, folders: Folders) -> _After:
+        self.at += 1
+        tested = self._list(folders, until=("then",))
+        self._expect("then")
+        result = self._list(tested.success, until=("elif", "else", "fi")).either
+        match self._next():
+            case "elif":
+                result = _united(result, self._condition(tested.failure).either)
+                return _After(result, result)
+            case "else":
+                self.at += 1
+                result = _united(result, self._list(tested.failure, until=("fi",)).either)
+            case _:
+                result = _united(result, tested.failure)
+        self._expect("fi")
+        return _After(result, result)
+
+    def _loop(self, folders: Folders) -> _After:
+        if self._next() == "for":
+            self.at += 1
+            self._expect("word")
+            if self._next() == "in":
+                self.at += 1
+                while self._next() == "word":
+                    self._substitutions(self.tokens[self.at], folders)
+                    self.at += 1
+            self._skip_ends()
+        else:
+            self.at += 1
+            self._stays(folders, self._list(folders, until=("do",)))
+        self._expect("do")
+        self._stays(folders, self._list(folders, until=("done",)))
+        self._expect("done")
+        return _After(folders, folders)
+
+    def _stays(self, folders: Folders, after: _After) -> None:
+        if after.either != folders:
+            raise Unreadable("changes its folder in a loop")
+
+    def _simple(self, folders: Folders) -> _After:
+        words: list[Word] = []
+        assignments: list[Word] = []
+        redirects: list[Redirect] = []
+        while self._next() in ("word", "redirect"):
+            token = self.tokens[self.at]
+            word = token.word
+            assert word is not None
+            self._substitutions(token, folders)
+            if token.kind == "redirect":
+                redirects.append(Redirect(token.text.lstrip("0123456789"), word))
+            elif not words and (assigned := ASSIGNMENT.match(word.raw)):
+                if "[" in assigned[0]:
+                    raise Unreadable("sets an element of an array")
+                assignments.append(word)
+            else:
+                words.append(word)
+            self.at += 1
+        if self._next() == "(":
+            raise Unreadable("has a parenthesis after a word")
+        _check_time(words)
+        command = SimpleCommand(tuple(words), tuple(assignments), tuple(redirects), folders)
+        self._add(command)
+        return _After(moved(words, assignments, folders), folders)
+
+    def _redirects(self, folders: Folders) -> tuple[Redirect, ...]:
+        redirects = []
+        while self._next() == "redirect":
+            token = self.tokens[self.at]
+            assert token.word is not None
+            self._substitutions(token, folders)
+            redirects.append(Redirect(token.text.lstrip("0123456789"), token.word))
+            self.at += 1
+        return tuple(redirects)
+
+    def _substitutions(self, token: Token, folders: Folders) -> None:
+        for inner in token.inner:
+            _Follower(inner, self.commands).follow(folders)
+
+    def _add(self, command: SimpleCommand) -> None:
+        if len(self.commands) >= MAX_COMMANDS:
+            raise Unreadable(f"runs more than {MAX_COMMANDS} commands")
+        self.commands.append(command)
+
+
+def _check_time(words: Sequence[Word]) -> None:
+    """`time` is a reserved word with a command of any kind behind it; what is followed here is a program."""
+    if words and words[0].raw == "time":
+        timed = next((word.raw for word in words[1:] if word.raw != "-p"), "")
+        if not timed or timed in RESERVED_WORDS:
+            raise Unreadable("measures something with `time` that is no program")

@@ -1,0 +1,143 @@
+"""The files that a command has to do with: what it does to each, and which places a word of a command can name."""
+# Paths are strings here: this runs for each call, and Path is several times slower.
+# ruff: noqa: PTH114, PTH117, PTH118, PTH207
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import Literal
+
+from cellwright.permissions.paths import PathProblem, places
+from cellwright.permissions.shell.tokens import Word
+from cellwright.permissions.shell_folders import Folders, named_path
+
+MAX_EXPANDED = 200
+"""File names looked at for one wildcard."""
+MAX_WILD_PARTS = 2
+"""A word with more wildcard components is not expanded: it counts as naming anything."""
+
+HARMLESS_FILES = frozenset({"/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/tty"})
+_DESCRIPTOR = re.compile(r"/dev/fd/\d+")
+_PLAIN_NAME = re.compile(r"(?!~)(?!\.\.?\Z)[\w.,:=@%+~-]+", re.ASCII)
+_WILD = re.compile(r"[*?\[]")
+_BRACKETS = re.compile(r"\[(?P<not>[!^]?)(?P<inside>\]?(?:\[(?P<kind>[:.=])[^\[\]/]*(?P=kind)\]|\\.|[^\]/\\])*)\]")
+
+Use = Literal["Read", "LS", "Grep", "Edit"]
+"""The tool whose rules speak about it: contents, names, contents of all below, changes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """A file that a command reads, lists, searches through or changes; `word` names it.
+
+    `whole`: of a folder, all that is in it goes too.
+    """
+
+    use: Use
+    word: Word
+    whole: bool = False
+
+
+HERE = Word(".", raw=".")
+
+
+def is_harmless(path: str) -> bool:
+    """Whether reading or writing `path` touches no file."""
+    return path in HARMLESS_FILES or _DESCRIPTOR.fullmatch(path) is not None
+
+
+def paths_named(word: Word, folders: Folders, *, flags_too: bool = True) -> list[str] | None:
+    """The absolute paths that `word` may name in any of `folders`, wildcards expanded; None where that is not known.
+
+    `flags_too`: a wildcard may expand to a name that starts with `-`, and so be a flag instead; None then.
+    """
+    if word.dynamic:
+        return None
+    path = named_path(word)
+    if path is None:
+        return None
+    if os.path.isabs(path) and not word.globs:
+        return [path]
+    if folders is None:
+        return None
+    if not word.globs:
+        return [os.path.join(folder, path) for folder in folders]
+    found: list[str] = []
+    for folder in folders:
+        names = _expanded(word, path, folder)
+        if names is None or (flags_too and any(name.startswith("-") for name in names)):
+            return None
+        found.extend(os.path.join(folder, name) for name in names)
+    return found
+
+
+def _expanded(word: Word, path: str, folder: str) -> list[str] | None:
+    before = len(path) - len(word.text)
+    pattern = _pattern(
+        "".join(
+            character if index - before in word.globs else f"[{character}]" if character in "*?[" else character
+            for index, character in enumerate(path)
+        )
+    )
+    if sum(1 for part in path.split("/") if _WILD.search(part)) > MAX_WILD_PARTS:
+        return None
+    # what bash leaves out (dotfiles) counts too: which it leaves out depends on its options
+    names = list(islice(glob.iglob(pattern, root_dir=folder, include_hidden=True), MAX_EXPANDED + 1))
+    return None if len(names) > MAX_EXPANDED else [*names, path]
+
+
+def _pattern(text: str) -> str:
+    """`text`, as bash takes it, as a pattern for `glob`: that knows neither `[^a]` nor `[[:alpha:]]`."""
+    return _BRACKETS.sub(_bracket, text)
+
+
+def _bracket(found: re.Match[str]) -> str:
+    inside = found["inside"]
+    if re.search(r"\[[:.=]|\\", inside):
+        return "?"  # classes, and what is escaped: any character
+    return f"[!{inside}]" if found["not"] else f"[{inside}]"
+
+
+Starts = Mapping[str, tuple[str, ...]]
+"""Folders that names may be meant from, each with all its places."""
+
+
+def starts_at(folders: Iterable[str]) -> Starts:
+    """`folders`, looked at once for all the names of a command."""
+    found: dict[str, tuple[str, ...]] = {}
+    for folder in folders:
+        try:
+            found[folder] = places(folder, "/")
+        except PathProblem:  # names nothing
+            continue
+    return found
+
+
+def places_named(name: str, starts: Starts) -> tuple[str, ...] | None:
+    """The places that any text in a command may name, wildcards expanded; None where that may be anything."""
+    spellings = [name]
+    if sum(1 for part in name.split("/") if _WILD.search(part)) > MAX_WILD_PARTS:
+        return None
+    found: list[str] = []
+    try:
+        for folder, folder_places in starts.items():
+            if _WILD.search(name):
+                spellings += islice(glob.iglob(_pattern(name), root_dir=folder, include_hidden=True), MAX_EXPANDED)
+            elif _PLAIN_NAME.fullmatch(name) and not os.path.islink(os.path.join(folder, name)):
+                # most words of most commands: no way to go, so no link on it
+                found += [os.path.join(place, name) for place in folder_places]
+                continue
+            found += [place for spelling in spellings for place in places(spelling, folder)]
+    except (PathProblem, ValueError):  # no file can have such a name
+        return tuple(found)
+    return tuple(found)
+
+
+def accesses(use: Use, words: Iterable[Word]) -> Iterator[Access]:
+    """One access for each of `words`."""
+    return (Access(use, word) for word in words)

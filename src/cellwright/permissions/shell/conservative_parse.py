@@ -1,0 +1,159 @@
+"""A bash command taken apart roughly, for rules that restrict: what it might run, rather too much than too little.
+
+Quotes are ignored, so that `bash -c "a; rm b"`, a comment with an apostrophe or a here-document hides nothing; the
+price is that `echo "a; rm b"` counts as running `rm` too.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from cellwright.permissions.brace_expansion import expanded_braces
+from cellwright.permissions.shell.tokens import RESERVED_WORDS
+
+SHELLS = frozenset({"ash", "bash", "csh", "dash", "fish", "ksh", "sh", "zsh"})
+WRAPPERS = SHELLS | {
+    *(
+        "builtin",
+        "busybox",
+        "chroot",
+        "chrt",
+        "command",
+        "coproc",
+        "doas",
+        "env",
+        "eval",
+        "exec",
+        "flock",
+        "gosu",
+        "ionice",
+    ),
+    *("nice", "nohup", "nsenter", "parallel", "proot", "runuser", "script", "setsid", "sg", "stdbuf", "strace", "su"),
+    *("sudo", "systemd-run", "taskset", "time", "timeout", "unshare", "watch", "xargs"),
+}
+"""Programs that run the command in their arguments, here and now."""
+RUNNERS = WRAPPERS | {
+    *("conda", "docker", "fd", "find", "kubectl", "npx", "pipenv", "podman", "poetry", "ssh", "tmux", "uv", "uvx"),
+}
+"""Programs whose arguments may hold another command among other things."""
+
+_CONTINUATION = re.compile(r"\\\r?\n")
+_QUOTES = re.compile(r"\$(?=['\"])|['\"\\]")
+_ANSI_QUOTED = re.compile(r"\$'(?P<text>(?:[^'\\]|\\.)*)'", re.DOTALL)
+_ESCAPE = re.compile(
+    r"\\(?:x(?P<hex>[0-9a-fA-F]{1,2})|u(?P<u>[0-9a-fA-F]{1,4})|U(?P<U>[0-9a-fA-F]{1,8})|(?P<oct>[0-7]{1,3}))"
+)
+_REDIRECT = re.compile(
+    r"(?:\b\d{1,5})?(?:&>>?|>>|>\||>&|<<<|<<-?|<>|<&|>(?!\()|<(?!\())[ \t]*(?P<target>[^\s;&|<>()]*)"
+)
+_SEPARATOR = re.compile(r"\$?\(|&&|\|\||\|&|[;&|\n\r()`{}]")
+_AFTER_REDIRECT = re.compile(r"[<>]+[&|]?")
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*(\[[^\]]*\])?\+?=")
+_STRIPPED_WORDS = RESERVED_WORDS - WRAPPERS
+_PATH_PIECES = re.compile(r"[=:@,]")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One thing the command may run: its words without quotes. `anywhere`: the program may be any of them."""
+
+    words: tuple[str, ...]
+    anywhere: bool = False
+
+    @property
+    def program(self) -> str:
+        """The name of the program without its folder, in lower case (macOS runs `RM` as `rm`)."""
+        return self.words[0].rpartition("/")[2].lower()
+
+    @property
+    def runs_another(self) -> bool:
+        return self.anywhere or self.program in RUNNERS
+
+    @property
+    def opaque(self) -> bool:
+        """Whether what it runs is only known when it runs."""
+        if self.program in ("eval", "source", ".") or (self.program in SHELLS and len(self.words) == 1):
+            return True
+        if self.program in WRAPPERS:
+            return any("$" in word for word in self.words)
+        return not self.anywhere and re.search(r"[$*?\[]", self.words[0]) is not None
+
+    @property
+    def spellings(self) -> tuple[str, ...]:
+        """The part as text: as written, and with the bare name of its program."""
+        return " ".join(self.words), " ".join((self.program, *self.words[1:]))
+
+
+@dataclass(frozen=True, slots=True)
+class RoughCommand:
+    """What a command might run (`parts`), and the files it might redirect to or from. `text`: the whole, normalised."""
+
+    text: str
+    parts: tuple[Part, ...]
+    redirects: tuple[str, ...]
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Everything in it that may be the name of a file, each once."""
+        pieces = (piece for part in self.parts for word in part.words for piece in path_pieces(word))
+        return tuple(dict.fromkeys((*pieces, *self.redirects)))
+
+
+def read_rough(command: str) -> RoughCommand:
+    """Take `command` apart. Never fails: what is not understood stays in a part as it is."""
+    written = _CONTINUATION.sub("", command)
+    bare = _QUOTES.sub("", written)
+    if "{" in bare or "$'" in written:
+        # what bash makes of `{a,b}` and `$'\x61'` counts besides what is written
+        decoded = _QUOTES.sub("", _ANSI_QUOTED.sub(_decoded, written))
+        bare = f"{bare}\n{expanded_braces(decoded)}"
+    redirects = tuple(found["target"] for found in _REDIRECT.finditer(bare) if found["target"])
+    parts = dict.fromkeys(_parts(_REDIRECT.sub(" ", bare)))
+    if redirects:
+        # a quoted target may have had blanks: `>"a b" rm x`
+        for text in _AFTER_REDIRECT.split(bare)[1:]:
+            parts.update(dict.fromkeys(Part(part.words, anywhere=True) for part in _parts(text)))
+    return RoughCommand(normal_text(command), tuple(parts), redirects)
+
+
+def normal_text(command: str) -> str:
+    """`command` without quotes and with single spaces, as rules that restrict are compared."""
+    return " ".join(_QUOTES.sub("", _CONTINUATION.sub("", command)).split())
+
+
+def _decoded(quoted: re.Match[str]) -> str:
+    return _ESCAPE.sub(_character, quoted["text"])
+
+
+def _character(escape: re.Match[str]) -> str:
+    digits = escape["hex"] or escape["u"] or escape["U"]
+    code = int(digits, 16) if digits else int(escape["oct"], 8) & 0xFF
+    return chr(code) if code <= sys.maxunicode else escape[0]
+
+
+def _parts(text: str) -> Iterator[Part]:
+    for piece in _SEPARATOR.split(text):
+        words = piece.split()
+        assigned = False
+        while words and (words[0] in _STRIPPED_WORDS or _ASSIGNMENT.match(words[0])):
+            assigned = assigned or "=" in words[0]
+            del words[0]
+        if words:
+            # a quoted value may have had blanks: `A="b c" rm x`
+            yield Part(tuple(words), anywhere=assigned)
+            if expanded := words[0].replace(",", " ").split():
+                # braces: `{rm,-rf,x}`
+                yield Part((*expanded, *words[1:]), anywhere=assigned)
+
+
+def path_pieces(word: str) -> Iterator[str]:
+    """Everything in `word` that may be the name of a file: `of=x`, `host:x`, `@x`, `-fx`."""
+    yield word
+    for piece in _PATH_PIECES.split(word):
+        if piece:
+            yield piece
+    if word.startswith("-") and len(word) > 2:
+        yield word[2:]

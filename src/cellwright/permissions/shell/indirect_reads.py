@@ -1,0 +1,183 @@
+"""Would a git command print what is in a file that a rule hides, although it does not name the file?
+
+`git show`, `git log -p` and the like print what is in the history, which nobody looks through here: where a rule might be
+about any of it, they are asked for, unless they name other files behind `--`. A plain `git diff` or `git grep` prints
+tracked files, and which those are the index says.
+"""
+# Paths are strings here: this runs for each call, and Path is several times slower.
+# ruff: noqa: PTH113, PTH118
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+
+from cellwright.agent.calls.approval import Decision
+from cellwright.permissions.git_repository import GLOBAL_WITH_VALUE, repository_of, tracked_files
+from cellwright.permissions.paths import PathProblem, normalised, places
+from cellwright.permissions.rule_book import RuleBook
+from cellwright.permissions.rules.rule import CompiledRule
+from cellwright.permissions.shell.conservative_parse import Part
+from cellwright.permissions.shell.read_only.git import SUBCOMMANDS
+from cellwright.permissions.shell.tokens import Word
+
+MAX_TRACKED = 20_000
+"""Tracked files looked at; with more it is not known whether a rule is about one."""
+
+_PRINTERS = frozenset(
+    {"diff", "show", "grep", "cat-file", "difftool", "diff-tree", "diff-index", "diff-files", "range-diff"}
+    | {"archive", "format-patch", "fast-export", "bundle", "merge-tree", "merge-file", "unpack-file", "checkout-index"}
+)
+"""Subcommands that print, or write elsewhere, what is in files that they do not name. (`blame` names its file.)"""
+_PATCH_ON_DEMAND = frozenset({"log", "whatchanged", "reflog", "stash", "rev-list"})
+_PATCH = re.compile(
+    r"-[^-]*[puUcmWLGS].*|--(patch|cc|unified|remerge-diff|diff-merges|dd|word-diff|color-words|function-context|binary"
+    r"|check|ext-diff|textconv)\b.*"
+)
+_NAMES_ONLY = re.compile(
+    r"--(stat|numstat|shortstat|dirstat|summary|compact-summary|name-only|name-status|raw|quiet|no-patch)\b(?!-with).*|-[sq]"
+)
+_OBJECT_TESTS = frozenset({"-t", "-s", "-e"})
+_MAYBE_BLOB = re.compile(r"[0-9a-fA-F]{4,64}(\^\{(blob|object)?\})?")
+"""The name of any object, so perhaps that of a file's content; `abc123^{commit}` is certainly a commit."""
+_SPECIAL = re.compile(r"[*?\[\\]|\A:")
+_IN_TREE = re.compile(r"[\w./~^@-]*:(?:[0-3]:)?(?P<path>(?:[\w.][\w./ @+,-]*)?)")
+"""`HEAD:path` or `:path`: that file alone, or the names in that folder."""
+_TAKES_BLOBS = frozenset({"show", "diff", "cat-file", "grep", "difftool", "archive", "merge-file", "unpack-file"})
+_OTHER_SIDES = frozenset({"--cached", "--staged", "--merge-base", "--no-index", "--untracked", "--no-exclude-standard"})
+"""Flags with which `diff` and `grep` show something else than tracked files as they are."""
+
+
+def hidden_by(book: RuleBook, folder: str, words: Sequence[str]) -> CompiledRule | None:
+    """The rule against reading something that git, run in `folder` with `words` from its subcommand on, may print."""
+    rules = [rule for rule in (*book.deny, *book.ask) if rule.path and rule.names("Read")]
+    if not rules or not words or not _prints_files(words):
+        return None
+    try:
+        folder = places(folder, book.cwd)[-1]
+        top = repository_of(folder) or os.sep
+        about = [rule for rule in rules if rule.path and rule.path.may_match_below(top)]
+        return _about_shown(about, top, folder, words) if about else None
+    except PathProblem:
+        return rules[0]
+
+
+def may_show(rule: CompiledRule) -> Decision:
+    """What is said of a git command that may show what `rule` hides."""
+    way = "Naming others behind `--` needs no question."
+    return Decision(
+        "ask", f"Git may print files that the rule `{rule.rule}` is about. {way}", str(rule.rule), firm=True
+    )
+
+
+def git_words(part: Part) -> tuple[str, ...]:
+    """What `part` gives to git, from the subcommand on; nothing where it runs no git."""
+    names = [word.rpartition("/")[2].lower() for word in part.words]
+    if "git" not in names or not (names[0] == "git" or part.runs_another):
+        return ()
+    left = list(part.words[names.index("git") + 1 :])
+    while left and left[0].startswith("-"):
+        if left.pop(0) in GLOBAL_WITH_VALUE and left:
+            left.pop(0)
+    return tuple(left)
+
+
+def _prints_files(words: Sequence[str]) -> bool:
+    subcommand, *rest = words
+    flags = [word for word in _halves(rest)[0] if word.startswith("-")]
+    patch = any(_PATCH.fullmatch(flag) for flag in flags)
+    if subcommand in _PATCH_ON_DEMAND:
+        return patch
+    if subcommand == "cat-file":
+        return not any(flag in _OBJECT_TESTS for flag in flags)
+    if subcommand in ("diff", "show") and not patch and any(_NAMES_ONLY.fullmatch(flag) for flag in flags):
+        return subcommand == "show" and any(_may_be_blob(word) for word in rest)
+    return subcommand in _PRINTERS
+
+
+def _halves(words: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
+    """What stands before `--` and behind it."""
+    at = words.index("--") if "--" in words else len(words)
+    return words[:at], words[at + 1 :]
+
+
+def _may_be_blob(word: str) -> bool:
+    return any(_MAYBE_BLOB.fullmatch(end) for end in re.split(r"\.{2,3}", word))
+
+
+def _about_shown(rules: Sequence[CompiledRule], top: str, folder: str, words: Sequence[str]) -> CompiledRule | None:
+    """The one of `rules` that may be about what is shown."""
+    subcommand, *rest = words
+    before, behind = _halves(rest)
+    operands = _operands(subcommand, before)
+    in_trees = [found["path"] for word in operands if (found := _IN_TREE.fullmatch(word))]
+    for path in in_trees:
+        start = folder if path.startswith(("./", "../")) else top
+        if rule := _covering(rules, places(path, start)):
+            return rule
+    others = [word for word in operands if not _IN_TREE.fullmatch(word)]
+    if in_trees and not others and subcommand in ("show", "cat-file"):
+        return None
+    if subcommand in _TAKES_BLOBS and any(map(_may_be_blob, others)):
+        return rules[0]
+    within = behind or others
+    tracked = tracked_files(top) if _shows_tracked_alone(subcommand, before) else None
+    known = tracked is not None and len(tracked) <= MAX_TRACKED and not any(map(_SPECIAL.search, within))
+    if tracked and known and (not others or (not behind and _are_there(folder, others))):
+        return _about_tracked(rules, top, tracked, [os.path.join(folder, word) for word in within] or [top])
+    if not behind:
+        return rules[0]
+    return next(filter(None, (_about_path(rules, folder, word) for word in behind)), None)
+
+
+def _operands(subcommand: str, words: Sequence[str]) -> list[str]:
+    known = SUBCOMMANDS.get(subcommand)
+    taken = known.read([Word(word, raw=word) for word in words]) if known else None
+    if taken is None:
+        return [word for word in words if not word.startswith("-")]
+    found = [word.text for word in taken.operands]
+    return found[1:] if subcommand == "grep" and "-e" not in taken.flags else found
+
+
+def _shows_tracked_alone(subcommand: str, flags: Sequence[str]) -> bool:
+    """Whether, as long as no revision is named, only files of the index are shown, as they are in the work tree."""
+    return subcommand in ("diff", "grep") and not any(flag in _OTHER_SIDES for flag in flags)
+
+
+def _are_there(folder: str, words: Sequence[str]) -> bool:
+    # what is a revision as well git refuses
+    return all(os.path.lexists(os.path.join(folder, word)) for word in words)
+
+
+def _covering(rules: Sequence[CompiledRule], found: Sequence[str]) -> CompiledRule | None:
+    return next((rule for rule in rules if rule.covers_place(found)), None)
+
+
+def _about_path(rules: Sequence[CompiledRule], folder: str, pathspec: str) -> CompiledRule | None:
+    if _SPECIAL.search(pathspec):
+        return rules[0]
+    found = places(pathspec, folder)
+    if os.path.isfile(os.path.join(folder, pathspec)):
+        return _covering(rules, found)
+    # a folder, now or in the history, which may have held more than it does now
+    return next((rule for rule in rules if _may_be_below(rule, found)), None)
+
+
+def _may_be_below(rule: CompiledRule, folders: Sequence[str]) -> bool:
+    return rule.path is not None and any(map(rule.path.may_match_below, folders))
+
+
+def _about_tracked(
+    rules: Sequence[CompiledRule], top: str, tracked: Sequence[str], within: Sequence[str]
+) -> CompiledRule | None:
+    starts = tuple(map(normalised, within))
+    for name in tracked:
+        place = os.path.join(top, name)
+        if not place.startswith(starts):
+            continue
+        folder = normalised(place) if name.endswith("/") else ""  # a sparse index names folders in the place of files
+        for rule in rules:
+            if rule.covers_place((place,)) or (folder and _may_be_below(rule, (folder,))):
+                return rule
+    return None

@@ -1,0 +1,180 @@
+"""What the administrator of a Jupyter server decides for its users: traits, and what they come to.
+
+`c.CellwrightApp.bash_policy = "force-off"` and the like. The server hands the policy to the kernels that it starts and to
+the page; the proxy enforces what concerns requests (`server/proxy/`). docs/decisions/policy.md says what each can hold.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+
+from traitlets import Enum, Float, HasTraits, List, TraitError, Unicode, validate
+
+from cellwright.config.settings.server_policy import VARIABLE
+from cellwright.permissions.modes import MODES
+
+Choice = Literal["user-choice", "force-on", "force-off"]
+CHOICES: tuple[Choice, ...] = get_args(Choice)
+
+_TOOLS_OF = {
+    "bash": ("Bash", "TaskStop"),
+    "python": ("Python", "NotebookRun", "NotebookVerify"),
+    "web_tools": ("WebFetch", "WebSearch"),
+    "mcp": ("mcp__*",),
+}
+"""The tools that are not there where a feature is forced off."""
+
+_SETTINGS_OF: Mapping[tuple[str, Choice], tuple[tuple[str, ...], Any]] = {
+    ("bypass_permissions", "force-off"): (("permissions", "disableBypassPermissionsMode"), "disable"),
+    ("inline_completion", "force-off"): (("cellwright", "inlineCompletion"), False),
+    ("redact_secrets", "force-on"): (("cellwright", "redactSecrets"), True),
+    ("checkpoints", "force-on"): (("fileCheckpointingEnabled",), True),
+    ("checkpoints", "force-off"): (("fileCheckpointingEnabled",), False),
+    ("own_credentials", "force-off"): (("cellwright", "ownCredentials"), False),
+    ("hooks", "force-off"): (("allowManagedHooksOnly",), True),
+}
+"""What a choice is in the settings of a kernel, whose administrator's layer this becomes."""
+
+FEATURES = tuple(dict.fromkeys([*_TOOLS_OF, *(feature for feature, _ in _SETTINGS_OF)]))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """None is no limit. `choices` holds what is not the user's choice. Budgets are US dollars, enforced by the proxy."""
+
+    choices: Mapping[str, Choice] = field(default_factory=dict)
+    allowed_models: tuple[str, ...] | None = None
+    allowed_modes: tuple[str, ...] | None = None
+    allowed_tools: tuple[str, ...] | None = None
+    allowed_mcp_servers: tuple[str, ...] | None = None
+    budget_usd_per_day: float | None = None
+    budget_usd_per_kernel: float | None = None
+
+    def is_off(self, feature: str) -> bool:
+        return self.choices.get(feature) == "force-off"
+
+    def kernel_settings(self) -> dict[str, Any]:
+        """The policy as settings, in the format of `managed-settings.json`."""
+        settings: dict[str, Any] = {}
+        for feature, choice in self.choices.items():
+            if (said := _SETTINGS_OF.get((feature, choice))) is not None:
+                _put(settings, *said)
+        denied = [tool for feature in _TOOLS_OF if self.is_off(feature) for tool in _TOOLS_OF[feature]]
+        lists = {
+            "allowedModels": self.allowed_models,
+            "allowedModes": self.allowed_modes,
+            "allowedTools": self.allowed_tools,
+            "allowedMcpServers": self.allowed_mcp_servers,
+            "deniedTools": denied or None,
+        }
+        for name, values in lists.items():
+            if values is not None:
+                _put(settings, ("cellwright", name), list(values))
+        return settings
+
+    def environment(self) -> dict[str, str]:
+        """What a process gets so that it knows the policy."""
+        settings = self.kernel_settings()
+        return {VARIABLE: json.dumps(settings, separators=(",", ":"))} if settings else {}
+
+    def to_json(self) -> dict[str, Any]:
+        """What the page is told."""
+        return {
+            "choices": {feature: self.choices.get(feature, "user-choice") for feature in FEATURES},
+            "allowed_models": _listed(self.allowed_models),
+            "allowed_modes": _listed(self.allowed_modes),
+            "allowed_tools": _listed(self.allowed_tools),
+            "allowed_mcp_servers": _listed(self.allowed_mcp_servers),
+            "budget_usd_per_day": self.budget_usd_per_day,
+            "budget_usd_per_kernel": self.budget_usd_per_kernel,
+        }
+
+
+def _put(settings: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
+    for name in path[:-1]:
+        settings = settings.setdefault(name, {})
+    settings[path[-1]] = value
+
+
+def _listed(values: tuple[str, ...] | None) -> list[str] | None:
+    return None if values is None else list(values)
+
+
+def _choice(about: str) -> Any:
+    return Enum(CHOICES, "user-choice", help=f"{about}: the user's choice, or on or off for everybody.").tag(
+        config=True
+    )
+
+
+class Names(List[str]):
+    """A list of names. On a command line they stand between commas: traitlets would take a plain word for None there, and a
+    list of what is allowed would allow everything."""
+
+    def from_string(self, s: str) -> list[str]:
+        return [name.strip() for name in s.strip("[]").split(",") if name.strip()]
+
+
+def _names(about: str) -> Any:
+    return Names(Unicode(), None, allow_none=True, help=f"{about}; None: all.").tag(config=True)
+
+
+class PolicyTraits(HasTraits):
+    """The traits of `c.CellwrightApp` that say what users may do."""
+
+    bash_policy = _choice("Shell commands by Claude")
+    python_policy = _choice("Code that Claude runs in the kernel")
+    web_tools_policy = _choice("Pages and searches of the web")
+    mcp_policy = _choice("MCP servers")
+    bypass_permissions_policy = _choice("The mode bypassPermissions, which asks for nothing")
+    inline_completion_policy = _choice("Code that is suggested while it is typed")
+    redact_secrets_policy = _choice("Secrets taken out of what Claude reads")
+    checkpoints_policy = _choice("Changes that can be taken back")
+    hooks_policy = _choice("Hooks of users and folders")
+    own_credentials_policy = _choice("Keys and gateways that users' settings name")
+    allowed_models = _names("The models that may be used: names, patterns with `*`, or a line such as `haiku`")
+    allowed_modes = _names("The permission modes that may be used")
+    allowed_tools = _names("The tools that Claude may have: names, or patterns with `*`")
+    allowed_mcp_servers = _names("The MCP servers that may be used, by name")
+    budget_usd_per_day = Float(
+        None,
+        allow_none=True,
+        min=0.0,
+        help="What a user may spend on a day (UTC), in US dollars. The proxy enforces it.",
+    ).tag(config=True)
+    budget_usd_per_kernel = Float(
+        None, allow_none=True, min=0.0, help="What one kernel may spend, in US dollars. The proxy enforces it."
+    ).tag(config=True)
+
+    @validate(*(f"{feature}_policy" for feature in FEATURES))
+    def _has_that_switch(self, proposal: Any) -> Any:
+        name, value = proposal["trait"].name, proposal["value"]
+        feature = name.removesuffix("_policy")
+        is_off_switch = value == "force-off" and feature in _TOOLS_OF
+        if value != "user-choice" and not is_off_switch and (feature, value) not in _SETTINGS_OF:
+            why = "nobody is made to let Claude do more than they want" if value == "force-on" else "it protects them"
+            raise TraitError(f"{name} cannot be {value!r}: {why}.")
+        return value
+
+    @validate("allowed_modes")
+    def _are_modes(self, proposal: Any) -> Any:
+        unknown = set(proposal["value"] or ()) - set(MODES)
+        if unknown or proposal["value"] == []:
+            raise TraitError(f"allowed_modes: {', '.join(sorted(unknown)) or 'nothing'}; there are {', '.join(MODES)}.")
+        return proposal["value"]
+
+    def policy(self) -> Policy:
+        """What the traits say."""
+        choices = {feature: getattr(self, f"{feature}_policy") for feature in FEATURES}
+        lists = {
+            name: None if (values := getattr(self, name)) is None else tuple(values)
+            for name in ("allowed_models", "allowed_modes", "allowed_tools", "allowed_mcp_servers")
+        }
+        return Policy(
+            choices={feature: choice for feature, choice in choices.items() if choice != "user-choice"},
+            budget_usd_per_day=self.budget_usd_per_day,
+            budget_usd_per_kernel=self.budget_usd_per_kernel,
+            **lists,
+        )

@@ -1,0 +1,382 @@
+"""The server as a panel of a kernel's conversation (docs/protocol/chat.md): it asks for runs, and hears their lines.
+
+One relay per kernel, shared by the runs that clients have asked for there. Where the kernel has subshells everything goes
+over one of them, so it works while a cell runs; elsewhere it waits until the kernel is idle.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import logging
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from cellwright.server.api_error import ApiError
+from cellwright.server.kernel_comm import KernelComm
+from cellwright.server.kernel_extension import load_extension
+from cellwright.server.notebooks.notebook_link import NotebookLink, PageOf
+from cellwright.server.relay.channels import KernelLost, Message
+from cellwright.server.relay.connection import KernelConnection
+
+TARGET = "cellwright.chat"
+PROTOCOL = 1
+REPLY_SECONDS = 60.0
+ALIVE_SECONDS = 5.0
+LEAVE_SECONDS = 5.0
+"""How long a kernel that lives may take to hear that the server leaves it."""
+MOST_TOLD = 50
+RECONNECTS = 3
+"""How often a connection that broke (a gateway's) is made anew before its runs are given up."""
+
+_RESTARTS = ("starting", "restarting", "autorestarting", "dead")
+
+logger = logging.getLogger(__name__)
+
+
+class RunView(Protocol):
+    """Who hears of one run of the kernel."""
+
+    @property
+    def held(self) -> int:
+        """How many of the kernel's lines it has."""
+
+    def take(self, first: int, lines: Sequence[Mapping[str, Any]]) -> bool:
+        """Lines `first`, `first + 1`, …; False where some before them are missing."""
+
+    def state_changed(self, run: Mapping[str, Any]) -> None:
+        """What the kernel says of the run now."""
+
+    def fail(self, code: str, message: str) -> None:
+        """Nothing more comes of it."""
+
+
+class KernelRelay:
+    """The conversation of the kernel `kernel_id`, which has the server's notebooks as the page of `page_of` meanwhile.
+
+    `about_wait` is called with words for the user when it has to wait.
+    """
+
+    def __init__(self, kernels: Any, kernel_id: str, connect_seconds: float, page_of: PageOf) -> None:
+        self.kernel_id = kernel_id
+        self.state: Mapping[str, Any] = {}
+        self.executable = ""
+        self.version = ""
+        self.ended = False
+        """The kernel's process or the way to it is gone: a new relay is needed."""
+        self._kernels = kernels
+        self._connect_seconds = connect_seconds
+        self._page = uuid.uuid4().hex
+        self._comm: KernelComm | None = None
+        self._log = ""
+        self._connection: KernelConnection | None = None
+        self._subshell: str | None = None
+        self._runs: dict[str, RunView] = {}
+        self._not_taken: set[str] = set()
+        self._told: dict[str, Mapping[str, Any]] = {}
+        self._replies: dict[str, asyncio.Future[Any]] = {}
+        self._acks: dict[asyncio.Future[None], str] = {}
+        self._ids = itertools.count(1)
+        self._welcome: asyncio.Future[Mapping[str, Any]] | None = None
+        self._watch: asyncio.Task[None] | None = None
+        self._reconnecting: asyncio.Task[None] | None = None
+        self._notebooks = NotebookLink(page_of, kernel_id, lambda: bool(self._runs))
+
+    @property
+    def has_subshells(self) -> bool:
+        return self._subshell is not None
+
+    @property
+    def _reply_seconds(self) -> float | None:
+        """How long the kernel may take to answer; without a subshell as long as the cell that runs."""
+        return None if self._subshell is None else REPLY_SECONDS
+
+    # ---- the connection ----
+
+    async def open(self, about_wait: Callable[[str], None]) -> None:
+        """Connect to the kernel's conversation. Raises ApiError: what is wrong and what to do."""
+        self._kernels.notify_connect(self.kernel_id)  # so that Jupyter does not cull the kernel
+        for event in ("restart", "dead"):
+            self._kernels.add_restart_callback(self.kernel_id, self._process_ended, event)
+        try:
+            await self._connect(about_wait)
+        except BaseException:
+            await self.close()
+            raise
+        self._watch = asyncio.create_task(self._watch_kernel())
+
+    async def close(self) -> None:
+        """Leave the conversation; what runs in the kernel goes on."""
+        for task in (self._watch, self._reconnecting):
+            if task is not None and task is not asyncio.current_task():
+                task.cancel()
+        if self._connection is not None:
+            with contextlib.suppress(KernelLost, TimeoutError):
+                await self._leave(self._connection)
+            await self._disconnect(self._connection)
+        if self.kernel_id in self._kernels:
+            self._kernels.notify_disconnect(self.kernel_id)
+            for event in ("restart", "dead"):
+                self._kernels.remove_restart_callback(self.kernel_id, self._process_ended, event)
+
+    async def _leave(self, connection: KernelConnection) -> None:
+        self._notebooks.close()
+        if self._comm is not None:
+            self._comm.close()
+        if self._subshell is not None:
+            # what a subshell has not read yet goes with it: its answer to this comes after the leave-taking
+            about = {"target_name": TARGET}
+            seconds = 1.0 if self.ended else LEAVE_SECONDS
+            with contextlib.suppress(TimeoutError):
+                await connection.request("shell", "comm_info_request", about, self._subshell, seconds)
+            content = {"subshell_id": self._subshell}
+            await connection.request("control", "delete_subshell_request", content, seconds=1.0)
+
+    async def _disconnect(self, connection: KernelConnection) -> None:
+        self._connection = self._comm = None
+        self._notebooks.forget()
+        await connection.close()
+
+    async def _connect(self, about_wait: Callable[[str], None]) -> None:
+        connection = KernelConnection(self._kernels.get_kernel(self.kernel_id), self._published, self._connection_lost)
+        self._connection = connection
+        try:
+            await connection.open(self._connect_seconds)
+        except (TimeoutError, OSError) as error:
+            raise ApiError(504, "EXECUTION_TIMEOUT", f"Kernel {self.kernel_id} does not answer. Restart it.") from error
+        if connection.language != "python":
+            message = (
+                f"Kernel {self.kernel_id} runs {connection.language or 'no Python'}; Claude works in Python kernels."
+            )
+            raise ApiError(409, "EXECUTION_ERROR", message)
+        self._subshell = None
+        if connection.has_subshells:
+            try:
+                self._subshell = await connection.create_subshell(REPLY_SECONDS)
+            except TimeoutError as error:
+                message = f"Kernel {self.kernel_id} gives no subshell. Restart it."
+                raise ApiError(504, "EXECUTION_TIMEOUT", message) from error
+        self.say_if_it_waits(about_wait)
+        await load_extension(connection, self._subshell, self._reply_seconds, self.kernel_id)
+        await self._open_comm(connection)
+        await self._notebooks.open(connection, self._subshell)
+
+    def say_if_it_waits(self, about_wait: Callable[[str], None]) -> None:
+        """Tell `about_wait` where what is asked of the kernel now has to wait for a cell."""
+        if self._subshell is None and self._is_busy():
+            about_wait(
+                "The kernel is busy, and its ipykernel has no subshells (7.1 or newer has): waiting for its cell."
+            )
+
+    async def _open_comm(self, connection: KernelConnection) -> None:
+        self._comm = KernelComm(connection, self._subshell, TARGET)
+        self._welcome = asyncio.get_running_loop().create_future()
+        have = {run_id: view.held for run_id, view in self._runs.items()}
+        hello = {"protocol": PROTOCOL, "client": "server", "page": self._page, "view": "lines"}
+        self._comm.open({**hello, "log": self._log, "have": have})
+        try:
+            welcome = await asyncio.wait_for(self._welcome, self._reply_seconds)
+        except TimeoutError as error:
+            message = f"Cellwright in kernel {self.kernel_id} does not answer. Restart the kernel."
+            raise ApiError(504, "EXECUTION_TIMEOUT", message) from error
+        log, self._log = self._log, str(welcome["log"])
+        self.executable, self.version = str(welcome.get("executable", "")), str(welcome.get("version", ""))
+        if log and log != self._log:
+            self._fail_all("The kernel was restarted while Claude was at work. What it had done is in the session.")
+
+    # ---- what is asked of the kernel ----
+
+    async def request(self, method: str, params: Mapping[str, Any]) -> Any:
+        """The kernel's answer to one of the panel's requests. Raises ApiError."""
+        request_id = f"s{next(self._ids)}"
+        reply: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._replies[request_id] = reply
+        try:
+            await self.send({"type": "request", "id": request_id, "method": method, "params": dict(params)})
+            return await asyncio.wait_for(reply, self._reply_seconds)
+        except TimeoutError as error:
+            raise ApiError(504, "EXECUTION_TIMEOUT", f"Kernel {self.kernel_id} does not answer.") from error
+        finally:
+            del self._replies[request_id]
+
+    async def answer(self, question: str, answer: Mapping[str, Any]) -> None:
+        """Answer a question; returns when the kernel has taken it, or when it came too late. Raises ApiError."""
+        acknowledged: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._acks[acknowledged] = question  # several clients may answer at once
+        try:
+            await self.send({"type": "answer", "question": question, **answer})
+            await asyncio.wait_for(acknowledged, self._reply_seconds)
+        except TimeoutError as error:
+            raise ApiError(504, "EXECUTION_TIMEOUT", f"Kernel {self.kernel_id} did not take the answer.") from error
+        finally:
+            del self._acks[acknowledged]
+
+    async def send(self, message: Mapping[str, Any]) -> None:
+        """Send one of the panel's messages. Raises ApiError where the connection is lost."""
+        try:
+            await self._the_comm().send(message)
+        except KernelLost as error:
+            raise ApiError(502, "EXECUTION_ERROR", f"Kernel {self.kernel_id} is not reached.") from error
+
+    async def follow(self, run_id: str, view: RunView) -> None:
+        """Tell `view` of the kernel's run `run_id` from its first line on."""
+        self._runs[run_id] = view
+        if (told := self._told.pop(run_id, None)) is not None:
+            view.state_changed(told)
+        if run_id in self._not_taken:  # they came before the reply that named the run
+            self._not_taken.discard(run_id)
+            await self.send({"type": "again", "run": run_id, "have": view.held})
+
+    def leave_run(self, run_id: str) -> None:
+        """Nobody follows that run any more."""
+        self._runs.pop(run_id, None)
+
+    async def refresh(self) -> None:
+        """Have the kernel know what the server has now, before more is asked of it."""
+        await self._notebooks.refresh()
+
+    def _the_comm(self) -> KernelComm:
+        if self._comm is None:
+            raise KernelLost
+        return self._comm
+
+    # ---- what the kernel says ----
+
+    def _published(self, message: Message) -> None:
+        kind, content = message["header"]["msg_type"], message["content"]
+        if self._comm is not None and self._comm.concerns(message):
+            whole = self._comm.take(message)
+            if self._comm.closed:
+                self._comm_closed()
+            elif whole is not None:
+                self._heard(whole)
+        elif self._notebooks.take(message):
+            return
+        elif not self._log:
+            return  # a kernel that has just been started says so
+        elif kind == "shutdown_reply" or (kind == "status" and content.get("execution_state") in _RESTARTS):
+            self._process_ended()
+
+    def _heard(self, message: Mapping[str, Any]) -> None:  # noqa: C901  one arm for each message
+        match message:
+            case {"type": "welcome"}:
+                self._welcomed(message)
+            case {"type": "unsupported"}:
+                self._unsupported(str(message.get("version", "")))
+            case {"type": "failed", "code": str(code), "message": str(text)}:
+                self._refuse(ApiError.of_kernel(code, text, None))
+            case {"type": "request", "id": str(request_id)}:  # whether the server is there
+                self._say({"type": "reply", "id": request_id, "result": None})
+            case {"type": "state"}:
+                self.state = message
+            case {"type": "run", "run": {"id": str(run_id)}}:
+                self._run_told(run_id, message["run"])
+            case {"type": "lines", "run": str(run_id), "first": int(first), "lines": list(lines)}:
+                self._lines(run_id, first, lines)
+            case {"type": "gone", "runs": list(runs)}:
+                for run_id in runs:
+                    if (view := self._runs.pop(run_id, None)) is not None:
+                        view.fail("INTERRUPTED", "The kernel's conversation goes on without this run.")
+            case {"type": "ack", "question": str(question)}:
+                for acknowledged, asked in self._acks.items():
+                    if asked == question and not acknowledged.done():
+                        acknowledged.set_result(None)
+            case {"type": "reply", "id": str(request_id)}:
+                self._answered(request_id, message)
+
+    def _welcomed(self, message: Mapping[str, Any]) -> None:
+        if self._welcome is not None and not self._welcome.done():
+            self._welcome.set_result(message)
+
+    def _unsupported(self, version: str) -> None:
+        install = "pip install --upgrade cellwright"
+        text = f"Kernel {self.kernel_id} has Cellwright {version}, which speaks another protocol than the server's. "
+        self._refuse(ApiError(409, "EXTENSION_MISSING", f"{text}Upgrade both: {install}", {"install": install}))
+
+    def _comm_closed(self) -> None:
+        text = f"Cellwright in kernel {self.kernel_id} ended the connection: it was unloaded, or is older than the server's."
+        self.ended = True
+        self._refuse(ApiError(409, "EXTENSION_MISSING", text))
+        self._fail_all(text)
+
+    def _refuse(self, error: ApiError) -> None:
+        if self._welcome is not None and not self._welcome.done():
+            self._welcome.set_exception(error)
+
+    def _run_told(self, run_id: str, run: Mapping[str, Any]) -> None:
+        if (view := self._runs.get(run_id)) is not None:
+            view.state_changed(run)
+            return
+        self._told[run_id] = run  # it may be named by a reply that is on its way, or be a cell's
+        if len(self._told) > MOST_TOLD:
+            del self._told[next(iter(self._told))]
+
+    def _lines(self, run_id: str, first: int, lines: Sequence[Mapping[str, Any]]) -> None:
+        view = self._runs.get(run_id)
+        if view is None:
+            self._not_taken.add(run_id)
+        elif not view.take(first, lines):
+            self._say({"type": "again", "run": run_id, "have": view.held})
+
+    def _say(self, message: Mapping[str, Any]) -> None:
+        """Send a small message; where the connection is lost there is nobody who waits for it."""
+        with contextlib.suppress(KernelLost):
+            self._the_comm().say(message)
+
+    def _answered(self, request_id: str, message: Mapping[str, Any]) -> None:
+        reply = self._replies.get(request_id)
+        if reply is None or reply.done():
+            return
+        error = message.get("error")
+        if isinstance(error, dict):
+            code, text = str(error.get("code", "failed")), str(error.get("message", ""))
+            reply.set_exception(ApiError.of_kernel(code, text, error.get("details")))
+        else:
+            reply.set_result(message.get("result"))
+
+    # ---- when the kernel or the way to it ends ----
+
+    def _is_busy(self) -> bool:
+        return getattr(self._kernels.get_kernel(self.kernel_id), "execution_state", "") == "busy"
+
+    async def _watch_kernel(self) -> None:
+        """Nobody tells of a kernel that was shut down from elsewhere."""
+        while True:
+            await asyncio.sleep(ALIVE_SECONDS)
+            if self.kernel_id not in self._kernels:
+                self._process_ended()
+                return
+
+    def _process_ended(self) -> None:
+        self.ended = True
+        self._fail_all("The kernel died or was restarted while Claude was at work. What it had done is in the session.")
+        error = ApiError(502, "EXECUTION_ERROR", f"Kernel {self.kernel_id} died or was restarted.")
+        for waiting in (*self._replies.values(), *self._acks):
+            if not waiting.done():
+                waiting.set_exception(error)
+
+    def _fail_all(self, message: str) -> None:
+        views, self._runs = list(self._runs.values()), {}
+        for view in views:
+            view.fail("EXECUTION_ERROR", message)
+
+    def _connection_lost(self) -> None:
+        if self._reconnecting is None or self._reconnecting.done():
+            self._reconnecting = asyncio.create_task(self._connect_again())
+
+    async def _connect_again(self) -> None:
+        """The network was lost, not the kernel: take up where the lines ended."""
+        for attempt in range(RECONNECTS):
+            if self._connection is not None:
+                await self._disconnect(self._connection)
+            await asyncio.sleep(attempt)
+            try:
+                await self._connect(lambda _: None)
+            except (ApiError, KernelLost, OSError) as error:
+                logger.warning("kernel %s is not reached again: %s", self.kernel_id, error)
+            else:
+                return
+        self.ended = True
+        self._fail_all("The connection to the kernel was lost. What Claude had done is in the session.")

@@ -1,0 +1,106 @@
+"""What clients may know before they ask for a run: versions, kernels, limits, settings, models, recordings."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import jupyter_server
+from tornado.web import authenticated
+
+from cellwright.server.listed_models import ListedModels
+from cellwright.server.routes.base import CellwrightRoute, may_read
+from cellwright.server.routes.body import description
+from cellwright.server.runs.own_kernels import folder_below
+from cellwright.server.runs.runs import Runs
+from cellwright.version import VERSION
+
+
+class _FolderRoute(CellwrightRoute):
+    def folder(self) -> Path:
+        """The folder that the parameter `folder` means. Raises ApiError."""
+        return folder_below(self.settings["server_root_dir"], self.argument("folder"))
+
+
+class StatusRoute(CellwrightRoute):
+    """`GET status`"""
+
+    @authenticated
+    @may_read
+    async def get(self) -> None:
+        runs = self.runs
+        status = {
+            "version": VERSION,
+            "jupyter_server": jupyter_server.__version__,
+            "kernels": runs.relays.kernels(),
+            "runs": runs.running,
+            "limits": asdict(runs.limits),
+        }
+        self.answer(status)
+
+
+class OpenApiRoute(CellwrightRoute):
+    """`GET openapi.json`"""
+
+    @authenticated
+    @may_read
+    async def get(self) -> None:
+        self.answer({**description(), "servers": [{"url": f"{self.base_url}cellwright/api"}]})
+
+
+class DoctorRoute(_FolderRoute):
+    """`GET doctor?folder=&offline=`"""
+
+    @authenticated
+    @may_read
+    async def get(self) -> None:
+        from cellwright.doctor.examination import Patient, examine  # all that it looks at; few ask for it
+
+        offline = self.choice("offline", "true", "false") == "true"
+        examination = await asyncio.to_thread(examine, Patient(self.folder()), offline=offline)
+        self.answer(examination.to_json())
+
+
+class SettingsRoute(_FolderRoute):
+    """`GET settings?folder=`"""
+
+    @authenticated
+    @may_read
+    async def get(self) -> None:
+        from cellwright.server.settings_report import settings_report  # the settings' modules; few ask for them
+
+        self.answer(await asyncio.to_thread(settings_report, self.folder(), dict(os.environ)))
+
+
+class ModelsRoute(_FolderRoute):
+    """`GET models?folder=`"""
+
+    def initialize(self, runs: Runs, **settings: Any) -> None:
+        super().initialize(runs)
+        self._listed: ListedModels = settings["listed"]
+
+    @authenticated
+    @may_read
+    async def get(self) -> None:
+        from cellwright.config.settings.settings import load_settings  # as above
+        from cellwright.server.settings_report import models_report
+
+        environ = dict(os.environ)
+        settings = await asyncio.to_thread(load_settings, self.folder(), environ)
+        listed = await self._listed.of({**environ, **settings.env})
+        self.answer(models_report(settings, environ, listed))
+
+
+class CassettesRoute(_FolderRoute):
+    """`GET cassettes?folder=`"""
+
+    @authenticated
+    @may_read
+    async def get(self) -> None:
+        from cellwright.server.cassettes import recordings_in  # as above
+
+        root = Path(self.settings["server_root_dir"]).resolve()
+        self.answer({"cassettes": await asyncio.to_thread(recordings_in, self.folder(), root)})

@@ -1,0 +1,62 @@
+"""Which handler serves what. The patterns stand below the server's base URL; `openapi.json` describes each of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cellwright.server.listed_models import ListedModels
+from cellwright.server.routes.base import CellwrightRoute, NoSuchRoute
+from cellwright.server.routes.info import (
+    CassettesRoute,
+    DoctorRoute,
+    ModelsRoute,
+    OpenApiRoute,
+    SettingsRoute,
+    StatusRoute,
+)
+from cellwright.server.routes.runs import (
+    AnswerRoute,
+    KernelRunRoute,
+    OwnKernelRunRoute,
+    RunEventsRoute,
+    RunRoute,
+    SteerRoute,
+    StopRoute,
+)
+from cellwright.server.routes.sessions import SessionExportRoute, SessionRoute, SessionsRoute
+from cellwright.server.runs.runs import Runs
+from cellwright.server.session_files import SessionFiles
+
+ROOT = r"/cellwright/api"
+
+Served = tuple[str, type[CellwrightRoute], dict[str, Any]]
+
+
+def routes(runs: Runs, sessions: SessionFiles, listed: ListedModels) -> list[Served]:
+    """All of them, the one that answers for the rest last."""
+    own = {"runs": runs}
+    of_sessions = {"runs": runs, "sessions": sessions}
+    part = r"([^/]+)"
+    return [
+        (rf"{ROOT}/status", StatusRoute, own),
+        (rf"{ROOT}/openapi\.json", OpenApiRoute, own),
+        (rf"{ROOT}/doctor", DoctorRoute, own),
+        (rf"{ROOT}/settings", SettingsRoute, own),
+        (rf"{ROOT}/models", ModelsRoute, {"runs": runs, "listed": listed}),
+        (rf"{ROOT}/cassettes", CassettesRoute, own),
+        (rf"{ROOT}/sessions", SessionsRoute, of_sessions),
+        (rf"{ROOT}/sessions/{part}", SessionRoute, of_sessions),
+        (rf"{ROOT}/sessions/{part}/export", SessionExportRoute, of_sessions),
+        (rf"{ROOT}/run", OwnKernelRunRoute, own),
+        (rf"{ROOT}/kernels/{part}/run", KernelRunRoute, own),
+        (rf"{ROOT}/runs/{part}", RunRoute, own),
+        (rf"{ROOT}/runs/{part}/events", RunEventsRoute, own),
+        (rf"{ROOT}/runs/{part}/answers/{part}", AnswerRoute, own),
+        (rf"{ROOT}/runs/{part}/steer", SteerRoute, own),
+        (rf"{ROOT}/runs/{part}/stop", StopRoute, own),
+    ]
+
+
+def no_such_route(runs: Runs) -> Served:
+    """What answers for everything else below the interface's path; the last of all."""
+    return (rf"{ROOT}(?:/.*)?", NoSuchRoute, {"runs": runs})

@@ -1,0 +1,221 @@
+"""A run that a client asked for: its events, numbered, for any number of readers that come, leave and come back.
+
+The events are the kernel's JSON lines (`cellwright.telemetry.json_lines`), `run_started` before them. They are kept once,
+not for each reader, and the oldest make room when they become too many: a slow reader costs nothing but its own place.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import json
+from collections import deque
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from cellwright.server.api_error import ApiError
+
+Line = Mapping[str, Any]
+
+_OVER = ("done", "failed", "interrupted")
+LAST_LINES_SECONDS = 60.0
+"""How long the last lines of a run may come after the news that it is over."""
+
+
+class RunEvent(NamedTuple):
+    """One event: its number from 1 on, its type, and the JSON line that carries it."""
+
+    id: int
+    kind: str
+    line: bytes
+
+
+class EventsGone(Exception):
+    """Events that were asked for have made room for newer ones; the oldest that is there is `oldest`."""
+
+    def __init__(self, oldest: int) -> None:
+        super().__init__(oldest)
+        self.oldest = oldest
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunPlace:
+    """Where a run goes on, and whose it is. `own_kernel`: the kernel was started for it."""
+
+    kernel_id: str
+    owner: str
+    own_kernel: bool = False
+    cancel_on_disconnect: bool = False
+
+
+class Run:
+    """From the moment a client asks for it. On the server's loop only. `when_over` is called once, at its end."""
+
+    def __init__(self, run_id: str, place: RunPlace, most_bytes: int, when_over: Callable[[Run], None]) -> None:
+        self.id = run_id
+        self.place = place
+        self.kernel_run = ""
+        """The kernel's own id of it."""
+        self.over = False
+        self.readers = 0
+        self.questions: dict[str, Line | None] = {}
+        """The questions that were asked, each with the decision that ended it or None."""
+        self.steered: dict[str, Line] = {}
+        self.metadata: Line = {}
+        """How it ended, as `session_complete` says."""
+        self.refused: ApiError | None = None
+        """Why it could not begin."""
+        self.must_wait = asyncio.Event()
+        """It cannot begin at once, and its events say why."""
+        self._events: deque[RunEvent] = deque()
+        self._bytes = 0
+        self._most_bytes = most_bytes
+        self._held = 0
+        self.state = "waiting"
+        """As the kernel says: waiting, running, asking, done, failed, interrupted."""
+        self._answer = ""
+        self._answer_ended = False
+        self._when_over = when_over
+        self._news = asyncio.Event()
+        self._finishing: asyncio.TimerHandle | None = None
+        self._add({"type": "run_started", "timestamp": _now(), "data": {"run": run_id, "kernel": place.kernel_id}})
+
+    # ---- for readers ----
+
+    @property
+    def last_id(self) -> int:
+        return self._events[-1].id
+
+    def after(self, event_id: int, most: int = 500) -> list[RunEvent]:
+        """At most so many events after that one, oldest first. Raises EventsGone."""
+        oldest = self._events[0].id
+        if event_id + 1 < oldest:
+            raise EventsGone(oldest)
+        start = event_id + 1 - oldest
+        return [self._events[place] for place in range(start, min(len(self._events), start + most))]
+
+    def news(self) -> Coroutine[Any, Any, object]:
+        """To be awaited: there is another event than at the time of the call, or the run is over."""
+        return self._news.wait()
+
+    async def decision(self, question: str) -> Line:
+        """Wait for what ends that question."""
+        while (decided := self.questions[question]) is None and not self.over:
+            await self.news()
+        return decided or {}
+
+    async def steer_state(self, steer_id: str) -> Line | None:
+        """Wait for what became of words to the run; None where it ended without them."""
+        while steer_id not in self.steered and not self.over:
+            await self.news()
+        return self.steered.get(steer_id)
+
+    # ---- for the relay ----
+
+    @property
+    def held(self) -> int:
+        return self._held
+
+    def take(self, first: int, lines: Sequence[Line]) -> bool:
+        if first > self._held:
+            return False
+        for line in lines[self._held - first :]:
+            self._held += 1
+            self._note(line)
+            self._add(line)
+            if line["type"] == "session_complete":
+                self._end()
+        return True
+
+    def state_changed(self, run: Line) -> None:
+        if not self.over:
+            self.state = str(run.get("state", self.state))
+        if run.get("state") in _OVER and not self.over and self._finishing is None:
+            # its last lines may still be on their way; a run that never began has none
+            words = "The run was taken out of the line before it began, or ended without a result."
+            loop = asyncio.get_running_loop()
+            self._finishing = loop.call_later(LAST_LINES_SECONDS, lambda: self.fail("INTERRUPTED", words))
+
+    def fail(self, code: str, message: str) -> None:
+        if self.over:
+            return
+        details = {"kernel": self.place.kernel_id}
+        data = {"error_code": code, "error_message": message, "error_details": details, "recoverable": False}
+        self._add({"type": "error", "timestamp": _now(), "data": data})
+        self._close("failed", "error")
+
+    def interrupt(self) -> None:
+        """It was stopped before its kernel knew of it."""
+        if not self.over:
+            self._close("interrupted", "interrupted")
+
+    def _close(self, state: str, stop_reason: str) -> None:
+        """End it with an end of the server's own."""
+        self.state, self.metadata = state, {"stop_reason": stop_reason}
+        end = {"final_response": self._answer, "metadata": self.metadata}
+        self._add({"type": "session_complete", "timestamp": _now(), "data": end})
+        self._end()
+
+    def wait(self, message: str) -> None:
+        """It has to wait, for what `message` says: an event of the server's own, among the kernel's. Said once."""
+        if self.must_wait.is_set():
+            return
+        self._add({"type": "notice", "timestamp": _now(), "data": {"level": "info", "message": message}})
+        self.must_wait.set()
+
+    def refuse(self, error: ApiError) -> None:
+        """It cannot begin. Who has its events already reads it there."""
+        if not self.must_wait.is_set():
+            self.refused = error
+        self.fail(error.code, error.message)
+
+    def _note(self, line: Line) -> None:
+        """Remember what later requests of clients are about."""
+        data = line["data"]
+        if self.state == "waiting" and line["type"] != "notice":  # that it has to wait is a notice
+            self.state = "running"
+        match line["type"]:
+            case "permission_request" | "question":
+                self.questions[data["question_id"]] = None
+            case "permission_decision" if data["question_id"] in self.questions:
+                self.questions[data["question_id"]] = data
+            case "steer":
+                self.steered[data["id"]] = data
+            case "error":
+                self.state = "failed"
+            case "session_complete":
+                self.metadata = data["metadata"]
+                interrupted = self.metadata.get("stop_reason") == "interrupted"
+                self.state = "interrupted" if interrupted else "failed" if self.state == "failed" else "done"
+            case "claude_response_chunk":
+                # each message of Claude begins anew; the last one is the answer
+                self._answer = data["chunk"] if self._answer_ended else self._answer + data["chunk"]
+                self._answer_ended = data["is_final"]
+
+    def _add(self, line: Line) -> None:
+        event_id = self._events[-1].id + 1 if self._events else 1
+        # half a surrogate pair is no UTF-8; with a backslash it is JSON's own escape
+        encoded = json.dumps({"id": event_id, **line}, ensure_ascii=False).encode("utf-8", "backslashreplace")
+        self._events.append(RunEvent(event_id, line["type"], encoded))
+        self._bytes += len(encoded)
+        while self._bytes > self._most_bytes and len(self._events) > 1:
+            self._bytes -= len(self._events.popleft().line)
+        self._wake()
+
+    def _end(self) -> None:
+        if self.over:
+            return
+        self.over = True
+        if self._finishing is not None:
+            self._finishing.cancel()
+        self._wake()
+        self._when_over(self)
+
+    def _wake(self) -> None:
+        self._news.set()
+        self._news = asyncio.Event()
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

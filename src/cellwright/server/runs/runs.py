@@ -1,0 +1,198 @@
+"""All runs that clients have asked for: begun in a kernel, found again by their id, forgotten some time after their end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from cellwright.server.api_error import ApiError
+from cellwright.server.notebooks.notebook_link import PageOf
+from cellwright.server.relay.channels import KernelLost
+from cellwright.server.relay.relays import Relays
+from cellwright.server.runs.limits import Limits, RunsAtOnce
+from cellwright.server.runs.own_kernels import OwnKernels
+from cellwright.server.runs.reports import RunReports
+from cellwright.server.runs.run import Run, RunPlace
+
+logger = logging.getLogger(__name__)
+
+PATIENCE_SECONDS = 5.0
+"""So much longer than it may take to connect a client waits for more than the news that its run has to wait."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunRequest:
+    """What a client asks for, as `openapi.json` describes it. `kernel_id` is empty for a kernel of the run's own."""
+
+    prompt: str
+    kernel_id: str = ""
+    folder: str = ""
+    kernel_name: str | None = None
+    keep: bool = False
+    session: str | None = None
+    context: str = "auto"
+    attachments: tuple[Mapping[str, Any], ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
+    cancel_on_disconnect: bool = False
+
+    def prompt_params(self) -> dict[str, Any]:
+        """The params of the kernel's `prompt`."""
+        return {
+            "text": self.prompt,
+            "attachments": [dict(attachment) for attachment in self.attachments],
+            "context": self.context,
+            "cell": None,
+            "options": dict(self.options),
+        }
+
+
+class Runs:
+    """On the server's loop only. `page_of` makes the page by which a kernel has the server's notebooks."""
+
+    def __init__(self, kernels: Any, limits: Limits, reports: RunReports, page_of: PageOf) -> None:
+        self.limits = limits
+        self.relays = Relays(kernels, limits.kernel_connect_seconds, page_of)
+        self.own_kernels = OwnKernels(kernels, limits.max_own_kernels, limits.own_kernel_idle_seconds, self.in_use)
+        self._kernels = kernels
+        self._reports = reports
+        self._at_once = RunsAtOnce(limits)
+        self._runs: dict[str, Run] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def running(self) -> int:
+        return self._at_once.running
+
+    def in_use(self, kernel_id: str) -> bool:
+        """Whether one of these runs goes on in that kernel."""
+        return any(run.place.kernel_id == kernel_id and not run.over for run in self._runs.values())
+
+    def find(self, run_id: str, owner: str) -> Run:
+        """The run of that id that `owner` began. Raises ApiError 404."""
+        run = self._runs.get(run_id)
+        if run is None or run.place.owner != owner:
+            raise ApiError(404, "NOT_FOUND", f"There is no run {run_id}; it may have ended too long ago.")
+        return run
+
+    async def start(self, request: RunRequest, owner: str) -> Run:
+        """Begin a run. Returns when the kernel has it, or when it has to wait for its kernel. Raises ApiError."""
+        if request.kernel_id and request.kernel_id not in self._kernels:
+            raise ApiError(404, "NOT_FOUND", f"There is no kernel {request.kernel_id}.")
+        self._at_once.take(owner)
+        try:
+            kernel_id = request.kernel_id or await self.own_kernels.start(request.folder, request.kernel_name)
+        except BaseException:
+            self._at_once.give_back(owner)
+            raise
+        place = RunPlace(
+            kernel_id=kernel_id,
+            owner=owner,
+            own_kernel=not request.kernel_id and not request.keep,
+            cancel_on_disconnect=request.cancel_on_disconnect,
+        )
+        run = Run(uuid.uuid4().hex, place, self.limits.max_event_bytes, self._over)
+        self._runs[run.id] = run
+        self._reports.begun(run)
+        return await self._begun(run, request)
+
+    async def _begun(self, run: Run, request: RunRequest) -> Run:
+        beginning = asyncio.create_task(self._begin(run, request))
+        self._tasks.add(beginning)
+        beginning.add_done_callback(self._tasks.discard)
+        waits = asyncio.ensure_future(run.must_wait.wait())
+        seconds = self.limits.kernel_connect_seconds + PATIENCE_SECONDS
+        done, _ = await asyncio.wait({beginning, waits}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        waits.cancel()
+        if not done:
+            run.wait(f"Kernel {run.place.kernel_id} has not taken the prompt yet; it may be busy.")
+        if run.refused is not None:
+            self._runs.pop(run.id, None)
+            raise run.refused
+        return run
+
+    async def _begin(self, run: Run, request: RunRequest) -> None:
+        try:
+            relay = await self.relays.of(run.place.kernel_id, run.wait)
+            relay.say_if_it_waits(run.wait)
+            if request.session is not None and not run.over:
+                await relay.request("session_resume", {"id": request.session})
+            if run.over:  # it was stopped while it waited for its kernel
+                return
+            reply = await relay.request("prompt", request.prompt_params())
+            if run.over:
+                await relay.send({"type": "stop", "run": str(reply["run"])})
+                return
+            run.kernel_run = str(reply["run"])
+            await relay.follow(run.kernel_run, run)
+        except ApiError as error:
+            run.refuse(error)
+        except KernelLost:
+            run.refuse(ApiError(502, "EXECUTION_ERROR", f"Kernel {run.place.kernel_id} ended."))
+        except Exception as error:  # the run's place must be given back, whatever went wrong
+            logger.exception("run %s could not begin", run.id)
+            run.refuse(ApiError(500, "EXECUTION_ERROR", f"{type(error).__name__}: {error}"))
+
+    async def stop(self, run: Run) -> None:
+        """Interrupt a run, or take it out of the line. Raises ApiError."""
+        if run.over:
+            return
+        if run.kernel_run:
+            relay = await self.relays.of(run.place.kernel_id, run.wait)
+            await relay.send({"type": "stop", "run": run.kernel_run})
+        else:
+            run.interrupt()
+
+    def reader_left(self, run: Run) -> None:
+        """A client that read the run's events has gone."""
+        if run.place.cancel_on_disconnect and not run.readers and not run.over:
+            self._in_background(self.stop(run))
+
+    async def close(self) -> None:
+        """The server ends."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self.relays.close()
+        await self.own_kernels.close()
+
+    def _over(self, run: Run) -> None:
+        self._at_once.give_back(run.place.owner)
+        self._reports.ended(run)
+        kernel_id = run.place.kernel_id
+        if run.kernel_run:
+            self.relays.leave_run(kernel_id, run.kernel_run)
+        self.own_kernels.used(kernel_id)
+        if run.place.own_kernel:
+            self._in_background(self._end_own_kernel(kernel_id))
+        elif not self.in_use(kernel_id):
+            self.relays.idle(kernel_id)
+        asyncio.get_running_loop().call_later(self.limits.finished_run_seconds, self._runs.pop, run.id, None)
+        self._forget_oldest()
+
+    async def _end_own_kernel(self, kernel_id: str) -> None:
+        await self.relays.drop(kernel_id)
+        await self.own_kernels.shut_down(kernel_id)
+
+    def _forget_oldest(self) -> None:
+        over = [run for run in self._runs.values() if run.over]
+        for run in over[: max(0, len(over) - self.limits.max_finished_runs)]:
+            del self._runs[run.id]
+
+    def _in_background(self, work: Any) -> None:
+        task = asyncio.ensure_future(_logged(work))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+async def _logged(work: Any) -> None:
+    try:
+        await work
+    except ApiError as error:
+        logger.warning("%s", error.message)
+    except Exception:  # nobody awaits it
+        logger.exception("work after a run failed")

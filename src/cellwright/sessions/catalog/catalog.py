@@ -1,0 +1,247 @@
+"""The catalog of sessions: which there are, what was said in them, what they are called.
+
+Each question brings the catalog up to date first, so that what was just said is found. All of it blocks (files, SQLite)
+and belongs on a worker thread.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from cellwright.agent.session_folder import sessions_folder
+from cellwright.agent.session_fork import fork_at
+from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.sessions.catalog import metadata as about
+from cellwright.sessions.catalog.database import empty, with_database
+from cellwright.sessions.catalog.deletion import delete_session
+from cellwright.sessions.catalog.extract import TITLE_CHARS
+from cellwright.sessions.catalog.index import catch_up
+from cellwright.sessions.catalog.search import HIT_BEGIN, HIT_END, shown, terms
+from cellwright.sessions.session import Session
+from cellwright.sessions.state_dir import state_folder
+from cellwright.sessions.transcript_lock import is_held, lease_path
+from cellwright.text import visible_line
+
+T = TypeVar("T")
+
+SNIPPET_WORDS = 14
+TITLE_COUNTS = 3.0
+"""So much more than in a message a word counts in a title or as a tag."""
+
+_ENTRY = (
+    "session.id, path, title, title_by, tags, cwd, created, updated, turns, cost_usd, model, size, first_words, forked_from,"
+    " damaged"
+)
+_SHOWN = "(turns > 0 OR damaged)"
+"""A session whose only prompt was refused holds nothing to go on with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One session in the list. Times are in seconds since the epoch, `size` in bytes.
+
+    `title_by` says whose title it is: "user", "model", "fork", or "" where it is the first words. `in_use`: some process
+    has it open. `snippet` is where a search found it, with the hits between ⟪ and ⟫.
+    """
+
+    path: Path
+    title: str
+    title_by: str
+    tags: tuple[str, ...]
+    cwd: str
+    created: float
+    updated: float
+    turns: int
+    cost_usd: float | None
+    model: str
+    size: int
+    forked_from: str
+    damaged: bool
+    in_use: bool = False
+    snippet: str = ""
+
+    @property
+    def id(self) -> str:
+        return self.path.stem
+
+    def to_json(self) -> dict[str, Any]:
+        """The form of docs/protocol/chat.md."""
+        return {
+            "id": self.id,
+            "title": self.title,
+            "tags": list(self.tags),
+            "cwd": self.cwd,
+            "created": self.created,
+            "updated": self.updated,
+            "turns": self.turns,
+            "cost_usd": self.cost_usd,
+            "model": self.model,
+            "size": self.size,
+            "in_use": self.in_use,
+            "snippet": self.snippet,
+        }
+
+
+class Catalog:
+    """The sessions of the user, in the folder `state`; nothing is open between two calls."""
+
+    def __init__(self, state: Path | None = None) -> None:
+        self._state = state
+
+    @property
+    def path(self) -> Path:
+        """The catalog's file."""
+        return (self._state or state_folder()) / "catalog.sqlite3"
+
+    @property
+    def sessions(self) -> Path:
+        """The folder of all transcripts."""
+        return (self._state or state_folder()) / "sessions"
+
+    def entries(self, cwd: Path | None = None, *, limit: int = 50, offset: int = 0) -> list[Entry]:
+        """The sessions of the project at `cwd`, or of all; the one that was gone on with last comes first."""
+
+        def work(connection: sqlite3.Connection, where: str, values: tuple[str, ...]) -> list[Entry]:
+            sql = f"SELECT {_ENTRY} FROM session WHERE {_SHOWN} {where} ORDER BY updated DESC, mtime DESC LIMIT ? OFFSET ?"
+            return [_entry(row) for row in connection.execute(sql, (*values, limit, offset))]
+
+        return [_with_use(entry) for entry in self._asked(cwd, work)]
+
+    def search(self, query: str, cwd: Path | None = None, *, limit: int = 50, offset: int = 0) -> list[Entry]:
+        """The sessions that hold all words of `query`, in what was said, in the title or as tags; the best first.
+
+        A query without words gives the list.
+        """
+        if not query.strip():
+            return self.entries(cwd, limit=limit, offset=offset)
+        words = terms(query)
+
+        def work(connection: sqlite3.Connection, where: str, values: tuple[str, ...]) -> list[Entry]:
+            return _found(connection, words, where, values, limit, offset)
+
+        return [_with_use(entry) for entry in self._asked(cwd, work)] if words else []
+
+    def entry(self, session_id: str, cwd: Path | None = None) -> Entry:
+        """The session of this id, or the only one whose id begins so. Raises `CellwrightError` SESSION_NOT_FOUND."""
+
+        def work(connection: sqlite3.Connection, where: str, values: tuple[str, ...]) -> list[Entry]:
+            sql = f"SELECT {_ENTRY} FROM session WHERE true {where} ORDER BY updated DESC, mtime DESC"
+            return [_entry(row) for row in connection.execute(sql, values)]
+
+        there = self._asked(cwd, work)
+        found = [entry for entry in there if entry.id == session_id]
+        found = found or [entry for entry in there if session_id and entry.id.startswith(session_id)]
+        if len(found) != 1:
+            what = "is the beginning of more than one session's id" if found else "is no session"
+            where = f" of {cwd}" if cwd is not None else ""
+            known = ", ".join(entry.id for entry in (found or there)[:5]) or "none"
+            message = f"{session_id!r} {what}{where}. The newest: {known}."
+            raise CellwrightError(ErrorCode.SESSION_NOT_FOUND, message)
+        return _with_use(found[0])
+
+    def rename(self, session_id: str, title: str, cwd: Path | None = None) -> Entry:
+        """Give the session a title; "" takes it back. The session may be in use."""
+        entry = self.entry(session_id, cwd)
+        about.write_title(entry.path, title)
+        return self.entry(entry.id, cwd)
+
+    def tag(self, session_id: str, tags: Iterable[str], cwd: Path | None = None) -> Entry:
+        """Give the session these tags and no others. A session with a tag is never deleted for its age."""
+        entry = self.entry(session_id, cwd)
+        about.write_tags(entry.path, tags)
+        return self.entry(entry.id, cwd)
+
+    def fork(self, session_id: str, turn: int | None = None, cwd: Path | None = None) -> Session:
+        """A new session that goes on from this one, or from the end of its turn `turn`. The caller closes it."""
+        entry = self.entry(session_id, cwd)
+        session = fork_at(entry.path, turn)
+        if session.path is not None:
+            about.with_title_of_fork(entry.path, session.path, turn, entry.title if entry.title_by else "")
+        return session
+
+    def delete(self, session_id: str, cwd: Path | None = None) -> Entry:
+        """Delete the session with all that belongs to it. Raises `CellwrightError` while some process has it open."""
+        entry = self.entry(session_id, cwd)
+        delete_session(entry.path)
+        self.entries(cwd, limit=1)  # its words are gone from the catalog as well
+        return entry
+
+    def rebuild(self) -> int:
+        """Make the catalog anew from the transcripts; gives how many there are."""
+
+        def work(connection: sqlite3.Connection) -> int:
+            empty(connection)
+            return catch_up(connection, self.sessions, None)
+
+        return with_database(self.path, work)
+
+    def _asked(
+        self,
+        cwd: Path | None,
+        work: Callable[[sqlite3.Connection, str, tuple[str, ...]], list[Entry]],
+    ) -> list[Entry]:
+        folder = None if cwd is None else sessions_folder(cwd).name
+        where, values = ("AND folder = ?", (folder,)) if folder is not None else ("", ())
+
+        def caught_up(connection: sqlite3.Connection) -> list[Entry]:
+            catch_up(connection, self.sessions, folder)
+            connection.execute("BEGIN")  # all of the answer is of one moment, whatever others delete meanwhile
+            try:
+                return work(connection, where, values)
+            finally:
+                with contextlib.suppress(sqlite3.Error):  # an error may have ended it
+                    connection.execute("ROLLBACK")
+
+        return with_database(self.path, caught_up)
+
+
+def _with_use(entry: Entry) -> Entry:
+    return replace(entry, in_use=is_held(lease_path(entry.path)))
+
+
+def _found(
+    connection: sqlite3.Connection, words: list[str], where: str, values: tuple[str, ...], limit: int, offset: int
+) -> list[Entry]:
+    holds = "SELECT session FROM words JOIN said ON said.id = words.rowid WHERE words MATCH ?"
+    all_of_them = " INTERSECT ".join([holds] * len(words))
+    any_of_them = " OR ".join(words)
+    # by its best place: in it most of the words stand close together; min() picks the row of the place as well
+    sql = f"""
+        WITH hit AS MATERIALIZED (SELECT rowid AS place, rank AS score FROM words WHERE words MATCH ?)
+        SELECT {_ENTRY}, place, min(score * CASE who WHEN 'title' THEN {TITLE_COUNTS} ELSE 1 END) AS best
+        FROM hit JOIN said ON said.id = place JOIN session ON session.id = said.session
+        WHERE said.session IN ({all_of_them}) AND {_SHOWN} {where}
+        GROUP BY said.session ORDER BY best, updated DESC LIMIT ? OFFSET ?"""
+    rows = connection.execute(sql, (any_of_them, *words, *values, limit, offset)).fetchall()
+    snippet = f"SELECT snippet(words, 0, '{HIT_BEGIN}', '{HIT_END}', '…', {SNIPPET_WORDS}) FROM words"
+    found: list[Entry] = []
+    for *row, place, _ in rows:
+        ((text,),) = connection.execute(f"{snippet} WHERE words MATCH ? AND rowid = ?", (any_of_them, place))
+        found.append(replace(_entry(row), snippet=shown(text)))
+    return found
+
+
+def _entry(row: Any) -> Entry:
+    _, path, title, title_by, tags, *rest, first_words, forked_from, damaged = row
+    cwd, created, updated, turns, cost_usd, model, size = rest
+    words = visible_line(shown(first_words), TITLE_CHARS) or ("(cannot be read)" if damaged else "(no words)")
+    return Entry(
+        path=Path(path),
+        title=shown(title) or words,
+        title_by=title_by,
+        tags=tuple(tags.split()),
+        cwd=cwd,
+        created=created,
+        updated=updated,
+        turns=turns,
+        cost_usd=cost_usd,
+        model=model,
+        size=size,
+        forked_from=forked_from,
+        damaged=bool(damaged),
+    )

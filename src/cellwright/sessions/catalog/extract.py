@@ -1,0 +1,163 @@
+"""What the catalog keeps of a transcript: the user's words and Claude's answers, and facts for the list.
+
+A transcript only ever grows. What was read is remembered as a `Place`, and next time only what stands behind it is read:
+a session that is being written costs the catalog its new lines. Nothing here writes, and no lease is needed.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from cellwright.agent.loop import GO_ON
+from cellwright.sessions.transcript import TAKEN_BACK, Line, in_effect, parse_lines, read_transcript
+from cellwright.sessions.turns import begins_turn, words_and_told
+
+MOST_CHARS = 50_000
+"""So much of one prompt or answer can be found: what is longer was piped in."""
+
+TITLE_CHARS = 80
+_CHECKED_BYTES = 256
+
+Who = Literal["you", "Claude", "title"]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """How far a transcript was read: `size` bytes, `check` the checksum of the last of them; the last line's epoch."""
+
+    size: int
+    check: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A text that can be found."""
+
+    who: Who
+    text: str
+
+
+@dataclass(slots=True)
+class Reading:
+    """What was read. `cost_usd` is None where a price is not known; `damaged`: not all of it can be read."""
+
+    place: Place
+    updated: float = 0.0
+    turns: int = 0
+    cost_usd: float | None = 0.0
+    model: str = ""
+    first_words: str = ""
+    said: list[Said] = field(default_factory=list)
+    damaged: bool = False
+
+    def take(self, lines: Iterable[Line], in_effect: Iterable[Line]) -> None:
+        """Add what `lines` say of costs and times, and what the ones `in_effect` say."""
+        for line in lines:
+            self._count(line.meta)
+        for line in in_effect:
+            self._listen(json.loads(line.message))
+
+    def _count(self, meta: Mapping[str, Any]) -> None:
+        self.updated = max(self.updated, meta["at"])
+        self.model = meta.get("model", self.model)
+        for paid in (meta, meta.get("not_kept", {})):
+            if paid.get("usage"):
+                cost = paid.get("cost_usd")
+                self.cost_usd = self.cost_usd + cost if self.cost_usd is not None and cost is not None else None
+
+    def _listen(self, message: Mapping[str, Any]) -> None:
+        texts = texts_of(message["content"])
+        if message["role"] == "assistant":
+            self._say("Claude", texts)
+        elif begins_turn(message):
+            self.turns += 1
+            words, _ = words_and_told(texts)
+            self._say("you", words)
+            if not self.first_words:
+                self.first_words = first_line(words)[: TITLE_CHARS + 1]
+        elif texts and GO_ON not in texts:  # said while Claude was at work, beside the results of calls
+            self._say("you", words_and_told(["", *texts])[0])
+
+    def _say(self, who: Who, texts: Sequence[str]) -> None:
+        if text := "\n".join(texts).strip():
+            self.said.append(Said(who, text[:MOST_CHARS]))
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """A transcript read from its beginning: what its header says, and what was said."""
+
+    cwd: str
+    created: float
+    forked_from: str
+    reading: Reading
+
+
+def read_whole(path: Path) -> Whole:
+    """All of the transcript at `path`, as far as it can be read. Raises `CellwrightError` when its header cannot be."""
+    content = read_transcript(path)
+    place = Place(content.size, _check(path, content.size), content.epoch)
+    reading = Reading(place, content.header.created, model=content.header.model)
+    reading.damaged = content.damaged_line is not None
+    reading.take(content.lines, in_effect(content.lines))
+    header = content.header
+    return Whole(str(header.cwd), header.created, header.forked_from or "", reading)
+
+
+def read_on(path: Path, place: Place) -> Reading | None:
+    """What the transcript at `path` holds behind `place`; None where it has to be read as a whole.
+
+    That is so when turns were taken back, when a line is damaged, and when it is not the file that was read.
+    """
+    with path.open("rb") as file:
+        before = min(_CHECKED_BYTES, place.size)
+        file.seek(place.size - before)
+        if zlib.crc32(file.read(before)) != place.check:
+            return None
+        data = file.read()
+    size = data.rfind(b"\n") + 1
+    lines, damaged = parse_lines(data[:size].split(b"\n")[:-1])
+    if damaged is not None or any(line.message == TAKEN_BACK for line in lines):
+        return None
+    epoch = place.epoch
+    valid: list[Line] = []
+    for line in lines:
+        if line.meta["epoch"] >= epoch:
+            epoch = line.meta["epoch"]
+            valid.append(line)
+    new = Place(place.size + size, _check(path, place.size + size), epoch)
+    reading = Reading(new)
+    reading.take(valid, valid)
+    return reading
+
+
+def _check(path: Path, size: int) -> int:
+    """The checksum of the bytes before the place `size`."""
+    before = min(_CHECKED_BYTES, size)
+    with path.open("rb") as file:
+        file.seek(size - before)
+        return zlib.crc32(file.read(before))
+
+
+def texts_of(content: str | Sequence[Mapping[str, Any]]) -> list[str]:
+    """The texts among a message's content blocks."""
+    if isinstance(content, str):
+        return [content]
+    return [str(block["text"]) for block in content if block.get("type") == "text"]
+
+
+def users_words(prompt: Mapping[str, Any]) -> list[str]:
+    """What the user said in a message that begins a turn."""
+    return words_and_told(texts_of(prompt["content"]))[0]
+
+
+def first_line(texts: Sequence[str]) -> str:
+    """The first line that is not empty."""
+    lines = (line.strip() for text in texts for line in text.splitlines())
+    return next((line for line in lines if line), "")

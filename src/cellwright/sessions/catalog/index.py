@@ -1,0 +1,262 @@
+"""The catalog brought up to date with the transcripts, by their sizes and times: what has not changed is not read.
+
+Any number of processes may do it at once. A transcript is read outside of a transaction; what came of it is written only if
+the row is still what the reading went on from. Rows are written a few at a time: a crash loses the last few, and the next
+time they are read again.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+from cellwright.errors import CellwrightError
+from cellwright.sessions.catalog.database import transaction
+from cellwright.sessions.catalog.extract import Place, Reading, Said, Whole, read_on, read_whole
+from cellwright.sessions.catalog.metadata import About, about_path, read_about, shown_tags
+from cellwright.sessions.catalog.search import indexed
+from cellwright.sessions.transcript import NO_MESSAGES
+
+AT_ONCE = 20
+"""So many sessions are written in one transaction."""
+
+UNREADABLE = Place(0, 0, 0)
+
+_TRANSCRIPT, _ABOUT = ".jsonl", about_path(Path("x.jsonl")).suffix
+
+_ROW = "id, path, size, mtime, about_size, about_mtime, read_size, read_check, epoch, damaged"
+
+
+class Stamp(NamedTuple):
+    """By what it is told whether a session has changed: size and time of its transcript, and of what is known besides."""
+
+    size: int
+    mtime: int
+    about_size: int
+    about_mtime: int
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A session that is in the catalog, as far as it was read."""
+
+    id: int
+    stamp: Stamp
+    place: Place
+    damaged: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """What is to be written of one session. `known` is what it goes on from; None of the parts: they stay as they are."""
+
+    path: Path
+    stamp: Stamp
+    known: Known | None
+    whole: Whole | None = None
+    more: Reading | None = None
+    about: About | None = None
+
+
+def catch_up(connection: sqlite3.Connection, sessions: Path, folder: str | None) -> int:
+    """Bring the sessions below the folder `sessions` up to date, all or those of the project folder named `folder`.
+
+    Gives how many were read, wholly or in part.
+    """
+    there = _there(sessions, folder)
+    known = _known(connection, folder)
+    if gone := [row.id for path, row in known.items() if path not in there]:
+        with transaction(connection):
+            for session in gone:
+                _forget(connection, session)
+            # the index keeps the words of what is deleted until its parts are put together
+            connection.execute("INSERT INTO words(words) VALUES ('optimize')")
+    changed = [path for path, stamp in there.items() if path not in known or known[path].stamp != stamp]
+    # the ones written last first: a process that is ended has then done what is asked for most
+    changed.sort(key=lambda path: there[path].mtime, reverse=True)
+    changes = (change for path in changed if (change := _read(Path(path), there[path], known.get(path))) is not None)
+    while some := list(islice(changes, AT_ONCE)):
+        with transaction(connection):
+            for change in some:
+                _write(connection, change)
+    return len(changed)
+
+
+def _there(sessions: Path, folder: str | None) -> dict[str, Stamp]:
+    """The transcripts that are there, by their paths."""
+    found: dict[str, Stamp] = {}
+    for project in [sessions / folder] if folder is not None else _folders(sessions):
+        files = dict(_files(project))
+        for name, (size, mtime) in files.items():
+            if name.endswith(_TRANSCRIPT) and size:
+                about = files.get(f"{name.removesuffix(_TRANSCRIPT)}{_ABOUT}", (0, 0))
+                # no Path: there are thousands, and each time
+                found[f"{project}{os.sep}{name}"] = Stamp(size, mtime, *about)
+    return found
+
+
+def _folders(sessions: Path) -> list[Path]:
+    try:
+        with os.scandir(sessions) as entries:
+            return [Path(entry.path) for entry in entries if entry.is_dir(follow_symlinks=False)]
+    except OSError:
+        return []
+
+
+def _files(folder: Path) -> Iterator[tuple[str, tuple[int, int]]]:
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if not entry.name.endswith((_TRANSCRIPT, _ABOUT)):
+                    continue
+                try:
+                    status = os.stat(entry.path)  # noqa: PTH116  Windows' entries tell old sizes, and Path costs time here
+                except OSError:
+                    continue  # deleted while we look
+                yield entry.name, (status.st_size, status.st_mtime_ns)
+    except OSError:
+        return
+
+
+def _known(connection: sqlite3.Connection, folder: str | None) -> dict[str, Known]:
+    where, values = ("WHERE folder = ?", (folder,)) if folder is not None else ("", ())
+    rows = connection.execute(f"SELECT {_ROW} FROM session {where}", values)
+    return {path: _row(session, *rest) for session, path, *rest in rows}
+
+
+def _row(session: int, *rest: int) -> Known:
+    return Known(session, Stamp(*rest[:4]), Place(*rest[4:7]), bool(rest[7]))
+
+
+def _read(path: Path, stamp: Stamp, known: Known | None) -> _Change | None:
+    """What has changed in a session; None when it was deleted meanwhile."""
+    about = read_about(path)
+    try:
+        if known is not None and not known.damaged:
+            if known.stamp[:2] == stamp[:2]:
+                return _Change(path, stamp, known, about=about)
+            if (more := read_on(path, known.place)) is not None:
+                return _Change(path, stamp, known, more=more, about=about)
+        return _Change(path, stamp, known, whole=read_whole(path), about=about)
+    except OSError:
+        return None  # it was deleted, or may be read the next time
+    except (CellwrightError, *NO_MESSAGES):  # one such file must not hide all others
+        if not path.exists():
+            return None
+        unreadable = Whole("", stamp.mtime / 1e9, "", Reading(UNREADABLE, stamp.mtime / 1e9, damaged=True))
+        return _Change(path, stamp, known, whole=unreadable, about=about)
+
+
+def _write(connection: sqlite3.Connection, change: _Change) -> None:
+    row = connection.execute(f"SELECT {_ROW} FROM session WHERE path = ?", (str(change.path),)).fetchone()
+    now = None if row is None else _row(row[0], *row[2:])
+    if now != change.known:
+        return  # another process has brought it up to date, or further
+    session = now.id if now is not None else None
+    if change.whole is not None:
+        session = _write_whole(connection, change, session)
+    elif change.more is not None and session is not None:
+        _write_more(connection, change.more, session)
+    assert session is not None, "what is not known is read as a whole"
+    _write_about(connection, change.about or About(), session)
+    connection.execute(
+        "UPDATE session SET size = ?, mtime = ?, about_size = ?, about_mtime = ? WHERE id = ?", (*change.stamp, session)
+    )
+
+
+def _write_whole(connection: sqlite3.Connection, change: _Change, session: int | None) -> int:
+    assert change.whole is not None
+    whole, reading = change.whole, change.whole.reading
+    if session is not None:
+        _forget_said(connection, "session = ?", (session,))
+    values = {
+        "path": str(change.path),
+        "folder": change.path.parent.name,
+        **dict.fromkeys(("size", "mtime", "about_size", "about_mtime"), 0),
+        "cwd": whole.cwd,
+        "created": whole.created,
+        "forked_from": whole.forked_from,
+        "title": "",
+        "title_by": "",
+        "tags": "",
+        **_facts(reading),
+        "turns": reading.turns,
+        "cost_usd": reading.cost_usd,
+        "model": reading.model,
+        "first_words": indexed(reading.first_words),
+    }
+    names = ", ".join(values)
+    marks = ", ".join(f":{name}" for name in values)
+    if session is None:
+        session = connection.execute(f"INSERT INTO session({names}) VALUES ({marks})", values).lastrowid
+        assert session is not None
+    else:
+        sets = ", ".join(f"{name} = :{name}" for name in values)
+        connection.execute(f"UPDATE session SET {sets} WHERE id = :id", {**values, "id": session})
+    _add_said(connection, session, reading.said)
+    return session
+
+
+def _write_more(connection: sqlite3.Connection, more: Reading, session: int) -> None:
+    facts: Mapping[str, object] = {
+        **_facts(more),
+        "turns": more.turns,
+        "cost_usd": more.cost_usd,
+        "model": more.model,
+        "first_words": indexed(more.first_words),
+        "id": session,
+    }
+    connection.execute(
+        """UPDATE session SET read_size = :read_size, read_check = :read_check, epoch = :epoch, damaged = :damaged,
+        updated = max(updated, :updated), turns = turns + :turns, cost_usd = cost_usd + :cost_usd,
+        model = CASE :model WHEN '' THEN model ELSE :model END,
+        first_words = CASE first_words WHEN '' THEN :first_words ELSE first_words END WHERE id = :id""",
+        facts,
+    )
+    _add_said(connection, session, more.said)
+
+
+def _facts(reading: Reading) -> dict[str, float]:
+    return {
+        "read_size": reading.place.size,
+        "read_check": reading.place.check,
+        "epoch": reading.place.epoch,
+        "damaged": int(reading.damaged),
+        "updated": reading.updated,
+    }
+
+
+def _write_about(connection: sqlite3.Connection, about: About, session: int) -> None:
+    """Title and tags, which can be searched for as well."""
+    title = indexed(about.title)
+    connection.execute(
+        "UPDATE session SET title = ?, title_by = ?, tags = ? WHERE id = ?",
+        (title, about.by, " ".join(about.tags), session),
+    )
+    _forget_said(connection, "session = ? AND who = 'title'", (session,))
+    if about.title or about.tags:
+        _add_said(connection, session, [Said("title", f"{about.title} {shown_tags(about.tags)}".strip())])
+
+
+def _add_said(connection: sqlite3.Connection, session: int, said: Sequence[Said]) -> None:
+    for each in said:
+        text = indexed(each.text)
+        row = connection.execute("INSERT INTO said(session, who, text) VALUES (?, ?, ?)", (session, each.who, text))
+        connection.execute("INSERT INTO words(rowid, text) VALUES (?, ?)", (row.lastrowid, text))
+
+
+def _forget(connection: sqlite3.Connection, session: int) -> None:
+    _forget_said(connection, "session = ?", (session,))
+    connection.execute("DELETE FROM session WHERE id = ?", (session,))
+
+
+def _forget_said(connection: sqlite3.Connection, where: str, values: Sequence[int]) -> None:
+    # the index must be told the very text that it has for a row
+    rows = f"SELECT 'delete', id, text FROM said WHERE {where}"
+    connection.execute(f"INSERT INTO words(words, rowid, text) {rows}", values)
+    connection.execute(f"DELETE FROM said WHERE {where}", values)

@@ -1,0 +1,114 @@
+"""A conversation as its reader sees it: what the user said, and what came of it, out of the API's messages."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from cellwright.sessions.turns import begins_turn, words_and_told
+
+Json = Mapping[str, Any]
+
+TITLE_CHARS = 120
+_TITLE_FIELDS = ("command", "code", "file_path", "notebook_path", "path", "pattern", "url", "query", "description")
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """Text of Claude's."""
+
+    text: str
+
+
+@dataclass(slots=True)
+class Called:
+    """A call and its result: `text` and `images` (the API's `source` objects). `done`: it had a result that is no error."""
+
+    name: str
+    input: Json
+    text: str = ""
+    images: list[Json] = field(default_factory=list)
+    done: bool = False
+
+    @property
+    def title(self) -> str:
+        """The call in one line."""
+        value = next((self.input[name] for name in _TITLE_FIELDS if isinstance(self.input.get(name), str)), None)
+        shown = json.dumps(self.input, ensure_ascii=False) if value is None else str(value)
+        line = " ".join(shown.split())
+        return f"{self.name}: {line[:TITLE_CHARS]}{'…' if len(line) > TITLE_CHARS else ''}"
+
+
+@dataclass(slots=True)
+class Exchange:
+    """One turn: the user's words, what was told besides, the images in the prompt, and what came of it.
+
+    `number` counts from 1, as the turn in an output's provenance does.
+    """
+
+    number: int
+    words: str
+    told: list[str]
+    images: list[Json]
+    parts: list[Said | Called] = field(default_factory=list)
+
+    @property
+    def calls(self) -> list[Called]:
+        return [part for part in self.parts if isinstance(part, Called)]
+
+
+def exchanges_of(messages: Sequence[Json]) -> list[Exchange]:
+    """The turns of a conversation, in order. What follows no prompt is left out."""
+    found: list[Exchange] = []
+    open_calls: dict[str, Called] = {}
+    for message in messages:
+        blocks = _blocks(message["content"])
+        if begins_turn(message):
+            found.append(_begun(len(found) + 1, blocks))
+        elif not found:
+            continue
+        elif message["role"] == "assistant":
+            found[-1].parts += _answer(blocks, open_calls)
+        else:
+            _take_results(blocks, open_calls)
+    return found
+
+
+def _blocks(content: str | Sequence[Json]) -> Sequence[Json]:
+    return [{"type": "text", "text": content}] if isinstance(content, str) else content
+
+
+def _begun(number: int, blocks: Sequence[Json]) -> Exchange:
+    words, told = words_and_told([str(block["text"]) for block in blocks if block["type"] == "text"])
+    return Exchange(number, "\n".join(words).strip("\n"), told, _images(blocks))
+
+
+def _answer(blocks: Sequence[Json], open_calls: dict[str, Called]) -> Iterator[Said | Called]:
+    for block in blocks:
+        if block["type"] == "text" and str(block["text"]).strip():
+            yield Said(str(block["text"]).strip("\n"))
+        elif block["type"] in ("tool_use", "server_tool_use"):
+            call = Called(str(block["name"]), block["input"])
+            open_calls[block["id"]] = call
+            yield call
+        elif (
+            block["type"].endswith("_tool_result")
+            and (asked := open_calls.get(block.get("tool_use_id", ""))) is not None
+        ):
+            asked.done = True
+
+
+def _take_results(blocks: Sequence[Json], open_calls: dict[str, Called]) -> None:
+    for block in blocks:
+        if block["type"] != "tool_result" or (call := open_calls.pop(block["tool_use_id"], None)) is None:
+            continue
+        content = _blocks(block.get("content") or [])
+        call.text = "\n".join(str(part["text"]) for part in content if part["type"] == "text")
+        call.images = _images(content)
+        call.done = not block.get("is_error", False)
+
+
+def _images(blocks: Sequence[Json]) -> list[Json]:
+    return [block["source"] for block in blocks if block["type"] == "image" and block["source"].get("type") == "base64"]

@@ -1,0 +1,79 @@
+"""The formats a conversation is exported in: which there are, and the conversation written in one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.export.as_json import as_json
+from cellwright.redaction.secret_scan import SecretScan, require_detect_secrets
+from cellwright.sessions.export.exchanges import exchanges_of
+from cellwright.sessions.export.markdown import as_markdown
+from cellwright.sessions.export.notebook import as_notebook
+
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """How a file of this format ends, and what it is called on the web."""
+
+    ending: str
+    media_type: str
+
+
+FORMATS: Mapping[str, Format] = {
+    "markdown": Format(".md", "text/markdown"),
+    "notebook": Format(".ipynb", "application/x-ipynb+json"),
+    "json": Format(".json", "application/json"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """A conversation written down, without secrets; `found` counts those that were left out, by kind.
+
+    `files` are the images that the text links to, by their paths from its own folder.
+    """
+
+    text: str
+    files: Mapping[str, bytes]
+    turns: int
+    found: Mapping[str, int]
+
+
+def exported(
+    form: str,
+    messages: Sequence[Json],
+    *,
+    session: str,
+    model: str,
+    environ: Mapping[str, str],
+    title: str = "",
+    folder: str = "",
+) -> Exported:
+    """The conversation in the format `form`. Images go into `folder` beside a Markdown file, else into the text.
+
+    Takes its time: secrets are searched for. Raises `CellwrightError` where there is nothing, or no such format.
+    """
+    if form not in FORMATS:
+        message = f"There is no format {form!r}; there are {', '.join(FORMATS)}. Nothing was exported."
+        raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
+    if not messages:
+        raise CellwrightError(ErrorCode.INVALID_PARAMETERS, f"There is nothing to export: {session} has no messages.")
+    require_detect_secrets()
+    scan = SecretScan(environ)
+    cleaned = scan.clean(messages)
+    exchanges = exchanges_of(cleaned)
+    title, about = scan.clean_text(title) or f"Conversation {session}", f"{model} · {len(exchanges)} turns"
+    files: Mapping[str, bytes] = {}
+    if form == "json":
+        text = as_json(cleaned, session=session, model=model)
+    elif form == "notebook":
+        text = as_notebook(exchanges, title=title, about=about)
+    else:
+        markdown = as_markdown(exchanges, title=title, about=about, folder=folder)
+        text, files = markdown.text, markdown.files
+    return Exported(text, files, len(exchanges), scan.found)

@@ -1,0 +1,93 @@
+"""A conversation as a notebook (nbformat 4.5): prompts and answers as Markdown, Claude's Python as cells with its output."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from cellwright.sessions.export.exchanges import Called, Exchange, Said
+from cellwright.sessions.export.markdown import call_blocks, folded, quoted_words
+from cellwright.sessions.export.safe_markdown import fenced, neutralised, visible_controls
+
+Json = Mapping[str, Any]
+
+
+def as_notebook(exchanges: Sequence[Exchange], *, title: str, about: str) -> str:
+    """The whole conversation as the text of an .ipynb file."""
+    cells = [markdown_cell(f"# {neutralised(title)}\n\n*{neutralised(about)}*")]
+    for exchange in exchanges:
+        cells += _cells(exchange)
+    return notebook_text(cells)
+
+
+def notebook_text(cells: Sequence[Mapping[str, Any]]) -> str:
+    """The text of a notebook with these cells; ids are made where they have none."""
+    named = [{"id": _cell_id(number, cell), **cell} for number, cell in enumerate(cells)]
+    kernel = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
+    metadata = {"kernelspec": kernel, "language_info": {"name": "python"}}
+    notebook = {"cells": named, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
+    return json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"
+
+
+def markdown_cell(source: str, attachments: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    cell: dict[str, Any] = {"cell_type": "markdown", "metadata": {}, "source": _lines(source)}
+    return {**cell, "attachments": dict(attachments)} if attachments else cell
+
+
+def code_cell(source: str, outputs: Sequence[Json] = ()) -> dict[str, Any]:
+    return {
+        "cell_type": "code",
+        "execution_count": None,
+        "metadata": {},
+        "outputs": list(outputs),
+        "source": _lines(source),
+    }
+
+
+def _cells(exchange: Exchange) -> Iterator[dict[str, Any]]:
+    prompt = _Attached()
+    blocks = [f"## {exchange.number}. You", quoted_words(exchange), *prompt.links(exchange.images)]
+    blocks += [folded("Told besides", fenced(visible_controls(told))) for told in exchange.told]
+    yield markdown_cell("\n\n".join(blocks), prompt.attachments)
+    for part in exchange.parts:
+        if isinstance(part, Said):
+            yield markdown_cell(neutralised(part.text))
+        elif part.name == "Python" and isinstance(part.input.get("code"), str):
+            yield code_cell(str(part.input["code"]).strip("\n"), list(_outputs(part)))
+        else:
+            held = _Attached()
+            yield markdown_cell("\n\n".join(call_blocks(part, held.place)), held.attachments)
+
+
+def _outputs(call: Called) -> Iterator[Json]:
+    if call.text.strip():
+        name = "stdout" if call.done else "stderr"
+        yield {"output_type": "stream", "name": name, "text": _lines(f"{call.text.rstrip()}\n")}
+    for source in call.images:
+        data = {source["media_type"]: source["data"], "text/plain": ["<image>"]}
+        yield {"output_type": "display_data", "data": data, "metadata": {}}
+
+
+class _Attached:
+    """The images of one cell, as its attachments."""
+
+    def __init__(self) -> None:
+        self.attachments: dict[str, Any] = {}
+
+    def place(self, source: Json) -> str:
+        name = f"image-{len(self.attachments) + 1}.{str(source['media_type']).removeprefix('image/')}"
+        self.attachments[name] = {source["media_type"]: source["data"]}
+        return f"attachment:{name}"
+
+    def links(self, sources: Sequence[Json]) -> list[str]:
+        return [f"![image {number}]({self.place(source)})" for number, source in enumerate(sources, 1)]
+
+
+def _cell_id(number: int, cell: Mapping[str, Any]) -> str:
+    return hashlib.sha256(f"{number} {cell['source']}".encode("utf-8", "surrogatepass")).hexdigest()[:12]
+
+
+def _lines(text: str) -> list[str]:
+    return text.splitlines(keepends=True)

@@ -1,0 +1,340 @@
+"""Session: the messages of one conversation, in memory and, line by line, in its transcript."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Self
+
+from cellwright.agent.session_folder import new_session_id
+from cellwright.agent.session_lines import SessionLines
+from cellwright.errors import CellwrightError
+from cellwright.sessions import transcript
+from cellwright.sessions import transcript_lock as lease
+from cellwright.sessions.call_rate import CallRate
+from cellwright.sessions.state_dir import make_private_folder
+from cellwright.sessions.transcript import Header, Line, Transcript
+from cellwright.sessions.transcript_file import TranscriptFile, create_file, unwritable
+
+EVENTS_NOT_WRITTEN = 1_000_000
+"""How far the numbering of events jumps on resume: a transcript does not know how many came after its last message."""
+
+WAIT_SECONDS = 2.0
+"""How long a second writer waits for the first to let go, before it forks."""
+
+_CUT_OFF = "the session was cut off before this call ended; how far it got is not known"
+
+
+class Session:
+    """The only state of a conversation. `append` writes a message to disk before anybody acts on it.
+
+    `started_by` is how it came to be here ("startup", "clear", "resume", "fork") until its first run has told hooks of it.
+
+    One thread uses it at a time. What `encoded` and `messages` give is not to be changed.
+    """
+
+    def __init__(self, cwd: Path, folder: Path | None) -> None:
+        self.id = new_session_id()
+        self.cwd = cwd
+        # absolute, because user code may change the working directory
+        self.path = folder.absolute() / f"{self.id}.jsonl" if folder else None
+        self.notices: list[str] = []
+        self.granted: tuple[str, ...] = ()
+        self.mode: str | None = None
+        self.started_by = "startup"
+        self.call_rate = CallRate()
+        self.next_seq = 1
+        self._header: Header | None = None
+        self._epoch = 1
+        self._lines = SessionLines()
+        self._file: TranscriptFile | None = None
+
+    @classmethod
+    def create(cls, cwd: Path, folder: Path | None) -> Self:
+        """A new session of the project at `cwd`, kept in `folder` or in memory only; `begin` writes the file."""
+        return cls(cwd, folder)
+
+    @classmethod
+    def load(cls, path: Path, *, wait_seconds: float = WAIT_SECONDS) -> Self:
+        """Go on with the session at `path`, as its one writer.
+
+        A last line that was not finished is dropped, calls without a result get one that says so. While another process
+        writes to it, waits `wait_seconds` and then gives a fork; `notices` says what was done.
+        SESSION_NOT_FOUND when there is none, SESSION_CORRUPTED when it is damaged.
+        """
+        path = path.absolute()
+        if not path.exists():
+            transcript.read_transcript(path)  # raises, and leaves no lease file behind
+        try:
+            owned = lease.acquire(lease.lease_path(path), wait_seconds)
+        except OSError as error:
+            raise unwritable(path, error) from error
+        if owned is None:
+            return cls._beside_other_writer(path)
+        try:
+            return cls._owned(path, owned)
+        except BaseException:
+            owned.release()
+            raise
+
+    @classmethod
+    def _owned(cls, path: Path, owned: lease.Lease) -> Self:
+        content = transcript.read_whole_transcript(path)
+        try:
+            owned.write_holder(content.epoch + 1)
+            file = TranscriptFile(path, owned, content.size, is_new=False)
+        except OSError as error:
+            raise unwritable(path, error) from error
+        session = cls(content.header.cwd, path.parent)
+        session._take(content, id=content.header.id, path=path)
+        session.next_seq += EVENTS_NOT_WRITTEN
+        session.started_by = "resume"
+        session._epoch = owned.epoch
+        session._file = file
+        if file.has_rest:
+            session.notices.append("The last line of the session had not been written completely; it was dropped.")
+        session.repair()
+        return session
+
+    @classmethod
+    def _beside_other_writer(cls, path: Path) -> Self:
+        holder = lease.read_holder(lease.lease_path(path))
+        who = f"process {holder.pid} on {holder.host}" if holder else "another process"
+        session = cls.fork_from(path)
+        session.notices.insert(
+            0,
+            f"The session {path.stem} is in use by {who}. "
+            f"This is a fork of it, {session.id}: what is said here stays here.",
+        )
+        return session
+
+    @classmethod
+    def fork_from(cls, path: Path, kept: Callable[[list[Line]], list[Line]] = list) -> Self:
+        """A new session with what can be read of the one at `path`, which stays untouched; needs no lease.
+
+        Goes up to the first damaged line, and takes what `kept` leaves of that. Raises as `load` when there is no file
+        or its header is damaged, and what `kept` raises.
+        """
+        content = transcript.read_transcript(path)
+        content = replace(content, lines=kept(content.lines))
+        session = cls(content.header.cwd, path.parent)
+        if content.damaged_line is not None:
+            session.notices.append(
+                f"Line {content.damaged_line} of the session {path.stem} is damaged; "
+                f"this fork goes on from the {len(content.lines)} messages before it."
+            )
+        session._take(content, id=session.id, path=session.path)
+        session._begin_fork(content.header.id)
+        return session
+
+    def fork(self, *, tools: list[dict[str, Any]] | None = None) -> Self:
+        """A new session with the same messages; from here on each goes its own way.
+
+        With other `tools` the fork leaves the thinking blocks out: each is bound to the tools that it was thought with.
+        """
+        session = type(self)(self.cwd, self.path.parent if self.path else None)
+        if self._header is not None:
+            header, lines = self._header, list(self._lines.all)
+            if tools is not None:
+                header = replace(header, tools=transcript.encode_json(tools))
+                lines = list(map(transcript.without_thinking, lines))
+            session._take(Transcript(header, lines, self._epoch, 0), id=session.id, path=session.path)
+            session._begin_fork(self.id)
+        session.granted = self.granted
+        session.mode = self.mode
+        session.next_seq = self.next_seq
+        session._lines.not_kept = self._lines.not_kept
+        return session
+
+    def _take(self, content: Transcript, *, id: str, path: Path | None) -> None:
+        self.id, self.path = id, path
+        self._header = content.header
+        for line in content.lines:
+            self._remember(line)
+
+    def _begin_fork(self, forked_from: str) -> None:
+        assert self._header is not None
+        self.started_by = "fork"
+        self._header = replace(self._header, id=self.id, created=_now(), epoch=1, forked_from=forked_from)
+        self._lines = SessionLines(Line({**line.meta, "epoch": 1}, line.message) for line in self._lines.all)
+        self._create_file()
+        self.repair()
+
+    def repair(self) -> None:
+        """Answer calls that were open when nobody could answer them any more; `notices` tells of it."""
+        if count := self.answer_open_calls(_CUT_OFF):
+            self.notices.append(f"{count} tool call(s) had not ended; Claude is told so.")
+
+    def answer_open_calls(self, because: str) -> int:
+        """Answer the calls of the last message as interrupted; gives their number. The API refuses a call without result."""
+        results = transcript.interrupted_results(self.encoded[-1], because=because) if self.encoded else None
+        if results is None:
+            return 0
+        self.append(results)
+        return len(results["content"])
+
+    @property
+    def model(self) -> str:
+        """The model the session was begun with; "" before that."""
+        return self._header.model if self._header else ""
+
+    @property
+    def forked_from(self) -> str | None:
+        """The id of the session that this one goes on from."""
+        return self._header.forked_from if self._header else None
+
+    @property
+    def last_model(self) -> str:
+        """The model that answered last; "" before that."""
+        return next((line.meta["model"] for line in reversed(self._lines.all) if "model" in line.meta), "")
+
+    @property
+    def idle_seconds(self) -> float:
+        """How long ago the last message was."""
+        return time.time() - self._lines.all[-1].meta["at"] if self._lines.all else math.inf
+
+    @property
+    def system(self) -> bytes:
+        """The system prompt's blocks, an encoded JSON array."""
+        return self._header.system if self._header else b"[]"
+
+    @property
+    def tools(self) -> bytes:
+        """The tools' definitions, an encoded JSON array."""
+        return self._header.tools if self._header else b"[]"
+
+    @property
+    def encoded(self) -> list[bytes]:
+        """The messages in effect, each as it was sent."""
+        return self._lines.encoded
+
+    @property
+    def messages(self) -> list[dict[str, Any]]:
+        """The same, decoded as they are asked for."""
+        return self._lines.messages
+
+    def in_effect(self) -> list[Line]:
+        """The lines of `encoded`, with what is known of each message."""
+        return self._lines.in_effect()
+
+    @property
+    def context_tokens(self) -> int:
+        """What the conversation takes of the context by the API's last count."""
+        return self._lines.context_tokens
+
+    @property
+    def uncounted_bytes(self) -> int:
+        """How much of `encoded` came after that count."""
+        return self._lines.uncounted_bytes
+
+    @property
+    def usage(self) -> dict[str, Any]:
+        """The API's usage blocks of all answers, also of those that were not kept, summed field by field."""
+        return dict(self._lines.spent().usage)
+
+    @property
+    def cost_usd(self) -> float | None:
+        """What the session's answers cost; None when the price of one of them is not known."""
+        return self._lines.spent().cost_usd
+
+    def spend(self, usage: Mapping[str, Any], cost_usd: float | None) -> None:
+        """Count an answer that was paid for and is no message of the session; it is written with the next one."""
+        self._lines.spend(usage, cost_usd)
+
+    def begin(self, *, model: str, system: list[dict[str, Any]], tools: list[dict[str, Any]]) -> None:
+        """Set what the session has once, and make its transcript; does nothing in a session that has begun."""
+        if self._header is not None:
+            return
+        self._header = Header(
+            id=self.id,
+            created=_now(),
+            cwd=self.cwd,
+            epoch=1,
+            model=model,
+            system=transcript.encode_json(system),
+            tools=transcript.encode_json(tools),
+        )
+        try:
+            self._create_file()
+        except CellwrightError:
+            self._header = None
+            raise
+
+    def _create_file(self) -> None:
+        if self.path is None or self._header is None:
+            return
+        data = b"".join([transcript.encode_header(self._header), *map(transcript.encode_line, self._lines.all)])
+        try:
+            make_private_folder(self.path.parent)
+            owned = lease.acquire(lease.lease_path(self.path), 0)
+            assert owned is not None, "nobody else knows the id of a new session"
+            owned.write_holder(1)
+            create_file(self.path, data)
+            self._file = TranscriptFile(self.path, owned, len(data), is_new=True)
+        except OSError as error:
+            raise unwritable(self.path, error) from error
+
+    def append(
+        self,
+        message: dict[str, Any],
+        *,
+        usage: Mapping[str, Any] | None = None,
+        model: str | None = None,
+        cost_usd: float | None = None,
+        context_tokens: int | None = None,
+    ) -> None:
+        """Add a message, on disk before in memory; when it cannot be written, CellwrightError and neither has it."""
+        if self._header is None:
+            raise RuntimeError("begin the session before its first message: the header comes first")
+        facts = {"usage": usage, "model": model, "cost_usd": cost_usd, "context_tokens": context_tokens}
+        self._write(transcript.encode_json(message), facts)
+
+    def take_back(self) -> None:
+        """Take the last message out again: the API would refuse every later request for it as well."""
+        self._write(transcript.TAKEN_BACK, {})
+
+    def return_to(self, seq: int) -> None:
+        """Go on as after the event `seq`; what was said since, or taken back since, stays in the transcript."""
+        self.next_seq += 1  # a place of its own among the lines: one may return to what was before it
+        self._write(transcript.TAKEN_BACK, {"as_after": seq})
+
+    def _write(self, message: bytes, facts: dict[str, Any]) -> None:
+        if not_kept := self._lines.not_kept_json():
+            facts["not_kept"] = not_kept
+        known = {key: value for key, value in facts.items() if value is not None}
+        meta = {"seq": self.next_seq, "at": _now(), "epoch": self._epoch, **known}
+        line = Line(meta, message)
+        if self._file is not None:
+            self._file.append(transcript.encode_line(line))
+        elif self.path is not None:
+            raise unwritable(self.path, OSError("the session is closed"))
+        self._remember(line)
+        self._lines.wrote_not_kept()
+
+    def _remember(self, line: Line) -> None:
+        self._lines.add(line)
+        self.next_seq = max(self.next_seq, line.meta["seq"])
+
+    def settle(self) -> None:
+        """Write what was paid for since the last message; else it stands with the next one, which may never come."""
+        if self._file is not None and self._lines.not_kept_json() and self._lines.all:
+            # it takes nothing back: as after the line that is the last already
+            self._write(transcript.TAKEN_BACK, {"as_after": self._lines.all[-1].meta["seq"]})
+
+    def flush(self) -> None:
+        """Have everything that was appended on the disk itself (fsync)."""
+        if self._file is not None:
+            self._file.flush()
+
+    def close(self) -> None:
+        """Give the lease back; the session can be read, but not appended to."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+def _now() -> float:
+    return round(time.time(), 3)

@@ -1,0 +1,163 @@
+"""Runs as spans of OpenTelemetry, where a tracer is configured in this process; elsewhere nothing, at no cost.
+
+The names are those of the semantic conventions for generative AI (https://opentelemetry.io/docs/specs/semconv/gen-ai/):
+
+    invoke_agent Cellwright        a run
+    ├── chat claude-opus-5-5       a request to the model
+    └── execute_tool Bash          a call
+
+They hold names, numbers and codes, never what was said, read or run.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from cellwright.events import Event, Retrying, RunEnd, ToolEnd, ToolStart, TurnEnd, UserPrompt
+from cellwright.version import VERSION
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import Span, Tracer
+
+    from cellwright.conversation.run_queue import ConversationRun
+    from cellwright.sessions.session import Session
+
+AGENT = "Cellwright"
+
+
+@dataclass
+class _Open:
+    """The spans of one run that have not ended. `since` is when the next request can have begun, in seconds."""
+
+    tracer: Tracer
+    run: Span
+    since: float
+    calls: dict[str, Span] = field(default_factory=dict)
+
+
+class RunSpans:
+    """Follows a conversation; on the agent's thread, but for `run_ended`."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, _Open] = {}
+
+    def run_added(self, run: ConversationRun) -> None:
+        """Its span begins when it does."""
+
+    def heard(self, run: ConversationRun, event: Event) -> None:
+        """Begin or end the spans that the event is about."""
+        if isinstance(event, UserPrompt):
+            self._begin(run, event)
+        elif (open_spans := self._open.get(run.id)) is not None:
+            _note(open_spans, event)
+            if isinstance(event, RunEnd):
+                self._end(run.id, event.at)
+
+    def run_ended(self, run: ConversationRun) -> None:
+        """What is open of a run that ended without saying so ends with it."""
+        self._end(run.id, None)
+
+    def session_changed(self, session: Session) -> None:
+        """Each run's span names its session."""
+
+    def _begin(self, run: ConversationRun, event: UserPrompt) -> None:
+        trace = sys.modules.get("opentelemetry.trace")  # who configures a tracer has imported it
+        if trace is None:
+            return
+        tracer = trace.get_tracer("cellwright", VERSION)
+        attributes = {
+            "gen_ai.operation.name": "invoke_agent",
+            "gen_ai.provider.name": "anthropic",
+            "gen_ai.agent.name": AGENT,
+            "gen_ai.conversation.id": event.session_id,
+            "gen_ai.request.model": event.model,
+        }
+        span = tracer.start_span(f"invoke_agent {AGENT}", attributes=attributes, start_time=_ns(event.at))
+        if span.is_recording():
+            self._open[run.id] = _Open(tracer, span, event.at)
+
+    def _end(self, run_id: str, at: float | None) -> None:
+        open_spans = self._open.pop(run_id, None)
+        if open_spans is not None:
+            for span in (*open_spans.calls.values(), open_spans.run):
+                span.end(None if at is None else _ns(at))
+
+
+def _note(spans: _Open, event: Event) -> None:
+    match event:
+        case TurnEnd():
+            if not event.replayed:  # no request was sent
+                _request(spans, event)
+            spans.since = event.at
+        case Retrying():
+            spans.since = event.at + event.wait_seconds
+        case ToolStart():
+            for call in event.calls:
+                attributes = {
+                    "gen_ai.operation.name": "execute_tool",
+                    "gen_ai.tool.name": call.name,
+                    "gen_ai.tool.call.id": call.id,
+                    "gen_ai.tool.type": "function",
+                }
+                spans.calls[call.id] = _child(spans, f"execute_tool {call.name}", attributes, event.at)
+        case ToolEnd():
+            spans.since = event.at
+            if (span := spans.calls.pop(event.tool_use_id, None)) is not None:
+                span.set_attribute("cellwright.tool.status", event.status)
+                _fail(span, event.error)
+                span.end(_ns(event.at))
+        case RunEnd():
+            spans.run.set_attributes(
+                {
+                    **_usage(event.usage),
+                    "gen_ai.response.finish_reasons": [event.stop_reason],
+                    "cellwright.requests": event.requests,
+                    "cellwright.tools": event.tools_succeeded + event.tools_failed,
+                    **({} if event.cost_usd is None else {"cellwright.cost_usd": event.cost_usd}),
+                }
+            )
+            _fail(spans.run, event.error)
+
+
+def _request(spans: _Open, event: TurnEnd) -> None:
+    attributes = {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": "anthropic",
+        "gen_ai.response.model": event.model,
+        "gen_ai.response.id": event.message_id,
+        "gen_ai.response.finish_reasons": [event.stop_reason or ""],
+        **_usage(event.usage),
+    }
+    _child(spans, f"chat {event.model}", attributes, spans.since, client=True).end(_ns(event.at))
+
+
+def _child(spans: _Open, name: str, attributes: Mapping[str, Any], at: float, *, client: bool = False) -> Span:
+    trace = sys.modules["opentelemetry.trace"]
+    kind = trace.SpanKind.CLIENT if client else trace.SpanKind.INTERNAL
+    parent = trace.set_span_in_context(spans.run)
+    return spans.tracer.start_span(name, parent, kind, attributes=attributes, start_time=_ns(at))
+
+
+def _usage(usage: Mapping[str, Any]) -> dict[str, int]:
+    names = {
+        "gen_ai.usage.input_tokens": ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"),
+        "gen_ai.usage.cache_read.input_tokens": ("cache_read_input_tokens",),
+        "gen_ai.usage.cache_creation.input_tokens": ("cache_creation_input_tokens",),
+        "gen_ai.usage.output_tokens": ("output_tokens",),
+    }
+    return {name: sum(usage.get(kind) or 0 for kind in kinds) for name, kinds in names.items()}
+
+
+def _fail(span: Span, error: Mapping[str, Any] | None) -> None:
+    if error is not None:
+        trace = sys.modules["opentelemetry.trace"]
+        span.set_attribute("error.type", str(error.get("code", "error")))
+        # without a message: it may name what was read or run
+        span.set_status(trace.Status(trace.StatusCode.ERROR))
+
+
+def _ns(at: float) -> int:
+    return round(at * 1e9)

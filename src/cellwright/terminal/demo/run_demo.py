@@ -1,0 +1,182 @@
+"""`cellwright demo`: a notebook with Claude at work in it, from a failing test to a passing one.
+
+Needs no key and no network: without a key the model is scripted and served by the package's own local Messages API server.
+Everything else is real: the kernel, the HTTP requests, the tools, the files, the tests.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import shutil
+import site
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from cellwright.config.settings.settings import save_allow_rules
+from cellwright.terminal.demo.script import TEST_COMMAND, TEST_RULE, demo_script
+
+HERE = Path(__file__).parent
+NOTEBOOK = "01-first-cell.ipynb"
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the demo with these arguments; 0 when the sample project's tests went from red to green."""
+    parser = argparse.ArgumentParser(prog="cellwright demo", description=__doc__, add_help=True)
+    parser.add_argument("--lab", action="store_true", help="open the notebook in JupyterLab instead of running it here")
+    parser.add_argument(
+        "--keep", action="store_true", help="keep the temporary folder with the project and the notebook"
+    )
+    options = parser.parse_args(argv)
+    with _project(keep=options.keep) as project, _model(project) as model_environ:
+        environ = {**os.environ, **model_environ}
+        if options.lab:
+            return _open_lab(project, environ)
+        return _run_here(project, environ)
+
+
+@contextlib.contextmanager
+def _project(*, keep: bool) -> Iterator[Path]:
+    """A copy of the sample project, with the notebook in it, in a temporary folder."""
+    folder = Path(tempfile.mkdtemp(prefix="cellwright-demo-"))
+    # what the demo keeps and trusts goes with its folder; the process is the demo's own
+    os.environ["CELLWRIGHT_HOME"] = str(folder / "state")
+    try:
+        project = folder / "tides"
+        shutil.copytree(HERE / "sample_project", project, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copy(notebook_path(), project / NOTEBOOK)
+        _allow(project, [TEST_RULE, "Python"])
+        yield project
+    finally:
+        if keep:
+            print(f"Kept: {folder}")
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def notebook_path() -> Path:
+    """The demo's notebook: in `notebooks/` of a source checkout, in the environment's shared data when installed."""
+    folders = [HERE.parents[3] / "notebooks"]
+    folders += [Path(base) / "share" / "cellwright" for base in (sysconfig.get_path("data"), site.getuserbase())]
+    return next(path for folder in folders if (path := folder / NOTEBOOK).exists())
+
+
+def _allow(project: Path, rules: Sequence[str]) -> None:
+    """What a user's "always allow" leaves in the project."""
+    save_allow_rules(project, rules)
+    print(f"The sample project allows: {', '.join(rules)}. Edits are allowed by the cell's `--mode acceptEdits`.")
+
+
+@contextlib.contextmanager
+def _model(project: Path) -> Iterator[Mapping[str, str]]:
+    """The environment that leads to a model: the user's own where there is a key, else a scripted one."""
+    if os.environ.get("ANTHROPIC_API_KEY") or os.environ.get("ANTHROPIC_AUTH_TOKEN"):
+        print("Model: the real one (there is a key in the environment; this costs a few cents).")
+        yield {}
+        return
+    from cellwright.testing import MessagesServer  # only the scripted model needs the server
+
+    print("Model: SCRIPTED. There is no key in the environment, so a local server plays a written conversation;")
+    print("       kernel, HTTP requests, tools, files and tests are real.")
+    with MessagesServer(demo_script(str(project))) as server:
+        yield {"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key}
+
+
+def _run_here(project: Path, environ: Mapping[str, str]) -> int:
+    from rich.console import Console
+
+    console = Console()
+    console.rule("The project's tests, before")
+    red = _tests_pass(project, console)
+    console.rule(f"{NOTEBOOK}, in a real kernel")
+    _execute(project, environ, console)
+    console.rule("The project's tests, after")
+    green = _tests_pass(project, console)
+    if red or not green:
+        console.print("[bold red]The tests did not go from red to green.[/]")
+        return 1
+    console.print("[bold green]From red to green.[/]")
+    console.print("Next: `cellwright demo --lab`, or `%load_ext cellwright` in a notebook of yours.")
+    return 0
+
+
+def _tests_pass(project: Path, console: Any) -> bool:
+    command = [sys.executable, *TEST_COMMAND.split()[1:]]
+    run = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
+    console.print(f"$ {TEST_COMMAND}", style="bold", highlight=False)
+    console.print("\n".join(run.stderr.strip().splitlines()[-3:]), highlight=False, markup=False)
+    return run.returncode == 0
+
+
+def _execute(project: Path, environ: Mapping[str, str], console: Any) -> None:
+    """Execute the notebook cell by cell, showing each when it is done."""
+    import nbformat
+    from jupyter_client.manager import AsyncKernelManager
+    from nbclient import NotebookClient
+
+    notebook: Any = nbformat.read(project / NOTEBOOK, as_version=4)  # type: ignore[no-untyped-call]
+    manager = AsyncKernelManager()
+    # this very interpreter: the kernelspec named python3 may be another environment's
+    command = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}", "--log-level=ERROR"]
+    assert manager.kernel_spec is not None, "ipykernel brings the kernelspec python3"
+    manager.kernel_spec.argv[:] = command
+    client = NotebookClient(
+        notebook,
+        km=manager,
+        timeout=300,
+        resources={"metadata": {"path": str(project)}},
+        on_cell_execute=lambda cell, cell_index: _show_source(console, cell),
+        on_cell_executed=lambda cell, cell_index, execute_reply: _show_outputs(console, cell),
+    )
+    client.execute(env=dict(environ))
+    nbformat.write(notebook, project / NOTEBOOK)  # type: ignore[no-untyped-call]
+
+
+def _show_source(console: Any, cell: Any) -> None:
+    from rich.panel import Panel
+    from rich.syntax import Syntax
+
+    if cell.cell_type == "code":
+        console.print(Panel(Syntax(cell.source, "python", word_wrap=True, background_color="default"), title="In"))
+    else:
+        from rich.markdown import Markdown
+
+        console.print(Markdown(cell.source))
+
+
+def _show_outputs(console: Any, cell: Any) -> None:
+    from rich.markdown import Markdown
+
+    for output in cell.get("outputs", []):
+        data = output.get("data", {})
+        if "text/markdown" in data:
+            console.print(Markdown(data["text/markdown"]))
+        elif output.output_type == "stream":
+            console.print(output.text, markup=False, highlight=False)
+        elif output.output_type == "error":
+            console.print("\n".join(output.traceback), markup=False, highlight=False)
+        elif "text/plain" in data:
+            console.print(data["text/plain"], markup=False, highlight=False)
+
+
+def _open_lab(project: Path, environ: Mapping[str, str]) -> int:
+    import nbformat
+    from nbformat.sign import NotebookNotary
+
+    # as `jupyter trust` does it: who opens the demo wants its prompts to run
+    NotebookNotary().sign(nbformat.read(project / NOTEBOOK, as_version=4))  # type: ignore[no-untyped-call]
+    command = [sys.executable, "-m", "jupyterlab", str(project / NOTEBOOK)]
+    if not environ.get("DISPLAY") and not environ.get("BROWSER") and sys.platform.startswith("linux"):
+        command.append("--no-browser")
+    if getattr(os, "geteuid", lambda: 1)() == 0:
+        command.append("--allow-root")
+    try:
+        return subprocess.run(command, cwd=project, env=dict(environ), check=False).returncode
+    except KeyboardInterrupt:
+        return 0

@@ -1,0 +1,149 @@
+"""The command `cellwright`: one prompt, or an interactive session, in a terminal or a pipe.
+
+The composition root of its process: reads the command line and builds the conversation.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.terminal.arguments import parse
+from cellwright.terminal.exit_codes import ExitCode, OutputLost, exit_code_of
+
+if TYPE_CHECKING:
+    import argparse
+
+    from cellwright.terminal.views import Streams
+
+_NO_ROOM = (errno.ENOSPC, errno.EFBIG, errno.EIO)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command with these arguments (default: the process's); gives the exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    _open_closed_streams()
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # what a terminal cannot show must not end the run
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        if (subcommand := _subcommand(arguments[:1])) is not None:
+            return _done(subcommand, arguments[1:])
+        return _command(parse(arguments))
+    except CellwrightError as error:
+        print(error, file=sys.stderr)
+        return exit_code_of(error.code)
+    except KeyboardInterrupt:
+        print(f"{ErrorCode.INTERRUPTED}: Interrupted.", file=sys.stderr)
+        return ExitCode.INTERRUPTED
+    except BrokenPipeError:
+        _forget_stdout()
+        return ExitCode.BROKEN_PIPE
+    except OutputLost as lost:
+        _forget_stdout()
+        print(f"{ErrorCode.FILE_ACCESS_ERROR}: {lost}", file=sys.stderr)
+        return exit_code_of(ErrorCode.FILE_ACCESS_ERROR)
+
+
+def _subcommand(first: Sequence[str]) -> Callable[[Sequence[str]], int] | None:
+    """What the first argument calls, if it is no prompt; each is imported only then."""
+    match first:
+        case ["demo"]:
+            from cellwright.terminal.demo.run_demo import main as demo
+
+            return demo
+        case ["trust-recording"]:
+            from cellwright.terminal.trust_recording import trust_recordings
+
+            return trust_recordings
+        case ["doctor"]:
+            from cellwright.terminal.doctor import doctor
+
+            return doctor
+        case ["sessions"]:
+            from cellwright.terminal.sessions import sessions
+
+            return sessions
+    return None
+
+
+def _done(subcommand: Callable[[Sequence[str]], int], arguments: Sequence[str]) -> int:
+    """What `subcommand` gives, when all that it printed has gone out. Raises `BrokenPipeError`, `OutputLost`."""
+    try:
+        code = subcommand(arguments)
+        sys.stdout.flush()
+    except OSError as error:
+        if error.errno in _NO_ROOM and error.filename is None:
+            raise OutputLost(f"The output could not be written ({error}).") from error
+        raise
+    return code
+
+
+def _open_closed_streams() -> None:
+    """A stream that the caller closed (`>&-`) is None; from here on it is one that holds nothing."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115  open to the end
+
+
+def _forget_stdout() -> None:
+    # at exit Python would flush what cannot be written, and complain
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _command(options: argparse.Namespace) -> int:
+    from cellwright.terminal.views import Streams  # from here on things cost time; --help and errors need none of it
+
+    if options.verbose:
+        from cellwright.terminal.logs import log_to_stderr
+
+        log_to_stderr(os.environ)
+    streams = Streams(stdin=sys.stdin, stdout=sys.stdout, stderr=sys.stderr, environ=os.environ)
+    try:
+        return _conversation(options, streams)
+    except CellwrightError as error:
+        if options.output_format != "text":
+            _tell_program(error, options, streams)
+        raise
+
+
+def _conversation(options: argparse.Namespace, streams: Streams) -> int:
+    from cellwright.config.settings.read import start_folder
+    from cellwright.conversation.conversation import Conversation
+    from cellwright.terminal.command import Command
+    from cellwright.terminal.interactive import interact
+    from cellwright.terminal.prompt import is_piped, read_prompt
+
+    one_prompt = options.prompt or options.print or options.dry_run or options.output_format != "text"
+    interactive = not one_prompt and sys.stdin.isatty() and sys.stdout.isatty()
+    words = "" if interactive or is_piped(streams.stdin) else read_prompt(options.prompt, streams.stdin)
+    conversation = Conversation(cwd=start_folder(os.environ), face="a terminal")
+    try:
+        command = Command(options, conversation, streams)
+        command.open(words or options.prompt)
+        if interactive:
+            return interact(command.run, command.title, streams.stderr)
+        return command.run(words or read_prompt(options.prompt, streams.stdin))
+    finally:
+        with contextlib.suppress(TimeoutError):  # a tool that cannot be stopped does not keep the process
+            conversation.close()
+
+
+def _tell_program(error: CellwrightError, options: argparse.Namespace, streams: Streams) -> None:
+    """What kept the run from starting, in the format that the program reads."""
+    from cellwright.events import RunEnd
+    from cellwright.terminal.views import make_view
+
+    end = RunEnd("error", "", {}, 0.0, 0.0, 0, 0, 0, error=error.to_json(), at=time.time())
+    make_view(streams, options.output_format, quiet=True).emit(end)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,81 @@
+"""Which view shows a run and who answers its questions, by the options and by what the streams are."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TextIO
+
+from cellwright.terminal.plain_view import AnswerView, JsonLinesView, JsonView, PlainView, View
+from cellwright.terminal.screen import Style, can_ask, columns_of, draws
+from cellwright.text import visible
+
+if TYPE_CHECKING:
+    from cellwright.terminal.question import Asker, Write
+
+
+@dataclass(frozen=True, kw_only=True)
+class Streams:
+    """The three streams and the environment that says what their terminal can do."""
+
+    stdin: TextIO
+    stdout: TextIO
+    stderr: TextIO
+    environ: Mapping[str, str]
+
+    def draws_on(self, stream: TextIO) -> bool:
+        return draws(stream, self.environ, columns_of(stream, self.environ))
+
+
+def make_view(streams: Streams, output_format: str, *, quiet: bool) -> View:
+    """The view for one run."""
+    if output_format == "json-lines":
+        return JsonLinesView(streams.stdout)
+    if output_format == "json":
+        return JsonView(streams.stdout)
+    if quiet or not streams.stdout.isatty():
+        return AnswerView(streams.stdout, None if quiet else streams.stderr)
+    if not streams.draws_on(streams.stdout):
+        return PlainView(streams.stdout)
+    from cellwright.terminal.live_view import live_view  # rich: imported while the first request is on its way
+
+    return live_view(streams.stdout)
+
+
+def asker_maker(streams: Streams, output_format: str, *, quiet: bool) -> Callable[[], Asker] | None:
+    """What makes the one who asks, when there is a question; None where nobody can be asked."""
+    # stdout is the answer's alone when it goes to a program
+    screens = [streams.stdout, streams.stderr] if output_format == "text" and not quiet else [streams.stderr]
+    screen = can_ask(streams.stdin, *screens)
+    return functools.partial(_asker, streams, screen) if screen is not None else None
+
+
+def _asker(streams: Streams, screen: TextIO) -> Asker:
+    from cellwright.terminal.keyboard import Keyboard  # most runs ask nothing
+    from cellwright.terminal.question import Asker
+
+    write = _writer(streams, screen)
+    keyboard = Keyboard(streams.stdin, screen, streams.environ, lambda problem: write(problem, "error"))
+    return Asker(write, keyboard.line, "terminal", keyboard.edited)
+
+
+def _writer(streams: Streams, screen: TextIO) -> Write:
+    if streams.draws_on(screen):
+        from cellwright.terminal.live_view import styled_writer
+
+        return styled_writer(screen)
+
+    def write(line: str, style: Style) -> None:
+        print(line, file=screen, flush=True)
+
+    return write
+
+
+def confirmed(streams: Streams, question: str) -> bool:
+    """Whether the user said yes; no where there is nobody to ask."""
+    screen = can_ask(streams.stdin, streams.stderr, streams.stdout)
+    if screen is None:
+        return False
+    print(f"{visible(question)} [y/n] ", end="", file=screen, flush=True)
+    return streams.stdin.readline().strip().lower() in ("y", "yes")

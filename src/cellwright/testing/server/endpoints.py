@@ -1,0 +1,263 @@
+"""What the server answers: the way from a request to a scripted turn, an estimate or an error."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, NoReturn
+
+from cellwright.local_api.faults import answer_whole, comes_before_head, strike_before_head
+from cellwright.testing.rules.api_error import ApiRejection, error_json
+from cellwright.testing.rules.invariants import check_request
+from cellwright.testing.rules.memory import Memory
+from cellwright.testing.rules.models import MODELS, ServedModel, model_info, model_list, served_model
+from cellwright.testing.rules.prefix import CHARS_PER_TOKEN, Prefix
+from cellwright.testing.rules.thinking import thinking_display
+from cellwright.testing.rules.thinking_binding import signer
+from cellwright.testing.rules.usage import input_usage
+from cellwright.testing.server.aws_event_stream import CONTENT_TYPE as AWS_CONTENT_TYPE
+from cellwright.testing.server.aws_event_stream import aws_frame
+from cellwright.testing.server.http_connection import Answer, HttpRequest
+from cellwright.testing.server.message_stream import MessageStream, Reply
+from cellwright.testing.server.playback import Playback, sse_frame
+from cellwright.testing.server.recorded import RecordedRequest, RequestLog, last_user_text
+from cellwright.testing.server.routes import Route, betas_of, check_credentials, check_version, route
+from cellwright.testing.server.script import DEFAULT_DELTA_CHARS, Script, Turn
+
+SSE_CONTENT_TYPE = "text/event-stream; charset=utf-8"
+RATE_LIMITS = {"requests": 4000, "tokens": 2_400_000, "input-tokens": 2_000_000, "output-tokens": 400_000}
+ANY_MODEL = MODELS["claude-opus-5-5"]
+
+
+@dataclass(slots=True)
+class Exchanged:
+    """One request on its way to its answer."""
+
+    record: RecordedRequest
+    answer: Answer
+    headers: dict[str, str]
+    route: Route = field(default_factory=lambda: Route("messages"))
+
+    @property
+    def request_id(self) -> str:
+        return self.headers["request-id"]
+
+
+@dataclass(slots=True, kw_only=True)
+class Endpoints:
+    """The API of one server: its script, and what it remembers of conversations."""
+
+    script: Script
+    log: RequestLog
+    api_key: str
+    validate: bool
+    delta_chars: int = DEFAULT_DELTA_CHARS
+    seconds_between_deltas: float = 0.0
+    memory: Memory = field(default_factory=Memory)
+    in_flight: dict[int, RecordedRequest] = field(default_factory=dict)
+    served: int = 0
+
+    async def answer(self, request: HttpRequest, answer: Answer) -> None:
+        """Answer one HTTP request; what goes wrong by the API's rules becomes an API error."""
+        self.served += 1
+        record = RecordedRequest(
+            request.method,
+            request.path,
+            request.query,
+            {name.lower(): value for name, value in request.headers.items()},
+            request.body,
+            parsed(request.body),
+            request.arrived_at,
+        )
+        work = Exchanged(record, answer, self._headers())
+        self.in_flight[id(request)] = record
+        try:
+            await self._dispatch(work, request.too_large)
+        except ApiRejection as rejection:
+            await self._reject(work, rejection)
+        except ConnectionError:
+            self.log.update(record, disconnected=True)
+            raise
+        finally:
+            self.in_flight.pop(id(request), None)
+        self.log.update(record, finished_at=time.monotonic())
+
+    def client_gone(self, request: HttpRequest) -> None:
+        record = self.in_flight.get(id(request))
+        if record is not None:
+            self.log.update(record, disconnected=True)
+
+    def _headers(self) -> dict[str, str]:
+        reset = (datetime.now(UTC) + timedelta(seconds=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
+        headers = {
+            "request-id": f"req_011{self.served:021d}",
+            "anthropic-organization-id": "00000000-0000-4000-8000-000000000000",
+            "content-type": "application/json",
+        }
+        for name, limit in RATE_LIMITS.items():
+            headers[f"anthropic-ratelimit-{name}-limit"] = str(limit)
+            headers[f"anthropic-ratelimit-{name}-remaining"] = str(max(0, limit - self.served))
+            headers[f"anthropic-ratelimit-{name}-reset"] = reset
+        return headers
+
+    async def _dispatch(self, work: Exchanged, too_large: bool) -> None:
+        record = work.record
+        try:
+            work.route = route(record.method, record.path)
+            record.action = work.route.action
+        finally:
+            self.log.add(record)
+        check_credentials(record.headers, self.api_key, work.route.platform)
+        if too_large:
+            raise ApiRejection("Request exceeds the maximum allowed number of bytes.", status=413)
+        match work.route.action:
+            case "messages":
+                await self._messages(work)
+            case "count_tokens":
+                body, prefix, _ = self._checked(work, counting=True)
+                await self._respond(
+                    work, {"input_tokens": prefix.total_tokens or len(json.dumps(body)) // CHARS_PER_TOKEN}
+                )
+            case "models":
+                await self._respond(work, model_list(record.query))
+            case "model":
+                model = served_model(work.route.model)
+                await self._respond(work, model_info(model or _unknown_model(work.route.model)))
+
+    async def _messages(self, work: Exchanged) -> None:
+        body, prefix, model = self._checked(work)
+        if body.get("max_tokens") == 0:
+            turn = Turn((), stop_reason="max_tokens", usage={"output_tokens": 0})
+        else:
+            turn = self._next_turn(body)
+        stream = MessageStream(turn, self._reply(work.record, body, turn, model, prefix))
+        if await self._play(work, turn, stream, bool(body.get("stream"))):
+            self.memory.keep_answer(prefix, stream.content, stream.stop_reason)
+
+    def _checked(self, work: Exchanged, *, counting: bool = False) -> tuple[dict[str, Any], Prefix, ServedModel]:
+        """The body as the API itself would get it, its chain and its model, after every check."""
+        body, betas = self._normalised(work)
+        model = served_model(str(body.get("model", "")))
+        if not self.validate:
+            return body, Prefix(body), model or ANY_MODEL
+        if model is None:
+            raise ApiRejection("model: Field required") if "model" not in body else _unknown_model(body["model"])
+        return body, check_request(body, model, betas, self.memory, counting=counting), model
+
+    def _normalised(self, work: Exchanged) -> tuple[dict[str, Any], frozenset[str]]:
+        record = work.record
+        if not isinstance(record.body, dict):
+            raise ApiRejection(f"The request body is not valid JSON: {json_problem(record.raw)}")
+        body = dict(record.body)
+        in_body = None
+        if work.route.platform != "api":
+            check_version(body.pop("anthropic_version", None), work.route.platform)
+            in_body = body.pop("anthropic_beta", None)
+            if work.route.model:
+                body["model"] = work.route.model
+            if work.route.streams is not None:
+                body["stream"] = work.route.streams
+        else:
+            check_version(record.headers.get("anthropic-version"), "api")
+        return body, betas_of(record.headers.get("anthropic-beta", ""), in_body)
+
+    def _next_turn(self, body: dict[str, Any]) -> Turn:
+        try:
+            turn = self.script.take(body, lambda: last_user_text(body))
+        except Exception as error:  # a script is the test's own code: its failure is shown as the answer
+            raise ApiRejection(f"the script raised {error!r}", status=500) from error
+        if turn is None:
+            raise ApiRejection(f"script exhausted: no turn is left for {last_user_text(body)[:200]!r}")
+        return turn
+
+    def _reply(
+        self, record: RecordedRequest, body: dict[str, Any], turn: Turn, model: ServedModel, prefix: Prefix
+    ) -> Reply:
+        # the same request to the same server gets the same ids; another conversation never does
+        digest = hashlib.sha256(b"%b/%d" % (record.raw, self.served)).hexdigest()
+        usage = (
+            self.memory.cache.usage(body, model, prefix)
+            if self.validate
+            else input_usage(len(record.raw) // CHARS_PER_TOKEN)
+        )
+        return Reply(
+            model=str(body.get("model")),
+            message_id=f"msg_01{digest[:22]}",
+            usage={**usage, **turn.usage, "output_tokens": 1},
+            sign=signer(model, prefix),
+            thinking=thinking_display(body, model),
+            delta_chars=turn.delta_chars or self.delta_chars,
+        )
+
+    async def _play(self, work: Exchanged, turn: Turn, stream: MessageStream, streams: bool) -> bool:
+        """Send the answer; whether it was sent whole."""
+        fault = turn.fault
+        if fault is not None and comes_before_head(fault, first=turn.parts[0] is fault):
+            if fault.kind == "status":
+                self.log.update(work.record, status=fault.status)
+            await strike_before_head(fault, work.answer, work.headers, work.request_id)
+            return False
+        self.log.update(work.record, status=200)
+        if not streams:
+            for gate in turn.gates:
+                await gate.passage()
+            body = json.dumps(stream.message(), ensure_ascii=False).encode()
+            return await answer_whole(fault, work.answer, work.headers, work.request_id, body)
+        aws = work.route.platform == "bedrock"
+        playback = Playback(
+            answer=work.answer,
+            turn=turn,
+            headers={
+                **work.headers,
+                "content-type": AWS_CONTENT_TYPE if aws else SSE_CONTENT_TYPE,
+                "cache-control": "no-cache",
+            },
+            request_id=work.request_id,
+            pause=self.seconds_between_deltas if turn.seconds_between_deltas is None else turn.seconds_between_deltas,
+            on_event=work.record.count_event,
+            frame=aws_frame if aws else sse_frame,
+        )
+        return await playback.run(stream.steps())
+
+    async def _respond(self, work: Exchanged, value: Mapping[str, Any]) -> None:
+        self.log.update(work.record, status=200)
+        await answer_whole(None, work.answer, work.headers, work.request_id, json.dumps(value).encode())
+
+    async def _reject(self, work: Exchanged, rejection: ApiRejection) -> None:
+        body = error_json(rejection.error_type, rejection.message, work.request_id)
+        headers = {**work.headers, "content-length": str(len(body))}
+        self.log.update(work.record, status=rejection.status, error=rejection.message)
+        await work.answer.start(rejection.status, headers)
+        await work.answer.write(body)
+        await work.answer.end()
+
+
+def _unknown_model(name: object) -> NoReturn:
+    raise ApiRejection(f"model: {name}", status=404)
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON")
+
+
+def parsed(raw: bytes) -> Any:
+    """The JSON in a body; None where it is none by the API's rules (NaN, lone surrogates)."""
+    try:
+        value = json.loads(raw, parse_constant=_no_constant)
+        if b"\\ud" in raw or b"\\uD" in raw:
+            json.dumps(value, ensure_ascii=False).encode()
+    except ValueError:
+        return None
+    return value
+
+
+def json_problem(raw: bytes) -> str:
+    try:
+        json.loads(raw, parse_constant=_no_constant)
+    except ValueError as error:
+        return str(error)
+    return "no low surrogate in string, or not an object"

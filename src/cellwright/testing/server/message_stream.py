@@ -1,0 +1,262 @@
+"""A scripted turn as the events of one streamed message, in the order and shape of the API's own."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from cellwright.testing.server.script import DEFAULT_DELTA_CHARS, Fault, Hold, Say, ServerUse, Slow, Think, Turn, Use
+
+BROKEN_OFF = Say("This answer breaks off")
+
+
+@dataclass(frozen=True, slots=True)
+class StreamEvent:
+    """One event: its name and its data as encoded JSON."""
+
+    name: str
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Delta(StreamEvent):
+    """An event that the pace of the stream applies to."""
+
+
+Step = StreamEvent | Hold | Slow | Fault
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """What a message needs beside its script: identity, usage so far, and how thinking is treated.
+
+    `sign(text)` gives a thinking block's signature. `thinking` None leaves thinking blocks out; "omitted" their text.
+    """
+
+    model: str
+    message_id: str
+    usage: Mapping[str, Any]
+    sign: Callable[[str], str]
+    thinking: str | None
+    delta_chars: int = DEFAULT_DELTA_CHARS
+
+
+def encode(value: Any) -> bytes:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def pieces_of_text(text: str, size: int) -> Iterator[str]:
+    for start in range(0, len(text), size):
+        yield text[start : start + size]
+
+
+def pieces_of_json(source: str, size: int) -> Iterator[str]:
+    """Pieces of at most `size` characters that end inside escapes wherever there is one to cut."""
+    start = 0
+    while start < len(source):
+        end = start + size
+        backslash = source.rfind("\\", start, end)
+        if backslash > start:
+            end = backslash + 1
+        yield source[start:end]
+        start = end
+
+
+def parsed_input(source: str) -> dict[str, Any]:
+    """The input that a call's JSON amounts to; none while it is no whole object."""
+    try:
+        value = json.loads(source)
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def estimated_tokens(text: str) -> int:
+    """About what a tokenizer would count: four characters to a token, at least one."""
+    return max(1, len(text) // 4)
+
+
+@dataclass(slots=True)
+class MessageStream:
+    """Walks through a turn once: `steps` yields the events; `content` is complete when it has ended."""
+
+    turn: Turn
+    reply: Reply
+    content: list[dict[str, Any]] = field(default_factory=list)
+    output_tokens: int = 0
+    thinking_tokens: int = 0
+    open_index: int | None = None
+
+    def steps(self) -> Iterator[Step]:
+        yield self._message_start()
+        previous: object = None
+        for part in self._parts():
+            yield from self._part(part, previous)
+            previous = part
+        yield from self._close_block()
+        yield self._message_delta()
+        yield StreamEvent("message_stop", b'{"type":"message_stop"}')
+
+    def message(self) -> dict[str, Any]:
+        """The whole message, as a request without `stream` gets it."""
+        for _ in self.steps():
+            pass
+        return {
+            **self._head(),
+            "content": self.content,
+            "stop_reason": self.stop_reason,
+            "stop_sequence": self.turn.stop_sequence,
+            "stop_details": self.turn.stop_details,
+            "usage": {**self.reply.usage, **self._final_usage()},
+        }
+
+    @property
+    def stop_reason(self) -> str:
+        if self.turn.stop_reason is not None:
+            return self.turn.stop_reason
+        return "tool_use" if any(isinstance(part, Use) for part in self.turn.parts) else "end_turn"
+
+    def _parts(self) -> tuple[Any, ...]:
+        parts = self.turn.parts
+        # a fault that strikes in the middle of an answer needs an answer to strike
+        return (BROKEN_OFF, *parts) if parts and isinstance(parts[0], Fault) else parts
+
+    def _part(self, part: object, previous: object) -> Iterator[Step]:
+        match part:
+            case Hold() | Slow() | Fault():
+                yield part
+            case Say(text):
+                if not (isinstance(previous, Hold) and self._open_type() == "text"):
+                    yield from self._open_block({"type": "text", "text": ""})
+                yield from self._text(text)
+            case Think():
+                yield from self._think(part)
+            case Use():
+                yield from self._use(part)
+            case ServerUse():
+                yield from self._server_use(part)
+
+    def _text(self, text: str) -> Iterator[Step]:
+        block = self.content[-1]
+        for piece in pieces_of_text(text, self.reply.delta_chars):
+            yield self._delta({"type": "text_delta", "text": piece})
+        block["text"] += text
+        self.output_tokens += estimated_tokens(text)
+
+    def _think(self, part: Think) -> Iterator[Step]:
+        if self.reply.thinking is None:
+            return
+        self._count_thinking(part.text)
+        if part.redacted:
+            yield from self._open_block({"type": "redacted_thinking", "data": self.reply.sign(part.text)})
+            return
+        text = "" if self.reply.thinking == "omitted" else part.text
+        yield from self._open_block({"type": "thinking", "thinking": "", "signature": ""})
+        for piece in pieces_of_text(text, self.reply.delta_chars):
+            yield self._delta({"type": "thinking_delta", "thinking": piece})
+        signature = self.reply.sign(text)
+        yield self._delta({"type": "signature_delta", "signature": signature})
+        self.content[-1].update(thinking=text, signature=signature)
+
+    def _count_thinking(self, text: str) -> None:
+        tokens = estimated_tokens(text)
+        self.thinking_tokens += tokens
+        self.output_tokens += tokens
+
+    def _use(self, part: Use) -> Iterator[Step]:
+        source = "".join(part.pieces) or json.dumps(part.input)
+        pieces = part.pieces or tuple(pieces_of_json(source, self.reply.delta_chars))
+        yield from self._open_block(
+            {
+                "type": "tool_use",
+                "id": self._tool_use_id(),
+                "name": part.name,
+                "input": {},
+                "caller": {"type": "direct"},
+            }
+        )
+        yield self._delta({"type": "input_json_delta", "partial_json": ""})
+        # a call without input is streamed as the one empty delta
+        for piece in pieces if source != "{}" else ():
+            yield self._delta({"type": "input_json_delta", "partial_json": piece})
+        self.content[-1]["input"] = parsed_input(source)
+        self.output_tokens += estimated_tokens(part.name + source)
+
+    def _server_use(self, part: ServerUse) -> Iterator[Step]:
+        call_id = self._tool_use_id().replace("toolu_", "srvtoolu_")
+        call = {"type": "server_tool_use", "id": call_id, "name": part.name, "input": {}, "caller": {"type": "direct"}}
+        yield from self._open_block(call)
+        yield self._delta({"type": "input_json_delta", "partial_json": json.dumps(part.input)})
+        self.content[-1]["input"] = dict(part.input)
+        result = {"type": f"{part.name}_tool_result", "tool_use_id": call_id, "content": part.content}
+        yield from self._open_block({**result, "caller": {"type": "direct"}})
+        if part.text:
+            yield from self._open_block({"type": "text", "text": "", **({"citations": []} if part.citations else {})})
+            for citation in part.citations:
+                yield self._delta({"type": "citations_delta", "citation": dict(citation)})
+                self.content[-1]["citations"].append(dict(citation))
+            yield from self._text(part.text)
+
+    def _tool_use_id(self) -> str:
+        digest = hashlib.sha256(f"{self.reply.message_id}/{len(self.content)}".encode()).hexdigest()
+        return f"toolu_01{digest[:22]}"
+
+    def _open_type(self) -> str:
+        return str(self.content[-1]["type"]) if self.open_index is not None else ""
+
+    def _open_block(self, block: dict[str, Any]) -> Iterator[Step]:
+        yield from self._close_block()
+        self.open_index = len(self.content)
+        self.content.append(dict(block))
+        start = {"type": "content_block_start", "index": self.open_index, "content_block": block}
+        yield StreamEvent("content_block_start", encode(start))
+        if self.open_index == 0:
+            yield StreamEvent("ping", b'{"type":"ping"}')
+
+    def _close_block(self) -> Iterator[Step]:
+        if self.open_index is not None:
+            stop = {"type": "content_block_stop", "index": self.open_index}
+            self.open_index = None
+            yield StreamEvent("content_block_stop", encode(stop))
+
+    def _delta(self, delta: dict[str, Any]) -> Delta:
+        event = {"type": "content_block_delta", "index": self.open_index, "delta": delta}
+        return Delta("content_block_delta", encode(event))
+
+    def _head(self) -> dict[str, Any]:
+        return {"id": self.reply.message_id, "type": "message", "role": "assistant", "model": self.reply.model}
+
+    def _message_start(self) -> StreamEvent:
+        message = {
+            **self._head(),
+            "content": [],
+            "stop_reason": None,
+            "stop_sequence": None,
+            "stop_details": None,
+            "usage": self.reply.usage,
+        }
+        return StreamEvent("message_start", encode({"type": "message_start", "message": message}))
+
+    def _final_usage(self) -> dict[str, Any]:
+        cumulative = {
+            name: self.reply.usage[name]
+            for name in ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+            if name in self.reply.usage
+        }
+        cumulative["output_tokens"] = max(1, self.output_tokens)
+        if self.thinking_tokens:
+            cumulative["output_tokens_details"] = {"thinking_tokens": self.thinking_tokens}
+        return {**cumulative, **self.turn.usage}
+
+    def _message_delta(self) -> StreamEvent:
+        delta = {
+            "stop_reason": self.stop_reason,
+            "stop_sequence": self.turn.stop_sequence,
+            "stop_details": self.turn.stop_details,
+        }
+        return StreamEvent(
+            "message_delta", encode({"type": "message_delta", "delta": delta, "usage": self._final_usage()})
+        )

@@ -1,0 +1,151 @@
+"""A change of one file: worked out without writing, shown to the user, then written as a whole or not at all."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from cellwright.agent.tool import CannotBeDone, ToolContext, ToolError, ToolResult
+from cellwright.errors import ErrorCode
+from cellwright.events import Preview
+from cellwright.tools.files.atomic_write import FileChanged, write_atomically
+from cellwright.tools.files.diff import Diff
+from cellwright.tools.files.file_state import FileState
+from cellwright.tools.files.originals import Upcoming, kept_originals, sha256
+from cellwright.tools.paths import file_errors, real_path, resolve_path, shown_path
+
+T = TypeVar("T")
+Input = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What a file holds and what it shall hold. `before` and `replacing` are None where there is no file yet.
+
+    `title` says in a few words what is done to what; `result` is what the model is told when it is done.
+    """
+
+    path: Path
+    """The real file: symbolic links are followed."""
+    shown: str
+    before: bytes | None
+    replacing: os.stat_result | None
+    after: bytes
+    diff: Diff
+    title: str
+    result: str
+    whole: bool
+    """Whether the model then knows all of the file."""
+    parts: frozenset[str] = frozenset()
+    """What the model then knows of a notebook (see `Seen.parts`)."""
+    about: Mapping[str, Any] = field(default_factory=dict)
+    """More for the views, beside what `display` always has."""
+
+    def display(self) -> dict[str, Any]:
+        """What views, hooks and recordings get of the change; `originals` says where what was there is kept."""
+        before = None if self.before is None else sha256(self.before)
+        return {
+            "diff": self.diff.text,
+            "structuredPatch": self.diff.structured_patch(),
+            "path": self.path.as_posix(),
+            "before_sha256": before,
+            "after_sha256": sha256(self.after),
+            "type": "create" if self.before is None else "update",
+            **kept_originals({self.shown: before}),
+            **self.about,
+        }
+
+    def commit(self, state: FileState, stopped: Callable[[], bool]) -> None:
+        """Write it, unless `stopped()` or the file changed meanwhile."""
+        if stopped():
+            raise ToolError("Stopped before the file was written; it is unchanged.", code=ErrorCode.INTERRUPTED)
+        if self.after == self.before:
+            return
+        if state.is_unsaved(self.path):
+            way_out = "Ask the user to save it (then read it again) or to close it."
+            if self.path.suffix.lower() == ".ipynb":
+                way_out = "Change its cells with NotebookEdit, which works on what is open."
+            raise ToolError(
+                f"{self.shown} is open in the user's editor with unsaved changes, which would be lost; nothing was written. "
+                f"{way_out}",
+                code=ErrorCode.FILE_ACCESS_ERROR,
+            )
+        state.keeper.before_changes(
+            [Upcoming(path=self.path, before=self.before, after=self.after, status=self.replacing)]
+        )
+        try:
+            with file_errors(self.shown):
+                status = write_atomically(self.path, self.after, replacing=self.replacing)
+        except FileChanged:
+            raise ToolError(
+                f"{self.shown} was changed by someone else just now; nothing was written. Read it again.",
+                code=ErrorCode.FILE_ACCESS_ERROR,
+            ) from None
+        state.keeper.after_changes([self.path])
+        state.wrote(self.path, status, sha256(self.after), whole=self.whole, parts=self.parts)
+
+
+Plan = Callable[[Path, str, Input], Change]
+"""What a tool would make of the file at a path (as it is shown), for an input. Reads, never writes."""
+
+
+def writing_call(
+    plan: Plan, path_key: str, state: FileState, cwd: Path
+) -> Callable[[dict[str, Any], ToolContext], Awaitable[ToolResult]]:
+    """A tool's `call`: plan the change and write it, in a worker thread."""
+
+    async def call(tool_input: dict[str, Any], ctx: ToolContext) -> ToolResult:
+        def work(stopped: Callable[[], bool]) -> ToolResult:
+            change = _planned(plan, cwd, path_key, tool_input)
+            change.commit(state, stopped)
+            return ToolResult(change.result, change.display())
+
+        return await in_thread(work)
+
+    return call
+
+
+def writing_preview(
+    plan: Plan, path_key: str, title: Callable[[Input], str], cwd: Path
+) -> Callable[[Input], Awaitable[Preview]]:
+    """A tool's `preview`: the planned change's title and diff.
+
+    Raises CannotBeDone for a change that cannot be made: the reason may quote the file.
+    """
+
+    def work(tool_input: Input) -> Preview:
+        given = cwd / tool_input[path_key]
+        link = f"Writes through a symbolic link to {real_path(given).as_posix()}." if given.is_symlink() else ""
+        try:
+            change = _planned(plan, cwd, path_key, tool_input)
+        except ToolError as error:
+            shown = Preview(title(tool_input), kind="diff", path=shown_path(cwd, given), warning=link)
+            raise CannotBeDone(error, shown, [given]) from error
+        counts = f"{change.title} ({change.diff.counts})"
+        return Preview(counts, change.diff.text, "diff", path=change.shown, warning=link)
+
+    async def preview(tool_input: Input) -> Preview:
+        return await in_thread(lambda _: work(tool_input))
+
+    return preview
+
+
+def _planned(plan: Plan, cwd: Path, path_key: str, tool_input: Input) -> Change:
+    path = resolve_path(cwd, tool_input[path_key])
+    shown = shown_path(cwd, path)
+    with file_errors(shown):
+        return plan(path, shown, tool_input)
+
+
+async def in_thread(work: Callable[[Callable[[], bool]], T]) -> T:
+    """Run `work(stopped)` in a worker thread; `stopped()` turns true when the caller is cancelled."""
+    stop = threading.Event()
+    try:
+        return await asyncio.to_thread(work, stop.is_set)
+    finally:
+        stop.set()

@@ -1,0 +1,191 @@
+"""What a change changed: a unified diff for people, the new lines with their numbers for the model."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from cellwright.tools.files.formats.text import numbered
+
+CONTEXT = 3
+COMPARED_LINES = 4_000
+"""Past so many differing lines, the whole stretch counts as replaced: finding the best diff is quadratic."""
+
+EXCERPT_LINES = 40
+LINE_CHARS = 500
+
+_HUNK_HEADER = re.compile(r"@@ -(?P<oldStart>\d+)(?:,(?P<oldLines>\d+))? \+(?P<newStart>\d+)(?:,(?P<newLines>\d+))? @@")
+
+Opcode = tuple[str, int, int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Diff:
+    """The difference of two texts, line by line; line ends do not count."""
+
+    text: str
+    added: int
+    removed: int
+    excerpt: str
+    """The new text around each change, its lines numbered; bounded."""
+
+    @property
+    def counts(self) -> str:
+        """`+3 −1`"""
+        return f"+{self.added} −{self.removed}"
+
+    def structured_patch(self) -> list[dict[str, Any]]:
+        """The hunks as hooks know them from Claude Code: `oldStart`, `oldLines`, `newStart`, `newLines`, `lines`."""
+        hunks: list[dict[str, Any]] = []
+        # the first two lines name the file; only LF ends a line here
+        for line in self.text.split("\n")[2:-1]:
+            if found := _HUNK_HEADER.match(line):
+                starts = {key: int(found[key] or 1) for key in ("oldStart", "oldLines", "newStart", "newLines")}
+                hunks.append({**starts, "lines": []})
+            else:
+                hunks[-1]["lines"].append(line)
+        return hunks
+
+
+def diff_texts(before: str | None, after: str | None, name: str) -> Diff:
+    """The diff from `before` (None: there was no file) to `after` (None: there is none then), `name` in its header."""
+    first, old, new = _differing(_flat(before), _flat(after))
+    opcodes = _opcodes(old, new)
+    groups = list(_grouped(opcodes))
+    header = [
+        f"--- {'/dev/null' if before is None else f'a/{name}'}",
+        f"+++ {'/dev/null' if after is None else f'b/{name}'}",
+    ]
+    body = [line for group in groups for line in _hunk(group, old, new, first)]
+    changes = [opcode for opcode in opcodes if opcode[0] != "equal"]
+    return Diff(
+        text="".join(f"{line}\n" for line in header + body) if body else "",
+        added=sum(opcode[4] - opcode[3] for opcode in changes),
+        removed=sum(opcode[2] - opcode[1] for opcode in changes),
+        excerpt=_excerpt(groups, new, first),
+    )
+
+
+def _flat(text: str | None) -> str:
+    return (text or "").replace("\r\n", "\n")
+
+
+def _differing(old: str, new: str) -> tuple[int, list[str], list[str]]:
+    """The lines of both texts without most of what is equal at both ends; and how many were left out before them.
+
+    A text of millions of lines, as a list of lines, takes ten times its memory.
+    """
+    head = start = common_start(old, new)
+    for _ in range(CONTEXT + 1):
+        head = old.rfind("\n", 0, max(head, 0))
+    head += 1
+    most = min(len(old), len(new)) - start
+    low, high = 0, most
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if old[len(old) - middle :] == new[len(new) - middle :] else (low, middle - 1)
+    stop = len(old) - low
+    for _ in range(CONTEXT + 1):
+        line_feed = old.find("\n", stop)
+        stop = line_feed + 1 if line_feed >= 0 else len(old)
+    return old.count("\n", 0, head), _lines(old[head:stop]), _lines(new[head : len(new) - (len(old) - stop)])
+
+
+def common_start(one: str, other: str) -> int:
+    """How many characters two texts have in common at their start."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if one[low:middle] == other[low:middle] else (low, middle - 1)
+    return low
+
+
+def _lines(text: str) -> list[str]:
+    """Lines with their LF, so that a missing last one is a difference."""
+    *lines, last = text.split("\n")
+    return [f"{line}\n" for line in lines] + ([last] if last else [])
+
+
+def _opcodes(old: list[str], new: list[str]) -> list[Opcode]:
+    """As difflib gives them, but equal lines at both ends are not compared, and the comparison is bounded."""
+    shortest = min(len(old), len(new))
+    head = next((number for number in range(shortest) if old[number] != new[number]), shortest)
+    rest = shortest - head
+    tail = next((number for number in range(rest) if old[-1 - number] != new[-1 - number]), rest)
+    old_to, new_to = len(old) - tail, len(new) - tail
+    middle: list[Opcode]
+    if max(old_to, new_to) - head > COMPARED_LINES:
+        middle = [("replace", head, old_to, head, new_to)]
+    else:
+        matcher = difflib.SequenceMatcher(None, old[head:old_to], new[head:new_to])
+        middle = [(tag, a + head, b + head, c + head, d + head) for tag, a, b, c, d in matcher.get_opcodes()]
+    start: list[Opcode] = [("equal", 0, head, 0, head)] if head else []
+    end: list[Opcode] = [("equal", old_to, len(old), new_to, len(new))] if tail else []
+    return start + middle + end
+
+
+def _grouped(opcodes: list[Opcode]) -> list[list[Opcode]]:
+    """The changes, those near one another together, with a few equal lines around."""
+    groups: list[list[Opcode]] = [[]]
+    for opcode in opcodes:
+        tag, old_from, old_to, new_from, new_to = opcode
+        if tag != "equal":
+            groups[-1].append(opcode)
+            continue
+        length = old_to - old_from
+        if groups[-1] and (length > 2 * CONTEXT or opcode is opcodes[-1]):
+            keep = min(length, CONTEXT)
+            groups[-1].append((tag, old_from, old_from + keep, new_from, new_from + keep))
+            groups.append([])
+        if groups[-1]:
+            groups[-1].append(opcode)
+        else:
+            skip = max(length - CONTEXT, 0)
+            groups[-1].append((tag, old_from + skip, old_to, new_from + skip, new_to))
+    return [group for group in groups if any(opcode[0] != "equal" for opcode in group)]
+
+
+def _hunk(group: list[Opcode], old: list[str], new: list[str], before: int) -> list[str]:
+    """A hunk's lines; so many lines of the file are `before` those in the lists."""
+    first, last = group[0], group[-1]
+    old_range, new_range = _range(before + first[1], before + last[2]), _range(before + first[3], before + last[4])
+    lines = [f"@@ -{old_range} +{new_range} @@"]
+    for tag, old_from, old_to, new_from, new_to in group:
+        if tag == "equal":
+            lines += _marked(" ", old[old_from:old_to])
+            continue
+        lines += _marked("-", old[old_from:old_to]) + _marked("+", new[new_from:new_to])
+    return lines
+
+
+def _range(start: int, stop: int) -> str:
+    length = stop - start
+    if length == 1:
+        return str(start + 1)
+    return f"{start + 1 if length else start},{length}"
+
+
+def _marked(mark: str, lines: list[str]) -> list[str]:
+    marked = [mark + line.removesuffix("\n") for line in lines]
+    if lines and not lines[-1].endswith("\n"):
+        marked.append("\\ No newline at end of file")
+    return marked
+
+
+def _excerpt(groups: list[list[Opcode]], new: list[str], before: int) -> str:
+    parts: list[str] = []
+    left = EXCERPT_LINES
+    for group in groups:
+        start, stop = group[0][3], group[-1][4]
+        if left <= 0:
+            parts.append("      …")
+            break
+        lines = new[start : min(stop, start + left)]
+        left -= stop - start
+        parts.append(numbered([line.rstrip("\n")[:LINE_CHARS] for line in lines], before + start + 1))
+        if left < 0:
+            parts.append("      …")
+            break
+    return "\n".join(part for part in parts if part)

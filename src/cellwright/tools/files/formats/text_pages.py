@@ -1,0 +1,241 @@
+"""A part of a text file of any size, in bounded memory."""
+
+from __future__ import annotations
+
+import codecs
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from io import FileIO
+
+from cellwright.tools.files.formats.text import Encoding, detect_encoding, one_byte_encoding
+
+BLOCK_BYTES = 1 << 20
+
+COUNTED_BYTES = 64 << 20
+"""A file of up to this size is read to its end, to know how many lines it has; of a larger one only what is needed."""
+
+NUMBER_CHARS = 7
+"""What the line number and the tab add to each line."""
+
+Stopped = Callable[[], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What a page may hold: `chars` in all (bytes of UTF-8, so that Chinese counts for what it costs), `line_chars` of a
+    line, and the `limit` of lines that was asked for."""
+
+    chars: int
+    line_chars: int
+    limit: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TextPage:
+    """Some lines of a file. `total` is None when it was not read to its end, `sha256` also when it is very large.
+
+    `first` is negative where lines are counted from the end. `cut` says how long each line is that was cut, by its
+    number. `full` says that the page holds no more, as opposed to no more being asked for.
+    """
+
+    lines: list[str]
+    first: int
+    total: int | None
+    sha256: str | None
+    encoding: Encoding
+    cut: dict[int, int]
+    full: bool
+
+    @property
+    def last(self) -> int:
+        return self.first + len(self.lines) - 1
+
+
+def read_page(file: FileIO, size: int, first: int, bounds: Bounds, stopped: Stopped) -> TextPage:
+    """Lines `first` (from 1) to `first + limit - 1`, or as many of them as fit.
+
+    The encoding is that of the first megabyte; a smaller file that does not hold it to its end is read as one of single
+    bytes, in a larger one what does not fit becomes U+FFFD. Ends early when `stopped()`. Raises `NotText`.
+    """
+    encoding = encoding_of(file, size)
+    if size <= COUNTED_BYTES:
+        try:
+            return _read_page(file, size, first, bounds, stopped, encoding, "strict")
+        except UnicodeDecodeError as error:
+            if not is_wide(encoding):
+                encoding = one_byte_encoding(error.object)
+    return _read_page(file, size, first, bounds, stopped, encoding, "replace")
+
+
+def encoding_of(file: FileIO, size: int) -> Encoding:
+    """The encoding of a file, by its first megabyte. Raises `NotText`."""
+    file.seek(0)
+    head = file.read(BLOCK_BYTES) or b""
+    return detect_encoding(head, final=len(head) >= size)
+
+
+def is_wide(encoding: Encoding) -> bool:
+    """Whether a line feed is more than one byte."""
+    return encoding.name.startswith(("utf-16", "utf-32"))
+
+
+def _read_page(
+    file: FileIO, size: int, first: int, bounds: Bounds, stopped: Stopped, encoding: Encoding, errors: str
+) -> TextPage:
+    digest = hashlib.sha256()
+    lines = Lines(first - 1, bounds, encoding, errors)
+    to_the_end = size <= COUNTED_BYTES
+    file.seek(0)
+    block = file.read(BLOCK_BYTES) or b""
+    rest = block[len(encoding.bom) :]
+    while block and not stopped():
+        if to_the_end:
+            digest.update(block)
+        lines.feed(rest)
+        if lines.done and not to_the_end:
+            break
+        block = rest = file.read(BLOCK_BYTES) or b""
+    ended = not block
+    if ended:
+        lines.end()
+    return TextPage(
+        lines.kept,
+        first,
+        lines.line_feeds + lines.unfinished if ended else None,
+        digest.hexdigest() if ended and to_the_end else None,
+        encoding,
+        {first + index: length for index, length in lines.cut.items()},
+        lines.full,
+    )
+
+
+@dataclass(slots=True)
+class Lines:
+    """Takes a file's bytes as they come; keeps the lines that are wanted, and counts all."""
+
+    to_skip: int
+    bounds: Bounds
+    encoding: Encoding
+    errors: str
+    kept: list[str] = field(default_factory=list)
+    cut: dict[int, int] = field(default_factory=dict)
+    line_feeds: int = 0
+    unfinished: bool = False
+    full: bool = False
+    done: bool = False
+    _chars: int = 0
+    _part: str = ""
+    _part_length: int = 0
+    _decoder: codecs.IncrementalDecoder = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._decoder = codecs.getincrementaldecoder(self.encoding.name)(self.errors)
+
+    def feed(self, data: bytes) -> None:
+        """The next bytes of the file."""
+        if not data:
+            return
+        if is_wide(self.encoding):
+            self._feed_text(self._decoder.decode(data))
+            return
+        # counting in bytes is twenty times faster than decoding
+        feeds = data.count(b"\n")
+        self.line_feeds += feeds
+        self.unfinished = not data.endswith(b"\n")
+        if self.done:
+            return
+        if feeds < self.to_skip:
+            self.to_skip -= feeds
+            return
+        at = 0
+        while self.to_skip:
+            at = data.find(b"\n", at) + 1
+            self.to_skip -= 1
+        if len(self._part) == self.bounds.line_chars:
+            # of a line that is cut anyway only the length is wanted
+            end = data.find(b"\n", at) if feeds else -1
+            end = len(data) if end < 0 else end
+            self._part_length += end - at
+            self._decoder.reset()
+            at = end
+        self._keep(self._decoder.decode(data[at:]))
+
+    def end(self) -> None:
+        """There is nothing more."""
+        if is_wide(self.encoding):
+            self._feed_text(self._decoder.decode(b"", final=True))
+        elif not self.done:
+            # once all is there that is wanted nothing was decoded any more, and half a character may be left
+            self._keep(self._decoder.decode(b"", final=True))
+        if not self.done and not self.to_skip and self._part_length:
+            self._end_line()
+        self.done = True
+
+    def _feed_text(self, text: str) -> None:
+        if not text:
+            return
+        feeds = text.count("\n")
+        self.line_feeds += feeds
+        self.unfinished = not text.endswith("\n")
+        if self.done:
+            return
+        if feeds < self.to_skip:
+            self.to_skip -= feeds
+            return
+        at = 0
+        while self.to_skip:
+            at = text.find("\n", at) + 1
+            self.to_skip -= 1
+        self._keep(text[at:])
+
+    def _keep(self, text: str) -> None:
+        if not self._kept_at_once(text):
+            self._keep_by_line(text)
+
+    def _kept_at_once(self, text: str) -> bool:
+        """Keep `text` if all of it is wanted for certain: that is so for most files, and many times faster."""
+        if self.done or self._part_length > len(self._part):
+            return False
+        text = self._part + text
+        if not text.isascii():
+            return False
+        *lines, part = text.split("\n")
+        if max(map(len, lines), default=0) > self.bounds.line_chars or len(part) > self.bounds.line_chars:
+            return False
+        if "\r" in text:
+            lines = [line.removesuffix("\r") for line in lines]
+        chars = self._chars + sum(map(len, lines)) + NUMBER_CHARS * len(lines)
+        limit = self.bounds.limit
+        if chars > self.bounds.chars or (limit is not None and len(self.kept) + len(lines) >= limit):
+            return False
+        self.kept += lines
+        self._chars, self._part, self._part_length = chars, part, len(part)
+        return True
+
+    def _keep_by_line(self, text: str) -> None:
+        at = 0
+        while not self.done:
+            feed = text.find("\n", at)
+            piece = text[at:] if feed < 0 else text[at:feed]
+            self._part += piece[: self.bounds.line_chars - len(self._part)]
+            self._part_length += len(piece)
+            if feed < 0:
+                return
+            self._end_line()
+            at = feed + 1
+
+    def _end_line(self) -> None:
+        line, length = self._part, self._part_length
+        self._part, self._part_length = "", 0
+        is_cut = length > len(line)
+        if not is_cut:
+            line = line.removesuffix("\r")
+        self._chars += NUMBER_CHARS + (len(line) if line.isascii() else len(line.encode("utf-8", "replace")))
+        if self.kept and self._chars > self.bounds.chars:
+            self.full = self.done = True
+            return
+        if is_cut:
+            self.cut[len(self.kept)] = length
+        self.kept.append(line)
+        self.done = len(self.kept) == self.bounds.limit

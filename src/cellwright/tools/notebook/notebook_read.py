@@ -1,0 +1,252 @@
+"""NotebookRead: the cells of a notebook file that are wanted, and as much of their outputs."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from cellwright.agent.tool import Content, Tool, ToolContext, ToolError, ToolLimits
+from cellwright.errors import ErrorCode
+from cellwright.tools.files.changes import in_thread
+from cellwright.tools.files.file_state import FileState, Seen
+from cellwright.tools.files.formats.text import NotText, open_regular
+from cellwright.tools.live_source import live_note, live_source, with_note
+from cellwright.tools.notebook.json import POSITION
+from cellwright.tools.notebook.open_notebook import Cell, OpenNotebook, OpenNotebooks, Remarks
+from cellwright.tools.notebook.pages import NO_REMARKS, OUTPUT_CHARS, NotebookPage, notebook_page, outline
+from cellwright.tools.notebook.source import NotebookSource, open_notebook
+from cellwright.tools.notebook.spans import NotANotebook
+from cellwright.tools.paths import file_errors, not_found, real_path, resolve_path, shown_path
+from cellwright.tools.read_limits import MOST_CHARS, read_limits
+from cellwright.tools.schema import counted, object_schema
+
+DESCRIPTION = """\
+Show cells of a Jupyter notebook (.ipynb) of any size: their ids, types, sources and outputs. A notebook that is open in \
+the user's front end is shown as it is there, unsaved changes included.
+- Choose cells by id (cell_ids) or by number (cells="3-7"); without either, all that fit. outline=true gives a line for \
+each cell, to find those that matter in a large notebook.
+- outputs: "none", "short" (the default: a few lines, images named) or "full" (images as images).
+- One result holds about 25,000 tokens. When there is more it ends with [PARTIAL: …], which says how to go on."""
+
+FIELDS: dict[str, Any] = {
+    "notebook_path": {
+        "type": "string",
+        "minLength": 1,
+        "description": "The notebook file: an absolute path, or one relative to the working directory.",
+    },
+    "cell_ids": {
+        "type": "array",
+        "items": {"type": "string", "minLength": 1},
+        "minItems": 1,
+        "description": "The cells to show, by id; cell-N (N from 0) where they have none.",
+    },
+    "cells": {
+        "type": "string",
+        "pattern": r"^\s*\d+\s*(-\s*\d*\s*)?(,\s*\d+\s*(-\s*\d*\s*)?)*$",
+        "description": 'The cells to show, by number from 1: "3", "3-7", "12-" (to the end), "1,5-8".',
+    },
+    "outputs": {
+        "type": "string",
+        "enum": ["none", "short", "full"],
+        "default": "short",
+        "description": "How much to show of what the cells gave.",
+    },
+    "outline": {
+        "type": "boolean",
+        "default": False,
+        "description": "Only a line for each cell: number, id, type, first line, size of its outputs.",
+    },
+}
+
+EXAMPLES: tuple[dict[str, Any], ...] = (
+    {"notebook_path": "analysis.ipynb", "outline": True},
+    {"notebook_path": "analysis.ipynb", "cell_ids": ["3f2a9c1e", "cell-4"], "outputs": "full"},
+    {"notebook_path": "analysis.ipynb", "cells": "10-20", "outputs": "none"},
+)
+
+RANGE = re.compile(r"(\d+)\s*(-)?\s*(\d+)?")
+
+
+def notebook_read_tool(state: FileState, cwd: Path, notebooks: OpenNotebooks) -> Tool:
+    """NotebookRead. `state` is the session's memory of files; relative paths start at `cwd`; `notebooks` are open."""
+
+    async def call(tool_input: dict[str, Any], ctx: ToolContext) -> Content:
+        path = resolve_path(cwd, tool_input["notebook_path"])
+        shown = shown_path(cwd, path)
+        max_chars = read_limits(os.environ, large=False).chars
+        await notebooks.settled()
+        if (notebook := notebooks.at(real_path(path))) is not None:
+            cells = await notebook.cells(outputs=tool_input.get("outputs") != "none")
+            is_own = _is_own(notebooks, notebook.path)
+
+            def work_live(_: Callable[[], bool]) -> Content:
+                remarks = notebooks.remarks(cells) if is_own else NO_REMARKS
+                return _read_live(notebook, cells, shown, tool_input, max_chars, state, remarks)
+
+            return await in_thread(work_live)
+        own = notebooks.own()
+        own_cells = await own.cells(outputs=False) if own is not None and own.path == real_path(path) else None
+
+        def work(stopped: Callable[[], bool]) -> Content:
+            remarks = notebooks.remarks(own_cells) if own_cells is not None else NO_REMARKS
+            with file_errors(shown):
+                return _read(path, shown, tool_input, max_chars, state, stopped, remarks)
+
+        return await in_thread(work)
+
+    def title(tool_input: Mapping[str, Any]) -> str:
+        shown = shown_path(cwd, cwd / str(tool_input["notebook_path"]))
+        if tool_input.get("outline"):
+            return f"Outline {shown}"
+        which = tool_input.get("cells") or ", ".join(tool_input.get("cell_ids", ()))
+        return f"Read {f'cells {which} of ' if which else ''}{shown}"
+
+    return Tool(
+        name="NotebookRead",
+        description=DESCRIPTION,
+        input_schema=object_schema(FIELDS, required=["notebook_path"]),
+        input_examples=EXAMPLES,
+        call=call,
+        read_only=True,
+        rule_key="notebook_path",
+        category="notebooks",
+        limits=ToolLimits(seconds=30, result_chars=MOST_CHARS + OUTPUT_CHARS["full"]),
+        title=title,
+    )
+
+
+def _is_own(notebooks: OpenNotebooks, path: Path) -> bool:
+    own = notebooks.own()
+    return own is not None and own.path == path
+
+
+def _read(
+    path: Path,
+    shown: str,
+    tool_input: Mapping[str, Any],
+    max_chars: int,
+    state: FileState,
+    stopped: Callable[[], bool],
+    remarks: Remarks,
+) -> Content:
+    real = real_path(path)
+    if not real.exists():
+        raise not_found(path, shown)
+    with open_regular(real, shown) as file:
+        if real.suffix.lower() != ".ipynb":
+            raise ToolError(f"{shown} is not a notebook (.ipynb). Use Read.", code=ErrorCode.FILE_PATH_INVALID)
+        status = os.fstat(file.fileno())
+        try:
+            source = open_notebook(file, status.st_size, stopped)
+            positions = _positions(source, tool_input, shown)
+            seen = Seen(status.st_mtime_ns, status.st_size, source.sha256)
+            if tool_input.get("outline"):
+                return _outline(source, positions, shown, max_chars, remarks)
+            page = notebook_page(source, positions, tool_input.get("outputs", "short"), max_chars, remarks)
+            # which cells they are says which are known, not how far the file was read
+            state.read(real, seen, 2 + seen.size, 0, to_the_end=False, parts=frozenset(page.sources))
+            state.cells.add(real, page.known)
+            return _cells(source, positions, page, shown, remarks)
+        except NotANotebook as error:
+            problem = str(error)
+        except NotText:
+            problem = "it is binary data"
+    raise ToolError(
+        f"{shown} cannot be read as a notebook: {problem}. Read shows it as text.", code=ErrorCode.FILE_ACCESS_ERROR
+    )
+
+
+def _read_live(
+    notebook: OpenNotebook,
+    cells: Sequence[Cell],
+    shown: str,
+    tool_input: Mapping[str, Any],
+    max_chars: int,
+    state: FileState,
+    remarks: Remarks,
+) -> Content:
+    source = live_source(cells)
+    positions = _positions(source, tool_input, shown)
+    note = live_note(notebook)
+    if tool_input.get("outline"):
+        return f"{_outline(source, positions, shown, max_chars, remarks)}\n{note}"
+    page = notebook_page(source, positions, tool_input.get("outputs", "short"), max_chars, remarks)
+    state.cells.add(notebook.path, page.known)
+    return with_note(_cells(source, positions, page, shown, remarks), note)
+
+
+def _cells(
+    source: NotebookSource, positions: Sequence[int], page: NotebookPage, shown: str, remarks: Remarks
+) -> Content:
+    total = len(source.cells)
+    if not total:
+        return f"[{shown} is a notebook without cells.]"
+    if page.left:
+        page.add_text(
+            f"[PARTIAL: {counted(len(page.shown), 'cell')} of the {len(positions)} that were asked for; one result "
+            f'holds no more. Go on with cells="{range_words(page.left)}".]'
+        )
+    elif len(page.shown) < total:
+        page.add_text(f"[{len(page.shown)} of {counted(total, 'cell')} of {shown}]")
+    if remarks.of_all and len(positions) == total:
+        page.add_text(f"[{remarks.of_all}]\n")
+    return page.blocks
+
+
+def _outline(source: NotebookSource, positions: Sequence[int], shown: str, max_chars: int, remarks: Remarks) -> str:
+    total = len(source.cells)
+    text, left = outline(source, positions, max_chars, remarks)
+    words = f"{shown}: nbformat {source.major}.{source.minor}, {counted(total, 'cell')}, {source.size:,} bytes"
+    more = f'\n[PARTIAL: go on with cells="{range_words(left)}" and outline.]' if left else ""
+    of_all = f"\n[{remarks.of_all}]" if remarks.of_all else ""
+    return f"{words}\n{text}{more}{of_all}"
+
+
+def _positions(source: NotebookSource, tool_input: Mapping[str, Any], shown: str) -> Sequence[int]:
+    """The positions (from 0) of the cells that are asked for, in the notebook's order."""
+    total = len(source.cells)
+    if "cells" not in tool_input and "cell_ids" not in tool_input:
+        return range(total)
+    wanted: set[int] = set()
+    for part in str(tool_input.get("cells", "")).split(","):
+        if found := RANGE.fullmatch(part.strip()):
+            first = int(found[1])
+            last = int(found[3]) if found[3] else total if found[2] else first
+            if not 1 <= first <= total or last < first:
+                raise _bad(f'There are no cells "{part.strip()}": {shown} has {counted(total, "cell")}, from 1 on.')
+            wanted.update(range(first - 1, min(last, total)))
+    if "cell_ids" in tool_input:
+        wanted.update(_by_id(source, tool_input["cell_ids"], shown))
+    return sorted(wanted)
+
+
+def _by_id(source: NotebookSource, cell_ids: Sequence[str], shown: str) -> set[int]:
+    names: dict[str, list[int]] = {}
+    for position in range(len(source.cells)):
+        names.setdefault(source.name(position, source.head(position)), []).append(position)
+    wanted: set[int] = set()
+    for cell_id in cell_ids:
+        if cell_id not in names:
+            at = POSITION.fullmatch(cell_id)
+            hint = f' Cells with ids are found by number with cells="{int(at[1]) + 1}".' if at else ""
+            raise _bad(f"There is no cell {cell_id} in {shown}. outline=true lists the cells.{hint}")
+        wanted.update(names[cell_id])
+    return wanted
+
+
+def _bad(message: str) -> ToolError:
+    return ToolError(message, code=ErrorCode.INVALID_PARAMETERS)
+
+
+def range_words(positions: Sequence[int]) -> str:
+    """Positions (from 0) as numbers from 1: `1-3,5`."""
+    parts: list[list[int]] = []
+    for position in positions:
+        if parts and parts[-1][-1] == position:
+            parts[-1][1:] = [position + 1]
+        else:
+            parts.append([position + 1])
+    return ",".join("-".join(map(str, part)) for part in parts)

@@ -1,0 +1,217 @@
+"""A notebook as the model sees it: cells with their ids, sources and outputs, a part of it at a time."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from cellwright.tools.files.formats.images import UnusableImage, image_from_bytes
+from cellwright.tools.notebook.open_notebook import Remarks
+from cellwright.tools.notebook.source import NotebookSource, joined
+
+IMAGES = 20
+IMAGE_CHARS = 4_000_000
+"""How many images one page shows, and how much base64 they may be together: a request may have 32 MB in all."""
+
+OUTLINE_CHARS = 100
+"""How much of a cell's first line an outline shows."""
+
+IMAGE_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+TEXT_TYPES = ("text/plain", "text/markdown", "text/latex")
+TERMINAL_CODES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+
+NO_REMARKS = Remarks()
+
+Block = dict[str, Any]
+Outputs = Literal["none", "short", "usual", "full"]
+
+OUTPUT_CHARS: Mapping[Outputs, int] = {"none": 0, "short": 500, "usual": 3_000, "full": 30_000}
+"""What is shown of one output; two thirds from its beginning, the rest from its end."""
+
+
+@dataclass(slots=True)
+class NotebookPage:
+    """Some cells as content blocks. `complete` says that nothing of the cells in `shown` was left out.
+
+    `known` are the sources that are shown in full, by cell, `sources` their digests; `left` the positions that did not fit.
+    """
+
+    max_chars: int
+    outputs: Outputs
+    complete: bool = True
+    chars: int = 0
+    images: int = 0
+    image_chars: int = 0
+    shown: list[int] = field(default_factory=list)
+    left: Sequence[int] = ()
+    sources: set[str] = field(default_factory=set)
+    known: dict[str, str] = field(default_factory=dict)
+    blocks: list[Block] = field(default_factory=list)
+
+    @property
+    def full(self) -> bool:
+        return self.chars > self.max_chars
+
+    def add_text(self, text: str) -> None:
+        """Text that follows text goes into the same block."""
+        self.chars += len(text)
+        if self.blocks and self.blocks[-1]["type"] == "text":
+            self.blocks[-1]["text"] += text
+        else:
+            self.blocks.append({"type": "text", "text": text})
+
+    def add_image(self, data: str, kind: str) -> None:
+        """An image, or why it is not shown."""
+        try:
+            if self.outputs == "short":
+                raise UnusableImage('outputs="full" shows it')
+            if self.images >= IMAGES or self.image_chars >= IMAGE_CHARS:
+                raise UnusableImage(f"only {self.images} images are shown at a time")
+            image = image_from_bytes(base64.b64decode(data))
+        except (UnusableImage, binascii.Error) as error:
+            self.complete = False
+            self.add_text(f"[{kind} not shown: {error}]\n")
+            return
+        self.images += 1
+        self.image_chars += image.size
+        self.blocks.append(image.block)
+
+    def bounded(self, text: str, limit: int) -> str:
+        """`text` without its middle when it is longer than `limit`."""
+        if len(text) <= limit:
+            return text
+        self.complete = False
+        head, tail = limit * 2 // 3, limit // 3
+        return f"{text[:head]}\n[… {len(text) - head - tail:,} characters left out …]\n{text[-tail:]}"
+
+
+def notebook_page(
+    source: NotebookSource, positions: Sequence[int], outputs: Outputs, max_chars: int, remarks: Remarks = NO_REMARKS
+) -> NotebookPage:
+    """The cells at `positions` (from 0), as many of them as `max_chars` hold, at least one."""
+    page = NotebookPage(max_chars, outputs)
+    for index, position in enumerate(positions):
+        cell = source.head(position)
+        text = joined(cell[source.source_key(cell["cell_type"])])
+        if index and page.chars + len(text) > max_chars:
+            page.left = positions[index:]
+            break
+        _add_cell(page, source, position, cell, text, remarks)
+        page.shown.append(position)
+        if page.full:
+            page.left = positions[index + 1 :]
+            break
+    return page
+
+
+def source_digest(source: str) -> str:
+    """What stands for a cell's source among those that the model has seen."""
+    return hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def outline(
+    source: NotebookSource, positions: Sequence[int], max_chars: int, remarks: Remarks = NO_REMARKS
+) -> tuple[str, Sequence[int]]:
+    """One line for each cell, and the positions that did not fit: number, id, type, first line, size of the outputs."""
+    lines, chars = [], 0
+    for index, position in enumerate(positions):
+        cell = source.head(position)
+        text = joined(cell[source.source_key(cell["cell_type"])]).strip()
+        first = text.partition("\n")[0]
+        more = " …" if len(text) > OUTLINE_CHARS or "\n" in text else ""
+        span = source.cells[position].outputs
+        outputs = f"  [{span[1] - span[0]:,} bytes of outputs]" if source.cells[position].each and span else ""
+        name = source.name(position, cell)
+        remark = f"  [{remarks.of_cells[name]}]" if name in remarks.of_cells else ""
+        lines.append(f"{position + 1:5d}  {name}  {cell['cell_type']}  {first[:OUTLINE_CHARS]}{more}{outputs}{remark}")
+        chars += len(lines[-1]) + 1
+        if chars > max_chars:
+            return "\n".join(lines), positions[index + 1 :]
+    return "\n".join(lines), ()
+
+
+def _add_cell(
+    page: NotebookPage, source: NotebookSource, position: int, cell: Mapping[str, Any], text: str, remarks: Remarks
+) -> None:
+    name = source.name(position, cell)
+    count, level = cell.get(source.count_key), cell.get("level")
+    attributes = f' level="{level}"' if isinstance(level, int) else ""
+    attributes += f' execution_count="{count}"' if isinstance(count, int) else ""
+    attributes += f' state="{remarks.of_cells[name]}"' if name in remarks.of_cells else ""
+    page.add_text(f'<cell id="{name}" number="{position + 1}" type="{cell["cell_type"]}"{attributes}>\n')
+    page.add_text(page.bounded(text, page.max_chars) + "\n</cell>\n")
+    if len(text) <= page.max_chars:
+        page.sources.add(source_digest(text))
+        page.known[name] = text
+    attachments = cell.get("attachments")
+    if isinstance(attachments, dict) and attachments:
+        page.add_text(f"[attachments of cell {name}: {', '.join(map(str, attachments))}]\n")
+    _add_outputs(page, source, position)
+
+
+def _add_outputs(page: NotebookPage, source: NotebookSource, position: int) -> None:
+    count = len(source.cells[position].each)
+    if page.outputs == "none":
+        if count:
+            page.complete = False
+            page.add_text(f"[{count} output{'s' if count > 1 else ''} not shown]\n")
+        return
+    for index, output in enumerate(source.outputs(position)):
+        if page.full:
+            page.complete = False
+            page.add_text(f"[{count - index} more outputs of this cell are not shown: the result is full]\n")
+            return
+        if isinstance(output, int):
+            page.complete = False
+            page.add_text(f"[an output of {output:,} bytes is not shown; look into it with Python (json)]\n")
+        else:
+            _add_output(page, output)
+
+
+def _add_output(page: NotebookPage, output: Mapping[str, Any]) -> None:
+    kind = str(output.get("output_type"))
+    limit = OUTPUT_CHARS[page.outputs]
+    name = f' name="{output.get("name")}"' if kind == "stream" else ""
+    page.add_text(f'<output type="{kind}"{name}>\n')
+    if kind == "stream":
+        page.add_text(_ended(page.bounded(plain(joined(output.get("text"))), limit)))
+    elif kind == "error":
+        traceback = plain("\n".join(map(str, output.get("traceback") or [])))
+        page.add_text(_ended(page.bounded(traceback or f"{output.get('ename')}: {output.get('evalue')}", limit)))
+    else:
+        data = output.get("data")
+        _add_data(page, data if isinstance(data, dict) else {}, limit)
+    page.add_text("</output>\n")
+
+
+def _add_data(page: NotebookPage, data: Mapping[str, Any], limit: int) -> None:
+    """The richest form that the model can read; the others are named."""
+    image = next((kind for kind in IMAGE_TYPES if kind in data), None)
+    text = next((kind for kind in TEXT_TYPES if joined(data.get(kind)).strip()), None)
+    if image is not None:
+        page.add_image(joined(data[image]), image)
+    if text is not None:
+        page.add_text(_ended(page.bounded(plain(joined(data[text])), limit)))
+    others = list(_others(data, {image, text}))
+    if others:
+        page.add_text(f"[also there: {', '.join(others)}]\n")
+
+
+def _others(data: Mapping[str, Any], shown: set[str | None]) -> Iterator[str]:
+    for kind, value in data.items():
+        if kind not in shown:
+            yield f"{kind} ({len(joined(value)):,} characters)" if joined(value) else kind
+
+
+def plain(text: str) -> str:
+    """`text` without the codes that colour it in a terminal."""
+    return TERMINAL_CODES.sub("", text)
+
+
+def _ended(text: str) -> str:
+    return text if text.endswith("\n") or not text else f"{text}\n"

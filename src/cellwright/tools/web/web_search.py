@@ -1,0 +1,256 @@
+"""WebSearch: what is on the web about a question, by the API's own search or by another engine."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cellwright.agent.side_request import Aside
+from cellwright.agent.tool import Tool, ToolContext, ToolError, ToolLimits, ToolResult
+from cellwright.errors import ApiError, CellwrightError, ErrorCode
+from cellwright.events import Preview
+from cellwright.text import visible_line
+from cellwright.tools.web_hits import Found, Hit, Query, hits_of_message
+
+SECONDS = 60.0
+MOST_HITS = 20
+SEARCHES_PER_CALL = 8
+SEARCHES_PER_SESSION = 200
+MOST_PAUSES = 3
+TAVILY_URL = "https://api.tavily.com/search"
+ENGINES_GROUP = "cellwright.search_engines"
+"""Entry points of this group are engines of others: `name = module:engine`, an `Engine`."""
+
+Engine = Callable[[Query, ToolContext], Awaitable[Found]]
+"""Searches. Raises ToolError or CellwrightError when it cannot."""
+
+DESCRIPTION = """\
+Search the web. Gives titles, URLs and, where known, snippets, dates and scores; read a page with WebFetch.
+
+- `allowed_domains` keeps results to these sites, `blocked_domains` leaves sites out; give one of them, not both."""
+
+_DOMAINS = {"type": "array", "items": {"type": "string", "minLength": 1}, "maxItems": 50}
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "query": {"type": "string", "minLength": 2, "maxLength": 1_000, "description": "What to search for."},
+        "allowed_domains": {**_DOMAINS, "description": "Only results of these domains and their subdomains."},
+        "blocked_domains": {**_DOMAINS, "description": "No results of these domains and their subdomains."},
+    },
+    "required": ["query"],
+    "additionalProperties": False,
+}
+EXAMPLES = ({"query": "pandas 3 copy-on-write migration", "allowed_domains": ["pandas.pydata.org"]},)
+
+
+def api_engine(aside: Aside) -> Engine:
+    """The Messages API's server tool: the small model searches and says what it found."""
+
+    async def search(query: Query, ctx: ToolContext) -> Found:
+        tool: dict[str, Any] = {"type": "web_search_20250305", "name": "web_search", "max_uses": SEARCHES_PER_CALL}
+        if query.allowed:
+            tool["allowed_domains"] = list(query.allowed)
+        if query.blocked:
+            tool["blocked_domains"] = list(query.blocked)
+        messages: list[Mapping[str, Any]] = [
+            {
+                "role": "user",
+                "content": f"Search the web for this, and say in a few sentences what you find: {query.text}",
+            }
+        ]
+        content: list[Mapping[str, Any]] = []
+        for _ in range(MOST_PAUSES):
+            turn = await aside.ask(messages, ctx, tools=[tool])
+            content += turn.message["content"]
+            if turn.stop_reason != "pause_turn":
+                break
+            messages.append(turn.message)
+        return hits_of_message(content)
+
+    return search
+
+
+def ddgs_engine() -> Engine | None:
+    """DuckDuckGo's and others' results through the package `ddgs` (extra `search`); None where it is not installed."""
+    import importlib.util
+
+    if importlib.util.find_spec("ddgs") is None:
+        return None
+
+    async def search(query: Query, ctx: ToolContext) -> Found:
+        return await asyncio.to_thread(_ask_ddgs, query)
+
+    return search
+
+
+def _ask_ddgs(query: Query) -> Found:
+    import ddgs  # installed for who wants it
+    from ddgs.exceptions import DDGSException
+
+    sites = " OR ".join(f"site:{domain}" for domain in query.allowed)
+    words = f"{query.text} {sites}".strip()
+    try:
+        results = ddgs.DDGS(timeout=int(SECONDS / 2)).text(words, max_results=MOST_HITS)
+    except DDGSException as error:
+        raise ToolError(f"The search failed: {error}.", code=ErrorCode.SEARCH_SERVICE_ERROR) from error
+    return Found([Hit(str(r.get("title", "")), str(r.get("href", "")), str(r.get("body", ""))) for r in results])
+
+
+def tavily_engine(key: str, url: str = TAVILY_URL) -> Engine:
+    """Tavily's search, with a key of its own (CELLWRIGHT_SEARCH_API_KEY)."""
+
+    async def search(query: Query, ctx: ToolContext) -> Found:
+        import httpx2
+
+        body = {
+            "query": query.text,
+            "max_results": MOST_HITS,
+            "include_domains": list(query.allowed),
+            "exclude_domains": list(query.blocked),
+        }
+        try:
+            async with httpx2.AsyncClient(timeout=SECONDS / 2) as client:
+                response = await client.post(url, json=body, headers={"authorization": f"Bearer {key}"})
+            results = response.json()["results"] if response.status_code == 200 else None
+        except (httpx2.HTTPError, ValueError, KeyError, TypeError) as error:
+            raise _search_failed(str(error).replace(key, "[secret]") or type(error).__name__) from None
+        if results is None:
+            raise _search_failed(f"the search service answered {response.status_code}")
+        return Found(
+            [
+                Hit(
+                    str(result.get("title", "")),
+                    str(result.get("url", "")),
+                    str(result.get("content", "")),
+                    str(result.get("published_date") or ""),
+                    result.get("score"),
+                )
+                for result in results
+            ]
+        )
+
+    return search
+
+
+def _search_failed(why: str) -> ToolError:
+    message = f"The search failed: {why}. Try again later, or go on without it."
+    return ToolError(message, code=ErrorCode.SEARCH_SERVICE_ERROR)
+
+
+def choose_engine(environ: Mapping[str, str], aside: Aside | None) -> Engine | None:
+    """The engine that `environ` names (CELLWRIGHT_SEARCH_ENGINE: api, tavily, ddgs, or another's), else the one that fits.
+
+    With a search key it is that key's; with an API address of one's own (a gateway) `ddgs`, as far as it is installed;
+    else the API's search. None: there is none. Raises `CellwrightError` CONFIG_INVALID for a name that is not known.
+    """
+    key, own_address = environ.get("CELLWRIGHT_SEARCH_API_KEY", ""), environ.get("ANTHROPIC_BASE_URL", "")
+    api = api_engine(aside) if aside is not None else None
+    name = environ.get("CELLWRIGHT_SEARCH_ENGINE", "")
+    if not name:
+        if key:
+            return tavily_engine(key)
+        gateway = bool(own_address) and "anthropic.com" not in own_address
+        return (ddgs_engine() or api) if gateway else _with_fallback(api)
+    own: dict[str, Callable[[], Engine | None]] = {
+        "api": lambda: api,
+        "ddgs": ddgs_engine,
+        "tavily": lambda: tavily_engine(key) if key else None,
+    }
+    engine = own[name]() if name in own else _others_engine(name)
+    if engine is None:
+        message = f"CELLWRIGHT_SEARCH_ENGINE={name} cannot be used: its package or its key is missing."
+        raise CellwrightError(ErrorCode.CONFIG_INVALID, message)
+    return engine
+
+
+def _others_engine(name: str) -> Engine | None:
+    import importlib.metadata
+
+    found: Engine | None = next(
+        (entry.load() for entry in importlib.metadata.entry_points(group=ENGINES_GROUP, name=name)), None
+    )
+    return found
+
+
+def _with_fallback(api: Engine | None) -> Engine | None:
+    """The API's search; where the platform has none, `ddgs` from then on, if it is installed."""
+    if api is None:
+        return ddgs_engine()
+    refused: list[ApiError] = []
+
+    async def search(query: Query, ctx: ToolContext) -> Found:
+        if not refused:
+            try:
+                return await api(query, ctx)
+            except ApiError as error:
+                if error.code != ErrorCode.API_REQUEST_INVALID:
+                    raise
+                refused.append(error)
+        if (other := ddgs_engine()) is None:
+            why = f"{refused[0].message} Install `cellwright[search]`, or set CELLWRIGHT_SEARCH_API_KEY"
+            raise _search_failed(why)
+        return await other(query, ctx)
+
+    return search
+
+
+@dataclass(eq=False)
+class Searches:
+    """What the calls of one session share."""
+
+    engine: Engine
+    most: int
+    done: int = 0
+
+    async def call(self, tool_input: Mapping[str, Any], ctx: ToolContext) -> ToolResult:
+        query = Query.read(tool_input)
+        if self.done >= self.most:
+            message = f"This session has searched {self.most} times, its limit. Go on with what there is."
+            raise ToolError(message, code=ErrorCode.RATE_LIMIT_EXCEEDED)
+        self.done += 1
+        ctx.progress(message=f"Searching for {query.text}")
+        try:
+            async with asyncio.timeout(SECONDS):
+                found = await self.engine(query, ctx)
+        except TimeoutError:
+            raise _search_failed(f"nothing came within {SECONDS:g} s") from None
+        except CellwrightError as error:
+            raise _search_failed(error.message) from error
+        hits = [hit for hit in found.hits if query.wants(hit)][:MOST_HITS]
+        return ToolResult(found.text(query, hits), {"query": query.text, "results": [hit.to_json() for hit in hits]})
+
+
+def web_search_tool(engine: Engine, environ: Mapping[str, str] = os.environ) -> Tool:
+    """The tool `WebSearch` of one session. CLAUDE_CODE_MAX_WEB_SEARCHES_PER_SESSION sets how often it may be used."""
+    most = environ.get("CLAUDE_CODE_MAX_WEB_SEARCHES_PER_SESSION", "")
+    searches = Searches(engine, int(most) if most.isdecimal() else SEARCHES_PER_SESSION)
+
+    async def call(tool_input: dict[str, Any], ctx: ToolContext) -> ToolResult:
+        return await searches.call(tool_input, ctx)
+
+    async def preview(tool_input: Mapping[str, Any]) -> Preview:
+        return Preview(f"Search the web for {visible_line(str(tool_input['query']))}", _domains(tool_input))
+
+    return Tool(
+        name="WebSearch",
+        description=DESCRIPTION,
+        input_schema=SCHEMA,
+        call=call,
+        read_only=True,
+        category="web",
+        input_examples=EXAMPLES,
+        limits=ToolLimits(seconds=SECONDS + 10, results=MOST_HITS, calls_per_minute=30),
+        title=lambda tool_input: f"Search the web for {visible_line(str(tool_input['query']))}",
+        preview=preview,
+    )
+
+
+def _domains(tool_input: Mapping[str, Any]) -> str:
+    named: Sequence[tuple[str, Any]] = [
+        ("Only on", tool_input.get("allowed_domains")),
+        ("Not on", tool_input.get("blocked_domains")),
+    ]
+    return "\n".join(f"{what} {visible_line(', '.join(domains), 1_000)}" for what, domains in named if domains)
