@@ -19,6 +19,7 @@ from cellwright.checkpoints.journal import drop_journals_older_than, journal_of
 from cellwright.checkpoints.records import fold
 from cellwright.sessions.session import Session
 from cellwright.testing import use
+from cellwright.tools.files import originals
 from cellwright.tools.files.originals import (
     drop_older_than,
     keep_original,
@@ -27,7 +28,6 @@ from cellwright.tools.files.originals import (
     originals_folder,
     sha256,
 )
-from cellwright.tools.files.read import originals
 
 SOURCES = Path(__file__).parents[2] / "src"
 

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cellwright.errors import ErrorCode
+from cellwright.tools.files import originals
 from cellwright.tools.files.nearest import differences
 from cellwright.tools.files.originals import keep_original, original_path
-from cellwright.tools.files.read import originals
 
 
 def put(tools, data: bytes, name: str = "a.txt") -> Path:

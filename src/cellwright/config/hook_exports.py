@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from cellwright.agent.calls.tool_results import made_output_folder
-from cellwright.config.hook_process import run_program
+from cellwright.config.hooks.process import run_program
 from cellwright.tools.process.children import MARK_NAME, ChildProcesses
 
 EXPORT_VARIABLE = "CLAUDE_ENV_FILE"

@@ -20,8 +20,8 @@ from typing import Any
 from cellwright.agent.hooks.protocol import NOTHING_SAID, HookResult
 from cellwright.agent.hooks.results import BLOCKABLE, JUDGING, blocked, capped, read_answer
 from cellwright.config.hook_exports import EXPORT_VARIABLE, export_file, read_exports
-from cellwright.config.hook_process import Ended, run_program
 from cellwright.config.hooks.entries import CommandHook, HookEntry
+from cellwright.config.hooks.process import Ended, run_program
 from cellwright.tools.process.children import ChildProcesses, child_processes
 from cellwright.tools.process.environment import child_environment
 

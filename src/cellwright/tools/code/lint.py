@@ -18,7 +18,7 @@ from cellwright.tools.code.linters import FIXERS, LINTERS, LinterCall, linters_o
 from cellwright.tools.files.originals import Keeper, OriginalsOnly
 from cellwright.tools.lint_reports import Problem
 from cellwright.tools.paths import real_path, resolve_path, shown_path
-from cellwright.tools.program_run import Ended, run_program
+from cellwright.tools.process.run_program import Ended, run_program
 from cellwright.tools.project_programs import check_folder
 from cellwright.tools.schema import counted, object_schema, path_field
 from cellwright.tools.timeouts import timed_limits, timeout_field, timeout_of

@@ -17,7 +17,7 @@ from cellwright.text import visible, visible_line
 from cellwright.tools.code.runners import FRAMEWORKS, MEANINGS, NONE_FOUND, RunnerCall, Wanted, frameworks_of, plan_run
 from cellwright.tools.code.test_reports import Failure, Report
 from cellwright.tools.paths import resolve_path, shown_path
-from cellwright.tools.program_run import Ended, run_program
+from cellwright.tools.process.run_program import Ended, run_program
 from cellwright.tools.project_programs import check_folder
 from cellwright.tools.schema import object_schema, path_field
 from cellwright.tools.timeouts import timed_limits, timeout_field, timeout_of
