@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar, Unpack
 
-from cellwright import place_maker
+from cellwright.conversation import place_maker
 from cellwright.agent.calls.approval import CanUseTool
 from cellwright.agent.full_prompt import Prompt
 from cellwright.agent.structured_output.answer import AnswerType, answer_type

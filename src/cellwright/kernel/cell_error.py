@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from cellwright.kernel.described.description import count_of
+from cellwright.kernel.namespace.types.description import count_of
 from cellwright.kernel.described.looking import classes, own_vars
 from cellwright.kernel.execute.traceback import in_library
 

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, cast
 
-from cellwright import place_maker
+from cellwright.conversation import place_maker
 from cellwright.kernel.chat.target import ChatTarget
 from cellwright.kernel.magic.config import Claude
 from cellwright.kernel.magic.magics import ClaudeMagic

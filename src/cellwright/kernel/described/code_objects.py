@@ -9,7 +9,7 @@ from typing import Any
 
 from IPython.core.getipython import get_ipython
 
-from cellwright.kernel.described.description import Description
+from cellwright.kernel.namespace.types.description import Description
 from cellwright.kernel.described.looking import class_vars, classes, module_name, own_vars, short_name, type_name
 from cellwright.kernel.namespace.types.values import named
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from cellwright.kernel.execute.time_limit import OutOfTime, TimeLimit
 
 if TYPE_CHECKING:
-    from cellwright.kernel.described.description import Description
+    from cellwright.kernel.namespace.types.description import Description
 
 SECONDS_EACH = 0.5
 SECONDS_ALL = 3.0
@@ -86,7 +86,7 @@ def _type(value: object) -> str:
 
 
 def _head(name: str, value: object, found: Description) -> str:
-    from cellwright.kernel.described.description import bytes_in_words
+    from cellwright.kernel.namespace.types.description import bytes_in_words
     from cellwright.kernel.namespace.types.values import is_secret
 
     parts = [part for part in (found.shape, bytes_in_words(found.memory) if found.memory else "") if part]

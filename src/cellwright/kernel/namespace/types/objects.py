@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Iterator
 from typing import Any
 
-from cellwright.kernel.described.description import Description, in_columns
+from cellwright.kernel.namespace.types.description import Description, in_columns
 from cellwright.kernel.described.looking import classes, module_name, own_vars, short_name, static, type_name
 from cellwright.kernel.namespace.types.values import brief, named
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cellwright.kernel.described.description import in_columns
+from cellwright.kernel.namespace.types.description import in_columns
 from cellwright.kernel.namespace.types.values import brief, is_secret, named
 
 MOST_COLUMNS = 60
