@@ -22,7 +22,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from cellwright.agent.tool import ToolContext, ToolError
+from cellwright.agent.tool import ToolContext
+from cellwright.errors import ToolError
 from cellwright.tools.files.file_state import FileState
 from cellwright.tools.files.read import file_tools
 from cellwright.tools.notebook.json import Notebook, parse_notebook

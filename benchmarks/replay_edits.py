@@ -21,7 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cellwright.agent.tool import ToolContext, ToolError
+from cellwright.agent.tool import ToolContext
+from cellwright.errors import ToolError
 from cellwright.permissions.patch_text import FilePatch, read_patch
 from cellwright.tools.files.file_state import FileState
 from cellwright.tools.files.formats.text import NotText, decode

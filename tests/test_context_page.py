@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from cellwright.agent.context_usage import ContextContents, context_parts
-from cellwright.commands.command import CommandCall
-from cellwright.commands.page import Page
+from cellwright.commands.command import CommandCall, Page
 from cellwright.commands.registry import answer_of, command_of
 from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.run_options import RunOptions

@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 
-from cellwright.agent.function_tool import tool
-from cellwright.agent.session_folder import sessions_folder
 from cellwright.agent.thread import AgentTask, running_agent_code
+from cellwright.agent.tool import tool
 from cellwright.commands.command import CommandCall
 from cellwright.commands.registry import answer_of, command_of
 from cellwright.conversation.conversation import Conversation
@@ -23,6 +22,7 @@ from cellwright.conversation.session_choice import ConversationSessions
 from cellwright.errors import CellwrightError
 from cellwright.events import Event, Notice, RunEnd, Steered, TextDelta, ToolProgress
 from cellwright.sessions.session import Session
+from cellwright.sessions.state_dir import sessions_folder
 from cellwright.sessions.transcript_lock import is_held, lease_path
 from cellwright.testing import Gate, MessagesServer, fault, hold, say, turn, use
 

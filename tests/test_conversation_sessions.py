@@ -10,14 +10,13 @@ from typing import Any
 import pytest
 
 import cellwright
-from cellwright.agent.function_tool import tool
-from cellwright.agent.session_folder import sessions_folder
-from cellwright.agent.tool import ToolResult
+from cellwright.agent.tool import ToolResult, tool
 from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Event, Notice, RunEnd, TextDelta
 from cellwright.sessions.session import Session
+from cellwright.sessions.state_dir import sessions_folder
 from cellwright.sessions.transcript import read_messages
 from cellwright.testing import Gate, MessagesServer, hold, say, think, turn, use
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cellwright.commands.cost_page import usd
+from cellwright.commands.status import usd
 
 
 @pytest.mark.parametrize(

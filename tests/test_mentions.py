@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from cellwright.agent.full_prompt import Gathered, Moment
 from cellwright.agent.hooks.callbacks import HookMatcher
+from cellwright.agent.prompt import Gathered, Moment
 from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.prompt import find_mentions
 from cellwright.conversation.run_options import RunOptions
 from cellwright.events import ContextTold, Event, Notice, RunEnd, ToolEnd, UserPrompt
-from cellwright.mention_text import find_mentions
 from cellwright.terminal.plain_view import CallLines
 from cellwright.testing import MessagesServer, say, turn, use
 

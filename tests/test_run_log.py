@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from cellwright.agent.log_file import last_lines, log_to_file
 from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.run_options import RunOptions
-from cellwright.telemetry.log import RunLog
+from cellwright.telemetry.log import RunLog, last_lines, log_to_file
 from cellwright.testing import fault, say, use
 
 

@@ -34,14 +34,14 @@ _HOME = {
     "Session": "cellwright.sessions.session",
     "Tool": "cellwright.agent.tool",
     "ToolContext": "cellwright.agent.tool",
-    "ToolError": "cellwright.agent.tool",
+    "ToolError": "cellwright.errors",
     "ToolLimits": "cellwright.agent.tool",
     "ToolResult": "cellwright.agent.tool",
     "ToolUse": "cellwright.agent.calls.approval",
     "ask": "cellwright.conversation.ask",
     "connect": "cellwright.model.anthropic",
     "stream": "cellwright.conversation.ask",
-    "tool": "cellwright.agent.function_tool",
+    "tool": "cellwright.agent.tool",
 }
 """Where each public name lives. They are imported at first use, so that `import cellwright` costs next to nothing."""
 
@@ -73,12 +73,11 @@ __all__ = [
 if TYPE_CHECKING:
     from cellwright.agent.agent import Agent
     from cellwright.agent.calls.approval import Allow, Decision, Deny, ToolUse
-    from cellwright.agent.function_tool import tool
     from cellwright.agent.hooks.callbacks import HookMatcher
-    from cellwright.agent.tool import Tool, ToolContext, ToolError, ToolLimits, ToolResult
+    from cellwright.agent.tool import Tool, ToolContext, ToolLimits, ToolResult, tool
     from cellwright.conversation.ask import ask, stream
     from cellwright.conversation.run_options import Result, RunError
-    from cellwright.errors import CellwrightError, ErrorCode
+    from cellwright.errors import CellwrightError, ErrorCode, ToolError
     from cellwright.model.anthropic import connect
     from cellwright.permissions.policy import PermissionPolicy
     from cellwright.sessions.session import Session

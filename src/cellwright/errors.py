@@ -4,7 +4,7 @@ There are three kinds of errors, by who can act on them:
 
     CellwrightError            the user reads it: what is wrong, and what to do
     └── ApiError               … and it came from the Messages API or the way to it
-    ToolError                  Claude reads it (`cellwright.agent.tool`)
+    ToolError                  Claude reads it, and can react
     anything else              a bug of ours: it keeps its traceback
 
 The codes are shared by the terminal, JSON lines, cells and the server, so that a program can branch on them.
@@ -81,3 +81,19 @@ class CellwrightError(Exception):
 
 class ApiError(CellwrightError):
     """The Messages API, or the way to it, failed for good (after what `retry.py` tried)."""
+
+
+class ToolError(Exception):
+    """Claude reads it and can react: say what is wrong and how to go on."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: ErrorCode = ErrorCode.EXECUTION_ERROR,
+        details: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code
+        self.details = dict(details or {})

@@ -1,7 +1,7 @@
 """Tools that do nothing: one that reads, one that changes, one that fails."""
 
-from cellwright.agent.function_tool import tool
-from cellwright.agent.tool import ToolError
+from cellwright.agent.tool import tool
+from cellwright.errors import ToolError
 
 
 @tool(read_only=True)

@@ -12,8 +12,8 @@ import pytest
 from tests.agent.plain_tools import change, fail, look
 
 from cellwright.agent.calls.approval import Allow, Deny
-from cellwright.agent.function_tool import tool
-from cellwright.agent.tool import ToolContext, ToolError, ToolLimits, ToolResult
+from cellwright.agent.tool import ToolContext, ToolLimits, ToolResult, tool
+from cellwright.errors import ToolError
 from cellwright.events import (
     Answered,
     Asked,

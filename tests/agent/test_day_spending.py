@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cellwright.agent.day_spending import DaySpending
+from cellwright.agent.budget import DaySpending
 
 
 def test_processes_add_up_and_days_do_not(tmp_path: Path) -> None:

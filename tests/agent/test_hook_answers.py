@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cellwright.agent.calls.tool_results import updated_content
 from cellwright.agent.hooks.protocol import EVENTS, NOTHING_SAID, HookResult
 from cellwright.agent.hooks.results import LONGEST_TEXT, merged, read_answer
-from cellwright.agent.tool_response import updated_content
 
 WORDS = st.sampled_from(["deny", "ask", "block", "defer", "addRules", "setMode", "dontAsk", "", "x", "\ud83d", *EVENTS])
 VALUES = st.recursive(

@@ -12,10 +12,9 @@ from pathlib import Path
 import pytest
 
 import cellwright.errors
-from cellwright.agent.function_tool import tool
 from cellwright.agent.recording.recorder import Recorder
-from cellwright.agent.recording.recordings import parse_recording, prompt_key, prompt_text
-from cellwright.agent.recording_trust import is_trusted, trust
+from cellwright.agent.recording.recordings import is_trusted, parse_recording, prompt_key, prompt_text, trust
+from cellwright.agent.tool import tool
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.redaction.secret_scan import SecretScan
 from cellwright.testing import fault, say, turn, use
@@ -257,7 +256,7 @@ def test_the_key_is_the_users_alone_and_made_once(home):
 
 
 def test_processes_that_make_the_key_at_the_same_time_get_the_same(home):
-    code = "import sys; from cellwright.agent.recording_trust import trust; trust(sys.argv[1].encode())"
+    code = "import sys; from cellwright.agent.recording.recordings import trust; trust(sys.argv[1].encode())"
     makers = [subprocess.Popen([sys.executable, "-c", code, str(number)]) for number in range(4)]
     assert [maker.wait() for maker in makers] == [0] * 4
     assert all(is_trusted(str(number).encode()) for number in range(4))

@@ -14,7 +14,8 @@ import pytest
 
 from cellwright.agent.calls.redaction import Redaction, is_distinctive
 from cellwright.agent.calls.tool_results import output_folder
-from cellwright.agent.tool import Category, Tool, ToolContext, ToolError, ToolResult
+from cellwright.agent.tool import Category, Tool, ToolContext, ToolResult
+from cellwright.errors import ToolError
 from cellwright.events import Notice, ToolEnd
 from cellwright.testing import say, turn, use
 from cellwright.tools.process.environment import secret_values

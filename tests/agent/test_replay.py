@@ -10,12 +10,12 @@ import pytest
 
 from cellwright.agent.calls.approval import Allow, Deny
 from cellwright.agent.calls.redaction import Redaction
-from cellwright.agent.function_tool import tool
 from cellwright.agent.recording.recorder import Recorder
 from cellwright.agent.recording.replay import Replay, UntrustedRecording
 from cellwright.agent.recording.replay_drift import Drift, drift_in_words
-from cellwright.agent.tool import Tool, ToolContext, ToolError, ToolResult
-from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.agent.tool import Tool, ToolContext, ToolResult, tool
+from cellwright.conversation.replay import ReplayedEdits
+from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.events import TextDelta, ThinkingDelta, ToolEnd, ToolProgress, TurnEnd
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.sessions.session import Session
@@ -25,7 +25,6 @@ from cellwright.tools.files.read import file_tools
 from cellwright.tools.notebook.file_notebook import FileNotebook
 from cellwright.tools.notebook.notebook_edit import notebook_file_tools
 from cellwright.tools.notebook.open_notebook import NothingOpen
-from cellwright.tools.replayed_edits import ReplayedEdits
 
 EVERYTHING = PermissionPolicy(
     mode="default", allow=("Read", "Write", "Edit", "NotebookEdit", "Python", "Bash", "mcp__db__ask")

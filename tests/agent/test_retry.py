@@ -2,9 +2,8 @@
 
 import pytest
 
-from cellwright.agent.retry import RetryPolicy
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.model.retry import Failure
+from cellwright.model.retry import Failure, RetryPolicy
 
 
 def failure(*, retryable: bool = True, retry_after: float | None = None) -> Failure:

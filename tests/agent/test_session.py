@@ -10,9 +10,9 @@ import time
 
 import pytest
 
-from cellwright.agent.session_folder import find_sessions, sessions_folder
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.sessions.session import Session
+from cellwright.sessions.state_dir import find_sessions, sessions_folder
 from cellwright.sessions.transcript import read_messages
 
 SYSTEM = [{"type": "text", "text": "Sei höflich.", "cache_control": {"type": "ephemeral", "ttl": "1h"}}]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cellwright.agent.sse import SseParser
+from cellwright.model.message_stream import SseParser
 
 EVENTS = [("message_start", '{"a":1}'), ("content_block_delta", '{"text":"ä 🎉"}'), ("message_stop", "{}")]
 

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from cellwright.agent.calls.approval import Deny
-from cellwright.agent.function_tool import tool
 from cellwright.agent.steering import Steering, Words
+from cellwright.agent.tool import tool
 from cellwright.errors import CellwrightError
 from cellwright.events import Notice, Steered
 from cellwright.permissions.policy import PermissionPolicy

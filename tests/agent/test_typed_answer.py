@@ -7,9 +7,9 @@ from typing import Annotated, Any, Literal, NotRequired, Optional, TypedDict
 import pydantic
 import pytest
 
-from cellwright.agent.function_tool import tool
 from cellwright.agent.structured_output.answer import AnswerProblem, answer_type
 from cellwright.agent.structured_output.schema import api_schema
+from cellwright.agent.tool import tool
 from cellwright.errors import CellwrightError
 from cellwright.events import TurnEnd
 from cellwright.testing import say, turn, use

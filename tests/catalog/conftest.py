@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from cellwright.agent.session_folder import sessions_folder
 from cellwright.sessions.catalog.catalog import Catalog
 from cellwright.sessions.session import Session
+from cellwright.sessions.state_dir import sessions_folder
 
 SYSTEM = [{"type": "text", "text": "Be polite."}]
 TOOLS = [{"name": "Read", "description": "Read.", "input_schema": {"type": "object", "properties": {}}}]

@@ -83,8 +83,8 @@ def test_a_damaged_session_that_was_asked_for_by_its_id_is_named(held: Held, con
 
 def test_the_fork_goes_on(held: Held, conversation: Conversation) -> None:
     """The history that is sent is one that the API takes."""
-    from cellwright.agent.session_folder import sessions_folder
     from cellwright.sessions.session import Session
+    from cellwright.sessions.state_dir import sessions_folder
 
     session = Session.create(conversation.cwd, sessions_folder(conversation.cwd))
     session.begin(model="claude-opus-5-5", system=[{"type": "text", "text": "x"}], tools=[])

@@ -10,8 +10,7 @@ import pytest
 from tests.catalog.conftest import append, begun
 from tests.catalog.conftest import say as said
 
-from cellwright.agent.function_tool import tool
-from cellwright.agent.session_fork import fork_at
+from cellwright.agent.tool import tool
 from cellwright.checkpoints.journal import journal_of
 from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.run_options import RunOptions
@@ -20,6 +19,7 @@ from cellwright.sessions.catalog.catalog import Catalog
 from cellwright.sessions.catalog.metadata import write_title
 from cellwright.sessions.session import Session
 from cellwright.sessions.transcript import read_messages
+from cellwright.sessions.turns import fork_at
 from cellwright.testing import MessagesServer, say, think, turn, use
 
 TURNS = 4

@@ -11,14 +11,13 @@ from pathlib import Path
 import pytest
 from tests.catalog.conftest import Held, begun, say
 
-from cellwright.checkpoints.journal import journal_path
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.sessions.catalog.catalog import Catalog
 from cellwright.sessions.catalog.deletion import delete_session
 from cellwright.sessions.catalog.metadata import about_path, write_tags, write_title
 from cellwright.sessions.catalog.retention import Retention, clean_up
 from cellwright.sessions.session import Session
-from cellwright.sessions.state_dir import state_folder
+from cellwright.sessions.state_dir import journal_path, state_folder
 from cellwright.sessions.transcript_lock import lease_path
 
 DAY = 86_400

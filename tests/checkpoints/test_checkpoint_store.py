@@ -172,7 +172,7 @@ import os, sys
 from pathlib import Path
 from cellwright.checkpoints.checkpoints import Checkpoints
 from cellwright.sessions.session import Session
-from cellwright.agent.session_folder import sessions_folder
+from cellwright.sessions.state_dir import sessions_folder
 from cellwright.tools.files.file_state import FileState
 from cellwright.tools.files.originals import Upcoming
 from cellwright.tools.files.atomic_write import write_atomically

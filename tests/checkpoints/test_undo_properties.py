@@ -11,10 +11,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cellwright.agent.tool import ToolContext, ToolError
+from cellwright.agent.tool import ToolContext
 from cellwright.checkpoints.checkpoints import Checkpoints
 from cellwright.checkpoints.records import Turn
 from cellwright.checkpoints.undo import TakingBack
+from cellwright.errors import ToolError
 from cellwright.sessions.session import Session
 from cellwright.tools.files.file_state import FileState
 from cellwright.tools.files.read import file_tools

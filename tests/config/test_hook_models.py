@@ -8,8 +8,8 @@ import pytest
 from hook_scenes import group, hooks_of
 
 from cellwright.agent.agent import Agent
-from cellwright.agent.function_tool import tool
 from cellwright.agent.prompt import system_blocks
+from cellwright.agent.tool import tool
 from cellwright.config.hooks.entries import ModelHook
 from cellwright.config.hooks.model import read_verdict
 from cellwright.events import Notice, RunEnd, ToolEnd, TurnEnd

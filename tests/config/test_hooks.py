@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hook_scenes import call_fields, command, fire, group, hooks_of, source
 
-from cellwright.agent.hook_matcher import matcher_problem, matches
+from cellwright.agent.hooks.callbacks import matcher_problem, matches
 from cellwright.agent.hooks.protocol import EVENTS, NO_HOOKS, NOTHING_SAID
 from cellwright.config.hooks.hooks import hooks_from, settings_hooks
 from cellwright.config.hooks.mcp import filled_in

@@ -21,12 +21,10 @@ import trustme
 import cellwright
 from cellwright.config.settings.settings import load_settings
 from cellwright.doctor.check import Check, Finding
-from cellwright.doctor.checks import disk_space, state, working_folder
+from cellwright.doctor.checks import bash, disk_space, files, git, ripgrep, state, trust, working_folder
 from cellwright.doctor.connection_checks import api, credential, proxy
 from cellwright.doctor.examination import Patient, examine
 from cellwright.doctor.installation_checks import is_at_least, lab_extension, server_extension, widget
-from cellwright.doctor.program_checks import bash, git, ripgrep
-from cellwright.doctor.settings_checks import files, trust
 from cellwright.testing import MessagesServer
 from cellwright.version import VERSION
 
@@ -292,7 +290,7 @@ def test_without_ripgrep_the_search_is_slower_and_that_is_said(tmp_path: Path) -
     (tmp_path / "cellwright").symlink_to(Path(cellwright.__file__).parent)
     script = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
-        "from cellwright.doctor.program_checks import ripgrep\n"
+        "from cellwright.doctor.checks import ripgrep\n"
         "print(ripgrep({'PATH': ''}).status, ripgrep({'PATH': ''}).advice)"
     )
     run = subprocess.run([base, "-I", "-c", script, str(tmp_path)], capture_output=True, text=True, check=True)

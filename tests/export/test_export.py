@@ -12,17 +12,15 @@ import nbformat
 import pytest
 from PIL import Image
 
-from cellwright.agent.function_tool import tool
 from cellwright.agent.thread import AgentTask
-from cellwright.agent.tool import ToolResult
-from cellwright.commands.command import CommandCall
-from cellwright.commands.page import Page
+from cellwright.agent.tool import ToolResult, tool
+from cellwright.commands.command import CommandCall, Page
 from cellwright.commands.registry import answer_of, command_of
 from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.export.code_cells import code_cells
 from cellwright.sessions.export.exchanges import exchanges_of
+from cellwright.sessions.export.notebook import code_cells
 from cellwright.sessions.provenance import provenance
 from cellwright.testing import MessagesServer, say, think, turn, use
 from cellwright.tools.notebook.file_notebook import FileNotebook

@@ -9,8 +9,7 @@ from typing import Any
 from cellwright.agent.thread import AgentThread
 from cellwright.conversation.message_chunks import Joined
 from cellwright.kernel.chat.connections import Connection, Connections
-from cellwright.kernel.chat.log import ConversationLog
-from cellwright.kernel.chat.logged_run import LoggedRun
+from cellwright.kernel.chat.log import ConversationLog, LoggedRun
 from cellwright.kernel.pages.comm import CommLink
 from cellwright.sessions.session import Session
 

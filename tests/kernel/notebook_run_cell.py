@@ -11,7 +11,8 @@ from typing import Any
 from IPython.core.getipython import get_ipython
 
 from cellwright.agent.thread import AgentTask, AgentThread, CallerJobs
-from cellwright.agent.tool import ToolContext, ToolError, ToolResult
+from cellwright.agent.tool import ToolContext, ToolResult
+from cellwright.errors import ToolError
 from cellwright.kernel.cells.notebook_run import Runner, notebook_run_tool
 from cellwright.kernel.magic.rewrite import Rewriting
 from cellwright.kernel.namespace.cell_log import CellLog

@@ -11,7 +11,8 @@ from typing import Any
 from IPython.core.getipython import get_ipython
 
 from cellwright.agent.thread import AgentTask, AgentThread, CallerJobs
-from cellwright.agent.tool import ToolContext, ToolError, ToolResult
+from cellwright.agent.tool import ToolContext, ToolResult
+from cellwright.errors import ToolError
 from cellwright.kernel.execute.python_tool import python_tool
 
 shell = get_ipython()

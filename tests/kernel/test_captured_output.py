@@ -20,7 +20,7 @@ from cellwright.kernel.execute.captured_output import (
     content_of,
     display_of,
 )
-from cellwright.kernel.model_image import MAX_EDGE, MAX_PIXELS, image_block, png_size
+from cellwright.tools.files.formats.images import MAX_EDGE, MAX_PIXELS, image_block, png_size
 
 
 def kept(*pieces: str | Display) -> object:

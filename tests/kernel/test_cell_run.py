@@ -14,8 +14,8 @@ import pytest
 
 from cellwright.agent.thread import AgentTask
 from cellwright.conversation.conversation import Conversation
+from cellwright.kernel.output.cell_output import ViewOutput
 from cellwright.kernel.run.cell_run import CellRun
-from cellwright.kernel.view_output import ViewOutput
 from cellwright.terminal.plain_view import Unseen
 
 

@@ -11,7 +11,7 @@ import pytest
 from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.run_options import RunOptions
 from cellwright.events import Event, UserPrompt
-from cellwright.kernel.chat.choices import Choices
+from cellwright.kernel.chat.state import Choices
 from cellwright.kernel.magic.config import Claude
 from cellwright.testing import Gate, hold, say, turn
 

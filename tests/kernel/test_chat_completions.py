@@ -14,12 +14,18 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from plain_shell import plain_shell, run
 
-from cellwright.agent.tool import ToolError
 from cellwright.commands.registry import COMMANDS
-from cellwright.errors import CellwrightError
-from cellwright.kernel.chat.completions import CELLS_SECONDS, Completions, completions, file_mention
-from cellwright.kernel.chat.fuzzy_order import best, path_score, score
-from cellwright.mention_text import find_mentions
+from cellwright.conversation.prompt import find_mentions
+from cellwright.errors import CellwrightError, ToolError
+from cellwright.kernel.chat.completions import (
+    CELLS_SECONDS,
+    Completions,
+    best,
+    completions,
+    file_mention,
+    path_score,
+    score,
+)
 from cellwright.tools.notebook.file_notebook import FileNotebook
 from cellwright.tools.notebook.open_notebook import Cell, NothingOpen, OpenNotebook
 

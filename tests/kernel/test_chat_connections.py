@@ -12,9 +12,7 @@ from chat_comms import Panels
 
 from cellwright.events import Notice, TextDelta
 from cellwright.kernel.chat.connections import MOST_CONNECTIONS, PING_SECONDS, QUIET_SECONDS, Connection
-from cellwright.kernel.chat.line_log import LineLog
-from cellwright.kernel.chat.log import CHARS_KEPT, RUNS_KEPT
-from cellwright.kernel.chat.logged_run import LoggedRun, past_run
+from cellwright.kernel.chat.log import CHARS_KEPT, RUNS_KEPT, LineLog, LoggedRun, past_run
 
 
 def on_a_loop(test: Callable[[Panels], Awaitable[None]]) -> Callable[[], None]:

@@ -13,12 +13,12 @@ from chat_comms import Panels
 
 from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.run_queue import ConversationRun
-from cellwright.kernel.chat.choices import Choices
-from cellwright.kernel.chat.logged_run import LoggedRun
+from cellwright.kernel.chat.log import LoggedRun
 from cellwright.kernel.chat.prompts import read_prompt
+from cellwright.kernel.chat.state import Choices
 from cellwright.kernel.chat.target import PROTOCOL
-from cellwright.kernel.comm import read_message
 from cellwright.kernel.magic.config import Claude
+from cellwright.kernel.pages.comm import read_message
 
 PROTOCOL_PAGES = Path(__file__).parents[2] / "docs/protocol"
 EXAMPLES: dict[str, list[dict[str, Any]]] = json.loads((PROTOCOL_PAGES / "chat-examples.json").read_text("utf-8"))

@@ -20,7 +20,7 @@ from cellwright.conversation.conversation import Conversation
 from cellwright.errors import CellwrightError
 from cellwright.events import ContextTold, Event, Notice, UserPrompt
 from cellwright.kernel.chat.prompts import CellGiven, PanelPrompt, read_prompt, tellings
-from cellwright.kernel.kernel_telling import KernelTelling, kernel_telling
+from cellwright.kernel.context.notebook_context import KernelTelling, kernel_telling
 from cellwright.kernel.namespace.cell_log import CellLog
 from cellwright.testing import MessagesServer, say
 from cellwright.tools.notebook.file_notebook import FileNotebook

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from cellwright.kernel.execute.captured_output import display_of
-from cellwright.kernel.execute.display_text import MOST_OF_CHART, MOST_TEXT
-from cellwright.kernel.html_text import html_text
+from cellwright.kernel.execute.display_text import MOST_OF_CHART, MOST_TEXT, html_text
 
 NOTHING = "<some.Thing object at 0x7fa659b39d90>"
 

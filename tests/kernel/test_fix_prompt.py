@@ -13,7 +13,8 @@ from IPython.core.interactiveshell import InteractiveShell
 from notebook_kernel import NotebookKernel
 from plain_shell import plain_shell, run
 
-from cellwright.kernel.kernel_telling import describe_lines
+from cellwright.conversation.prompt import find_mentions
+from cellwright.kernel.context.notebook_context import describe_lines
 from cellwright.kernel.magic.fix import (
     NOTHING_FAILED,
     SOURCE_CHARS,
@@ -26,7 +27,6 @@ from cellwright.kernel.magic.fix import (
     nothing_to_fix,
 )
 from cellwright.kernel.namespace.cell_log import CellLog
-from cellwright.mention_text import find_mentions
 from cellwright.testing import MessagesServer, say
 from cellwright.tools.notebook.open_notebook import NothingOpen
 

@@ -14,11 +14,16 @@ from plain_shell import plain_shell, run, run_as_claude
 
 from cellwright.agent.agent import Agent
 from cellwright.agent.calls.redaction import Redaction
-from cellwright.agent.full_prompt import Gathered, Moment
+from cellwright.agent.prompt import Gathered, Moment
 from cellwright.conversation.dry_run import DryRun
 from cellwright.events import CHARS_A_TOKEN
-from cellwright.kernel.context.notebook_context import AUTO_TOKENS, CODE_TOKENS, FULL_TOKENS
-from cellwright.kernel.kernel_telling import KernelTelling, kernel_telling
+from cellwright.kernel.context.notebook_context import (
+    AUTO_TOKENS,
+    CODE_TOKENS,
+    FULL_TOKENS,
+    KernelTelling,
+    kernel_telling,
+)
 from cellwright.kernel.magic.line import How
 from cellwright.kernel.namespace.cell_log import CellLog
 from cellwright.permissions.policy import PermissionPolicy

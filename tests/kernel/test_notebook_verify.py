@@ -18,7 +18,8 @@ from plain_shell import plain_shell, run
 
 from cellwright.agent.calls.input_schema import check_input
 from cellwright.agent.thread import AgentTask, AgentThread, CallerJobs
-from cellwright.agent.tool import Tool, ToolContext, ToolError, ToolResult
+from cellwright.agent.tool import Tool, ToolContext, ToolResult
+from cellwright.errors import ToolError
 from cellwright.kernel.cells.notebook_run import Runner, notebook_run_tool
 from cellwright.kernel.cells.notebook_verify import Verifier, notebook_verify_tool
 from cellwright.kernel.namespace.cell_log import CellLog

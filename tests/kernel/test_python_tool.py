@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from notebook_kernel import SOURCES, NotebookKernel, running_kernel
 
-from cellwright.kernel.model_image import png_size
+from cellwright.tools.files.formats.images import png_size
 
 pytestmark = pytest.mark.kernel
 

@@ -18,7 +18,7 @@ from traitlets.config import Config
 from cellwright.agent.thread import AgentTask, AgentThread, CallerJobs
 from cellwright.agent.tool import ToolContext, ToolResult
 from cellwright.kernel.execute.python_tool import python_tool
-from cellwright.kernel.model_image import png_size
+from cellwright.tools.files.formats.images import png_size
 
 
 class Session:

@@ -19,10 +19,9 @@ from cellwright.agent.thread import AgentThread, CallerJobs
 from cellwright.conversation.answers import choices
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Preview, Suggestion
-from cellwright.kernel.comm import Answer
-from cellwright.kernel.open_questions import OpenQuestions, Take, all_beside
+from cellwright.kernel.pages.comm import Answer
 from cellwright.kernel.run.interrupts import EndableWait, Interrupts
-from cellwright.kernel.run.questions import Questions
+from cellwright.kernel.run.questions import OpenQuestions, Questions, Take, all_beside
 
 SUGGESTIONS = (
     Suggestion(("Bash(make *)",), "session", "all make commands, this session"),

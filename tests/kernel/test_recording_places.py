@@ -9,11 +9,9 @@ from pathlib import Path
 import pytest
 
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.kernel.prompt_places import PromptPlaces
-from cellwright.kernel.recording_file import beside, found_in
-from cellwright.kernel.run.front_end import FrontEnd
+from cellwright.kernel.run.front_end import FrontEnd, this_notebook
+from cellwright.kernel.run.recordings import PromptPlaces, beside, found_in
 from cellwright.kernel.run.saved_outputs import EarlierAnswers
-from cellwright.kernel.this_notebook import this_notebook
 from cellwright.sessions.provenance import provenance
 
 

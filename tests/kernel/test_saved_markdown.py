@@ -24,12 +24,12 @@ from cellwright.events import (
     TurnEnd,
     UserPrompt,
 )
-from cellwright.kernel.output.saved_markdown import SavedTranscript
-from cellwright.kernel.saved_limits import (
+from cellwright.kernel.output.saved_markdown import (
     ANSWER_CHARS,
     DIFFS_CHARS,
     PICTURES_BYTES,
     PLAIN_CHARS,
+    SavedTranscript,
     kept_pictures,
     short_plain,
 )

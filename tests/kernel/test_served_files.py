@@ -2,7 +2,7 @@
 
 import pytest
 
-from cellwright.kernel.served_files import relative_path, served_folder
+from cellwright.kernel.pages.pages import relative_path, served_folder
 
 
 @pytest.fixture

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from cellwright.agent.session_folder import sessions_folder
 from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.kernel.chat.sessions import SessionRequests, SessionTitle
 from cellwright.kernel.pages.comm import PageError
 from cellwright.sessions.session import Session
+from cellwright.sessions.state_dir import sessions_folder
 from cellwright.testing import Gate, MessagesServer, hold, say, turn
 
 SECONDS = 60

@@ -35,9 +35,9 @@ from cellwright.events import (
     TurnEnd,
     UserPrompt,
 )
-from cellwright.kernel.comm import Answer, Kept, Ready, Restart, Steer, Stop, Withdraw, read_message
 from cellwright.kernel.output.cell_output import STUCK
 from cellwright.kernel.output.transcript_ops import LIVE_OUTPUT_CHARS, RESULT_CHARS, TranscriptOps
+from cellwright.kernel.pages.comm import Answer, Kept, Ready, Restart, Steer, Stop, Withdraw, read_message
 
 EXAMPLES = json.loads((Path(__file__).parents[2] / "docs/protocol/examples.json").read_text("utf-8"))
 

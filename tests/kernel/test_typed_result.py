@@ -9,8 +9,7 @@ from notebook_kernel import NotebookKernel
 
 from cellwright.conversation.run_options import Result
 from cellwright.errors import CellwrightError
-from cellwright.kernel.magic.line import MagicOptions
-from cellwright.kernel.typed_result import keep_result, named_type
+from cellwright.kernel.magic.line import MagicOptions, keep_result, named_type
 from cellwright.testing import MessagesServer, say, use
 
 CITY = '{"name": "Husum", "tide_m": 3.5}'

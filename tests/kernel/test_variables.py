@@ -21,7 +21,8 @@ from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
 from cellwright.agent.thread import AgentThread, CallerJobs, agent_code_running
-from cellwright.agent.tool import ToolContext, ToolError
+from cellwright.agent.tool import ToolContext
+from cellwright.errors import ToolError
 from cellwright.kernel.namespace.namespace import fingerprint, user_variables
 from cellwright.kernel.namespace.summary import CHARS_EACH, LINE_CHARS, SECONDS_EACH, describe_all, line
 from cellwright.kernel.namespace.types.values import MOST_BITS

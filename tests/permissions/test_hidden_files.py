@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cellwright.permissions.brace_expansion import expanded_braces
+from cellwright.permissions.shell.conservative_parse import expanded_braces
 
 BASH = shutil.which("bash")
 DENY = ["Read(key.pem)"]

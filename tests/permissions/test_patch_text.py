@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cellwright.permissions.patch_names import PatchProblem
-from cellwright.permissions.patch_paths import paths_in_patch
-from cellwright.permissions.patch_text import read_patch
+from cellwright.permissions.judges.patch import paths_in_patch
+from cellwright.permissions.patch_text import PatchProblem, read_patch
 
 HUNK = "@@ -1 +1 @@\n-a\n+b\n"
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cellwright.permissions.paths import protected_part
 from cellwright.permissions.policy import PermissionPolicy
-from cellwright.permissions.protected_paths import protected_part
 
 NAMES = ["a", "b", "c", "é", "x-evil", ".git", "Startup"]
 NAME = st.sampled_from(NAMES)

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from cellwright.permissions.paths import PathProblem, folded, inside, normalised, places
+from cellwright.permissions.paths import PathProblem, folded, inside, normalised, places, protected_part
 from cellwright.permissions.policy import PermissionPolicy
-from cellwright.permissions.protected_paths import protected_part
 
 
 def edits(place, path, **rules):

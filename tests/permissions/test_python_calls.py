@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cellwright.permissions.python_shell import uses_in
+from cellwright.permissions.judges.python import uses_in
 
 RUNS_RM = {
     "bang": "!rm x",

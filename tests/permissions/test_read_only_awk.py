@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cellwright.permissions.read_only_awk import MAX_LENGTH, only_prints
+from cellwright.permissions.shell.read_only.programs import MAX_LENGTH, only_prints
 
 PASSES = (
     "{print $1}",

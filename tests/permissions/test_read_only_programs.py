@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cellwright.permissions.policy import PermissionPolicy
-from cellwright.permissions.read_only_awk import only_prints
 from cellwright.permissions.shell.read_only.commands import READERS
 from cellwright.permissions.shell.read_only.git import SUBCOMMANDS
+from cellwright.permissions.shell.read_only.programs import only_prints
 
 BASH = shutil.which("bash")
 pytestmark = pytest.mark.skipif(BASH is None or shutil.which("git") is None, reason="needs bash and git")

@@ -4,7 +4,7 @@ import json
 import stat
 from concurrent.futures import ThreadPoolExecutor
 
-from cellwright.server.proxy.egress_log import KEPT, EgressLog
+from cellwright.server.proxy.usage import KEPT, EgressLog
 
 
 def test_lines_of_many_threads_stay_whole(tmp_path):

@@ -21,7 +21,7 @@ from jupyter_server.services.contents.largefilemanager import AsyncLargeFileMana
 from jupyter_ydoc import YNotebook
 from open_notebook_conformance import CASES, reset
 
-from cellwright.agent.tool import ToolError
+from cellwright.errors import ToolError
 from cellwright.kernel.pages.comm import PageError
 from cellwright.kernel.pages.live_notebook import LiveNotebook, SeenSources
 from cellwright.server.notebooks.cells import Refused

@@ -13,7 +13,7 @@ from cryptography.x509.oid import NameOID
 from proxy_calls import ADA, message
 from proxy_server import ProxyServer
 
-from cellwright.server.proxy.server_address import proxy_url, trusting
+from cellwright.server.proxy.kernel_access import proxy_url, trusting
 from cellwright.testing import say
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from cellwright.agent.session_folder import sessions_folder
-from cellwright.server.session_files import SessionFiles
+from cellwright.server.routes.sessions import SessionFiles
 from cellwright.sessions.session import Session
+from cellwright.sessions.state_dir import sessions_folder
 from cellwright.sessions.transcript import Line, encode_line
 
 

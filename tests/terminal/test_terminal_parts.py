@@ -25,8 +25,8 @@ from cellwright.events import (
 from cellwright.terminal import words
 from cellwright.terminal.arguments import split_rules
 from cellwright.terminal.exit_codes import MEANINGS, ExitCode, exit_code_of
-from cellwright.terminal.logs import Redacting
-from cellwright.terminal.markdown_blocks import MarkdownBlocks
+from cellwright.terminal.live_view import MarkdownBlocks
+from cellwright.terminal.main import Redacting
 from cellwright.terminal.plain_view import PlainView
 from cellwright.terminal.screen import harmless
 

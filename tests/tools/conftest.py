@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from cellwright.agent.calls.input_schema import check_input
-from cellwright.agent.tool import CannotBeDone, ToolContext, ToolError, ToolResult
+from cellwright.agent.tool import CannotBeDone, ToolContext, ToolResult
+from cellwright.errors import ToolError
 from cellwright.events import Preview
 from cellwright.tools.files.file_state import FileState
 from cellwright.tools.files.read import file_tools

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from cellwright.agent.tool import ToolError
+from cellwright.errors import ToolError
 from cellwright.tools.notebook.open_notebook import (
     Cell,
     CellChange,

@@ -12,13 +12,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cellwright.agent.tool import ToolError
-from cellwright.errors import ErrorCode
-from cellwright.permissions.patch_paths import paths_in_patch
+from cellwright.errors import ErrorCode, ToolError
+from cellwright.permissions.judges.patch import paths_in_patch
 from cellwright.permissions.patch_text import read_patch
-from cellwright.tools.file_set import FileWrite, write_together
-from cellwright.tools.files.atomic_write import FileChanged
-from cellwright.tools.patch_matching import apply_hunks
+from cellwright.tools.files.atomic_write import FileChanged, FileWrite, write_together
+from cellwright.tools.files.patch_plan import apply_hunks
 
 TEN = "".join(f"line {number}\n" for number in range(1, 11))
 
@@ -379,7 +377,8 @@ def test_a_failure_midway_takes_back_what_was_done(tmp_path):
 CHILD = """
 import asyncio, json, os, resource, signal, sys
 from pathlib import Path
-from cellwright.agent.tool import ToolContext, ToolError
+from cellwright.errors import ToolError
+from cellwright.agent.tool import ToolContext
 from cellwright.tools.files.file_state import FileState
 from cellwright.tools.files.read import file_tools
 patch = sys.stdin.read()

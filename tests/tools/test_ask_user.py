@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from cellwright.agent.calls.input_schema import check_input
-from cellwright.agent.tool import ToolContext, ToolError, ToolResult
+from cellwright.agent.tool import ToolContext, ToolResult
+from cellwright.errors import ToolError
 from cellwright.tools.planning.ask_user import ask_user_tool
 
 TOOL = ask_user_tool()

@@ -12,10 +12,9 @@ from typing import Any
 import pytest
 
 from cellwright.agent.calls.input_schema import check_input
-from cellwright.agent.tool import ToolContext, ToolError, ToolResult
-from cellwright.errors import ErrorCode
-from cellwright.tools.shell.bash import bash_tools
-from cellwright.tools.shell_limits import read_shell_limits
+from cellwright.agent.tool import ToolContext, ToolResult
+from cellwright.errors import ErrorCode, ToolError
+from cellwright.tools.shell.bash import bash_tools, read_shell_limits
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs bash")
 

@@ -16,8 +16,8 @@ import pytest
 
 from cellwright.agent.calls.input_schema import check_input
 from cellwright.agent.calls.tool_results import output_folder
-from cellwright.agent.tool import ToolContext, ToolError, ToolResult
-from cellwright.errors import ErrorCode
+from cellwright.agent.tool import ToolContext, ToolResult
+from cellwright.errors import ErrorCode, ToolError
 from cellwright.tools.shell.bash import bash_tools
 from cellwright.tools.shell.output import SHOWN_CHARS, plain
 

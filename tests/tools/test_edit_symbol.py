@@ -10,11 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cellwright.agent.tool import ToolError
-from cellwright.errors import ErrorCode
+from cellwright.errors import ErrorCode, ToolError
+from cellwright.tools.code.edit_symbol import splice
 from cellwright.tools.code.symbol_outline import definitions
-from cellwright.tools.languages import grammar_of
-from cellwright.tools.symbol_text import splice
+from cellwright.tools.code.syntax import grammar_of
 
 PYTHON = '''\
 #!/usr/bin/env python

@@ -16,7 +16,8 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits and /pro
 SCENE = '''
 import asyncio, json, os, resource, signal, sys
 from pathlib import Path
-from cellwright.agent.tool import ToolContext, ToolError, ToolResult
+from cellwright.errors import ToolError
+from cellwright.agent.tool import ToolContext, ToolResult
 from cellwright.agent.calls.input_schema import check_input
 from cellwright.config.settings.settings import load_settings
 from cellwright.conversation.toolset import Workplace, builtin_tools

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from open_notebook_conformance import CASES, reset, seen
 
-from cellwright.agent.tool import ToolError
+from cellwright.errors import ToolError
 from cellwright.tools.notebook.file_notebook import FileNotebook
 from cellwright.tools.notebook.open_notebook import Replace
 

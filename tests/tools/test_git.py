@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from cellwright.agent.calls.input_schema import check_input
-from cellwright.agent.tool import ToolContext, ToolError, ToolResult
-from cellwright.errors import ErrorCode
+from cellwright.agent.tool import ToolContext, ToolResult
+from cellwright.errors import ErrorCode, ToolError
 from cellwright.tools.git.git import git_tool
 
 ENVIRONMENT = {

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from cellwright.agent.tool import ToolContext, ToolError, ToolResult
-from cellwright.errors import ErrorCode
+from cellwright.agent.tool import ToolContext, ToolResult
+from cellwright.errors import ErrorCode, ToolError
 from cellwright.tools.git.git import git_tool
 
 

@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 
 from cellwright.agent.calls.input_schema import check_input
-from cellwright.agent.tool import CannotBeDone, ToolContext, ToolError, ToolResult
-from cellwright.errors import ErrorCode
+from cellwright.agent.tool import CannotBeDone, ToolContext, ToolResult
+from cellwright.errors import ErrorCode, ToolError
 from cellwright.tools.code.lint import lint_tool
-from cellwright.tools.code.linters import linters_of
-from cellwright.tools.lint_reports import Problem, read_flake8
+from cellwright.tools.code.linters import Problem, linters_of, read_flake8
 
 REAL_HOME = Path.home()
 LABEXTENSION = Path(__file__).parents[2] / "labextension"

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from cellwright.agent.tool import CannotBeDone, Tool, ToolContext, ToolError, ToolResult
+from cellwright.agent.tool import CannotBeDone, Tool, ToolContext, ToolResult
+from cellwright.errors import ToolError
 from cellwright.tools.files.file_state import FileState
 from cellwright.tools.files.read import file_tools
 from cellwright.tools.notebook.file_notebook import FileNotebook

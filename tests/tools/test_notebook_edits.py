@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cellwright.agent.calls.input_schema import check_input
-from cellwright.agent.tool import ToolContext, ToolError
-from cellwright.errors import ErrorCode
+from cellwright.agent.tool import ToolContext
+from cellwright.errors import ErrorCode, ToolError
 from cellwright.tools.files.file_state import FileState
 from cellwright.tools.files.read import file_tools
 from cellwright.tools.notebook.notebook_edit import notebook_file_tools

@@ -16,8 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cellwright.agent.tool import ToolError
-from cellwright.errors import ErrorCode
+from cellwright.errors import ErrorCode, ToolError
 from cellwright.tools.files.formats.text import UTF_8, UTF_16_LE
 from cellwright.tools.files.formats.text_pages import Bounds, Lines
 

@@ -13,7 +13,8 @@ from pictures import picture
 
 SCRIPT = """
 import asyncio, json, pathlib, resource, sys, time
-from cellwright.agent.tool import ToolContext, ToolError
+from cellwright.errors import ToolError
+from cellwright.agent.tool import ToolContext
 from cellwright.tools.files.file_state import FileState
 from cellwright.tools.files.read import file_tools
 from cellwright.tools.notebook.notebook_edit import notebook_file_tools

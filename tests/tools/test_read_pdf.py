@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from pictures import pdf, picture
 
 import cellwright
-from cellwright.agent.tool import ToolError
-from cellwright.errors import ErrorCode
+from cellwright.errors import ErrorCode, ToolError
 from cellwright.testing import say, turn, use
 from cellwright.tools.files.formats.pdf import PdfRequest, read_pdf
 
@@ -39,7 +38,7 @@ def many(count: int) -> bytes:
 
 PRINTS = """
 import io
-from cellwright.agent.tool import ToolError
+from cellwright.errors import ToolError
 from cellwright.tools.files.formats.pdf import PdfRequest, read_pdf
 
 try:

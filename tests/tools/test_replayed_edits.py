@@ -10,11 +10,11 @@ import nbformat
 import pytest
 
 from cellwright.agent.recording.edits import Edit
-from cellwright.agent.tool import ToolError
+from cellwright.conversation.replay import ReplayedEdits
+from cellwright.errors import ToolError
 from cellwright.tools.files.file_state import FileState
 from cellwright.tools.notebook.file_notebook import FileNotebook
 from cellwright.tools.notebook.open_notebook import NothingOpen, OpenNotebook, source_sha256
-from cellwright.tools.replayed_edits import ReplayedEdits
 
 CELLS = (("one", "a = 1"), ("two", "b = 2"), ("three", "c = 3"))
 

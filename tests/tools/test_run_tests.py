@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from cellwright.agent.calls.input_schema import check_input
-from cellwright.agent.tool import CannotBeDone, ToolContext, ToolError, ToolResult
-from cellwright.errors import ErrorCode
+from cellwright.agent.tool import CannotBeDone, ToolContext, ToolResult
+from cellwright.errors import ErrorCode, ToolError
 from cellwright.tools.code.run_tests import run_tests_tool
 from cellwright.tools.code.runners import frameworks_of
 from cellwright.tools.code.test_reports import read_go, read_jest

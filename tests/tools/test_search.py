@@ -13,8 +13,7 @@ import pathspec
 import pytest
 
 import cellwright
-from cellwright.agent.tool import ToolError
-from cellwright.errors import ErrorCode
+from cellwright.errors import ErrorCode, ToolError
 from cellwright.tools.search.grep import checked
 from cellwright.tools.search.ripgrep import (
     MISSING,

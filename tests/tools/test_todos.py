@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from cellwright.agent.calls.input_schema import check_input
-from cellwright.agent.tool import Tool, ToolContext, ToolError, ToolResult
+from cellwright.agent.tool import Tool, ToolContext, ToolResult
+from cellwright.errors import ToolError
 from cellwright.events import Event, TodosChanged
 from cellwright.tools.planning.todo_write import todo_tools
 

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cellwright.agent.tool import ToolError
-from cellwright.errors import ErrorCode
-from cellwright.tools.web_addresses import is_public, public_address, read_address
+from cellwright.errors import ErrorCode, ToolError
+from cellwright.tools.web.client import is_public, public_address, read_address
 
 
 @pytest.mark.parametrize(
@@ -124,7 +123,7 @@ def test_a_name_with_one_private_address_is_refused() -> None:
     "url", ["http://2130706433/", "http://0x7f000001/", "http://0177.0.0.1/", "http://localhost/", "http://127.1/"]
 )
 def test_other_spellings_of_this_machine_are_resolved_and_refused(url: str) -> None:
-    from cellwright.tools.web_addresses import resolve
+    from cellwright.tools.web.client import resolve
 
     with pytest.raises(ToolError) as caught:
         asyncio.run(public_address(read_address(url), resolve, is_public))

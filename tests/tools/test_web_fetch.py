@@ -18,13 +18,11 @@ import trustme
 
 from cellwright.agent.calls.input_schema import check_input
 from cellwright.agent.side_request import Aside
-from cellwright.agent.tool import ToolContext, ToolError, ToolResult
-from cellwright.errors import ErrorCode
+from cellwright.agent.tool import ToolContext, ToolResult
+from cellwright.errors import ErrorCode, ToolError
 from cellwright.testing import MessagesServer, fault, say
-from cellwright.tools.web.client import Fetched, Network
-from cellwright.tools.web.web_fetch import PAGE_CHARS, web_fetch_tool
-from cellwright.tools.web_addresses import Address, read_address
-from cellwright.tools.web_pages import page_of
+from cellwright.tools.web.client import Address, Fetched, Network, read_address
+from cellwright.tools.web.web_fetch import PAGE_CHARS, page_of, web_fetch_tool
 
 ARTICLE = """<!doctype html><html lang="en"><head><title>On boats</title>
 <meta name="author" content="Ada Lovelace"><meta property="article:published_time" content="2026-03-01">

@@ -12,12 +12,20 @@ import pytest
 
 from cellwright.agent.calls.input_schema import check_input
 from cellwright.agent.side_request import Aside
-from cellwright.agent.tool import ToolContext, ToolError, ToolResult
-from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.agent.tool import ToolContext, ToolResult
+from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.model.anthropic import connect
 from cellwright.testing import MessagesServer, fault, say, searched, turn
-from cellwright.tools.web.web_search import Engine, api_engine, choose_engine, tavily_engine, web_search_tool
-from cellwright.tools.web_hits import Found, Hit, Query
+from cellwright.tools.web.web_search import (
+    Engine,
+    Found,
+    Hit,
+    Query,
+    api_engine,
+    choose_engine,
+    tavily_engine,
+    web_search_tool,
+)
 
 BOATS = {"url": "https://boats.example/oak", "title": "Oak boats", "page_age": "March 1, 2026"}
 KEELS = {"url": "https://www.keels.example/", "title": "Keels"}

@@ -14,10 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cellwright.agent.tool import ToolError
-from cellwright.errors import ErrorCode
+from cellwright.errors import ErrorCode, ToolError
 from cellwright.tools.files.atomic_write import FileChanged, write_atomically
-from cellwright.tools.replacement import replace_text
+from cellwright.tools.files.replace import replace_text
 
 
 def put(tools, name: str, data: bytes) -> Path:

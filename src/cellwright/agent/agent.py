@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from cellwright.agent.calls.approval import CanUseTool, Policy
 from cellwright.agent.calls.redaction import Redaction
-from cellwright.agent.full_prompt import FullPrompt, Prompt
-from cellwright.agent.given_hooks import as_hooks
-from cellwright.agent.hooks.protocol import NO_HOOKS, Hooks
+from cellwright.agent.hooks.protocol import NO_HOOKS, Hooks, as_hooks
 from cellwright.agent.loop import AgentRun
+from cellwright.agent.prompt import FullPrompt, Prompt
 from cellwright.agent.steering import Steering
 from cellwright.agent.structured_output.answer import AnswerType
 from cellwright.agent.tool import Tool

@@ -1,16 +1,28 @@
-"""What a run has spent, and what its budget still pays for before a request is sent."""
+"""What a run has spent, and what its budget still pays for before a request is sent.
+
+What was spent on one purpose today, by all processes of the user: one file for each day, a line for each amount.
+
+The answer that is streaming, and what it cost should it never arrive.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+import math
+import os
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cellwright.agent.run_errors import price_unknown
-from cellwright.model.pricing import add_usage, worst_case_usd
+from cellwright.events import TextDelta, ThinkingDelta, ToolInputDelta
+from cellwright.model.pricing import add_usage, cost_usd, worst_case_usd
+from cellwright.model.provider import MessageStart
+from cellwright.sessions.state_dir import PRIVATE_FILE, make_private_folder, state_folder
 
 if TYPE_CHECKING:
     from cellwright.sessions.session import Session
-
 
 SMALLEST_ANSWER = 256
 """Tokens: what a budget must still pay for, else the run stops before the request."""
@@ -69,3 +81,86 @@ def _input_tokens(session: Session) -> int:
     """At most: three bytes a token is more than any text costs; the prefix was counted by the API already."""
     tokens = session.context_tokens + (session.uncounted_bytes + len(session.system)) // 3
     return tokens if session.context_tokens else tokens + len(session.tools) // 3
+
+
+class DaySpending:
+    """Amounts in US dollars, in files of `folder` that are named after the user's day. Where it cannot be written, what
+    this process spent is known all the same.
+    """
+
+    def __init__(self, folder: Path, today: Callable[[], str] = lambda: time.strftime("%Y-%m-%d")) -> None:
+        self._folder = folder
+        self._today = today
+        self._own: dict[str, float] = {}
+
+    def add(self, usd: float) -> None:
+        """Count an amount. Blocks on the disk."""
+        day = self._today()
+        self._own = {day: self._own.get(day, 0.0) + usd}
+        with contextlib.suppress(OSError):  # it is known to this process
+            make_private_folder(self._folder)
+            for file in self._folder.iterdir():
+                if file.name != day:
+                    file.unlink(missing_ok=True)
+            # appended in one write, so that processes do not mix their lines
+            descriptor = os.open(self._folder / day, os.O_WRONLY | os.O_APPEND | os.O_CREAT, PRIVATE_FILE)
+            with contextlib.closing(os.fdopen(descriptor, "wb", buffering=0)) as today:
+                today.write(f"{usd:.9f}\n".encode())
+
+    def usd(self) -> float:
+        """What was spent today. Blocks on the disk."""
+        day = self._today()
+        try:
+            lines = (self._folder / day).read_text("ascii", "replace").splitlines()
+        except OSError:
+            lines = []
+        return max(sum(map(_amount, lines)), self._own.get(day, 0.0))
+
+
+def completion_spending() -> DaySpending:
+    """What inline completion costs the user."""
+    return DaySpending(state_folder() / "completion-spending")
+
+
+def _amount(line: str) -> float:
+    try:
+        usd = float(line)
+    except ValueError:  # a line that was cut off as the disk was full
+        return 0.0
+    return usd if 0 <= usd < 1e6 else 0.0
+
+
+CHARS_A_TOKEN = 3
+"""Fewer than in most text: what was spent is rather taken too high than too low."""
+
+
+class OpenAnswer:
+    """Follows an answer from its `MessageStart`. The API says only at its end how much output was written."""
+
+    def __init__(self) -> None:
+        self._start: MessageStart | None = None
+        self._chars = 0
+
+    def begin(self, start: MessageStart) -> None:
+        self._start, self._chars = start, 0
+
+    def add(self, delta: TextDelta | ThinkingDelta | ToolInputDelta) -> None:
+        self._chars += len(delta.partial_json if isinstance(delta, ToolInputDelta) else delta.text)
+
+    def end(self) -> None:
+        """It arrived: its own usage says what it cost."""
+        self._start = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether an answer has begun that has not ended."""
+        return self._start is not None
+
+    def lost(self) -> tuple[dict[str, Any], float | None] | None:
+        """Usage (its output estimated) and cost of an answer that broke off, told once; None when none was open."""
+        start, self._start = self._start, None
+        if start is None:
+            return None
+        written = max(start.usage.get("output_tokens") or 0, math.ceil(self._chars / CHARS_A_TOKEN))
+        usage = {**start.usage, "output_tokens": written}
+        return usage, cost_usd(start.model, usage)

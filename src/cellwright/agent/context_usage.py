@@ -13,10 +13,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from cellwright.agent.full_prompt import TOKENS_A_DOCUMENT, TOKENS_A_PICTURE
-from cellwright.agent.prompt import PLAN_MODE
+from cellwright.agent.prompt import TOKENS_A_DOCUMENT, TOKENS_A_PICTURE
 from cellwright.events import CHARS_A_TOKEN
 from cellwright.sessions.session import Session
+from cellwright.sessions.turns import PLAN_MODE
 
 Json = Mapping[str, Any]
 PartName = Literal["system", "tools", "told", "attachments", "words", "answers", "thinking", "results", "images"]

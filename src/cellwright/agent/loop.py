@@ -14,15 +14,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from cellwright.agent import run_errors
-from cellwright.agent.budget import Spending
+from cellwright.agent.budget import OpenAnswer, Spending
 from cellwright.agent.calls.permission_gate import PermissionGate
 from cellwright.agent.calls.redaction import ResultRedaction
 from cellwright.agent.calls.tool_calls import ToolCalls
-from cellwright.agent.full_prompt import FullPrompt, Prompt, full_prompt
-from cellwright.agent.given_hooks import as_hooks
-from cellwright.agent.hooks.protocol import HookRun
+from cellwright.agent.hooks.protocol import HookRun, as_hooks
 from cellwright.agent.hooks.run_hooks import RunHooks
-from cellwright.agent.open_answer import OpenAnswer
+from cellwright.agent.prompt import FullPrompt, Prompt, full_prompt
 from cellwright.agent.steering import Ready, Steering, Submit
 from cellwright.agent.structured_output.answer import AnswerCheck
 from cellwright.agent.turn_record import NOT_KEPT, TurnRecord
@@ -33,7 +31,8 @@ from cellwright.model.provider import MessageStart, Request
 
 if TYPE_CHECKING:
     from cellwright.agent.agent import Agent
-    from cellwright.sessions.session import Session
+    from cellwright.sessions.turns import GO_ON
+from cellwright.sessions.session import Session
 
 logger = logging.getLogger(__name__)
 
@@ -42,8 +41,6 @@ MAX_PAUSES = 10
 
 MAX_CONTINUATIONS = 3
 """How often an answer that met the output limit is taken up again."""
-
-GO_ON = "Your answer was cut off at the output limit. Go on exactly where it stopped."
 
 
 class _Stop(Exception):

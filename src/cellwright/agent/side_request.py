@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cellwright.agent.open_answer import OpenAnswer
+from cellwright.agent.budget import OpenAnswer
 from cellwright.agent.tool import ToolContext
 from cellwright.events import Retrying, TurnEnd
 from cellwright.model.provider import MessageStart, Provider, Request

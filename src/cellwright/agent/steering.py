@@ -10,9 +10,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cellwright.agent.whole_text import whole_text
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Emit, Notice, Steered, SteerHow, SteerState
+from cellwright.text import whole_text
 
 Submit = Callable[[str], Awaitable[list[dict[str, Any]]]]
 """Tells hooks of a text; gives what Claude reads besides. Raises `CellwrightError` when a hook keeps it back."""

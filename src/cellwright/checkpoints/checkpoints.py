@@ -9,11 +9,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from weakref import WeakKeyDictionary
 
-from cellwright.agent.full_prompt import Gathered, Moment, text_beside
+from cellwright.agent.prompt import Gathered, Moment, text_beside
 from cellwright.agent.turn_record import NOT_KEPT, TurnRecord
 from cellwright.checkpoints.journal import Journal, drop_journals_older_than, journal_of
-from cellwright.checkpoints.told import what_claude_is_told
 from cellwright.checkpoints.turn_recorder import TurnInProgress
+from cellwright.checkpoints.undo import what_claude_is_told
 from cellwright.sessions.session import Session
 from cellwright.text import visible_line
 from cellwright.tools.files.originals import OriginalsOnly, Upcoming, drop_older_than

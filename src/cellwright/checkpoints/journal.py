@@ -15,21 +15,11 @@ from pathlib import Path
 
 from cellwright.checkpoints.records import History, Json, add
 from cellwright.sessions.session import Session
-from cellwright.sessions.state_dir import PRIVATE_FILE, make_private_folder, state_folder
+from cellwright.sessions.state_dir import PRIVATE_FILE, checkpoints_folder, journal_path, make_private_folder
 
 FORMAT = 1
 
 _PROTECTING = ("file", "cell", "undo", "done")
-
-
-def checkpoints_folder() -> Path:
-    """Where the journals are."""
-    return state_folder() / "checkpoints"
-
-
-def journal_path(session_id: str) -> Path:
-    """Where the journal of the session of this id is, if there is one."""
-    return checkpoints_folder() / f"{session_id}.jsonl"
 
 
 def journal_of(session: Session) -> Journal:

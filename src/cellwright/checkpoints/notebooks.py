@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from cellwright.agent.tool import ToolError
 from cellwright.checkpoints.records import UNKNOWN, Json
 from cellwright.checkpoints.turn_recorder import TurnInProgress
+from cellwright.errors import ToolError
 from cellwright.tools.notebook.open_notebook import (
     Cell,
     CellChange,

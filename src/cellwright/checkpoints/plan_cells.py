@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from cellwright.agent.tool import ToolError
-from cellwright.checkpoints.changed_counts import line_counts
 from cellwright.checkpoints.notebooks import cell_data
 from cellwright.checkpoints.records import CellChange as KeptChange
 from cellwright.checkpoints.records import CellStep, Turn
+from cellwright.checkpoints.turn_recorder import line_counts
+from cellwright.errors import ToolError
 from cellwright.events import Changed
 from cellwright.tools.files.originals import original, sha256
 from cellwright.tools.notebook.open_notebook import Cell, CellChange, Delete, Insert, Move, OpenNotebook, Place, Replace

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from cellwright.checkpoints.changed_counts import COUNTED_BYTES, line_counts
-from cellwright.checkpoints.files_now import Now, at
 from cellwright.checkpoints.records import FileChange, FileStep, Held, Turn
+from cellwright.checkpoints.turn_recorder import COUNTED_BYTES, Now, at, line_counts
 from cellwright.events import Changed
 from cellwright.tools.files.originals import original
 from cellwright.tools.paths import shown_path

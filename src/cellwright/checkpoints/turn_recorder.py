@@ -3,26 +3,147 @@
 A change by an editing tool is told before it is made. What a call changes by other ways (a command, a formatter that a
 hook runs) in a file of the turn is found when the call is over, and counts as the turn's. What changes between calls is
 somebody else's, and is not taken back.
+
+What a turn changed, in figures for people.
+
+What files hold now, told by their hashes.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import json
 import logging
+import os
 import stat
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from cellwright.agent.tool import Tool
-from cellwright.checkpoints.changed_counts import changed_cell, changed_file
 from cellwright.checkpoints.effects import effect_of
-from cellwright.checkpoints.files_now import Mark, at, mark_of
 from cellwright.checkpoints.journal import Journal
-from cellwright.checkpoints.records import UNKNOWN, Held, Json, Turn
-from cellwright.events import TurnChanged
-from cellwright.tools.files.originals import Upcoming, keep_original, sha256
+from cellwright.checkpoints.records import UNKNOWN, CellChange, FileChange, Held, Json, Turn
+from cellwright.events import Changed, TurnChanged
+from cellwright.tools.files.diff import diff_texts
+from cellwright.tools.files.formats.text import NotText, decode
+from cellwright.tools.files.originals import KEPT_FILE_BYTES, Upcoming, keep_original, original, sha256
+from cellwright.tools.paths import shown_path
+
+COUNTED_BYTES = 2**20
+"""Lines of larger files are not counted: the user waits for it."""
+
+
+def changed_file(file: FileChange, cwd: Path) -> Changed:
+    """A file of a turn, compared with what is on the disk now."""
+    before = None if file.before is None else original(file.before.sha256)
+    after = None if file.after is None else _read(file.path)
+    kind = _kind(file.before is None, file.after is None)
+    where = shown_path(cwd, file.path)
+    if (before is None) != (file.before is None) or (after is None) != (file.after is None):
+        return Changed(where, kind)
+    return Changed(where, kind, *line_counts(before, after))
+
+
+def changed_cell(cell: CellChange, cwd: Path) -> Changed:
+    """A cell of a turn."""
+    kind = _kind(cell.before is None, cell.after is None)
+    return Changed(f"{shown_path(cwd, cell.notebook)}#{cell.cell_id}", kind, *cell_counts(cell.before, cell.after))
+
+
+def cell_counts(before: str | None, after: str | None) -> tuple[int | None, int | None]:
+    """How many lines of a cell's source were added and removed, told by the hashes of the cells in the store."""
+    old, new = cell_source(before), cell_source(after)
+    if (old is None) != (before is None) or (new is None) != (after is None):
+        return None, None
+    return line_counts(old, new)
+
+
+def cell_source(name: str | None) -> bytes | None:
+    """The source of a cell in the store; None where it is not kept."""
+    data = None if name is None else original(name)
+    return None if data is None else str(json.loads(data)["source"]).encode("utf-8", "surrogatepass")
+
+
+def line_counts(before: bytes | None, after: bytes | None) -> tuple[int | None, int | None]:
+    """How many lines were added and removed; None for what is too long, or no text."""
+    if max(len(before or b""), len(after or b"")) > COUNTED_BYTES:
+        return None, None
+    try:
+        diff = diff_texts(_text(before), _text(after), "")
+    except NotText:
+        return None, None
+    return diff.added, diff.removed
+
+
+def _text(data: bytes | None) -> str | None:
+    return None if data is None else decode(data)[0]
+
+
+def _kind(is_new: bool, is_gone: bool) -> Literal["created", "changed", "deleted"]:
+    return "created" if is_new else "deleted" if is_gone else "changed"
+
+
+def _read(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes() if path.stat().st_size <= COUNTED_BYTES else b"\0" * (COUNTED_BYTES + 1)
+    except OSError:
+        return None
+
+
+READ_AT_ONCE = 2**20
+
+Mark = tuple[int, int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Now:
+    """What is at a path: nothing (`held` None, no `problem`), a file, or something that is none (`problem`)."""
+
+    held: Held | None
+    status: os.stat_result | None = None
+    problem: str = ""
+
+    @property
+    def sha256(self) -> str | None:
+        """The hash of the content, None for no file, "unknown" for what is none."""
+        return UNKNOWN if self.problem else None if self.held is None else self.held.sha256
+
+
+def at(path: Path) -> Now:
+    """What is at `path`, a real path. Never raises."""
+    try:
+        status = path.lstat()
+        if not stat.S_ISREG(status.st_mode):
+            kind = "a symbolic link" if stat.S_ISLNK(status.st_mode) else "a folder or a device"
+            return Now(None, problem=f"it is {kind} now")
+        if status.st_size > KEPT_FILE_BYTES:
+            return Now(None, problem=f"it is larger than {KEPT_FILE_BYTES // 2**20} MB now")
+        with path.open("rb") as file:
+            status = os.fstat(file.fileno())
+            digest = hashlib.sha256()
+            while block := file.read(READ_AT_ONCE):
+                digest.update(block)
+    except FileNotFoundError:
+        return Now(None)
+    except NotADirectoryError:
+        return Now(None)
+    except OSError as error:
+        return Now(None, problem=f"it cannot be read ({error.strerror})")
+    return Now(Held(digest.hexdigest(), stat.S_IMODE(status.st_mode)), status)
+
+
+def mark_of(path: Path) -> Mark | None:
+    """What tells in no time that a file was not changed; None where there is none."""
+    try:
+        status = path.lstat()
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size, status.st_ino, status.st_mode
+
 
 logger = logging.getLogger(__name__)
 

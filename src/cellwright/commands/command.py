@@ -1,16 +1,71 @@
-"""What a slash command is, and what it is given."""
+"""What a slash command is, and what it is given.
+
+What a slash command tells: tables under titles, as Markdown and as plain text.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+import re
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from cellwright.agent.calls.approval import CanUseTool
-from cellwright.commands.page import Page
 from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.run_options import RunOptions
 from cellwright.events import Emit, Event
+from cellwright.text import visible_line
+
+Row = tuple[str, ...]
+
+_LONGEST_LINE = 1_000
+
+
+@dataclass(frozen=True)
+class Section:
+    """A table under a title, the first row its head; `text` stands above it."""
+
+    title: str
+    rows: Sequence[Row] = ()
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class Page:
+    """What a command tells."""
+
+    sections: Sequence[Section]
+
+    def markdown(self) -> str:
+        parts: list[str] = []
+        for section in self.sections:
+            parts += [f"**{_escaped(section.title)}**", _escaped(section.text)]
+            if len(section.rows) > 1:
+                head, *body = section.rows
+                lines = [head, tuple("---" for _ in head), *body]
+                parts.append("\n".join("| " + " | ".join(_cell(cell) for cell in line) + " |" for line in lines))
+        return "\n\n".join(part for part in parts if part)
+
+    def plain(self) -> str:
+        parts: list[str] = []
+        for section in self.sections:
+            lines = [section.title, *([f"  {section.text}"] if section.text else [])]
+            body = [tuple(visible_line(cell, _LONGEST_LINE) for cell in row) for row in section.rows[1:]]
+            widths = [max(len(row[column]) for row in body) for column in range(len(body[0]) - 1)] if body else []
+            for row in body:
+                padded = [f"{cell:<{width}}" for cell, width in zip(row, widths, strict=False)]
+                lines.append("  " + "  ".join([*padded, row[-1]]).rstrip())
+            parts.append("\n".join(lines))
+        return "\n\n".join(parts)
+
+
+def _cell(text: str) -> str:
+    return _escaped(visible_line(text, _LONGEST_LINE)) if text != "---" else text
+
+
+def _escaped(text: str) -> str:
+    # what settings hold is data: it draws no links, no pictures and no HTML
+    return re.sub(r"([\\`*_{}\[\]<>#|!$~])", r"\\\1", text)
 
 
 def _unheard(_event: Event) -> None:

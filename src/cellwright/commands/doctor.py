@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from cellwright.commands.command import CommandCall
-from cellwright.commands.page import Page, Section
+from cellwright.commands.command import CommandCall, Page, Section
 from cellwright.doctor.check import Finding
 from cellwright.doctor.examination import Examination, Patient, examine
 from cellwright.errors import CellwrightError, ErrorCode

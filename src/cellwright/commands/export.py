@@ -9,17 +9,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from cellwright.agent.recording.recordings import prompt_key
-from cellwright.agent.whole_file import write_whole
-from cellwright.commands.command import CommandCall
-from cellwright.commands.page import Page, Row, Section
+from cellwright.commands.command import CommandCall, Page, Row, Section
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.export.code_cells import changed_files, code_cells
 from cellwright.redaction.secret_scan import SecretScan, require_detect_secrets
 from cellwright.sessions.export.exchanges import Exchange, exchanges_of
 from cellwright.sessions.export.formats import FORMATS, Exported, exported
-from cellwright.sessions.export.notebook import code_cell, markdown_cell, notebook_text
+from cellwright.sessions.export.notebook import changed_files, code_cell, code_cells, markdown_cell, notebook_text
 from cellwright.sessions.provenance import PROMPT, provenance_of
 from cellwright.sessions.session import Session
+from cellwright.sessions.state_dir import write_whole
 from cellwright.tools.notebook.open_notebook import Insert, OpenNotebook, Place
 
 EXPORT = "[markdown|notebook|json|cells] [FILE]"

@@ -9,8 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from cellwright.agent.side_request import small_model
-from cellwright.commands.command import CommandCall
-from cellwright.commands.page import Page, Row, Section
+from cellwright.commands.command import CommandCall, Page, Row, Section
 from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.titles import make_title, title_of
 from cellwright.errors import CellwrightError, ErrorCode

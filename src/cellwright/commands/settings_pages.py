@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from cellwright.commands.command import CommandCall
-from cellwright.commands.page import Page, Row, Section
+from cellwright.commands.command import CommandCall, Page, Row, Section
 from cellwright.config.settings.keys import KEYS
 from cellwright.config.settings.layers import Entry, Layer
 from cellwright.config.settings.settings import Settings

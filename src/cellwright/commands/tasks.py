@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import time
 
-from cellwright.commands.command import CommandCall
-from cellwright.commands.page import Page, Row, Section
+from cellwright.commands.command import CommandCall, Page, Row, Section
 from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.run_queue import ConversationRun
 from cellwright.errors import CellwrightError, ErrorCode

@@ -1,27 +1,68 @@
-"""`/undo`, `/redo`, `/rewind`: turns taken back in files, cells and the conversation, after a look at what that would do."""
+"""`/undo`, `/redo`, `/rewind`: turns taken back in files, cells and the conversation, after a look at what that would do.
+
+What the user is shown of an undo before it is done.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Literal
 
 from cellwright.checkpoints.journal import Journal
-from cellwright.checkpoints.plan_files import What
+from cellwright.checkpoints.plan_files import FileUndo, What
 from cellwright.checkpoints.records import History, Turn
-from cellwright.checkpoints.told import names_of
-from cellwright.checkpoints.undo import TakingBack, UndoPlan
-from cellwright.checkpoints.undo_words import WOULD_BE, changes_of_plan, in_figures, left_out
-from cellwright.checkpoints.undo_words import preview as preview_text
-from cellwright.commands.command import CommandCall
-from cellwright.commands.page import Page, Row, Section
+from cellwright.checkpoints.undo import TakingBack, UndoPlan, bounded, names_of
+from cellwright.commands.command import CommandCall, Page, Row, Section
 from cellwright.config.settings.settings_in_force import TrustQuestion
 from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.resolve_options import ask_about_trust
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Changed
 from cellwright.sessions.session import Session
+from cellwright.tools.paths import shown_path
+
+WOULD_BE = {"created": "comes back", "deleted": "goes away", "changed": "is changed back"}
+"""What a plan does, by what it makes of a file."""
+
+
+def in_figures(changed: Changed) -> str:
+    """`+3 −1`; empty where lines were not counted."""
+    return "" if changed.added is None else f"+{changed.added} −{changed.removed}"
+
+
+def preview_text(plan: UndoPlan, cwd: Path) -> str:
+    """What a plan would do, a line for each file and cell; what it would not do, and why."""
+    lines = [
+        f"{changed.where}  {WOULD_BE[changed.kind]}  {in_figures(changed)}".rstrip()
+        for changed in changes_of_plan(plan, cwd)
+    ]
+    if not lines and plan.code:
+        lines = ["No file or cell changes."]
+    if plan.as_after is not None:
+        verb = "come back into" if plan.redo_of is not None else "go out of"
+        lines.append(f"The messages of {names_of(plan.turns)} {verb} the conversation.")
+    if plan.refused:
+        lines += ["", "Left as they are:", *bounded([f"  {name}: {why}" for name, why in left_out(plan, cwd)])]
+    if plan.effects and plan.redo_of is None:
+        lines += ["", "Cannot be taken back:", *bounded([f"  {effect}" for effect in plan.effects])]
+    return "\n".join(lines)
+
+
+def changes_of_plan(plan: UndoPlan, cwd: Path) -> list[Changed]:
+    """What a plan changes, for people."""
+    return [file.shown(cwd) for file in plan.file_changes] + [cell.shown(cwd) for cell in plan.cell_changes]
+
+
+def left_out(plan: UndoPlan, cwd: Path) -> list[tuple[str, str]]:
+    """What a plan leaves as it is, with the reasons."""
+    return [
+        (shown_path(cwd, undo.path) if isinstance(undo, FileUndo) else undo.shown(cwd).where, undo.refused)
+        for undo in plan.refused
+    ]
+
 
 UNDO = "[N] [code|conversation|both] [yes] [force]"
 REWIND = "[TURN] [code|conversation|both] [yes] [force]"

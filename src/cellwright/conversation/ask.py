@@ -2,36 +2,65 @@
 
 There is one conversation a process. In a kernel that loaded the extension it is the notebook's own: a cell, the sidebar and
 `ask` then share one session, and questions appear in the cell that asks.
+
+The events of a run as an async iterator on the caller's loop.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import inspect
 import os
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar, Unpack
 
-from cellwright.conversation import place_maker
 from cellwright.agent.calls.approval import CanUseTool
-from cellwright.agent.full_prompt import Prompt
+from cellwright.agent.prompt import Prompt
 from cellwright.agent.structured_output.answer import AnswerType, answer_type
 from cellwright.agent.thread import AgentTask
 from cellwright.agent.tool import Tool
 from cellwright.config.settings.read import start_folder
+from cellwright.conversation import place_maker
 from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.run_options import Result, RunOptions, result_of
-from cellwright.event_stream import stream_events
+from cellwright.errors import CellwrightError
 from cellwright.events import Emit, Event, RunEnd
 from cellwright.sessions.session import Session
 
 if TYPE_CHECKING:
     from cellwright.agent.hooks.callbacks import GivenHooks
+
+
+async def stream_events(
+    conversation: Conversation, start: Callable[[Emit], AgentTask[RunEnd]]
+) -> AsyncGenerator[Event]:
+    """The events of the run that `start(emit)` starts, on the caller's loop; leaving the iteration cancels the run.
+
+    Work that the run's tools have for this thread is done between the events.
+    """
+    loop = asyncio.get_running_loop()
+    events: asyncio.Queue[Event | None] = asyncio.Queue()
+
+    def emit(event: Event) -> None:
+        loop.call_soon_threadsafe(events.put_nowait, event)
+
+    task = start(emit)
+    task.future.add_done_callback(lambda _: loop.call_soon_threadsafe(events.put_nowait, None))
+    jobs = asyncio.create_task(conversation.jobs.work_until_done_async(task))
+    try:
+        while (event := await events.get()) is not None:
+            yield event
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError, CellwrightError):
+            await asyncio.wrap_future(task.future)
+        await jobs
 
 
 class _Shared(Enum):

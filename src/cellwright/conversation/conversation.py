@@ -2,6 +2,8 @@
 
 The cell, `cellwright.ask` and the terminal build the same thing here: settings are read, the policy and the tools made, the
 provider connected, and the run started on the agent's thread.
+
+The way to the model: connected when it is first needed, and again when the environment's credentials have changed.
 """
 
 from __future__ import annotations
@@ -18,13 +20,11 @@ from pathlib import Path
 from cellwright.agent.agent import Agent
 from cellwright.agent.calls.approval import CanUseTool
 from cellwright.agent.calls.redaction import Redaction
-from cellwright.agent.full_prompt import Prompt
-from cellwright.agent.given_hooks import as_hooks, together
-from cellwright.agent.prompt import system_blocks
+from cellwright.agent.hooks.protocol import as_hooks, together
+from cellwright.agent.prompt import Prompt, system_blocks
 from cellwright.agent.steering import Words
 from cellwright.agent.thread import AgentTask, AgentThread, CallerJobs, is_agent_code
 from cellwright.agent.tool import Tool
-from cellwright.agent.users_key import users_key
 from cellwright.checkpoints.checkpoints import Checkpoints
 from cellwright.checkpoints.notebooks import RecordedNotebooks
 from cellwright.config.api_key_helper import with_helpers_key
@@ -44,23 +44,46 @@ from cellwright.conversation.run_options import RunOptions
 from cellwright.conversation.run_queue import Runs
 from cellwright.conversation.session_choice import ConversationSessions
 from cellwright.conversation.starting_run import ComingRun, nothing_at_turn
-from cellwright.conversation.toolset import ToolMaker, Workplace, never_unsaved
-from cellwright.conversation_tools import ConversationTools
+from cellwright.conversation.toolset import ConversationTools, ToolMaker, Workplace, never_unsaved
 from cellwright.doctor.check import Check
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Emit, RunEnd, SteerHow
 from cellwright.model.pricing import Tally
 from cellwright.model.provider import Provider
-from cellwright.model_connection import ModelConnection
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.sessions.catalog.retention import Retention
 from cellwright.sessions.session import Session
-from cellwright.sessions.state_dir import state_folder
+from cellwright.sessions.state_dir import state_folder, users_key
 from cellwright.telemetry.spans import RunSpans
 from cellwright.telemetry.tool_log import ToolLog
 from cellwright.tools.files.file_state import FileState
 from cellwright.tools.notebook.open_notebook import NothingOpen, OpenNotebooks
 from cellwright.tools.process.environment import secret_values
+
+CREDENTIAL_NAMES = ("ANTHROPIC_", "CLAUDE_", "AWS_", "GOOGLE_", "CLOUD_ML_", "VERTEX_", "AZURE_", "CELLWRIGHT_")
+"""How the names of environment variables start that say where the model is and who asks."""
+
+
+class ModelConnection:
+    """The provider that the environment leads to, or the one that was `given`."""
+
+    def __init__(self, given: Provider | None) -> None:
+        self._given = given
+        self._provider: Provider | None = None
+        self._credentials: dict[str, str] = {}
+
+    def provider(self, environment: Callable[[], Mapping[str, str]]) -> Provider:
+        """The way to the model by `environment()`. Raises `CellwrightError` API_KEY_MISSING."""
+        if self._given is not None:
+            return self._given
+        environ = environment()
+        credentials = {name: value for name, value in environ.items() if name.startswith(CREDENTIAL_NAMES)}
+        if self._provider is None or self._credentials != credentials:
+            from cellwright.model.anthropic import connect  # httpx2 is not needed before there is a prompt
+
+            self._provider, self._credentials = connect(environ), credentials
+        return self._provider
+
 
 ROUNDS_UNTIL_CLOSED = 3
 """One makes the task that closes an iterator, one begins it; one to spare."""

@@ -1,20 +1,41 @@
-"""The prompt of a run as it is sent: checked, and with what Claude must know besides."""
+"""The prompt of a run as it is sent: checked, and with what Claude must know besides.
+
+What the words of a prompt mention: `@file`, `@"a b.txt"`, `@src/app.py#L10-20`, `@cell:3`, `@cell:[3]`, `$name`.
+
+A mention begins a word. Passed over is what stands in code (between fences or backticks), a decorator, an e-mail address,
+and a `$` that belongs to math (`$x$`, `$$…$$`), money (`$5`) or other text (`a$b`, `${x}`).
+
+Files that a prompt mentions are read and told with it, by the tools that Claude has for them and under their rules.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
-from dataclasses import replace
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from cellwright.agent.agent import Agent
-from cellwright.agent.full_prompt import Beside, FullPrompt, Gathered, Moment, Prompt, Telling, text_beside
-from cellwright.agent.prompt import PLAN_MODE, environment_text
-from cellwright.agent.tool import Tool
-from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.agent.prompt import (
+    Beside,
+    Block,
+    FullPrompt,
+    Gathered,
+    Moment,
+    Prompt,
+    Telling,
+    environment_text,
+    text_beside,
+)
+from cellwright.agent.tool import Content, Tool, ToolContext, ToolResult
+from cellwright.errors import CellwrightError, ErrorCode, ToolError
+from cellwright.events import ToldKind
 from cellwright.sessions.session import Session
+from cellwright.sessions.turns import PLAN_MODE
+from cellwright.tools.paths import shown_path
 
 logger = logging.getLogger(__name__)
 
@@ -82,3 +103,237 @@ async def _told(telling: Telling, moment: Moment) -> Gathered:
 
 def _blocks(prompt: Prompt) -> list[Any]:
     return [{"type": "text", "text": prompt}] if isinstance(prompt, str) else list(prompt)
+
+
+MENTIONS_TAKEN = 50
+"""Nobody writes more by hand; a pasted log may hold thousands of words that look like one."""
+
+_FENCE = re.compile(r"^ {0,3}(?P<fence>`{3,}|~{3,})")
+_INLINE = re.compile(r"(?P<ticks>`+)(?:(?!`).|\n(?!\n))+?(?P=ticks)(?!`)")
+_AT = re.compile(
+    r"""(?<![\w@./\\-])@(?:
+        cell:(?P<cell>(?:In)?\[\d+\]|[\w.-]*\w)
+        | "(?P<quoted>[^"\n]+)"(?P<quoted_lines>\#L\d+(?:-L?\d+)?)?
+        | (?P<path>(?:\\\ |[^\s,;!?()\[\]{}<>"'`“”„‘’«»|*@\\\#:]|:(?=/))+)(?P<lines>\#L\d+(?:-L?\d+)?)?
+    )""",
+    re.VERBOSE,
+)
+_DECORATOR = re.compile(
+    r"^[ \t]*@[A-Za-z_][\w.]*[ \t]*(?:\(|\n(?:[ \t]*\n)*[ \t]*(?:@|def |class |async def ))", re.MULTILINE
+)
+_DOLLAR = re.compile(r"(?<![\w$\\])\$(?P<name>[^\W\d]\w*)(?![\w$])")
+_DISPLAY_MATH = re.compile(r"\$\$.*?\$\$", re.DOTALL)
+_MATH = re.compile(r"(?<![\w$\\])\$(?=[^\s$])[^$\n]*?(?<=[^\s\\])\$(?![\w$])")
+_LINES = re.compile(r"#L(\d+)(?:-L?(\d+))?")
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """One thing that is mentioned. `name` is a path, a cell's id or number, or a variable; `text` is as it was written.
+
+    `first` and `last` are the lines of a file that are meant, 0 for all.
+    """
+
+    kind: Literal["file", "cell", "variable"]
+    name: str
+    text: str
+    first: int = 0
+    last: int = 0
+
+
+def find_mentions(words: str) -> list[Mention]:
+    """The mentions in `words`, each once, in the order in which they stand there."""
+    prose = _without_code(words)
+    outside_decorators = _blanked(_DECORATOR, prose)
+    at = [
+        (match.start(), _at_mention(match))
+        for match in _AT.finditer(outside_decorators)
+        # a call: code without fences around it
+        if not outside_decorators.startswith("(", match.end())
+    ]
+    plain = _blanked(_MATH, _blanked(_DISPLAY_MATH, prose))
+    dollar = [(match.start(), Mention("variable", match["name"], match[0])) for match in _DOLLAR.finditer(plain)]
+    found = [mention for _, mention in sorted((*at, *dollar), key=lambda each: each[0])]
+    return list(dict.fromkeys(found))[:MENTIONS_TAKEN]
+
+
+def looks_like_a_path(mention: Mention) -> bool:
+    """Whether who wrote it must have meant a file: `@docs/plan`, `@plan.md`, `@"my plan"`, not `@anna`."""
+    return mention.text.startswith('@"') or bool(mention.first) or any(sign in mention.name for sign in "./\\")
+
+
+def _at_mention(match: re.Match[str]) -> Mention:
+    if match["cell"]:
+        return Mention("cell", match["cell"], match[0])
+    lines = _LINES.fullmatch(match["quoted_lines"] or match["lines"] or "")
+    first = int(lines[1]) if lines else 0
+    last = int(lines[2] or lines[1]) if lines else 0
+    if match["quoted"]:
+        return Mention("file", match["quoted"], match[0], first, last)
+    path, text = match["path"], match[0]
+    if not lines:
+        # the full stop at the end of a sentence, also after a folder's slash
+        path = path.rstrip(".") if not path.endswith(("/..", "/.")) and path.strip(".") else path
+        text = f"@{path}"
+    return Mention("file", path.replace("\\ ", " "), text, first, last)
+
+
+def _without_code(words: str) -> str:
+    return _blanked(_INLINE, "".join(_without_fences(words)))
+
+
+def _without_fences(words: str) -> Iterator[str]:
+    """The lines of `words`, those between fences blank; a fence that is not closed goes to the end."""
+    closing = ""
+    for line in words.splitlines(keepends=True):
+        fence = _FENCE.match(line)
+        if closing:
+            if fence and fence["fence"].startswith(closing) and not line.strip().strip(closing[0]):
+                closing = ""
+            yield _blank(line)
+        elif fence:
+            closing = fence["fence"]
+            yield _blank(line)
+        else:
+            yield line
+
+
+def _blanked(pattern: re.Pattern[str], text: str) -> str:
+    """`text` with what `pattern` finds as spaces; everything else stays where it is."""
+    return pattern.sub(lambda match: _blank(match[0]), text)
+
+
+def _blank(text: str) -> str:
+    return re.sub(r"[^\n]", " ", text)
+
+
+CHARS_A_MENTION = 60_000
+"""What one mention may bring: about 15,000 tokens; the rest Claude can read when it needs it."""
+
+CHARS_TOGETHER = 200_000
+
+
+@dataclass(frozen=True, slots=True)
+class Attached:
+    """What one mention came to: something to tell, or why not (`notice`); neither where it only looked like a mention."""
+
+    part: Beside | None = None
+    notice: str = ""
+
+
+def mentioned_files(cwd: Path) -> Telling:
+    """Tells the files and folders that a prompt mentions; relative paths start at `cwd`."""
+
+    async def tell(moment: Moment) -> Gathered:
+        wanted = [mention for mention in find_mentions(moment.words) if mention.kind == "file"]
+        return together([await _attached(mention, cwd, moment) for mention in wanted])
+
+    return tell
+
+
+def together(attached: Sequence[Attached]) -> Gathered:
+    """All of it, as far as it is not too much for one prompt."""
+    parts: list[Beside] = []
+    notices = [each.notice for each in attached if each.notice]
+    chars = 0
+    for part in (each.part for each in attached if each.part is not None):
+        chars += part.told().chars
+        if chars > CHARS_TOGETHER:
+            notices.append(
+                f"{part.title}: not attached, the mentions before it hold {CHARS_TOGETHER:,} characters already."
+            )
+        else:
+            parts.append(part)
+    return Gathered(after=tuple(parts), notices=tuple(notices))
+
+
+def attachment(mention: Mention, title: str, kind: ToldKind, content: Content) -> Beside:
+    """What `mention` names, between tags that tell Claude so; a text that is too long is cut, which is said."""
+    name = mention.text.replace('"', "'")
+    opening = f'<attached mention="{name}" what="{title}">'
+    if not isinstance(content, str) and all(block["type"] == "text" for block in content):
+        content = "\n".join(str(block["text"]) for block in content)
+    if isinstance(content, str):
+        return text_beside(title, kind, f"{opening}\n{_cut(content)}\n</attached>")
+    blocks: list[Block] = [{"type": "text", "text": opening}]
+    for block in content:
+        blocks.append({**block, "text": _cut(str(block["text"]))} if block["type"] == "text" else block)
+    return Beside(title, kind, (*blocks, {"type": "text", "text": "</attached>"}))
+
+
+def _cut(text: str) -> str:
+    if len(text) <= CHARS_A_MENTION:
+        return text
+    whole_lines = text.rfind("\n", 0, CHARS_A_MENTION) + 1
+    kept = text[: whole_lines or CHARS_A_MENTION]
+    return f"{kept}[… {len(text) - len(kept):,} characters more are left out; read them with the tools when you need them.]"
+
+
+async def _attached(mention: Mention, cwd: Path, moment: Moment) -> Attached:
+    try:
+        path = cwd / Path(mention.name).expanduser()
+        is_folder, exists = path.is_dir(), path.exists()
+    except (OSError, ValueError, RuntimeError) as error:
+        return _not_found(mention, getattr(error, "strerror", None) or str(error))
+    if not exists:
+        return _not_found(mention, "no such file")
+    tool_input = {"path": str(path)} if is_folder else _reading(path, mention)
+    content = await read_for(mention, "LS" if is_folder else "Read", tool_input, moment)
+    if isinstance(content, Attached):
+        return content
+    lines = f":{mention.first}-{mention.last}" if mention.first else ""
+    kind: ToldKind = "folder" if is_folder else "file"
+    return Attached(attachment(mention, f"{shown_path(cwd, path)}{lines}", kind, content))
+
+
+async def read_for(mention: Mention, name: str, tool_input: dict[str, Any], moment: Moment) -> Content | Attached:
+    """What the tool `name` reads for `mention`, as Claude's own call would; what is not read says why.
+
+    It is never asked for: what the policy would ask about is left out, and Claude may ask.
+    """
+    tool = moment.tools.get(name)
+    if tool is None:
+        return Attached(notice=f"{mention.text}: not attached, there is no tool {name} here.")
+    if refusal := _refusal(moment, tool, tool_input):
+        return Attached(notice=f"{mention.text}: not attached. {refusal}")
+    try:
+        result = await tool.call(tool_input, ToolContext("mention", _unheard, session_id=moment.session.id))
+    except ToolError as error:
+        return Attached(notice=f"{mention.text}: not attached. {error.message}")
+    return result.content if isinstance(result, ToolResult) else result
+
+
+def _not_found(mention: Mention, why: str) -> Attached:
+    return Attached(notice=f"{mention.text}: {why}. It was sent as text." if looks_like_a_path(mention) else "")
+
+
+def _reading(path: Path, mention: Mention) -> dict[str, Any]:
+    tool_input: dict[str, Any] = {"file_path": str(path)}
+    if mention.first:
+        tool_input |= {"offset": mention.first, "limit": max(mention.last - mention.first + 1, 1)}
+    return tool_input
+
+
+def _refusal(moment: Moment, tool: Tool, tool_input: dict[str, Any]) -> str:
+    """Why the policy does not let it be read unasked, as it stands for the calls of this run; "" when it does."""
+    session, policy = moment.session, moment.agent.policy
+    policy = policy.allowing(session.granted)
+    if session.mode is not None:
+        policy = policy.in_mode(session.mode)
+    decision = policy.decide(tool.name, tool_input, read_only=tool.read_only)
+    if decision.behavior == "allow":
+        return ""
+    way = "Claude may ask to read it." if decision.behavior == "ask" else ""
+    return f"{decision.reason} {way}".strip()
+
+
+async def without_secrets(text: str, moment: Moment, what: str) -> tuple[str, list[str]]:
+    """`text` without its secrets, and what the user is told where there were any: `what` names the text."""
+    if (redaction := moment.agent.redaction) is None:
+        return text, []
+    cleaned = await asyncio.to_thread(redaction.clean, text)
+    return cleaned.text, [f"Kept from Claude in {what}: {', '.join(cleaned.kinds)}."] if cleaned.kinds else []
+
+
+def _unheard(**_news: Any) -> None:
+    """There is no card to show how far it is."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from cellwright.agent.full_prompt import Telling
+from cellwright.agent.prompt import Telling
 from cellwright.agent.structured_output.answer import AnswerProblem, AnswerType
 from cellwright.agent.tool import Tool
 from cellwright.errors import CellwrightError, ErrorCode

@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from cellwright.agent.session_folder import find_sessions, sessions_folder
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.sessions import transcript
 from cellwright.sessions.session import Session
+from cellwright.sessions.state_dir import find_sessions, sessions_folder
 
 
 class ConversationSessions:

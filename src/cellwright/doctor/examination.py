@@ -13,11 +13,9 @@ from typing import Any
 
 from cellwright.config.settings.settings import Settings, load_settings
 from cellwright.doctor.check import Check, Finding
-from cellwright.doctor.checks import folder_checks
+from cellwright.doctor.checks import folder_checks, program_checks, settings_checks
 from cellwright.doctor.connection_checks import connection_checks
 from cellwright.doctor.installation_checks import installation_checks
-from cellwright.doctor.program_checks import program_checks
-from cellwright.doctor.settings_checks import settings_checks
 from cellwright.tools.process.environment import secret_values
 from cellwright.version import VERSION
 

@@ -23,30 +23,27 @@ from cellwright.conversation.run_options import RunOptions, result_of
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Emit, Event, Notice, RunEnd
 from cellwright.kernel.chat.log import ConversationLog
-from cellwright.kernel.file_news import FileNews
+from cellwright.kernel.context.notebook_context import kernel_telling
 from cellwright.kernel.kernel_checks import kernel_checks
-from cellwright.kernel.kernel_telling import kernel_telling
 from cellwright.kernel.kernel_tools import kernel_tools
-from cellwright.kernel.magic.line import MagicOptions
+from cellwright.kernel.magic.line import MagicOptions, keep_result, named_type
 from cellwright.kernel.namespace.cell_log import CellLog
 from cellwright.kernel.namespace.hidden_state import kernel_remarks
-from cellwright.kernel.open_questions import OpenQuestions, all_beside
 from cellwright.kernel.output.cell_output import STUCK
 from cellwright.kernel.pages.completion import CodeCompletion
+from cellwright.kernel.pages.open_documents import FileNews
 from cellwright.kernel.pages.open_notebooks import KernelNotebooks
 from cellwright.kernel.pages.pages import Pages
 from cellwright.kernel.pages.proposals import Proposals
 from cellwright.kernel.pages.undo_requests import UndoRequests
-from cellwright.kernel.prepared_run import PreparedRun, dry_run, goes_on_alone, run_options
-from cellwright.kernel.run.cell_run import CellRun
+from cellwright.kernel.run.cell_run import CellRun, PreparedRun, dry_run, goes_on_alone, run_options
 from cellwright.kernel.run.cell_surface import CellFace, cell_face
-from cellwright.kernel.run.front_end import front_end_of
+from cellwright.kernel.run.front_end import front_end_of, this_notebook
 from cellwright.kernel.run.idle_kernel import work_between_cells
 from cellwright.kernel.run.notebook_trust import NotebookTrust
+from cellwright.kernel.run.questions import OpenQuestions, all_beside
 from cellwright.kernel.run.recorded_run import RecordedRun, SkippedRun
 from cellwright.kernel.run.recordings import Cell, recorded_runs
-from cellwright.kernel.this_notebook import this_notebook
-from cellwright.kernel.typed_result import keep_result, named_type
 from cellwright.kernel.widgets.bundle import is_built
 from cellwright.model.anthropic import AnthropicProvider
 from cellwright.tools.process.children import child_processes
@@ -54,7 +51,7 @@ from cellwright.tools.process.children import child_processes
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-    from cellwright.agent.full_prompt import Telling
+    from cellwright.agent.prompt import Telling
     from cellwright.kernel.magic.fix import Fix
     from cellwright.kernel.magic.slash_command import CellCommand
 

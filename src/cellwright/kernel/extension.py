@@ -1,6 +1,8 @@
 """`%load_ext cellwright` and `%unload_ext cellwright`: what is put into the shell, and taken out again.
 
 Loading registers names and leaves the work to a thread in the background: it may cost next to nothing.
+
+The log of a kernel: what goes wrong in it, and how the runs of its conversation go.
 """
 
 from __future__ import annotations
@@ -13,7 +15,9 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, cast
 
+from cellwright.agent.calls.redaction import Redaction
 from cellwright.conversation import place_maker
+from cellwright.conversation.conversation import Conversation
 from cellwright.kernel.chat.target import ChatTarget
 from cellwright.kernel.magic.config import Claude
 from cellwright.kernel.magic.magics import ClaudeMagic
@@ -22,6 +26,8 @@ from cellwright.kernel.namespace.cell_log import CellLog
 from cellwright.kernel.pages.open_documents import OpenDocuments
 from cellwright.kernel.pages.pages import Pages
 from cellwright.kernel.run.execution_count import ReplyCount
+from cellwright.telemetry.log import RunLog, log_to_file
+from cellwright.tools.process.environment import secret_values
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -96,7 +102,6 @@ class Extension:
             if self._conversation is None:
                 # everything heavy hangs on it
                 from cellwright.kernel.conversation import NotebookConversation
-                from cellwright.kernel.kernel_log import keep_log
 
                 self._conversation = NotebookConversation(
                     self._shell, self._config.said, self._documents.is_unsaved, self.cells, self._pages
@@ -174,3 +179,12 @@ def unload(shell: InteractiveShell) -> None:
 def _extension_of(shell: InteractiveShell) -> Extension | None:
     magic = getattr(shell.find_cell_magic(MAGIC), "__self__", None)
     return magic.extension if isinstance(magic, ClaudeMagic) else None
+
+
+def keep_log(conversation: Conversation) -> Callable[[], None]:
+    """Log to the file from now on; gives how to stop that."""
+    # without the services' formats: a record must not wait for their import
+    redaction = Redaction(lambda: secret_values(conversation.environment), services=False)
+    stop = log_to_file(lambda text: redaction.clean(text).text)
+    conversation.feed.follow(RunLog())
+    return stop

@@ -15,15 +15,20 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
 
-from cellwright.agent.retry import Clock, RetryPolicy
-from cellwright.agent.sse import SseParser
 from cellwright.errors import ApiError, CellwrightError, ErrorCode
 from cellwright.events import Retrying
 from cellwright.model.credentials import choose_transport
-from cellwright.model.message_stream import MessageBuilder
+from cellwright.model.message_stream import MessageBuilder, SseParser
 from cellwright.model.models import ModelLimits, limits, refined, thinking_field
 from cellwright.model.provider import ProviderEvent, Request
-from cellwright.model.retry import RequestFailed, broken_stream, failure_of_event, failure_of_response
+from cellwright.model.retry import (
+    Clock,
+    RequestFailed,
+    RetryPolicy,
+    broken_stream,
+    failure_of_event,
+    failure_of_response,
+)
 from cellwright.model.transport import Transport
 
 LIMITS_SECONDS = 5.0

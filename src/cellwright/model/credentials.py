@@ -3,10 +3,13 @@
 Order and names are the SDK's and Claude Code's: a platform that is switched on, then a key or token, then what the SDK
 finds by itself (a named profile, a workload's identity, the profile on disk). Nothing is read but the environment and
 whether the profile's file exists.
+
+The environment variables that lead to a model by themselves: keys, tokens, profiles, headers, platforms.
 """
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -87,3 +90,16 @@ def _sdk_folder(environ: Mapping[str, str]) -> Path:
     if sys.platform == "win32":
         return Path(environ.get("APPDATA") or Path.home() / "AppData" / "Roaming") / "Anthropic"
     return Path(environ.get("HOME") or Path.home()) / ".config" / "anthropic"
+
+
+_LEADS_TO_A_MODEL = re.compile(
+    r"ANTHROPIC_(?!.*_MODEL$|MODEL$).* | CLAUDE_CODE_USE_.* | CLAUDE_CODE_OAUTH_TOKEN | AWS_BEARER_TOKEN_BEDROCK",
+    re.VERBOSE,
+)
+"""General credentials of AWS or Google are none of them: notebooks read data with them, and without the switches no request
+for a message goes there."""
+
+
+def leads_to_a_model(name: str) -> bool:
+    """Whether the variable `name` says which account or address is used for requests; not those that name models."""
+    return _LEADS_TO_A_MODEL.fullmatch(name) is not None

@@ -12,10 +12,17 @@ import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from cellwright.agent.loop_clients import LoopClients
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.model.retry import Failure, RequestFailed, broken_stream
-from cellwright.model.transport import KEEP_WARM_SECONDS, MESSAGES_PATH, Reply, as_failures, reply_of, stall_timeout
+from cellwright.model.transport import (
+    KEEP_WARM_SECONDS,
+    MESSAGES_PATH,
+    LoopClients,
+    Reply,
+    as_failures,
+    reply_of,
+    stall_timeout,
+)
 
 if TYPE_CHECKING:
     import httpx2

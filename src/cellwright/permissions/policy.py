@@ -27,14 +27,17 @@ from cellwright.permissions.judges.other import (
 )
 from cellwright.permissions.modes import Mode, parse_mode, stricter
 from cellwright.permissions.paths import folder_spellings, spelled_from_home
-from cellwright.permissions.rule_book import Call, RuleBook, asked_by, denied_by
 from cellwright.permissions.rules.rule import (
     EDITORS,
     READERS,
     Behavior,
+    Call,
     CompiledRule,
     Rule,
+    RuleBook,
+    asked_by,
     compile_rule,
+    denied_by,
     own_name,
     parse_rule,
 )

@@ -24,7 +24,7 @@ from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.server.admin.policy import PolicyTraits
 from cellwright.server.admin.proxy_traits import ProxyTraits
 from cellwright.server.proxy.hub_users import HubUsers
-from cellwright.server.proxy.kernel_environment import forget_credentials
+from cellwright.server.proxy.kernel_access import forget_credentials
 from cellwright.server.proxy.proxied_request import ProxiedRequest
 from cellwright.server.proxy.proxy import Proxy
 

@@ -13,11 +13,11 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from cellwright.conversation.conversation import CREDENTIAL_NAMES
 from cellwright.errors import CellwrightError
 from cellwright.model.credentials import choose_transport
 from cellwright.model.retry import RequestFailed, failure_of_response
 from cellwright.model.sdk_transport import SdkTransport
-from cellwright.model_connection import CREDENTIAL_NAMES
 from cellwright.server.proxy.refusal import Refusal
 from cellwright.server.proxy.upstream import Upstream
 

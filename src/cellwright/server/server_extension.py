@@ -83,9 +83,9 @@ class CellwrightApp(PolicyTraits, ProxyTraits, ExtensionApp):
         from cellwright.server.admin import apply as administration
         from cellwright.server.listed_models import ListedModels
         from cellwright.server.routes.routes import no_such_route, routes
+        from cellwright.server.routes.sessions import SessionFiles
         from cellwright.server.runs.reports import RunReports
         from cellwright.server.runs.runs import Runs
-        from cellwright.server.session_files import SessionFiles
 
         # first: whatever fails after it, no kernel gets more than the administrator wants
         self.administration = administration.administer(self, self.serverapp)

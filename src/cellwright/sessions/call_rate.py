@@ -7,8 +7,7 @@ import time
 from collections import deque
 from dataclasses import dataclass, field
 
-from cellwright.agent.tool import Tool, ToolError
-from cellwright.errors import ErrorCode
+from cellwright.errors import ErrorCode, ToolError
 
 WINDOW_SECONDS = 60.0
 
@@ -19,21 +18,18 @@ class CallRate:
 
     _times: dict[str, deque[float]] = field(default_factory=dict)
 
-    def count(self, tool: Tool) -> None:
+    def count(self, tool_name: str, calls_per_minute: int) -> None:
         """Count a call that is about to run. Raises ToolError RATE_LIMIT_EXCEEDED, and then does not count it."""
-        most = tool.limits.calls_per_minute
-        if most is None:
-            return
         now = time.monotonic()
-        times = self._times.setdefault(tool.name, deque())
+        times = self._times.setdefault(tool_name, deque())
         while times and now - times[0] >= WINDOW_SECONDS:
             times.popleft()
-        if len(times) >= most:
+        if len(times) >= calls_per_minute:
             wait = math.ceil(WINDOW_SECONDS - (now - times[0]))
             raise ToolError(
-                f"{tool.name} may be called {most} times a minute; nothing was run. "
+                f"{tool_name} may be called {calls_per_minute} times a minute; nothing was run. "
                 f"Do something else, and call it again in {wait} s.",
                 code=ErrorCode.RATE_LIMIT_EXCEEDED,
-                details={"calls_per_minute": most, "retry_after_seconds": wait},
+                details={"calls_per_minute": calls_per_minute, "retry_after_seconds": wait},
             )
         times.append(now)

@@ -1,9 +1,24 @@
-"""Where Cellwright keeps what is its own: `$CELLWRIGHT_HOME`, else the platform's data folder; for the user alone."""
+"""Where Cellwright keeps what is its own: `$CELLWRIGHT_HOME`, else the platform's data folder; for the user alone.
+
+Where the transcripts of a project's sessions are, and what they are called.
+
+A key of the user's own, in a file for them alone: what is signed or hashed with it can be told only by them.
+
+A file is either the old one or the new one: written beside it, then put in its place.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import os
+import re
+import secrets
+import tempfile
+import time
 from pathlib import Path
+
+from cellwright.errors import CellwrightError, ErrorCode
 
 PRIVATE_FILE = 0o600
 PRIVATE_FOLDER = 0o700
@@ -18,8 +33,96 @@ def state_folder() -> Path:
     return Path(platformdirs.user_data_dir("cellwright", appauthor=False))
 
 
+def checkpoints_folder() -> Path:
+    """Where the journals are."""
+    return state_folder() / "checkpoints"
+
+
+def journal_path(session_id: str) -> Path:
+    """Where the journal of the session of this id is, if there is one."""
+    return checkpoints_folder() / f"{session_id}.jsonl"
+
+
 def make_private_folder(folder: Path) -> None:
     """Make `folder` and what is missing above it, each 0700 whatever the umask; folders that exist stay as they are."""
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
     for path in reversed(missing):
         path.mkdir(PRIVATE_FOLDER, exist_ok=True)  # another process may make it just now
+
+
+def sessions_folder(cwd: Path) -> Path:
+    """The folder of the transcripts of the project at `cwd`: readable by its name, unique by its real path's hash."""
+    project = cwd.resolve()
+    name = re.sub(r"[^\w.-]+", "-", project.name)[:40] or "root"
+    return state_folder() / "sessions" / f"{name}-{hashlib.sha256(os.fsencode(project)).hexdigest()[:12]}"
+
+
+def find_sessions(cwd: Path) -> list[Path]:
+    """The transcripts of the project at `cwd`, the one written last first."""
+    written: list[tuple[int, Path]] = []
+    for path in sessions_folder(cwd).glob("*.jsonl"):
+        try:
+            status = path.stat()
+        except FileNotFoundError:
+            continue  # deleted while we look
+        if status.st_size:  # what a power cut may leave of a new one
+            written.append((status.st_mtime_ns, path))
+    return [path for _, path in sorted(written, reverse=True)]
+
+
+def new_session_id() -> str:
+    """An id that people can tell apart and that sorts by time."""
+    return f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(3)}"
+
+
+KEY_BYTES = 32
+
+
+def read_key(file: Path) -> bytes | None:
+    """The key in `file`; None where there is none yet. Raises CellwrightError CONFIG_INVALID for a damaged one, OSError."""
+    try:
+        key = file.read_bytes()
+    except FileNotFoundError:
+        return None
+    if len(key) != KEY_BYTES:
+        message = (
+            f"The key {file} is damaged. Delete it: a new one is made, and what the old one signed asks once more."
+        )
+        raise CellwrightError(ErrorCode.CONFIG_INVALID, message)
+    return key
+
+
+def users_key(file: Path) -> bytes:
+    """The key in `file`, which is made if need be. Raises CellwrightError CONFIG_INVALID, OSError."""
+    return read_key(file) or _make_key(file)
+
+
+def _make_key(file: Path) -> bytes:
+    # linked into place: of two processes that make one at the same time both get the same, and nobody reads half of it
+    make_private_folder(file.parent)
+    new = file.with_name(f"{file.name}-{secrets.token_hex(8)}")
+    fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), PRIVATE_FILE)
+    try:
+        with os.fdopen(fd, "wb") as opened:
+            opened.write(secrets.token_bytes(KEY_BYTES))
+        with contextlib.suppress(FileExistsError):
+            file.hardlink_to(new)
+    finally:
+        new.unlink()
+    return file.read_bytes()
+
+
+def write_whole(path: Path, data: bytes, mode: int) -> None:
+    """Make the file at `path` hold `data`, with the permissions `mode`. OSError leaves what was there."""
+    fd, name = tempfile.mkstemp(prefix=".cellwright-", suffix=".tmp", dir=path.parent)  # 0600 until it is complete
+    temporary = Path(name)
+    try:
+        with os.fdopen(fd, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.chmod(mode)
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise

@@ -1,18 +1,31 @@
-"""Where the turns of a conversation begin: a user's prompt and all that came of it, in the API's messages."""
+"""Where the turns of a conversation begin: a user's prompt and all that came of it, in the API's messages.
+
+A session forked at one of its turns: what was said up to there, to go on from it another way.
+"""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cellwright.agent.loop import GO_ON
-from cellwright.agent.prompt import PLAN_MODE
-from cellwright.sessions.transcript import Line
+from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.sessions.session import Session
+from cellwright.sessions.transcript import Line, in_effect
 
 if TYPE_CHECKING:
     from cellwright.sessions.session import Session
+
+GO_ON = "Your answer was cut off at the output limit. Go on exactly where it stopped."
+"""What the agent says in the user's place when an answer met the output limit."""
+
+PLAN_MODE = """\
+Plan mode: nothing may be changed until the user approves of a plan. Read and search until you know what has to be \
+done; ask with AskUserQuestion what only the user can decide; then call ExitPlanMode with the plan: what will be \
+changed where, in which order, how it is checked, what is left out."""
+"""What Claude is told while it may only plan; that it does no more is the policy's to see to."""
 
 _USER = b'{"role":"user"'
 _RESULT = b'"type":"tool_result"'
@@ -83,3 +96,25 @@ class TurnCount:
         self._messages = len(encoded)
         self._last = encoded[-1] if encoded else b""
         return self._turns
+
+
+def fork_at(path: Path, turn: int | None) -> Session:
+    """A new session with what the one at `path` holds up to the end of its turn `turn`, from 1; None: all of it.
+
+    Turns that were taken back count as little as they do in the session. The session itself stays untouched, and
+    another process may be writing to it. Raises `CellwrightError` INVALID_PARAMETERS where there is no such turn, else as
+    `Session.fork_from`.
+    """
+    if turn is None:
+        return Session.fork_from(path)
+
+    def kept(lines: list[Line]) -> list[Line]:
+        found = until_turn_ended(in_effect(lines), turn) if turn > 0 else None
+        if found is None:
+            message = (
+                f"The session {path.stem} has no turn {turn} that can be read. Turns count from 1; nothing was forked."
+            )
+            raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
+        return found
+
+    return Session.fork_from(path, kept)

@@ -1,17 +1,115 @@
-"""What the runs of a conversation do, as lines of the log: numbers, names and codes, nothing of what was said."""
+"""What the runs of a conversation do, as lines of the log: numbers, names and codes, nothing of what was said.
+
+The log of Cellwright's processes in a file, for when something went wrong: without secrets, and of bounded size.
+
+`logs/cellwright.log` in the state folder, the one before it with `.1` behind its name. All kernels of a user write to it, a
+record at a time; each line says which process it is of.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import logging
-from collections.abc import Mapping
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cellwright.agent.log_file import RUNS
 from cellwright.events import Answered, Asked, Event, Notice, Retrying, RunEnd, ToolEnd, TurnEnd, UserPrompt
+from cellwright.sessions.state_dir import PRIVATE_FILE, make_private_folder, state_folder
 
 if TYPE_CHECKING:
-    from cellwright.conversation.run_queue import ConversationRun
     from cellwright.sessions.session import Session
+    from cellwright.telemetry.observed_run import ObservedRun
+
+RUNS = "cellwright.runs"
+"""The logger of what runs do. It is our file's alone: in a cell that shows a user's own log it would be noise."""
+
+MAX_BYTES = 1_000_000
+LINE_CHARS = 2_000
+_FORMAT = "%(asctime)s %(levelname)s %(process)d %(name)s: %(message)s"
+
+
+def log_path() -> Path:
+    """The file that is written to."""
+    return state_folder() / "logs" / "cellwright.log"
+
+
+def last_lines(limit: int) -> list[str]:
+    """The newest `limit` lines, the oldest of them first. Reads files: not for an event loop."""
+    lines: list[str] = []
+    path = log_path()
+    for each in (path, _before(path)):
+        if len(lines) < limit:
+            lines = _read(each)[len(lines) - limit :] + lines
+    return lines
+
+
+def _before(path: Path) -> Path:
+    return path.with_name(path.name + ".1")
+
+
+def _read(path: Path) -> list[str]:
+    try:
+        text = path.read_text("utf-8", "replace")
+    except FileNotFoundError:
+        return []
+    return [line[:LINE_CHARS] for line in text.splitlines()]
+
+
+class LogFile(logging.Handler):
+    """Writes records to `path`, each as `clean` gives it back. Makes nothing on the disk before the first record."""
+
+    def __init__(self, path: Path, clean: Callable[[str], str]) -> None:
+        super().__init__()
+        self.path = path
+        self._clean = clean
+        self.setFormatter(logging.Formatter(_FORMAT))
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            line = self._clean(self.format(record)) + "\n"
+        # as in every handler: a record that cannot be formatted is its caller's fault, and is shown
+        except Exception:  # noqa: BLE001
+            self.handleError(record)
+            return
+        # a disk that is full must not end a run, and there is no other place to say so
+        with contextlib.suppress(OSError):
+            self._write(line)
+
+    def _write(self, text: str) -> None:
+        if not self.path.parent.exists():
+            make_private_folder(self.path.parent)
+        # one write at the end of the file: other kernels do the same
+        descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, PRIVATE_FILE)
+        try:
+            size = os.fstat(descriptor).st_size
+            os.write(descriptor, text.encode("utf-8", "replace"))
+        finally:
+            os.close(descriptor)
+        # by what it was before: of several processes at the limit, the others find the new file already
+        if size > MAX_BYTES and self.path.stat().st_size > MAX_BYTES:
+            self.path.replace(_before(self.path))
+
+
+def log_to_file(clean: Callable[[str], str]) -> Callable[[], None]:
+    """Keep what this process logs, from warnings on, and all of what its runs log; gives how to stop that.
+
+    `clean` takes secrets out of a text.
+    """
+    handler = LogFile(log_path(), clean)
+    ours, runs = logging.getLogger("cellwright"), logging.getLogger(RUNS)
+    ours.addHandler(handler)
+    runs.setLevel(logging.INFO)
+    runs.propagate = False
+    runs.addHandler(handler)
+
+    def stop() -> None:
+        ours.removeHandler(handler)
+        runs.removeHandler(handler)
+
+    return stop
+
 
 logger = logging.getLogger(RUNS)
 
@@ -19,10 +117,10 @@ logger = logging.getLogger(RUNS)
 class RunLog:
     """Follows a conversation."""
 
-    def run_added(self, run: ConversationRun) -> None:
+    def run_added(self, run: ObservedRun) -> None:
         """It is told when it begins."""
 
-    def heard(self, run: ConversationRun, event: Event) -> None:
+    def heard(self, run: ObservedRun, event: Event) -> None:
         """Log the event, if it says how the run goes."""
         match event:
             case UserPrompt():
@@ -49,14 +147,14 @@ class RunLog:
             case _:
                 pass
 
-    def _ended(self, run: ConversationRun, end: RunEnd) -> None:
+    def _ended(self, run: ObservedRun, end: RunEnd) -> None:
         level = logging.INFO if end.ok else logging.WARNING
         words = "%s: ends (%s) after %.1f s, %d requests, %s %s"
         error = end.error or {}
         why = f"{error.get('code', '')} {error.get('message', '')}".strip()
         logger.log(level, words, run.id, end.stop_reason, end.duration_ms / 1000, end.requests, _usd(end.cost_usd), why)
 
-    def run_ended(self, run: ConversationRun) -> None:
+    def run_ended(self, run: ObservedRun) -> None:
         """Its last event says so."""
 
     def session_changed(self, session: Session) -> None:

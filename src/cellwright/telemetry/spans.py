@@ -22,8 +22,8 @@ from cellwright.version import VERSION
 if TYPE_CHECKING:
     from opentelemetry.trace import Span, Tracer
 
-    from cellwright.conversation.run_queue import ConversationRun
     from cellwright.sessions.session import Session
+    from cellwright.telemetry.observed_run import ObservedRun
 
 AGENT = "Cellwright"
 
@@ -44,10 +44,10 @@ class RunSpans:
     def __init__(self) -> None:
         self._open: dict[str, _Open] = {}
 
-    def run_added(self, run: ConversationRun) -> None:
+    def run_added(self, run: ObservedRun) -> None:
         """Its span begins when it does."""
 
-    def heard(self, run: ConversationRun, event: Event) -> None:
+    def heard(self, run: ObservedRun, event: Event) -> None:
         """Begin or end the spans that the event is about."""
         if isinstance(event, UserPrompt):
             self._begin(run, event)
@@ -56,14 +56,14 @@ class RunSpans:
             if isinstance(event, RunEnd):
                 self._end(run.id, event.at)
 
-    def run_ended(self, run: ConversationRun) -> None:
+    def run_ended(self, run: ObservedRun) -> None:
         """What is open of a run that ended without saying so ends with it."""
         self._end(run.id, None)
 
     def session_changed(self, session: Session) -> None:
         """Each run's span names its session."""
 
-    def _begin(self, run: ConversationRun, event: UserPrompt) -> None:
+    def _begin(self, run: ObservedRun, event: UserPrompt) -> None:
         trace = sys.modules.get("opentelemetry.trace")  # who configures a tracer has imported it
         if trace is None:
             return

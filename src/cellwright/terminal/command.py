@@ -13,8 +13,7 @@ from cellwright.agent.calls.approval import CanUseTool
 from cellwright.agent.recording.replay_drift import drift_in_words
 from cellwright.agent.structured_output.answer import AnswerType, answer_type
 from cellwright.agent.thread import AgentTask
-from cellwright.commands.command import CommandCall
-from cellwright.commands.page import Page
+from cellwright.commands.command import CommandCall, Page
 from cellwright.commands.registry import NEED_SESSIONS, answer_of, command_name, command_of
 from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.resolve_options import Asking, Playing

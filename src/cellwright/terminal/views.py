@@ -52,7 +52,7 @@ def asker_maker(streams: Streams, output_format: str, *, quiet: bool) -> Callabl
 
 
 def _asker(streams: Streams, screen: TextIO) -> Asker:
-    from cellwright.terminal.keyboard import Keyboard  # most runs ask nothing
+    from cellwright.terminal.interactive import Keyboard  # most runs ask nothing
     from cellwright.terminal.question import Asker
 
     write = _writer(streams, screen)

@@ -8,7 +8,7 @@ from typing import Any
 from cellwright.events import Call, ContextTold, Retrying, RunEnd, ToolEnd, ToolStatus, TurnChanged
 from cellwright.terminal.screen import Style
 from cellwright.text import visible_line
-from cellwright.tools.todo_list import LIST_TOOLS, progress_in_words
+from cellwright.tools.planning.todo_write import LIST_TOOLS, progress_in_words
 
 STATUS: dict[ToolStatus, tuple[str, Style]] = {
     "success": ("done", "good"),

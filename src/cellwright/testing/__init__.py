@@ -54,11 +54,11 @@ The anthropic SDK's clients for Foundry (`server.url + "/anthropic"`), Vertex (`
 
 from __future__ import annotations
 
-from cellwright.local_api.gate import Gate
 from cellwright.testing.server.messages_server import MessagesServer
 from cellwright.testing.server.recorded import RecordedRequest
 from cellwright.testing.server.script import (
     Fault,
+    Gate,
     Part,
     Turn,
     fault,

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from cellwright.agent.retry import Clock, RetryPolicy
 from cellwright.errors import CellwrightError
 from cellwright.events import Event
 from cellwright.model.anthropic import AnthropicProvider
 from cellwright.model.credentials import choose_transport
 from cellwright.model.provider import Request
+from cellwright.model.retry import Clock, RetryPolicy
 from cellwright.testing import MessagesServer
 
 SYSTEM = b'[{"type":"text","text":"Be brief.","cache_control":{"type":"ephemeral","ttl":"1h"}}]'

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from cellwright.agent.retry import RetryPolicy
 from cellwright.errors import ApiError, ErrorCode
 from cellwright.events import Retrying, TextDelta, TurnEnd
+from cellwright.model.retry import RetryPolicy
 from cellwright.testing import fault, say, turn
 
 AGAIN = [

@@ -10,11 +10,9 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from cellwright.agent.tool import Tool, ToolError
-from cellwright.errors import ErrorCode
-
-INVALID_JSON = "INVALID_JSON"
-"""The key that holds the raw text of an input that was not JSON (the convention of the API's documentation)."""
+from cellwright.agent.tool import Tool
+from cellwright.errors import ErrorCode, ToolError
+from cellwright.model.message_stream import INVALID_JSON
 
 
 def check_input(tool: Tool, tool_input: Mapping[str, Any], *, answered: bool = False) -> None:

@@ -15,8 +15,8 @@ from cellwright.agent.calls.input_schema import check_input
 from cellwright.agent.hooks.permission_updates import offered_updates
 from cellwright.agent.hooks.protocol import NOTHING_SAID, HookResult
 from cellwright.agent.hooks.run_hooks import RunHooks
-from cellwright.agent.tool import CannotBeDone, Tool, ToolError
-from cellwright.errors import CellwrightError
+from cellwright.agent.tool import CannotBeDone, Tool
+from cellwright.errors import CellwrightError, ToolError
 from cellwright.events import Answered, Asked, Decided, Emit, ModeChanged, Notice, Preview
 
 if TYPE_CHECKING:

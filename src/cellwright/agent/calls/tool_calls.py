@@ -19,13 +19,12 @@ from cellwright.agent.calls.redaction import ResultRedaction
 from cellwright.agent.calls.tool_results import bounded
 from cellwright.agent.hooks.run_hooks import RunHooks, context_blocks
 from cellwright.agent.steering import Ready, Steering
-from cellwright.agent.thread import tell_waiting
-from cellwright.agent.time_limit import time_limit
-from cellwright.agent.tool import Content, Tool, ToolContext, ToolError, ToolResult
+from cellwright.agent.thread import tell_waiting, time_limit
+from cellwright.agent.tool import Content, Tool, ToolContext, ToolResult
 from cellwright.agent.turn_record import NOT_KEPT, TurnRecord
-from cellwright.agent.whole_text import whole_strings, whole_text
-from cellwright.errors import ErrorCode
+from cellwright.errors import ErrorCode, ToolError
 from cellwright.events import Call, Emit, QuestionKind, ToolEnd, ToolProgress, ToolStart, ToolStatus
+from cellwright.text import whole_strings, whole_text
 
 if TYPE_CHECKING:
     from cellwright.sessions.session import Session
@@ -194,7 +193,8 @@ class ToolCalls:
             return _failure(message, "error", ErrorCode.TOOL_NOT_FOUND)
         try:
             check_input(tool, tool_use["input"])
-            self.session.call_rate.count(tool)
+            if tool.limits.calls_per_minute is not None:
+                self.session.call_rate.count(tool.name, tool.limits.calls_per_minute)
             verdict = await self.gate.verdict(tool, tool_use)
         except ToolError as error:
             return _failure(error.message, "error", error.code, error.details)

@@ -2,6 +2,8 @@
 
 The events, their fields and what an answer may say are Claude Code's; `docs/hooks.md` lists them. Python callables become
 hooks in `hook_callbacks.py`, what settings files say in `config/hooks.py`; `run_hooks.py` tells them of a run's events.
+
+The hooks that an agent is given, as one. Most runs have none, so what makes them is imported where there are some.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from cellwright.events import Emit
 
 if TYPE_CHECKING:
     from cellwright.agent.agent import Agent
+    from cellwright.agent.hooks.callbacks import GivenHooks
 
 EVENTS = (
     *("PreToolUse", "PostToolUse", "PostToolUseFailure", "PostToolBatch", "Notification", "UserPromptSubmit"),
@@ -124,3 +127,24 @@ class NoHooks:
 
 
 NO_HOOKS: Hooks = NoHooks()
+
+
+def as_hooks(given: Hooks | GivenHooks) -> Hooks:
+    """Hooks from what an `Agent` was given. Raises `CellwrightError` CONFIG_INVALID for an event that there is not."""
+    if not isinstance(given, Mapping):
+        return given
+    if not given:
+        return NO_HOOKS
+    from cellwright.agent.hooks.callbacks import callback_hooks
+
+    return callback_hooks(given)
+
+
+def together(*hooks: Hooks) -> Hooks:
+    """All of `hooks` as one."""
+    parts = tuple(part for part in hooks if part is not NO_HOOKS)
+    if len(parts) > 1:
+        from cellwright.agent.hooks.results import HooksTogether
+
+        return HooksTogether(parts)
+    return parts[0] if parts else NO_HOOKS

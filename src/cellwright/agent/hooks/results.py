@@ -1,6 +1,8 @@
 """What a hook may answer, in Claude Code's JSON, read into a `HookResult`; and what many hooks' answers come to together.
 
 What is not understood of an answer is said. Where it was about whether a call may run, the user is asked.
+
+Hooks of several origins, told at the same time.
 """
 
 from __future__ import annotations
@@ -12,8 +14,8 @@ from typing import Any, Literal, cast
 
 from cellwright.agent.calls.tool_results import bounded
 from cellwright.agent.hooks.permission_updates import read_updates
-from cellwright.agent.hooks.protocol import NOTHING_SAID, HookResult
-from cellwright.agent.whole_text import whole_strings, whole_text
+from cellwright.agent.hooks.protocol import NOTHING_SAID, HookResult, HookRun, Hooks
+from cellwright.text import whole_strings, whole_text
 
 LONGEST_TEXT = 10_000
 """Characters of one text of an answer; of a longer one Claude gets start and end, and the file that holds the whole."""
@@ -230,3 +232,26 @@ class _Reader:
 
     def _problem(self, what: str) -> None:
         self.problems.append(f"{self.source}, asked about {self.event}: {what}.")
+
+
+@dataclass(frozen=True, slots=True)
+class HooksTogether:
+    """Hooks of several origins, told at the same time."""
+
+    parts: tuple[Hooks, ...]
+
+    def listens_to(self, event: str) -> bool:
+        return any(part.listens_to(event) for part in self.parts)
+
+    async def fire(self, event: str, fields: Mapping[str, Any], run: HookRun | None) -> HookResult:
+        listening = [part.fire(event, fields, run) for part in self.parts if part.listens_to(event)]
+        return await all_told(listening) if listening else NOTHING_SAID
+
+    def arrived(self) -> HookResult:
+        return merged([part.arrived() for part in self.parts])
+
+    def waking(self) -> bool:
+        return any(part.waking() for part in self.parts)
+
+    async def keep(self, rules: Sequence[str]) -> str:
+        return " ".join([problem for part in self.parts if (problem := await part.keep(rules))])

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from cellwright.agent.calls.tool_results import response_of, updated_content
 from cellwright.agent.hooks.protocol import NO_HOOKS, NOTHING_SAID, HookResult, HookRun, Hooks
-from cellwright.agent.tool_response import response_of, updated_content
-from cellwright.agent.whole_text import whole_text
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Notice
 from cellwright.model.models import canonical
 from cellwright.model.pricing import worst_case_usd
+from cellwright.text import whole_text
 
 if TYPE_CHECKING:
     from cellwright.agent.calls.tool_calls import Outcome

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cellwright.agent.whole_file import write_whole
+from cellwright.sessions.state_dir import write_whole
 
 PATH, BEFORE, AFTER = "path", "before_sha256", "after_sha256"
 LARGEST_CONTENT = 5 * 2**20

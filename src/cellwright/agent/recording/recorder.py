@@ -10,7 +10,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cellwright.agent.file_states import cell_place, real_path, states_after, states_of
 from cellwright.agent.recording.edits import edits_of, kept_content
 from cellwright.agent.recording.recordings import (
     FileState,
@@ -18,19 +17,20 @@ from cellwright.agent.recording.recordings import (
     RecordedMessage,
     Turn,
     encode_recording,
+    is_trusted,
     parse_recording,
     prompt_key,
     prompt_text,
     read_recording,
+    trust,
     turn_from_json,
     without_project,
 )
-from cellwright.agent.recording_trust import is_trusted, trust
-from cellwright.agent.whole_file import write_whole
+from cellwright.agent.recording.replay_drift import cell_place, real_path, states_after, states_of
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Answered, Emit, Event, RunEnd, ToolEnd, ToolProgress, TurnEnd, UserPrompt
 from cellwright.redaction.secret_scan import SecretScan, require_detect_secrets
-from cellwright.sessions.state_dir import PRIVATE_FILE
+from cellwright.sessions.state_dir import PRIVATE_FILE, write_whole
 from cellwright.version import VERSION
 
 

@@ -12,20 +12,20 @@ from typing import Any, Self
 
 from cellwright.agent.agent import Agent
 from cellwright.agent.calls.approval import Decision, Policy
-from cellwright.agent.file_states import later_states
-from cellwright.agent.full_prompt import Prompt
+from cellwright.agent.prompt import Prompt
 from cellwright.agent.recording.recordings import (
     RecordedMessage,
     Turn,
     in_project,
+    is_trusted,
     parse_recording,
     prompt_key,
     prompt_text,
     read_recording,
+    trust,
 )
-from cellwright.agent.recording.replay_drift import Drift
+from cellwright.agent.recording.replay_drift import Drift, later_states
 from cellwright.agent.recording.replayed_tools import EditPlace, ReplayedCalls, replayed_tools
-from cellwright.agent.recording_trust import is_trusted, trust
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import TextDelta, ThinkingDelta, ToolInputDelta, TurnEnd
 from cellwright.model.provider import ProviderEvent, Request

@@ -1,8 +1,17 @@
-"""Drift: what a recorded turn worked from, or came to, is not what it was then. In words for the user, and bounded."""
+"""Drift: what a recorded turn worked from, or came to, is not what it was then. In words for the user, and bounded.
+
+What files held when a recorded turn read them or left them: by this a replay sees what has changed since.
+
+A state is the SHA-256 of the file's content. Of a notebook it is that of its cells' types and sources: to run it, or to
+save it again, changes the file and nothing that matters here. None: there is no file.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import difflib
+import hashlib
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +19,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from cellwright.agent.calls.redaction import Redaction
-from cellwright.agent.recording.recordings import RecordedCall, steady_text
+from cellwright.agent.recording.edits import edits_of
+from cellwright.agent.recording.recordings import FileState, RecordedCall, Turn, steady_text
 
 DriftKind = Literal["file", "python", "cell"]
 
@@ -73,3 +83,95 @@ def _text(content: str | Sequence[Mapping[str, Any]]) -> str:
     if isinstance(content, str):
         return content
     return "\n".join(str(block["text"]) for block in content if block.get("type") == "text")
+
+
+READ_FIELDS: Mapping[str, str] = {"Read": "file_path", "NotebookRead": "notebook_path"}
+"""The tools whose input names a file that they read, and the field that does."""
+
+LARGEST_FILE = 64 * 2**20
+"""Bytes: of a larger file only its size counts."""
+
+States = frozenset[str | None]
+CallKey = tuple[str, int, str]
+"""A call of a recording: its turn's key and ordinal, and its id."""
+
+
+def state_of(path: Path) -> str | None:
+    """The file's state now. OSError when it cannot be read."""
+    try:
+        size = path.stat().st_size
+        if size > LARGEST_FILE:
+            return f"size:{size}"
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    if path.suffix == ".ipynb" and (cells := _cells(data)) is not None:
+        return "cells:" + hashlib.sha256(json.dumps(cells).encode()).hexdigest()
+    return hashlib.sha256(data).hexdigest()
+
+
+def _cells(data: bytes) -> list[Any] | None:
+    try:
+        cells = json.loads(data)["cells"]
+        return [[cell["cell_type"], "".join(cell["source"])] for cell in cells]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None  # no notebook of today's format: its bytes count
+
+
+def states_after(
+    name: str, tool_input: Mapping[str, Any], display: Mapping[str, Any] | None, project: Path
+) -> list[FileState]:
+    """The states, right after a call that succeeded, of the files that it read or edited; those that can be read."""
+    paths = {edit.path for edit in edits_of(display, project)}
+    if isinstance(given := tool_input.get(READ_FIELDS.get(name, "")), str):
+        paths.add((project / given).resolve())
+    return states_of(paths)
+
+
+def states_of(paths: Iterable[Path]) -> list[FileState]:
+    """The states of those of `paths` that can be read."""
+    states: list[FileState] = []
+    for path in sorted(paths):
+        # a folder, or a file that nobody may read: nothing to compare with later
+        with contextlib.suppress(OSError):
+            states.append((str(path), state_of(path)))
+    return states
+
+
+def later_states(turns: Iterable[Turn], project: Path) -> dict[CallKey, dict[Path, States]]:
+    """For each call, the states that the recording knows of its files for any time after it."""
+    later: dict[CallKey, dict[Path, States]] = {}
+    states: dict[Path, States] = {}
+    for turn in reversed(list(turns)):
+        for name, state in turn.files:
+            _add(states, real_path(name), state)
+        for call in reversed(turn.calls):
+            own = _states_of_call(call, project)
+            later[turn.key, turn.ordinal, call.tool_use_id] = {path: states.get(path, frozenset()) for path, _ in own}
+            for path, state in own:
+                _add(states, path, state)
+    return later
+
+
+def _states_of_call(call: RecordedCall, project: Path) -> list[tuple[Path, str | None]]:
+    edits = [(edit.path, edit.after) for edit in edits_of(call.display, project)]
+    if (cell := cell_place(call.display, project)) is not None and call.display is not None:
+        edits.append((cell, call.display["cell_sha256"].get("after")))  # None: deleted
+    return [*edits, *((real_path(path), state) for path, state in call.files)]
+
+
+def cell_place(display: Mapping[str, Any] | None, project: Path) -> Path | None:
+    """What stands for the cell that a call changed, among the files: its id, as if the notebook were a folder."""
+    if display is None or not isinstance(display.get("cell_sha256"), Mapping):
+        return None
+    return (project / str(display["path"])).resolve() / str(display["cell_id"])
+
+
+def real_path(path: str | None) -> Path:
+    """The path of a `FileState`, links followed."""
+    assert path is not None, "a state always has its path"
+    return Path(path).resolve()
+
+
+def _add(states: dict[Path, States], path: Path, state: str | None) -> None:
+    states[path] = states.get(path, frozenset()) | {state}

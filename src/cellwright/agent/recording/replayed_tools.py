@@ -8,12 +8,19 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from cellwright.agent.calls.redaction import Redaction
-from cellwright.agent.file_states import READ_FIELDS, States, cell_place, real_path, state_of
 from cellwright.agent.recording.edits import Edit, content_bytes, content_hash, edits_of
 from cellwright.agent.recording.recordings import RecordedCall
-from cellwright.agent.recording.replay_drift import Drift, result_drift
-from cellwright.agent.tool import Content, Tool, ToolContext, ToolError, ToolResult
-from cellwright.errors import ErrorCode
+from cellwright.agent.recording.replay_drift import (
+    READ_FIELDS,
+    Drift,
+    States,
+    cell_place,
+    real_path,
+    result_drift,
+    state_of,
+)
+from cellwright.agent.tool import Content, Tool, ToolContext, ToolResult
+from cellwright.errors import ErrorCode, ToolError
 
 EDITS = frozenset({"Write", "Edit", "MultiEdit", "EditSymbol", "NotebookEdit"})
 PATCHES = frozenset({"ApplyPatch"})

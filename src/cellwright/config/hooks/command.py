@@ -5,25 +5,66 @@
     other  it failed, unless it wrote a JSON object, which is then its whole answer
 
 Nothing of the event is ever put into a command line: it would be run there.
+
+`CLAUDE_ENV_FILE`: a file into which some hooks write `export NAME=value` for the shell commands that follow.
+
+What the file sets is found out by bash itself, with the rights that the hook had.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from cellwright.agent.calls.tool_results import made_output_folder
 from cellwright.agent.hooks.protocol import NOTHING_SAID, HookResult
 from cellwright.agent.hooks.results import BLOCKABLE, JUDGING, blocked, capped, read_answer
-from cellwright.config.hook_exports import EXPORT_VARIABLE, export_file, read_exports
 from cellwright.config.hooks.entries import CommandHook, HookEntry
 from cellwright.config.hooks.process import Ended, run_program
-from cellwright.tools.process.children import ChildProcesses, child_processes
+from cellwright.tools.process.children import MARK_NAME, ChildProcesses, child_processes
 from cellwright.tools.process.environment import child_environment
+
+EXPORT_VARIABLE = "CLAUDE_ENV_FILE"
+EXPORTING = frozenset({"SessionStart", "Setup", "CwdChanged", "FileChanged"})
+"""The events whose hooks may set variables."""
+
+_SHELLS_OWN = frozenset({"_", "SHLVL", "PWD", "OLDPWD", MARK_NAME, EXPORT_VARIABLE})
+_READ = 'set -a; . "$1" >/dev/null 2>&1; exec /usr/bin/env -0'
+
+
+@contextlib.contextmanager
+def export_file(event: str) -> Iterator[Path | None]:
+    """An empty file for one hook of `event`; None where the event has none. Raises OSError."""
+    if event not in EXPORTING:
+        yield None
+        return
+    descriptor, name = tempfile.mkstemp(dir=made_output_folder(), prefix="exports-")
+    os.close(descriptor)
+    try:
+        yield Path(name)
+    finally:
+        Path(name).unlink(missing_ok=True)
+
+
+async def read_exports(
+    file: Path, folder: Path, environ: Mapping[str, str], children: ChildProcesses
+) -> dict[str, str]:
+    """The variables that the script in `file` sets anew or otherwise. Raises OSError."""
+    bash = shutil.which("bash", path=environ.get("PATH"))
+    if bash is None or not file.exists() or file.stat().st_size == 0:
+        return {}
+    arguments = [bash, "--noprofile", "--norc", "-c", _READ, "bash", str(file)]
+    ended = await run_program(arguments, b"", cwd=folder, environ=environ, children=children)
+    pairs = [line.partition("=") for line in ended.output.split("\0") if line]
+    return {name: value for name, _, value in pairs if name not in _SHELLS_OWN and environ.get(name) != value}
+
 
 PLAIN_CONTEXT = frozenset({"SessionStart", "UserPromptSubmit", "UserPromptExpansion"})
 """Where text that is no JSON is for Claude to read."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from cellwright.agent.hook_matcher import MATCHED_FIELDS, matcher_problem
+from cellwright.agent.hooks.callbacks import MATCHED_FIELDS, matcher_problem
 from cellwright.agent.hooks.protocol import EVENTS
 
 TOOL_EVENTS = frozenset(event for event, field_ in MATCHED_FIELDS.items() if field_ == "tool_name")

@@ -1,23 +1,27 @@
 """Hooks of settings files, in Claude Code's format: `hooks_from` makes of them what the loop tells its events.
 
 `docs/hooks.md` lists the events, the kinds of hooks and what they may answer.
+
+`if` of a hook: one permission rule, asked by the permission policy's own means which calls it is about.
+
+A call's input as hooks are promised it: with absolute paths, so that a check of a path cannot be led astray.
 """
 
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from cellwright.agent.hook_matcher import matches
+from cellwright.agent.hooks.callbacks import matches
 from cellwright.agent.hooks.protocol import NO_HOOKS, NOTHING_SAID, HookResult, HookRun, Hooks
 from cellwright.agent.hooks.results import all_told, merged
 from cellwright.agent.side_request import small_model
-from cellwright.config.hook_condition import concerns, condition_problem
-from cellwright.config.hook_input import as_documented
 from cellwright.config.hooks.command import HookPlace, failed, run_command
 from cellwright.config.hooks.entries import (
     CommandHook,
@@ -33,7 +37,51 @@ from cellwright.config.hooks.model import ask_model
 from cellwright.config.settings.settings import HooksSource, Settings
 from cellwright.errors import CellwrightError
 from cellwright.events import Notice, ToolProgress
+from cellwright.permissions.policy import PermissionPolicy
+from cellwright.permissions.rules.rule import EDITORS, READERS
 from cellwright.tools.process.children import ChildProcesses, child_processes
+
+
+def concerns(rule: str, tool_name: str, tool_input: Mapping[str, Any], cwd: str) -> bool:
+    """Whether `rule` is about this call. A command that cannot be taken apart may be what it is about, so it is."""
+    try:
+        decision = _asking(rule, cwd).decide(tool_name, tool_input)
+    except CellwrightError:  # the rule cannot be read: told when the hooks were read
+        return True
+    return decision.behavior == "deny" or (tool_name == "Bash" and decision.behavior == "ask")
+
+
+def condition_problem(rule: str) -> str | None:
+    """Why `rule` cannot be read; the hook then runs for every call."""
+    try:
+        _asking(rule, "/")
+    except CellwrightError as error:
+        return error.message
+    return None
+
+
+@functools.lru_cache(maxsize=128)
+def _asking(rule: str, cwd: str) -> PermissionPolicy:
+    # a rule that restricts is read widely: any part of a command, any spelling of a path
+    return PermissionPolicy(mode="bypassPermissions", deny=(rule,), roots=(cwd,), cwd=cwd)
+
+
+_PATHS = ("file_path", "notebook_path", "path")
+
+
+def as_documented(event: str, fields: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The event's input, in which the paths of a file tool's call are absolute."""
+    tool_input = fields.get("tool_input")
+    if not isinstance(tool_input, Mapping) or fields.get("tool_name") not in READERS | EDITORS:
+        return fields
+    folder = str(fields.get("cwd") or "")
+    absolute = {
+        key: os.path.join(folder, os.path.expanduser(path))  # noqa: PTH111, PTH118  what is no path stays a text
+        for key in _PATHS
+        if isinstance(path := tool_input.get(key), str) and path and "\0" not in path
+    }
+    return {**fields, "tool_input": {**tool_input, **absolute}} if absolute else fields
+
 
 SaveRules = Callable[[Sequence[str]], object]
 """Keeps allow rules for the project. Raises CellwrightError."""

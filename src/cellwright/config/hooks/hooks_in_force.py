@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from cellwright.agent.agent import Agent
-from cellwright.agent.full_prompt import FullPrompt
 from cellwright.agent.hooks.protocol import NO_HOOKS, Hooks
 from cellwright.agent.hooks.run_hooks import session_fields
+from cellwright.agent.prompt import FullPrompt
 from cellwright.agent.steering import Steering
 from cellwright.agent.thread import AgentThread
 from cellwright.config.settings.read import users_folder

@@ -1,15 +1,35 @@
-"""Adding allow rules to a settings file so that nothing else in it changes: layout, order and all it says."""
+"""Adding allow rules to a settings file so that nothing else in it changes: layout, order and all it says.
+
+A folder held for a moment, so that of two kernels that write there at once none loses what it wrote.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from cellwright.config.folder_lock import locked
-from cellwright.config.settings_file import SettingsProblem, parse_settings
+from cellwright.config.settings.read import SettingsProblem, parse_settings
 from cellwright.tools.files.atomic_write import FileChanged, write_atomically
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold the lock of `folder`. Raises OSError. Without POSIX it holds nothing: writers then compare before they rename."""
+    try:
+        import fcntl  # POSIX only
+    except ImportError:
+        yield
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
 
 TRIES = 3
 """How often the file may change under us (Claude Code saves rules there too) before we give up."""

@@ -12,9 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from cellwright.agent.credential_names import leads_to_a_model
-from cellwright.config.settings.layers import Layer
-from cellwright.config.settings_merge import Merged
+from cellwright.config.settings.layers import Layer, Merged
+from cellwright.model.credentials import leads_to_a_model
 
 VARIABLE = "CELLWRIGHT_POLICY"
 LABEL = "the administrator of this Jupyter server"

@@ -24,16 +24,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from cellwright.agent.tool import ToolError
 from cellwright.config.settings.edit import add_allow_rules
 from cellwright.config.settings.keys import a_path, seconds_of
-from cellwright.config.settings.layers import Entry, Scope
-from cellwright.config.settings.read import Reading, came_with_project, local_settings_file, read_all
+from cellwright.config.settings.layers import Entry, Merged, Scope, merge
+from cellwright.config.settings.read import Reading, SettingsProblem, came_with_project, local_settings_file, read_all
 from cellwright.config.settings.server_policy import own_credentials, own_environment
-from cellwright.config.settings_file import SettingsProblem
-from cellwright.config.settings_merge import Merged, merge
 from cellwright.config.trust.trust import judge, remember_rules
-from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.permissions.modes import Mode, parse_mode, stricter
 from cellwright.permissions.rules.rule import Rule, grant_problem, parse_rule, restriction_problem
 

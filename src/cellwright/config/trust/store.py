@@ -17,10 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cellwright.agent.whole_file import write_whole
-from cellwright.config.folder_lock import locked
+from cellwright.config.settings.edit import locked
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.sessions.state_dir import PRIVATE_FILE, make_private_folder, state_folder
+from cellwright.sessions.state_dir import PRIVATE_FILE, make_private_folder, state_folder, write_whole
 
 MAX_NOTEBOOKS = 1_000
 """The newest ones are kept."""

@@ -3,6 +3,8 @@
 Any thread puts pieces in; the agent's thread takes them out and asks what the notebook does not have yet. Formats:
 https://nbformat.readthedocs.io/en/latest/format_description.html#code-cell-outputs; streams, updates and clearing as in
 https://jupyter-client.readthedocs.io/en/stable/messaging.html#messages-on-the-iopub-pub-sub-channel.
+
+The result and the error of a cell that is run for Claude: into `Out` and `_` as ever, and into the cell's own outputs.
 """
 
 from __future__ import annotations
@@ -13,10 +15,13 @@ import contextvars
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from cellwright.kernel.execute.captured_output import OVERWRITTEN, Display, display_of
+from IPython.core.display_trap import DisplayTrap
+
+from cellwright.kernel.execute.captured_output import OVERWRITTEN, Display, cell_name, display_of
 from cellwright.kernel.execute.redirect import Replacement, RunningCode, StreamName
+from cellwright.kernel.execute.traceback import short_traceback
 from cellwright.tools.schema import counted
 
 if TYPE_CHECKING:
@@ -138,7 +143,6 @@ class CellOutputs:
     def reporters(self, shell: InteractiveShell, code: RunningCode) -> Sequence[Replacement]:
         self._shell, self._count = shell, shell.execution_count
         # IPython, which this module can be used without
-        from cellwright.kernel.cell_reports import cell_reports
 
         return cell_reports(shell, code, self)
 
@@ -325,3 +329,42 @@ def _json(bundle: Mapping[str, Any]) -> dict[str, Any]:
     }
     cleaned: dict[str, Any] = json_clean(as_text)
     return cleaned
+
+
+class Reported(Protocol):
+    """What gets a cell's result and error."""
+
+    def result(self, data: dict[str, Any], metadata: dict[str, Any], execution_count: int) -> None: ...
+
+    def error(self, name: str, value: str, traceback: Sequence[str], short: str) -> None: ...
+
+
+def cell_reports(shell: InteractiveShell, code: RunningCode, reported: Reported) -> Sequence[Replacement]:
+    """What takes the place of the shell's own ways to show a result and an error while the cell runs."""
+
+    def show(value: object = None) -> None:
+        # what `DisplayHook.__call__` does, but for the sending
+        hook = shell.displayhook
+        hook.check_for_underscore()
+        if value is None or hook.quiet():
+            return
+        data, metadata = hook.compute_format_data(value)
+        hook.update_user_ns(value)
+        hook.fill_exec_result(value)
+        if data:
+            reported.result(data, metadata, hook.prompt_count)
+            hook.log_output(data)
+
+    original = shell._showtraceback
+
+    def showtraceback(kind: type[BaseException], error: BaseException, lines: list[str]) -> None:
+        if not code.is_ours():
+            original(kind, error, lines)
+            return
+        shell._last_traceback = lines  # type: ignore[attr-defined]  # where ipykernel's shell keeps it for the reply
+        reported.error(kind.__name__, str(error), lines, short_traceback(error, cell_name(shell)))
+
+    return (
+        (shell, "display_trap", DisplayTrap(hook=show)),
+        (shell, "_showtraceback", showtraceback),
+    )

@@ -15,8 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cellwright.agent.tool import ToolError
-from cellwright.errors import ErrorCode
+from cellwright.errors import ErrorCode, ToolError
 from cellwright.kernel.cells import fresh_kernel_main as fresh_kernel
 from cellwright.tools.process.children import child_processes
 from cellwright.tools.process.environment import child_environment

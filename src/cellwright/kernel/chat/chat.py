@@ -1,4 +1,20 @@
-"""The conversation of this kernel as panels take part in it: who is connected, what they ask for, what they are told."""
+"""The conversation of this kernel as panels take part in it: who is connected, what they ask for, what they are told.
+
+What panels can ask the kernel for besides prompts: one list of the modules that answer.
+
+Each of them, a module `chat_<what>.py` of this folder, has one function `serve_<what>(chat: Chat) -> None`. It is called
+once, on the agent's loop, when the first panel connects, and has its methods served:
+
+    def serve_sessions(chat: Chat) -> None:
+        async def sessions(panel: Connection, params: Mapping[str, Any]) -> Json:
+            ...
+        chat.serve("sessions", sessions)
+
+A handler is awaited on the agent's loop, so what blocks goes to a worker thread (`asyncio.to_thread`); what it returns is
+the reply's result, as JSON. It may raise `CellwrightError` (the reply has its code) and `PageError` with a code of its own,
+`invalid` for params that make no sense (`chat/params.py` reads them); any other exception is a fault of ours: it is logged,
+and the reply says `failed`. `panel` is the connection that asks, see connections.py.
+"""
 
 from __future__ import annotations
 
@@ -7,26 +23,42 @@ import contextlib
 import functools
 import logging
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cellwright.agent.steering import Words
 from cellwright.errors import CellwrightError
 from cellwright.events import Notice, Steered
+from cellwright.kernel.chat.completions import serve_completions
 from cellwright.kernel.chat.connections import Connection, Connections
-from cellwright.kernel.chat.logged_run import LoggedRun
+from cellwright.kernel.chat.log import LoggedRun
 from cellwright.kernel.chat.past_turns import PastTurns
-from cellwright.kernel.chat.rooms import serve_rooms
-from cellwright.kernel.chat.runs import PanelRuns
-from cellwright.kernel.chat.state import ChatState
+from cellwright.kernel.chat.runs import PanelRuns, serve_prompts
+from cellwright.kernel.chat.sessions import serve_sessions
+from cellwright.kernel.chat.state import ChatState, serve_choices, serve_context, serve_log
 from cellwright.kernel.chat.target import PROTOCOL
-from cellwright.kernel.comm import Answer, Steer, Withdraw, read_message
-from cellwright.kernel.pages.comm import CommLink, reply_to
+from cellwright.kernel.pages.comm import Answer, CommLink, Steer, Withdraw, read_message, reply_to
 from cellwright.version import VERSION
 
 if TYPE_CHECKING:
     from cellwright.kernel.conversation import NotebookConversation
     from cellwright.kernel.magic.config import Claude
+
+ROOMS: Sequence[Callable[[Chat], None]] = (
+    serve_prompts,
+    serve_choices,
+    serve_completions,
+    serve_sessions,
+    serve_context,
+    serve_log,
+)
+
+
+def serve_rooms(chat: Chat) -> None:
+    """Have everything answered that panels can ask for."""
+    for serve in ROOMS:
+        serve(chat)
+
 
 logger = logging.getLogger(__name__)
 

@@ -1,29 +1,183 @@
 """The panel's `complete`: slash commands, what `@` may mention, the variables behind `$`.
 
 Nothing of it waits for the kernel's main thread, and nothing of a value is run: so it is there while a cell works.
+
+What somebody means who types a few letters of a name: names that hold the letters in order, the likeliest first.
+
+The panel's `fuzzy.ts` orders by the same figures, so that a list does not jump when the kernel's answer comes.
+
+The files of a project by name, for completion: what its ignore files leave, within a bound of time.
 """
 
 from __future__ import annotations
 
 import asyncio
+import heapq
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
-from cellwright.agent.tool import ToolError
-from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.kernel.chat.fuzzy_order import best, path_score
-from cellwright.kernel.chat.project_files import ProjectFiles
+from cellwright.conversation.prompt import find_mentions
+from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.kernel.namespace.namespace import fingerprint, is_code, user_variables
-from cellwright.mention_text import find_mentions
 from cellwright.tools.notebook.open_notebook import Cell, OpenNotebooks
+from cellwright.tools.search.glob import NO_VERSION_CONTROL, relative_path
+from cellwright.tools.search.ripgrep import SearchProgram, run_ripgrep, search_program
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from cellwright.kernel.chat.chat import Chat
+
+T = TypeVar("T")
+
+LETTER = 16
+"""For each letter that is found."""
+
+BEGINS_WORD = 10
+FOLLOWS = 12
+"""More for a letter at the beginning of a word, and for one right behind the letter before."""
+
+GAP = 2
+"""Less for each letter between the first and the last that is none of the query's."""
+
+BEGINS_TEXT = 20
+IN_NAME = 40
+"""More where the text itself begins so, and for a path whose last part alone holds the query."""
+
+
+def score(query: str, text: str) -> float | None:
+    """How well `text` fits `query`, more is better; None where it does not. Upper and lower case are one."""
+    wanted, letters = query.lower(), _small(text)
+    window = _window(wanted, letters)
+    if window is None:
+        return None
+    start, end = window
+    points = float(BEGINS_TEXT if start == 0 else 0)
+    at, before = 0, -2
+    for place in range(start, end):
+        if at == len(wanted) or letters[place] != wanted[at]:
+            points -= GAP
+            continue
+        points += LETTER
+        points += FOLLOWS if before == place - 1 else BEGINS_WORD if _begins_word(text, place) else 0
+        before, at = place, at + 1
+    return points - len(text) / 100
+
+
+def path_score(query: str, path: str) -> float | None:
+    """`score` of a path: better where its last part alone fits."""
+    name = path.rstrip("/").rpartition("/")[2]
+    if "/" not in query and (of_name := score(query, name)) is not None:
+        return of_name + IN_NAME - len(path) / 100
+    return score(query, path)
+
+
+def best(
+    query: str,
+    things: Iterable[T],
+    text: Callable[[T], str],
+    most: int,
+    rate: Callable[[str, str], float | None] = score,
+) -> list[T]:
+    """At most `most` of `things` that fit `query`, best first; those that fit as well stay in their order."""
+    fits = re.compile(".*?".join(map(re.escape, query)), re.IGNORECASE | re.DOTALL).search
+    rated = ((thing, rate(query, name)) for thing in things if fits(name := text(thing)))
+    found = ((points, thing) for thing, points in rated if points is not None)
+    return [thing for _, thing in heapq.nlargest(most, found, key=lambda each: each[0])]
+
+
+def _window(wanted: str, letters: str) -> tuple[int, int] | None:
+    """Where in `letters` those of `wanted` stand in order: all together, or as near as their first end allows."""
+    if (whole := letters.find(wanted)) >= 0:
+        return _at_word(wanted, letters, whole)
+    end = 0
+    for letter in wanted:
+        end = letters.find(letter, end) + 1
+        if end == 0:
+            return None
+    start = end
+    for letter in reversed(wanted):
+        start = letters.rfind(letter, 0, start)
+    return start, end
+
+
+def _at_word(wanted: str, letters: str, first: int) -> tuple[int, int]:
+    """The place of all of `wanted` that begins a word, else the first one."""
+    place = first
+    while place >= 0:
+        if _begins_word(letters, place):
+            return place, place + len(wanted)
+        place = letters.find(wanted, place + 1) if wanted else -1
+    return first, first + len(wanted)
+
+
+def _small(text: str) -> str:
+    """`text` in lower case, each letter in its place: of "İ" `lower` makes two."""
+    small = text.lower()
+    return small if len(small) == len(text) else "".join(letter.lower()[0] for letter in text)
+
+
+def _begins_word(text: str, place: int) -> bool:
+    if place == 0 or not text[place - 1].isalnum():
+        return True
+    return text[place].isupper() and text[place - 1].islower()
+
+
+LIST_SECONDS = 1.0
+"""A project that takes longer to list is known in part."""
+
+MOST_FILES = 50_000
+FRESH_SECONDS = 2.0
+"""Who types a path asks with each letter."""
+
+ARGUMENTS = ("--files", "--hidden", "--null", *NO_VERSION_CONTROL, "--", ".")
+
+
+class ProjectFiles:
+    """The files below `folder`, and the folders that hold them (with a `/` at the end). Used on the agent's loop."""
+
+    def __init__(self, folder: Path, program: Callable[[], SearchProgram] = search_program) -> None:
+        self._folder = folder
+        self._program = program
+        self._listing = asyncio.Lock()
+        self._paths: list[str] = []
+        self._listed = float("-inf")
+
+    async def paths(self) -> list[str]:
+        """Paths relative to the folder, those nearest to it first. Raises ToolError where nothing can be listed."""
+        async with self._listing:
+            if time.monotonic() - self._listed > FRESH_SECONDS:
+                output = await run_ripgrep(
+                    self._program(),
+                    ARGUMENTS,
+                    cwd=self._folder,
+                    separator=b"\0",
+                    seconds=LIST_SECONDS,
+                    max_records=MOST_FILES,
+                )
+                self._paths = await asyncio.to_thread(_in_order, output.records)
+                self._listed = time.monotonic()
+            return self._paths
+
+
+def _in_order(records: Iterable[bytes]) -> list[str]:
+    files = [path for record in records if (path := relative_path(record)).isprintable()]
+    folders = {folder for path in files for folder in _folders_of(path)}
+    return sorted(
+        [*files, *folders], key=lambda path: (path.rstrip("/").count("/"), path.startswith("."), path.lower())
+    )
+
+
+def _folders_of(path: str) -> Iterable[str]:
+    end = path.rfind("/")
+    while end > 0:
+        yield path[: end + 1]
+        end = path.rfind("/", 0, end)
+
 
 MOST_ITEMS = 50
 MOST_QUERY = 300

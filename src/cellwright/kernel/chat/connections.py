@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from cellwright.conversation.message_chunks import Piece, pieces
-from cellwright.kernel.chat.log import ConversationLog
-from cellwright.kernel.chat.logged_run import LoggedRun
+from cellwright.kernel.chat.log import ConversationLog, LoggedRun
 from cellwright.kernel.pages.comm import CommLink
 
 logger = logging.getLogger(__name__)

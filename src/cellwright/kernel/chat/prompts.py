@@ -14,19 +14,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from cellwright.agent.full_prompt import Beside, Gathered, Moment, Telling, text_beside
+from cellwright.agent.prompt import Beside, Gathered, Moment, Telling, text_beside
 from cellwright.agent.thread import CallerJobs
-from cellwright.agent.tool import ToolError
+from cellwright.conversation.prompt import Mention, find_mentions, together, without_secrets
 from cellwright.conversation.run_options import RunOptions
-from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.kernel.context.mentions import attached_cell, mentioned_cells
 from cellwright.kernel.magic.line import CONTEXTS, EFFORTS, MODES, How
-from cellwright.mention_text import Mention, find_mentions
-from cellwright.mentions import together, without_secrets
 from cellwright.tools.notebook.open_notebook import OpenNotebook, OpenNotebooks
 
 if TYPE_CHECKING:
-    from cellwright.kernel.kernel_telling import KernelTelling
+    from cellwright.kernel.context.notebook_context import KernelTelling
     from cellwright.tools.files.formats.images import ModelImage
 
 PROMPT_CHARS = 1_000_000

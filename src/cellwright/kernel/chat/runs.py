@@ -18,8 +18,7 @@ from cellwright.agent.thread import AgentTask
 from cellwright.conversation.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Answered, Asked, Event, Notice, TextDelta
-from cellwright.kernel.chat.line_log import LineLog
-from cellwright.kernel.chat.logged_run import LoggedRun
+from cellwright.kernel.chat.log import LineLog, LoggedRun
 from cellwright.kernel.chat.prompts import PanelPrompt, read_prompt, tellings
 from cellwright.kernel.run.questions import Questions
 

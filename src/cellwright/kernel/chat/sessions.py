@@ -14,8 +14,7 @@ from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.titles import has_title, make_title, title_of
 from cellwright.errors import CellwrightError
 from cellwright.events import Event, RunEnd
-from cellwright.kernel.chat.params import optional, required
-from cellwright.kernel.pages.comm import PageError
+from cellwright.kernel.pages.comm import PageError, optional, required
 from cellwright.sessions.catalog.catalog import Catalog, Entry
 from cellwright.sessions.export.formats import FORMATS, exported
 from cellwright.sessions.session import Session

@@ -1,4 +1,14 @@
-"""The message `state`: what a panel shows around the conversation, sent whole when something of it has changed."""
+"""The message `state`: what a panel shows around the conversation, sent whole when something of it has changed.
+
+Model, mode and effort of the prompts to come: which there are here, which is chosen, and choosing another.
+
+What settings and the machine forbid is not among them. What is chosen holds for all prompts of this kernel, as
+`%config Claude` does: cells have one conversation with the panel.
+
+What fills the context of the conversation, for a panel that asks.
+
+The last lines of the log, for a panel that asks.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +16,169 @@ import asyncio
 import platform
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from cellwright.agent.context_usage import ContextContents, context_parts, context_tokens
+from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.resolve_options import DEFAULT_MODEL, effort_of, full_name, mode_of, model_of, named_models
+from cellwright.conversation.run_options import RunOptions
 from cellwright.errors import CellwrightError
-from cellwright.kernel.chat.choices import Choices
+from cellwright.kernel.magic.line import EFFORTS
+from cellwright.kernel.pages.comm import PageError, optional
 from cellwright.kernel.run.idle_kernel import loses_output
 from cellwright.model.models import limits
+from cellwright.telemetry.log import last_lines
 
 if TYPE_CHECKING:
+    from cellwright.config.settings.settings import Settings
     from cellwright.kernel.chat.chat import Chat
+    from cellwright.kernel.chat.connections import Connection
+    from cellwright.kernel.magic.config import Claude
+
+MODELS = (DEFAULT_MODEL, "claude-sonnet-5-5", "claude-haiku-5-5")
+
+MODES: Mapping[str, tuple[str, str]] = {
+    "default": ("Ask", "Asks before it changes anything or runs commands"),
+    "acceptEdits": ("Accept edits", "Changes files and cells unasked; asks before commands and code"),
+    "plan": ("Plan", "Only looks, then proposes a plan"),
+    "dontAsk": ("Don't ask", "Does what the rules allow, and nothing that would have to be asked"),
+    "bypassPermissions": ("Bypass permissions", "Does everything unasked, but what a rule denies"),
+}
+"""By Claude Code's names: how they are called, and what they do. Shift-Tab goes through them in this order."""
+
+
+class Choices:
+    """On the agent's loop. The settings are those in force: read again before each run, not here."""
+
+    def __init__(self, conversation: Conversation, config: Claude) -> None:
+        self._conversation = conversation
+        self._config = config
+        self._said_meanwhile: str | None = None
+        self._offered: tuple[Settings, list[str]] | None = None
+
+    @property
+    def model(self) -> str:
+        """The model of the next prompt; "" where the settings exclude the one they name."""
+        try:
+            return self._model(self._config.model)
+        except CellwrightError:
+            return ""
+
+    @property
+    def models(self) -> list[dict[str, str]]:
+        settings, environ = self._conversation.settings, self._conversation.environment
+        named = (full_name(name, environ) for name in (*MODELS, *named_models(settings)) if name)
+        offered = dict.fromkeys([*filter(None, [self.model]), *(name for name in named if "claude-" in name)])
+        return [{"id": model, "name": model_name(model)} for model in offered if self._is_allowed(model)]
+
+    @property
+    def mode(self) -> str:
+        """The mode of the next prompt: what the user chose, what the session came to, else the settings'."""
+        try:
+            return self._said_meanwhile or self._conversation.session.mode or self._mode(None)
+        except CellwrightError:
+            return "default"
+
+    @property
+    def modes(self) -> list[dict[str, str]]:
+        settings = self._conversation.settings
+        if self._offered is None or self._offered[0] is not settings:  # the machine is looked at, which takes files
+            self._offered = settings, [mode for mode in MODES if self._is_offered(mode)]
+        return [{"id": mode, "name": MODES[mode][0], "about": MODES[mode][1]} for mode in self._offered[1]]
+
+    @property
+    def effort(self) -> str:
+        """How hard the model thinks; "" leaves it to the model."""
+        return effort_of(RunOptions(effort=self._config.effort), self._conversation.settings) or ""
+
+    @property
+    def efforts(self) -> list[str]:
+        return list(EFFORTS) if self.model and limits(self.model).effort else []
+
+    @property
+    def problems(self) -> list[str]:
+        """Why no prompt could be sent as the settings stand."""
+        return [said for said in (_problem(lambda: self._model(None)), _problem(lambda: self._mode(None))) if said]
+
+    def set(self, params: Mapping[str, Any]) -> None:
+        """Choose. Raises CellwrightError for what is forbidden, PageError `invalid` for what makes no sense."""
+        model, mode, effort = (optional(params, name, str) for name in ("model", "mode", "effort"))
+        if model is not None and model not in [known["id"] for known in self.models]:
+            self._model(model)
+        if mode is not None and self._mode(mode) != mode:
+            raise PageError("PERMISSION_DENIED", f"The settings allow no mode as loose as {mode}.")
+        if effort and effort not in EFFORTS:
+            raise PageError("invalid", f"There is no effort {effort!r}; there are {', '.join(EFFORTS)}.")
+        if model is not None:
+            self._config.model = model
+        if effort is not None:
+            self._config.effort = effort or None
+        if mode is not None:
+            self._set_mode(mode)
+
+    @property
+    def mode_said(self) -> str | None:
+        """The mode that was chosen while a run goes on, for a prompt that is sent now; None where it holds by itself."""
+        return self._said_meanwhile
+
+    def _set_mode(self, mode: str) -> None:
+        self._config.mode = mode
+        run = self._conversation.runs.current
+        if run is None or run.task is None:
+            self._conversation.session.mode = None  # what the user says now goes before what the session came to
+            return
+        # the run goes on in the mode that its user knows it to have; what follows it does not, cells included
+        self._said_meanwhile = mode
+        run.task.future.add_done_callback(lambda _: self._run_ended())
+
+    def _run_ended(self) -> None:
+        if self._said_meanwhile is not None:
+            self._conversation.session.mode = self._said_meanwhile = None
+
+    def _model(self, model: str | None) -> str:
+        return model_of(RunOptions(model=model), self._conversation.settings, self._conversation.environment)
+
+    def _mode(self, mode: str | None) -> str:
+        asked = mode or self._config.mode
+        return mode_of(RunOptions(mode=asked), self._conversation.settings, self._conversation.environment)
+
+    def _is_allowed(self, model: str) -> bool:
+        try:
+            return self._model(model) == model
+        except CellwrightError:
+            return False
+
+    def _is_offered(self, mode: str) -> bool:
+        try:
+            return self._mode(mode) == mode
+        except CellwrightError:
+            return False
+
+
+def model_name(model: str) -> str:
+    """A model's name for people: `claude-opus-5-5` is `Opus 5.5`."""
+    family, *version = model.removeprefix("claude-").split("-")
+    return f"{family.capitalize()} {'.'.join(version)}".strip() if model.startswith("claude-") else model
+
+
+def serve_choices(chat: Chat) -> None:
+    """Serve `set`."""
+
+    async def choose(_panel: Connection, params: Mapping[str, Any]) -> None:
+        chat.state.choices.set(params)
+        chat.state.changed()
+
+    chat.serve("set", choose)
+
+
+def _problem(value: Callable[[], object]) -> str:
+    try:
+        value()
+    except CellwrightError as error:
+        return error.message
+    return ""
+
 
 SECONDS_BETWEEN = 0.2
 
@@ -119,3 +282,34 @@ class ChatState:
         if message != self._sent:
             self._sent = message
             self._chat.connections.tell_state(message)
+
+
+def serve_context(chat: Chat) -> None:
+    """Answer `context`."""
+
+    async def context(_panel: Connection, _params: Mapping[str, Any]) -> dict[str, Any]:
+        session = chat.conversation.session
+        model = limits(session.last_model or chat.state.choices.model)
+        tokens, contents = context_tokens(session), ContextContents.of(session)
+        parts = await asyncio.to_thread(context_parts, contents)
+        return {
+            "parts": [{"name": part.name, "tokens": part.tokens} for part in parts],
+            "tokens": tokens if parts else 0,
+            "window": model.context_window if model.known else None,
+        }
+
+    chat.serve("context", context)
+
+
+LINES = 200
+MOST_LINES = 2_000
+
+
+def serve_log(chat: Chat) -> None:
+    """Answer `log`."""
+
+    async def log(_panel: Connection, params: Mapping[str, Any]) -> dict[str, Any]:
+        limit = optional(params, "limit", int) or LINES
+        return {"lines": await asyncio.to_thread(last_lines, max(1, min(limit, MOST_LINES)))}
+
+    chat.serve("log", log)

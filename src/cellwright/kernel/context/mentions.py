@@ -6,11 +6,18 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from cellwright.agent.full_prompt import Gathered, Moment, Telling
-from cellwright.agent.tool import ToolError
+from cellwright.agent.prompt import Gathered, Moment, Telling
+from cellwright.conversation.prompt import (
+    Attached,
+    Mention,
+    attachment,
+    find_mentions,
+    read_for,
+    together,
+    without_secrets,
+)
+from cellwright.errors import ToolError
 from cellwright.kernel.namespace.cell_log import is_hidden
-from cellwright.mention_text import Mention, find_mentions
-from cellwright.mentions import Attached, attachment, read_for, together, without_secrets
 from cellwright.tools.notebook.open_notebook import Cell, OpenNotebook, OpenNotebooks
 
 _NUMBER = re.compile(r"\d{1,6}")

@@ -2,6 +2,8 @@
 
 What a session was told stands in its own messages: the opening tag says up to where. So nothing is told twice, and what
 a fork, `/rewind`, a compaction or a refused prompt takes away is told again.
+
+What a kernel's prompts are told besides their words: the notebook's news, and the cells and variables they mention.
 """
 
 from __future__ import annotations
@@ -12,21 +14,26 @@ import re
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from cellwright.agent.full_prompt import Beside, Gathered, Moment, Telling, text_beside
-from cellwright.agent.tool import ToolError
+from cellwright.agent.prompt import Beside, Gathered, Moment, Telling, text_beside
+from cellwright.conversation.prompt import without_secrets
+from cellwright.errors import ToolError
 from cellwright.events import CHARS_A_TOKEN
 from cellwright.kernel.context.context_budget import Budget, ContextFacts, context_text, middle_cut
+from cellwright.kernel.context.mentions import mentioned_cells, mentioned_variables
+from cellwright.kernel.execute.display_text import output_text
 from cellwright.kernel.magic.line import How
 from cellwright.kernel.namespace.hidden_state import BEFORE_ALL, hidden_state, hidden_state_text
-from cellwright.kernel.output_text import output_text
-from cellwright.mentions import without_secrets
+from cellwright.kernel.namespace.namespace import NamespaceNews
+from cellwright.kernel.namespace.summary import describe_all
 from cellwright.tools.notebook.open_notebook import Cell, OpenNotebooks
 
 if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
     from cellwright.kernel.namespace.cell_log import CellLog, RanCell
-    from cellwright.kernel.namespace_news import Look, NamespaceNews
+    from cellwright.kernel.namespace.namespace import Look, NamespaceNews
     from cellwright.sessions.session import Session
 
 AUTO_TOKENS = 1_500
@@ -225,3 +232,36 @@ def _plain_id(cell_id: str) -> str:
 def _harmless(text: str) -> str:
     """`text` that cannot end the block it stands in."""
     return text.replace(f"</{TAG}", f"<\\/{TAG}")
+
+
+@dataclass(frozen=True, slots=True)
+class KernelTelling:
+    """Makes what is told with each prompt, on the thread that runs the cells."""
+
+    shell: InteractiveShell
+    notebooks: OpenNotebooks
+    context: NotebookContext
+
+    def with_prompt(self, prompt: str, how: How, cell_id: str | None, *, dry: bool = False) -> tuple[Telling, ...]:
+        """What finds out what is told with `prompt` in the cell `cell_id`; the namespace is looked at now."""
+        found = (
+            self.context.telling(how, cell_id, dry=dry),
+            mentioned_cells(self.notebooks),
+            mentioned_variables(prompt, self.shell.user_ns, describe_lines),
+        )
+        return tuple(telling for telling in found if telling is not None)
+
+    def run_ended(self) -> None:
+        """The run is over; called where its prompt was sent."""
+        self.context.run_ended()
+
+
+def kernel_telling(shell: InteractiveShell, log: CellLog, notebooks: OpenNotebooks) -> KernelTelling:
+    """What the prompts in `shell` are told."""
+    context = NotebookContext(log, notebooks, NamespaceNews(shell, log))
+    return KernelTelling(shell, notebooks, context)
+
+
+def describe_lines(namespace: Mapping[str, Any], names: Sequence[str]) -> str:
+    """All that is known of each variable, within bounds of time and size. On the thread that runs the cells."""
+    return "\n".join(text for _, text in describe_all({name: namespace[name] for name in names}))

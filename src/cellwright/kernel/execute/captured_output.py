@@ -2,6 +2,8 @@
 
 Any thread puts pieces in; the agent's thread takes them out. The two meet in a deque, whose operations are atomic: a
 lock held by code that is interrupted would never be released.
+
+The result and the error of Claude's own code, as the call gives them back: the user's `Out` and `_` know of neither.
 """
 
 from __future__ import annotations
@@ -10,15 +12,20 @@ import asyncio
 import base64
 import contextvars
 import re
+import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from IPython.core.display_trap import DisplayTrap
+from IPython.core.displayhook import DisplayHook
+
 from cellwright.agent.tool import Content
 from cellwright.kernel.execute.display_text import bundle_texts, text_of
 from cellwright.kernel.execute.redirect import Replacement, RunningCode, StreamName
-from cellwright.kernel.model_image import image_block
+from cellwright.kernel.execute.traceback import short_traceback
+from cellwright.tools.files.formats.images import image_block
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -132,7 +139,6 @@ class CapturedOutput:
     def reporters(self, shell: InteractiveShell, code: RunningCode) -> Sequence[Replacement]:
         self._code_file = code.file
         # IPython, which this module can be used without
-        from cellwright.kernel.call_reports import call_reports
 
         return call_reports(shell, code, self.put)
 
@@ -326,3 +332,45 @@ def _overwritten_removed(text: str) -> str:
 
 def _on_lines_of_its_own(text: str) -> str:
     return f"{text}\n" if text else ""
+
+
+def call_reports(shell: InteractiveShell, code: RunningCode, put: Callable[[Piece], None]) -> Sequence[Replacement]:
+    """What takes the place of the shell's own ways to show a result and an error while `code` runs."""
+
+    def show(value: object) -> None:
+        formatter = shell.display_formatter
+        if value is None or formatter is None or DisplayHook.semicolon_at_end_of_expression(code.transformed):
+            return
+        data, _ = formatter.format(value)
+        if data:
+            put(display_of(data))
+
+    def traceback_of(original: Callable[..., Any]) -> Callable[..., Any]:
+        def show(exc_tuple: Any = None, *args: Any, **more: Any) -> None:
+            if not code.is_ours():
+                original(exc_tuple, *args, **more)
+                return
+            # `showsyntaxerror` takes a file name first
+            error = exc_tuple[1] if isinstance(exc_tuple, tuple) else sys.exc_info()[1]
+            if error is not None:
+                put(short_traceback(error, cell_name(shell, code.file)))
+
+        return show
+
+    return (
+        (shell, "display_trap", DisplayTrap(hook=show)),
+        (shell, "showtraceback", traceback_of(shell.showtraceback)),
+        (shell, "showsyntaxerror", traceback_of(shell.showsyntaxerror)),
+    )
+
+
+def cell_name(shell: InteractiveShell, own_file: str = "") -> Callable[[str], str | None]:
+    """How tracebacks name files: the code of this call, the notebook's cells; None for real files."""
+
+    def name_of(file: str) -> str | None:
+        if file == own_file:
+            return "<this call's code>"
+        named = shell.compile.format_code_name(file)
+        return " ".join(named) if named is not None else None
+
+    return name_of

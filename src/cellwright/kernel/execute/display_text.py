@@ -1,11 +1,20 @@
-"""What a display says in words, for a model: the best text of a mimebundle."""
+"""What a display says in words, for a model: the best text of a mimebundle.
+
+The words of HTML, as a model reads them.
+
+A cell's output in words: what it printed or showed, bounded; pictures are named.
+"""
 
 from __future__ import annotations
 
+import html.parser
 import json
 import re
 from collections.abc import Mapping
 from typing import Any
+
+from cellwright.tools.notebook.open_notebook import Output
+from cellwright.tools.notebook.pages import plain
 
 MOST_TEXT = 12_000
 """Characters of JSON."""
@@ -70,7 +79,6 @@ def text_of(texts: Mapping[str, str]) -> str:
         return written
     if plain and not _SAYS_NOTHING.fullmatch(plain):
         return plain
-    from cellwright.kernel.html_text import html_text  # its parser is not needed where displays say something
 
     if "text/html" in texts:
         return html_text(texts["text/html"]) or plain
@@ -80,3 +88,82 @@ def text_of(texts: Mapping[str, str]) -> str:
         words = html_text(texts["image/svg+xml"])
         return f"[a drawing (SVG), which you cannot see{f'; its texts: {words}' if words else ''}]"
     return plain
+
+
+MOST_HTML = 400_000
+
+_SPACES = re.compile(r"[ \t]+")
+_BLANK_LINES = re.compile(r"\n\s*\n+")
+
+
+def html_text(source: str) -> str:
+    """The words of HTML, a line for each row of a table and each block, without scripts and styles."""
+    reader = _Words()
+    reader.feed(source[:MOST_HTML])
+    text = _SPACES.sub(" ", "".join(reader.words))
+    text = _BLANK_LINES.sub("\n", "\n".join(line.strip(" |") for line in text.split("\n"))).strip()
+    return text if len(text) <= MOST_TEXT else f"{text[:MOST_TEXT]}\n[… more of the HTML is left out]"
+
+
+class _Words(html.parser.HTMLParser):
+    """Collects texts; cells of a table are set apart by bars."""
+
+    SILENT = ("script", "style", "template", "head")
+    INLINE = frozenset(
+        (
+            *("a", "abbr", "b", "bdi", "code", "em", "font", "i", "kbd", "mark", "q", "s", "samp", "small", "span"),
+            *("strong", "sub", "sup", "tspan", "u", "var"),
+        )
+    )
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words: list[str] = []
+        self._silent: str | None = None
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if self._silent is not None:
+            return
+        if tag in self.SILENT:
+            self._silent = tag
+        elif tag in ("td", "th"):
+            self.words.append(" | ")
+        elif tag not in self.INLINE:
+            self.words.append("\n")
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == self._silent:
+            self._silent = None
+        elif tag not in self.INLINE and tag not in ("td", "th"):
+            self.words.append("\n")
+
+    def handle_data(self, data: str) -> None:
+        if self._silent is None:
+            self.words.append(data.replace("\n", " "))
+
+
+OUTPUT_CHARS = 800
+TEXT_TYPES = ("text/plain", "text/markdown", "text/latex")
+
+
+def output_text(output: Output) -> str:
+    """One output of nbformat 4, its texts joined, as text; two thirds from its beginning, the rest from its end."""
+    kind = output.get("output_type")
+    if kind == "stream":
+        return _bounded(str(output.get("text", "")))
+    if kind == "error":
+        return _bounded(f"{output.get('ename', 'Error')}: {output.get('evalue', '')}")
+    data = output.get("data")
+    if not isinstance(data, Mapping):
+        return ""
+    text = next((str(data[mime]) for mime in TEXT_TYPES if mime in data), "")
+    picture = next((mime for mime in data if str(mime).startswith("image/")), None)
+    return "\n".join(part for part in (_bounded(text), f"[{picture}]" if picture else "") if part)
+
+
+def _bounded(text: str) -> str:
+    text = plain(text).strip("\n")
+    if len(text) <= OUTPUT_CHARS:
+        return text
+    head, tail = OUTPUT_CHARS * 2 // 3, OUTPUT_CHARS // 3
+    return f"{text[:head]}\n[… {len(text) - head - tail:,} characters left out …]\n{text[-tail:]}"

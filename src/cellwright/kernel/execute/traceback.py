@@ -1,12 +1,24 @@
-"""A traceback as short as it is useful: the user's frames, and the one where it happened."""
+"""A traceback as short as it is useful: the user's frames, and the one where it happened.
+
+Why a cell failed, as plain text: nothing of the error's objects is kept, and no `__str__` of the user's is called.
+"""
 
 from __future__ import annotations
 
+import itertools
 import site
 import sysconfig
 import traceback
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from cellwright.kernel.namespace.types.description import classes, count_of, own_vars
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
 
 OUR_FOLDER = str(Path(__file__).parents[2])
 LIBRARY_FOLDERS = tuple(
@@ -71,3 +83,173 @@ def in_library(filename: str) -> bool:
 def _is_machinery(filename: str) -> bool:
     """Whether the file is ours or IPython's: what happens there says nothing about the user's code."""
     return filename.startswith(OUR_FOLDER) or "IPython" in Path(filename).parts
+
+
+MESSAGE_CHARS = 1_000
+LINE_CHARS = 200
+FRAMES_KEPT = 6
+MORE_KEPT = 8
+CAUSES_KEPT = 3
+THIS_CELL = "this cell"
+PLAIN = (str, int, float, bool, type(None))
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A place on the way to an error: `file` is a cell's name ("Cell In[3]") or a path; `text` is empty where not known."""
+
+    file: str
+    line: int
+    function: str
+    text: str = ""
+
+    @property
+    def of_the_cell(self) -> bool:
+        """Whether it is a line of the cell itself."""
+        return self.function == "<module>" and (self.file == THIS_CELL or self.file.startswith("Cell "))
+
+
+@dataclass(frozen=True, slots=True)
+class CellError:
+    """What was raised (`name` is the class's) and where: the user's frames and the last one, outermost first.
+
+    `more` has its notes, the errors of a group, and what it came of, a line each.
+    """
+
+    name: str
+    message: str
+    frames: tuple[Frame, ...]
+    more: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        first = _with_message(self.name, self.message)
+        return "\n".join([first, *(f"  {_in_words(frame)}" for frame in self.frames), *self.more])
+
+
+def describe_error(error: BaseException, shell: InteractiveShell, source: str) -> CellError:
+    """What can be said of `error`, raised by the cell with this `source`, without calling any code of the user's."""
+    frames = list(_frames(error.__traceback__, shell, source))
+    if (place := _place_of(error)) is not None:
+        # of a cell that could not be compiled no frame is the user's
+        frames = [*frames, _named(place, error, shell)] if _is_in_cell(error.__traceback__, shell) else [place]
+    if len(frames) > FRAMES_KEPT:
+        frames = [*frames[:2], *frames[2 - FRAMES_KEPT :]]
+    more = (line[:LINE_CHARS] for line in itertools.islice(_more(error), MORE_KEPT))
+    return CellError(_class_name(error), _message(error)[:MESSAGE_CHARS], tuple(frames), tuple(more))
+
+
+def _class_name(error: BaseException) -> str:
+    return str(type.__dict__["__qualname__"].__get__(type(error)))
+
+
+def _message(error: BaseException) -> str:
+    """What `str(error)` would say, as far as its arguments are plain."""
+    args = _of(BaseException, "args", error)
+    if _place_of(error) is not None:
+        args = args[:1]
+    elif BaseExceptionGroup in classes(error):
+        args = (f"{_plainly(args[0])} ({count_of(len(_of(BaseExceptionGroup, 'exceptions', error)), 'error')})",)
+    message = ", ".join(map(repr if type(error) is KeyError and _all_plain(args) else _plainly, args))
+    if OSError in classes(error) and type(file := _of(OSError, "filename", error)) is str:
+        message += f": {file!r}"
+    return message
+
+
+def _more(error: BaseException) -> Iterator[str]:
+    notes = own_vars(error).get("__notes__")
+    for note in notes if type(notes) is list else ():
+        yield from note.splitlines() if type(note) is str else ()
+    yield from _errors_within(error)
+    for _ in range(CAUSES_KEPT):
+        cause, context = _of(BaseException, "__cause__", error), _of(BaseException, "__context__", error)
+        if cause is None and (context is None or _of(BaseException, "__suppress_context__", error)):
+            return
+        how, error = ("Caused by", cause) if cause is not None else ("While handling", context)
+        yield f"{how} {_in_a_line(error)}"
+
+
+def _errors_within(error: BaseException, depth: int = 1) -> Iterator[str]:
+    """The errors of a group, and of the groups in it."""
+    if BaseExceptionGroup in classes(error) and depth <= MORE_KEPT:
+        for each in _of(BaseExceptionGroup, "exceptions", error):
+            yield f"{'  ' * depth}{_in_a_line(each)}"
+            yield from _errors_within(each, depth + 1)
+
+
+def _in_a_line(error: BaseException) -> str:
+    return _with_message(_class_name(error), _message(error))
+
+
+def _with_message(name: str, message: str) -> str:
+    return f"{name}: {message}" if message else name
+
+
+def _of(cls: type[BaseException], name: str, error: BaseException) -> Any:
+    """An attribute as the built-in class has it, whatever the error's own class makes of it."""
+    return cls.__dict__[name].__get__(error)
+
+
+def _place_of(error: BaseException) -> Frame | None:
+    """Where the source stands that could not be compiled; None for errors of other kinds."""
+    args = _of(BaseException, "args", error)
+    if SyntaxError not in classes(error) or len(args) != 2 or type(args[1]) is not tuple or len(args[1]) < 4:
+        return None
+    line, text = args[1][1], "" if args[1][3] is None else _plainly(args[1][3])
+    return Frame(THIS_CELL, line if type(line) is int else 0, "<module>", text.strip()[:LINE_CHARS])
+
+
+def _named(place: Frame, error: BaseException, shell: InteractiveShell) -> Frame:
+    """`place` with the file that it is in."""
+    file = _plainly(_of(BaseException, "args", error)[1][0])
+    cell = shell.compile.format_code_name(file)
+    return replace(place, file=" ".join(cell) if cell is not None else file)
+
+
+def _is_in_cell(traceback: TracebackType | None, shell: InteractiveShell) -> bool:
+    """Whether the code of a cell ran when it was raised."""
+    while traceback is not None:
+        if shell.compile.format_code_name(traceback.tb_frame.f_code.co_filename) is not None:
+            return True
+        traceback = traceback.tb_next
+    return False
+
+
+def _all_plain(values: tuple[object, ...]) -> bool:
+    return all(type(value) in PLAIN for value in values)
+
+
+def _plainly(value: object) -> str:
+    # isinstance would ask the value for its __class__
+    if type(value) not in PLAIN:
+        return f"<{type.__dict__['__name__'].__get__(type(value))}>"
+    return str(value)
+
+
+def _frames(traceback: TracebackType | None, shell: InteractiveShell, source: str) -> Iterator[Frame]:
+    last: Frame | None = None
+    while traceback is not None:
+        code = traceback.tb_frame.f_code
+        cell = shell.compile.format_code_name(code.co_filename)
+        frame = Frame(code.co_filename, traceback.tb_lineno, code.co_name)
+        traceback, last = traceback.tb_next, frame
+        if cell is not None:
+            text = _line_of(source, frame.line) if frame.function == "<module>" else ""
+            yield Frame(" ".join(cell), frame.line, frame.function, text)
+            last = None
+        elif not in_library(frame.file):
+            yield frame
+            last = None
+    if last is not None:
+        yield last
+
+
+def _line_of(source: str, number: int) -> str:
+    lines = source.splitlines()
+    return lines[number - 1].strip()[:LINE_CHARS] if 0 < number <= len(lines) else ""
+
+
+def _in_words(frame: Frame) -> str:
+    where = f"{frame.file}, line {frame.line}"
+    if frame.function != "<module>":
+        where += f", in {frame.function}"
+    return f"{where}: {frame.text}" if frame.text else where

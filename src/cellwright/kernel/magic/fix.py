@@ -13,11 +13,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cellwright.agent.full_prompt import Gathered, Moment, text_beside
+from cellwright.agent.prompt import Gathered, Moment, text_beside
 from cellwright.errors import CellwrightError
-from cellwright.kernel.cell_error import CellError, Frame, describe_error
 from cellwright.kernel.context.mentions import Describe
-from cellwright.kernel.kernel_telling import describe_lines
+from cellwright.kernel.context.notebook_context import describe_lines
+from cellwright.kernel.execute.traceback import CellError, Frame, describe_error
 from cellwright.kernel.namespace.cell_log import CellLog, RanCell, sha256_of, type_name_of
 from cellwright.kernel.namespace.names import cell_names
 from cellwright.kernel.run.front_end import front_end_of

@@ -12,7 +12,7 @@ from cellwright.kernel.magic.config import Claude
 from cellwright.kernel.magic.line import MagicOptions, help_text, parse_line
 
 if TYPE_CHECKING:
-    from cellwright.agent.full_prompt import Telling
+    from cellwright.agent.prompt import Telling
     from cellwright.kernel.extension import Extension
 
 

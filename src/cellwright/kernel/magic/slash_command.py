@@ -8,16 +8,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from cellwright.commands.command import CommandCall
-from cellwright.commands.page import Page
+from cellwright.commands.command import CommandCall, Page
 from cellwright.commands.registry import answer_of, command_of
 from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.run_options import RunOptions
 from cellwright.kernel.magic.line import MagicOptions
-from cellwright.kernel.output.cell_output import SavedOutput
+from cellwright.kernel.output.cell_output import SavedOutput, ViewOutput
 from cellwright.kernel.run.cell_run import CellRun
 from cellwright.kernel.run.cell_surface import CellFace
-from cellwright.kernel.view_output import ViewOutput
 from cellwright.terminal.plain_view import Unseen
 
 

@@ -18,7 +18,7 @@ from cellwright.agent.thread import agent_code_running
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-    from cellwright.kernel.cell_error import CellError
+    from cellwright.kernel.execute.traceback import CellError
 
 RUNS_KEPT = 2_000
 SOURCE_CHARS = 20_000
@@ -211,7 +211,7 @@ class CellLog:
     def _finish(self, run: RanCell, error: BaseException | None) -> RanCell:
         described = None
         if error is not None:
-            from cellwright.kernel.cell_error import describe_error  # most cells have none
+            from cellwright.kernel.execute.traceback import describe_error  # most cells have none
 
             described = describe_error(error, self._shell, run.source or "")
         new, rebound, deleted = self._note_changes(run.by, run.cell_id, run.order)

@@ -80,7 +80,7 @@ def _told(limit: TimeLimit, seconds: float, name: str, value: object, tell: Tell
 
 
 def _type(value: object) -> str:
-    from cellwright.kernel.described.looking import type_name
+    from cellwright.kernel.namespace.types.description import type_name
 
     return type_name(type(value))
 
@@ -96,7 +96,7 @@ def _head(name: str, value: object, found: Description) -> str:
 
 
 def _has_own_words(value: object) -> bool:
-    from cellwright.kernel.described.looking import MISSING, static
+    from cellwright.kernel.namespace.types.description import MISSING, static
 
     return static(value, OWN_WORDS) is not MISSING
 

@@ -3,6 +3,10 @@
 The output that is saved never holds a widget: a widget in a saved notebook shows an error in the next kernel. So the
 widget is replaced, under the same display id, by static markdown when the run is over, however it ended. Pages that
 such an update does not reach get it by `later_pages.py`.
+
+Publishing into one cell from now on, whatever the kernel runs later.
+
+A run on stdout, by the terminal's views: in terminal IPython, for programs, and where the widget was not built.
 """
 
 from __future__ import annotations
@@ -20,8 +24,10 @@ from cellwright.agent.steering import Words
 from cellwright.conversation.run_queue import ConversationRun
 from cellwright.errors import CellwrightError
 from cellwright.events import Event, Notice, Steered, ToolProgress
-from cellwright.kernel.cell_publisher import cell_publisher
-from cellwright.kernel.comm import (
+from cellwright.kernel.output.op_log import LaterPages, OpLog
+from cellwright.kernel.output.saved_markdown import WORKING, SavedTranscript, kept_pictures, short_plain
+from cellwright.kernel.output.transcript_ops import TranscriptOps
+from cellwright.kernel.pages.comm import (
     AckMessage,
     Answer,
     Kept,
@@ -33,19 +39,29 @@ from cellwright.kernel.comm import (
     Withdraw,
     read_message,
 )
-from cellwright.kernel.later_pages import LaterPages
-from cellwright.kernel.output.op_log import OpLog
-from cellwright.kernel.output.saved_markdown import WORKING, SavedTranscript
-from cellwright.kernel.output.transcript_ops import TranscriptOps
 from cellwright.kernel.run.front_end import FrontEnd
 from cellwright.kernel.run.interrupts import interrupt_main_thread
 from cellwright.kernel.run.questions import Questions
-from cellwright.kernel.saved_limits import kept_pictures, short_plain
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from cellwright.kernel.widgets.transcript import TranscriptWidget
+    from cellwright.terminal.plain_view import View
+
+
+def cell_publisher(shell: InteractiveShell) -> Any:
+    """A display publisher of the cell that is running, for use from any thread and after the cell has ended.
+
+    ipykernel 6 has one parent for all that is published in the process, and that is the cell that runs then.
+    """
+    shared: Any = shell.display_pub
+    own = type(shared)(parent=shell, session=shared.session, pub_socket=shared.pub_socket)
+    own.topic = shared.topic
+    kernel: Any = shell.kernel  # type: ignore[attr-defined]  # only a kernel's shell has cells
+    own.set_parent(kernel.get_parent("shell"))
+    return own
+
 
 logger = logging.getLogger(__name__)
 
@@ -276,3 +292,33 @@ def _image_of(data: Mapping[str, Any]) -> dict[str, Any] | None:
     """The image of a display, as the notebook keeps it; None when it has none."""
     images = {kind: value for kind, value in data.items() if kind.startswith("image/")}
     return {**images, "text/plain": data.get("text/plain", "<image>")} if images else None
+
+
+class ViewOutput:
+    """What `view` makes of the events; `notice` is said first."""
+
+    def __init__(self, view: View, notice: str = "") -> None:
+        self._view = view
+        self._notice = notice
+
+    def open(self) -> None:
+        if self._notice:
+            print(self._notice)
+
+    def emit(self, event: Event) -> None:
+        self._view.emit(event)
+
+    def stuck(self, tool_use_id: str) -> None:
+        print(STUCK)
+
+    def close(self) -> None:
+        self._view.close()
+
+    def belongs_to(self, run: ConversationRun) -> None:
+        pass  # nobody can say anything here
+
+    def describe(self, metadata: Callable[[], Mapping[str, Any]]) -> None:
+        pass  # text has none
+
+    def keep(self, outputs: Sequence[Mapping[str, Any]]) -> None:
+        print("Skipped: the cell keeps the answer it held.")

@@ -1,6 +1,12 @@
 """One comm to a page of the browser, or to the server: large messages in pieces, requests and their replies.
 
 What pages.py and chat/connections.py have in common.
+
+The params of a panel's request, read with what is wrong with them said.
+
+The messages between kernel and browser, as `docs/protocol/transcript.md` has them; what comes in is checked here.
+
+Where a front end's message on a comm is handled: on the shell it was sent to.
 """
 
 from __future__ import annotations
@@ -9,9 +15,11 @@ import asyncio
 import contextvars
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, Literal, NamedTuple, TypedDict, TypeVar, cast, get_args
 
+from cellwright.conversation.answers import Scope
 from cellwright.conversation.message_chunks import Joined, Piece, pieces
+from cellwright.events import SteerHow
 
 logger = logging.getLogger(__name__)
 
@@ -30,7 +38,6 @@ class CommLink:
     """The kernel's end of one comm. Made where the comm was opened; used from any thread."""
 
     def __init__(self, comm: Any) -> None:
-        from cellwright.kernel.comm_routes import keep_own_shell  # loading the extension need not
 
         keep_own_shell(comm)
         self._comm = comm
@@ -86,3 +93,156 @@ async def reply_to(method: str, serve: Callable[[], Awaitable[Any]] | None) -> d
     except Exception as error:  # the other end waits for an answer, whatever a handler's fault is
         logger.exception("a request for %s failed", method)
         return {"error": {"code": "failed", "message": f"{type(error).__name__}: {error}", "details": {}}}
+
+
+T = TypeVar("T")
+
+
+def required(params: Mapping[str, Any], name: str, kind: type[T]) -> T:
+    """The param `name`. Raises PageError `invalid` where it is missing or of another type."""
+    value = params.get(name)
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+        raise _invalid(name, kind, value)
+    return value
+
+
+def optional(params: Mapping[str, Any], name: str, kind: type[T]) -> T | None:
+    """The param `name`, None where it is left out or null. Raises PageError `invalid` where it is of another type."""
+    return None if params.get(name) is None else required(params, name, kind)
+
+
+def _invalid(name: str, kind: type[Any], value: object) -> PageError:
+    return PageError("invalid", f"The param {name!r} has to be {_WORDS.get(kind, kind.__name__)}, not {value!r:.100}.")
+
+
+_WORDS: Mapping[type[Any], str] = {str: "a text", int: "a whole number", dict: "an object", list: "a list"}
+
+
+Op = dict[str, Any]
+"""One transcript operation: `op` names it, the other fields are the page's."""
+
+
+class OpsMessage(TypedDict):
+    """Operations `first`, `first + 1`, … of a cell's log; `now` is the kernel's time of sending."""
+
+    type: Literal["ops"]
+    first: int
+    now: float
+    ops: list[Op]
+
+
+class AckMessage(TypedDict):
+    """An answer was taken."""
+
+    type: Literal["ack"]
+    question: str
+
+
+class SavedMessage(TypedDict):
+    """What the notebook should hold of a run, for pages that its output and the update of that do not reach."""
+
+    type: Literal["saved"]
+    model: str
+    cell: str | None
+    data: dict[str, Any]
+    metadata: dict[str, Any]
+    images: list[dict[str, Any]]
+
+
+class Ready(NamedTuple):
+    """The transcript is open in a page that holds `have` operations."""
+
+    have: int
+
+
+class Answer(NamedTuple):
+    """The user answered a question; `input` is the call as they edited it, or their answer to a question or a plan."""
+
+    question: str
+    behavior: Literal["allow", "deny"]
+    scope: Scope
+    reason: str
+    input: Mapping[str, Any] | None
+
+
+class Stop:
+    """The user wants the run to end."""
+
+
+class Restart:
+    """The user wants the kernel's process to end."""
+
+
+class Kept:
+    """The page has put what was saved into the widget's place."""
+
+
+class Steer(NamedTuple):
+    """The user has words for the run that goes on; `id` is the page's own."""
+
+    id: str
+    text: str
+    how: SteerHow
+
+
+class Withdraw(NamedTuple):
+    """The user takes words back that still wait."""
+
+    id: str
+
+
+BrowserMessage = Ready | Answer | Stop | Restart | Kept | Steer | Withdraw
+
+STEER_CHARS = 1_000_000
+"""More than a person types: a larger text belongs into a file."""
+
+
+def read_message(content: object) -> BrowserMessage | None:
+    """What the browser said; None for what is no message of the protocol."""
+    if not isinstance(content, Mapping):
+        return None
+    match content.get("type"):
+        case "ready":
+            have = content.get("have")
+            return Ready(have) if isinstance(have, int) and have >= 0 else None
+        case "answer":
+            return _read_answer(content)
+        case "stop":
+            return Stop()
+        case "restart":
+            return Restart()
+        case "kept":
+            return Kept()
+        case "steer":
+            return _read_steer(content)
+        case "withdraw":
+            return Withdraw(words) if isinstance(words := content.get("id"), str) else None
+        case _:
+            return None
+
+
+def _read_steer(content: Mapping[str, Any]) -> Steer | None:
+    words_id, text, how = content.get("id"), content.get("text"), content.get("how")
+    if not isinstance(words_id, str) or not isinstance(text, str) or how not in get_args(SteerHow):
+        return None
+    return Steer(words_id, text, cast("SteerHow", how)) if text.strip() and len(text) <= STEER_CHARS else None
+
+
+def _read_answer(content: Mapping[str, Any]) -> Answer | None:
+    question, behavior = content.get("question"), content.get("behavior")
+    scope, reason, edited = content.get("scope", "once"), content.get("reason", ""), content.get("input")
+    if not isinstance(question, str) or behavior not in ("allow", "deny") or scope not in get_args(Scope):
+        return None
+    if not isinstance(reason, str) or not (edited is None or isinstance(edited, Mapping)):
+        return None
+    return Answer(question, behavior, scope, reason, edited)
+
+
+def keep_own_shell(comm: Any) -> None:
+    """Have messages to `comm` handled on the subshell that they name.
+
+    ipykernel 7.4 hands them to the shell that last published on the comm, which is the main shell: busy with the very
+    cell that waits for them. Other versions have no such route.
+    """
+    if hasattr(comm, "_reply_subshell_for"):
+        comm._reply_subshell_for = lambda _data, default: default

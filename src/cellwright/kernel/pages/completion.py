@@ -9,15 +9,13 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from cellwright.agent.day_spending import completion_spending
-from cellwright.agent.open_answer import CHARS_A_TOKEN, OpenAnswer
+from cellwright.agent.budget import CHARS_A_TOKEN, OpenAnswer, completion_spending
 from cellwright.agent.side_request import small_model
 from cellwright.conversation.resolve_options import check_allowed
 from cellwright.errors import ApiError, CellwrightError, ErrorCode
 from cellwright.events import Retrying, TextDelta, TurnEnd
-from cellwright.kernel.chat.params import optional, required
-from cellwright.kernel.code_names import code_names
-from cellwright.kernel.namespace.namespace import user_variables
+from cellwright.kernel.namespace.namespace import code_names, user_variables
+from cellwright.kernel.pages.comm import optional, required
 from cellwright.model.fill_in_middle import (
     MOST_TOKENS,
     STOP,

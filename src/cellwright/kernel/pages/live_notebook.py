@@ -9,8 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from cellwright.agent.tool import ToolError
-from cellwright.errors import ErrorCode
+from cellwright.errors import ErrorCode, ToolError
 from cellwright.kernel.pages.comm import PageError
 from cellwright.kernel.pages.pages import Page, PageGone, Pages
 from cellwright.tools.notebook.open_notebook import (

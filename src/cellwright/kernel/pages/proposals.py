@@ -13,11 +13,10 @@ from typing import Any
 
 from cellwright.agent.calls.approval import ToolUse
 from cellwright.events import Asked
-from cellwright.kernel.comm import Answer, read_message
-from cellwright.kernel.open_questions import Take
 from cellwright.kernel.output.transcript_ops import ask_op
-from cellwright.kernel.pages.comm import PageError
+from cellwright.kernel.pages.comm import Answer, PageError, read_message
 from cellwright.kernel.pages.pages import Page, Pages
+from cellwright.kernel.run.questions import Take
 from cellwright.tools.paths import real_path, resolve_path
 
 TOOL = "NotebookEdit"

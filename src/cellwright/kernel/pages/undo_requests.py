@@ -7,8 +7,8 @@ from typing import Any
 
 from cellwright.conversation.conversation import Conversation
 from cellwright.errors import CellwrightError
-from cellwright.kernel.file_news import FileNews
 from cellwright.kernel.pages.comm import PageError
+from cellwright.kernel.pages.open_documents import FileNews
 from cellwright.kernel.pages.pages import Page, Pages
 
 

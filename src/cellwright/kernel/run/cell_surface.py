@@ -10,11 +10,9 @@ from cellwright.agent.calls.approval import CanUseTool
 from cellwright.conversation.conversation import Conversation
 from cellwright.events import Notice
 from cellwright.kernel.magic.line import MagicOptions
-from cellwright.kernel.open_questions import Beside
-from cellwright.kernel.output.cell_output import CellOutput, SavedOutput, WidgetOutput
+from cellwright.kernel.output.cell_output import CellOutput, SavedOutput, ViewOutput, WidgetOutput
 from cellwright.kernel.run.front_end import FrontEnd
-from cellwright.kernel.run.questions import SECONDS_TO_GET_READY, Questions
-from cellwright.kernel.view_output import ViewOutput
+from cellwright.kernel.run.questions import SECONDS_TO_GET_READY, Beside, Questions
 from cellwright.kernel.widgets.bundle import is_built
 
 if TYPE_CHECKING:

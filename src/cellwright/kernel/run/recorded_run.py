@@ -11,7 +11,7 @@ from cellwright.config.settings.settings_in_force import TrustQuestion
 from cellwright.conversation.resolve_options import Asking
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Emit, Event, Notice, RunEnd, TurnChanged, UserPrompt
-from cellwright.kernel.foreign_answers import AnswerQuestion
+from cellwright.kernel.run.saved_outputs import AnswerQuestion
 from cellwright.sessions.provenance import provenance
 
 if TYPE_CHECKING:

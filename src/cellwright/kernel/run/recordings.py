@@ -2,10 +2,15 @@
 
 What decides, in this order: `--replay` of the cell, `c.Claude.replay`, `CELLWRIGHT_REPLAY`; then, where none of them says
 anything, whether the cell holds an answer of another session already (docs/decisions/replay.md).
+
+Which of several equal prompts one is: by the cell it stands in, so that a cell that is run again is the same one.
+
+Where a notebook's recording is: named, else beside the notebook as NAME.cellwright.jsonl.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -13,18 +18,79 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from cellwright.agent.recording.recordings import prompt_key
 from cellwright.conversation.conversation import Conversation
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.kernel.foreign_answers import AnswerQuestion, ForeignAnswers
 from cellwright.kernel.magic.line import BESIDE, REPLAY_WAYS, MagicOptions
-from cellwright.kernel.prompt_places import PromptPlaces
-from cellwright.kernel.recording_file import HOW_TO_NAME, beside, found_in, unknown
 from cellwright.kernel.run.notebook_trust import NotebookTrust, notebook_of
 from cellwright.kernel.run.recorded_run import FILE, RecordedRun, Wanted
-from cellwright.kernel.run.saved_outputs import EarlierAnswers
+from cellwright.kernel.run.saved_outputs import AnswerQuestion, EarlierAnswers, ForeignAnswers
 from cellwright.sessions.turns import count_turns
 
 if TYPE_CHECKING:
     from cellwright.agent.recording.recorder import Recorder
     from cellwright.agent.recording.replay import Replay
+
+
+class PromptPlaces:
+    """The places of this kernel's prompts, in the order in which they were first run.
+
+    A cell that asks the same several times (a loop) has a place for each. Where cells have no ids, each run is a place.
+    """
+
+    def __init__(self) -> None:
+        self._places: dict[str, list[tuple[str, int]]] = {}
+        self._execution = ""
+        self._asked: Counter[str] = Counter()
+
+    def nth(self, key: str, *, cell_id: str | None, execution: str) -> int:
+        """Which of the prompts with `key` this one is, from 1; `execution` names the request that runs the cell."""
+        if execution != self._execution:
+            self._execution = execution
+            self._asked.clear()
+        self._asked[key] += 1
+        place = (cell_id or execution, self._asked[key])
+        places = self._places.setdefault(key, [])
+        if place not in places:
+            places.append(place)
+        return places.index(place) + 1
+
+
+SUFFIX = ".cellwright.jsonl"
+
+Holds = Callable[[Path], bool]
+
+
+def beside(notebook: Path) -> Path:
+    """The recording that is kept beside `notebook`."""
+    return notebook.with_name(notebook.stem + SUFFIX)
+
+
+def found_in(folder: Path, holds: Holds) -> Path | None:
+    """The recording of the notebook that runs in `folder`, where nothing tells its name (nbclient): the one that `holds`
+    the prompt, or the only one there is; None where no recording fits.
+
+    Raises CellwrightError CONFIG_INVALID where several do.
+    """
+    there = sorted(folder.glob(f"*{SUFFIX}"))
+    fitting = [path for path in there if holds(path)] if len(there) > 1 else there
+    if len(fitting) < 2:
+        return fitting[0] if fitting else None
+    raise CellwrightError(
+        ErrorCode.CONFIG_INVALID,
+        f"Which recording in {folder} is this notebook's cannot be known: several of them hold this prompt "
+        f"({', '.join(path.name for path in fitting)}). {HOW_TO_NAME}",
+        details={"folder": str(folder)},
+    )
+
+
+HOW_TO_NAME = (
+    "Name it: `%config Claude.recording = 'FILE'`, the variable CELLWRIGHT_RECORDING, or `--replay FILE` in the cell."
+)
+
+
+def unknown(folder: Path) -> CellwrightError:
+    """What the user is told where there is no notebook to keep a recording beside."""
+    message = f"Nothing here tells which notebook this is, and no recording in {folder} (*{SUFFIX}) holds this prompt. "
+    message += HOW_TO_NAME
+    return CellwrightError(ErrorCode.CONFIG_INVALID, message, details={"folder": str(folder)})
 
 
 class Cell(NamedTuple):

@@ -17,7 +17,7 @@ import comm
 import ipywidgets  # type: ignore[import-untyped]
 import traitlets
 
-from cellwright.kernel.comm_routes import keep_own_shell
+from cellwright.kernel.pages.comm import keep_own_shell
 from cellwright.kernel.widgets.bundle import LOADER, RENDERER, is_built
 
 ENDED_WIDGETS = 8

@@ -16,8 +16,6 @@ from functools import lru_cache
 from typing import Any
 
 from cellwright.agent.calls.approval import Decision
-from cellwright.permissions.command_characters import MAX_LENGTH
-from cellwright.permissions.command_wrappers import SAFE_ASSIGNMENT
 from cellwright.permissions.judges.files import judge_path, protected_among, text_field
 from cellwright.permissions.judges.simple_command import (
     ALLOWED,
@@ -31,14 +29,22 @@ from cellwright.permissions.judges.simple_command import (
     restricted_use,
 )
 from cellwright.permissions.paths import normalised
-from cellwright.permissions.rule_book import BYPASSED, RuleBook, allowed_by, asked_by, denied_by, denied_by_plan
-from cellwright.permissions.rules.rule import READERS, CompiledRule
-from cellwright.permissions.shell.analysis import Analysis, analyse
+from cellwright.permissions.rules.rule import (
+    BYPASSED,
+    READERS,
+    CompiledRule,
+    RuleBook,
+    allowed_by,
+    asked_by,
+    denied_by,
+    denied_by_plan,
+)
+from cellwright.permissions.shell.analysis import SAFE_ASSIGNMENT, Analysis, analyse
 from cellwright.permissions.shell.command_paths import is_harmless, places_named, starts_at
 from cellwright.permissions.shell.conservative_parse import RoughCommand, read_rough
 from cellwright.permissions.shell.critical_deletes import critical_delete
-from cellwright.permissions.shell.indirect_reads import git_words, hidden_by, may_show
-from cellwright.permissions.whole_folders import shown_whole
+from cellwright.permissions.shell.indirect_reads import git_words, hidden_by, may_show, shown_whole
+from cellwright.permissions.shell.tokens import MAX_LENGTH
 from cellwright.text import unseen_characters, visible_line
 
 _NOT_FIXED = re.compile(r"[$`*?\[~]")

@@ -8,10 +8,10 @@ import os
 from collections.abc import Iterator, Sequence
 
 from cellwright.agent.calls.approval import Decision
-from cellwright.permissions.git_repository import repository_of
 from cellwright.permissions.judges.files import judge_path
-from cellwright.permissions.rule_book import Call, RuleBook, judge_by_rules
+from cellwright.permissions.rules.rule import Call, RuleBook, judge_by_rules
 from cellwright.permissions.shell.indirect_reads import hidden_by, may_show
+from cellwright.permissions.shell.read_only.git import repository_of
 
 MAX_COLONS = 8
 """In one argument; no revision and no pathspec has more, and each may stand before a path."""

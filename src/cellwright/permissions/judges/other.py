@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from cellwright.agent.calls.approval import Decision
-from cellwright.permissions.rule_book import Call, RuleBook, first_of_every_use, judge_by_rules
 from cellwright.permissions.rules.domain_pattern import AddressProblem, host_of
 from cellwright.permissions.rules.name_pattern import GENERAL_AGENT
-from cellwright.permissions.rules.rule import CompiledRule
+from cellwright.permissions.rules.rule import Call, CompiledRule, RuleBook, first_of_every_use, judge_by_rules
 from cellwright.text import visible_line
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from cellwright.agent.calls.approval import Decision
 from cellwright.permissions.judges.files import judge_changes_below, judge_path
-from cellwright.permissions.rule_book import Call, RuleBook, judge_by_rules
+from cellwright.permissions.rules.rule import Call, RuleBook, judge_by_rules
 
 
 def judge_tests(book: RuleBook, call: Call) -> Decision:

@@ -2,25 +2,247 @@
 
 Where it is allowed, the shell commands that the code names plainly are judged like Bash's: a rule that denies or asks
 binds `!rm x` and `os.system("rm x")` as it binds Bash. That keeps honest code to the rules; it stops nobody.
+
+What Python code as IPython runs it hands to a shell, reads or writes by name: `!cmd`, `%%bash`, `os.system("…")` ….
+
+A convenience for rules, never a boundary: code has endless other ways. What is found is what is written plainly.
 """
-# Paths are strings here: this runs for each call, and Path is several times slower.
-# ruff: noqa: PTH118
 
 from __future__ import annotations
 
+import ast
 import os
+import re
 import shlex
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 from cellwright.agent.calls.approval import Decision
 from cellwright.permissions.judges.bash import judge_command
 from cellwright.permissions.judges.files import judge_path, text_field
-from cellwright.permissions.python_shell import Use, uses_in
-from cellwright.permissions.rule_book import Call, RuleBook, asked_by, denied_by, first_of_every_use, judge_by_rules
+from cellwright.permissions.rules.rule import Call, RuleBook, asked_by, denied_by, first_of_every_use, judge_by_rules
 from cellwright.permissions.shell.critical_deletes import critical_delete
 from cellwright.text import visible_line
+
+MAX_NESTED = 5
+_SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ksh", "fish", "!", "sx", "system"})
+_RUN_CODE = frozenset(
+    {"capture", "time", "timeit", "prun", "debug", "memit", "mprun", "pypy", "python", "python2", "python3"}
+)
+_COMMANDS = frozenset(
+    {"ls", "ll", "lf", "lk", "ldir", "lx", "cat", "cp", "mv", "rm", "rmdir", "mkdir", "less", "more", "man"}
+    | {"pip", "conda", "mamba", "uv"}
+)
+"""Magics that run the program of their name."""
+_CONTINUED = re.compile(r"\\\n")
+_TARGETS = r"(?:[\w\s,.*\[\]'\"()]++=\s*+)?"
+_BANG = re.compile(rf"^\s*+{_TARGETS}!{{1,2}}(?P<command>.*)$")
+_MAGIC = re.compile(rf"^\s*+{_TARGETS}(?P<sign>%{{1,2}}|,|;|/)?(?P<name>[A-Za-z!]\w*)(?P<rest>(?:\s.*)?)$")
+_OPTIONS = re.compile(r"^(?:\s*-\w+(?:[= ]\d+)?)*\s*")
+_READS = frozenset({"load", "loadpy", "pycat", "pfile"})
+_WRITES = frozenset({"writefile", "file", "save", "notebook", "logstart"})
+_AUTOMATIC = frozenset({"run", "sx", "system", "sc", "alias"}) | _READS | _COMMANDS
+"""Magics that a cell of one line may call without `%`."""
+_EXPANDED = re.compile(r"\{[^{}]*\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """Something the code does: run `text` as a command, or read, edit or delete the file `text`."""
+
+    kind: Literal["command", "read", "edit", "delete"]
+    text: str
+    expanded: bool = False
+    """IPython fills in variables before the shell gets it."""
+
+
+def uses_in(code: str, depth: int = 0) -> Iterator[Use]:
+    """What `code`, one cell, does by plain words. Never fails."""
+    if depth > MAX_NESTED:
+        return
+    code = _CONTINUED.sub(" ", code.replace("\r\n", "\n"))
+    lines = code.split("\n")
+    first = next((index for index, line in enumerate(lines) if line.strip()), 0)
+    if lines[first].lstrip().startswith("%%"):
+        yield from _cell_magic(lines[first].strip()[2:], "\n".join(lines[first + 1 :]), depth)
+        return
+    python = []
+    alone = len(code.strip().split("\n")) == 1
+    for line in lines:
+        found = list(_line(line, depth, alone=alone))
+        yield from found
+        is_magic = bool(found) or line.lstrip().startswith(("!", "%"))
+        python.append(re.sub(r"\S.*", "pass", line, count=1) if is_magic else line)
+    yield from _calls("\n".join(python), code, depth)
+
+
+def _cell_magic(header: str, body: str, depth: int) -> Iterator[Use]:
+    name, _, arguments = header.partition(" ")
+    if name.startswith("!"):
+        name, arguments = "!", header[1:]
+    if name == "script":
+        shell = arguments.split()[:1]
+        yield Use("command", arguments, expanded=True)
+        name = shell[0].rpartition("/")[2] if shell else ""
+    if name in _SHELLS:
+        yield Use("command", f"{arguments}\n{body}" if name == "!" else body)
+    elif name in _WRITES:
+        yield from _file("edit", arguments)
+    elif name in _RUN_CODE:
+        yield from uses_in(body, depth + 1)
+
+
+def _line(line: str, depth: int, *, alone: bool = False) -> Iterator[Use]:
+    if bang := _BANG.match(line):
+        yield _command(bang["command"])
+        return
+    magic = _MAGIC.match(line)
+    if magic is None:
+        return
+    name, rest = magic["name"], magic["rest"].strip()
+    if magic["sign"] is None and (not alone or name not in _AUTOMATIC or rest[:1] in ("", "=", ",")):
+        return
+    yield from _magic(name, rest, depth)
+
+
+def _magic(name: str, rest: str, depth: int) -> Iterator[Use]:
+    match name:
+        case "sx" | "system":
+            yield _command(rest)
+        case "sc":
+            yield _command(_OPTIONS.sub("", rest))
+        case "run":
+            yield Use("command", f"python {_OPTIONS.sub('', rest)}", expanded=True)
+        case "alias":
+            yield _command(rest.partition(" ")[2])
+        case _ if name in _COMMANDS:
+            yield _command(f"{name} {rest}")
+        case _ if name in _READS:
+            yield from _file("read", rest)
+        case _ if name in _WRITES:
+            yield from _file("edit", rest)
+        case _ if name in _RUN_CODE:
+            yield from uses_in(_OPTIONS.sub("", rest), depth + 1)
+
+
+def _command(text: str) -> Use:
+    text = text.strip()
+    if "{" in text or "$" in text:
+        return Use("command", _EXPANDED.sub("$_", text), expanded=True)
+    return Use("command", text)
+
+
+def _file(kind: Literal["read", "edit"], arguments: str) -> Iterator[Use]:
+    for word in arguments.split():
+        if not word.startswith("-"):
+            yield Use(kind, word.strip("'\""))
+            return
+
+
+_SHELL_CALLS = frozenset(
+    {"system", "system_raw", "system_piped", "popen", "getoutput", "getstatusoutput", "create_subprocess_shell"}
+)
+_PROCESS_CALLS = frozenset({"Popen", "check_output", "check_call", "create_subprocess_exec", "run", "call"})
+_AMBIGUOUS = frozenset({"run", "call"})
+_DELETES = frozenset({"rmtree", "remove", "unlink", "rmdir", "removedirs"})
+_LITERAL_CALL = re.compile(
+    r"(?:system|popen|Popen|getoutput|getstatusoutput|check_output|check_call|subprocess\.(?:run|call))\(\s*[rRbBfFuU]*"
+    r"(?P<quote>'''|\"\"\"|'|\")(?P<text>.*?)(?P=quote)",
+    re.DOTALL,
+)
+
+
+def _calls(python: str, code: str, depth: int) -> Iterator[Use]:
+    try:
+        tree = ast.parse(python)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        for found in _LITERAL_CALL.finditer(code):
+            yield Use("command", found["text"], expanded=True)
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            yield from _call(node, depth)
+
+
+def _call(call: ast.Call, depth: int) -> Iterator[Use]:
+    name, owner = _name_of(call.func)
+    texts = [_text(argument) for argument in call.args]
+    if name in _DELETES:
+        target = texts[0] if texts else _path_of(call.func)
+        if target and "$_" not in target:
+            yield Use("delete", target)
+    elif name in _SHELL_CALLS and texts and texts[0] is not None:
+        yield Use("command", texts[0], expanded="$_" in texts[0])
+    elif name in _PROCESS_CALLS and (name not in _AMBIGUOUS or owner in ("subprocess", "sp")):
+        yield from _process(name, call, texts)
+    elif name in ("run_line_magic", "run_cell_magic", "magic", "run_cell", "ex"):
+        yield from _magic_call(name, texts, depth)
+
+
+def _process(name: str, call: ast.Call, texts: list[str | None]) -> Iterator[Use]:
+    words = texts
+    if name != "create_subprocess_exec":
+        command = (
+            call.args[0] if call.args else next((each.value for each in call.keywords if each.arg == "args"), None)
+        )
+        if command is None:
+            return
+        if not isinstance(command, ast.List | ast.Tuple):
+            text = _text(command)
+            if text is not None:
+                yield Use("command", text, expanded="$_" in text)
+            return
+        words = [_text(each) for each in command.elts]
+    if words and words[0] is not None:
+        known = [word if word is None or "$_" in word else shlex.quote(word) for word in words]
+        yield Use("command", " ".join("$_" if word is None else word for word in known), expanded=None in words)
+
+
+def _magic_call(name: str, texts: list[str | None], depth: int) -> Iterator[Use]:
+    if not texts or any(text is None for text in texts):
+        return
+    known = [text or "" for text in texts]
+    match name:
+        case "run_cell" | "ex":
+            yield from uses_in(known[0], depth + 1)
+        case "run_cell_magic" if len(known) > 2:
+            yield from _cell_magic(f"{known[0]} {known[1]}", known[2], depth)
+        case "run_line_magic" | "magic":
+            yield from _line("%" + " ".join(known).lstrip("%"), depth + 1)
+
+
+def _name_of(function: ast.expr) -> tuple[str, str]:
+    """The last name of what is called, and the name in front of it."""
+    if isinstance(function, ast.Attribute):
+        return function.attr, function.value.id if isinstance(function.value, ast.Name) else ""
+    return (function.id, "subprocess") if isinstance(function, ast.Name) else ("", "")
+
+
+def _path_of(function: ast.expr) -> str | None:
+    """`x` of `Path("x").unlink`."""
+    if isinstance(function, ast.Attribute) and isinstance(function.value, ast.Call) and function.value.args:
+        return _text(function.value.args[0])
+    return None
+
+
+def _text(node: ast.expr) -> str | None:
+    """The text of a literal, with `$_` for what is filled in when it runs; None for anything else."""
+    match node:
+        case ast.Constant(value=str(text)):
+            return text
+        case ast.JoinedStr(values=values):
+            return "".join((_text(value) or "$_") for value in values)
+        case ast.BinOp(left=left, op=ast.Add(), right=right):
+            one, other = _text(left), _text(right)
+            return None if one is None and other is None else f"{one if one is not None else '$_'}{other or '$_'}"
+        case _:
+            return None
+
+
+# Paths are strings here: this runs for each call, and Path is several times slower.
+# ruff: noqa: PTH118
+
 
 MAX_USES = 50
 """Commands in one cell that are looked at; with more it is asked."""

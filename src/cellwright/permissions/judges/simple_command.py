@@ -9,20 +9,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from cellwright.agent.calls.approval import Decision
-from cellwright.permissions.command_wrappers import SAFE_ASSIGNMENT, unwrapped
-from cellwright.permissions.git_repository import reading_runs_nothing
 from cellwright.permissions.judges.files import judge_changes_below, judge_path, protected_among
-from cellwright.permissions.paths import PathProblem, inside, places
-from cellwright.permissions.protected_paths import protected_part
-from cellwright.permissions.rule_book import RuleBook, allowed_by
+from cellwright.permissions.paths import PathProblem, inside, places, protected_part
 from cellwright.permissions.rules.command_pattern import GrantedCommand
-from cellwright.permissions.rules.rule import CompiledRule
-from cellwright.permissions.shell.analysis import Redirect, SimpleCommand
+from cellwright.permissions.rules.rule import CompiledRule, RuleBook, allowed_by
+from cellwright.permissions.shell.analysis import SAFE_ASSIGNMENT, Redirect, SimpleCommand, unwrapped
 from cellwright.permissions.shell.command_paths import Access, is_harmless, paths_named, places_named, starts_at
 from cellwright.permissions.shell.conservative_parse import path_pieces
 from cellwright.permissions.shell.mutating_commands import files_changed
 from cellwright.permissions.shell.read_only.commands import READERS
-from cellwright.permissions.shell.read_only.git import only_reads
+from cellwright.permissions.shell.read_only.git import only_reads, reading_runs_nothing
 from cellwright.permissions.shell.read_only.programs import files_read
 from cellwright.permissions.shell.tokens import Word
 from cellwright.text import visible_line

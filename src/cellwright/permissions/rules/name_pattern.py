@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cellwright.permissions.paths import folded
-from cellwright.permissions.pieces import matches_pieces
+from cellwright.permissions.rules.command_pattern import matches_pieces
 
 _NAME = re.compile(r"[^\s,()]+(?P<more> \*)?")
 _PARAMETER = re.compile(r"(?P<name>[A-Za-z_-][\w-]*):(?P<value>.*)", re.DOTALL)

@@ -3,24 +3,89 @@
 Two readings must agree (`shell_tokens.py`, `shell_tree.py`); then this follows bash's grammar of lists, pipelines, groups,
 subshells, conditions and loops. `Analysis.problem` says why a command could not be followed; nothing but a rule for
 all of Bash allows it then.
+
+Which folder the shell is in after a `cd`, as far as that can be told from the text.
+
+Programs that only run the command behind them: seen through where every flag of theirs is known.
 """
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cellwright.permissions.command_characters import MAX_LENGTH
+from cellwright.permissions.paths import normalised
 from cellwright.permissions.shell.grammar import check_readings, parses
 from cellwright.permissions.shell.tokens import (
     ASSIGNMENT,
+    MAX_LENGTH,
     RESERVED_WORDS,
     Token,
     Unreadable,
     Word,
     read_tokens,
 )
-from cellwright.permissions.shell_folders import Folders, moved
+
+# Paths are strings here: this runs for each call, and Path is several times slower.
+# ruff: noqa: PTH111, PTH118, PTH206
+
+
+Folders = tuple[str, ...] | None
+"""The folders the shell may be in; None where that is not known."""
+
+_MOVERS = frozenset({"cd", "pushd", "popd", "builtin", "command", "eval", "source", ".", "exec", "trap", "time"})
+"""Programs that may take the shell elsewhere, or hide one that does."""
+
+
+def moved(words: Sequence[Word], assignments: Sequence[Word], folders: Folders) -> Folders:
+    """The folders the shell may be in after the simple command `words` succeeded."""
+    if not words:
+        return folders
+    program = words[0]
+    if program.dynamic or program.globs:
+        return None
+    if program.text not in _MOVERS:
+        return folders
+    target = folder_named(words)
+    if target is None or folders is None or assignments:
+        return None
+    found = [_joined(folder, target) for folder in folders]
+    return None if None in found else tuple(place for place in found if place is not None)
+
+
+def folder_named(words: Sequence[Word]) -> str | None:
+    """The folder that `cd` or `pushd` names, `~` expanded; None where it shows only when it runs."""
+    program, *rest = words
+    if program.text not in ("cd", "pushd"):
+        return None
+    if rest and rest[0].text in ("--", "-L"):
+        rest = rest[1:]
+    if not rest and program.text == "cd":
+        return os.path.expanduser("~")
+    if len(rest) != 1 or rest[0].dynamic or rest[0].globs:
+        return None
+    return named_path(rest[0]) if not rest[0].text.startswith(("-", "+")) and rest[0].text else None
+
+
+def named_path(word: Word) -> str | None:
+    """The path that a word is for the program that gets it: `~` expanded where bash expands it; None for `~user`."""
+    if not word.raw.startswith("~"):
+        return word.text
+    if word.raw == "~" or word.raw.startswith("~/"):
+        return os.path.expanduser("~") + word.text[1:]
+    return None
+
+
+def _joined(folder: str, target: str) -> str | None:
+    path = os.path.join(folder, target)
+    place = normalised(path)
+    # bash takes `link/..` for the folder of the link, the system for the parent of what it leads to
+    if os.pardir in target.split(os.sep) and os.path.realpath(path) != os.path.realpath(place):
+        return None
+    return place
+
 
 MAX_COMMANDS = 100
 MAX_FOLDERS = 8
@@ -297,3 +362,61 @@ def _check_time(words: Sequence[Word]) -> None:
         timed = next((word.raw for word in words[1:] if word.raw != "-p"), "")
         if not timed or timed in RESERVED_WORDS:
             raise Unreadable("measures something with `time` that is no program")
+
+
+_DURATION = r"\d+(\.\d+)?[smhd]?"
+_FLAGS = {
+    "timeout": rf"(?:(?:--foreground|--preserve-status|-v|--verbose|-k {_DURATION}|--kill-after={_DURATION}"
+    rf"|-s \w+|--signal=\w+) )*{_DURATION}",
+    "time": r"(?:-p)?",
+    "nice": r"(?:-n ?-?\d+|--adjustment=-?\d+|-\d+)?",
+    "nohup": r"",
+    "stdbuf": r"(?:-[ioe] ?(?:L|0|\d+[KM]?)(?: |$))+",
+    "command": r"",
+    "builtin": r"",
+}
+_MOST_FLAGS = 8
+SAFE_ASSIGNMENT = re.compile(
+    r"(?:(?:LANG|LANGUAGE|LC_[A-Z]+|NO_COLOR|FORCE_COLOR|CLICOLOR|CLICOLOR_FORCE|COLUMNS|LINES|NODE_ENV|CI|GOOS|GOARCH"
+    r"|PYTHONUNBUFFERED|PYTHONDONTWRITEBYTECODE|RUST_BACKTRACE)=[\w.@:+-]*|TZ=[\w+-]*(?:/[\w+-]+)*)"
+)
+"""Variables that cannot make a program run, load or write something else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unwrapped:
+    """The command behind wrappers. `gets_more`: `xargs` adds arguments that show only when it runs."""
+
+    words: tuple[Word, ...]
+    gets_more: bool = False
+
+
+def unwrapped(words: Sequence[Word]) -> Unwrapped:
+    """`words` without the wrappers in front of them; as they are where a wrapper has a flag that is not known."""
+    left = tuple(words)
+    gets_more = False
+    while left:
+        program, *rest = left
+        if program.text == "xargs" and rest and _is_program(rest[0]):
+            left, gets_more = tuple(rest), True
+            continue
+        behind = _behind(program.text, rest) if program.text in _FLAGS else None
+        if behind is None:
+            break
+        left = behind
+    return Unwrapped(left, gets_more)
+
+
+def _behind(wrapper: str, rest: Sequence[Word]) -> tuple[Word, ...] | None:
+    """The command behind the longest run of flags that `wrapper` is known to take."""
+    for count in range(min(_MOST_FLAGS, len(rest) - 1), -1, -1):
+        flags = rest[:count]
+        if any(word.dynamic or word.globs for word in flags):
+            continue
+        if re.fullmatch(_FLAGS[wrapper], " ".join(word.text for word in flags)) and _is_program(rest[count]):
+            return tuple(rest[count:])
+    return None
+
+
+def _is_program(word: Word) -> bool:
+    return not (word.dynamic or word.globs or word.text.startswith("-") or not word.text)

@@ -13,8 +13,8 @@ from itertools import islice
 from typing import Literal
 
 from cellwright.permissions.paths import PathProblem, places
+from cellwright.permissions.shell.analysis import Folders, named_path
 from cellwright.permissions.shell.tokens import Word
-from cellwright.permissions.shell_folders import Folders, named_path
 
 MAX_EXPANDED = 200
 """File names looked at for one wildcard."""

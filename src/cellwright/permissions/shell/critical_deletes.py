@@ -12,9 +12,8 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 
-from cellwright.permissions.command_wrappers import unwrapped
 from cellwright.permissions.paths import PathProblem, folded, folder_spellings, inside, places
-from cellwright.permissions.shell.analysis import SimpleCommand
+from cellwright.permissions.shell.analysis import SimpleCommand, unwrapped
 from cellwright.permissions.shell.conservative_parse import Part, read_rough
 
 _DELETERS = frozenset({"rm", "rmdir"})

@@ -15,12 +15,17 @@ from tornado.web import RequestHandler, authenticated
 from cellwright.errors import CellwrightError
 from cellwright.server.admin.policy import Policy
 from cellwright.server.admin.proxy_traits import ProxyTraits
-from cellwright.server.proxy.guarded_kernels import guard_kernels
-from cellwright.server.proxy.kernel_access import KernelTokens
-from cellwright.server.proxy.kernel_environment import forget_credentials, with_token, without_credentials
+from cellwright.server.proxy.kernel_access import (
+    KernelTokens,
+    forget_credentials,
+    guard_kernels,
+    proxy_url,
+    trusting,
+    with_token,
+    without_credentials,
+)
 from cellwright.server.proxy.proxied_request import PATTERN, ProxiedRequest
 from cellwright.server.proxy.proxy import Caller, Proxy
-from cellwright.server.proxy.server_address import proxy_url, trusting
 from cellwright.server.routes.base import CellwrightRoute, may_read
 from cellwright.server.runs.runs import Runs
 from cellwright.sessions.state_dir import make_private_folder

@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from cellwright.server.relay.channels import KernelLost, Message
-from cellwright.server.kernel_comm import KernelComm
+from cellwright.server.relay.connection import KernelComm
 from cellwright.server.relay.connection import KernelConnection
 from cellwright.server.notebooks.pages import TARGET, Send, ServerPage
 

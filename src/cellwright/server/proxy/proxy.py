@@ -15,14 +15,12 @@ from typing import Any
 
 from cellwright.agent.budget import SMALLEST_ANSWER
 from cellwright.model.pricing import US_ONLY_FACTOR, cost_usd, worst_case_usd
-from cellwright.server.proxy.egress_log import EgressLog
-from cellwright.server.proxy.limits import Limits
+from cellwright.server.proxy.limits import Limits, Traffic
 from cellwright.server.proxy.refusal import Refusal, forbidden, over_budget
 from cellwright.server.proxy.request_rules import Checked
 from cellwright.server.proxy.spending_book import SpendingBook, Spent
-from cellwright.server.proxy.traffic import Traffic
 from cellwright.server.proxy.upstream import STALL_SECONDS, Upstream
-from cellwright.server.proxy.usage import UsageReader
+from cellwright.server.proxy.usage import EgressLog, UsageReader
 
 logger = logging.getLogger(__name__)
 

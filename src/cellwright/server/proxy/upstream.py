@@ -12,9 +12,8 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cellwright.agent.loop_clients import LoopClients
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.model.transport import API_VERSION, CONNECT_SECONDS, DEFAULT_BASE_URL, network_failure
+from cellwright.model.transport import API_VERSION, CONNECT_SECONDS, DEFAULT_BASE_URL, LoopClients, network_failure
 from cellwright.server.proxy.refusal import Refusal
 
 if TYPE_CHECKING:

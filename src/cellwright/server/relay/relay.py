@@ -15,11 +15,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from cellwright.server.api_error import ApiError
-from cellwright.server.kernel_comm import KernelComm
-from cellwright.server.kernel_extension import load_extension
 from cellwright.server.notebooks.notebook_link import NotebookLink, PageOf
 from cellwright.server.relay.channels import KernelLost, Message
-from cellwright.server.relay.connection import KernelConnection
+from cellwright.server.relay.connection import KernelComm, KernelConnection, load_extension
 
 TARGET = "cellwright.chat"
 PROTOCOL = 1

@@ -23,9 +23,8 @@ from cellwright.server.routes.runs import (
     SteerRoute,
     StopRoute,
 )
-from cellwright.server.routes.sessions import SessionExportRoute, SessionRoute, SessionsRoute
+from cellwright.server.routes.sessions import SessionExportRoute, SessionFiles, SessionRoute, SessionsRoute
 from cellwright.server.runs.runs import Runs
-from cellwright.server.session_files import SessionFiles
 
 ROOT = r"/cellwright/api"
 

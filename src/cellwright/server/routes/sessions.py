@@ -1,16 +1,115 @@
-"""Sessions over HTTP: list, search, get, export, rename, delete."""
+"""Sessions over HTTP: list, search, get, export, rename, delete.
+
+The user's sessions as clients see them: those of folders below the server's root, unless the administrator shows all.
+
+It reads and writes files and SQLite, so it belongs on a worker thread.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tornado.web import authenticated
 
+from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.server.api_error import ApiError
 from cellwright.server.routes.base import CellwrightRoute, may_read, may_write
 from cellwright.server.runs.own_kernels import folder_below
 from cellwright.server.runs.runs import Runs
-from cellwright.server.session_files import SessionFiles
+
+if TYPE_CHECKING:
+    from cellwright.sessions.catalog.catalog import Catalog, Entry
+
+_PAGE = 200
+
+
+class Exported(NamedTuple):
+    """A session written down, as a file to save."""
+
+    name: str
+    media_type: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class SessionFiles:
+    """`root` is the server's root; with `everywhere` the sessions of other folders are shown as well."""
+
+    root: Path
+    everywhere: bool = False
+
+    def found(self, query: str, folder: Path | None, limit: int, offset: int) -> tuple[list[Entry], bool]:
+        """A page of the list, best or newest first, and whether there are more."""
+        wanted = offset + limit + 1
+        entries: list[Entry] = []
+        for entry in self._all(query, folder):
+            entries.append(entry)
+            if len(entries) == wanted:
+                break
+        return entries[offset : offset + limit], len(entries) == wanted
+
+    def _all(self, query: str, folder: Path | None) -> Iterator[Entry]:
+        catalog, start = _catalog(), 0
+        while page := catalog.search(query, folder, limit=_PAGE, offset=start):
+            yield from (entry for entry in page if self._is_shown(entry))
+            if len(page) < _PAGE:
+                return
+            start += _PAGE
+
+    def entry(self, session_id: str) -> Entry:
+        """The session of exactly this id. Raises CellwrightError SESSION_NOT_FOUND."""
+        missing = CellwrightError(ErrorCode.SESSION_NOT_FOUND, f"There is no session {session_id!r} here.")
+        try:
+            entry = _catalog().entry(session_id)
+        except CellwrightError:
+            raise missing from None  # its message would name other sessions, perhaps of other folders
+        if entry.id != session_id or not self._is_shown(entry):
+            raise missing
+        return entry
+
+    def rename(self, session_id: str, title: str) -> Entry:
+        """Give it a title; "" takes it back."""
+        return _catalog().rename(self.entry(session_id).id, title)
+
+    def delete(self, session_id: str) -> None:
+        """Delete it with what belongs to it. Raises ApiError 409 while it is in use."""
+        entry = self.entry(session_id)
+        if entry.in_use:
+            raise ApiError(409, "CONFLICT", f"Session {session_id} is in use; go on with another in its kernel first.")
+        _catalog().delete(entry.id)
+
+    def export(self, session_id: str, form: str) -> Exported:
+        """The conversation written down, secrets left out, its images in the text. Raises CellwrightError."""
+        from cellwright.sessions.export.formats import FORMATS, exported
+        from cellwright.sessions.transcript import (
+            read_messages,  # these take long, and every server imports this module
+        )
+
+        entry = self.entry(session_id)
+        messages = read_messages(entry.path)
+        written = exported(form, messages, session=entry.id, model=entry.model, environ=os.environ, title=entry.title)
+        return Exported(f"claude-{entry.id}{FORMATS[form].ending}", FORMATS[form].media_type, written.text)
+
+    def _is_shown(self, entry: Entry) -> bool:
+        if self.everywhere or not entry.cwd:
+            return self.everywhere
+        try:
+            return Path(entry.cwd).resolve().is_relative_to(self.root)
+        except (OSError, RuntimeError, ValueError):  # links in a circle where it was: it hides no other session
+            return False
+
+
+def _catalog() -> Catalog:
+    from cellwright.sessions.catalog.catalog import (
+        Catalog,  # a quarter of a second, and every server imports this module
+    )
+
+    return Catalog()
 
 
 class _SessionRoute(CellwrightRoute):

@@ -13,8 +13,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from cellwright.agent.session_folder import sessions_folder
-from cellwright.agent.session_fork import fork_at
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.sessions.catalog import metadata as about
 from cellwright.sessions.catalog.database import empty, with_database
@@ -23,8 +21,9 @@ from cellwright.sessions.catalog.extract import TITLE_CHARS
 from cellwright.sessions.catalog.index import catch_up
 from cellwright.sessions.catalog.search import HIT_BEGIN, HIT_END, shown, terms
 from cellwright.sessions.session import Session
-from cellwright.sessions.state_dir import state_folder
+from cellwright.sessions.state_dir import sessions_folder, state_folder
 from cellwright.sessions.transcript_lock import is_held, lease_path
+from cellwright.sessions.turns import fork_at
 from cellwright.text import visible_line
 
 T = TypeVar("T")

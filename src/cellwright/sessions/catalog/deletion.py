@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 from pathlib import Path
 
-from cellwright.checkpoints.journal import journal_path
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.sessions import transcript_lock as lease
 from cellwright.sessions.catalog.metadata import about_path
+from cellwright.sessions.state_dir import journal_path
 from cellwright.sessions.transcript_lock import lease_path
 
 

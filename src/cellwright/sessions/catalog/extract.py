@@ -13,9 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from cellwright.agent.loop import GO_ON
 from cellwright.sessions.transcript import TAKEN_BACK, Line, in_effect, parse_lines, read_transcript
-from cellwright.sessions.turns import begins_turn, words_and_told
+from cellwright.sessions.turns import GO_ON, begins_turn, words_and_told
 
 MOST_CHARS = 50_000
 """So much of one prompt or answer can be found: what is longer was piped in."""

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, NoReturn
 
-from cellwright.local_api.faults import answer_whole, comes_before_head, strike_before_head
 from cellwright.testing.rules.api_error import ApiRejection, error_json
 from cellwright.testing.rules.invariants import check_request
 from cellwright.testing.rules.memory import Memory
@@ -23,7 +22,7 @@ from cellwright.testing.server.aws_event_stream import CONTENT_TYPE as AWS_CONTE
 from cellwright.testing.server.aws_event_stream import aws_frame
 from cellwright.testing.server.http_connection import Answer, HttpRequest
 from cellwright.testing.server.message_stream import MessageStream, Reply
-from cellwright.testing.server.playback import Playback, sse_frame
+from cellwright.testing.server.playback import Playback, answer_whole, comes_before_head, sse_frame, strike_before_head
 from cellwright.testing.server.recorded import RecordedRequest, RequestLog, last_user_text
 from cellwright.testing.server.routes import Route, betas_of, check_credentials, check_version, route
 from cellwright.testing.server.script import DEFAULT_DELTA_CHARS, Script, Turn

@@ -10,18 +10,15 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from cellwright.agent.tool import CannotBeDone, Tool, ToolContext, ToolError, ToolResult
-from cellwright.errors import ErrorCode
+from cellwright.agent.tool import CannotBeDone, Tool, ToolContext, ToolResult
+from cellwright.errors import ErrorCode, ToolError
 from cellwright.events import Preview
 from cellwright.text import visible, visible_line
-from cellwright.tools.code.linters import FIXERS, LINTERS, LinterCall, linters_of, plan_lint
+from cellwright.tools.code.linters import FIXERS, LINTERS, LinterCall, Problem, linters_of, plan_lint
 from cellwright.tools.files.originals import Keeper, OriginalsOnly
-from cellwright.tools.lint_reports import Problem
 from cellwright.tools.paths import real_path, resolve_path, shown_path
-from cellwright.tools.process.run_program import Ended, run_program
-from cellwright.tools.project_programs import check_folder
-from cellwright.tools.schema import counted, object_schema, path_field
-from cellwright.tools.timeouts import timed_limits, timeout_field, timeout_of
+from cellwright.tools.process.run_program import Ended, check_folder, run_program
+from cellwright.tools.schema import counted, object_schema, path_field, timed_limits, timeout_field, timeout_of
 
 LINT_SECONDS = 60.0
 LISTED = 200

@@ -10,17 +10,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from cellwright.agent.tool import CannotBeDone, Tool, ToolContext, ToolError, ToolResult
-from cellwright.errors import ErrorCode
+from cellwright.agent.tool import CannotBeDone, Tool, ToolContext, ToolResult
+from cellwright.errors import ErrorCode, ToolError
 from cellwright.events import Preview
 from cellwright.text import visible, visible_line
 from cellwright.tools.code.runners import FRAMEWORKS, MEANINGS, NONE_FOUND, RunnerCall, Wanted, frameworks_of, plan_run
 from cellwright.tools.code.test_reports import Failure, Report
 from cellwright.tools.paths import resolve_path, shown_path
-from cellwright.tools.process.run_program import Ended, run_program
-from cellwright.tools.project_programs import check_folder
-from cellwright.tools.schema import object_schema, path_field
-from cellwright.tools.timeouts import timed_limits, timeout_field, timeout_of
+from cellwright.tools.process.run_program import Ended, check_folder, run_program
+from cellwright.tools.schema import object_schema, path_field, timed_limits, timeout_field, timeout_of
 
 TEST_SECONDS = 120.0
 MOST_TEST_SECONDS = 600

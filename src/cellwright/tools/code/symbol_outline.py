@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cellwright.tools.languages import CPP, GO, JAVA, JAVASCRIPT, PYTHON, RUST, TSX, TYPESCRIPT, C, Grammar, parse
+from cellwright.tools.code.syntax import CPP, GO, JAVA, JAVASCRIPT, PYTHON, RUST, TSX, TYPESCRIPT, C, Grammar, parse
 
 if TYPE_CHECKING:
     from tree_sitter import Node

@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cellwright.agent.tool import CannotBeDone, Tool, ToolContext, ToolError, ToolLimits, ToolResult
-from cellwright.errors import ErrorCode
+from cellwright.agent.tool import CannotBeDone, Tool, ToolContext, ToolLimits, ToolResult
+from cellwright.errors import ErrorCode, ToolError
 from cellwright.events import Preview
-from cellwright.permissions.patch_names import PatchProblem
-from cellwright.permissions.patch_paths import paths_in_patch
+from cellwright.permissions.judges.patch import paths_in_patch
+from cellwright.permissions.patch_text import PatchProblem
 from cellwright.tools.code.syntax import ALLOW, ALLOW_FIELD, Edited, check_all
-from cellwright.tools.file_set import FileWrite, write_together
-from cellwright.tools.files.atomic_write import FileChanged
+from cellwright.tools.files.atomic_write import FileChanged, FileWrite, write_together
 from cellwright.tools.files.changes import Input, in_thread
 from cellwright.tools.files.diff import Diff, diff_texts
 from cellwright.tools.files.file_state import FileState

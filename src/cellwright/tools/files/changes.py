@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from cellwright.agent.tool import CannotBeDone, ToolContext, ToolError, ToolResult
-from cellwright.errors import ErrorCode
+from cellwright.agent.tool import CannotBeDone, ToolContext, ToolResult
+from cellwright.errors import ErrorCode, ToolError
 from cellwright.events import Preview
 from cellwright.tools.files.atomic_write import FileChanged, write_atomically
 from cellwright.tools.files.diff import Diff

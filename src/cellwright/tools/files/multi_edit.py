@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from cellwright.agent.tool import Tool, ToolError, ToolLimits
-from cellwright.errors import ErrorCode
+from cellwright.agent.tool import Tool, ToolLimits
+from cellwright.errors import ErrorCode, ToolError
 from cellwright.tools.code.syntax import ALLOW, ALLOW_FIELD
 from cellwright.tools.files.changes import Change, Input, writing_call, writing_preview
 from cellwright.tools.files.diff import common_start
@@ -19,12 +19,12 @@ from cellwright.tools.files.replace import (
     check_editable,
     creation,
     on_disk,
+    replace_text,
     replaced,
     stale_error,
     update,
 )
 from cellwright.tools.paths import not_found, real_path, shown_path
-from cellwright.tools.replacement import replace_text
 from cellwright.tools.schema import FILE_PATH, counted, object_schema
 
 DESCRIPTION = """\

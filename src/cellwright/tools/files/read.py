@@ -1,21 +1,297 @@
-"""The tools for files: Read, and with it those that change what was read. What they may touch is decided before."""
+"""The tools for files: Read, and with it those that change what was read. What they may touch is decided before.
+
+How much one Read may hold.
+
+What Read gives back: numbered lines, an image, pages, the cells of a notebook, or why not and what to use instead.
+"""
 
 from __future__ import annotations
 
+import io
 import os
-from collections.abc import Mapping
+import stat
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cellwright.agent.tool import Content, Tool, ToolContext, ToolLimits
+from cellwright.errors import ErrorCode, ToolError
 from cellwright.tools.files.changes import in_thread
 from cellwright.tools.files.edit import editing_tools
-from cellwright.tools.files.file_state import FileState
-from cellwright.tools.notebook.open_notebook import NothingOpen, OpenNotebooks
+from cellwright.tools.files.file_state import FileState, Seen
+from cellwright.tools.files.formats.images import UnusableImage, media_type, model_image
+from cellwright.tools.files.formats.text import CP_1252, LATIN_1, NotText, numbered, open_regular
+from cellwright.tools.files.formats.text_pages import Bounds, TextPage, read_page, read_tail
+from cellwright.tools.notebook.open_notebook import Cell, NothingOpen, OpenNotebook, OpenNotebooks
 from cellwright.tools.paths import file_errors, not_found, real_path, resolve_path, shown_path
-from cellwright.tools.read_limits import MOST_CHARS, read_limits
-from cellwright.tools.reading import LINE_CHARS, Wanted, is_small_text, read_file, read_live
-from cellwright.tools.schema import FILE_PATH, object_schema
+from cellwright.tools.schema import FILE_PATH, counted, object_schema
+
+if TYPE_CHECKING:
+    from cellwright.tools.notebook.pages import NotebookPage
+    from cellwright.tools.notebook.source import NotebookSource
+
+TOKENS = 25_000
+LARGE_TOKENS = 100_000
+"""With `allow_large`: half of the smallest context window that a current model has."""
+
+MOST_TOKENS = 250_000
+CHARS_PER_TOKEN = 3.84
+"""Of code and English text; what is not ASCII counts by its bytes in UTF-8."""
+
+MOST_CHARS = int(MOST_TOKENS * CHARS_PER_TOKEN)
+"""No result has more, whatever the environment says."""
+
+TOKENS_VARIABLE = "CLAUDE_CODE_FILE_READ_MAX_OUTPUT_TOKENS"
+PDF_VARIABLE = "CELLWRIGHT_PDF_AS_TEXT"
+
+
+@dataclass(frozen=True, slots=True)
+class ReadLimits:
+    """`tokens` of one result, whether more than usual was asked for, and whether PDFs are shown as text."""
+
+    tokens: int
+    large: bool
+    pdf_as_text: bool
+
+    @property
+    def chars(self) -> int:
+        """The limit in characters."""
+        return int(self.tokens * CHARS_PER_TOKEN)
+
+
+def read_limits(environment: Mapping[str, str], *, large: bool) -> ReadLimits:
+    """The limits of a call. A value in the environment that is no positive number is as good as none."""
+    given = environment.get(TOKENS_VARIABLE, "")
+    tokens = min(int(given), MOST_TOKENS) if given.isdecimal() and int(given) else TOKENS
+    as_text = environment.get(PDF_VARIABLE, "").lower() in ("1", "true", "yes", "on")
+    return ReadLimits(max(tokens, LARGE_TOKENS) if large else tokens, large, as_text)
+
+
+LINE_CHARS = 10_000
+"""A longer line is cut: it is data, of which the start says enough."""
+
+LINES_NAMED = 10
+HEAD_BYTES = 1_024
+PDF_SIGNATURE = b"%PDF-"
+
+BINARY_HINTS = (
+    (b"PAR1", "a Parquet file. Load it with Python (pandas.read_parquet)"),
+    (b"\x89HDF", "an HDF5 file. Open it with Python (h5py, pandas.read_hdf)"),
+    (b"\x93NUMPY", "a NumPy array. Load it with Python (numpy.load)"),
+    (b"SQLite format 3", "an SQLite database. Query it with Python (sqlite3)"),
+    (b"PK\x03\x04", "a ZIP archive (perhaps an Office document). List it with Bash (unzip -l)"),
+    (b"\x1f\x8b", "gzip data. Unpack it with Bash (gzip -dc FILE | head)"),
+    (b"BZh", "bzip2 data. Unpack it with Bash (bzip2 -dc FILE | head)"),
+    (b"\xfd7zXZ", "xz data. Unpack it with Bash (xz -dc FILE | head)"),
+    (b"\x28\xb5\x2f\xfd", "Zstandard data. Unpack it with Bash (zstd -dc FILE | head)"),
+    (b"7z\xbc\xaf\x27\x1c", "a 7-Zip archive. List it with Bash (7z l)"),
+    (b"\x7fELF", "a program or library. Look into it with Bash (file, nm, strings)"),
+    (b"\x80\x04\x95", "a pickle. It runs code when it is loaded; look at it with Python (pickletools)"),
+    (b"ARROW1", "an Arrow file. Load it with Python (pandas.read_feather)"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What of a file is asked for. `offset` (of a notebook: a cell) counts from 1, from the end where it is negative."""
+
+    offset: int
+    limit: int | None
+    pages: str | None
+    limits: ReadLimits
+
+
+def read_live(notebook: OpenNotebook, cells: Sequence[Cell], shown: str, wanted: Wanted, state: FileState) -> Content:
+    """What the model sees of a notebook that is open in a front end."""
+    from cellwright.tools.notebook.source import live_note, live_source, with_note  # what most sessions never read
+
+    source = live_source(cells)
+    first, page = _notebook_page(source, wanted)
+    state.cells.add(notebook.path, page.known)
+    return with_note(_page_content(page, first, len(source.cells), shown), live_note(notebook))
+
+
+def is_small_text(path: Path, shown: str, small: int) -> bool:
+    """Whether a file is read in no time: not much text. Raises what `read_file` raises for what is no regular file."""
+    real = real_path(path)
+    with open_regular(real, shown) as file:
+        # files of /proc have no size, and may take their time
+        size = os.fstat(file.fileno()).st_size
+        if not 0 < size <= small or real.suffix.lower() in (".ipynb", ".pdf"):
+            return False
+        head = file.read(HEAD_BYTES) or b""
+        return media_type(head) is None and PDF_SIGNATURE not in head
+
+
+def read_file(path: Path, shown: str, wanted: Wanted, state: FileState, stopped: Callable[[], bool]) -> Content:
+    """What the model sees of a file; `state` remembers what it saw."""
+    real = real_path(path)
+    with open_regular(real, shown) as file:
+        status = os.fstat(file.fileno())
+        head = file.read(HEAD_BYTES) or b""
+        file.seek(0)
+        is_pdf = head.startswith(PDF_SIGNATURE) or (real.suffix.lower() == ".pdf" and PDF_SIGNATURE in head)
+        if wanted.pages is not None and not is_pdf:
+            raise ToolError(
+                f"{shown} is no PDF: pages is for PDFs only. Use offset and limit.", code=ErrorCode.INVALID_PARAMETERS
+            )
+        if media_type(head) is not None:
+            return _image(file, status.st_size, shown)
+        if is_pdf:
+            from cellwright.tools.files.formats.pdf import PdfRequest, read_pdf  # what most sessions never read
+
+            request = PdfRequest(wanted.pages, wanted.limits.pdf_as_text, wanted.limits.chars)
+            return read_pdf(io.BufferedReader(file, 1 << 16), status.st_size, shown, request, stopped)
+        broken = []
+        if real.suffix.lower() == ".ipynb":
+            from cellwright.tools.notebook.spans import NotANotebook
+
+            try:
+                return _notebook(file, status, real, shown, wanted, state, stopped)
+            except NotANotebook as error:
+                broken = [f"[Shown as text, because as a notebook {error}.]"]
+            except NotText:
+                raise _binary(head, shown) from None
+        try:
+            page = _text_page(file, status, wanted, stopped)
+        except NotText:
+            raise _binary(head, shown) from None
+    _check_fits(page, shown, wanted)
+    _remember(page, real, status, state)
+    return "\n".join([*broken, _page_text(page, shown, wanted)])
+
+
+def _text_page(file: io.FileIO, status: os.stat_result, wanted: Wanted, stopped: Callable[[], bool]) -> TextPage:
+    line_chars = wanted.limits.chars if wanted.limits.large else min(LINE_CHARS, wanted.limits.chars)
+    bounds = Bounds(wanted.limits.chars, line_chars, wanted.limit)
+    if wanted.offset < 0 and stat.S_ISREG(status.st_mode):
+        return read_tail(file, status.st_size, -wanted.offset, bounds, stopped)
+    return read_page(file, status.st_size, max(wanted.offset, 1), bounds, stopped)
+
+
+def _remember(page: TextPage, real: Path, status: os.stat_result, state: FileState) -> None:
+    seen = Seen(status.st_mtime_ns, status.st_size, page.sha256)
+    # a line that was cut was not seen, nor what follows it; where lines are counted from the end, none is known by number
+    first = page.first if page.first > 0 else 2 + status.st_size
+    last = min(page.cut, default=page.last + 1) - 1
+    state.read(real, seen, first, last, to_the_end=not page.cut and page.total == page.last)
+
+
+def _check_fits(page: TextPage, shown: str, wanted: Wanted) -> None:
+    """Who asks for so many lines wants them all."""
+    if wanted.limit is None or not page.full:
+        return
+    more = "" if wanted.limits.large else ", set allow_large if you need them all at once"
+    raise ToolError(
+        f"{counted(wanted.limit, 'line')} of {shown} from offset={page.first} on are more than {wanted.limits.tokens:,} "
+        f"tokens. {counted(len(page.lines), 'line')} of them fit: ask for limit={len(page.lines)}{more}, or search with "
+        "Grep.",
+        code=ErrorCode.INVALID_PARAMETERS,
+        details={"lines_that_fit": len(page.lines), "max_tokens": wanted.limits.tokens},
+    )
+
+
+def _page_text(page: TextPage, shown: str, wanted: Wanted) -> str:
+    if page.total == 0:
+        return f"[{shown} is empty.]"
+    if not page.lines:
+        return f"[offset={page.first} is past the end: {shown} has {counted(page.total or 0, 'line')}.]"
+    return "\n".join([numbered(page.lines, page.first), *_notes(page, shown, wanted)])
+
+
+def _notes(page: TextPage, shown: str, wanted: Wanted) -> list[str]:
+    """What must be known of the lines shown."""
+    notes = []
+    if not page.encoding.name.startswith("utf-"):
+        name = {LATIN_1: "Latin-1", CP_1252: "Windows-1252"}.get(
+            page.encoding, f"{page.encoding.name}, as it says itself"
+        )
+        notes.append(f"[The file is not UTF-8: shown as {name}. Edits keep its encoding.]")
+    if page.cut:
+        lines = [f"line {number} is longer ({length:,} characters)" for number, length in page.cut.items()]
+        more = f", and {len(lines) - LINES_NAMED} more lines" if len(lines) > LINES_NAMED else ""
+        notes.append(
+            f"[Cut to what is shown of a line: {', '.join(lines[:LINES_NAMED])}{more}. "
+            "Look into it with Grep (-o) or Bash (cut -c).]"
+        )
+    if page.first < 0:
+        notes.append("[Lines are counted from the end (-1 is the last): the file is too large to number them.]")
+    if page.last != (page.total if page.first > 0 else -1):
+        of = f" of {page.total}" if page.total is not None else ""
+        why = " One result holds no more." if page.full else ""
+        notes.append(f"[PARTIAL: lines {_lines(page)}{of}.{why} Go on with offset={page.last + 1}.]")
+    return notes
+
+
+def _lines(page: TextPage) -> str:
+    return f"{page.first} to {page.last}" if page.first < 0 else f"{page.first}-{page.last}"
+
+
+def _image(file: io.FileIO, size: int, shown: str) -> Content:
+    try:
+        image = model_image(io.BufferedReader(file, 1 << 16), size)
+    except UnusableImage as error:
+        raise ToolError(
+            f"{shown} cannot be shown: {error}. Look into it, or scale it down, with Python (Pillow), and read the copy.",
+            code=ErrorCode.FILE_ACCESS_ERROR,
+        ) from error
+    return [{"type": "text", "text": f"[{shown}: {image.words}]"}, image.block]
+
+
+def _notebook(
+    file: io.FileIO,
+    status: os.stat_result,
+    real: Path,
+    shown: str,
+    wanted: Wanted,
+    state: FileState,
+    stopped: Callable[[], bool],
+) -> Content:
+    from cellwright.tools.notebook.source import open_notebook
+
+    source = open_notebook(file, status.st_size, stopped)
+    first, page = _notebook_page(source, wanted)
+    last = page.shown[-1] + 1 if page.shown else first - 1
+    known = last if page.complete else first - 1
+    seen = Seen(status.st_mtime_ns, status.st_size, source.sha256)
+    whole = page.complete and last == len(source.cells)
+    state.read(real, seen, first, known, to_the_end=whole, parts=frozenset(page.sources))
+    state.cells.add(real, page.known)
+    return _page_content(page, first, len(source.cells), shown)
+
+
+def _notebook_page(source: NotebookSource, wanted: Wanted) -> tuple[int, NotebookPage]:
+    """The number of the first cell that is wanted, and those that fit."""
+    from cellwright.tools.notebook.pages import notebook_page
+
+    total = len(source.cells)
+    first = max(total + wanted.offset + 1, 1) if wanted.offset < 0 else max(wanted.offset, 1)
+    stop = total if wanted.limit is None else min(total, first - 1 + wanted.limit)
+    return first, notebook_page(source, range(first - 1, stop), "usual", wanted.limits.chars)
+
+
+def _page_content(page: NotebookPage, first: int, total: int, shown: str) -> Content:
+    if not total:
+        return f"[{shown} is a notebook without cells.]"
+    if not page.shown:
+        return f"[offset={first} is past the end: {shown} has {counted(total, 'cell')}.]"
+    last = page.shown[-1] + 1
+    if last < total:
+        page.add_text(
+            f"[PARTIAL: cells {first}-{last} of {total}; NotebookRead shows those you choose. "
+            f"Go on with offset={last + 1} (a cell number).]"
+        )
+    return page.blocks
+
+
+def _binary(head: bytes, shown: str) -> ToolError:
+    hints = (hint for signature, hint in BINARY_HINTS if head.startswith(signature))
+    what = next(hints, "binary data. Look into it with Bash (file, xxd | head) or Python")
+    return ToolError(
+        f"{shown} is {what}; Read shows text, images, PDFs and notebooks.", code=ErrorCode.FILE_ACCESS_ERROR
+    )
+
 
 INLINE_BYTES = 256 * 1024
 """A smaller file is read on the event loop: it takes less time than the way to a thread and back."""

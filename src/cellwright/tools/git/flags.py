@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from cellwright.agent.tool import ToolError
-from cellwright.errors import ErrorCode
+from cellwright.errors import ErrorCode, ToolError
 
 Kind = Literal["flag", "value", "attached", "next"]
 """A flag alone; with a value; with a value that may only be attached (`--stat=80`); with a next word if there is one."""

@@ -12,14 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cellwright.agent.tool import Tool, ToolContext, ToolError, ToolResult
-from cellwright.errors import ErrorCode
+from cellwright.agent.tool import Tool, ToolContext, ToolResult
+from cellwright.errors import ErrorCode, ToolError
 from cellwright.tools.git import output as git_output
 from cellwright.tools.git.flags import FLAGS, Words, parse_arguments
 from cellwright.tools.git.run_git import Git, GitOutput, Repository, neutral_git, plain_git, repository_of
 from cellwright.tools.paths import file_errors, not_found, real_path, resolve_path, shown_path
-from cellwright.tools.schema import object_schema, path_field
-from cellwright.tools.timeouts import timed_limits, timeout_field, timeout_of
+from cellwright.tools.schema import object_schema, path_field, timed_limits, timeout_field, timeout_of
 
 GIT_SECONDS = 30.0
 SHOWN_CHARS = 60_000

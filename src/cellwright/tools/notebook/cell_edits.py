@@ -8,8 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from cellwright.agent.tool import ToolError
-from cellwright.errors import ErrorCode
+from cellwright.errors import ErrorCode, ToolError
 from cellwright.tools.files.changes import Change, Input
 from cellwright.tools.files.diff import Diff, diff_texts
 from cellwright.tools.files.file_state import FileState, Seen, is_stale

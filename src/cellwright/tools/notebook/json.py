@@ -10,8 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cellwright.agent.tool import ToolError
-from cellwright.errors import ErrorCode
+from cellwright.errors import ErrorCode, ToolError
 from cellwright.tools.notebook.source import NotebookSource, joined, open_notebook, parsed
 from cellwright.tools.notebook.spans import CellList, NotANotebook, Span
 

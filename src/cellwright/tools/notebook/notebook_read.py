@@ -8,19 +8,18 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from cellwright.agent.tool import Content, Tool, ToolContext, ToolError, ToolLimits
-from cellwright.errors import ErrorCode
+from cellwright.agent.tool import Content, Tool, ToolContext, ToolLimits
+from cellwright.errors import ErrorCode, ToolError
 from cellwright.tools.files.changes import in_thread
 from cellwright.tools.files.file_state import FileState, Seen
 from cellwright.tools.files.formats.text import NotText, open_regular
-from cellwright.tools.live_source import live_note, live_source, with_note
+from cellwright.tools.files.read import MOST_CHARS, read_limits
 from cellwright.tools.notebook.json import POSITION
 from cellwright.tools.notebook.open_notebook import Cell, OpenNotebook, OpenNotebooks, Remarks
 from cellwright.tools.notebook.pages import NO_REMARKS, OUTPUT_CHARS, NotebookPage, notebook_page, outline
-from cellwright.tools.notebook.source import NotebookSource, open_notebook
+from cellwright.tools.notebook.source import NotebookSource, live_note, live_source, open_notebook, with_note
 from cellwright.tools.notebook.spans import NotANotebook
 from cellwright.tools.paths import file_errors, not_found, real_path, resolve_path, shown_path
-from cellwright.tools.read_limits import MOST_CHARS, read_limits
 from cellwright.tools.schema import counted, object_schema
 
 DESCRIPTION = """\

@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cellwright.agent.tool import Tool, ToolContext, ToolError, ToolLimits, ToolResult
-from cellwright.errors import ErrorCode
+from cellwright.agent.tool import Tool, ToolContext, ToolLimits, ToolResult
+from cellwright.errors import ErrorCode, ToolError
 from cellwright.events import Preview
 from cellwright.tools.schema import counted, object_schema
 

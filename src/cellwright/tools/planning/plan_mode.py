@@ -13,9 +13,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from cellwright.agent.prompt import PLAN_MODE
-from cellwright.agent.tool import Tool, ToolContext, ToolError, ToolLimits, ToolResult
+from cellwright.agent.tool import Tool, ToolContext, ToolLimits, ToolResult
+from cellwright.errors import ToolError
 from cellwright.events import Preview
+from cellwright.sessions.turns import PLAN_MODE
 from cellwright.tools.files.atomic_write import write_atomically
 from cellwright.tools.paths import file_errors, real_path, shown_path
 from cellwright.tools.schema import object_schema

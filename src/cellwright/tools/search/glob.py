@@ -9,9 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
-from cellwright.agent.tool import ToolError
-from cellwright.errors import ErrorCode
-from cellwright.tools.glob_patterns import glob_matcher
+from cellwright.errors import ErrorCode, ToolError
+from cellwright.tools.search.fallback import glob_matcher
 
 NO_VERSION_CONTROL = ("--glob=!.git", "--glob=!.hg", "--glob=!.svn", "--glob=!.jj")
 """rg's arguments that leave out the version control's own files; .gitignore and .github stay."""

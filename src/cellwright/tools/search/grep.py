@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from cellwright.agent.tool import ToolError, ToolResult
-from cellwright.errors import ErrorCode
+from cellwright.agent.tool import ToolResult
+from cellwright.errors import ErrorCode, ToolError
 from cellwright.tools.files.formats.text import CP_1252, LATIN_1, NotText, detect_encoding
 from cellwright.tools.search.glob import (
     NO_VERSION_CONTROL,

@@ -1,22 +1,197 @@
-"""LS and FileTree: what is in folders. They only read."""
+"""LS and FileTree: what is in folders. They only read.
+
+A folder as a tree: what FileTree shows. Ignored files are left out, what is too much is counted.
+
+What LS shows of a folder.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import fnmatch
+import itertools
+import os
+import stat
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cellwright.agent.tool import Tool, ToolContext, ToolError, ToolResult
-from cellwright.errors import ErrorCode
-from cellwright.tools.file_tree import build_tree, tree_lines, tree_page
-from cellwright.tools.listing import PAGE_ENTRIES, list_folder
+from cellwright.agent.tool import Tool, ToolContext, ToolResult
+from cellwright.errors import ErrorCode, ToolError
+from cellwright.text import visible
 from cellwright.tools.paths import file_errors, not_found, resolve_path, shown_path
-from cellwright.tools.schema import globs_field, object_schema, path_field
+from cellwright.tools.schema import (
+    counted,
+    globs_field,
+    object_schema,
+    path_field,
+    timed_limits,
+    timeout_field,
+    timeout_of,
+)
 from cellwright.tools.search.glob import NO_VERSION_CONTROL, ignore_arguments, relative_path
 from cellwright.tools.search.grep import checked
 from cellwright.tools.search.ripgrep import SearchProgram, run_ripgrep
-from cellwright.tools.timeouts import timed_limits, timeout_field, timeout_of
+
+TREE_CHARS = 24_000
+FILES_OF_A_FOLDER = 60
+"""More files of one folder are counted, not named."""
+
+SCANNED_NAMES = 5_000
+
+
+@dataclass(slots=True)
+class Folder:
+    """One folder's part of the tree; `total` counts the files in it and below."""
+
+    folders: dict[str, Folder] = field(default_factory=dict)
+    files: list[str] = field(default_factory=list)
+    total: int = 0
+
+
+def build_tree(paths: Iterable[str]) -> Folder:
+    """The tree that holds these files; paths are relative, with `/`."""
+    root = Folder()
+    for path in paths:
+        *parts, name = path.split("/")
+        here = root
+        here.total += 1
+        for part in parts:
+            here = here.folders.setdefault(part, Folder())
+            here.total += 1
+        here.files.append(name)
+    return root
+
+
+def tree_lines(tree: Folder, place: Path, depth: int, shown_name: str) -> Iterator[str]:
+    """The tree's lines, folders before files; what lies deeper than `depth` is counted."""
+    yield f"{shown_name.rstrip('/')}/ ({counted(tree.total, 'file')})"
+    yield from _below(tree, place, depth, 1)
+
+
+def _below(tree: Folder, place: Path, depth: int, level: int) -> Iterator[str]:
+    indent = "  " * level
+    for name in sorted(tree.folders, key=str.lower):
+        below = tree.folders[name]
+        yield f"{indent}{_plain(name)}/ ({counted(below.total, 'file')})"
+        if level < depth:
+            yield from _below(below, place / name, depth, level + 1)
+    for name, state in _unlisted_folders(place, tree):
+        yield f"{indent}{_plain(name)}/ ({state})"
+    files = sorted(tree.files, key=str.lower)
+    for name in files[:FILES_OF_A_FOLDER]:
+        yield f"{indent}{_plain(name)}"
+    if len(files) > FILES_OF_A_FOLDER:
+        yield f"{indent}[and {len(files) - FILES_OF_A_FOLDER:,} more files: list them with LS or Glob]"
+
+
+def _unlisted_folders(place: Path, tree: Folder) -> list[tuple[str, str]]:
+    """The folders of which nothing is listed, and why."""
+    try:
+        with os.scandir(place) as scan:
+            names = [
+                entry.name for entry in itertools.islice(scan, SCANNED_NAMES) if entry.is_dir(follow_symlinks=False)
+            ]
+        return [(name, _state(place / name)) for name in sorted(names) if name not in tree.folders and name != ".git"]
+    except OSError:
+        return []  # gone or not readable: its files, if any, are listed all the same
+
+
+def _state(folder: Path) -> str:
+    try:
+        with os.scandir(folder) as scan:
+            return "empty" if next(scan, None) is None else "ignored"
+    except OSError:
+        return "not readable"
+
+
+def _plain(name: str) -> str:
+    return name if name.isprintable() else ascii(name)[1:-1]
+
+
+def tree_page(lines: list[str], offset: int) -> tuple[str, int | None]:
+    """The lines from `offset` that fit into one result, and where to go on; None: that was all."""
+    chars, end = 0, offset
+    while end < len(lines) and (end == offset or chars + len(lines[end]) < TREE_CHARS):
+        chars += len(lines[end]) + 1
+        end += 1
+    return "\n".join(lines[offset:end]), end if end < len(lines) else None
+
+
+PAGE_ENTRIES = 500
+SCANNED_ENTRIES = 100_000
+
+_TYPES = {
+    stat.S_IFDIR: "folder",
+    stat.S_IFREG: "file",
+    stat.S_IFLNK: "link",
+    stat.S_IFIFO: "pipe",
+    stat.S_IFSOCK: "socket",
+    stat.S_IFCHR: "device",
+    stat.S_IFBLK: "device",
+}
+
+
+def list_folder(folder: Path, shown: str, ignore: Sequence[str], offset: int, limit: int) -> ToolResult:
+    """The entries of a folder: folders first, then by name; mode, size in bytes, time of change (local), name."""
+    with os.scandir(folder) as scan:
+        entries = list(itertools.islice(scan, SCANNED_ENTRIES + 1))
+    truncated = len(entries) > SCANNED_ENTRIES
+    entries = [entry for entry in entries[:SCANNED_ENTRIES] if not _ignored(entry, ignore)]
+    entries.sort(key=lambda entry: (not entry.is_dir(follow_symlinks=False), entry.name.lower(), entry.name))
+    page = entries[offset : offset + limit]
+    facts = [_facts(entry) for entry in page]
+    lines = [f"{shown}: {'more than ' if truncated else ''}{_entries(len(entries))}", *map(_line, facts)]
+    if not page and entries:
+        lines.append(f"[offset={offset} is past the last entry.]")
+    elif offset + len(page) < len(entries):
+        lines.append(f"[entries {offset + 1}-{offset + len(page)}. Go on with offset={offset + len(page)}.]")
+    about = {"entries": facts, "total": len(entries), "truncated": truncated, "appliedOffset": offset}
+    return ToolResult("\n".join(lines), about)
+
+
+def _entries(number: int) -> str:
+    return "1 entry" if number == 1 else f"{number:,} entries"
+
+
+def _ignored(entry: os.DirEntry[str], ignore: Sequence[str]) -> bool:
+    return any(fnmatch.fnmatchcase(entry.name, pattern.rstrip("/").removeprefix("**/")) for pattern in ignore)
+
+
+def _facts(entry: os.DirEntry[str]) -> dict[str, Any]:
+    """What is known of an entry; `error` where the system does not tell."""
+    name = entry.name if entry.name.isprintable() else visible(_decoded(entry.name)).replace("\n", "⏎")
+    try:
+        status = entry.stat(follow_symlinks=False)
+    except OSError as error:
+        return {"name": name, "error": error.strerror}
+    facts: dict[str, Any] = {
+        "name": name,
+        "type": _TYPES.get(stat.S_IFMT(status.st_mode), "other"),
+        "size": status.st_size,
+        "mode": stat.filemode(status.st_mode),
+        "modified": status.st_mtime,
+        "accessed": status.st_atime,
+    }
+    if facts["type"] == "link":
+        # the text of the link, as it is
+        facts["target"] = visible(_decoded(os.readlink(entry.path)))  # noqa: PTH115
+    return facts
+
+
+def _decoded(name: str) -> str:
+    return os.fsencode(name).decode("utf-8", "replace")
+
+
+def _line(facts: dict[str, Any]) -> str:
+    if "error" in facts:
+        return f"?{'':41}{facts['name']} ({facts['error']})"
+    changed = time.strftime("%Y-%m-%d %H:%M", time.localtime(facts["modified"]))
+    end = {"folder": "/", "link": f" -> {facts.get('target')}"}.get(facts["type"], "")
+    return f"{facts['mode']} {facts['size']:>13,} {changed}  {facts['name']}{end}"
+
 
 TREE_SECONDS = 20.0
 TREE_DEPTH = 3

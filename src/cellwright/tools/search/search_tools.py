@@ -8,16 +8,23 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from cellwright.agent.tool import Tool, ToolContext, ToolError, ToolResult
-from cellwright.errors import ErrorCode
+from cellwright.agent.tool import Tool, ToolContext, ToolResult
+from cellwright.errors import ErrorCode, ToolError
 from cellwright.tools.paths import file_errors, not_found, resolve_path, shown_path
-from cellwright.tools.schema import globs_field, in_folder, object_schema, path_field
+from cellwright.tools.schema import (
+    globs_field,
+    in_folder,
+    object_schema,
+    path_field,
+    timed_limits,
+    timeout_field,
+    timeout_of,
+)
 from cellwright.tools.search.glob import glob_arguments, newest_first, relative_pattern
 from cellwright.tools.search.grep import HEAD_LIMIT, Grep, checked
 from cellwright.tools.search.grep_output import Place
 from cellwright.tools.search.ls import file_tree_tool, ls_tool
 from cellwright.tools.search.ripgrep import Output, SearchProgram, run_ripgrep, search_program
-from cellwright.tools.timeouts import timed_limits, timeout_field, timeout_of
 
 SEARCH_SECONDS = 20.0
 """How long rg may take unless the call says otherwise; what it found until then is the result."""

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cellwright.agent.tool import Tool, ToolContext, ToolError, ToolLimits, ToolResult
-from cellwright.errors import ErrorCode
+from cellwright.agent.tool import Tool, ToolContext, ToolLimits, ToolResult
+from cellwright.errors import ErrorCode, ToolError
 from cellwright.text import visible_line
-from cellwright.tools.command_exit import exit_code, meaning
+from cellwright.tools.shell.output import exit_code, meaning
 from cellwright.tools.shell.run_command import ShellRun
 
 

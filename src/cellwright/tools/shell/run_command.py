@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cellwright.agent.tool import ToolError
+from cellwright.errors import ToolError
 from cellwright.tools.process.children import Child, ChildProcesses
 from cellwright.tools.shell.output import MOST_BYTES, CommandOutput, LiveText
 

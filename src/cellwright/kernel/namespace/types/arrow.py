@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from cellwright.kernel.namespace.types.description import Description
-from cellwright.kernel.described.looking import is_of, type_name
+from cellwright.kernel.namespace.types.description import Description, is_of, type_name
 from cellwright.kernel.namespace.types.tables import MOST_COLUMNS, SAMPLE_ROWS, Column, column_lines, names_of
 
 

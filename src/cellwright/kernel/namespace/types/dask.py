@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cellwright.kernel.namespace.types.description import Description
-from cellwright.kernel.described.looking import classes, is_of, own_vars, short_name, type_name
+from cellwright.kernel.namespace.types.description import Description, classes, is_of, own_vars, short_name, type_name
 from cellwright.kernel.namespace.types.numpy import shape_words
 from cellwright.kernel.namespace.types.values import brief
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from cellwright.kernel.namespace.types.description import Description
-from cellwright.kernel.described.looking import classes, is_of, own_vars, short_name, type_name
+from cellwright.kernel.namespace.types.description import Description, classes, is_of, own_vars, short_name, type_name
 from cellwright.kernel.namespace.types.objects import attribute_lines
 from cellwright.kernel.namespace.types.tables import MOST_COLUMNS, names_of
 

@@ -7,10 +7,8 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from cellwright.kernel.described.code_objects import describe_code
-from cellwright.kernel.namespace.types.description import Description
-from cellwright.kernel.described.looking import MISSING, classes, module_name, static, type_name
-from cellwright.kernel.namespace.types.objects import describe_object
+from cellwright.kernel.namespace.types.description import MISSING, Description, classes, module_name, static, type_name
+from cellwright.kernel.namespace.types.objects import describe_code, describe_object
 from cellwright.kernel.namespace.types.values import brief, length_of, plain
 
 Describer = Callable[[Any], Description | None]

@@ -6,8 +6,7 @@ import itertools
 from collections.abc import Iterator
 from typing import Any
 
-from cellwright.kernel.namespace.types.description import Description, count_of
-from cellwright.kernel.described.looking import is_of, own_vars, short_name, type_name
+from cellwright.kernel.namespace.types.description import Description, count_of, is_of, own_vars, short_name, type_name
 from cellwright.kernel.namespace.types.numpy import shape_words
 from cellwright.kernel.namespace.types.objects import attribute_lines
 from cellwright.kernel.namespace.types.values import brief, named

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from cellwright.kernel.namespace.types.description import Description
-from cellwright.kernel.described.looking import is_of, library_class, type_name
+from cellwright.kernel.namespace.types.description import Description, is_of, library_class, type_name
 from cellwright.kernel.namespace.types.values import brief
 
 EXACT_SIZE = 1_000_000

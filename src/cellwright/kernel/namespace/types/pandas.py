@@ -7,8 +7,15 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from cellwright.kernel.namespace.types.description import Description
-from cellwright.kernel.described.looking import classes, is_of, library_class, module_name, short_name, type_name
+from cellwright.kernel.namespace.types.description import (
+    Description,
+    classes,
+    is_of,
+    library_class,
+    module_name,
+    short_name,
+    type_name,
+)
 from cellwright.kernel.namespace.types.tables import (
     MOST_COLUMNS,
     SAMPLE_ROWS,

@@ -6,8 +6,7 @@ import itertools
 from collections.abc import Iterator
 from typing import Any
 
-from cellwright.kernel.namespace.types.description import Description
-from cellwright.kernel.described.looking import is_of
+from cellwright.kernel.namespace.types.description import Description, is_of
 from cellwright.kernel.namespace.types.tables import MOST_COLUMNS, SAMPLE_ROWS, Column, column_lines, names_of
 
 

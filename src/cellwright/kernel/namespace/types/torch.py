@@ -6,8 +6,7 @@ import itertools
 from collections.abc import Iterator
 from typing import Any
 
-from cellwright.kernel.namespace.types.description import Description
-from cellwright.kernel.described.looking import is_of, own_vars, type_name
+from cellwright.kernel.namespace.types.description import Description, is_of, own_vars, type_name
 from cellwright.kernel.namespace.types.numpy import SAMPLE, shape_words
 from cellwright.kernel.namespace.types.values import brief
 

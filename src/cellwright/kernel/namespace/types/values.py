@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from cellwright.agent.calls.redaction import Redaction
-from cellwright.kernel.described.looking import classes, module_name, own_vars, short_name, static
+from cellwright.kernel.namespace.types.description import classes, module_name, own_vars, short_name, static
 
 ROOM = 200
 """Characters of a value in a line."""

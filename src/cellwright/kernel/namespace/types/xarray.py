@@ -6,8 +6,7 @@ import itertools
 from collections.abc import Iterator
 from typing import Any
 
-from cellwright.kernel.namespace.types.description import Description, in_columns
-from cellwright.kernel.described.looking import is_of, own_vars, type_name
+from cellwright.kernel.namespace.types.description import Description, in_columns, is_of, own_vars, type_name
 from cellwright.kernel.namespace.types.numpy import first_values
 from cellwright.kernel.namespace.types.values import brief, named
 

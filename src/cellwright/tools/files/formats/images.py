@@ -1,19 +1,89 @@
 """Images as the Messages API takes them: scaled down to what a model can make out, held against the API's limits.
 
 One image that the API refuses would make every later request of the session fail, so each is decoded before it is sent.
+
+Pixels made fewer, in little more memory than the image itself takes.
+
+Pictures as a model gets them: small enough for about 1,500 tokens, and always such as the API takes.
+
+One that it refuses would make every later request of the session fail.
 """
 
 from __future__ import annotations
 
 import base64
 import io
+import math
+import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from cellwright.tools.image_scaling import plain, scaled_down
-
 if TYPE_CHECKING:
     from PIL import Image
+
+STRIP_ROWS = 64
+"""Rows of the reduced image that are made at a time."""
+
+FINE = 2
+"""How many times larger than wanted a reduced image must still be, so that the last step can be done well."""
+
+
+def scaled_down(image: Image.Image, max_side: int, max_pixels: int) -> Image.Image:
+    """The image itself if it is small enough, else a smaller one in proportion."""
+    from PIL import Image  # heavy
+
+    width, height = image.size
+    factor = min(max_side / max(width, height), math.sqrt(max_pixels / (width * height)))
+    if factor >= 1:
+        return image
+    size = (max(1, round(width * factor)), max(1, round(height * factor)))
+    times = int(1 / factor / FINE)
+    fewer = _reduced(image, times) if times > 1 else _averageable(image)
+    return fewer.resize(size, Image.Resampling.LANCZOS)
+
+
+def plain(image: Image.Image) -> Image.Image:
+    """The image in grey, RGB, or RGBA."""
+    if image.mode in ("I", "F") or image.mode.startswith("I;"):
+        return _stretched(image)
+    if image.mode in ("L", "RGB", "RGBA"):
+        return image
+    if image.mode in ("LA", "PA", "La", "RGBa") or "transparency" in image.info:
+        return image.convert("RGBA")
+    return image.convert("L" if image.mode == "1" else "RGB")
+
+
+def _reduced(image: Image.Image, times: int) -> Image.Image:
+    """Each `times` × `times` pixels averaged, strip by strip: of a whole image Pillow would make copies on the way."""
+    from PIL import Image  # heavy
+
+    width, height = image.size
+    rows = STRIP_ROWS * times
+    fewer: Image.Image | None = None
+    for top in range(0, height, rows):
+        strip = _averageable(image.crop((0, top, width, min(height, top + rows)))).reduce(times)
+        if fewer is None:
+            fewer = Image.new(strip.mode, (strip.width, math.ceil(height / times)))
+        fewer.paste(strip, (0, top // times))
+    assert fewer is not None  # an image has a height
+    return fewer
+
+
+def _averageable(image: Image.Image) -> Image.Image:
+    """Palettes, single bits and short integers cannot be averaged."""
+    if image.mode.startswith("I;"):
+        return image.convert("F")
+    return image if image.mode in ("I", "F") else plain(image)
+
+
+def _stretched(image: Image.Image) -> Image.Image:
+    """Grey values of 16 bits and more, from the darkest to the brightest that are there."""
+    values = image.convert("F")
+    extrema: Any = values.getextrema()
+    low, high = float(extrema[0]), float(extrema[1])
+    scale = 255 / (high - low) if high > low else 0.0
+    return values.point(lambda value: value * scale - low * scale).convert("L")
+
 
 MAX_SIDE = 1_568
 MAX_PIXELS = 1_850_000
@@ -187,3 +257,84 @@ def _on_white(image: Image.Image) -> Image.Image:
     white = Image.new("RGB", image.size, "white")
     white.paste(image, mask=image.getchannel("A"))
     return white
+
+
+MAX_DISPLAY_PIXELS = 1_100_000
+"""A picture costs about one token for every 750 pixels."""
+
+MAX_EDGE = 1_568
+"""Pixels; the API itself scales down what is longer."""
+
+PNG_END = b"IEND\xaeB`\x82"
+"""The last chunk of a PNG, with its checksum."""
+
+MAX_UNSCALED_EDGE = 2_000
+MAX_UNSCALED_BYTES = 3_000_000
+"""What is still sent as it is where nothing can scale it (Pillow is not installed)."""
+
+
+SENT = ("image/png", "image/jpeg", "image/gif", "image/webp")
+
+
+def image_block(data: str) -> dict[str, Any] | str:
+    """The image block for a base64 picture, scaled down if need be; a sentence instead where that is not possible.
+
+    What kind it is says the picture itself: what was displayed as a PNG may be none.
+    """
+    try:
+        raw = base64.b64decode(data)
+    except ValueError:
+        return "[a picture that cannot be shown: its data is no base64]"
+    if (mime := media_type(raw[:16])) not in SENT:
+        return "[a picture that cannot be shown: its data is no PNG, JPEG, GIF or WebP]"
+    size = png_size(raw)
+    if size is not None and (0 in size or PNG_END not in raw):
+        return "[a picture that cannot be shown: it is damaged or cut off]"
+    if size is None or _too_large(*size):
+        try:
+            from PIL import Image  # heavy, and not among what Cellwright needs installed
+        except ImportError:
+            return _unscaled(mime, raw, size)
+        try:
+            mime, raw = _scaled(Image.open(io.BytesIO(raw)), mime, raw)
+        except Exception as error:  # noqa: BLE001  broken bytes make the decoders raise whatever their C libraries do
+            return f"[a picture that cannot be shown: {error}]"
+    return _block(mime, raw)
+
+
+def png_size(raw: bytes) -> tuple[int, int] | None:
+    """Width and height from a PNG's header; None if it is no PNG."""
+    if len(raw) < 24 or not raw.startswith(b"\x89PNG\r\n\x1a\n"):
+        return None
+    width, height = struct.unpack(">II", raw[16:24])
+    return width, height
+
+
+def _too_large(width: int, height: int) -> bool:
+    return max(width, height) > MAX_EDGE or width * height > MAX_DISPLAY_PIXELS
+
+
+def _scaled(image: Any, mime: str, raw: bytes) -> tuple[str, bytes]:
+    width, height = image.size
+    if not _too_large(width, height):
+        image.load()  # finds what is cut off
+        return mime, raw
+    factor = min(MAX_EDGE / max(width, height), math.sqrt(MAX_DISPLAY_PIXELS / (width * height)))
+    size = (max(1, int(width * factor)), max(1, int(height * factor)))
+    if image.mode not in ("L", "RGB", "RGBA"):
+        image = image.convert("RGBA")
+    out = io.BytesIO()
+    image.resize(size).save(out, "PNG")
+    return "image/png", out.getvalue()
+
+
+def _unscaled(mime: str, raw: bytes, size: tuple[int, int] | None) -> dict[str, Any] | str:
+    if size is not None and max(size) <= MAX_UNSCALED_EDGE and len(raw) <= MAX_UNSCALED_BYTES:
+        return _block(mime, raw)
+    shape = f" of {size[0]}×{size[1]} pixels" if size else ""
+    return f"[a picture{shape} is not shown: Pillow, which would scale it down, is not installed]"
+
+
+def _block(mime: str, raw: bytes) -> dict[str, Any]:
+    data = base64.b64encode(raw).decode("ascii")
+    return {"type": "image", "source": {"type": "base64", "media_type": mime, "data": data}}

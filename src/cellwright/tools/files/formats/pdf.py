@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from cellwright.agent.tool import Content, ToolError
-from cellwright.errors import ErrorCode
+from cellwright.agent.tool import Content
+from cellwright.errors import ErrorCode, ToolError
 from cellwright.tools.schema import counted
 
 if TYPE_CHECKING:

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
 
-from cellwright.agent.tool import ToolError
-from cellwright.errors import ErrorCode
+from cellwright.errors import ErrorCode, ToolError
 
 ALIGNED_LINES = 2_000
 """Up to so many lines, old and new ones are aligned to keep mixed line ends; the comparison is quadratic."""

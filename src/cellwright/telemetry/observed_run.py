@@ -1,0 +1,17 @@
+"""What telemetry needs to know of a run."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class ObservedRun(Protocol):
+    """A run of a conversation, as its observers see it."""
+
+    @property
+    def id(self) -> str:
+        """The same in every event, line and span of the run."""
+
+    @property
+    def place(self) -> str:
+        """Where it was asked for: a cell, the panel, a program."""
