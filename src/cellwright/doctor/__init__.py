@@ -1,0 +1,7 @@
+"""What keeps Cellwright from working here, and what to do about it.
+
+Start with `examination.py`. A check is a plain function that gives a `Finding`; it changes nothing, asks nobody and
+spends no tokens.
+
+Not here: printing (`commands/doctor.py`, `terminal`).
+"""

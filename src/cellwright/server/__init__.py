@@ -1,0 +1,7 @@
+"""What runs inside Jupyter Server: REST, event streams, limits, the proxy that keeps the key.
+
+Start with `server_extension.py`, the composition root. Routes check what they are given and pass it on; a run happens
+in a kernel.
+
+Not here: running an agent, importing `cellwright.kernel` (another process). Blocking work goes to a worker thread.
+"""

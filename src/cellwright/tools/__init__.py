@@ -1,0 +1,7 @@
+"""What Claude can do without a kernel: the built-in tools, a room for each family.
+
+A tool is a function with a typed input, a description (a prompt) and limits; results are such that Claude can go on
+from them.
+
+Not here: permission (decided before the call), IPython, settings, anything that draws.
+"""

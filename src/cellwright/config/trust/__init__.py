@@ -1,0 +1,6 @@
+"""What of a folder counts: whose files they are, and what their user has said of them.
+
+Start with `trust.py`; `store.py` keeps the answers.
+
+Not here: asking (the front ends do).
+"""

@@ -1,0 +1,6 @@
+"""What an administrator decides: traits, and what puts them into force.
+
+Start with `policy.py`.
+
+Not here: a user's own settings (`config`).
+"""

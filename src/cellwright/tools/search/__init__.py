@@ -1,0 +1,6 @@
+"""`Glob`, `Grep` and `LS`, by ripgrep.
+
+Start with `grep.py`.
+
+Not here: definitions and references (`tools/code`).
+"""

@@ -1,0 +1,5 @@
+"""Descriptions of values, a module for each library.
+
+Start with `describe.py`, which finds who knows a type. Nothing here runs code of the user's (no `__repr__`,
+`__len__`, property), computes what is lazy, or imports a library: a value of pandas is there only when pandas is.
+"""
