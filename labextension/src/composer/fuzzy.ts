@@ -1,6 +1,6 @@
 /**
  * What somebody means who types a few letters of a name: names that hold the letters in order, the likeliest first.
- * The kernel's `fuzzy_order.py` orders by the same figures, so that a list does not jump when its answer comes.
+ * The kernel's `kernel/chat/completions.py` orders by the same figures, so that a list does not jump when its answer comes.
  */
 
 /** For each letter that is found. */

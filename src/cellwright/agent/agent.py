@@ -1,4 +1,4 @@
-"""Agent: a model with a system prompt, tools and a policy, as data; agent_run.py is what it does."""
+"""Agent: a model with a system prompt, tools and a policy, as data; loop.py is what it does."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 What panels can ask the kernel for besides prompts: one list of the modules that answer.
 
-Each of them, a module `chat_<what>.py` of this folder, has one function `serve_<what>(chat: Chat) -> None`. It is called
+Each of them, a module of this folder, has one function `serve_<what>(chat: Chat) -> None`. It is called
 once, on the agent's loop, when the first panel connects, and has its methods served:
 
     def serve_sessions(chat: Chat) -> None:
@@ -12,8 +12,8 @@ once, on the agent's loop, when the first panel connects, and has its methods se
 
 A handler is awaited on the agent's loop, so what blocks goes to a worker thread (`asyncio.to_thread`); what it returns is
 the reply's result, as JSON. It may raise `CellwrightError` (the reply has its code) and `PageError` with a code of its own,
-`invalid` for params that make no sense (`chat/params.py` reads them); any other exception is a fault of ours: it is logged,
-and the reply says `failed`. `panel` is the connection that asks, see connections.py.
+`invalid` for params that make no sense (`kernel/pages/comm.py` reads them); any other exception is a fault of ours: it is
+logged, and the reply says `failed`. `panel` is the connection that asks, see connections.py.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def serve_rooms(chat: Chat) -> None:
 logger = logging.getLogger(__name__)
 
 Handler = Callable[[Connection, Mapping[str, Any]], Awaitable[Any]]
-"""Answers a panel's request of one method, on the agent's loop; the result goes out as JSON. See rooms.py for errors."""
+"""Answers a panel's request of one method, on the agent's loop; the result goes out as JSON. See chat.py for errors."""
 
 
 class Chat:

@@ -2,7 +2,7 @@
 
 The output that is saved never holds a widget: a widget in a saved notebook shows an error in the next kernel. So the
 widget is replaced, under the same display id, by static markdown when the run is over, however it ended. Pages that
-such an update does not reach get it by `later_pages.py`.
+such an update does not reach get it by `op_log.py`.
 
 Publishing into one cell from now on, whatever the kernel runs later.
 

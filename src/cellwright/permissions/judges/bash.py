@@ -1,7 +1,7 @@
 """Judging a Bash command: what restricts looks at everything it might run, what allows at each simple command of it.
 
-A rule that denies or asks is compared with a rough reading that takes rather too much for a command (`rough_commands.py`);
-one that allows with a careful one that takes nothing for granted (`shell_analysis.py`).
+A rule that denies or asks is compared with a rough reading that takes rather too much for a command
+(`permissions/shell/conservative_parse.py`), one that allows with a careful one that takes nothing for granted (`permissions/shell/analysis.py`).
 """
 # Paths are strings here: this runs for each call, and Path is several times slower.
 # ruff: noqa: PTH111, PTH118

@@ -1,6 +1,6 @@
 """A bash command taken apart: the simple commands it can run, each with its words, redirects and the folder it runs in.
 
-Two readings must agree (`shell_tokens.py`, `shell_tree.py`); then this follows bash's grammar of lists, pipelines, groups,
+Two readings must agree (`tokens.py`, `grammar.py`); then this follows bash's grammar of lists, pipelines, groups,
 subshells, conditions and loops. `Analysis.problem` says why a command could not be followed; nothing but a rule for
 all of Bash allows it then.
 

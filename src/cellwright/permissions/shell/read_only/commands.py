@@ -340,7 +340,7 @@ READERS: Mapping[str, tuple[Flags, Finder]] = {
         _files("LS", or_here=True),
     ),
 }
-"""Each program with its flags and with what finds the files it reads; others are in `read_only_programs.py`."""
+"""Each program with its flags and with what finds the files it reads; others are in `programs.py`."""
 
 
 def is_exit_status(word: Word) -> bool:

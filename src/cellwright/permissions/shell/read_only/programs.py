@@ -1,10 +1,6 @@
-"""Read-only forms of programs whose arguments are a small language: find, sed, jq, test, printf, date, echo, cd.
+"""Read-only forms of programs whose arguments are a small language: find, sed, jq, test, printf, date, echo, cd, awk.
 
-awk has a module of its own, `read_only_awk.py`.
-
-Programs of awk that only compute and print: a list of what they may be made of, in an order that is known.
-
-awk itself can run commands and write files (`system`, `print > "x"`, `|`, `getline`). So a program passes only if each
+Of awk, programs pass that only compute and print. awk itself can run commands and write files (`system`, `print > "x"`, `|`, `getline`). So a program passes only if each
 of its tokens is listed and their sequence is one of `_PROGRAM`: no call, and no `>` where something is printed.
 """
 
@@ -107,7 +103,7 @@ _ABSENT: list[Access] = []
 def files_read(words: Sequence[Word]) -> list[Access] | None:
     """What the simple command `words` reads; None where it is not known to only read.
 
-    Git is judged by `read_only_git.py`: what it does depends on the repository too.
+    Git is judged by `git.py`: what it does depends on the repository too.
     """
     program, *arguments = words
     if program.dynamic or program.globs or program.raw != program.text:
