@@ -36,15 +36,17 @@ async def proxy_before(api: MessagesServer, folder: Path) -> AsyncIterator[str]:
     from tornado.netutil import bind_sockets
     from tornado.web import Application
 
-    from cellwright.server.proxy.limits import Limits
+    from cellwright.server.proxy.limits import ProxyLimits
     from cellwright.server.proxy.proxied_request import PATTERN, ProxiedRequest
-    from cellwright.server.proxy.proxy import Caller, Proxy
+    from cellwright.server.proxy.proxy import Proxy, ProxyCaller
     from cellwright.server.proxy.upstream import Upstream
 
-    async def anybody(_token: str) -> Caller:
-        return Caller("bench", "kernel")
+    async def anybody(_token: str) -> ProxyCaller:
+        return ProxyCaller("bench", "kernel")
 
-    rules = Limits(budget_usd_per_day=1e6, budget_usd_per_kernel=1e6, concurrent_requests=100, allowed_models=("*",))
+    rules = ProxyLimits(
+        budget_usd_per_day=1e6, budget_usd_per_kernel=1e6, concurrent_requests=100, allowed_models=("*",)
+    )
     proxy = Proxy(upstream=Upstream(api.api_key, api.url), rules=rules, folder=folder, authenticate=anybody)
     server = HTTPServer(Application([(PATTERN, ProxiedRequest, {"proxy": proxy})]))
     sockets = bind_sockets(0, "127.0.0.1")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cellwright.agent.context_usage import ContextContents, context_parts
-from cellwright.commands.command import CommandCall, Page
+from cellwright.commands.command import CommandCall, CommandPage
 from cellwright.commands.registry import answer_of, command_of
 from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.run_options import RunOptions
@@ -27,7 +27,7 @@ def conversation(messages_server: Any, tmp_path: Path, own_place: Path) -> Itera
     made.close()
 
 
-def context_of(conversation: Conversation) -> Page:
+def context_of(conversation: Conversation) -> CommandPage:
     command, text = command_of("/context")
     call = CommandCall(conversation, RunOptions(), text)
     return conversation.thread.submit(answer_of(command, call)).future.result(60)

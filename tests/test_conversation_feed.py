@@ -34,7 +34,7 @@ class Looker:
     def run_added(self, run: ConversationRun) -> None:
         self.heard_of.append(("added", run.text))
 
-    def heard(self, run: ConversationRun, event: Event) -> None:
+    def on_event(self, run: ConversationRun, event: Event) -> None:
         self.events.append(event)
         if isinstance(event, UserPrompt | RunEnd):
             self.heard_of.append((type(event).__name__, run.id))
@@ -50,7 +50,7 @@ class Looker:
 class Faulty(Looker):
     """Has a fault."""
 
-    def heard(self, run: ConversationRun, event: Event) -> None:
+    def on_event(self, run: ConversationRun, event: Event) -> None:
         raise LookupError(event)
 
 
@@ -72,7 +72,7 @@ def ask(conversation: Conversation, prompt: Any) -> list[Event]:
 
 def test_a_follower_hears_what_the_run_s_own_face_hears(conversation: Conversation) -> None:
     looker = Looker()
-    leave = conversation.feed.follow(looker)
+    leave = conversation.observers.add(looker)
     assert ask(conversation, "One?") == looker.events
     looker.wait_for_end()
     assert looker.heard_of == [
@@ -88,7 +88,7 @@ def test_a_follower_hears_what_the_run_s_own_face_hears(conversation: Conversati
 
 def test_the_words_of_a_prompt_with_pictures_are_told(conversation: Conversation) -> None:
     looker = Looker()
-    conversation.feed.follow(looker)
+    conversation.observers.add(looker)
     ask(conversation, [{"type": "text", "text": "Look"}, {"type": "text", "text": "here"}])
     assert looker.heard_of[0] == ("added", "Look\nhere")
 
@@ -96,15 +96,15 @@ def test_the_words_of_a_prompt_with_pictures_are_told(conversation: Conversation
 def test_a_session_that_takes_the_place_of_another_is_told(conversation: Conversation) -> None:
     ask(conversation, "One?")
     looker = Looker()
-    conversation.feed.follow(looker)
+    conversation.observers.add(looker)
     conversation.new_session()
     assert looker.heard_of == [("session", conversation.session.id)]
 
 
 def test_a_fault_of_a_follower_ends_no_run(conversation: Conversation, caplog: pytest.LogCaptureFixture) -> None:
     looker = Looker()
-    conversation.feed.follow(Faulty())
-    conversation.feed.follow(looker)
+    conversation.observers.add(Faulty())
+    conversation.observers.add(looker)
     with caplog.at_level(logging.ERROR):
         events = ask(conversation, "One?")
     assert any(isinstance(event, TextDelta) for event in events)
@@ -114,7 +114,7 @@ def test_a_fault_of_a_follower_ends_no_run(conversation: Conversation, caplog: p
 
 def test_a_face_that_fails_leaves_no_gap_for_the_others(conversation: Conversation) -> None:
     looker = Looker()
-    conversation.feed.follow(looker)
+    conversation.observers.add(looker)
 
     def failing(event: Event) -> None:
         raise LookupError(event)
@@ -127,7 +127,7 @@ def test_a_face_that_fails_leaves_no_gap_for_the_others(conversation: Conversati
 
 def test_a_run_that_cannot_begin_is_told_to_have_ended(conversation: Conversation) -> None:
     looker = Looker()
-    conversation.feed.follow(looker)
+    conversation.observers.add(looker)
     with pytest.raises(CellwrightError):
         conversation.start("One?", RunOptions(allow=("Bash(",)), emit=lambda _: None)
     assert [kind for kind, _ in looker.heard_of] == ["added", "ended"]

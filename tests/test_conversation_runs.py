@@ -36,7 +36,7 @@ class Ends:
     def run_added(self, run: ConversationRun) -> None:
         pass
 
-    def heard(self, run: ConversationRun, event: Event) -> None:
+    def on_event(self, run: ConversationRun, event: Event) -> None:
         pass
 
     def session_changed(self, session: Session) -> None:
@@ -58,7 +58,7 @@ class Talk:
         environ = {"HOME": str(home), "ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key}
         self.conversation = Conversation(cwd=cwd, face="a test", environ=environ)
         self.ends = Ends()
-        self.conversation.feed.follow(self.ends)
+        self.conversation.observers.add(self.ends)
 
     def start(self, prompt: str, events: list[Event] | None = None, **more: Any) -> AgentTask[RunEnd]:
         emit = (lambda _: None) if events is None else events.append

@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from cellwright.agent.hooks.callbacks import HookMatcher
-from cellwright.agent.prompt import Gathered, Moment
+from cellwright.agent.prompt import GatheredContext, PromptContext
 from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.prompt import find_mentions
 from cellwright.conversation.run_options import RunOptions
@@ -233,7 +233,7 @@ def test_a_terminal_says_nothing_of_what_every_session_is_told(talk: Talk) -> No
 
 
 def test_a_mistake_of_ours_does_not_keep_the_prompt_from_being_sent(talk: Talk) -> None:
-    async def broken(_moment: Moment) -> Gathered:
+    async def broken(_moment: PromptContext) -> GatheredContext:
         raise ZeroDivisionError("our mistake")
 
     talk.say("hello @a.py", telling=(broken,))

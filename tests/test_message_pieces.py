@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from cellwright.conversation.message_chunks import MOST_CHARS, PIECE_CHARS, Joined, pieces
+from cellwright.conversation.message_chunks import MAX_CHARS, PIECE_CHARS, JoinedMessages, pieces
 
 
 def test_a_small_message_goes_as_it_is() -> None:
     [piece] = pieces({"type": "hello"})
     assert piece.message == {"type": "hello"}
     assert piece.pause == 0
-    assert Joined().add({"type": "hello"}) == {"type": "hello"}
+    assert JoinedMessages().add({"type": "hello"}) == {"type": "hello"}
 
 
 def test_a_large_message_goes_in_pieces_at_a_pace() -> None:
@@ -21,13 +21,13 @@ def test_a_large_message_goes_in_pieces_at_a_pace() -> None:
     sent = list(pieces(message))
     assert all(len(piece.message["text"]) <= PIECE_CHARS for piece in sent)
     assert [piece.pause > 0 for piece in sent] == [False, False, False, *[True] * (len(sent) - 4), False]
-    joined = Joined()
+    joined = JoinedMessages()
     assert [joined.add(dict(piece.message)) for piece in sent] == [*[None] * (len(sent) - 1), message]
 
 
 def test_pieces_of_two_messages_may_come_in_turns() -> None:
     one, two = ({"type": "reply", "id": name, "text": "x" * PIECE_CHARS} for name in ("k1", "k2"))
-    joined = Joined()
+    joined = JoinedMessages()
     whole = [joined.add(dict(piece.message)) for both in zip(pieces(one), pieces(two), strict=True) for piece in both]
     assert [message for message in whole if message is not None] == [one, two]
 
@@ -44,11 +44,11 @@ def test_pieces_of_two_messages_may_come_in_turns() -> None:
     ],
 )
 def test_what_makes_no_sense_is_passed_over(piece: Any) -> None:
-    assert Joined().add(piece) is None
+    assert JoinedMessages().add(piece) is None
 
 
 def test_a_message_without_end_is_given_up() -> None:
-    joined, text = Joined(), "x" * (MOST_CHARS // 4)
+    joined, text = JoinedMessages(), "x" * (MAX_CHARS // 4)
     for _ in range(5):
         assert joined.add({"type": "part", "of": 1, "text": text, "last": False}) is None
     assert joined.add({"type": "part", "of": 1, "text": "", "last": True}) is None

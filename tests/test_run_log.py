@@ -27,7 +27,7 @@ def test_a_run_can_be_followed_in_the_log(messages_server: Any, tmp_path: Path, 
     server = messages_server(script)
     environ = {"HOME": str(own_place), "ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key}
     conversation = Conversation(cwd=tmp_path, face="a test", environ=environ)
-    conversation.feed.follow(RunLog())
+    conversation.observers.add(RunLog())
     try:
         conversation.start("What is the plan?", RunOptions(), emit=lambda _: None, place="[3]").future.result(60)
     finally:

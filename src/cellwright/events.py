@@ -20,7 +20,7 @@ AnsweredBy = Literal["widget", "sidebar", "input", "policy", "callback", "termin
 QuestionKind = Literal["permission", "question", "plan", "trust"]
 ToldKind = Literal["environment", "context", "file", "folder", "cell", "variable", "hook", "mode"]
 
-CHARS_A_TOKEN = 4
+CHARS_PER_TOKEN = 4
 """Of English and code, on average; the exact count is the API's."""
 SteerState = Literal["waiting", "delivered", "withdrawn"]
 SteerHow = Literal["steer", "queue"]

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from cellwright.model.retry import Failure, failure_of_event, failure_of_response
+from cellwright.model.retry import FailedAttempt, failure_of_event, failure_of_response
 
 NOW = 1_000_000.0
 
 
-def of(status: int, body: Any = b"", **headers: str) -> Failure:
+def of(status: int, body: Any = b"", **headers: str) -> FailedAttempt:
     raw = body if isinstance(body, bytes) else json.dumps(body).encode()
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return failure_of_response(status, named, raw, model="claude-opus-5-5", now=NOW)

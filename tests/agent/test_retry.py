@@ -3,11 +3,11 @@
 import pytest
 
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.model.retry import Failure, RetryPolicy
+from cellwright.model.retry import FailedAttempt, RetryPolicy
 
 
-def failure(*, retryable: bool = True, retry_after: float | None = None) -> Failure:
-    return Failure(ErrorCode.API_OVERLOADED, "It failed.", retryable, retry_after)
+def failure(*, retryable: bool = True, retry_after: float | None = None) -> FailedAttempt:
+    return FailedAttempt(ErrorCode.API_OVERLOADED, "It failed.", retryable, retry_after)
 
 
 def test_waits_double_up_to_half_a_minute():

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from cellwright.agent.calls.approval import Deny
-from cellwright.agent.steering import Steering, Words
+from cellwright.agent.steering import Steering, SteeringText
 from cellwright.agent.tool import tool
 from cellwright.errors import CellwrightError
 from cellwright.events import Notice, Steered
@@ -52,7 +52,9 @@ def steered(scene):
 
 def test_words_go_with_the_results_of_the_calls_that_run(steered):
     played = steered(
-        [turn(use("act")), say("I do.")], Words("a", "Use tabs.", "steer"), Words("b", "Be quick.", "steer")
+        [turn(use("act")), say("I do.")],
+        SteeringText("a", "Use tabs.", "steer"),
+        SteeringText("b", "Be quick.", "steer"),
     )
     message = played.bodies[1]["messages"][-1]
     assert kinds(message) == ["tool_result", "text", "text"]
@@ -63,14 +65,14 @@ def test_words_go_with_the_results_of_the_calls_that_run(steered):
 
 
 def test_the_transcript_on_disk_has_them_where_claude_read_them(steered):
-    played = steered([turn(use("act")), say("I do.")], Words("a", "Use tabs.", "steer"))
+    played = steered([turn(use("act")), say("I do.")], SteeringText("a", "Use tabs.", "steer"))
     played.session.close()
     assert read_messages(played.session.path) == Session.load(played.session.path).messages
     assert texts(read_messages(played.session.path)[2]) == ["Use tabs."]
 
 
 def test_words_wait_for_all_results_of_a_message(steered):
-    played = steered([turn(use("act"), use("act")), say("ok")], Words("a", "Hurry.", "steer"))
+    played = steered([turn(use("act"), use("act")), say("ok")], SteeringText("a", "Hurry.", "steer"))
     assert kinds(played.bodies[1]["messages"][-1]) == ["tool_result", "tool_result", "text"]
 
 
@@ -81,7 +83,7 @@ def test_words_that_come_with_the_last_answer_keep_the_run_going(scene):
     async def run():
         task = asyncio.create_task(played.agent.run("go", played.session, played.events.append, steering=steering))
         await asyncio.to_thread(gate.wait_until_reached)
-        steering.add(Words("a", "And tests.", "steer"))
+        steering.add(SteeringText("a", "And tests.", "steer"))
         gate.open()
         return await task
 
@@ -96,8 +98,8 @@ def test_words_that_come_with_the_last_answer_keep_the_run_going(scene):
 def test_a_queued_prompt_waits_until_claude_would_end_and_each_has_a_turn_of_its_own(steered):
     played = steered(
         [turn(use("act")), say("Done."), say("Second done."), say("Third done.")],
-        Words("q1", "Then the second.", "queue"),
-        Words("q2", "Then the third.", "queue"),
+        SteeringText("q1", "Then the second.", "queue"),
+        SteeringText("q2", "Then the third.", "queue"),
     )
     assert kinds(played.bodies[1]["messages"][-1]) == ["tool_result"]
     assert texts(played.bodies[2]["messages"][-1]) == ["Then the second."]
@@ -108,8 +110,8 @@ def test_a_queued_prompt_waits_until_claude_would_end_and_each_has_a_turn_of_its
 def test_what_is_taken_back_is_not_sent(steered):
     played = steered(
         [turn(use("act")), say("ok")],
-        Words("a", "Delete it all.", "steer"),
-        Words("b", "Keep it.", "steer"),
+        SteeringText("a", "Delete it all.", "steer"),
+        SteeringText("b", "Keep it.", "steer"),
         after=lambda steering: steering.withdraw("a"),
     )
     assert texts(played.bodies[1]["messages"][-1]) == ["Keep it."]
@@ -124,7 +126,7 @@ def test_an_interrupt_keeps_what_waits_and_answers_the_calls(scene):
     @tool
     async def wait() -> str:
         """Wait."""
-        steering.add(Words("a", "Not delivered.", "steer"))
+        steering.add(SteeringText("a", "Not delivered.", "steer"))
         reached.set()
         await asyncio.Event().wait()
         return "never"
@@ -143,25 +145,25 @@ def test_an_interrupt_keeps_what_waits_and_answers_the_calls(scene):
     assert states(played) == [("a", "waiting")]
     assert [words.text for words in steering.waiting] == ["Not delivered."]
     with pytest.raises(CellwrightError, match="just finished"):
-        steering.add(Words("b", "Too late.", "steer"))
+        steering.add(SteeringText("b", "Too late.", "steer"))
 
 
 def test_words_are_not_put_where_no_request_may_follow(steered):
-    played = steered([turn(use("act"))], Words("a", "Use tabs.", "steer"), max_turns=1)
+    played = steered([turn(use("act"))], SteeringText("a", "Use tabs.", "steer"), max_turns=1)
     assert played.end.stop_reason == "max_turns"
     assert kinds(played.session.messages[-1]) == ["tool_result"]
     assert states(played) == [("a", "waiting")]
 
 
 def test_max_turns_counts_for_queued_prompts_too(steered):
-    played = steered([turn(use("act")), say("Done.")], Words("q", "More.", "queue"), max_turns=2)
+    played = steered([turn(use("act")), say("Done.")], SteeringText("q", "More.", "queue"), max_turns=2)
     assert played.end.stop_reason == "end_turn"
     assert [words.id for words in played.steering.waiting] == ["q"]
 
 
 def test_a_denial_that_ends_the_run_delivers_nothing(scene):
     steering = Steering()
-    steering.add(Words("a", "Go on.", "steer"))
+    steering.add(SteeringText("a", "Go on.", "steer"))
 
     @tool
     async def change() -> str:
@@ -187,7 +189,7 @@ def test_hooks_see_the_words_as_a_prompt_and_may_add_to_them(steered):
 
     played = steered(
         [turn(use("act")), say("ok")],
-        Words("a", "Use tabs.", "steer"),
+        SteeringText("a", "Use tabs.", "steer"),
         hooks={"UserPromptSubmit": [submitted]},
     )
     assert seen == ["go", "Use tabs."]
@@ -201,8 +203,8 @@ def test_a_hook_keeps_words_back_and_the_run_goes_on(steered):
 
     played = steered(
         [turn(use("act")), say("ok")],
-        Words("a", "The secret is 7.", "steer"),
-        Words("b", "Be quick.", "steer"),
+        SteeringText("a", "The secret is 7.", "steer"),
+        SteeringText("b", "Be quick.", "steer"),
         hooks={"UserPromptSubmit": [submitted]},
     )
     assert texts(played.bodies[1]["messages"][-1]) == ["Be quick."]
@@ -213,8 +215,8 @@ def test_a_hook_keeps_words_back_and_the_run_goes_on(steered):
 
 def test_what_was_said_before_the_run_began_is_shown_when_it_begins(scene):
     steering = Steering()
-    steering.add(Words("early", "Be quick.", "steer"))
-    steering.add(Words("gone", "Never mind.", "steer"))
+    steering.add(SteeringText("early", "Be quick.", "steer"))
+    steering.add(SteeringText("gone", "Never mind.", "steer"))
     steering.withdraw("gone")
     played = scene([say("Done."), say("Quick.")])
     asyncio.run(played.agent.run("go", played.session, played.events.append, steering=steering))
@@ -224,12 +226,12 @@ def test_what_was_said_before_the_run_began_is_shown_when_it_begins(scene):
 def test_words_that_are_sent_twice_are_said_once():
     steering = Steering()
     for _ in range(2):
-        steering.add(Words("a", "Once.", "steer"))
+        steering.add(SteeringText("a", "Once.", "steer"))
     assert len(steering.waiting) == 1
     with pytest.raises(CellwrightError, match="nothing in it"):
-        steering.add(Words("b", "  ", "steer"))
+        steering.add(SteeringText("b", "  ", "steer"))
 
 
 def test_a_run_that_takes_no_words_says_why():
     with pytest.raises(CellwrightError, match="recording"):
-        Steering("This run plays a recording.").add(Words("a", "Use tabs.", "steer"))
+        Steering("This run plays a recording.").add(SteeringText("a", "Use tabs.", "steer"))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.catalog.conftest import Held
 
-from cellwright.commands.command import CommandCall, Page
+from cellwright.commands.command import CommandCall, CommandPage
 from cellwright.commands.registry import answer_of, command_of
 from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.run_options import RunOptions
@@ -29,7 +29,7 @@ class Talk:
         self.conversation = Conversation(cwd=cwd, face="a test", environ=environ)
         self.events: list[Event] = []
 
-    def do(self, prompt: str) -> Page:
+    def do(self, prompt: str) -> CommandPage:
         command, text = command_of(prompt)
         call = CommandCall(self.conversation, RunOptions(), text)
         return self.conversation.thread.submit(answer_of(command, call)).future.result(SECONDS)

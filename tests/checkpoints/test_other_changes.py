@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cellwright.agent.turn_record import NOT_KEPT
+from cellwright.agent.turn_record import NO_CHECKPOINTS
 from cellwright.checkpoints.checkpoints import Checkpoints
 from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.run_options import RunOptions
@@ -95,7 +95,7 @@ def test_where_the_journal_cannot_be_written_turns_go_on(work, own_place):
 
 def test_one_that_is_not_enabled_begins_nothing(tmp_path):
     checkpoints = Checkpoints(lambda: (tmp_path,), lambda: False, lambda: 30)
-    assert checkpoints.begin(None, "Go.", 1) is NOT_KEPT  # type: ignore[arg-type]
+    assert checkpoints.begin(None, "Go.", 1) is NO_CHECKPOINTS  # type: ignore[arg-type]
 
 
 def test_what_the_user_saves_between_two_calls_is_the_users(work):

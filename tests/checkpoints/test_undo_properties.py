@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from cellwright.agent.tool import ToolContext
 from cellwright.checkpoints.checkpoints import Checkpoints
-from cellwright.checkpoints.records import Turn
-from cellwright.checkpoints.undo import TakingBack
+from cellwright.checkpoints.records import CheckpointTurn
+from cellwright.checkpoints.undo import Undo
 from cellwright.errors import ToolError
 from cellwright.sessions.session import Session
 from cellwright.tools.files.file_state import FileState
@@ -56,8 +56,8 @@ class Place:
         self.record: Any = None
 
     @property
-    def taking(self) -> TakingBack:
-        return TakingBack(
+    def taking(self) -> Undo:
+        return Undo(
             journal=self.checkpoints.journal(self.session),
             session=self.session,
             file_state=self.state,
@@ -66,7 +66,7 @@ class Place:
         )
 
     @property
-    def turns(self) -> list[Turn]:
+    def turns(self) -> list[CheckpointTurn]:
         return self.taking.journal.history.turns
 
     async def next_turn(self) -> None:

@@ -10,7 +10,7 @@ import pytest
 from hook_scenes import call_fields, fire, group, hooks_of, told
 
 from cellwright.agent.hooks.protocol import NOTHING_SAID
-from cellwright.config.hooks.http import MOST_BYTES, Refused, check_url
+from cellwright.config.hooks.http import MAX_BYTES, HookAddressRefused, check_url
 
 
 class Server:
@@ -81,7 +81,7 @@ def test_an_empty_answer_says_nothing(server, tmp_path, status):
         (200, b"hello", "something else than a JSON object"),
         (200, b"[]", "something else than a JSON object"),
         (200, b"{", "something else than a JSON object"),
-        (200, b"x" * (MOST_BYTES + 1), "more than 1,000,000 bytes"),
+        (200, b"x" * (MAX_BYTES + 1), "more than 1,000,000 bytes"),
     ],
     ids=["500", "404", "text", "list", "broken", "huge"],
 )
@@ -176,7 +176,7 @@ def test_where_a_hook_may_send(url, allowed, expected):
     if expected:
         check_url(url, allowed)
     else:
-        with pytest.raises(Refused):
+        with pytest.raises(HookAddressRefused):
             check_url(url, allowed)
 
 

@@ -7,7 +7,7 @@ import stat
 
 import pytest
 
-from cellwright.config.settings.layers import Entry, Layer
+from cellwright.config.settings.layers import Layer, SettingsEntry
 from cellwright.config.settings.settings import save_allow_rules
 from cellwright.config.trust.store import trust_file
 from cellwright.config.trust.trust import gate_of
@@ -430,4 +430,4 @@ def test_what_nobody_knows_waits_too(place):
     assert place.in_force().question() is None
     assert place.load().merged.values == {}
     layer = Layer(scope="project", label="x", root=place.project, folder=place.project, of_folder=True, foreign=True)
-    assert gate_of(Entry(("statusLine", "command"), "evil", layer)) == "trust"
+    assert gate_of(SettingsEntry(("statusLine", "command"), "evil", layer)) == "trust"

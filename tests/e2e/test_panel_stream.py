@@ -18,15 +18,15 @@ DELTA_CHARS = 12
 SECONDS_BETWEEN_DELTAS = 0.001
 LAST = "That is all of it."
 
-MOST_BYTES = 1.15
+MAX_BYTES = 1.15
 """Of the messages' content, for one byte of text: what JSON escapes; to this comes what stands around the text."""
-MOST_AROUND = 250
+MAX_AROUND = 250
 """Bytes, in each frame: of a slow machine's slow stream this is more than the text."""
-MOST_ONCE = 150_000
+MAX_ONCE = 150_000
 """Bytes: the widget's own code comes with a kernel's first cell, the state and the session with a prompt."""
-MOST_FRAMES = 40
+MAX_FRAMES = 40
 """A second: the kernel sends 30 with news, and what belongs to a run."""
-MOST_OF_CELL = 1.5
+MAX_OF_CELL = 1.5
 MARGIN_S = 2.0
 
 # the time at which the last words have been in a frame
@@ -214,7 +214,7 @@ def test_a_long_answer_costs_in_the_panel_what_it_costs_in_a_cell(notebook, note
     print(in_panel.told("panel"))
 
     for cost in (in_cell, in_panel):
-        once = MOST_ONCE + MOST_AROUND * cost.frames
-        assert cost.content * cost.text_bytes <= MOST_BYTES * cost.text_bytes + once
-        assert cost.frames <= MOST_FRAMES * cost.seconds
-    assert in_panel.task_s <= MOST_OF_CELL * in_cell.task_s + MARGIN_S
+        once = MAX_ONCE + MAX_AROUND * cost.frames
+        assert cost.content * cost.text_bytes <= MAX_BYTES * cost.text_bytes + once
+        assert cost.frames <= MAX_FRAMES * cost.seconds
+    assert in_panel.task_s <= MAX_OF_CELL * in_cell.task_s + MARGIN_S

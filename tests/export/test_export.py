@@ -14,7 +14,7 @@ from PIL import Image
 
 from cellwright.agent.thread import AgentTask
 from cellwright.agent.tool import ToolResult, tool
-from cellwright.commands.command import CommandCall, Page
+from cellwright.commands.command import CommandCall, CommandPage
 from cellwright.commands.registry import answer_of, command_of
 from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.run_options import RunOptions
@@ -48,10 +48,10 @@ class Talk:
         self.conversation.jobs.work_until_done(task)
         assert task.result().ok
 
-    def do(self, command: str) -> Page:
+    def do(self, command: str) -> CommandPage:
         found, text = command_of(command)
         call = CommandCall(self.conversation, self.options, text)
-        task: AgentTask[Page] = self.conversation.thread.submit(answer_of(found, call))
+        task: AgentTask[CommandPage] = self.conversation.thread.submit(answer_of(found, call))
         self.conversation.jobs.work_until_done(task)
         return task.result()
 

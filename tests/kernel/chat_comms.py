@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from cellwright.agent.thread import AgentThread
-from cellwright.conversation.message_chunks import Joined
-from cellwright.kernel.chat.connections import Connection, Connections
+from cellwright.conversation.message_chunks import JoinedMessages
+from cellwright.kernel.chat.connections import Connections, PanelConnection
 from cellwright.kernel.chat.log import ConversationLog, LoggedRun
 from cellwright.kernel.pages.comm import CommLink
 from cellwright.sessions.session import Session
@@ -25,7 +25,7 @@ class KeptComm:
         self.sent: list[Json] = []
         self._tell = sent
         self.closed = False
-        self._parts = Joined()
+        self._parts = JoinedMessages()
 
     def send(self, data: Json) -> None:
         assert not self.closed, "sent to a comm that is closed"
@@ -57,18 +57,18 @@ class Panels:
         self.connections = Connections()
         self.log.news, self.log.gone = self._news, self.connections.gone
         self._happened = asyncio.Event()
-        self.comms: dict[Connection, KeptComm] = {}
+        self.comms: dict[PanelConnection, KeptComm] = {}
 
-    def connect(self, said: Mapping[str, Any] = {}) -> Connection:
+    def connect(self, said: Mapping[str, Any] = {}) -> PanelConnection:
         comm = KeptComm(self._happened.set)
-        connection = Connection(CommLink(comm), said, self.log, self.clock)
+        connection = PanelConnection(CommLink(comm), said, self.log, self.clock)
         self.comms[connection] = comm
         self.connections.add(connection)
         self.log.keeps_lines = self.log.keeps_lines or connection.view == "lines"
         connection.begin([{"type": "welcome"}])
         return connection
 
-    def sent(self, connection: Connection, kind: str = "") -> list[Json]:
+    def sent(self, connection: PanelConnection, kind: str = "") -> list[Json]:
         """What the panel got, of one type or all."""
         return [message for message in self.comms[connection].sent if kind in ("", message["type"])]
 

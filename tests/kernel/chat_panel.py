@@ -10,7 +10,7 @@ from typing import Any
 
 from notebook_kernel import Message, NotebookKernel
 
-from cellwright.conversation.message_chunks import Joined, pieces
+from cellwright.conversation.message_chunks import JoinedMessages, pieces
 from cellwright.kernel.chat.target import PROTOCOL, TARGET
 
 Json = dict[str, Any]
@@ -36,7 +36,7 @@ class ChatPanel:
         self.closed = False
         self._replies: dict[str, Json] = {}
         self._numbers = itertools.count(1)
-        self._parts = Joined()
+        self._parts = JoinedMessages()
         self._comm_id = ""
         self._subshell = kernel.control("create_subshell_request")["subshell_id"] if kernel.has_subshells else None
         kernel.listeners.append(self._listen)
@@ -44,7 +44,7 @@ class ChatPanel:
     def open(self, protocol: int = PROTOCOL) -> None:
         """Connect, with what it holds already."""
         self._comm_id = uuid.uuid4().hex
-        self._parts = Joined()
+        self._parts = JoinedMessages()
         have = {run: len(ops) for run, ops in self.ops.items()}
         data = {
             "protocol": protocol,

@@ -9,7 +9,7 @@ from typing import Any
 
 from notebook_kernel import Message, NotebookKernel
 
-from cellwright.conversation.message_chunks import Joined, pieces
+from cellwright.conversation.message_chunks import JoinedMessages, pieces
 from cellwright.kernel.pages.pages import PROTOCOL, TARGET
 
 Json = dict[str, Any]
@@ -32,7 +32,7 @@ class NotebookPage:
         self.asked: list[str] = []
         self.got: list[Json] = []
         self.closed = False
-        self._parts = Joined()
+        self._parts = JoinedMessages()
         self._comm_id = uuid.uuid4().hex
         self._subshell = kernel.control("create_subshell_request")["subshell_id"] if kernel.has_subshells else None
         kernel.listeners.append(self._listen)

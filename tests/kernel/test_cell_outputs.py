@@ -166,10 +166,10 @@ def test_a_stream_without_end_keeps_beginning_and_end(loop: asyncio.AbstractEven
 
 def test_outputs_without_number_are_counted(loop: asyncio.AbstractEventLoop) -> None:
     outputs = new(loop)
-    for number in range(cell_outputs.MOST_OUTPUTS + 3):
+    for number in range(cell_outputs.MAX_OUTPUTS + 3):
         show(outputs, str(number))
     kept = outputs.outputs()
-    assert len(kept) == cell_outputs.MOST_OUTPUTS + 1
+    assert len(kept) == cell_outputs.MAX_OUTPUTS + 1
     assert kept[-1]["data"]["text/plain"] == "[3 more outputs of this cell not kept]\n"
     outputs.clear(wait=False)
     show(outputs, "again")
@@ -178,7 +178,7 @@ def test_outputs_without_number_are_counted(loop: asyncio.AbstractEventLoop) -> 
 
 def test_what_is_too_large_is_not_kept_but_what_follows_is(loop: asyncio.AbstractEventLoop) -> None:
     outputs = new(loop)
-    show(outputs, "x" * (cell_outputs.MOST_BYTES + 1))
+    show(outputs, "x" * (cell_outputs.MAX_BYTES + 1))
     outputs.write("small\n")
     assert [output.get("text") or output["data"]["text/plain"] for output in outputs.outputs()] == [
         "[1 more output of this cell not kept]\n",

@@ -11,7 +11,7 @@ import pytest
 from chat_comms import Panels
 
 from cellwright.events import Notice, TextDelta
-from cellwright.kernel.chat.connections import MOST_CONNECTIONS, PING_SECONDS, QUIET_SECONDS, Connection
+from cellwright.kernel.chat.connections import MAX_CONNECTIONS, PING_SECONDS, QUIET_SECONDS, PanelConnection
 from cellwright.kernel.chat.log import CHARS_KEPT, RUNS_KEPT, LineLog, LoggedRun, past_run
 
 
@@ -34,7 +34,7 @@ def begun(panels: Panels, run_id: str = "run-1", asked: float = 1.0) -> LoggedRu
     return run
 
 
-def texts(panels: Panels, connection: Connection, run: str = "run-1") -> str:
+def texts(panels: Panels, connection: PanelConnection, run: str = "run-1") -> str:
     """The text of a run that the panel holds; what it was sent has to fit together."""
     ops: list[Any] = []
     for message in panels.sent(connection):
@@ -104,10 +104,10 @@ async def test_the_same_page_takes_its_old_place(panels: Panels) -> None:
 
 @on_a_loop
 async def test_many_that_nobody_closes_are_let_go(panels: Panels) -> None:
-    for number in range(MOST_CONNECTIONS + 5):
+    for number in range(MAX_CONNECTIONS + 5):
         panels.clock.now += 1
         panels.connect({"page": str(number)})
-    assert len(panels.connections.all) == MOST_CONNECTIONS
+    assert len(panels.connections.all) == MAX_CONNECTIONS
     assert panels.connections.all[0].page == "5"
 
 

@@ -19,8 +19,8 @@ from plain_shell import plain_shell, run
 from cellwright.conversation.conversation import Conversation
 from cellwright.errors import CellwrightError
 from cellwright.events import ContextTold, Event, Notice, UserPrompt
-from cellwright.kernel.chat.prompts import CellGiven, PanelPrompt, read_prompt, tellings
-from cellwright.kernel.context.notebook_context import KernelTelling, kernel_telling
+from cellwright.kernel.chat.prompts import AttachedCell, PanelPrompt, read_prompt, tellings
+from cellwright.kernel.context.notebook_context import KernelContext, kernel_telling
 from cellwright.kernel.namespace.cell_log import CellLog
 from cellwright.testing import MessagesServer, say
 from cellwright.tools.notebook.file_notebook import FileNotebook
@@ -42,7 +42,7 @@ def test_words_options_context_and_cell() -> None:
     cell = {"path": "a/b.ipynb", "id": "cell-1", "selection": "x = 1"}
     prompt = read(text="Why?", context="code", cell=cell, options={"model": "m", "mode": "plan", "max_turns": 3})
     assert (prompt.text, prompt.context) == ("Why?", "code")
-    assert prompt.cell == CellGiven("a/b.ipynb", "cell-1", "x = 1")
+    assert prompt.cell == AttachedCell("a/b.ipynb", "cell-1", "x = 1")
     assert (prompt.options.model, prompt.options.mode, prompt.options.max_turns) == ("m", "plan", 3)
     assert read(text="Why?", attachments=[], cell=None, options={}).context == "auto"
 
@@ -132,7 +132,7 @@ class Panel:
         self.notebook = cwd / "prices.ipynb"
         environ = {"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key, "HOME": str(cwd)}
         self.conversation = Conversation(cwd=cwd, face="a test", environ=environ)
-        self.told: KernelTelling = kernel_telling(shell, CellLog(shell), Own(self.notebook))
+        self.told: KernelContext = kernel_telling(shell, CellLog(shell), Own(self.notebook))
         self.events: list[Event] = []
 
     def say(self, *, busy: bool = False, context: str = "none", **params: Any) -> None:

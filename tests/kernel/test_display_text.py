@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cellwright.kernel.execute.captured_output import display_of
-from cellwright.kernel.execute.display_text import MOST_OF_CHART, MOST_TEXT, html_text
+from cellwright.kernel.execute.display_text import MAX_OF_CHART, MAX_TEXT, html_text
 
 NOTHING = "<some.Thing object at 0x7fa659b39d90>"
 
@@ -51,7 +51,7 @@ def test_of_a_chart_that_the_browser_draws_it_is_said_that_it_cannot_be_seen(bun
     text = display_of(bundle).text
     assert "you cannot see it" in text
     assert NOTHING not in text
-    assert len(text) < MOST_OF_CHART + 200
+    assert len(text) < MAX_OF_CHART + 200
 
 
 def test_a_chart_with_a_picture_is_a_picture() -> None:
@@ -71,5 +71,5 @@ def test_tables_keep_their_rows() -> None:
 )
 def test_large_html_is_bounded_in_length_and_time(piece: str) -> None:
     started = time.process_time()
-    assert len(html_text(piece * (5_000_000 // len(piece)))) < MOST_TEXT + 100
+    assert len(html_text(piece * (5_000_000 // len(piece)))) < MAX_TEXT + 100
     assert time.process_time() - started < 10

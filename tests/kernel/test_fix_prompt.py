@@ -19,7 +19,7 @@ from cellwright.kernel.magic.fix import (
     NOTHING_FAILED,
     SOURCE_CHARS,
     Fix,
-    Fixing,
+    FixContext,
     FixRequest,
     NothingToFix,
     fix_of,
@@ -47,7 +47,7 @@ def asked(shell: InteractiveShell, log: CellLog, request: FixRequest = LAST, *, 
 
 
 def fixed(shell: InteractiveShell, log: CellLog, request: FixRequest = LAST, *, can_edit: bool = True) -> Fix | None:
-    return Fixing(shell, log, can_edit, describe_lines).fix(request)
+    return FixContext(shell, log, can_edit, describe_lines).fix(request)
 
 
 def test_the_cell_is_mentioned_and_its_error_and_the_variables_of_the_failing_line_are_told(

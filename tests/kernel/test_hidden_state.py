@@ -25,7 +25,7 @@ from cellwright.kernel.namespace.hidden_state import (
 from cellwright.tools.files.file_state import FileState
 from cellwright.tools.notebook.file_notebook import FileNotebook
 from cellwright.tools.notebook.notebook_read import notebook_read_tool
-from cellwright.tools.notebook.open_notebook import Cell, NothingOpen, OpenNotebook, Remarks
+from cellwright.tools.notebook.open_notebook import Cell, KernelRemarks, NothingOpen, OpenNotebook
 
 
 class Notebook:
@@ -228,7 +228,7 @@ class Own(NothingOpen):
     def own(self) -> OpenNotebook:
         return FileNotebook(self.path)
 
-    def remarks(self, cells: Sequence[Cell]) -> Remarks:
+    def remarks(self, cells: Sequence[Cell]) -> KernelRemarks:
         return kernel_remarks(self.notebook.shell, self.notebook.log, cells)
 
 

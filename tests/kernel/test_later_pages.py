@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from notebook_kernel import NotebookKernel, Page
 
-from cellwright.kernel.pages.comm import Kept, SavedMessage, read_message
+from cellwright.kernel.pages.comm import KeptMessage, SavedMessage, read_message
 from cellwright.testing import Gate, MessagesServer, hold, say, turn, use
 
 pytestmark = pytest.mark.kernel
@@ -140,4 +140,4 @@ def test_the_last_runs_alone_are_kept(kernel: NotebookKernel, page: Page, model:
 def test_the_examples_of_the_protocol():
     (saved,) = [message for message in EXAMPLES["kernel_to_browser"] if message["type"] == "saved"]
     assert set(saved) == set(SavedMessage.__annotations__)
-    assert isinstance(read_message(EXAMPLES["browser_to_kernel"][-1]), Kept)
+    assert isinstance(read_message(EXAMPLES["browser_to_kernel"][-1]), KeptMessage)

@@ -14,14 +14,14 @@ from plain_shell import plain_shell, run, run_as_claude
 
 from cellwright.agent.agent import Agent
 from cellwright.agent.calls.redaction import Redaction
-from cellwright.agent.prompt import Gathered, Moment
+from cellwright.agent.prompt import GatheredContext, PromptContext
 from cellwright.conversation.dry_run import DryRun
-from cellwright.events import CHARS_A_TOKEN
+from cellwright.events import CHARS_PER_TOKEN
 from cellwright.kernel.context.notebook_context import (
     AUTO_TOKENS,
     CODE_TOKENS,
     FULL_TOKENS,
-    KernelTelling,
+    KernelContext,
     kernel_telling,
 )
 from cellwright.kernel.magic.line import How
@@ -50,7 +50,7 @@ class Notebook:
         self.path = folder / "analysis.ipynb"
         self.log = CellLog(shell)
         self.log.start()
-        self.telling: KernelTelling = kernel_telling(shell, self.log, Own(self.path))
+        self.telling: KernelContext = kernel_telling(shell, self.log, Own(self.path))
         self.policy = PermissionPolicy(mode="default", roots=(folder,))
         self.session = Session.create(folder, None)
 
@@ -59,16 +59,16 @@ class Notebook:
         cells = [_cell(f"cell-{n}", source, n in markdown) for n, source in enumerate(sources, start=1)]
         self.path.write_text(json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}))
 
-    def gathered(self, words: str = "hi", how: How = "auto", cell_id: str | None = None) -> Gathered:
+    def gathered(self, words: str = "hi", how: How = "auto", cell_id: str | None = None) -> GatheredContext:
         agent = Agent(provider=DryRun(), model="m", system=[], tools=(), policy=self.policy, redaction=Redaction(dict))
         tellings = self.telling.with_prompt(words, how, cell_id)
-        moment = Moment(words=words, agent=agent, session=self.session, tools={})
+        moment = PromptContext(words=words, agent=agent, session=self.session, tools={})
 
-        async def gather() -> list[Gathered]:
+        async def gather() -> list[GatheredContext]:
             return [await telling(moment) for telling in tellings]
 
         found = asyncio.run(gather())
-        return Gathered(
+        return GatheredContext(
             before=tuple(part for each in found for part in each.before),
             after=tuple(part for each in found for part in each.after),
             notices=tuple(notice for each in found for notice in each.notices),
@@ -207,7 +207,7 @@ def test_the_budget_holds_whatever_there_is(notebook: Notebook) -> None:
     notebook.cells(*[f"never_run_{n} = {n}" for n in range(300)])
     told = notebook.prompt(cell_id="cell-5")
     # the opening tag and the sentence about what was left out come on top
-    assert AUTO_TOKENS * CHARS_A_TOKEN * 0.7 < len(told) < AUTO_TOKENS * CHARS_A_TOKEN + 400
+    assert AUTO_TOKENS * CHARS_PER_TOKEN * 0.7 < len(told) < AUTO_TOKENS * CHARS_PER_TOKEN + 400
     assert "ValueError: long long" in told
     assert "frame_59: " in told
     assert "In[61] (broken), failed" in told
@@ -257,7 +257,7 @@ def test_full_tells_all_cells_with_outputs_and_all_variables(notebook: Notebook)
 def test_a_large_notebook_has_its_own_bound(notebook: Notebook, how: How, tokens: int) -> None:
     notebook.cells(*[f"# cell {n}\n" + "x = 1  # filler\n" * 200 for n in range(200)])
     told = notebook.prompt(how)
-    assert tokens * CHARS_A_TOKEN * 0.9 < len(told) < tokens * CHARS_A_TOKEN + 400
+    assert tokens * CHARS_PER_TOKEN * 0.9 < len(told) < tokens * CHARS_PER_TOKEN + 400
 
 
 def test_a_notebook_that_cannot_be_seen_is_said(notebook: Notebook) -> None:

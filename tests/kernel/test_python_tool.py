@@ -190,7 +190,7 @@ def test_a_figure_is_a_picture_of_moderate_size(kernel: Kernel) -> None:
     assert png_size(base64.b64decode(shown[0]["image/png"])) > (width, height)
 
 
-TOKENS_A_PIXEL = 1 / 750
+TOKENS_PER_PIXEL = 1 / 750
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,7 @@ def test_pictures_cost_few_tokens_and_come_once(kernel: Kernel, code: str, pictu
         if block["type"] == "image"
     ]
     assert len(sizes) == pictures
-    assert all(0 < width * height * TOKENS_A_PIXEL <= 1_600 for width, height in sizes)
+    assert all(0 < width * height * TOKENS_PER_PIXEL <= 1_600 for width, height in sizes)
     if code.startswith("for"):
         assert "4 more pictures left out" in text_of(told)
 

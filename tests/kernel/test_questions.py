@@ -19,7 +19,7 @@ from cellwright.agent.thread import AgentThread, CallerJobs
 from cellwright.conversation.answers import choices
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Preview, Suggestion
-from cellwright.kernel.pages.comm import Answer
+from cellwright.kernel.pages.comm import AnswerMessage
 from cellwright.kernel.run.interrupts import EndableWait, Interrupts
 from cellwright.kernel.run.questions import OpenQuestions, Questions, Take, all_beside
 
@@ -41,11 +41,13 @@ def questions(*, widget: bool, allows_input: bool = False, saved: list[str] | No
     return Questions(CallerJobs(), allows_input, widget, [].append if saved is None else saved.append)
 
 
-def answer(behavior: Any, scope: Any = "once", reason: str = "", edited: Any = None, question: str = "q1") -> Answer:
-    return Answer(question, behavior, scope, reason, edited)
+def answer(
+    behavior: Any, scope: Any = "once", reason: str = "", edited: Any = None, question: str = "q1"
+) -> AnswerMessage:
+    return AnswerMessage(question, behavior, scope, reason, edited)
 
 
-async def asked(given: Questions, *answers: Answer) -> Allow | Deny:
+async def asked(given: Questions, *answers: AnswerMessage) -> Allow | Deny:
     given.ready.set()
     asking = asyncio.ensure_future(given.can_use_tool(USE))
     await asyncio.sleep(0)  # the question is open after the first step
@@ -69,7 +71,7 @@ def run(scene: Coroutine[Any, Any, Allow | Deny]) -> Allow | Deny:
         (answer("deny", "always"), Deny("", "widget")),
     ],
 )
-def test_an_answer_of_the_widget(given: Answer, means: Allow | Deny):
+def test_an_answer_of_the_widget(given: AnswerMessage, means: Allow | Deny):
     assert run(asked(questions(widget=True), given)) == means
 
 
@@ -310,7 +312,7 @@ def question_of(kind: Any, tool_input: dict[str, Any]) -> ToolUse:
     return ToolUse("toolu_1", "Some", tool_input, Decision("ask", "why", firm=True), Preview("What?"), "q1", kind)
 
 
-async def asked_about(use: ToolUse, one: Answer) -> Allow | Deny:
+async def asked_about(use: ToolUse, one: AnswerMessage) -> Allow | Deny:
     given = questions(widget=True)
     given.ready.set()
     asking = asyncio.ensure_future(given.can_use_tool(use))
@@ -337,7 +339,7 @@ async def asked_about(use: ToolUse, one: Answer) -> Allow | Deny:
     ],
 )
 def test_the_widgets_answer_to_a_question_or_a_plan_fills_the_fields_for_it_alone(
-    use: ToolUse, given: Answer, means: Allow | Deny
+    use: ToolUse, given: AnswerMessage, means: Allow | Deny
 ):
     assert run(asked_about(use, given)) == means
 

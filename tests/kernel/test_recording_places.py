@@ -11,7 +11,7 @@ import pytest
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.kernel.run.front_end import FrontEnd, this_notebook
 from cellwright.kernel.run.recordings import PromptPlaces, beside, found_in
-from cellwright.kernel.run.saved_outputs import EarlierAnswers
+from cellwright.kernel.run.saved_outputs import SavedAnswers
 from cellwright.sessions.provenance import provenance
 
 
@@ -74,7 +74,7 @@ def notebook(path: Path, *cells: tuple[str, str | None]) -> Path:
 
 def test_an_answer_is_known_by_its_cell_and_its_prompt(tmp_path):
     path = notebook(tmp_path / "n.ipynb", ("a", "one"), ("b", "two"))
-    answers = EarlierAnswers(path)
+    answers = SavedAnswers(path)
     found = answers.of("one", "a", path)
     assert found is not None
     assert (found.session, found.outputs[0]["data"]["text/markdown"]) == ("earlier", "The answer")
@@ -86,7 +86,7 @@ def test_an_answer_is_known_by_its_cell_and_its_prompt(tmp_path):
 
 def test_what_a_cell_held_stays_known_when_it_was_cleared_and_saved(tmp_path):
     path = notebook(tmp_path / "n.ipynb", ("a", "one"), ("b", "two"))
-    answers = EarlierAnswers(path)
+    answers = SavedAnswers(path)
     assert answers.of("one", "a", path) is not None
     notebook(path, ("a", None), ("b", None), ("c", None))
     assert answers.of("one", "a", path) is not None
@@ -98,4 +98,4 @@ def test_what_a_cell_held_stays_known_when_it_was_cleared_and_saved(tmp_path):
 def test_a_file_that_is_no_notebook_holds_no_answers(tmp_path, content):
     path = tmp_path / "n.ipynb"
     path.write_bytes(content)
-    assert EarlierAnswers(path).of("one", "a", path) is None
+    assert SavedAnswers(path).of("one", "a", path) is None

@@ -33,7 +33,7 @@ class Panel:
         self.titles: list[str] = []
         self._shown = asyncio.Condition()
         self.title = SessionTitle(self.conversation, self._on_loop, self.titles.append)
-        self.conversation.feed.follow(self.title)
+        self.conversation.observers.add(self.title)
 
     def _on_loop(self, call: Callable[..., object], *args: Any) -> None:
         self.conversation.thread.loop.call_soon_threadsafe(call, *args)

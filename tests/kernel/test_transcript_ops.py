@@ -37,7 +37,16 @@ from cellwright.events import (
 )
 from cellwright.kernel.output.cell_output import STUCK
 from cellwright.kernel.output.transcript_ops import LIVE_OUTPUT_CHARS, RESULT_CHARS, TranscriptOps
-from cellwright.kernel.pages.comm import Answer, Kept, Ready, Restart, Steer, Stop, Withdraw, read_message
+from cellwright.kernel.pages.comm import (
+    AnswerMessage,
+    KeptMessage,
+    ReadyMessage,
+    Restart,
+    Steer,
+    Stop,
+    WithdrawMessage,
+    read_message,
+)
 
 EXAMPLES = json.loads((Path(__file__).parents[2] / "docs/protocol/examples.json").read_text("utf-8"))
 
@@ -227,20 +236,20 @@ def test_a_quiet_cell_shows_the_answer_and_the_questions():
 def test_what_the_browser_says_is_read_as_the_protocol_has_it():
     read = [read_message(message) for message in EXAMPLES["browser_to_kernel"]]
     assert [type(message) for message in read] == [
-        *[Ready, Answer, Answer, Answer, Answer, Answer, Answer],
-        *[Stop, Restart, Steer, Withdraw, Kept],
+        *[ReadyMessage, AnswerMessage, AnswerMessage, AnswerMessage, AnswerMessage, AnswerMessage, AnswerMessage],
+        *[Stop, Restart, Steer, WithdrawMessage, KeptMessage],
     ]
-    assert read[0] == Ready(0)
-    assert read[1] == Answer("q_01", "allow", "session", "", None)
-    assert isinstance(read[2], Answer)
+    assert read[0] == ReadyMessage(0)
+    assert read[1] == AnswerMessage("q_01", "allow", "session", "", None)
+    assert isinstance(read[2], AnswerMessage)
     assert read[2].input is not None
-    assert read[3] == Answer("q_01", "deny", "once", "Keep the old name of the function.", None)
-    assert isinstance(read[4], Answer)
+    assert read[3] == AnswerMessage("q_01", "deny", "once", "Keep the old name of the function.", None)
+    assert isinstance(read[4], AnswerMessage)
     assert read[4].input == {"answers": {"Where should the table be kept?": "Parquet"}, "annotations": {}}
-    assert read[5] == Answer("q_03", "allow", "once", "", {"decision": "accept_edits"})
-    assert read[6] == Answer("q_03", "deny", "once", "Leave the tests alone.", None)
+    assert read[5] == AnswerMessage("q_03", "allow", "once", "", {"decision": "accept_edits"})
+    assert read[6] == AnswerMessage("q_03", "deny", "once", "Leave the tests alone.", None)
     assert read[9] == Steer("s_01", "Keep the old name as an alias.", "steer")
-    assert read[10] == Withdraw("s_02")
+    assert read[10] == WithdrawMessage("s_02")
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from cellwright.agent.tool import ToolContext
 from cellwright.errors import ToolError
 from cellwright.kernel.namespace.namespace import fingerprint, user_variables
 from cellwright.kernel.namespace.summary import CHARS_EACH, LINE_CHARS, SECONDS_EACH, describe_all, line
-from cellwright.kernel.namespace.types.values import MOST_BITS
+from cellwright.kernel.namespace.types.values import MAX_BITS
 from cellwright.kernel.namespace.variables_tool import variables_tool
 from cellwright.permissions.policy import PermissionPolicy
 
@@ -217,7 +217,7 @@ def test_a_secret_that_would_be_cut_through_is_removed_before() -> None:
 
 
 def test_a_small_number_is_told_whole() -> None:
-    assert str(2 ** (MOST_BITS - 1)) in told(2 ** (MOST_BITS - 1))
+    assert str(2 ** (MAX_BITS - 1)) in told(2 ** (MAX_BITS - 1))
 
 
 def described_function(a, b: int = 1, /, c=Touchy, *rest, d: str = "x", **more) -> None:

@@ -14,17 +14,17 @@ from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
 from tornado.web import Application
 
-from cellwright.server.proxy.limits import Limits
+from cellwright.server.proxy.limits import ProxyLimits
 from cellwright.server.proxy.proxied_request import PATTERN, ProxiedRequest
-from cellwright.server.proxy.proxy import BOOK_FILE, LOG_FILE, Caller, Proxy
+from cellwright.server.proxy.proxy import BOOK_FILE, LOG_FILE, Proxy, ProxyCaller
 from cellwright.server.proxy.spending_book import SpendingBook, Spent
 from cellwright.server.proxy.upstream import STALL_SECONDS, Upstream
 
-TOKENS = {"token-of-ada": Caller("ada", "kernel-1"), "token-of-bob": Caller("bob", "kernel-2")}
+TOKENS = {"token-of-ada": ProxyCaller("ada", "kernel-1"), "token-of-bob": ProxyCaller("bob", "kernel-2")}
 WAIT_SECONDS = 60.0
 
 
-async def _known(token: str) -> Caller | None:
+async def _known(token: str) -> ProxyCaller | None:
     return TOKENS.get(token)
 
 
@@ -45,7 +45,7 @@ class ProxyServer:
         self._tls = tls
         self._make = lambda: Proxy(
             upstream=Upstream(key, upstream_url),
-            rules=Limits(**rules),
+            rules=ProxyLimits(**rules),
             folder=folder,
             authenticate=_known,
             stall_seconds=stall_seconds,

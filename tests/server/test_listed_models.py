@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from cellwright.server.listed_models import FAILURE_SECONDS, REMEMBERED_SECONDS, Listed, ListedModels
+from cellwright.server.listed_models import FAILURE_SECONDS, REMEMBERED_SECONDS, ListedModelNames, ListedModels
 from cellwright.server.proxy.upstream import Upstream
 from cellwright.testing import MessagesServer
 from cellwright.testing.rules.models import MODELS
@@ -22,10 +22,10 @@ def environ_of(api: MessagesServer, **more: str) -> dict[str, str]:
     return {"ANTHROPIC_BASE_URL": api.url, "ANTHROPIC_API_KEY": api.api_key, **more}
 
 
-def lists(*environs: Mapping[str, str], **options: Any) -> list[Listed]:
+def lists(*environs: Mapping[str, str], **options: Any) -> list[ListedModelNames]:
     """What is told for each of `environs`, asked at the same time."""
 
-    async def ask() -> list[Listed]:
+    async def ask() -> list[ListedModelNames]:
         listed = ListedModels(**options)
         return await asyncio.gather(*(listed.of(environ) for environ in environs))
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from openapi_cases import answer_as_described, few
 from openapi_spec_validator import validate
 
-from cellwright.server.api_error import ApiError
+from cellwright.server.api_error import RouteError
 from cellwright.server.routes.body import checked_body, description
 from cellwright.server.routes.routes import routes
 
@@ -83,7 +83,7 @@ def test_the_server_does_what_it_says(server, schema, operation_id):
 def test_any_bytes_as_a_body_are_taken_or_refused(body):
     try:
         taken = checked_body(body, "RunRequest")
-    except ApiError as error:
+    except RouteError as error:
         refused = error.status
     else:
         refused = None if "prompt" in taken else 500
@@ -91,7 +91,7 @@ def test_any_bytes_as_a_body_are_taken_or_refused(body):
 
 
 def test_a_number_without_an_end_is_refused():
-    with pytest.raises(ApiError, match="too large"):
+    with pytest.raises(RouteError, match="too large"):
         checked_body(b'{"prompt": "x", "options": {"budget_usd": 1e999}}', "RunRequest")
 
 

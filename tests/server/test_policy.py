@@ -9,9 +9,9 @@ from traitlets.config.loader import DeferredConfigList, DeferredConfigString
 
 from cellwright.config.settings.server_policy import VARIABLE
 from cellwright.config.settings.settings import load_settings
-from cellwright.server.admin.policy import FEATURES, Policy, PolicyTraits
+from cellwright.server.admin.policy import FEATURES, AdminPolicy, PolicyTraits
 from cellwright.server.admin.proxy_traits import ProxyTraits
-from cellwright.server.proxy.limits import Limits
+from cellwright.server.proxy.limits import ProxyLimits
 
 
 class App(PolicyTraits, ProxyTraits, Application):
@@ -24,10 +24,10 @@ def said(**traits: object) -> App:
 
 def test_without_a_word_everything_is_the_users_choice():
     policy = said().policy()
-    assert policy == Policy()
+    assert policy == AdminPolicy()
     assert policy.environment() == {}
     assert set(policy.to_json()["choices"].values()) == {"user-choice"}
-    assert said().proxy_limits(policy) == Limits()
+    assert said().proxy_limits(policy) == ProxyLimits()
 
 
 @pytest.mark.parametrize("feature", FEATURES)
@@ -134,5 +134,5 @@ def test_what_concerns_requests_is_in_the_proxys_limits():
     budgets = {"budget_usd_per_day": 2.0, "budget_usd_per_kernel": 1.0}
     traits = {**budgets, **{f"proxy_{name}": value for name, value in limits.items()}}
     app = said(web_tools_policy="force-off", mcp_policy="force-off", allowed_models=["haiku"], **traits)
-    expected = Limits(allowed_models=("haiku",), web_tools=False, mcp=False, **limits, **budgets)
+    expected = ProxyLimits(allowed_models=("haiku",), web_tools=False, mcp=False, **limits, **budgets)
     assert app.proxy_limits(app.policy()) == expected

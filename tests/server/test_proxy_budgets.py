@@ -17,8 +17,8 @@ from proxy_calls import ADA, BOB, MODEL, error_of, message, send
 from proxy_server import ProxyServer
 
 from cellwright.model.pricing import cost_usd, worst_case_usd
-from cellwright.server.proxy.limits import Limits
-from cellwright.server.proxy.proxy import BOOK_FILE, Caller, Exchange, Proxy
+from cellwright.server.proxy.limits import ProxyLimits
+from cellwright.server.proxy.proxy import BOOK_FILE, Proxy, ProxyCaller, ProxyExchange
 from cellwright.server.proxy.request_rules import check
 from cellwright.server.proxy.spending_book import SpendingBook, Spent
 from cellwright.server.proxy.upstream import Upstream
@@ -171,11 +171,11 @@ def test_models_that_the_api_chooses_have_no_price(messages_server, start_proxy)
 
 def test_who_leaves_while_the_book_is_busy_leaves_no_reservation(tmp_path):
     proxy = Proxy(
-        upstream=Upstream(KEY), rules=Limits(budget_usd_per_day=1.0), folder=tmp_path, authenticate=lambda _: None
+        upstream=Upstream(KEY), rules=ProxyLimits(budget_usd_per_day=1.0), folder=tmp_path, authenticate=lambda _: None
     )
     body = json.dumps(message(max_tokens=1000)).encode()
     checked = check("POST", "/v1/messages", {}, body, proxy.rules)
-    exchange = Exchange(Caller("ada"), "POST", "/v1/messages")
+    exchange = ProxyExchange(ProxyCaller("ada"), "POST", "/v1/messages")
 
     async def ask() -> None:
         async with proxy.paid(exchange, checked, UsageReader(streamed=True)):
@@ -193,7 +193,7 @@ def test_who_leaves_while_the_book_is_busy_leaves_no_reservation(tmp_path):
         others.close()
         with contextlib.suppress(asyncio.CancelledError):
             await asking
-        spent = (await proxy.spent(Caller("ada"))).day
+        spent = (await proxy.spent(ProxyCaller("ada"))).day
         await proxy.aclose()
         return spent
 

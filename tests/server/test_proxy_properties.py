@@ -12,14 +12,14 @@ from proxy_calls import ADA, message
 from proxy_server import ProxyServer
 
 from cellwright.model.models import is_among
-from cellwright.server.proxy.limits import Limits
+from cellwright.server.proxy.limits import ProxyLimits
 from cellwright.server.proxy.refusal import Refusal
 from cellwright.server.proxy.request_rules import check
 from cellwright.server.proxy.usage import UsageReader
 from cellwright.testing import MessagesServer, say
 
 KEY = "sk-ant-local-0000"
-RULES = Limits(allowed_models=("claude-haiku-*",), max_tokens=500, web_tools=False, mcp=False)
+RULES = ProxyLimits(allowed_models=("claude-haiku-*",), max_tokens=500, web_tools=False, mcp=False)
 PATHS = re.compile(r"/v1/(messages|messages/count_tokens|models|models/[\w.:@-]+)(\?[\w.=&:@-]*)?")
 
 words = st.text(max_size=12)

@@ -7,13 +7,13 @@ import json
 
 import pytest
 
-from cellwright.server.api_error import ApiError
+from cellwright.server.api_error import RouteError
 from cellwright.server.runs.event_stream import encoded, send_events, stream_kind
-from cellwright.server.runs.limits import Limits, RunsAtOnce
+from cellwright.server.runs.limits import RunLimits, RunsAtOnce
 from cellwright.server.runs.run import EventsGone, Run, RunPlace
 
 PLACE = RunPlace(kernel_id="k", owner="")
-LIMITS = Limits(
+LIMITS = RunLimits(
     max_runs=3,
     max_runs_per_user=2,
     runs_per_minute=3,
@@ -215,17 +215,17 @@ def test_runs_at_once_and_a_minute():
     at_once = RunsAtOnce(LIMITS, lambda: now[0])
     at_once.take("ada")
     at_once.take("ada")
-    with pytest.raises(ApiError, match="You may run 2 prompts at once") as refused:
+    with pytest.raises(RouteError, match="You may run 2 prompts at once") as refused:
         at_once.take("ada")
     assert (refused.value.status, refused.value.code, refused.value.retry_after) == (429, "RATE_LIMIT_EXCEEDED", 5)
     at_once.take("bob")
-    with pytest.raises(ApiError, match="The server runs 3 prompts at once"):
+    with pytest.raises(RouteError, match="The server runs 3 prompts at once"):
         at_once.take("bob")
     at_once.give_back("ada")
     at_once.take("ada")
     at_once.give_back("ada")
     now[0] = 20.0
-    with pytest.raises(ApiError, match="You may begin 3 runs a minute") as refused:
+    with pytest.raises(RouteError, match="You may begin 3 runs a minute") as refused:
         at_once.take("ada")
     assert refused.value.retry_after == 40
     now[0] = 60.0
@@ -237,7 +237,7 @@ def test_a_run_that_is_stopped_before_its_kernel_knows_of_it_ends_once():
     run, over = _run()
     run.interrupt()
     run.interrupt()
-    run.refuse(ApiError(502, "EXECUTION_ERROR", "too late to say"))
+    run.refuse(RouteError(502, "EXECUTION_ERROR", "too late to say"))
     assert _kinds(run) == ["run_started", "session_complete"]
     assert (run.over, run.state, run.metadata) == (True, "interrupted", {"stop_reason": "interrupted"})
     assert over == [run]

@@ -24,10 +24,10 @@ from open_notebook_conformance import CASES, reset
 from cellwright.errors import ToolError
 from cellwright.kernel.pages.comm import PageError
 from cellwright.kernel.pages.live_notebook import LiveNotebook, SeenSources
-from cellwright.server.notebooks.cells import Refused
+from cellwright.server.notebooks.cells import NotebookRefusal
 from cellwright.server.notebooks.notebooks import ServedNotebooks
 from cellwright.server.notebooks.shared_cells import difference
-from cellwright.tools.notebook.open_notebook import Insert, OpenNotebook, Place, Replace
+from cellwright.tools.notebook.open_notebook import CellPosition, Insert, OpenNotebook, Replace
 
 
 class Wire:
@@ -47,7 +47,7 @@ class Wire:
     async def request(self, page: Any, method: str, params: Mapping[str, Any]) -> Any:
         try:
             return json.loads(json.dumps(await self.methods[method](json.loads(json.dumps(params)))))
-        except Refused as refused:
+        except NotebookRefusal as refused:
             raise PageError(refused.code, refused.message, refused.details) from None
 
 
@@ -124,7 +124,7 @@ def test_a_notebook_whose_cells_have_no_ids_gets_none(tmp_path: Path) -> None:
         [changed, added] = await notebook.change(
             [
                 Replace(cell_id="cell-0", expect=cell.sha256, source="# Two"),
-                Insert(place=Place("end"), cell_type="code", source="x = 1"),
+                Insert(place=CellPosition("end"), cell_type="code", source="x = 1"),
             ]
         )
         assert changed.after is not None
@@ -154,7 +154,7 @@ def test_what_somebody_else_saved_meanwhile_is_not_overwritten(tmp_path: Path) -
     async def run() -> None:
         notebook = opened(ServedNotebooks(Meanwhile(root_dir=str(tmp_path))), tmp_path)
         with pytest.raises(ToolError, match="changed by someone else"):
-            await notebook.change([Insert(place=Place("end"), cell_type="code", source="mine")])
+            await notebook.change([Insert(place=CellPosition("end"), cell_type="code", source="mine")])
 
     asyncio.run(run())
     assert path.read_text("utf-8") == theirs

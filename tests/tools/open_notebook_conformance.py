@@ -13,11 +13,11 @@ from cellwright.tools.notebook.open_notebook import (
     Cell,
     CellChange,
     CellConflict,
+    CellPosition,
     Delete,
     Insert,
     Move,
     OpenNotebook,
-    Place,
     Replace,
     source_sha256,
 )
@@ -35,7 +35,10 @@ async def reset(notebook: OpenNotebook, keep: str = "") -> None:
     await notebook.change(
         [
             *(Delete(cell_id=cell.id, expect=cell.sha256) for cell in here),
-            *(Insert(place=Place("end"), cell_type=kind, source=text, cell_id=name) for name, kind, text in SOURCES),  # type: ignore[arg-type]
+            *(
+                Insert(place=CellPosition("end"), cell_type=kind, source=text, cell_id=name)
+                for name, kind, text in SOURCES
+            ),  # type: ignore[arg-type]
         ]
     )
     await notebook.put_outputs("a1", expect=None, outputs=[PRINTED], execution_count=3, clear=True)
@@ -106,9 +109,9 @@ async def case_a_cell_changes_its_type(notebook: OpenNotebook) -> None:
 async def case_cells_are_inserted_where_they_are_wanted(notebook: OpenNotebook) -> None:
     changed = await notebook.change(
         [
-            Insert(place=Place("after", "a1"), cell_type="code", source="after"),
-            Insert(place=Place("before", "b2"), cell_type="markdown", source="before"),
-            Insert(place=Place("end"), cell_type="raw", source=""),
+            Insert(place=CellPosition("after", "a1"), cell_type="code", source="after"),
+            Insert(place=CellPosition("before", "b2"), cell_type="markdown", source="before"),
+            Insert(place=CellPosition("end"), cell_type="raw", source=""),
         ]
     )
     now = await seen(notebook)
@@ -116,7 +119,7 @@ async def case_cells_are_inserted_where_they_are_wanted(notebook: OpenNotebook) 
     assert [each.id for each in changed] == [now[1].id, now[2].id, now[5].id]
     assert [each.after for each in changed] == [now[1], now[2], now[5]]
     assert [each.before for each in changed] == [None, None, None]
-    [first] = await notebook.change([Insert(place=Place("start"), cell_type="code", source="first")])
+    [first] = await notebook.change([Insert(place=CellPosition("start"), cell_type="code", source="first")])
     assert first.position == 0
     assert (await notebook.cells())[0].source == "first"
 
@@ -130,7 +133,7 @@ async def case_a_deleted_cell_comes_back_as_it_was(notebook: OpenNotebook) -> No
     [back] = await notebook.change(
         [
             Insert(
-                place=Place("before", "b2"),
+                place=CellPosition("before", "b2"),
                 cell_type="code",
                 source=first.source,
                 cell_id="a1",
@@ -144,24 +147,24 @@ async def case_a_deleted_cell_comes_back_as_it_was(notebook: OpenNotebook) -> No
 
 
 async def case_an_id_that_is_taken_is_not_given_twice(notebook: OpenNotebook) -> None:
-    [new] = await notebook.change([Insert(place=Place("end"), cell_type="code", source="twin", cell_id="a1")])
+    [new] = await notebook.change([Insert(place=CellPosition("end"), cell_type="code", source="twin", cell_id="a1")])
     assert new.id != "a1"
     ids = [cell.id for cell in await seen(notebook)]
     assert len(set(ids)) == len(ids) == 4
 
 
 async def case_cells_are_moved(notebook: OpenNotebook) -> None:
-    await notebook.change([Move(cell_id="c3", place=Place("before", "a1"))])
+    await notebook.change([Move(cell_id="c3", place=CellPosition("before", "a1"))])
     assert [cell.id for cell in await seen(notebook)] == ["c3", "a1", "b2"]
-    [moved] = await notebook.change([Move(cell_id="c3", place=Place("after", "a1"))])
+    [moved] = await notebook.change([Move(cell_id="c3", place=CellPosition("after", "a1"))])
     now = await seen(notebook)
     assert [cell.id for cell in now] == ["a1", "c3", "b2"]
     assert moved.after == now[1]
-    await notebook.change([Move(cell_id="a1", place=Place("end"))])
+    await notebook.change([Move(cell_id="a1", place=CellPosition("end"))])
     now = await seen(notebook)
     assert [cell.id for cell in now] == ["c3", "b2", "a1"]
     assert now[2].outputs == (PRINTED,)
-    [still] = await notebook.change([Move(cell_id="a1", place=Place("end"))])
+    [still] = await notebook.change([Move(cell_id="a1", place=CellPosition("end"))])
     assert still.after == now[2]
 
 
@@ -179,13 +182,16 @@ async def case_what_was_changed_meanwhile_is_not_overwritten(notebook: OpenNoteb
 
 async def case_all_changes_are_made_or_none(notebook: OpenNotebook) -> None:
     before = await seen(notebook)
-    fine: list[CellChange] = [Insert(place=Place("end"), cell_type="code", source="new"), replace(before[2], "y = 3")]
+    fine: list[CellChange] = [
+        Insert(place=CellPosition("end"), cell_type="code", source="new"),
+        replace(before[2], "y = 3"),
+    ]
     await error_of(notebook.change([*fine, Replace(cell_id="a1", expect=source_sha256("no"), source="mine")]))
     assert await seen(notebook) == before
     missing = await error_of(notebook.change([*fine, Delete(cell_id="nowhere", expect=source_sha256(""))]))
     assert "nowhere" in missing.message
     assert "a1" in missing.message
-    await error_of(notebook.change([*fine, Move(cell_id="a1", place=Place("after", "nowhere"))]))
+    await error_of(notebook.change([*fine, Move(cell_id="a1", place=CellPosition("after", "nowhere"))]))
     assert await seen(notebook) == before
 
 
@@ -193,9 +199,9 @@ async def case_changes_build_on_one_another(notebook: OpenNotebook) -> None:
     third = (await seen(notebook))[2]
     changed = await notebook.change(
         [
-            Insert(place=Place("after", "c3"), cell_type="code", source="one", cell_id="d4"),
-            Insert(place=Place("after", "d4"), cell_type="code", source="two", cell_id="e5"),
-            Move(cell_id="d4", place=Place("end")),
+            Insert(place=CellPosition("after", "c3"), cell_type="code", source="one", cell_id="d4"),
+            Insert(place=CellPosition("after", "d4"), cell_type="code", source="two", cell_id="e5"),
+            Move(cell_id="d4", place=CellPosition("end")),
             replace(third, "y = 3"),
             Replace(cell_id="c3", expect=source_sha256("y = 3"), source="y = 4"),
         ]

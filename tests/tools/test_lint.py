@@ -13,7 +13,7 @@ from cellwright.agent.calls.input_schema import check_input
 from cellwright.agent.tool import CannotBeDone, ToolContext, ToolResult
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.tools.code.lint import lint_tool
-from cellwright.tools.code.linters import Problem, linters_of, read_flake8
+from cellwright.tools.code.linters import LintProblem, linters_of, read_flake8
 
 REAL_HOME = Path.home()
 LABEXTENSION = Path(__file__).parents[2] / "labextension"
@@ -126,7 +126,7 @@ def test_clippy(tmp_path, monkeypatch):
 
 def test_flake8_report():
     text = "./a.py:1:8: F401 'os' imported but unused\nsomething else\n"
-    assert read_flake8(text) == [Problem("./a.py", 1, 8, "F401", "'os' imported but unused")]
+    assert read_flake8(text) == [LintProblem("./a.py", 1, 8, "F401", "'os' imported but unused")]
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.tools.files.formats.text import UTF_8, UTF_16_LE
-from cellwright.tools.files.formats.text_pages import Bounds, Lines
+from cellwright.tools.files.formats.text_pages import Lines, PageBounds
 
 
 def png(width: int, height: int) -> bytes:
@@ -134,7 +134,7 @@ def test_a_character_between_two_blocks_of_what_is_not_shown_does_not_matter(too
     encoding=st.sampled_from([UTF_8, UTF_16_LE]),
 )
 def test_however_the_bytes_come_the_lines_are_the_same(text, skip, limit, line_chars, block, encoding):
-    lines = Lines(skip, Bounds(100_000, line_chars, limit), encoding, "strict")
+    lines = Lines(skip, PageBounds(100_000, line_chars, limit), encoding, "strict")
     data = text.encode(encoding.name)
     for start in range(0, len(data), block):
         lines.feed(data[start : start + block])

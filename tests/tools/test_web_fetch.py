@@ -21,7 +21,7 @@ from cellwright.agent.side_request import Aside
 from cellwright.agent.tool import ToolContext, ToolResult
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.testing import MessagesServer, fault, say
-from cellwright.tools.web.client import Address, Fetched, Network, read_address
+from cellwright.tools.web.client import Address, FetchedPage, Network, read_address
 from cellwright.tools.web.web_fetch import PAGE_CHARS, page_of, web_fetch_tool
 
 ARTICLE = """<!doctype html><html lang="en"><head><title>On boats</title>
@@ -326,13 +326,13 @@ def test_a_proxy_gets_the_name_and_private_addresses_are_refused_all_the_same(we
 def test_a_page_that_names_no_usable_encoding_is_read_all_the_same(charset: str) -> None:
     address = read_address("https://docs.example/page")
     body = "\xe9".encode() + b"." * 100
-    assert page_of(Fetched(address, 200, "OK", f"text/plain; charset={charset}", body)).text == "\xe9" + "." * 100
+    assert page_of(FetchedPage(address, 200, "OK", f"text/plain; charset={charset}", body)).text == "\xe9" + "." * 100
 
 
 def test_a_pdf_that_is_none_says_so() -> None:
     address = read_address("https://docs.example/paper.pdf")
     with pytest.raises(ToolError) as caught:
-        page_of(Fetched(address, 200, "OK", "application/pdf", b"%PDF-1.4 cut off"))
+        page_of(FetchedPage(address, 200, "OK", "application/pdf", b"%PDF-1.4 cut off"))
     assert "The PDF at https://docs.example/paper.pdf cannot be read" in caught.value.message
 
 

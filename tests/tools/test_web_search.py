@@ -18,9 +18,9 @@ from cellwright.model.anthropic import connect
 from cellwright.testing import MessagesServer, fault, say, searched, turn
 from cellwright.tools.web.web_search import (
     Engine,
-    Found,
     Hit,
     Query,
+    SearchResult,
     api_engine,
     choose_engine,
     tavily_engine,
@@ -83,9 +83,9 @@ def test_a_search_that_fails_at_the_api_says_so() -> None:
 
 
 def test_domains_are_kept_whatever_the_engine_gives() -> None:
-    async def engine(query: Query, ctx: ToolContext) -> Found:
+    async def engine(query: Query, ctx: ToolContext) -> SearchResult:
         hosts = ("good.example", "sub.good.example", "evilgood.example", "good.example.evil.test", "Good.Example.")
-        return Found([Hit(host, f"https://{host}/") for host in hosts] + [Hit("x", "javascript:alert(1)")])
+        return SearchResult([Hit(host, f"https://{host}/") for host in hosts] + [Hit("x", "javascript:alert(1)")])
 
     only = search(engine, allowed_domains=["https://Good.example/"]).display
     assert only is not None
@@ -110,8 +110,8 @@ def test_domains_that_make_no_sense(more: dict[str, Any]) -> None:
 
 
 def test_a_session_searches_so_often() -> None:
-    async def engine(query: Query, ctx: ToolContext) -> Found:
-        return Found([])
+    async def engine(query: Query, ctx: ToolContext) -> SearchResult:
+        return SearchResult([])
 
     tool = web_search_tool(engine, {"CLAUDE_CODE_MAX_WEB_SEARCHES_PER_SESSION": "2"})
     ctx = ToolContext("toolu_1", lambda **_: None)

@@ -16,7 +16,7 @@ from cellwright.agent.prompt import FullPrompt, Prompt
 from cellwright.agent.steering import Steering
 from cellwright.agent.structured_output.answer import AnswerType
 from cellwright.agent.tool import Tool
-from cellwright.agent.turn_record import NOT_KEPT, TurnRecords
+from cellwright.agent.turn_record import NO_CHECKPOINTS, TurnRecords
 from cellwright.events import Emit, Event, RunEnd
 from cellwright.model.provider import Provider
 
@@ -49,7 +49,7 @@ class Agent:
     tool_timeout: float | None = None
     hooks: Hooks | GivenHooks = NO_HOOKS
     redaction: Redaction | None = None
-    checkpoints: TurnRecords = NOT_KEPT
+    checkpoints: TurnRecords = NO_CHECKPOINTS
     answer_type: AnswerType | None = None
 
     def __post_init__(self) -> None:

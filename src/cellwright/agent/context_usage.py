@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from cellwright.agent.prompt import TOKENS_A_DOCUMENT, TOKENS_A_PICTURE
-from cellwright.events import CHARS_A_TOKEN
+from cellwright.agent.prompt import TOKENS_PER_DOCUMENT, TOKENS_PER_PICTURE
+from cellwright.events import CHARS_PER_TOKEN
 from cellwright.sessions.session import Session
 from cellwright.sessions.turns import PLAN_MODE
 
@@ -74,14 +74,14 @@ class ContextContents:
 
 def context_tokens(session: Session) -> int:
     """How many tokens the session's next request will have, roughly: the API's own number, and what came since."""
-    return session.context_tokens + round(session.uncounted_bytes / CHARS_A_TOKEN)
+    return session.context_tokens + round(session.uncounted_bytes / CHARS_PER_TOKEN)
 
 
 def context_parts(contents: ContextContents) -> list[ContextPart]:
     """What fills the context, without what takes nothing. Decodes all messages: not for an event loop."""
     sizes: Counter[PartName] = Counter()
-    sizes["system"] = round(len(contents.system) / CHARS_A_TOKEN)
-    sizes["tools"] = round(len(contents.tools) / CHARS_A_TOKEN)
+    sizes["system"] = round(len(contents.system) / CHARS_PER_TOKEN)
+    sizes["tools"] = round(len(contents.tools) / CHARS_PER_TOKEN)
     measured: dict[PartName, float] = {}
     for message in contents.messages:
         for name, tokens in _measured(json.loads(message)):
@@ -90,7 +90,7 @@ def context_parts(contents: ContextContents) -> list[ContextPart]:
         sizes[name] = round(tokens)
     estimated = sum(sizes.values())
     if contents.counted_tokens and estimated:
-        total = contents.counted_tokens + contents.uncounted_bytes / CHARS_A_TOKEN
+        total = contents.counted_tokens + contents.uncounted_bytes / CHARS_PER_TOKEN
         sizes = _shared_out(sizes, round(total))
     return [ContextPart(name, sizes[name]) for name in NAMES if sizes[name] > 0]
 
@@ -169,9 +169,9 @@ def _of_other(block: Json, name: PartName) -> Measured:
         case "text":
             return name, _tokens(str(block["text"]))
         case "image":
-            return "images", TOKENS_A_PICTURE
+            return "images", TOKENS_PER_PICTURE
         case "document":
-            return "attachments", TOKENS_A_DOCUMENT
+            return "attachments", TOKENS_PER_DOCUMENT
         case _:
             return name, _as_json(block)
 
@@ -181,7 +181,7 @@ def _as_json(block: Json) -> float:
 
 
 def _tokens(text: str) -> float:
-    return _size(text) / CHARS_A_TOKEN
+    return _size(text) / CHARS_PER_TOKEN
 
 
 def _size(text: str) -> int:

@@ -14,16 +14,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from cellwright.agent import run_errors
-from cellwright.agent.budget import OpenAnswer, Spending
+from cellwright.agent.budget import PartialUsage, Spending
 from cellwright.agent.calls.permission_gate import PermissionGate
 from cellwright.agent.calls.redaction import ResultRedaction
 from cellwright.agent.calls.tool_calls import ToolCalls
 from cellwright.agent.hooks.protocol import HookRun, as_hooks
 from cellwright.agent.hooks.run_hooks import RunHooks
 from cellwright.agent.prompt import FullPrompt, Prompt, full_prompt
-from cellwright.agent.steering import Ready, Steering, Submit
+from cellwright.agent.steering import ReadySteering, Steering, Submit
 from cellwright.agent.structured_output.answer import AnswerCheck
-from cellwright.agent.turn_record import NOT_KEPT, TurnRecord
+from cellwright.agent.turn_record import NO_CHECKPOINTS, TurnRecord
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Emit, Event, EventLog, Notice, Retrying, RunEnd, TurnEnd, UserPrompt
 from cellwright.model.models import limits
@@ -59,7 +59,7 @@ class AgentRun:
         self.steering = steering
         self.log = EventLog(emit, session.next_seq)
         self.seq_before = session.next_seq
-        self.record: TurnRecord = NOT_KEPT
+        self.record: TurnRecord = NO_CHECKPOINTS
         self.started = time.perf_counter()
         self.requests = 0
         self.pauses = 0
@@ -191,9 +191,9 @@ class AgentRun:
         ):
             raise _Stop(stop_reason)
 
-    async def _user_goes_on(self, words_for: Callable[[Submit], Awaitable[Ready]]) -> bool:
+    async def _user_goes_on(self, words_for: Callable[[Submit], Awaitable[ReadySteering]]) -> bool:
         """Whether the user has said something that the run goes on with instead of ending; Claude has it then."""
-        ready = await words_for(self.hooks.before_words) if self._may_ask else Ready()
+        ready = await words_for(self.hooks.before_words) if self._may_ask else ReadySteering()
         if not ready.words:
             return False
         self.session.append({"role": "user", "content": [*ready.blocks]})
@@ -220,7 +220,7 @@ class AgentRun:
 
     async def _answer(self, request: Request) -> TurnEnd | None:
         """The answer; None when attempts that failed have spent so much that the request may not be sent again as it is."""
-        answer = OpenAnswer()
+        answer = PartialUsage()
         try:
             async with contextlib.aclosing(self.agent.provider.stream(request)) as events:
                 async for event in events:
@@ -247,7 +247,7 @@ class AgentRun:
         self.spending.count(turn.usage, turn.cost_usd)
         self.text = "".join(block["text"] for block in turn.message["content"] if block["type"] == "text")
 
-    def _count_lost(self, answer: OpenAnswer) -> None:
+    def _count_lost(self, answer: PartialUsage) -> None:
         if (lost := answer.lost()) is not None:
             self.spending.count_aside(*lost)
 

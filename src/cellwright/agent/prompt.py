@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cellwright.events import CHARS_A_TOKEN, ContextTold, Told, ToldKind
+from cellwright.events import CHARS_PER_TOKEN, ContextTold, Told, ToldKind
 from cellwright.text import whole_text
 
 if TYPE_CHECKING:
@@ -88,15 +88,15 @@ Block = Mapping[str, Any]
 
 Prompt = str | Sequence[Block]
 
-TOKENS_A_PICTURE = 1_500
-TOKENS_A_DOCUMENT = 3_000
+TOKENS_PER_PICTURE = 1_500
+TOKENS_PER_DOCUMENT = 3_000
 """Roughly; what a picture or a PDF takes depends on its size, and the API alone knows."""
 
 _IN_WORDS = {"image": "[a picture]", "document": "[a document]"}
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class ContextBlock:
     """One thing that is told besides the user's words: its blocks as the API has them, and its title for the user."""
 
     title: str
@@ -108,26 +108,26 @@ class Beside:
         text = "\n".join(_in_words(block) for block in self.blocks)
         chars = sum(len(str(block["text"])) for block in self.blocks if block["type"] == "text")
         of_types = [block["type"] for block in self.blocks]
-        more = TOKENS_A_PICTURE * of_types.count("image") + TOKENS_A_DOCUMENT * of_types.count("document")
-        return Told(self.title, text, self.kind, chars, round(chars / CHARS_A_TOKEN) + more)
+        more = TOKENS_PER_PICTURE * of_types.count("image") + TOKENS_PER_DOCUMENT * of_types.count("document")
+        return Told(self.title, text, self.kind, chars, round(chars / CHARS_PER_TOKEN) + more)
 
 
-def text_beside(title: str, kind: ToldKind, text: str) -> Beside:
+def text_beside(title: str, kind: ToldKind, text: str) -> ContextBlock:
     """Something that is told as one text."""
-    return Beside(title, kind, ({"type": "text", "text": whole_text(text)},))
+    return ContextBlock(title, kind, ({"type": "text", "text": whole_text(text)},))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gathered:
+class GatheredContext:
     """What was found to be told before and after the words, and what the user must know of what was not."""
 
-    before: tuple[Beside, ...] = ()
-    after: tuple[Beside, ...] = ()
+    before: tuple[ContextBlock, ...] = ()
+    after: tuple[ContextBlock, ...] = ()
     notices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Moment:
+class PromptContext:
     """When something may be told: the run has begun. `words` is what the user wrote, `tools` are there by their names.
 
     `tools` has the built-in tools, also where the run itself goes without.
@@ -139,10 +139,10 @@ class Moment:
     tools: Mapping[str, Tool]
 
 
-Telling = Callable[[Moment], Awaitable[Gathered]]
+Telling = Callable[[PromptContext], Awaitable[GatheredContext]]
 """Finds out what there is to tell; it may read files and ask front ends. Called on the agent's loop; raises nothing."""
 
-Gather = Callable[[], Awaitable[Gathered]]
+Gather = Callable[[], Awaitable[GatheredContext]]
 """All that is to be told with one prompt."""
 
 
@@ -151,8 +151,8 @@ class FullPrompt:
     """The user's words, and what is told before and after them. `gather` finds more of it, nearest to the words."""
 
     words: tuple[Block, ...]
-    before: tuple[Beside, ...] = ()
-    after: tuple[Beside, ...] = ()
+    before: tuple[ContextBlock, ...] = ()
+    after: tuple[ContextBlock, ...] = ()
     notices: tuple[str, ...] = ()
     gather: Gather | None = None
 
@@ -181,7 +181,7 @@ class FullPrompt:
 
     def followed_by(self, title: str, kind: ToldKind, blocks: Sequence[Block]) -> FullPrompt:
         """The prompt with one thing more that is told, after everything else."""
-        return replace(self, after=(*self.after, Beside(title, kind, tuple(blocks)))) if blocks else self
+        return replace(self, after=(*self.after, ContextBlock(title, kind, tuple(blocks)))) if blocks else self
 
     def told(self) -> ContextTold | None:
         """The event that says what is told besides the words; None where nothing is."""
@@ -197,7 +197,7 @@ def full_prompt(prompt: Prompt | FullPrompt) -> FullPrompt:
     return FullPrompt(words=words)
 
 
-def _blocks_of(parts: Sequence[Beside]) -> list[dict[str, Any]]:
+def _blocks_of(parts: Sequence[ContextBlock]) -> list[dict[str, Any]]:
     return [dict(block) for part in parts for block in part.blocks]
 
 

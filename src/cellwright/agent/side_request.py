@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cellwright.agent.budget import OpenAnswer
+from cellwright.agent.budget import PartialUsage
 from cellwright.agent.tool import ToolContext
 from cellwright.events import Retrying, TurnEnd
 from cellwright.model.provider import MessageStart, Provider, Request
@@ -45,7 +45,7 @@ class Aside:
             messages=[json.dumps(message, ensure_ascii=False).encode() for message in messages],
             max_tokens=MAX_TOKENS,
         )
-        answer = OpenAnswer()
+        answer = PartialUsage()
         try:
             async with contextlib.aclosing(self.provider().stream(request)) as events:
                 async for event in events:
@@ -65,7 +65,7 @@ class Aside:
         raise AssertionError("the provider ended without a TurnEnd")
 
 
-def _count_lost(answer: OpenAnswer, ctx: ToolContext) -> None:
+def _count_lost(answer: PartialUsage, ctx: ToolContext) -> None:
     if (lost := answer.lost()) is not None:
         ctx.spend(*lost)
 

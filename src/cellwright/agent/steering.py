@@ -21,7 +21,7 @@ TOO_LATE = "Claude has just finished, so this was not delivered."
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class SteeringText:
     """A text that waits: "steer" goes with the next step, "queue" is the next prompt when Claude would end."""
 
     id: str
@@ -30,10 +30,10 @@ class Words:
 
 
 @dataclass(frozen=True, slots=True)
-class Ready:
+class ReadySteering:
     """Words that hooks have let pass, and the content blocks that they become."""
 
-    words: tuple[Words, ...] = ()
+    words: tuple[SteeringText, ...] = ()
     blocks: tuple[dict[str, Any], ...] = ()
 
 
@@ -45,12 +45,12 @@ class Steering:
 
     def __init__(self, closed: str = "") -> None:
         self.closed = closed
-        self._waiting: list[Words] = []
-        self._early: list[Words] = []
+        self._waiting: list[SteeringText] = []
+        self._early: list[SteeringText] = []
         self._emit: Emit | None = None
 
     @property
-    def waiting(self) -> tuple[Words, ...]:
+    def waiting(self) -> tuple[SteeringText, ...]:
         return tuple(self._waiting)
 
     def open(self, emit: Emit) -> None:
@@ -60,7 +60,7 @@ class Steering:
             self._tell(words, "waiting")
         self._early.clear()
 
-    def add(self, words: Words) -> None:
+    def add(self, words: SteeringText) -> None:
         """Take `words` for the run. Raises `CellwrightError` when it takes none."""
         if self.closed:
             raise CellwrightError(ErrorCode.EXECUTION_ERROR, self.closed, recoverable=True)
@@ -82,15 +82,15 @@ class Steering:
                 return True
         return False
 
-    async def for_step(self, submit: Submit) -> Ready:
+    async def for_step(self, submit: Submit) -> ReadySteering:
         """What goes with the next step."""
         return await self._ready([words for words in self._waiting if words.how == "steer"], submit)
 
-    async def for_next_prompt(self, submit: Submit) -> Ready:
+    async def for_next_prompt(self, submit: Submit) -> ReadySteering:
         """The oldest prompt that waits for the end; Claude goes on with it instead of ending."""
         return await self._ready([words for words in self._waiting if words.how == "queue"][:1], submit)
 
-    def delivered(self, ready: Ready) -> None:
+    def delivered(self, ready: ReadySteering) -> None:
         """The message with these words is in the session."""
         for words in ready.words:
             self._waiting.remove(words)
@@ -100,8 +100,8 @@ class Steering:
         """The run takes no more words; the ones that wait were not delivered."""
         self.closed = self.closed or because
 
-    async def _ready(self, chosen: Sequence[Words], submit: Submit) -> Ready:
-        passed: list[tuple[Words, list[dict[str, Any]]]] = []
+    async def _ready(self, chosen: Sequence[SteeringText], submit: Submit) -> ReadySteering:
+        passed: list[tuple[SteeringText, list[dict[str, Any]]]] = []
         for words in chosen:
             try:
                 more = await submit(words.text)
@@ -113,16 +113,18 @@ class Steering:
             passed.append((words, [{"type": "text", "text": whole_text(words.text)}, *more]))
         # hooks take their time: some may have been taken back meanwhile
         still = [(words, blocks) for words, blocks in passed if words in self._waiting]
-        return Ready(tuple(words for words, _ in still), tuple(block for _, blocks in still for block in blocks))
+        return ReadySteering(
+            tuple(words for words, _ in still), tuple(block for _, blocks in still for block in blocks)
+        )
 
-    def _drop(self, words: Words) -> None:
+    def _drop(self, words: SteeringText) -> None:
         self._waiting.remove(words)
         if words in self._early:
             self._early.remove(words)
         else:
             self._tell(words, "withdrawn")
 
-    def _tell(self, words: Words, state: SteerState) -> None:
+    def _tell(self, words: SteeringText, state: SteerState) -> None:
         self._show(Steered(words.id, words.text, state, words.how))
 
     def _show(self, event: Steered | Notice) -> None:

@@ -19,10 +19,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Itera
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
-_limits: contextvars.ContextVar[tuple[TimeLimit, ...]] = contextvars.ContextVar("limits", default=())
+_limits: contextvars.ContextVar[tuple[CallTimeLimit, ...]] = contextvars.ContextVar("limits", default=())
 
 
-class TimeLimit:
+class CallTimeLimit:
     """One limit in force, in seconds; None: there is none."""
 
     def __init__(self, timeout: asyncio.Timeout, seconds: float | None) -> None:
@@ -46,10 +46,10 @@ class TimeLimit:
 
 
 @contextlib.asynccontextmanager
-async def time_limit(seconds: float | None) -> AsyncIterator[TimeLimit]:
+async def time_limit(seconds: float | None) -> AsyncIterator[CallTimeLimit]:
     """Raises `TimeoutError` when the block takes longer, not counting the time in which it stands still."""
     timeout = asyncio.timeout(seconds)
-    limit = TimeLimit(timeout, seconds)
+    limit = CallTimeLimit(timeout, seconds)
     token = _limits.set((*_limits.get(), limit))
     try:
         async with timeout:
@@ -58,7 +58,7 @@ async def time_limit(seconds: float | None) -> AsyncIterator[TimeLimit]:
         _limits.reset(token)
 
 
-def limits_here() -> tuple[TimeLimit, ...]:
+def limits_here() -> tuple[CallTimeLimit, ...]:
     """The limits that hold for what calls."""
     return _limits.get()
 
@@ -342,7 +342,7 @@ class CallerJobs:
         return self.owner.background and here is threading.main_thread()
 
 
-def _ending_the_wait(job: Callable[[], T], limits: tuple[TimeLimit, ...]) -> Callable[[], T]:
+def _ending_the_wait(job: Callable[[], T], limits: tuple[CallTimeLimit, ...]) -> Callable[[], T]:
     loop = asyncio.get_running_loop()
 
     def begin() -> T:

@@ -32,7 +32,7 @@ class TurnRecords(Protocol):
         """A run of `prompt` begins; `seq` is the number of the last event of `session` before it."""
 
 
-class _NotKept:
+class _NoCheckpoints:
     def begin(self, _session: Session, _prompt: str, _seq: int) -> TurnRecord:
         return self
 
@@ -46,5 +46,5 @@ class _NotKept:
         return None
 
 
-NOT_KEPT = _NotKept()
+NO_CHECKPOINTS = _NoCheckpoints()
 """Where turns cannot be taken back."""

@@ -9,19 +9,19 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from weakref import WeakKeyDictionary
 
-from cellwright.agent.prompt import Gathered, Moment, text_beside
-from cellwright.agent.turn_record import NOT_KEPT, TurnRecord
+from cellwright.agent.prompt import GatheredContext, PromptContext, text_beside
+from cellwright.agent.turn_record import NO_CHECKPOINTS, TurnRecord
 from cellwright.checkpoints.journal import Journal, drop_journals_older_than, journal_of
-from cellwright.checkpoints.turn_recorder import TurnInProgress
+from cellwright.checkpoints.turn_recorder import TurnRecorder
 from cellwright.checkpoints.undo import what_claude_is_told
 from cellwright.sessions.session import Session
 from cellwright.text import visible_line
-from cellwright.tools.files.originals import OriginalsOnly, Upcoming, drop_older_than
+from cellwright.tools.files.originals import OriginalsOnly, UpcomingChange, drop_older_than
 
 logger = logging.getLogger(__name__)
 
 PROMPT_CHARS = 200
-SECONDS_A_DAY = 86_400
+SECONDS_PER_DAY = 86_400
 
 
 class Checkpoints:
@@ -34,7 +34,7 @@ class Checkpoints:
         self, roots: Callable[[], Sequence[Path]], enabled: Callable[[], bool], days: Callable[[], int]
     ) -> None:
         self.enabled = enabled
-        self.turn: TurnInProgress | None = None
+        self.turn: TurnRecorder | None = None
         self._roots = roots
         self._days = days
         self._journals: WeakKeyDictionary[Session, Journal] = WeakKeyDictionary()
@@ -52,18 +52,18 @@ class Checkpoints:
         """The session whose turns can be taken back: `session`, unless the last turn was in one in memory."""
         return self._last if self._last is not None and self._last.path is None else session
 
-    async def tell_what_was_undone(self, moment: Moment) -> Gathered:
+    async def tell_what_was_undone(self, moment: PromptContext) -> GatheredContext:
         """What Claude must know with the next prompt; a `Telling`."""
         try:
             text = what_claude_is_told(self.journal(moment.session).history, self._roots()[0])
         except OSError:
-            return Gathered()
-        return Gathered(before=(text_beside("What was undone", "context", text),)) if text else Gathered()
+            return GatheredContext()
+        return GatheredContext(before=(text_beside("What was undone", "context", text),)) if text else GatheredContext()
 
     def begin(self, session: Session, prompt: str, seq: int) -> TurnRecord:
         self.turn = None
         if not self.enabled():
-            return NOT_KEPT
+            return NO_CHECKPOINTS
         self._tidy()
         try:
             journal = self.journal(session)
@@ -73,15 +73,15 @@ class Checkpoints:
             journal.append({"turn": number, "at": round(time.time(), 3), "seq": seq, "prompt": prompt})
         except OSError as error:
             logger.warning("this turn cannot be taken back: its journal cannot be written: %s", error)
-            return NOT_KEPT
+            return NO_CHECKPOINTS
         self._last = session
-        self.turn = TurnInProgress(journal, journal.history.turns[-1], self._roots(), self._over)
+        self.turn = TurnRecorder(journal, journal.history.turns[-1], self._roots(), self._over)
         return self.turn
 
     def _over(self) -> None:
         self.turn = None
 
-    def before_changes(self, changes: Sequence[Upcoming]) -> None:
+    def before_changes(self, changes: Sequence[UpcomingChange]) -> None:
         if self.turn is not None:
             self.turn.before_changes(changes)
         elif self.enabled():
@@ -103,7 +103,7 @@ class Checkpoints:
         if self._tidied:
             return
         self._tidied = True
-        seconds = max(self._days(), 1) * SECONDS_A_DAY
+        seconds = max(self._days(), 1) * SECONDS_PER_DAY
 
         def work() -> None:
             drop_journals_older_than(seconds)

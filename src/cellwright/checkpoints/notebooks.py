@@ -9,21 +9,21 @@ from pathlib import Path
 from typing import Any
 
 from cellwright.checkpoints.records import UNKNOWN, Json
-from cellwright.checkpoints.turn_recorder import TurnInProgress
+from cellwright.checkpoints.turn_recorder import TurnRecorder
 from cellwright.errors import ToolError
 from cellwright.tools.notebook.open_notebook import (
     Cell,
     CellChange,
     ChangedCell,
     Insert,
+    KernelRemarks,
     Move,
     OpenNotebook,
     OpenNotebooks,
     Output,
-    Remarks,
 )
 
-CurrentTurn = Callable[[], TurnInProgress | None]
+CurrentTurn = Callable[[], TurnRecorder | None]
 
 
 class RecordedNotebooks:
@@ -42,7 +42,7 @@ class RecordedNotebooks:
     def refusal(self, path: Path) -> str:
         return self._notebooks.refusal(path)
 
-    def remarks(self, cells: Sequence[Cell]) -> Remarks:
+    def remarks(self, cells: Sequence[Cell]) -> KernelRemarks:
         return self._notebooks.remarks(cells)
 
     async def settled(self) -> None:
@@ -124,7 +124,7 @@ def cell_data(cell: Cell) -> bytes:
     return json.dumps(data, sort_keys=True).encode()
 
 
-def _before(turn: TurnInProgress, notebook: Path, cells: Sequence[Cell], named: set[str]) -> list[Json]:
+def _before(turn: TurnRecorder, notebook: Path, cells: Sequence[Cell], named: set[str]) -> list[Json]:
     """The lines for cells that are about to change."""
     lines: list[Json] = []
     for cell in cells:
@@ -138,7 +138,7 @@ def _before(turn: TurnInProgress, notebook: Path, cells: Sequence[Cell], named: 
     return lines
 
 
-def _after(turn: TurnInProgress, notebook: Path, done: Sequence[ChangedCell]) -> list[Json]:
+def _after(turn: TurnRecorder, notebook: Path, done: Sequence[ChangedCell]) -> list[Json]:
     """The lines for cells that were changed: the last of each says what it is now."""
     last = {change.id: change for change in done}
     first = {change.id: change for change in reversed(done)}
@@ -148,7 +148,7 @@ def _after(turn: TurnInProgress, notebook: Path, done: Sequence[ChangedCell]) ->
 
 
 def _line(
-    turn: TurnInProgress,
+    turn: TurnRecorder,
     notebook: Path,
     name: str,
     before: Cell | None,

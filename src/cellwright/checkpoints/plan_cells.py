@@ -10,12 +10,21 @@ from typing import Any, Literal
 
 from cellwright.checkpoints.notebooks import cell_data
 from cellwright.checkpoints.records import CellChange as KeptChange
-from cellwright.checkpoints.records import CellStep, Turn
+from cellwright.checkpoints.records import CellStep, CheckpointTurn
 from cellwright.checkpoints.turn_recorder import line_counts
 from cellwright.errors import ToolError
 from cellwright.events import Changed
 from cellwright.tools.files.originals import original, sha256
-from cellwright.tools.notebook.open_notebook import Cell, CellChange, Delete, Insert, Move, OpenNotebook, Place, Replace
+from cellwright.tools.notebook.open_notebook import (
+    Cell,
+    CellChange,
+    CellPosition,
+    Delete,
+    Insert,
+    Move,
+    OpenNotebook,
+    Replace,
+)
 from cellwright.tools.paths import shown_path
 
 FindNotebook = Callable[[Path], OpenNotebook]
@@ -82,7 +91,7 @@ class CellUndo:
         )
 
 
-def undone_cells(turns: Sequence[Turn]) -> list[CellTarget]:
+def undone_cells(turns: Sequence[CheckpointTurn]) -> list[CellTarget]:
     """What taking back `turns` (newest first) makes of each of their cells, as far as the journal knows."""
     targets: dict[tuple[Path, str], CellTarget] = {}
     for turn in turns:
@@ -135,7 +144,7 @@ def changes_of(undos: Sequence[CellUndo]) -> list[tuple[Path, list[CellUndo]]]:
     ]
 
 
-def _target(cell: KeptChange, turn: Turn) -> CellTarget:
+def _target(cell: KeptChange, turn: CheckpointTurn) -> CellTarget:
     return CellTarget(
         notebook=cell.notebook,
         cell_id=cell.cell_id,
@@ -165,14 +174,14 @@ def _undo(
     holds = None if now is None else now.sha256
     if holds not in target.expected and not force:
         return replace(undo, refused=f"it has changed since {target.since}", conflict=True)
-    place = Place("after", target.beside) if target.beside in {*by_id, *coming} else Place("start")
+    place = CellPosition("after", target.beside) if target.beside in {*by_id, *coming} else CellPosition("start")
     if target.beside and place.where == "start":
-        place = Place("end")  # the cell it stood behind is gone
+        place = CellPosition("end")  # the cell it stood behind is gone
     return replace(undo, changes=_changes(target, now, wanted, place))
 
 
 def _changes(
-    target: CellTarget, now: Cell | None, wanted: dict[str, Any] | None, place: Place
+    target: CellTarget, now: Cell | None, wanted: dict[str, Any] | None, place: CellPosition
 ) -> tuple[CellChange, ...]:
     if wanted is None:
         return () if now is None else (Delete(cell_id=target.cell_id, expect=now.sha256),)

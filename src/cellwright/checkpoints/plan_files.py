@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from cellwright.checkpoints.records import FileChange, FileStep, Held, Turn
-from cellwright.checkpoints.turn_recorder import COUNTED_BYTES, Now, at, line_counts
+from cellwright.checkpoints.records import CheckpointTurn, FileChange, FileContent, FileStep
+from cellwright.checkpoints.turn_recorder import COUNTED_BYTES, PathState, at, line_counts
 from cellwright.events import Changed
 from cellwright.tools.files.originals import original
 from cellwright.tools.paths import shown_path
@@ -31,8 +31,8 @@ class FileUndo:
     """
 
     path: Path
-    now: Now
-    target: Held | None = None
+    now: PathState
+    target: FileContent | None = None
     set_mode: bool = False
     folders: tuple[Path, ...] = ()
     refused: str = ""
@@ -65,9 +65,9 @@ class FileUndo:
         return Changed(where, kind, *line_counts(before, after))
 
 
-def file_undos(turns: Sequence[Turn], blocked: Blocked, *, force: bool) -> list[FileUndo]:
+def file_undos(turns: Sequence[CheckpointTurn], blocked: Blocked, *, force: bool) -> list[FileUndo]:
     """What taking back `turns` (newest first) makes of each of their files."""
-    changes: dict[Path, list[tuple[Turn, FileChange]]] = {}
+    changes: dict[Path, list[tuple[CheckpointTurn, FileChange]]] = {}
     for turn in turns:
         for file in turn.changed_files:
             changes.setdefault(file.path, []).append((turn, file))
@@ -87,7 +87,9 @@ def file_redos(steps: Sequence[FileStep], blocked: Blocked, *, force: bool) -> l
     return undos
 
 
-def _back_through(path: Path, back: Sequence[tuple[Turn, FileChange]], blocked: Blocked, *, force: bool) -> FileUndo:
+def _back_through(
+    path: Path, back: Sequence[tuple[CheckpointTurn, FileChange]], blocked: Blocked, *, force: bool
+) -> FileUndo:
     now = at(path)
     holds, target, set_mode, conflict = now.sha256, now.held, False, ""
     folders: list[Path] = []

@@ -32,7 +32,7 @@ UNKNOWN: Literal["unknown"] = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class FileContent:
     """What a file held: the hash of its content, and its permission bits."""
 
     sha256: str
@@ -42,7 +42,7 @@ class Held:
         return {"sha256": self.sha256, "mode": self.mode}
 
     @classmethod
-    def from_json(cls, data: Json | None) -> Held | None:
+    def from_json(cls, data: Json | None) -> FileContent | None:
         return None if data is None else cls(str(data["sha256"]), int(data["mode"]))
 
 
@@ -55,7 +55,7 @@ class FileChange:
     """
 
     path: Path
-    before: Held | None
+    before: FileContent | None
     after: str | None
     kept: bool = True
     folders: tuple[Path, ...] = ()
@@ -97,7 +97,7 @@ class CellChange:
 
 
 @dataclass(slots=True)
-class Turn:
+class CheckpointTurn:
     """One run of a prompt. `seq` is the number of the session's last event before it."""
 
     number: int
@@ -134,8 +134,8 @@ class FileStep:
     """A file that an undo or redo wrote: what it held then, and what it holds since."""
 
     path: Path
-    was: Held | None
-    now: Held | None
+    was: FileContent | None
+    now: FileContent | None
     folders: tuple[Path, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
@@ -150,8 +150,8 @@ class FileStep:
     def from_json(cls, data: Json) -> FileStep:
         return cls(
             Path(data["path"]),
-            Held.from_json(data["was"]),
-            Held.from_json(data["now"]),
+            FileContent.from_json(data["was"]),
+            FileContent.from_json(data["now"]),
             tuple(Path(folder) for folder in data["folders"]),
         )
 
@@ -225,13 +225,13 @@ class Undone:
 class History:
     """What a journal comes to: the turns, oldest first, and what was undone."""
 
-    turns: list[Turn] = field(default_factory=list)
+    turns: list[CheckpointTurn] = field(default_factory=list)
     undos: list[Undone] = field(default_factory=list)
 
-    def turn(self, number: int) -> Turn | None:
+    def turn(self, number: int) -> CheckpointTurn | None:
         return next((turn for turn in self.turns if turn.number == number), None)
 
-    def newest(self, count: int, *, code_only: bool, left: bool = False) -> list[Turn]:
+    def newest(self, count: int, *, code_only: bool, left: bool = False) -> list[CheckpointTurn]:
         """The last `count` turns that can be taken back, newest first.
 
         With `code_only` those that changed something; else all from the newest of the conversation on. `left`: those count,
@@ -283,12 +283,12 @@ def add(history: History, line: Json) -> None:
 
 
 def _begin(history: History, line: Json) -> None:
-    history.turns.append(Turn(int(line["turn"]), float(line["at"]), int(line["seq"]), str(line["prompt"])))
+    history.turns.append(CheckpointTurn(int(line["turn"]), float(line["at"]), int(line["seq"]), str(line["prompt"])))
     for undo in history.undos:
         undo.told = True
 
 
-def _add_file(turn: Turn, line: Json) -> None:
+def _add_file(turn: CheckpointTurn, line: Json) -> None:
     path = Path(line["file"])
     known = turn.files.get(path)
     mode_changed = bool(line.get("mode_changed"))
@@ -298,13 +298,13 @@ def _add_file(turn: Turn, line: Json) -> None:
         known.left.append(known.after)
         return
     folders = tuple(Path(folder) for folder in line.get("folders", ()))
-    before = Held.from_json(line["before"])
+    before = FileContent.from_json(line["before"])
     turn.files[path] = FileChange(
         path, before, line["after"], bool(line["kept"]), folders, mode_changed, [line["after"]]
     )
 
 
-def _add_cell(turn: Turn, line: Json) -> None:
+def _add_cell(turn: CheckpointTurn, line: Json) -> None:
     key = Path(line["notebook"]), str(line["cell"])
     known = turn.cells.get(key)
     if known is None or line.get("anew"):

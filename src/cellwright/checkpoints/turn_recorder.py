@@ -26,11 +26,11 @@ from typing import Any, Literal
 from cellwright.agent.tool import Tool
 from cellwright.checkpoints.effects import effect_of
 from cellwright.checkpoints.journal import Journal
-from cellwright.checkpoints.records import UNKNOWN, CellChange, FileChange, Held, Json, Turn
+from cellwright.checkpoints.records import UNKNOWN, CellChange, CheckpointTurn, FileChange, FileContent, Json
 from cellwright.events import Changed, TurnChanged
 from cellwright.tools.files.diff import diff_texts
 from cellwright.tools.files.formats.text import NotText, decode
-from cellwright.tools.files.originals import KEPT_FILE_BYTES, Upcoming, keep_original, original, sha256
+from cellwright.tools.files.originals import KEPT_FILE_BYTES, UpcomingChange, keep_original, original, sha256
 from cellwright.tools.paths import shown_path
 
 COUNTED_BYTES = 2**20
@@ -100,10 +100,10 @@ Mark = tuple[int, int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Now:
+class PathState:
     """What is at a path: nothing (`held` None, no `problem`), a file, or something that is none (`problem`)."""
 
-    held: Held | None
+    held: FileContent | None
     status: os.stat_result | None = None
     problem: str = ""
 
@@ -113,27 +113,27 @@ class Now:
         return UNKNOWN if self.problem else None if self.held is None else self.held.sha256
 
 
-def at(path: Path) -> Now:
+def at(path: Path) -> PathState:
     """What is at `path`, a real path. Never raises."""
     try:
         status = path.lstat()
         if not stat.S_ISREG(status.st_mode):
             kind = "a symbolic link" if stat.S_ISLNK(status.st_mode) else "a folder or a device"
-            return Now(None, problem=f"it is {kind} now")
+            return PathState(None, problem=f"it is {kind} now")
         if status.st_size > KEPT_FILE_BYTES:
-            return Now(None, problem=f"it is larger than {KEPT_FILE_BYTES // 2**20} MB now")
+            return PathState(None, problem=f"it is larger than {KEPT_FILE_BYTES // 2**20} MB now")
         with path.open("rb") as file:
             status = os.fstat(file.fileno())
             digest = hashlib.sha256()
             while block := file.read(READ_AT_ONCE):
                 digest.update(block)
     except FileNotFoundError:
-        return Now(None)
+        return PathState(None)
     except NotADirectoryError:
-        return Now(None)
+        return PathState(None)
     except OSError as error:
-        return Now(None, problem=f"it cannot be read ({error.strerror})")
-    return Now(Held(digest.hexdigest(), stat.S_IMODE(status.st_mode)), status)
+        return PathState(None, problem=f"it cannot be read ({error.strerror})")
+    return PathState(FileContent(digest.hexdigest(), stat.S_IMODE(status.st_mode)), status)
 
 
 def mark_of(path: Path) -> Mark | None:
@@ -148,10 +148,10 @@ def mark_of(path: Path) -> Mark | None:
 logger = logging.getLogger(__name__)
 
 
-class TurnInProgress:
+class TurnRecorder:
     """Keeps what one run changes. Used by the agent's loop and by worker threads of its tools."""
 
-    def __init__(self, journal: Journal, turn: Turn, roots: Sequence[Path], over: Callable[[], None]) -> None:
+    def __init__(self, journal: Journal, turn: CheckpointTurn, roots: Sequence[Path], over: Callable[[], None]) -> None:
         self.turn = turn
         self._over = over
         self._journal = journal
@@ -184,7 +184,7 @@ class TurnInProgress:
                 return None
             return TurnChanged(turn.number, files, cells, tuple(turn.effects), tuple(sorted(self._unkept)))
 
-    def before_changes(self, changes: Sequence[Upcoming]) -> None:
+    def before_changes(self, changes: Sequence[UpcomingChange]) -> None:
         """Keep what is there, and write down what will be; see `Keeper`."""
         with self._lock:
             changed = [change for change in changes if change.before != change.after or change.changes_mode]
@@ -230,7 +230,7 @@ class TurnInProgress:
             self._unkept.add(what)
         return name, kept
 
-    def _line(self, change: Upcoming) -> Json:
+    def _line(self, change: UpcomingChange) -> Json:
         after = None if change.after is None else sha256(change.after)
         line: dict[str, Any] = {"file": str(change.path), "before": None, "after": after, "kept": True, "folders": []}
         if change.changes_mode:
@@ -238,7 +238,7 @@ class TurnInProgress:
         if change.before is not None:
             name, line["kept"] = self.keep(change.before, str(change.path))
             mode = stat.S_IMODE(change.status.st_mode) if change.status is not None else 0o600
-            line["before"] = Held(name, mode).to_json()
+            line["before"] = FileContent(name, mode).to_json()
         else:
             line["folders"] = [str(folder) for folder in _missing_folders(change.path)]
         line["anew"] = self._changed_by_others(change.path, line["before"])
@@ -282,7 +282,7 @@ class TurnInProgress:
             self._marks[path] = mark
         return now
 
-    def _keep_file(self, path: Path, held: Held) -> bool:
+    def _keep_file(self, path: Path, held: FileContent) -> bool:
         try:
             data = path.read_bytes()
         except OSError:

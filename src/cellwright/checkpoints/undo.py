@@ -15,7 +15,7 @@ from pathlib import Path
 from cellwright.checkpoints.journal import Journal
 from cellwright.checkpoints.plan_cells import CellUndo, cell_undos, changes_of, redone_cells, undone_cells
 from cellwright.checkpoints.plan_files import FileUndo, What, file_redos, file_undos
-from cellwright.checkpoints.records import FileStep, History, Turn, Undone
+from cellwright.checkpoints.records import CheckpointTurn, FileStep, History, Undone
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.sessions.session import Session
 from cellwright.tools.files.atomic_write import FileChanged, FileWrite, write_together
@@ -33,7 +33,7 @@ class UndoPlan:
     `as_after`: the event up to which the conversation would go; None: it stays as it is.
     """
 
-    turns: tuple[Turn, ...]
+    turns: tuple[CheckpointTurn, ...]
     files: tuple[FileUndo, ...] = ()
     cells: tuple[CellUndo, ...] = ()
     code: bool = True
@@ -73,7 +73,7 @@ class UndoPlan:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TakingBack:
+class Undo:
     """Takes back turns of `session`, whose `journal` it is. Its coroutines run on the agent's loop, while no turn does."""
 
     journal: Journal
@@ -82,7 +82,7 @@ class TakingBack:
     notebooks: OpenNotebooks
     cwd: Path
 
-    async def plan(self, turns: Sequence[Turn], what: What, *, force: bool = False) -> UndoPlan:
+    async def plan(self, turns: Sequence[CheckpointTurn], what: What, *, force: bool = False) -> UndoPlan:
         """What taking back `turns` (newest first) would do."""
         code = what != "conversation"
         back = turns if code else ()
@@ -208,7 +208,7 @@ class TakingBack:
 LISTED = 40
 
 
-def names_of(turns: Sequence[Turn]) -> str:
+def names_of(turns: Sequence[CheckpointTurn]) -> str:
     """`turn 3 “Rename it”`, `turns 2 to 4`"""
     numbers = sorted(turn.number for turn in turns)
     if len(numbers) == 1:

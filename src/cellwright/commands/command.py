@@ -31,7 +31,7 @@ class Section:
 
 
 @dataclass(frozen=True)
-class Page:
+class CommandPage:
     """What a command tells."""
 
     sections: Sequence[Section]
@@ -86,11 +86,11 @@ class CommandCall:
     ask_user: CanUseTool | None = None
 
 
-Answer = Page | Coroutine[Any, Any, Page]
+Answer = CommandPage | Coroutine[Any, Any, CommandPage]
 
 
 @dataclass(frozen=True)
-class Command:
+class SlashCommand:
     """One command. `run` gives a page, or a coroutine of one that is run on the agent's thread.
 
     `takes` names what may follow the command ("" where nothing may); `asks`: it may have a question to the user.

@@ -4,28 +4,28 @@ from __future__ import annotations
 
 import asyncio
 
-from cellwright.commands.command import CommandCall, Page, Section
+from cellwright.commands.command import CommandCall, CommandPage, Section
 from cellwright.doctor.check import Finding
-from cellwright.doctor.examination import Examination, Patient, examine
+from cellwright.doctor.examination import Examination, ExaminedPlace, examine
 from cellwright.errors import CellwrightError, ErrorCode
 
 DOCTOR = "[--offline]"
 _SIGNS = {"ok": "✓", "warning": "!", "problem": "✗"}
 
 
-async def doctor_page(call: CommandCall) -> Page:
+async def doctor_page(call: CommandCall) -> CommandPage:
     """Examine this conversation's surroundings."""
     if call.text not in ("", "--offline"):
         message = f"/doctor takes {DOCTOR}, not {call.text!r}. Nothing was sent."
         raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
     conversation = call.conversation
-    patient = Patient(conversation.cwd, conversation.environ, conversation.settings)
+    patient = ExaminedPlace(conversation.cwd, conversation.environ, conversation.settings)
     checks = tuple(conversation.checks)
     examination = await asyncio.to_thread(examine, patient, offline=call.text != "", more=checks)
     return page_of(examination)
 
 
-def page_of(examination: Examination) -> Page:
+def page_of(examination: Examination) -> CommandPage:
     """What was found, what has to be done something about first."""
     bad = [finding for finding in examination.findings if finding.status != "ok"]
     good = [finding for finding in examination.findings if finding.status == "ok"]
@@ -38,7 +38,7 @@ def page_of(examination: Examination) -> Page:
     sections += [Section(f"{_SIGNS[each.status]} {each.name}", text=_words(each)) for each in bad]
     if good:
         sections.append(Section("✓ Well", [("what", "found"), *((each.name, _words(each)) for each in good)]))
-    return Page(sections)
+    return CommandPage(sections)
 
 
 def _words(finding: Finding) -> str:

@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from cellwright.agent.recording.recordings import prompt_key
-from cellwright.commands.command import CommandCall, Page, Row, Section
+from cellwright.commands.command import CommandCall, CommandPage, Row, Section
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.redaction.secret_scan import SecretScan, require_detect_secrets
 from cellwright.sessions.export.exchanges import Exchange, exchanges_of
-from cellwright.sessions.export.formats import FORMATS, Exported, exported
+from cellwright.sessions.export.formats import FORMATS, ExportedConversation, exported
 from cellwright.sessions.export.notebook import changed_files, code_cell, code_cells, markdown_cell, notebook_text
 from cellwright.sessions.provenance import PROMPT, provenance_of
 from cellwright.sessions.session import Session
 from cellwright.sessions.state_dir import write_whole
-from cellwright.tools.notebook.open_notebook import Insert, OpenNotebook, Place
+from cellwright.tools.notebook.open_notebook import CellPosition, Insert, OpenNotebook
 
 EXPORT = "[markdown|notebook|json|cells] [FILE]"
 CELLS = "[all|TURN] [FILE]"
@@ -29,7 +29,7 @@ FILE_MODE = 0o644
 Json = Mapping[str, Any]
 
 
-async def export_page(call: CommandCall) -> Page:
+async def export_page(call: CommandCall) -> CommandPage:
     """Write the conversation to a file."""
     first, _, rest = call.text.partition(" ")
     if first == "cells":
@@ -44,7 +44,7 @@ async def export_page(call: CommandCall) -> Page:
     return await asyncio.to_thread(_export, form, path, session, messages, call.conversation.environment)
 
 
-async def cells_page(call: CommandCall) -> Page:
+async def cells_page(call: CommandCall) -> CommandPage:
     """Put what Claude ran into ordinary cells: after the cell that asked for it, or into a notebook of its own."""
     which, name = _which(call.text)
     session = call.conversation.session
@@ -65,7 +65,7 @@ async def cells_page(call: CommandCall) -> Page:
         text = notebook_text(_with_headings(turns))
         await asyncio.to_thread(_write, path, text.encode("utf-8", "replace"))
         rows = [(str(path), f"{len(code_cells(turns))} cells of {_in_words(turns)}")]
-    return Page([Section("Turned into cells", [("where", "what"), *rows], _remarks(turns, cleaned.found))])
+    return CommandPage([Section("Turned into cells", [("where", "what"), *rows], _remarks(turns, cleaned.found))])
 
 
 class _Cleaned(NamedTuple):
@@ -96,15 +96,17 @@ def _messages(session: Session) -> list[Json]:
     return list(session.messages)
 
 
-def _export(form: str, path: Path, session: Session, messages: Sequence[Json], environ: Mapping[str, str]) -> Page:
+def _export(
+    form: str, path: Path, session: Session, messages: Sequence[Json], environ: Mapping[str, str]
+) -> CommandPage:
     model = session.last_model or session.model
     export = exported(form, messages, session=session.id, model=model, environ=environ, folder=f"{path.stem}_files")
-    return Page(
+    return CommandPage(
         [Section("Exported", [("file", "what"), (str(path), write_export(path, export))], secrets_left_out(export))]
     )
 
 
-def write_export(path: Path, export: Exported) -> str:
+def write_export(path: Path, export: ExportedConversation) -> str:
     """Write an export and the images that belong to it; says what was written. Raises `CellwrightError`."""
     for name, data in export.files.items():
         _write(path.parent / name, data)
@@ -113,7 +115,7 @@ def write_export(path: Path, export: Exported) -> str:
     return f"{export.turns} turns, {size:,} bytes{images}"
 
 
-def secrets_left_out(export: Exported) -> str:
+def secrets_left_out(export: ExportedConversation) -> str:
     """Which secrets were left out, in words; "" where none were found."""
     return _secrets(export.found)
 
@@ -127,7 +129,7 @@ async def _insert(own: OpenNotebook, session: Session, turns: Sequence[Exchange]
         if not sources:
             continue
         beside = _asked_by(answers, session, turn)
-        place = Place("after", beside) if beside is not None else Place("end")
+        place = CellPosition("after", beside) if beside is not None else CellPosition("end")
         changed = await own.change(_in_a_row(sources, place))
         where = (
             f"after cell {beside}" if beside is not None else "at the end: the cell that asked is not there any more"
@@ -144,7 +146,7 @@ def _asked_by(answers: Sequence[tuple[str, Json]], session: Session, turn: Excha
     return next(iter([*own, *same]), None)
 
 
-def _in_a_row(sources: Sequence[str], place: Place) -> list[Insert]:
+def _in_a_row(sources: Sequence[str], place: CellPosition) -> list[Insert]:
     # the last one first, each at the same place: they come to stand in their order
     ordered = reversed(sources) if place.where == "after" else sources
     return [Insert(place=place, cell_type="code", source=source) for source in ordered]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from cellwright.commands.command import Command, CommandCall, Page, Section
+from cellwright.commands.command import CommandCall, CommandPage, Section, SlashCommand
 from cellwright.commands.doctor import DOCTOR, doctor_page
 from cellwright.commands.export import CELLS, EXPORT, cells_page, export_page
 from cellwright.commands.sessions import (
@@ -35,7 +35,7 @@ def command_name(prompt: str) -> str | None:
     return found["name"] if found else None
 
 
-def command_of(prompt: str) -> tuple[Command, str]:
+def command_of(prompt: str) -> tuple[SlashCommand, str]:
     """The command that `prompt` calls, and the text after it.
 
     Raises CellwrightError INVALID_PARAMETERS for a command that there is not, and for text after one that takes none.
@@ -53,14 +53,14 @@ def command_of(prompt: str) -> tuple[Command, str]:
     return command, text
 
 
-async def answer_of(command: Command, call: CommandCall) -> Page:
+async def answer_of(command: SlashCommand, call: CommandCall) -> CommandPage:
     """Do the command, by the settings as they stand now; on the agent's thread. Raises what the command raises."""
     call.conversation.in_force.refresh(session_has_begun=bool(call.conversation.session.encoded))
     page = command.run(call)
-    return page if isinstance(page, Page) else await page
+    return page if isinstance(page, CommandPage) else await page
 
 
-def _help(_call: CommandCall) -> Page:
+def _help(_call: CommandCall) -> CommandPage:
     rows = [
         ("command", "what it does"),
         *((f"/{name} {command.takes}".strip(), command.help) for name, command in COMMANDS.items()),
@@ -68,32 +68,32 @@ def _help(_call: CommandCall) -> Page:
     text = (
         "They are answered here: nothing is put into the conversation, and only /rename without a title asks a model."
     )
-    return Page([Section("Commands", rows, text)])
+    return CommandPage([Section("Commands", rows, text)])
 
 
-COMMANDS: dict[str, Command] = {
-    "help": Command(_help, "this list"),
-    "config": Command(config_page, "each setting with its value and where it comes from"),
-    "permissions": Command(permissions_page, "the mode, each rule with where it comes from, trust and folders"),
-    "undo": Command(undo_page, "take back what the last turns changed, after a look at it", UNDO, asks=True),
-    "redo": Command(redo_page, "bring back what the last undo took away", REDO, asks=True),
-    "rewind": Command(
+COMMANDS: dict[str, SlashCommand] = {
+    "help": SlashCommand(_help, "this list"),
+    "config": SlashCommand(config_page, "each setting with its value and where it comes from"),
+    "permissions": SlashCommand(permissions_page, "the mode, each rule with where it comes from, trust and folders"),
+    "undo": SlashCommand(undo_page, "take back what the last turns changed, after a look at it", UNDO, asks=True),
+    "redo": SlashCommand(redo_page, "bring back what the last undo took away", REDO, asks=True),
+    "rewind": SlashCommand(
         rewind_page, "the turns, or all from one on taken back: files, cells, messages", REWIND, asks=True
     ),
-    "sessions": Command(sessions_page, "the sessions of this folder, or those in which words were said", SESSIONS),
-    "resume": Command(resume_page, "go on with another session of this folder", RESUME),
-    "fork": Command(fork_page, "go on in a copy of this session or another, whole or up to a turn", FORK),
-    "rename": Command(rename_page, "give this session a title; without one the small model does", RENAME),
-    "tag": Command(tag_page, "give this session tags; what has one is not deleted for its age", TAG),
-    "clear": Command(clear_page, "go on with a new session; this one is kept"),
-    "export": Command(export_page, "the conversation as a file: Markdown, a notebook or JSON", EXPORT),
-    "cells": Command(cells_page, "what Claude ran in the last turn, as ordinary cells", CELLS),
-    "tasks": Command(tasks_page, "what Claude and its shell commands are at, with their ids", "[stop ID]"),
-    "steer": Command(steer_page, "tell Claude something while it works", "TEXT"),
-    "context": Command(context_page, "what fills the context: how many tokens of what"),
-    "cost": Command(cost_page, "what this session has cost, and suggestions while you type"),
-    "doctor": Command(doctor_page, "what keeps Cellwright from working here, and what to do about it", DOCTOR),
-    "status": Command(status_page, "session, model, where the key comes from, tools, versions"),
+    "sessions": SlashCommand(sessions_page, "the sessions of this folder, or those in which words were said", SESSIONS),
+    "resume": SlashCommand(resume_page, "go on with another session of this folder", RESUME),
+    "fork": SlashCommand(fork_page, "go on in a copy of this session or another, whole or up to a turn", FORK),
+    "rename": SlashCommand(rename_page, "give this session a title; without one the small model does", RENAME),
+    "tag": SlashCommand(tag_page, "give this session tags; what has one is not deleted for its age", TAG),
+    "clear": SlashCommand(clear_page, "go on with a new session; this one is kept"),
+    "export": SlashCommand(export_page, "the conversation as a file: Markdown, a notebook or JSON", EXPORT),
+    "cells": SlashCommand(cells_page, "what Claude ran in the last turn, as ordinary cells", CELLS),
+    "tasks": SlashCommand(tasks_page, "what Claude and its shell commands are at, with their ids", "[stop ID]"),
+    "steer": SlashCommand(steer_page, "tell Claude something while it works", "TEXT"),
+    "context": SlashCommand(context_page, "what fills the context: how many tokens of what"),
+    "cost": SlashCommand(cost_page, "what this session has cost, and suggestions while you type"),
+    "doctor": SlashCommand(doctor_page, "what keeps Cellwright from working here, and what to do about it", DOCTOR),
+    "status": SlashCommand(status_page, "session, model, where the key comes from, tools, versions"),
 }
 
 NEED_SESSIONS = frozenset({"resume", "fork", "rename", "tag", "clear"})

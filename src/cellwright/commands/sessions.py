@@ -9,11 +9,11 @@ from functools import partial
 from pathlib import Path
 
 from cellwright.agent.side_request import small_model
-from cellwright.commands.command import CommandCall, Page, Row, Section
+from cellwright.commands.command import CommandCall, CommandPage, Row, Section
 from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.titles import make_title, title_of
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.sessions.catalog.catalog import Catalog, Entry
+from cellwright.sessions.catalog.catalog import Catalog, CatalogEntry
 from cellwright.sessions.catalog.metadata import shown_tags, write_tags, write_title
 from cellwright.sessions.session import Session
 
@@ -26,29 +26,29 @@ TAG = "[TAG …]"
 SHOWN = 20
 
 
-async def sessions_page(call: CommandCall) -> Page:
+async def sessions_page(call: CommandCall) -> CommandPage:
     """The sessions of this folder, or those in which words are found."""
     found = await asyncio.to_thread(Catalog().search, call.text, call.conversation.cwd, limit=SHOWN + 1)
-    return Page([_listed(found, call)])
+    return CommandPage([_listed(found, call)])
 
 
-async def resume_page(call: CommandCall) -> Page:
+async def resume_page(call: CommandCall) -> CommandPage:
     """Go on with another session: by its id, or by words if they are found in one alone; without either the list."""
     conversation = call.conversation
     if not call.text:
         return await sessions_page(call)
     conversation.refuse_while_running()
     entry = await asyncio.to_thread(_only_one, call.text, conversation.cwd)
-    if isinstance(entry, Entry):
+    if isinstance(entry, CatalogEntry):
         await go_on(conversation, partial(conversation.sessions.find, entry.id))
         return _now_in("Resumed", conversation.session)
     section = _listed(entry, call)
-    return Page(
+    return CommandPage(
         [Section(section.title, section.rows, f"{section.text} Several hold these words: /resume ID takes one.")]
     )
 
 
-async def fork_page(call: CommandCall) -> Page:
+async def fork_page(call: CommandCall) -> CommandPage:
     """Go on in a copy of this session or of another, or of its first turns."""
     conversation = call.conversation
     words = call.text.split()
@@ -62,41 +62,41 @@ async def fork_page(call: CommandCall) -> Page:
     return _now_in("Forked", conversation.session, f"The session {before} stays as it was.")
 
 
-async def rename_page(call: CommandCall) -> Page:
+async def rename_page(call: CommandCall) -> CommandPage:
     """Name this session; without a title the small model does, for one small request."""
     session = call.conversation.session
     path = _kept(session)
     if call.text:
         title = await asyncio.to_thread(write_title, path, call.text)
-        call.conversation.feed.session_changed(session)
-        return Page([Section("Renamed", text=f"This session is “{title}” now.")])
+        call.conversation.observers.session_changed(session)
+        return CommandPage([Section("Renamed", text=f"This session is “{title}” now.")])
     cost_before = session.cost_usd
     provider = call.conversation.provider
     title = await make_title(session, lambda: provider, small_model(call.conversation.environment))
     await asyncio.to_thread(write_title, path, "")  # the user has asked for the model's
-    call.conversation.feed.session_changed(session)
+    call.conversation.observers.session_changed(session)
     cost = None if session.cost_usd is None or cost_before is None else session.cost_usd - cost_before
     price = "what it cost is not known" if cost is None else f"it cost ${cost:.4f}"
-    return Page([Section("Renamed", text=f"This session is “{title}” now. The small model named it; {price}.")])
+    return CommandPage([Section("Renamed", text=f"This session is “{title}” now. The small model named it; {price}.")])
 
 
-async def tag_page(call: CommandCall) -> Page:
+async def tag_page(call: CommandCall) -> CommandPage:
     """Give this session tags; without any it loses those it has."""
     tags = await asyncio.to_thread(write_tags, _kept(call.conversation.session), call.text.replace(",", " ").split())
     text = (
         f"Tags of this session: {shown_tags(tags)}. It is not deleted for its age." if tags else "It has no tags now."
     )
-    return Page([Section("Tagged", text=text)])
+    return CommandPage([Section("Tagged", text=text)])
 
 
-def clear_page(call: CommandCall) -> Page:
+def clear_page(call: CommandCall) -> CommandPage:
     """Go on with a new session."""
     conversation = call.conversation
     before = conversation.sessions.begun
     conversation.new_session()
     kept = before is not None and before.path is not None and before.encoded
     text = f"`/resume {before.id}` goes back to the one before." if kept and before is not None else ""
-    return Page([Section("A new session", text=text)])
+    return CommandPage([Section("A new session", text=text)])
 
 
 async def go_on(conversation: Conversation, find: Callable[[], Session | None]) -> None:
@@ -128,7 +128,7 @@ async def fork(conversation: Conversation, session_id: str, turn: int | None) ->
     await go_on(conversation, forked)
 
 
-def _only_one(text: str, cwd: Path) -> Entry | Sequence[Entry]:
+def _only_one(text: str, cwd: Path) -> CatalogEntry | Sequence[CatalogEntry]:
     """The session that is meant, or those that may be. Raises `CellwrightError` where none is."""
     catalog = Catalog()
     try:
@@ -155,7 +155,7 @@ def _kept(session: Session) -> Path:
     return session.path
 
 
-def _listed(found: Sequence[Entry], call: CommandCall) -> Section:
+def _listed(found: Sequence[CatalogEntry], call: CommandCall) -> Section:
     if not found:
         what = f"that holds {call.text!r}" if call.text else "yet"
         return Section("Sessions", text=f"There is no session of {call.conversation.cwd} {what}.")
@@ -167,7 +167,7 @@ def _listed(found: Sequence[Entry], call: CommandCall) -> Section:
     return Section("Sessions", rows, f"/resume ID goes on with one.{more}")
 
 
-def _row(entry: Entry, here: str) -> Row:
+def _row(entry: CatalogEntry, here: str) -> Row:
     marks = ("this one",) if entry.id == here else ("in use",) if entry.in_use else ()
     damaged = ("damaged",) if entry.damaged else ()
     notes = "".join(f" ({mark})" for mark in (*marks, *damaged))
@@ -185,6 +185,6 @@ def price(cost_usd: float | None) -> str:
     return "?" if cost_usd is None else f"${cost_usd:.2f}"
 
 
-def _now_in(title: str, session: Session, more: str = "") -> Page:
+def _now_in(title: str, session: Session, more: str = "") -> CommandPage:
     rows = [("session", "title"), (session.id, title_of(session))]
-    return Page([Section(title, rows, more)])
+    return CommandPage([Section(title, rows, more)])

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from cellwright.commands.command import CommandCall, Page, Row, Section
+from cellwright.commands.command import CommandCall, CommandPage, Row, Section
 from cellwright.config.settings.keys import KEYS
-from cellwright.config.settings.layers import Entry, Layer
+from cellwright.config.settings.layers import Layer, SettingsEntry
 from cellwright.config.settings.settings import Settings
 from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.resolve_options import effort_of, mode_of, model_of
@@ -20,7 +20,7 @@ from cellwright.tools.process.environment import is_secret
 _LONGEST_VALUE = 400
 
 
-def config_page(call: CommandCall) -> Page:
+def config_page(call: CommandCall) -> CommandPage:
     """Each setting with its value and where it comes from."""
     conversation, options = call.conversation, call.options
     settings = conversation.settings
@@ -33,7 +33,7 @@ def config_page(call: CommandCall) -> Page:
             remark = "" if known else " (not used here)"
             rows.append((".".join(path), _shown(path, entry.value), f"{_place(entry.layer)}{remark}"))
     sections = [Section("Settings", rows, "The highest place that says a value counts; lists are joined.")]
-    return Page([*sections, *_held_back(conversation), *_problems(settings)])
+    return CommandPage([*sections, *_held_back(conversation), *_problems(settings)])
 
 
 def _in_force(conversation: Conversation, options: RunOptions) -> list[Row]:
@@ -91,7 +91,7 @@ def _problems(settings: Settings) -> list[Section]:
     return [Section("Problems", [("",), *((notice,) for notice in settings.notices)])] if settings.notices else []
 
 
-def permissions_page(call: CommandCall) -> Page:
+def permissions_page(call: CommandCall) -> CommandPage:
     """The mode, each rule with where it comes from, trust and folders."""
     conversation, options = call.conversation, call.options
     settings = conversation.settings
@@ -120,10 +120,10 @@ def permissions_page(call: CommandCall) -> Page:
             rules += [(rule, "allowed in this session") for rule in conversation.session.granted]
         if rules:
             sections.append(Section(behavior.capitalize(), [("rule", "from"), *rules], remark))
-    return Page([*sections, *_held_back(conversation), *_problems(settings)])
+    return CommandPage([*sections, *_held_back(conversation), *_problems(settings)])
 
 
-def _rules(entries: Sequence[Entry]) -> list[Row]:
+def _rules(entries: Sequence[SettingsEntry]) -> list[Row]:
     return [(_shown(entry.path, entry.value), _place(entry.layer)) for entry in entries if entry.element]
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from cellwright.agent.budget import completion_spending
 from cellwright.agent.context_usage import NAMES, ContextContents, context_parts, context_tokens
 from cellwright.agent.tool import Tool
-from cellwright.commands.command import CommandCall, Page, Row, Section
+from cellwright.commands.command import CommandCall, CommandPage, Row, Section
 from cellwright.commands.settings_pages import or_problem
 from cellwright.config.settings.settings import Settings
 from cellwright.conversation.conversation import Conversation
@@ -34,7 +34,7 @@ _TOKENS = (
 )
 
 
-async def cost_page(call: CommandCall) -> Page:
+async def cost_page(call: CommandCall) -> CommandPage:
     """What was spent so far, and on what."""
     conversation = call.conversation
     session, tally = conversation.session, conversation.completions
@@ -49,7 +49,7 @@ async def cost_page(call: CommandCall) -> Page:
     if not tally.count and not today:
         del rows[2:]
     text = f"By Anthropic's list prices of {PRICES_DATE}; a platform's own prices may differ."
-    return Page([Section("Cost", rows, text), Section("Tokens of this session", _tokens(session.usage))])
+    return CommandPage([Section("Cost", rows, text), Section("Tokens of this session", _tokens(session.usage))])
 
 
 def usd(amount: float | None) -> str:
@@ -66,7 +66,7 @@ def _tokens(usage: Mapping[str, Any]) -> list[Row]:
     return [("tokens", "count"), *(rows or [("none", "0")])]
 
 
-def status_page(call: CommandCall) -> Page:
+def status_page(call: CommandCall) -> CommandPage:
     """What this conversation is, and what it is made of."""
     conversation, options = call.conversation, call.options
     settings, session, environment = conversation.settings, conversation.session, conversation.environment
@@ -84,7 +84,7 @@ def status_page(call: CommandCall) -> Page:
         *_completions(conversation.completions),
     ]
     tools = Section("Tools", [("category", "tools"), *_by_category(conversation, options)])
-    return Page([Section("Status", rows), tools, *_calls(conversation)])
+    return CommandPage([Section("Status", rows), tools, *_calls(conversation)])
 
 
 def _completions(tally: Tally) -> list[Row]:
@@ -135,12 +135,14 @@ def _by_category(conversation: Conversation, options: RunOptions) -> list[Row]:
 BAR_CHARS = 20
 
 
-async def context_page(call: CommandCall) -> Page:
+async def context_page(call: CommandCall) -> CommandPage:
     """How full the context is, and of what."""
     conversation = call.conversation
     session = conversation.session
     if not session.encoded:
-        return Page([Section("Context", text="Nothing was said yet in this conversation, so its context is empty.")])
+        return CommandPage(
+            [Section("Context", text="Nothing was said yet in this conversation, so its context is empty.")]
+        )
     model = session.last_model or model_of(call.options, conversation.settings, conversation.environment)
     known = limits(model)
     used = context_tokens(session)
@@ -152,7 +154,7 @@ async def context_page(call: CommandCall) -> Page:
         rows.append(_row("Free", max(0, whole - used), whole))
     window = f" of {whole:,} ({used / whole:.1%})" if known.known else ""
     text = f"About {used:,} tokens{window}, {model}. How they are shared out is estimated by size."
-    return Page([Section("Context", rows, text)])
+    return CommandPage([Section("Context", rows, text)])
 
 
 def _row(name: str, tokens: int, whole: int) -> Row:

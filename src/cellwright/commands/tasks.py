@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from cellwright.commands.command import CommandCall, Page, Row, Section
+from cellwright.commands.command import CommandCall, CommandPage, Row, Section
 from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.run_queue import ConversationRun
 from cellwright.errors import CellwrightError, ErrorCode
@@ -22,25 +22,25 @@ STATES = {
 USAGE = "/tasks shows what goes on; /tasks stop ID ends a run or a shell command; /tasks stop all ends everything."
 
 
-async def tasks_page(call: CommandCall) -> Page:
+async def tasks_page(call: CommandCall) -> CommandPage:
     """What goes on, or what was stopped."""
     if not call.text:
-        return Page(_sections(call.conversation))
+        return CommandPage(_sections(call.conversation))
     verb, *ids = call.text.split()
     if verb != "stop" or len(ids) != 1:
         raise CellwrightError(ErrorCode.INVALID_PARAMETERS, f"{USAGE} Nothing was stopped.")
     stopped = await _stop_all(call.conversation) if ids == ["all"] else [await _stop(call.conversation, ids[0])]
-    return Page([Section("Stopped", [("", ""), *stopped], "" if stopped else "Nothing goes on.")])
+    return CommandPage([Section("Stopped", [("", ""), *stopped], "" if stopped else "Nothing goes on.")])
 
 
-def steer_page(call: CommandCall) -> Page:
+def steer_page(call: CommandCall) -> CommandPage:
     """What Claude is told while it works."""
     if not call.text:
         raise CellwrightError(ErrorCode.INVALID_PARAMETERS, "/steer needs the words that Claude is to be told.")
     call.conversation.steer(call.text)
     run = call.conversation.runs.current
     title = "" if run is None else f"“{run.title}” ({run.id})"
-    return Page([Section("Told", text=f"Claude reads it with the next step of {title}.")])
+    return CommandPage([Section("Told", text=f"Claude reads it with the next step of {title}.")])
 
 
 def _sections(conversation: Conversation) -> list[Section]:

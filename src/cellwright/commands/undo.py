@@ -13,9 +13,9 @@ from typing import Any, Literal
 
 from cellwright.checkpoints.journal import Journal
 from cellwright.checkpoints.plan_files import FileUndo, What
-from cellwright.checkpoints.records import History, Turn
-from cellwright.checkpoints.undo import TakingBack, UndoPlan, bounded, names_of
-from cellwright.commands.command import CommandCall, Page, Row, Section
+from cellwright.checkpoints.records import CheckpointTurn, History
+from cellwright.checkpoints.undo import Undo, UndoPlan, bounded, names_of
+from cellwright.commands.command import CommandCall, CommandPage, Row, Section
 from cellwright.config.settings.settings_in_force import TrustQuestion
 from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.resolve_options import ask_about_trust
@@ -83,7 +83,7 @@ MakePlan = Callable[[What, bool], Awaitable[UndoPlan]]
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class UndoArguments:
     """What follows the command: a number (0: none), what is taken back ("": not said), whether to ask."""
 
     number: int = 0
@@ -92,9 +92,9 @@ class Words:
     force: bool = False
 
 
-def parse(text: str, usage: str) -> Words:
+def parse(text: str, usage: str) -> UndoArguments:
     """Read what follows a command. Raises CellwrightError INVALID_PARAMETERS, with the `usage`."""
-    words = Words()
+    words = UndoArguments()
     for word in text.lower().split():
         match word:
             case "code" | "conversation" | "both" if "code" in usage:
@@ -112,7 +112,7 @@ def parse(text: str, usage: str) -> Words:
     return words
 
 
-async def undo_page(call: CommandCall) -> Page:
+async def undo_page(call: CommandCall) -> CommandPage:
     """Take back the last turn that changed something, or the last N."""
     words, taking = parse(call.text, UNDO), _taking_back(call)
     code_only = words.what in ("", "code")
@@ -122,12 +122,12 @@ async def undo_page(call: CommandCall) -> Page:
     return await _done(call, taking, words, turns)
 
 
-async def rewind_page(call: CommandCall) -> Page:
+async def rewind_page(call: CommandCall) -> CommandPage:
     """The list of turns, or everything from one turn on taken back."""
     words, taking = parse(call.text, REWIND), _taking_back(call)
     history = taking.journal.history
     if not words.number:
-        return Page([_turns(history)])
+        return CommandPage([_turns(history)])
     first = history.turn(words.number)
     if first is None:
         raise CellwrightError(
@@ -174,7 +174,7 @@ def turns_to_undo(conversation: Conversation) -> list[int]:
     return [turn.number for turn in turns if turn is not going_on and turn.to_undo()]
 
 
-async def redo_page(call: CommandCall) -> Page:
+async def redo_page(call: CommandCall) -> CommandPage:
     """Bring back what the last undo took away."""
     words, taking = parse(call.text, REDO), _taking_back(call)
     undo = taking.journal.history.to_redo()
@@ -187,21 +187,21 @@ async def redo_page(call: CommandCall) -> Page:
     return await _asked_and_done(call, taking, words, plan, "Bring back")
 
 
-def _is_in(turn: Turn) -> bool:
+def _is_in(turn: CheckpointTurn) -> bool:
     return not turn.conversation_undone
 
 
-def _taking_back(call: CommandCall) -> TakingBack:
+def _taking_back(call: CommandCall) -> Undo:
     if not call.conversation.checkpoints.enabled():
         raise CellwrightError(ErrorCode.CONFIG_INVALID, _DISABLED)
     return taking_back(call.conversation)
 
 
-def taking_back(conversation: Conversation) -> TakingBack:
+def taking_back(conversation: Conversation) -> Undo:
     """The turns of `conversation`, to be taken back. Raises `CellwrightError` while a run goes on."""
     conversation.refuse_while_running()
     session = conversation.checkpoints.session_of(conversation.session)
-    return TakingBack(
+    return Undo(
         journal=_journal(conversation, session),
         session=session,
         file_state=conversation.file_state,
@@ -218,23 +218,25 @@ def _journal(conversation: Conversation, session: Session) -> Journal:
         raise CellwrightError(ErrorCode.FILE_ACCESS_ERROR, message) from error
 
 
-async def _done(call: CommandCall, taking: TakingBack, words: Words, turns: list[Turn]) -> Page:
+async def _done(call: CommandCall, taking: Undo, words: UndoArguments, turns: list[CheckpointTurn]) -> CommandPage:
     async def plan(what: What, force: bool) -> UndoPlan:
         return await taking.plan(turns, what, force=force)
 
     return await _asked_and_done(call, taking, words, plan, "Take back")
 
 
-async def _asked_and_done(call: CommandCall, taking: TakingBack, words: Words, make_plan: MakePlan, verb: str) -> Page:
+async def _asked_and_done(
+    call: CommandCall, taking: Undo, words: UndoArguments, make_plan: MakePlan, verb: str
+) -> CommandPage:
     """Show what would be done, ask unless that was said, do it."""
     what: What = words.what or "code"
     plan = await make_plan(what, words.force)
     if not plan.does_something:
-        return Page([Section("Nothing was changed"), *_rest(plan, taking)])
+        return CommandPage([Section("Nothing was changed"), *_rest(plan, taking)])
     if not words.yes:
         answer, chosen = await _ask(call, taking, words, plan, verb)
         if answer == "no":
-            return Page([Section("Nothing was changed")])
+            return CommandPage([Section("Nothing was changed")])
         if answer == "nobody" and not words.force:
             return _not_asked(plan, taking, verb)
         if chosen:
@@ -243,12 +245,12 @@ async def _asked_and_done(call: CommandCall, taking: TakingBack, words: Words, m
     rows = _rows(changes_of_plan(plan, taking.cwd), _WAS)
     failed = await taking.apply(plan)
     if plan.as_after is not None:
-        call.conversation.feed.session_changed(taking.session)
+        call.conversation.observers.session_changed(taking.session)
     return _outcome_page(plan, rows, failed, taking)
 
 
 async def _ask(
-    call: CommandCall, taking: TakingBack, words: Words, plan: UndoPlan, verb: str
+    call: CommandCall, taking: Undo, words: UndoArguments, plan: UndoPlan, verb: str
 ) -> tuple[Literal["yes", "no", "nobody"], str]:
     if call.ask_user is None:
         return "nobody", ""
@@ -268,7 +270,7 @@ async def _ask(
     return await ask_about_trust(question, call.ask_user, taking.session, call.emit, name="Undo")
 
 
-def _from(plan: UndoPlan, taking: TakingBack) -> list[Turn]:
+def _from(plan: UndoPlan, taking: Undo) -> list[CheckpointTurn]:
     """The turns from the oldest of the plan on: a conversation ends somewhere, it has no holes."""
     oldest = min(turn.number for turn in plan.turns)
     later = {turn.number for turn in plan.turns}
@@ -276,17 +278,17 @@ def _from(plan: UndoPlan, taking: TakingBack) -> list[Turn]:
     return turns if all(turn.number in later or turn.conversation_undone for turn in turns) else []
 
 
-def _nothing(text: str, history: History) -> Page:
-    return Page([Section(text), *([_turns(history)] if history.turns else [])])
+def _nothing(text: str, history: History) -> CommandPage:
+    return CommandPage([Section(text), *([_turns(history)] if history.turns else [])])
 
 
-def _not_asked(plan: UndoPlan, taking: TakingBack, verb: str) -> Page:
+def _not_asked(plan: UndoPlan, taking: Undo, verb: str) -> CommandPage:
     note = "Nobody could be asked, so nothing was changed. Add `yes` to do it without a question."
     section = Section(f"{verb} {names_of(plan.turns)}?", _rows(changes_of_plan(plan, taking.cwd), WOULD_BE), note)
-    return Page([section, *_rest(plan, taking)])
+    return CommandPage([section, *_rest(plan, taking)])
 
 
-def _outcome_page(plan: UndoPlan, rows: list[Row], failed: Sequence[str], taking: TakingBack) -> Page:
+def _outcome_page(plan: UndoPlan, rows: list[Row], failed: Sequence[str], taking: Undo) -> CommandPage:
     redo = plan.redo_of is not None
     texts = ["The conversation goes on from there."] if plan.as_after is not None else []
     texts.append("/redo brings it back." if not redo else "Claude is told with the next prompt.")
@@ -294,10 +296,10 @@ def _outcome_page(plan: UndoPlan, rows: list[Row], failed: Sequence[str], taking
     sections = [Section(title, rows, " ".join(texts))]
     if failed:
         sections.append(Section("Not done", [("",), *((why,) for why in failed)]))
-    return Page([*sections, *_rest(plan, taking)])
+    return CommandPage([*sections, *_rest(plan, taking)])
 
 
-def _rest(plan: UndoPlan, taking: TakingBack) -> list[Section]:
+def _rest(plan: UndoPlan, taking: Undo) -> list[Section]:
     """What is left as it is, and what cannot be taken back at all."""
     sections: list[Section] = []
     if plan.refused:
@@ -324,7 +326,7 @@ def _turns(history: History) -> Section:
     return Section("Turns", rows, text)
 
 
-def _changed(turn: Turn) -> str:
+def _changed(turn: CheckpointTurn) -> str:
     files = sum(file.changed for file in turn.files.values())
     cells = sum(cell.changed for cell in turn.cells.values())
     counts = [
@@ -333,7 +335,7 @@ def _changed(turn: Turn) -> str:
     return ", ".join(counts) or "nothing"
 
 
-def _state(turn: Turn) -> str:
+def _state(turn: CheckpointTurn) -> str:
     facts = [
         ("taken back", turn.files_undone),
         ("not in the conversation", turn.conversation_undone),

@@ -25,19 +25,19 @@ GROUP = "cellwright.tools"
 
 
 @dataclass(slots=True)
-class Brought:
+class LoadedPlugins:
     """What was brought, and what the user should know of what was not."""
 
     tools: dict[str, Tool] = field(default_factory=dict)
     notices: list[str] = field(default_factory=list)
 
 
-def brought_tools(files: Sequence[tuple[Path, bytes]], taken: Iterable[str]) -> Brought:
+def brought_tools(files: Sequence[tuple[Path, bytes]], taken: Iterable[str]) -> LoadedPlugins:
     """The tools of installed packages and of `files` (each with the content that the user trusts).
 
     `taken` are names that are not given away. Never raises: what is broken is left out, with a notice.
     """
-    brought, names = Brought(), set(taken)
+    brought, names = LoadedPlugins(), set(taken)
     sources = list(_of_packages())
     sources += [(str(file), functools.partial(_run, file, content)) for file, content in files]
     for where, load in sources:

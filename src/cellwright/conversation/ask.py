@@ -75,7 +75,7 @@ def _nothing() -> None:
 
 
 @dataclass(frozen=True)
-class Face:
+class RunSurface:
     """Where a run shows itself and asks: a sink of events and a coroutine that answers.
 
     `ask_user` reaches a person; None where nobody can be asked. `at_turn` is called when the run's turn has come; `place`
@@ -90,25 +90,27 @@ class Face:
 
 
 @dataclass
-class Place:
+class ProcessConversation:
     """The process's conversation, and how a run from Python shows itself there (None: it does not)."""
 
     conversation: Conversation
-    open_face: Callable[[], AbstractContextManager[Face]] | None = None
+    open_face: Callable[[], AbstractContextManager[RunSurface]] | None = None
 
 
 _lock = threading.Lock()
-_place: Place | None = None
+_place: ProcessConversation | None = None
 
 
-def current_place() -> Place:
+def current_place() -> ProcessConversation:
     """The place of this process: the notebook's where the extension is loaded, else a script's own in the current folder."""
     global _place
     if place_maker.make is not None:
         return place_maker.make()
     with _lock:
         if _place is None:
-            _place = Place(Conversation(cwd=start_folder(os.environ), face="a Python program that imported cellwright"))
+            _place = ProcessConversation(
+                Conversation(cwd=start_folder(os.environ), face="a Python program that imported cellwright")
+            )
         return _place
 
 
@@ -209,7 +211,7 @@ async def stream(prompt: Prompt, **options: Unpack[AskOptions]) -> AsyncIterator
     typed = _answer_type(options)
 
     def start(emit: Emit) -> AgentTask[RunEnd]:
-        return _start(conversation, prompt, options, Face(emit, options.get("can_use_tool")), typed)
+        return _start(conversation, prompt, options, RunSurface(emit, options.get("can_use_tool")), typed)
 
     await conversation.until_left_run_ended()
     async with contextlib.aclosing(stream_events(conversation, start)) as events:
@@ -226,7 +228,7 @@ def _start(
     conversation: Conversation,
     prompt: Prompt,
     options: AskOptions,
-    face: Face,
+    face: RunSurface,
     typed: AnswerType | None,
 ) -> AgentTask[RunEnd]:
     if unknown := set(options) - set(_DEFAULTS):
@@ -263,9 +265,9 @@ def _start(
 
 
 @contextlib.contextmanager
-def _face(place: Place) -> Iterator[Face]:
+def _face(place: ProcessConversation) -> Iterator[RunSurface]:
     if place.open_face is None:
-        yield Face(lambda _: None, None)
+        yield RunSurface(lambda _: None, None)
     else:
         with place.open_face() as face:
             yield face

@@ -22,7 +22,7 @@ from cellwright.agent.calls.approval import CanUseTool
 from cellwright.agent.calls.redaction import Redaction
 from cellwright.agent.hooks.protocol import as_hooks, together
 from cellwright.agent.prompt import Prompt, system_blocks
-from cellwright.agent.steering import Words
+from cellwright.agent.steering import SteeringText
 from cellwright.agent.thread import AgentTask, AgentThread, CallerJobs, is_agent_code
 from cellwright.agent.tool import Tool
 from cellwright.checkpoints.checkpoints import Checkpoints
@@ -31,7 +31,7 @@ from cellwright.config.api_key_helper import with_helpers_key
 from cellwright.config.hooks.hooks_in_force import HooksInForce
 from cellwright.config.settings.settings import Settings
 from cellwright.config.settings.settings_in_force import SettingsInForce
-from cellwright.conversation.observers import Feed
+from cellwright.conversation.observers import Observers
 from cellwright.conversation.prompt import checked
 from cellwright.conversation.resolve_options import (
     Asking,
@@ -41,9 +41,9 @@ from cellwright.conversation.resolve_options import (
     policy_of,
 )
 from cellwright.conversation.run_options import RunOptions
-from cellwright.conversation.run_queue import Runs
+from cellwright.conversation.run_queue import RunQueue
 from cellwright.conversation.session_choice import ConversationSessions
-from cellwright.conversation.starting_run import ComingRun, nothing_at_turn
+from cellwright.conversation.starting_run import StartingRun, nothing_at_turn
 from cellwright.conversation.toolset import ConversationTools, ToolMaker, Workplace, never_unsaved
 from cellwright.doctor.check import Check
 from cellwright.errors import CellwrightError, ErrorCode
@@ -88,7 +88,7 @@ class ModelConnection:
 ROUNDS_UNTIL_CLOSED = 3
 """One makes the task that closes an iterator, one begins it; one to spare."""
 
-SECONDS_TO_END = 2.0
+END_TIMEOUT_SECONDS = 2.0
 """How long runs may take to come to their end when the conversation is closed."""
 
 
@@ -133,13 +133,13 @@ class Conversation:
         self._is_unsaved = is_unsaved
         self._tools = ConversationTools(self._workplace, lambda: FileState(is_unsaved, self.checkpoints), more_tools)
         self._connection = ModelConnection(provider)
-        self.feed = Feed()
-        self.feed.follow(RunSpans())
+        self.observers = Observers()
+        self.observers.add(RunSpans())
         self.completions = Tally()
         self.checks: list[Check] = []
-        self.sessions = ConversationSessions(cwd, self._left, self.feed.session_changed)
+        self.sessions = ConversationSessions(cwd, self._left, self.observers.session_changed)
         self._told: set[str] = set()
-        self.runs = Runs(self.thread, self.jobs)
+        self.runs = RunQueue(self.thread, self.jobs)
         self._lock = threading.Lock()
 
     @property
@@ -277,21 +277,21 @@ class Conversation:
                 "Code that Claude runs cannot ask Claude: the run would wait for itself. Ask from a cell of your own."
             )
             raise CellwrightError(ErrorCode.EXECUTION_ERROR, message)
-        feed = self.feed if provider is None else Feed()  # nobody looks on at a dry run
+        observers = self.observers if provider is None else Observers()  # nobody looks on at a dry run
         # the agent's thread is not held up by what a run needs that begins on another; its own wait for their turn anyway
         with contextlib.nullcontext() if self.thread.is_current() else self._lock:
             run = self.runs.add(prompt, place, background=background)
-            feed.run_added(run)
-            listen = run.listen(feed.listen(run, emit))
-            coming = ComingRun(
+            observers.run_added(run)
+            listen = run.listen(observers.observe(run, emit))
+            coming = StartingRun(
                 self, run, prompt, options, listen, can_use_tool, ask_user, session, provider, playing, at_turn
             )
             try:
                 task = self.runs.start(run, coming.prepare, listen)
             except BaseException:
-                feed.run_ended(run)
+                observers.run_ended(run)
                 raise
-            task.future.add_done_callback(lambda _: feed.run_ended(run))
+            task.future.add_done_callback(lambda _: observers.run_ended(run))
             return task
 
     def tell(self, session: Session, notices: Sequence[str]) -> None:
@@ -331,7 +331,7 @@ class Conversation:
 
         Gives the id by which `withdraw` takes it back while it waits. Raises `CellwrightError` where no run takes it.
         """
-        words = Words(secrets.token_hex(8), text, how)
+        words = SteeringText(secrets.token_hex(8), text, how)
         self.runs.steer(words)
         return words.id
 
@@ -341,7 +341,7 @@ class Conversation:
 
     def close(self) -> None:
         """End the runs, close the session, stop the thread."""
-        self.runs.end_all(SECONDS_TO_END)
+        self.runs.end_all(END_TIMEOUT_SECONDS)
         if (session := self.sessions.begun) is not None:
             self.hooks.end_session(session, "other", self.thread, wait=True)
         self.thread.stop()

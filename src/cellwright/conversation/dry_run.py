@@ -11,7 +11,7 @@ from cellwright.events import TurnEnd
 from cellwright.model.provider import ProviderEvent, Request
 from cellwright.sessions.session import Session
 
-BYTES_A_TOKEN = 3.5
+BYTES_PER_TOKEN = 3.5
 """Of the request's JSON, on average; the exact count is the API's, and asking for it would send the request."""
 
 
@@ -36,7 +36,7 @@ class DryRun:
             "max_tokens": request.max_tokens,
             "effort": request.effort,
             "output_format": None if typed is None else typed.output_format,
-            "about_input_tokens": round(size / BYTES_A_TOKEN),
+            "about_input_tokens": round(size / BYTES_PER_TOKEN),
             "system": json.loads(request.system),
             "tools": json.loads(request.tools),
             "messages": [json.loads(message) for message in request.messages],

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 PIECE_CHARS = 200_000
-MOST_CHARS = 100_000_000
+MAX_CHARS = 100_000_000
 PIECE_SECONDS = 0.4
 """A piece of ASCII each so often is half of what a server lets through."""
 
@@ -42,7 +42,7 @@ def pieces(message: Mapping[str, Any]) -> Iterator[Piece]:
         yield Piece({"type": "part", "of": number, "text": part, "last": last}, pause)
 
 
-class Joined:
+class JoinedMessages:
     """Puts the pieces of one sender's messages together; those of one message come in order."""
 
     def __init__(self) -> None:
@@ -55,7 +55,7 @@ class Joined:
             case {"type": "part", "of": int(number), "text": str(text), "last": bool(last)}:
                 self._texts.setdefault(number, []).append(text)
                 self._chars += len(text)
-                if self._chars > MOST_CHARS:
+                if self._chars > MAX_CHARS:
                     self._texts.clear()
                     self._chars = 0
                 return self._whole(number) if last else None

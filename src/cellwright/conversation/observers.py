@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-class Follower(Protocol):
+class Observer(Protocol):
     """One who looks on. Called on whatever thread it happens on, for a run's events the agent's; must not block."""
 
     def run_added(self, run: ConversationRun) -> None:
         """Somebody has asked for a run; it may have to wait for its turn. Before its first event."""
 
-    def heard(self, run: ConversationRun, event: Event) -> None:
+    def on_event(self, run: ConversationRun, event: Event) -> None:
         """An event of a run, on the agent's thread, in order."""
 
     def run_ended(self, run: ConversationRun) -> None:
@@ -34,45 +34,45 @@ class Follower(Protocol):
         """
 
 
-class Feed:
-    """Tells followers. A fault of one is logged: it can neither end a run nor keep the others from hearing of it."""
+class Observers:
+    """Tells observers. A fault of one is logged: it can neither end a run nor keep the others from being told."""
 
     def __init__(self) -> None:
         # replaced, never changed: it is read on several threads
-        self._followers: tuple[Follower, ...] = ()
+        self._observers: tuple[Observer, ...] = ()
 
-    def follow(self, follower: Follower) -> Callable[[], None]:
-        """Tell `follower` from now on; gives how to stop that."""
-        self._followers = (*self._followers, follower)
+    def add(self, observer: Observer) -> Callable[[], None]:
+        """Tell `observer` from now on; gives how to stop that."""
+        self._observers = (*self._observers, observer)
 
-        def leave() -> None:
-            self._followers = tuple(other for other in self._followers if other is not follower)
+        def remove() -> None:
+            self._observers = tuple(other for other in self._observers if other is not observer)
 
-        return leave
+        return remove
 
-    def listen(self, run: ConversationRun, emit: Emit) -> Emit:
-        """`emit`, telling the followers as well; what started the run hears it first."""
+    def observe(self, run: ConversationRun, emit: Emit) -> Emit:
+        """`emit`, telling the observers as well; what started the run is told first."""
 
-        def heard(event: Event) -> None:
+        def observed(event: Event) -> None:
             try:
                 emit(event)
             finally:  # a face that fails must not leave a gap in what the others show
-                self._tell(lambda follower: follower.heard(run, event))
+                self._tell(lambda observer: observer.on_event(run, event))
 
-        return heard
+        return observed
 
     def run_added(self, run: ConversationRun) -> None:
-        self._tell(lambda follower: follower.run_added(run))
+        self._tell(lambda observer: observer.run_added(run))
 
     def run_ended(self, run: ConversationRun) -> None:
-        self._tell(lambda follower: follower.run_ended(run))
+        self._tell(lambda observer: observer.run_ended(run))
 
     def session_changed(self, session: Session) -> None:
-        self._tell(lambda follower: follower.session_changed(session))
+        self._tell(lambda observer: observer.session_changed(session))
 
-    def _tell(self, tell: Callable[[Follower], None]) -> None:
-        for follower in self._followers:
+    def _tell(self, tell: Callable[[Observer], None]) -> None:
+        for observer in self._observers:
             try:
-                tell(follower)
+                tell(observer)
             except Exception:  # whoever looks on must not be able to break what they look at
-                logger.exception("a follower of the conversation failed")
+                logger.exception("a observer of the conversation failed")

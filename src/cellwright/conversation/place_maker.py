@@ -9,6 +9,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from cellwright.conversation.ask import Place
+    from cellwright.conversation.ask import ProcessConversation
 
-make: Callable[[], Place] | None = None
+make: Callable[[], ProcessConversation] | None = None

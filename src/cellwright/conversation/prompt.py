@@ -20,12 +20,12 @@ from typing import Any, Literal
 
 from cellwright.agent.agent import Agent
 from cellwright.agent.prompt import (
-    Beside,
     Block,
+    ContextBlock,
     FullPrompt,
-    Gathered,
-    Moment,
+    GatheredContext,
     Prompt,
+    PromptContext,
     Telling,
     environment_text,
     text_beside,
@@ -55,7 +55,7 @@ def with_surroundings(
     prompt: Prompt, session: Session, agent: Agent, cwd: Path, face: str, language: str | None
 ) -> FullPrompt:
     """The prompt with, when it is the session's first, where Claude works; in plan mode, how to plan."""
-    before: list[Beside] = []
+    before: list[ContextBlock] = []
     if not session.encoded:
         before.append(text_beside("Where Claude works", "environment", environment_text(cwd, face)))
         if language:
@@ -79,11 +79,11 @@ def gathering(
     A prompt that came as blocks mentions nothing: a program has put it together.
     """
     words = prompt if isinstance(prompt, str) else ""
-    moment = Moment(words=words, agent=agent, session=session, tools={tool.name: tool for tool in tools})
+    moment = PromptContext(words=words, agent=agent, session=session, tools={tool.name: tool for tool in tools})
 
-    async def gather() -> Gathered:
+    async def gather() -> GatheredContext:
         found = await asyncio.gather(*(_told(telling, moment) for telling in tellings))
-        return Gathered(
+        return GatheredContext(
             before=tuple(part for each in found for part in each.before),
             after=tuple(part for each in found for part in each.after),
             notices=tuple(notice for each in found for notice in each.notices),
@@ -92,13 +92,13 @@ def gathering(
     return replace(full, gather=gather)
 
 
-async def _told(telling: Telling, moment: Moment) -> Gathered:
+async def _told(telling: Telling, moment: PromptContext) -> GatheredContext:
     try:
         return await telling(moment)
     except Exception as error:
         # what is told besides is a help, made of whatever a notebook holds: without it the prompt is answered all the same
         logger.exception("something could not be told with a prompt")
-        return Gathered(notices=(f"Not all could be told with the prompt: {type(error).__name__}: {error}",))
+        return GatheredContext(notices=(f"Not all could be told with the prompt: {type(error).__name__}: {error}",))
 
 
 def _blocks(prompt: Prompt) -> list[Any]:
@@ -207,33 +207,33 @@ def _blank(text: str) -> str:
     return re.sub(r"[^\n]", " ", text)
 
 
-CHARS_A_MENTION = 60_000
+CHARS_PER_MENTION = 60_000
 """What one mention may bring: about 15,000 tokens; the rest Claude can read when it needs it."""
 
 CHARS_TOGETHER = 200_000
 
 
 @dataclass(frozen=True, slots=True)
-class Attached:
+class AttachedMention:
     """What one mention came to: something to tell, or why not (`notice`); neither where it only looked like a mention."""
 
-    part: Beside | None = None
+    part: ContextBlock | None = None
     notice: str = ""
 
 
 def mentioned_files(cwd: Path) -> Telling:
     """Tells the files and folders that a prompt mentions; relative paths start at `cwd`."""
 
-    async def tell(moment: Moment) -> Gathered:
+    async def tell(moment: PromptContext) -> GatheredContext:
         wanted = [mention for mention in find_mentions(moment.words) if mention.kind == "file"]
         return together([await _attached(mention, cwd, moment) for mention in wanted])
 
     return tell
 
 
-def together(attached: Sequence[Attached]) -> Gathered:
+def together(attached: Sequence[AttachedMention]) -> GatheredContext:
     """All of it, as far as it is not too much for one prompt."""
-    parts: list[Beside] = []
+    parts: list[ContextBlock] = []
     notices = [each.notice for each in attached if each.notice]
     chars = 0
     for part in (each.part for each in attached if each.part is not None):
@@ -244,10 +244,10 @@ def together(attached: Sequence[Attached]) -> Gathered:
             )
         else:
             parts.append(part)
-    return Gathered(after=tuple(parts), notices=tuple(notices))
+    return GatheredContext(after=tuple(parts), notices=tuple(notices))
 
 
-def attachment(mention: Mention, title: str, kind: ToldKind, content: Content) -> Beside:
+def attachment(mention: Mention, title: str, kind: ToldKind, content: Content) -> ContextBlock:
     """What `mention` names, between tags that tell Claude so; a text that is too long is cut, which is said."""
     name = mention.text.replace('"', "'")
     opening = f'<attached mention="{name}" what="{title}">'
@@ -258,18 +258,18 @@ def attachment(mention: Mention, title: str, kind: ToldKind, content: Content) -
     blocks: list[Block] = [{"type": "text", "text": opening}]
     for block in content:
         blocks.append({**block, "text": _cut(str(block["text"]))} if block["type"] == "text" else block)
-    return Beside(title, kind, (*blocks, {"type": "text", "text": "</attached>"}))
+    return ContextBlock(title, kind, (*blocks, {"type": "text", "text": "</attached>"}))
 
 
 def _cut(text: str) -> str:
-    if len(text) <= CHARS_A_MENTION:
+    if len(text) <= CHARS_PER_MENTION:
         return text
-    whole_lines = text.rfind("\n", 0, CHARS_A_MENTION) + 1
-    kept = text[: whole_lines or CHARS_A_MENTION]
+    whole_lines = text.rfind("\n", 0, CHARS_PER_MENTION) + 1
+    kept = text[: whole_lines or CHARS_PER_MENTION]
     return f"{kept}[… {len(text) - len(kept):,} characters more are left out; read them with the tools when you need them.]"
 
 
-async def _attached(mention: Mention, cwd: Path, moment: Moment) -> Attached:
+async def _attached(mention: Mention, cwd: Path, moment: PromptContext) -> AttachedMention:
     try:
         path = cwd / Path(mention.name).expanduser()
         is_folder, exists = path.is_dir(), path.exists()
@@ -279,32 +279,34 @@ async def _attached(mention: Mention, cwd: Path, moment: Moment) -> Attached:
         return _not_found(mention, "no such file")
     tool_input = {"path": str(path)} if is_folder else _reading(path, mention)
     content = await read_for(mention, "LS" if is_folder else "Read", tool_input, moment)
-    if isinstance(content, Attached):
+    if isinstance(content, AttachedMention):
         return content
     lines = f":{mention.first}-{mention.last}" if mention.first else ""
     kind: ToldKind = "folder" if is_folder else "file"
-    return Attached(attachment(mention, f"{shown_path(cwd, path)}{lines}", kind, content))
+    return AttachedMention(attachment(mention, f"{shown_path(cwd, path)}{lines}", kind, content))
 
 
-async def read_for(mention: Mention, name: str, tool_input: dict[str, Any], moment: Moment) -> Content | Attached:
+async def read_for(
+    mention: Mention, name: str, tool_input: dict[str, Any], moment: PromptContext
+) -> Content | AttachedMention:
     """What the tool `name` reads for `mention`, as Claude's own call would; what is not read says why.
 
     It is never asked for: what the policy would ask about is left out, and Claude may ask.
     """
     tool = moment.tools.get(name)
     if tool is None:
-        return Attached(notice=f"{mention.text}: not attached, there is no tool {name} here.")
+        return AttachedMention(notice=f"{mention.text}: not attached, there is no tool {name} here.")
     if refusal := _refusal(moment, tool, tool_input):
-        return Attached(notice=f"{mention.text}: not attached. {refusal}")
+        return AttachedMention(notice=f"{mention.text}: not attached. {refusal}")
     try:
         result = await tool.call(tool_input, ToolContext("mention", _unheard, session_id=moment.session.id))
     except ToolError as error:
-        return Attached(notice=f"{mention.text}: not attached. {error.message}")
+        return AttachedMention(notice=f"{mention.text}: not attached. {error.message}")
     return result.content if isinstance(result, ToolResult) else result
 
 
-def _not_found(mention: Mention, why: str) -> Attached:
-    return Attached(notice=f"{mention.text}: {why}. It was sent as text." if looks_like_a_path(mention) else "")
+def _not_found(mention: Mention, why: str) -> AttachedMention:
+    return AttachedMention(notice=f"{mention.text}: {why}. It was sent as text." if looks_like_a_path(mention) else "")
 
 
 def _reading(path: Path, mention: Mention) -> dict[str, Any]:
@@ -314,7 +316,7 @@ def _reading(path: Path, mention: Mention) -> dict[str, Any]:
     return tool_input
 
 
-def _refusal(moment: Moment, tool: Tool, tool_input: dict[str, Any]) -> str:
+def _refusal(moment: PromptContext, tool: Tool, tool_input: dict[str, Any]) -> str:
     """Why the policy does not let it be read unasked, as it stands for the calls of this run; "" when it does."""
     session, policy = moment.session, moment.agent.policy
     policy = policy.allowing(session.granted)
@@ -327,7 +329,7 @@ def _refusal(moment: Moment, tool: Tool, tool_input: dict[str, Any]) -> str:
     return f"{decision.reason} {way}".strip()
 
 
-async def without_secrets(text: str, moment: Moment, what: str) -> tuple[str, list[str]]:
+async def without_secrets(text: str, moment: PromptContext, what: str) -> tuple[str, list[str]]:
     """`text` without its secrets, and what the user is told where there were any: `what` names the text."""
     if (redaction := moment.agent.redaction) is None:
         return text, []

@@ -15,22 +15,22 @@ from typing import Any, Literal
 from cellwright.agent.recording.edits import Edit, apply_edit
 from cellwright.checkpoints.checkpoints import Checkpoints
 from cellwright.checkpoints.notebooks import RecordedNotebook, RecordedNotebooks
-from cellwright.checkpoints.turn_recorder import TurnInProgress
+from cellwright.checkpoints.turn_recorder import TurnRecorder
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.tools.files.changes import Input
 from cellwright.tools.files.file_state import FileState
-from cellwright.tools.files.originals import Upcoming
+from cellwright.tools.files.originals import UpcomingChange
 from cellwright.tools.notebook.file_notebook import FileNotebook
 from cellwright.tools.notebook.open_notebook import (
     Cell,
     CellChange,
     CellConflict,
+    CellPosition,
     Delete,
     Insert,
     Move,
     OpenNotebook,
     OpenNotebooks,
-    Place,
     Replace,
 )
 from cellwright.tools.paths import real_path, shown_path
@@ -65,7 +65,7 @@ class ReplayedEdits:
     def _write(self, path: Path, edit: Edit, content: bytes) -> None:
         status = path.stat() if path.exists() else None
         before = path.read_bytes() if status is not None else None
-        self._state.keeper.before_changes([Upcoming(path=path, before=before, after=content, status=status)])
+        self._state.keeper.before_changes([UpcomingChange(path=path, before=before, after=content, status=status)])
         apply_edit(edit, content)
         self._state.keeper.after_changes([path])
 
@@ -157,13 +157,13 @@ class _Recorded:
             wanted = others.index(place.beside) + (place.where == "after")
         return None if ids.index(self.cell_id) == wanted else Move(cell_id=self.cell_id, place=place)
 
-    def _place(self, key: str, ids: list[str]) -> Place:
+    def _place(self, key: str, ids: list[str]) -> CellPosition:
         beside, position = self.input.get(key), self.input.get("position")
         if beside is None:
-            return Place("start" if position == "start" else "end")
+            return CellPosition("start" if position == "start" else "end")
         if beside not in ids:
             raise _drift(self.shown, self.cell_id, f"belongs beside cell {beside}, which is not there any more")
-        return Place("before" if position == "before" else "after", str(beside))
+        return CellPosition("before" if position == "before" else "after", str(beside))
 
 
 def _what(now: Cell | None, before: str | None) -> str:
@@ -182,7 +182,7 @@ def _drift(shown: str, cell_id: str, what: str) -> ToolError:
 def replay_place(cwd: Path, state: FileState, notebooks: OpenNotebooks, checkpoints: Checkpoints) -> ReplayedEdits:
     """The place of the runs in `cwd` that share `state` and `notebooks`."""
 
-    def turn() -> TurnInProgress | None:
+    def turn() -> TurnRecorder | None:
         return checkpoints.turn
 
     def on_disk(path: Path) -> OpenNotebook:

@@ -19,7 +19,7 @@ from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from cellwright.agent.steering import Steering, Words
+from cellwright.agent.steering import Steering, SteeringText
 from cellwright.agent.thread import AgentTask, AgentThread, CallerJobs, is_agent_code
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Answered, Asked, Emit, Event, EventLog, Notice, RunEnd, TurnEnd, UserPrompt
@@ -29,7 +29,7 @@ KEPT = 10
 
 TITLE_CHARS = 80
 
-SECONDS_TO_LOOK_AGAIN = 0.01
+RECHECK_SECONDS = 0.01
 
 _preparing: contextvars.ContextVar[bool] = contextvars.ContextVar("preparing", default=False)
 """True where a run is made ready, its turn having come."""
@@ -141,7 +141,7 @@ class ConversationRun:
         self._ended = time.monotonic()
 
 
-class Runs:
+class RunQueue:
     """Which run goes on, which wait, which are over. Runs are started from any thread and work on `thread`."""
 
     def __init__(self, thread: AgentThread, jobs: CallerJobs) -> None:
@@ -229,7 +229,7 @@ class Runs:
         if (run := self.current) is not None and run.task is not None and run.task.stopping:
             await asyncio.wait([asyncio.wrap_future(run.task.future)])
 
-    def steer(self, words: Words, run_id: str | None = None) -> None:
+    def steer(self, words: SteeringText, run_id: str | None = None) -> None:
         """Tell the run that goes on something, or the run of this id; from any thread.
 
         Raises `CellwrightError` where none takes it: what is said to one run is not for the next.
@@ -265,7 +265,7 @@ class Runs:
         while (first := self.current) is not run:
             assert first is not None  # this one is there
             if first.task is None:
-                await asyncio.sleep(SECONDS_TO_LOOK_AGAIN)  # it is being made ready on its caller's thread
+                await asyncio.sleep(RECHECK_SECONDS)  # it is being made ready on its caller's thread
             else:
                 await asyncio.wait({asyncio.wrap_future(first.task.future)})
 

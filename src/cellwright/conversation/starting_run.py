@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from cellwright.agent.calls.approval import CanUseTool
 from cellwright.agent.prompt import Prompt
-from cellwright.agent.turn_record import NOT_KEPT
+from cellwright.agent.turn_record import NO_CHECKPOINTS
 from cellwright.config.settings.settings_in_force import TrustQuestion
 from cellwright.conversation.prompt import gathering, mentioned_files, with_surroundings
 from cellwright.conversation.resolve_options import Asking, Playing, ask_all, nobody_was_asked
@@ -32,7 +32,7 @@ def nothing_at_turn() -> None:
 
 
 @dataclass(frozen=True)
-class ComingRun:
+class StartingRun:
     """What `Conversation.start` was given, and the run that it becomes."""
 
     conversation: Conversation
@@ -88,7 +88,7 @@ class ComingRun:
         turn = self.playing.turn() if self.playing is not None else None
         agent = conversation.agent(options, self.given_provider or turn or conversation.provider, self.can_use_tool)
         if self.given_provider is not None:
-            agent = replace(agent, checkpoints=NOT_KEPT)  # a dry run changes nothing
+            agent = replace(agent, checkpoints=NO_CHECKPOINTS)  # a dry run changes nothing
         if turn is not None:
             from cellwright.conversation.replay import replay_place  # few runs are played
 

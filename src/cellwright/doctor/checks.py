@@ -155,7 +155,7 @@ def _works(name: str, program: Path, advice: str) -> Finding:
     return Finding(name, "ok", f"{program} ({said})")
 
 
-MOST_NOTICES = 5
+MAX_NOTICES = 5
 
 
 def settings_checks(cwd: Path, environ: Mapping[str, str], settings: Settings) -> list[Check]:
@@ -173,8 +173,8 @@ def files(cwd: Path, environ: Mapping[str, str], settings: Settings) -> Finding:
     notices = list(dict.fromkeys((*reading.notices, *settings.notices)))
     if not notices:
         return Finding("settings", "ok", ", ".join(named) or "none: the defaults hold")
-    shown = "\n".join(notices[:MOST_NOTICES])
-    more = len(notices) - MOST_NOTICES
+    shown = "\n".join(notices[:MAX_NOTICES])
+    more = len(notices) - MAX_NOTICES
     found = f"{shown}\n… {more} more" if more > 0 else shown
     return Finding("settings", "problem" if reading.broken else "warning", found, "`/config` shows what counts.")
 

@@ -17,8 +17,8 @@ from cellwright.agent.thread import AgentTask, is_agent_code
 from cellwright.agent.tool import Tool
 from cellwright.config.settings.read import Said, start_folder
 from cellwright.config.settings.settings import Settings
-from cellwright.conversation.ask import Face, Place
-from cellwright.conversation.conversation import SECONDS_TO_END, Conversation
+from cellwright.conversation.ask import ProcessConversation, RunSurface
+from cellwright.conversation.conversation import END_TIMEOUT_SECONDS, Conversation
 from cellwright.conversation.run_options import RunOptions, result_of
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Emit, Event, Notice, RunEnd
@@ -37,13 +37,13 @@ from cellwright.kernel.pages.pages import Pages
 from cellwright.kernel.pages.proposals import Proposals
 from cellwright.kernel.pages.undo_requests import UndoRequests
 from cellwright.kernel.run.cell_run import CellRun, PreparedRun, dry_run, goes_on_alone, run_options
-from cellwright.kernel.run.cell_surface import CellFace, cell_face
+from cellwright.kernel.run.cell_surface import CellSurface, cell_face
 from cellwright.kernel.run.front_end import front_end_of, this_notebook
 from cellwright.kernel.run.idle_kernel import work_between_cells
 from cellwright.kernel.run.notebook_trust import NotebookTrust
 from cellwright.kernel.run.questions import OpenQuestions, all_beside
 from cellwright.kernel.run.recorded_run import RecordedRun, SkippedRun
-from cellwright.kernel.run.recordings import Cell, recorded_runs
+from cellwright.kernel.run.recordings import RunningCell, recorded_runs
 from cellwright.kernel.widgets.bundle import is_built
 from cellwright.model.anthropic import AnthropicProvider
 from cellwright.tools.process.children import child_processes
@@ -91,9 +91,9 @@ class NotebookConversation:
             self.conversation.jobs.offer = offer
         self.log = ConversationLog(self.conversation.thread, lambda: self.conversation.sessions.begun)
         if self._in_kernel:
-            self.conversation.feed.follow(self.log)
+            self.conversation.observers.add(self.log)
         self.file_news = FileNews(pages)
-        self.conversation.feed.follow(self.file_news)
+        self.conversation.observers.add(self.file_news)
         self.questions = OpenQuestions()
         self.beside = all_beside(self.questions.beside, Proposals(pages, self.conversation.cwd).beside)
         UndoRequests(pages, self.conversation, self.file_news)
@@ -102,7 +102,7 @@ class NotebookConversation:
         self.cells = cells
         self.told = kernel_telling(shell, cells, self.notebooks)
         self._recordings = recorded_runs(self.conversation, self._notebook, self._trust)
-        self._face: CellFace | None = None
+        self._face: CellSurface | None = None
         self._making_tools = threading.Lock()
         self._asked = False
 
@@ -149,9 +149,9 @@ class NotebookConversation:
             print(nothing)
             return None
 
-    def place(self, options: MagicOptions) -> Place:
+    def place(self, options: MagicOptions) -> ProcessConversation:
         """This conversation for `cellwright.ask`, which shows its run in the cell that asks."""
-        return Place(self.conversation, functools.partial(self._shown, replace(options, format="text")))
+        return ProcessConversation(self.conversation, functools.partial(self._shown, replace(options, format="text")))
 
     def warm_up(self) -> None:
         """Do ahead what the first prompt would wait for."""
@@ -173,7 +173,7 @@ class NotebookConversation:
 
     def end_runs(self) -> None:
         """End what goes on, as the process does: calls are answered, the transcript is flushed, cells keep what there is."""
-        self.conversation.runs.end_all(SECONDS_TO_END)
+        self.conversation.runs.end_all(END_TIMEOUT_SECONDS)
         self.conversation.thread.stop()
 
     def close(self) -> None:
@@ -182,10 +182,10 @@ class NotebookConversation:
         child_processes().stop()
 
     @contextlib.contextmanager
-    def _shown(self, options: MagicOptions) -> Iterator[Face]:
+    def _shown(self, options: MagicOptions) -> Iterator[RunSurface]:
         """The face of a run that somebody else starts and waits for."""
         if is_agent_code():
-            yield Face(lambda _: None, None)  # it will not be started
+            yield RunSurface(lambda _: None, None)  # it will not be started
             return
         face = self._new_face(options)
 
@@ -194,7 +194,7 @@ class NotebookConversation:
 
         face.output.open()
         try:
-            yield Face(face.output.emit, face.can_use_tool, face.ask_user, at_turn, self._cell_name)
+            yield RunSurface(face.output.emit, face.can_use_tool, face.ask_user, at_turn, self._cell_name)
         finally:
             face.output.close()
 
@@ -217,7 +217,7 @@ class NotebookConversation:
         if self._face is not None:
             self._face.output.stuck(tool_use_id)
 
-    def _new_face(self, options: MagicOptions) -> CellFace:
+    def _new_face(self, options: MagicOptions) -> CellSurface:
         conversation, front_end = self.conversation, front_end_of(self.shell)
         save_rules = conversation.in_force.save_rules
         told = this_notebook(front_end, self.shell.user_ns, conversation.environ)
@@ -296,9 +296,9 @@ class NotebookConversation:
         # some IPythons count on when a cell begins, others when it ends: what is in the history has begun
         return f"[{self.shell.execution_count if history is None else len(history.input_hist_raw) - 1}]"
 
-    def _recorded(self, prompt: str, options: MagicOptions, face: CellFace) -> RecordedRun:
+    def _recorded(self, prompt: str, options: MagicOptions, face: CellSurface) -> RecordedRun:
         front_end = front_end_of(self.shell)
-        cell = Cell(front_end.cell_id, front_end.request, face.ask_user is not None, face.output.keep)
+        cell = RunningCell(front_end.cell_id, front_end.request, face.ask_user is not None, face.output.keep)
         run = self._recordings.run(prompt, options, cell)
         face.output.describe(run.metadata)
         return run
@@ -309,7 +309,7 @@ class NotebookConversation:
         return this_notebook(front_end_of(self.shell), self.shell.user_ns, self.conversation.environ)
 
 
-def _both(events: list[Event], face: CellFace) -> Emit:
+def _both(events: list[Event], face: CellSurface) -> Emit:
     def emit(event: Event) -> None:
         events.append(event)
         face.output.emit(event)

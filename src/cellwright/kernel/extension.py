@@ -25,14 +25,14 @@ from cellwright.kernel.magic.rewrite import Rewriting
 from cellwright.kernel.namespace.cell_log import CellLog
 from cellwright.kernel.pages.open_documents import OpenDocuments
 from cellwright.kernel.pages.pages import Pages
-from cellwright.kernel.run.execution_count import ReplyCount
+from cellwright.kernel.run.execution_count import ExecutionCount
 from cellwright.telemetry.log import RunLog, log_to_file
 from cellwright.tools.process.environment import secret_values
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-    from cellwright.conversation.ask import Place
+    from cellwright.conversation.ask import ProcessConversation
     from cellwright.kernel.chat.chat import Chat
     from cellwright.kernel.conversation import NotebookConversation
 
@@ -48,7 +48,7 @@ class Extension:
         self._rewriting = Rewriting(shell)
         self._magic = ClaudeMagic(self, self._config)
         self._documents = OpenDocuments()
-        self._reply_count = ReplyCount(shell)
+        self._reply_count = ExecutionCount(shell)
         self._pages = Pages(self._agent_loop)
         self._chat = ChatTarget(self._make_chat)
         self.cells = CellLog(shell)
@@ -124,7 +124,7 @@ class Extension:
         if self._conversation is not None and not self._unloaded:
             self._conversation.end_runs()
 
-    def _place(self) -> Place:
+    def _place(self) -> ProcessConversation:
         return self.conversation().place(self._config.options())
 
     def _warm_up(self) -> None:
@@ -186,5 +186,5 @@ def keep_log(conversation: Conversation) -> Callable[[], None]:
     # without the services' formats: a record must not wait for their import
     redaction = Redaction(lambda: secret_values(conversation.environment), services=False)
     stop = log_to_file(lambda text: redaction.clean(text).text)
-    conversation.feed.follow(RunLog())
+    conversation.observers.add(RunLog())
     return stop

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-MOST_LINES = 24
-MOST_TOKENS = 400
+MAX_LINES = 24
+MAX_TOKENS = 400
 STOP = "</insert>"
 _START = "<insert>"
 _CURSOR = "⟦cursor⟧"
@@ -86,7 +86,7 @@ def is_enough(answer: str, gap: Gap) -> bool:
     if not found:
         return len(answer) > 2_000  # it talks
     text = text.lstrip("\n")
-    return "\n" in text if gap.line_behind.strip() else text.count("\n") >= MOST_LINES
+    return "\n" in text if gap.line_behind.strip() else text.count("\n") >= MAX_LINES
 
 
 def missing_text(answer: str, gap: Gap) -> str:
@@ -95,7 +95,7 @@ def missing_text(answer: str, gap: Gap) -> str:
     text = _without_what_stands_before(text, gap)
     if gap.line_behind.strip():
         text = text.partition("\n")[0]
-    text = "\n".join(text.split("\n")[:MOST_LINES])
+    text = "\n".join(text.split("\n")[:MAX_LINES])
     text = _without_what_stands_behind(text, gap)
     text = _indented(text.rstrip(), gap)
     return "" if not text.strip() or _REMOVED in text or _CURSOR in text else text

@@ -56,7 +56,7 @@ _STATUS_OF_TYPE = {
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class FailedAttempt:
     """One failed attempt. `retry_after` (seconds) is what the server asked for, None where it asked for nothing."""
 
     code: ErrorCode
@@ -69,13 +69,13 @@ class Failure:
 class RequestFailed(Exception):
     """An attempt ended without a message; whoever catches it decides whether to try again."""
 
-    def __init__(self, failure: Failure) -> None:
+    def __init__(self, failure: FailedAttempt) -> None:
         super().__init__(failure.message)
         self.failure = failure
 
 
 @dataclass(frozen=True, slots=True)
-class ApiSays:
+class ApiErrorBody:
     """What an error body says, in whichever form it came."""
 
     type: str = ""
@@ -84,17 +84,19 @@ class ApiSays:
     request_id: str = ""
 
 
-def failure_of_response(status: int, headers: Mapping[str, str], body: bytes, *, model: str, now: float) -> Failure:
+def failure_of_response(
+    status: int, headers: Mapping[str, str], body: bytes, *, model: str, now: float
+) -> FailedAttempt:
     """The failure that an answer with an error `status` stands for. Header names are lower case; `now`: epoch time."""
     says = _what_it_says(body)
     retry_after = _retry_after(headers, now)
     spent = status == 429 and _is_spend_limit(says, headers)
     if status < 400:
         redirect = f"it redirects to {headers['location']}" if "location" in headers else ""
-        says = ApiSays(message=redirect or says.message or headers.get("content-type", ""))
+        says = ApiErrorBody(message=redirect or says.message or headers.get("content-type", ""))
     code, what, advice = _explain(status, says, model, spent=spent)
     request_id = headers.get("request-id") or headers.get("x-amzn-requestid") or says.request_id
-    return Failure(
+    return FailedAttempt(
         code,
         _sentence(what, advice, request_id),
         _is_retryable(status, headers, spent=spent),
@@ -103,7 +105,7 @@ def failure_of_response(status: int, headers: Mapping[str, str], body: bytes, *,
     )
 
 
-def failure_of_event(data: bytes, *, model: str, request_id: str) -> Failure:
+def failure_of_event(data: bytes, *, model: str, request_id: str) -> FailedAttempt:
     """The failure that an `error` event in a stream stands for. What is of a kind not known here is not tried again."""
     says = _what_it_says(data)
     status = _STATUS_OF_TYPE.get(says.type, _STATUS_OF_TYPE.get(says.type[:1].lower() + says.type[1:], 0))
@@ -111,12 +113,12 @@ def failure_of_event(data: bytes, *, model: str, request_id: str) -> Failure:
     code, what, advice = _explain(status, says, model, spent=spent)
     request_id = request_id or says.request_id
     message = _sentence(what, advice, request_id)
-    return Failure(code, message, _is_retryable(status, {}, spent=spent), None, _details(200, says, request_id))
+    return FailedAttempt(code, message, _is_retryable(status, {}, spent=spent), None, _details(200, says, request_id))
 
 
-def broken_stream(what: str, request_id: str) -> Failure:
+def broken_stream(what: str, request_id: str) -> FailedAttempt:
     """The failure of a stream that came to nothing: cut, ended early, or not what the API sends."""
-    return Failure(
+    return FailedAttempt(
         ErrorCode.API_NETWORK_ERROR,
         _sentence(what, "", request_id),
         retryable=True,
@@ -124,7 +126,7 @@ def broken_stream(what: str, request_id: str) -> Failure:
     )
 
 
-def _explain(status: int, says: ApiSays, model: str, *, spent: bool) -> tuple[ErrorCode, str, str]:
+def _explain(status: int, says: ApiErrorBody, model: str, *, spent: bool) -> tuple[ErrorCode, str, str]:
     """The code, what happened, and what to do."""
     quoted = says.message or says.type or "no reason was given"
     if status == 413 or (status == 400 and _TOO_LONG.search(says.message)):
@@ -150,7 +152,7 @@ def _explain(status: int, says: ApiSays, model: str, *, spent: bool) -> tuple[Er
     return ErrorCode.API_REQUEST_INVALID, *_explain_refusal(status, says, quoted, model)
 
 
-def _explain_refusal(status: int, says: ApiSays, quoted: str, model: str) -> tuple[str, str]:
+def _explain_refusal(status: int, says: ApiErrorBody, quoted: str, model: str) -> tuple[str, str]:
     if status == 404 and (model in says.message or "model" in says.message.lower()):
         what = f"The API does not know the model {model!r}, or this key may not use it ({quoted})."
         return what, "Check the model's name."
@@ -168,7 +170,7 @@ def _is_retryable(status: int, headers: Mapping[str, str], *, spent: bool) -> bo
     return not spent and (status in (408, 409, 429) or status >= 500)
 
 
-def _is_spend_limit(says: ApiSays, headers: Mapping[str, str]) -> bool:
+def _is_spend_limit(says: ApiErrorBody, headers: Mapping[str, str]) -> bool:
     """Whether a 429 is no matter of seconds: the API's says so by having no `retry-after`.
 
     Bedrock's and Google Cloud's never have the header.
@@ -192,20 +194,20 @@ def _retry_after(headers: Mapping[str, str], now: float) -> float | None:
     return None if date is None else max(0.0, email.utils.mktime_tz(date) - now)
 
 
-def _what_it_says(body: bytes) -> ApiSays:
+def _what_it_says(body: bytes) -> ApiErrorBody:
     try:
         answer = json.loads(body)
     except (ValueError, RecursionError):
-        return ApiSays(message=_plain(body))
+        return ApiErrorBody(message=_plain(body))
     if isinstance(answer, list) and answer:  # Google Cloud
         answer = answer[0]
     if not isinstance(answer, dict):
-        return ApiSays()
+        return ApiErrorBody()
     error = answer.get("error", answer)
     if not isinstance(error, dict):
-        return ApiSays(message=_words(error))
+        return ApiErrorBody(message=_words(error))
     details = error.get("details")
-    return ApiSays(
+    return ApiErrorBody(
         type=_words(error.get("type") if error is not answer else "") or _words(error.get("status")),
         message=_words(error.get("message") or error.get("Message") or error.get("detail")),
         error_code=_words(details.get("error_code")) if isinstance(details, dict) else "",
@@ -223,7 +225,7 @@ def _plain(body: bytes) -> str:
     return "" if text.startswith("<") else _words(text)
 
 
-def _details(status: int, says: ApiSays, request_id: str) -> dict[str, Any]:
+def _details(status: int, says: ApiErrorBody, request_id: str) -> dict[str, Any]:
     known = {"status": status, "type": says.type, "error_code": says.error_code, "request_id": request_id}
     return {key: value for key, value in known.items() if value}
 
@@ -267,7 +269,7 @@ class RetryPolicy:
         stall = _number(environ, "CELLWRIGHT_STALL_SECONDS", default=90, least=0.001)
         return cls(max_retries=int(retries), stall_seconds=stall)
 
-    def wait_before(self, retry: int, failure: Failure, elapsed: float, chance: float) -> float | None:
+    def wait_before(self, retry: int, failure: FailedAttempt, elapsed: float, chance: float) -> float | None:
         """Seconds to wait before the `retry`-th retry (the first is 1); None to give up.
 
         What the server asked for is kept to exactly; else the wait doubles each time. `chance` is in [0, 1).
@@ -279,7 +281,7 @@ class RetryPolicy:
             wait = min(FIRST_WAIT * 2 ** min(retry - 1, 10), LONGEST_WAIT) * (1 - JITTER * chance)
         return wait if elapsed + wait <= self.total_seconds else None
 
-    def final_error(self, retry: int, failure: Failure, elapsed: float) -> ApiError:
+    def final_error(self, retry: int, failure: FailedAttempt, elapsed: float) -> ApiError:
         """The error of a request that is not tried again: what happened, and why it ends here."""
         message = failure.message
         if failure.retryable and retry <= self.max_retries and (failure.retry_after or 0) > LONGEST_WAIT:

@@ -13,12 +13,12 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from typing import TYPE_CHECKING, Any
 
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.model.retry import Failure, RequestFailed, broken_stream
+from cellwright.model.retry import FailedAttempt, RequestFailed, broken_stream
 from cellwright.model.transport import (
     KEEP_WARM_SECONDS,
     MESSAGES_PATH,
+    HttpReply,
     LoopClients,
-    Reply,
     as_failures,
     reply_of,
     stall_timeout,
@@ -66,7 +66,7 @@ class SdkTransport:
             await client.close()
 
     @contextlib.asynccontextmanager
-    async def post(self, body: bytes, *, stall_seconds: float) -> AsyncIterator[Reply]:
+    async def post(self, body: bytes, *, stall_seconds: float) -> AsyncIterator[HttpReply]:
         if self.platform in _REWRITTEN:
             content: dict[str, Any] = {"body": with_explicit_breakpoint(json.loads(body))}
         else:
@@ -77,12 +77,12 @@ class SdkTransport:
 
         async with self._sent(send, stall_seconds) as response:
             if self.platform == "bedrock" and response.is_success:
-                yield Reply(response.status_code, dict(response.headers), _sse_of_aws_frames(response))
+                yield HttpReply(response.status_code, dict(response.headers), _sse_of_aws_frames(response))
             else:
                 yield reply_of(response)
 
     @contextlib.asynccontextmanager
-    async def get(self, path: str, *, seconds: float) -> AsyncIterator[Reply]:
+    async def get(self, path: str, *, seconds: float) -> AsyncIterator[HttpReply]:
         async def send(client: Any) -> httpx2.Response:
             return await client.get(path, **_as_raw_stream(seconds))  # type: ignore[no-any-return]
 
@@ -183,9 +183,9 @@ def _without_credentials(record: logging.LogRecord) -> bool:
     return True
 
 
-def _no_credential(platform: str, error: Exception) -> Failure:
+def _no_credential(platform: str, error: Exception) -> FailedAttempt:
     message = f"The credential for {platform} cannot be had ({type(error).__name__}: {error}). Sign in again or set it."
-    return Failure(ErrorCode.API_KEY_INVALID, message, retryable=False)
+    return FailedAttempt(ErrorCode.API_KEY_INVALID, message, retryable=False)
 
 
 async def _sse_of_aws_frames(response: httpx2.Response) -> AsyncGenerator[bytes, None]:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.model.retry import Failure, RequestFailed, broken_stream
+from cellwright.model.retry import FailedAttempt, RequestFailed, broken_stream
 
 if TYPE_CHECKING:
     import ssl
@@ -60,14 +60,14 @@ CONNECT_SECONDS = 5.0
 KEEP_WARM_SECONDS = 120.0
 """How long an idle connection is kept: a turn's tools may take as long, and a new one costs a TLS handshake."""
 
-LEAST_SECRET = 8
+MIN_SECRET = 8
 """Characters: a shorter word of a header is no secret, and taking it out of texts would garble them."""
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class HttpReply:
     """An answer whose body is still coming. Header names are lower case; the body of a 200 is server-sent events."""
 
     status: int
@@ -109,11 +109,11 @@ class Transport(Protocol):
     unless the body was read to its end. What keeps an answer from coming is raised as `RequestFailed`.
     """
 
-    def post(self, body: bytes, *, stall_seconds: float) -> AbstractAsyncContextManager[Reply]:
+    def post(self, body: bytes, *, stall_seconds: float) -> AbstractAsyncContextManager[HttpReply]:
         """Send a request for a message. The answer fails when nothing comes for `stall_seconds`."""
         ...
 
-    def get(self, path: str, *, seconds: float) -> AbstractAsyncContextManager[Reply]:
+    def get(self, path: str, *, seconds: float) -> AbstractAsyncContextManager[HttpReply]:
         """Ask for `path` of the API (`/v1/models/…`)."""
         ...
 
@@ -147,7 +147,7 @@ class KeyTransport:
             raise CellwrightError(ErrorCode.CONFIG_INVALID, message)
         self._url = base_url.rstrip("/")
         values = " ".join([token or "", *(custom_headers or {}).values()])
-        self._secrets = [word for word in values.split() if len(word) >= LEAST_SECRET]
+        self._secrets = [word for word in values.split() if len(word) >= MIN_SECRET]
         self._headers = _checked_headers(token, custom_headers or {})
         self._clients = LoopClients(self._build_client)
 
@@ -168,7 +168,7 @@ class KeyTransport:
             await client.aclose()
 
     @contextlib.asynccontextmanager
-    async def post(self, body: bytes, *, stall_seconds: float) -> AsyncIterator[Reply]:
+    async def post(self, body: bytes, *, stall_seconds: float) -> AsyncIterator[HttpReply]:
         client = await self._clients.get()
         request = client.build_request(
             "POST", self._url + MESSAGES_PATH, content=body, timeout=stall_timeout(stall_seconds)
@@ -177,7 +177,7 @@ class KeyTransport:
             yield reply
 
     @contextlib.asynccontextmanager
-    async def get(self, path: str, *, seconds: float) -> AsyncIterator[Reply]:
+    async def get(self, path: str, *, seconds: float) -> AsyncIterator[HttpReply]:
         client = await self._clients.get()
         async with _sent(client, client.build_request("GET", self._url + path, timeout=seconds), seconds) as reply:
             yield reply
@@ -204,7 +204,7 @@ class KeyTransport:
 
 
 @contextlib.asynccontextmanager
-async def _sent(client: httpx2.AsyncClient, request: httpx2.Request, stall_seconds: float) -> AsyncIterator[Reply]:
+async def _sent(client: httpx2.AsyncClient, request: httpx2.Request, stall_seconds: float) -> AsyncIterator[HttpReply]:
     with as_failures(request.url.host, stall_seconds):
         response = await client.send(request, stream=True)
         async with contextlib.aclosing(response), contextlib.aclosing(reply_of(response)) as reply:
@@ -224,12 +224,12 @@ def as_failures(host: str, stall_seconds: float) -> Iterator[None]:
         raise RequestFailed(broken_stream(f"The answer could not be read ({error}).", "")) from None
 
 
-def reply_of(response: httpx2.Response) -> Reply:
+def reply_of(response: httpx2.Response) -> HttpReply:
     # without an encoding there is nothing to decode, and the raw chunks come with less in between;
     # the SDK has read an error's body already
     plain = "content-encoding" not in response.headers and not response.is_stream_consumed
     chunks = response.aiter_raw() if plain else response.aiter_bytes()
-    return Reply(response.status_code, dict(response.headers), chunks)
+    return HttpReply(response.status_code, dict(response.headers), chunks)
 
 
 def stall_timeout(stall_seconds: float) -> httpx2.Timeout:
@@ -238,7 +238,7 @@ def stall_timeout(stall_seconds: float) -> httpx2.Timeout:
     return httpx2.Timeout(stall_seconds, connect=min(CONNECT_SECONDS, stall_seconds))
 
 
-def network_failure(error: BaseException, host: str, stall_seconds: float) -> Failure:
+def network_failure(error: BaseException, host: str, stall_seconds: float) -> FailedAttempt:
     """What a network error of httpx2 means to people. Its own words are quoted from its innermost cause."""
     import ssl
 
@@ -251,11 +251,11 @@ def network_failure(error: BaseException, host: str, stall_seconds: float) -> Fa
             f"The certificate of {host} cannot be verified ({cause.verify_message}). "
             "If a proxy inspects the traffic, set SSL_CERT_FILE to its certificate."
         )
-        return Failure(ErrorCode.API_NETWORK_ERROR, message, retryable=False)
+        return FailedAttempt(ErrorCode.API_NETWORK_ERROR, message, retryable=False)
     if isinstance(error, httpx2.LocalProtocolError | httpx2.UnsupportedProtocol):
         # its words can quote a header
         message = "The request cannot be sent as it is. Check ANTHROPIC_BASE_URL and ANTHROPIC_CUSTOM_HEADERS."
-        return Failure(ErrorCode.API_REQUEST_INVALID, message, retryable=False)
+        return FailedAttempt(ErrorCode.API_REQUEST_INVALID, message, retryable=False)
     if isinstance(error, httpx2.ConnectTimeout):
         message = f"{host} did not accept a connection within {CONNECT_SECONDS:g} s. Check the network and the proxy."
     elif isinstance(error, httpx2.TimeoutException):
@@ -264,7 +264,7 @@ def network_failure(error: BaseException, host: str, stall_seconds: float) -> Fa
         message = f"{host} cannot be reached ({words}). Check the network, the proxy and ANTHROPIC_BASE_URL."
     else:
         message = f"The connection to {host} was cut ({words})."
-    return Failure(ErrorCode.API_NETWORK_ERROR, message, retryable=True)
+    return FailedAttempt(ErrorCode.API_NETWORK_ERROR, message, retryable=True)
 
 
 def _innermost(error: BaseException) -> BaseException:

@@ -31,8 +31,8 @@ from cellwright.permissions.rules.rule import (
     EDITORS,
     READERS,
     Behavior,
-    Call,
     CompiledRule,
+    JudgedCall,
     Rule,
     RuleBook,
     asked_by,
@@ -121,7 +121,7 @@ class PermissionPolicy:
         The decision's `suggestions` are rules that would turn this very "ask" into "allow".
         """
         book = self._book
-        call = Call(own_name(tool_name), tool_input, read_only)
+        call = JudgedCall(own_name(tool_name), tool_input, read_only)
         decision = _judge(book, call)
         if decision.behavior != "ask":
             return decision
@@ -154,48 +154,48 @@ def _allowing(book: RuleBook, rules: Sequence[str]) -> RuleBook:
     return replace(book, allow=(*book.allow, *_compiled(rules, "allow", book.cwd)))
 
 
-Judge = Callable[[RuleBook, Call], Decision]
+Judge = Callable[[RuleBook, JudgedCall], Decision]
 
 # What takes more to judge is imported with the first such call: the first request of a session waits for none of it.
 
 
-def _judge_bash(book: RuleBook, call: Call) -> Decision:
+def _judge_bash(book: RuleBook, call: JudgedCall) -> Decision:
     from cellwright.permissions.judges.bash import judge_command
 
     return judge_command(book, call.input)
 
 
-def _judge_python(book: RuleBook, call: Call) -> Decision:
+def _judge_python(book: RuleBook, call: JudgedCall) -> Decision:
     from cellwright.permissions.judges.python import judge_python
 
     return judge_python(book, call.input)
 
 
-def _judge_cells(book: RuleBook, call: Call) -> Decision:
+def _judge_cells(book: RuleBook, call: JudgedCall) -> Decision:
     from cellwright.permissions.judges.python import judge_cells
 
     return judge_cells(book, call)
 
 
-def _judge_patch(book: RuleBook, call: Call) -> Decision:
+def _judge_patch(book: RuleBook, call: JudgedCall) -> Decision:
     from cellwright.permissions.judges.patch import judge_patch
 
     return judge_patch(book, call)
 
 
-def _judge_git(book: RuleBook, call: Call) -> Decision:
+def _judge_git(book: RuleBook, call: JudgedCall) -> Decision:
     from cellwright.permissions.judges.git import judge_git
 
     return judge_git(book, call)
 
 
-def _judge_lint(book: RuleBook, call: Call) -> Decision:
+def _judge_lint(book: RuleBook, call: JudgedCall) -> Decision:
     from cellwright.permissions.judges.project import judge_lint
 
     return judge_lint(book, call)
 
 
-def _judge_tests(book: RuleBook, call: Call) -> Decision:
+def _judge_tests(book: RuleBook, call: JudgedCall) -> Decision:
     from cellwright.permissions.judges.project import judge_tests
 
     return judge_tests(book, call)
@@ -224,7 +224,7 @@ JUDGES: Mapping[str, Judge] = {
 """How each tool that is known here is judged."""
 
 
-def _judge(book: RuleBook, call: Call) -> Decision:
+def _judge(book: RuleBook, call: JudgedCall) -> Decision:
     if rule := _about_parameters(book, "deny", call):
         return denied_by(rule, f"{call.name} with these parameters")
     judge = JUDGES.get(call.name) or (judge_mcp if call.name.startswith("mcp__") else judge_unknown)
@@ -236,7 +236,7 @@ def _judge(book: RuleBook, call: Call) -> Decision:
     return decision
 
 
-def _about_parameters(book: RuleBook, behavior: Behavior, call: Call) -> CompiledRule | None:
+def _about_parameters(book: RuleBook, behavior: Behavior, call: JudgedCall) -> CompiledRule | None:
     for rule in book.about(behavior, call.name):
         if rule.parameter is not None and rule.parameter.matches(call.input):
             return rule

@@ -15,14 +15,22 @@ from cellwright.errors import CellwrightError
 from cellwright.events import Suggestion
 from cellwright.permissions.judges.bash import ShellCall, judge_parts, shell_call
 from cellwright.permissions.judges.files import path_of
-from cellwright.permissions.judges.patch import MAX_FILES, files_of, named_by
+from cellwright.permissions.judges.patch import MAX_FILES_JUDGED, files_of, named_by
 from cellwright.permissions.judges.project import fixed_paths
-from cellwright.permissions.judges.simple_command import Part, judge_part
+from cellwright.permissions.judges.simple_command import CommandFacts, judge_part
 from cellwright.permissions.patch_text import PatchProblem
 from cellwright.permissions.paths import PathProblem, inside, normalised, places
 from cellwright.permissions.rules.domain_pattern import AddressProblem, host_of
 from cellwright.permissions.rules.path_pattern import escaped
-from cellwright.permissions.rules.rule import EDITORS, READERS, Call, CompiledRule, RuleBook, compile_rule, parse_rule
+from cellwright.permissions.rules.rule import (
+    EDITORS,
+    READERS,
+    CompiledRule,
+    JudgedCall,
+    RuleBook,
+    compile_rule,
+    parse_rule,
+)
 from cellwright.permissions.shell.analysis import folder_named
 from cellwright.permissions.shell.command_paths import is_harmless
 from cellwright.text import visible_line
@@ -89,7 +97,7 @@ def _flat(rules: Sequence[Sequence[str] | None]) -> list[str]:
     return list(dict.fromkeys(rule for each in rules for rule in each or ()))
 
 
-def _rules_for(part: Part) -> list[str] | None:
+def _rules_for(part: CommandFacts) -> list[str] | None:
     """The rules that say this command and nothing else, less those for files it writes; None where none can."""
     command = part.command
     if not command.words:
@@ -105,7 +113,7 @@ def _rules_for(part: Part) -> list[str] | None:
     return [] if only_redirect else [f"Bash({command.text})"]
 
 
-def _reads_its_commands(part: Part) -> bool:
+def _reads_its_commands(part: CommandFacts) -> bool:
     """Whether what the program does comes from its input, as in `… | sh` and `python <<EOF`."""
     if part.read is not None:
         return False
@@ -117,7 +125,7 @@ def _reads_its_commands(part: Part) -> bool:
     return without_file and not inline and _INTERPRETER.fullmatch(program.text.rpartition("/")[2]) is not None
 
 
-def _folder_rule(part: Part) -> list[str] | None:
+def _folder_rule(part: CommandFacts) -> list[str] | None:
     folder = folder_named(part.command.words)
     starts = part.command.folders
     if folder is None or starts is None:
@@ -126,7 +134,7 @@ def _folder_rule(part: Part) -> list[str] | None:
     return [f"Read(/{escaped(place)}/**)" for place in sorted(places)]
 
 
-def _written(part: Part) -> list[str]:
+def _written(part: CommandFacts) -> list[str]:
     rules = []
     for redirect in part.command.redirects:
         if redirect.writes and not redirect.is_descriptor and not is_harmless(redirect.target.text):
@@ -135,7 +143,7 @@ def _written(part: Part) -> list[str]:
     return list(dict.fromkeys(rules))
 
 
-def _prefix(part: Part) -> list[str] | None:
+def _prefix(part: CommandFacts) -> list[str] | None:
     if not part.plain_variables or part.gets_more:
         return None
     words = tuple(word.text for word in part.words)
@@ -167,11 +175,11 @@ MAX_RULES = 5
 MAX_SHOWN = 400
 """Characters of a rule that a card shows whole."""
 
-Offer = Callable[[Call, Sequence[str], str], list[Suggestion]]
+Offer = Callable[[JudgedCall, Sequence[str], str], list[Suggestion]]
 
 
 def suggestions_for(
-    call: Call, folders: Sequence[str], cwd: str, allow: Sequence[CompiledRule] = ()
+    call: JudgedCall, folders: Sequence[str], cwd: str, allow: Sequence[CompiledRule] = ()
 ) -> list[Suggestion]:
     """Rules that might allow the call, "session" before "always". Whether they do is for the policy to check.
 
@@ -191,7 +199,7 @@ def can_be_offered(suggestion: Suggestion) -> bool:
     return all(len(rule) <= MAX_SHOWN and _is_rule(rule) for rule in suggestion.rules)
 
 
-def _for_tool(call: Call, _folders: Sequence[str], _cwd: str) -> list[Suggestion]:
+def _for_tool(call: JudgedCall, _folders: Sequence[str], _cwd: str) -> list[Suggestion]:
     name = visible_line(call.name)
     return [
         Suggestion((call.name,), "session", f"all calls of {name} in this session"),
@@ -199,16 +207,16 @@ def _for_tool(call: Call, _folders: Sequence[str], _cwd: str) -> list[Suggestion
     ]
 
 
-def _for_python(_call: Call, _folders: Sequence[str], _cwd: str) -> list[Suggestion]:
+def _for_python(_call: JudgedCall, _folders: Sequence[str], _cwd: str) -> list[Suggestion]:
     return [Suggestion(("Python",), "session", "all Python of this session")]
 
 
-def _for_cells(call: Call, _folders: Sequence[str], _cwd: str) -> list[Suggestion]:
+def _for_cells(call: JudgedCall, _folders: Sequence[str], _cwd: str) -> list[Suggestion]:
     what = "any cells that are run" if call.name == "NotebookRun" else "any notebook that is verified"
     return [Suggestion((call.name,), "session", f"{what} in this session")]
 
 
-def _for_fetch(call: Call, _folders: Sequence[str], _cwd: str) -> list[Suggestion]:
+def _for_fetch(call: JudgedCall, _folders: Sequence[str], _cwd: str) -> list[Suggestion]:
     try:
         host = host_of(call.text("url"))
     except AddressProblem:
@@ -220,7 +228,7 @@ def _for_fetch(call: Call, _folders: Sequence[str], _cwd: str) -> list[Suggestio
     ]
 
 
-def _for_skill(call: Call, _folders: Sequence[str], _cwd: str) -> list[Suggestion]:
+def _for_skill(call: JudgedCall, _folders: Sequence[str], _cwd: str) -> list[Suggestion]:
     skill = call.text("skill").removeprefix("/")
     if "*" in skill:
         return []  # in a rule it stands for any skill
@@ -238,7 +246,7 @@ def _is_rule(text: str) -> bool:
         return False
 
 
-def _for_file(call: Call, folders: Sequence[str], cwd: str) -> list[Suggestion]:
+def _for_file(call: JudgedCall, folders: Sequence[str], cwd: str) -> list[Suggestion]:
     path = path_of(call.name, call.input, cwd)
     if not path:
         return []
@@ -294,22 +302,22 @@ def _folder_in_words(spellings: Sequence[str], cwd: str) -> str:
     return visible_line(spellings[0])
 
 
-def _for_patch(call: Call, folders: Sequence[str], cwd: str) -> list[Suggestion]:
+def _for_patch(call: JudgedCall, folders: Sequence[str], cwd: str) -> list[Suggestion]:
     try:
         paths = [path for path, _ in named_by(files_of(call))]
     except PatchProblem:
         return []
-    return _for_editing(paths, folders, cwd) if len(paths) <= MAX_FILES else []
+    return _for_editing(paths, folders, cwd) if len(paths) <= MAX_FILES_JUDGED else []
 
 
-def _for_lint(call: Call, folders: Sequence[str], cwd: str) -> list[Suggestion]:
+def _for_lint(call: JudgedCall, folders: Sequence[str], cwd: str) -> list[Suggestion]:
     if not call.input.get("fix"):
         return _for_tool(call, folders, cwd)
     edits = _for_editing(fixed_paths(call, cwd), folders, cwd)
     return [Suggestion(("Lint", *offer.rules), "session", f"all calls of Lint, and {offer.label}") for offer in edits]
 
 
-def _for_question(_call: Call, _folders: Sequence[str], _cwd: str) -> list[Suggestion]:
+def _for_question(_call: JudgedCall, _folders: Sequence[str], _cwd: str) -> list[Suggestion]:
     return []
 
 

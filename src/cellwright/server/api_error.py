@@ -29,7 +29,7 @@ _STATUS = {
 _KERNEL_CODES = {"invalid": "INVALID_PARAMETERS", "unknown_method": "EXTENSION_MISSING", "failed": "EXECUTION_ERROR"}
 
 
-class ApiError(Exception):
+class RouteError(Exception):
     """A request that is answered with `{"code", "message", "details"}` and `status`. `retry_after` is in seconds."""
 
     def __init__(
@@ -49,12 +49,12 @@ class ApiError(Exception):
         self.retry_after = retry_after
 
     @classmethod
-    def of(cls, error: CellwrightError) -> ApiError:
+    def of(cls, error: CellwrightError) -> RouteError:
         """An error of the library as the interface tells it."""
         return cls(_STATUS.get(str(error.code), 500), str(error.code), error.message, error.details)
 
     @classmethod
-    def of_kernel(cls, code: str, message: str, details: Mapping[str, Any] | None) -> ApiError:
+    def of_kernel(cls, code: str, message: str, details: Mapping[str, Any] | None) -> RouteError:
         """What a kernel answered to a request that it could not do."""
         known = _KERNEL_CODES.get(code, code)
         return cls(409 if known == "EXTENSION_MISSING" else _STATUS.get(known, 500), known, message, details)

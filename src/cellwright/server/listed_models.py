@@ -27,8 +27,8 @@ REMEMBERED_SECONDS = 300.0
 FAILURE_SECONDS = 30.0
 """So long after a failure the API is not asked again: who looks at a list does not wait each time."""
 
-MOST_BYTES = 4_000_000
-MOST_REMEMBERED = 100
+MAX_BYTES = 4_000_000
+MAX_REMEMBERED = 100
 
 
 class NotListed(Exception):
@@ -36,7 +36,7 @@ class NotListed(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListedModelNames:
     """The API's descriptions of its models by their ids, newest first; `problem` says why there are none."""
 
     models: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -49,32 +49,32 @@ class ListedModels:
     def __init__(self, upstream: Upstream | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         self._upstream = upstream
         self._clock = clock
-        self._known: dict[bytes, tuple[float, Listed]] = {}
+        self._known: dict[bytes, tuple[float, ListedModelNames]] = {}
         self._asking = asyncio.Lock()
 
-    async def of(self, environ: Mapping[str, str]) -> Listed:
+    async def of(self, environ: Mapping[str, str]) -> ListedModelNames:
         """The list for the credential in `environ`. Never fails; what keeps it from coming is told after `ASK_SECONDS`."""
         digest = _digest(environ)
         async with self._asking:  # who asks meanwhile waits for the same answer
-            until, listed = self._known.get(digest, (0.0, Listed()))
+            until, listed = self._known.get(digest, (0.0, ListedModelNames()))
             if until > self._clock():
                 return listed
             listed = await self._asked(environ)
-            if len(self._known) >= MOST_REMEMBERED:
+            if len(self._known) >= MAX_REMEMBERED:
                 self._known.clear()
             seconds = FAILURE_SECONDS if listed.problem else REMEMBERED_SECONDS
             self._known[digest] = (self._clock() + seconds, listed)
             return listed
 
-    async def _asked(self, environ: Mapping[str, str]) -> Listed:
+    async def _asked(self, environ: Mapping[str, str]) -> ListedModelNames:
         try:
             async with asyncio.timeout(ASK_SECONDS):
                 body = await (_by_upstream(self._upstream) if self._upstream is not None else _by_key(environ))
-            return Listed(_models(body))
+            return ListedModelNames(_models(body))
         except TimeoutError:
-            return Listed(problem=f"The API did not answer within {ASK_SECONDS:g} s.")
+            return ListedModelNames(problem=f"The API did not answer within {ASK_SECONDS:g} s.")
         except NotListed as why:
-            return Listed(problem=str(why))
+            return ListedModelNames(problem=str(why))
 
 
 async def _by_upstream(upstream: Upstream) -> bytes:
@@ -112,7 +112,7 @@ async def _whole(chunks: AsyncIterator[bytes]) -> bytes:
     body = bytearray()
     async for chunk in chunks:
         body += chunk
-        if len(body) > MOST_BYTES:
+        if len(body) > MAX_BYTES:
             raise NotListed("The API's list of models is larger than any that it has.")
     return bytes(body)
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from cellwright.server.admin.apply import Administration
     from cellwright.server.notebooks.notebook_link import PageOf
-    from cellwright.server.runs.runs import Runs
+    from cellwright.server.runs.runs import ClientRuns
 
 
 class CellwrightApp(PolicyTraits, ProxyTraits, ExtensionApp):
@@ -66,7 +66,7 @@ class CellwrightApp(PolicyTraits, ProxyTraits, ExtensionApp):
         False, help="Report runs to Jupyter's event system, without content (https://events.cellwright.dev/run/v1)."
     ).tag(config=True)
 
-    runs: Runs | None = None
+    runs: ClientRuns | None = None
     administration: Administration | None = None
 
     def _link_jupyter_server_extension(self, serverapp: ServerApp) -> None:
@@ -85,14 +85,14 @@ class CellwrightApp(PolicyTraits, ProxyTraits, ExtensionApp):
         from cellwright.server.routes.routes import no_such_route, routes
         from cellwright.server.routes.sessions import SessionFiles
         from cellwright.server.runs.reports import RunReports
-        from cellwright.server.runs.runs import Runs
+        from cellwright.server.runs.runs import ClientRuns
 
         # first: whatever fails after it, no kernel gets more than the administrator wants
         self.administration = administration.administer(self, self.serverapp)
         server = self.settings
         root = Path(self.serverapp.root_dir).resolve()  # type: ignore[union-attr]  # a linked extension has its server
         reports = RunReports(server["event_logger"] if self.report_runs else None)
-        self.runs = Runs(server["kernel_manager"], self._limits(), reports, self._page_of())
+        self.runs = ClientRuns(server["kernel_manager"], self._limits(), reports, self._page_of())
         proxy = self.administration.proxy
         listed = ListedModels(proxy.upstream if proxy is not None else None)
         self.handlers.extend(routes(self.runs, SessionFiles(root, everywhere=self.sessions_outside_root), listed))
@@ -107,9 +107,9 @@ class CellwrightApp(PolicyTraits, ProxyTraits, ExtensionApp):
     def _limits(self) -> Any:
         from dataclasses import fields
 
-        from cellwright.server.runs.limits import Limits
+        from cellwright.server.runs.limits import RunLimits
 
-        return Limits(**{field.name: getattr(self, field.name) for field in fields(Limits)})
+        return RunLimits(**{field.name: getattr(self, field.name) for field in fields(RunLimits)})
 
     async def stop_extension(self) -> None:
         if self.runs is not None:

@@ -120,7 +120,7 @@ class RunLog:
     def run_added(self, run: ObservedRun) -> None:
         """It is told when it begins."""
 
-    def heard(self, run: ObservedRun, event: Event) -> None:
+    def on_event(self, run: ObservedRun, event: Event) -> None:
         """Log the event, if it says how the run goes."""
         match event:
             case UserPrompt():

@@ -47,7 +47,7 @@ class RunSpans:
     def run_added(self, run: ObservedRun) -> None:
         """Its span begins when it does."""
 
-    def heard(self, run: ObservedRun, event: Event) -> None:
+    def on_event(self, run: ObservedRun, event: Event) -> None:
         """Begin or end the spans that the event is about."""
         if isinstance(event, UserPrompt):
             self._begin(run, event)

@@ -13,7 +13,7 @@ from cellwright.agent.calls.approval import CanUseTool
 from cellwright.agent.recording.replay_drift import drift_in_words
 from cellwright.agent.structured_output.answer import AnswerType, answer_type
 from cellwright.agent.thread import AgentTask
-from cellwright.commands.command import CommandCall, Page
+from cellwright.commands.command import CommandCall, CommandPage
 from cellwright.commands.registry import NEED_SESSIONS, answer_of, command_name, command_of
 from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.resolve_options import Asking, Playing
@@ -29,7 +29,7 @@ from cellwright.terminal.views import Streams, asker_maker, confirmed, make_view
 from cellwright.version import VERSION
 
 if TYPE_CHECKING:
-    from cellwright.agent.recording.recorder import Listening, Recorder
+    from cellwright.agent.recording.recorder import Recorder, TurnListener
     from cellwright.agent.recording.replay import Replay, ReplayedTurn
 
 
@@ -63,7 +63,7 @@ class _Way:
 
 
 @dataclass(eq=False)
-class Command:
+class TerminalCommand:
     """One conversation in the terminal, as the options of the command line want it."""
 
     options: argparse.Namespace
@@ -123,7 +123,7 @@ class Command:
             print(f"warning: {notice}", file=self.streams.stderr)
         return self._exit_code(end, run.signal_number)
 
-    def _do(self, prompt: str) -> Page:
+    def _do(self, prompt: str) -> CommandPage:
         command, text = command_of(prompt)
         if self.options.no_session and command_name(prompt) in NEED_SESSIONS:
             message = (
@@ -131,14 +131,14 @@ class Command:
             )
             raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
 
-        def start(emit: Emit, ask_user: CanUseTool | None) -> AgentTask[Page]:
+        def start(emit: Emit, ask_user: CanUseTool | None) -> AgentTask[CommandPage]:
             call = CommandCall(self.conversation, run_options(self.options), text, emit, ask_user)
             return self.conversation.thread.submit(answer_of(command, call))
 
         asker = asker_maker(self.streams, self.options.output_format, quiet=self.options.quiet)
         return TerminalRun(Unseen, asker, self.conversation.in_force.save_rules).do(start)
 
-    def _show_page(self, name: str, page: Page) -> int:
+    def _show_page(self, name: str, page: CommandPage) -> int:
         text = page.plain() if self.options.output_format == "text" else json.dumps({name: page.markdown()})
         print(text, file=self.streams.stdout)
         return ExitCode.OK
@@ -179,7 +179,7 @@ class Command:
         return _Way()
 
     def _recorded(self, recorder: Recorder, prompt: str) -> _Way:
-        listening: list[Listening] = []
+        listening: list[TurnListener] = []
 
         def listen(emit: Emit) -> Emit:
             listening.append(recorder.listen(prompt, emit))

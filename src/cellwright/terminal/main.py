@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 from cellwright.agent.recording.recordings import parse_recording, read_recording, trust
 from cellwright.commands.doctor import page_of
 from cellwright.config.settings.read import start_folder
-from cellwright.doctor.examination import Patient, examine
+from cellwright.doctor.examination import ExaminedPlace, examine
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.terminal.arguments import parse
 from cellwright.terminal.exit_codes import ExitCode, OutputLost, exit_code_of
@@ -126,7 +126,7 @@ def _conversation(options: argparse.Namespace, streams: Streams) -> int:
     from cellwright.config.settings.read import start_folder
     from cellwright.conversation.conversation import Conversation
     from cellwright.terminal.arguments import is_piped, read_prompt
-    from cellwright.terminal.command import Command
+    from cellwright.terminal.command import TerminalCommand
     from cellwright.terminal.interactive import interact
 
     one_prompt = options.prompt or options.print or options.dry_run or options.output_format != "text"
@@ -134,7 +134,7 @@ def _conversation(options: argparse.Namespace, streams: Streams) -> int:
     words = "" if interactive or is_piped(streams.stdin) else read_prompt(options.prompt, streams.stdin)
     conversation = Conversation(cwd=start_folder(os.environ), face="a terminal")
     try:
-        command = Command(options, conversation, streams)
+        command = TerminalCommand(options, conversation, streams)
         command.open(words or options.prompt)
         if interactive:
             return interact(command.run, command.title, streams.stderr)
@@ -168,7 +168,7 @@ def doctor(argv: Sequence[str]) -> int:
     parser.add_argument("--json", action="store_true", help="one JSON object, for programs")
     parser.add_argument("--offline", action="store_true", help="ask nobody on the network")
     options = parser.parse_args(argv)
-    examination = examine(Patient(start_folder(os.environ)), offline=options.offline)
+    examination = examine(ExaminedPlace(start_folder(os.environ)), offline=options.offline)
     print(json.dumps(examination.to_json()) if options.json else page_of(examination).plain())
     return ExitCode.FAILED if examination.problems else ExitCode.OK
 

@@ -16,10 +16,10 @@ from cellwright.commands.export import free_path, secrets_left_out, write_export
 from cellwright.commands.sessions import price, when
 from cellwright.config.settings.read import start_folder
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.sessions.catalog.catalog import Catalog, Entry
+from cellwright.sessions.catalog.catalog import Catalog, CatalogEntry
 from cellwright.sessions.catalog.metadata import shown_tags
 from cellwright.sessions.catalog.search import HIT_BEGIN, HIT_END
-from cellwright.sessions.export.exchanges import Exchange, Said
+from cellwright.sessions.export.exchanges import AnswerText, Exchange
 from cellwright.terminal.exit_codes import ExitCode
 from cellwright.terminal.screen import columns_of
 from cellwright.text import visible_line
@@ -32,7 +32,7 @@ TABLE_COLUMNS = 72
 """On a screen that is narrower a table has no room for titles."""
 
 
-def print_entries(entries: Sequence[Entry], cwd: Path | None, *, more: bool, query: str) -> None:
+def print_entries(entries: Sequence[CatalogEntry], cwd: Path | None, *, more: bool, query: str) -> None:
     """The list. `cwd` is the folder they are of; None for all, and then each says its own."""
     if not entries:
         where = f" of {cwd}" if cwd is not None else ""
@@ -48,7 +48,7 @@ def print_entries(entries: Sequence[Entry], cwd: Path | None, *, more: bool, que
         print("There are more: --limit N, or search for words.", file=sys.stderr)
 
 
-def print_entry(entry: Entry, exchanges: Sequence[Exchange]) -> None:
+def print_entry(entry: CatalogEntry, exchanges: Sequence[Exchange]) -> None:
     """One session: facts, then its turns."""
     for name, value in _facts(entry):
         if value:
@@ -56,11 +56,11 @@ def print_entry(entry: Entry, exchanges: Sequence[Exchange]) -> None:
     for exchange in exchanges:
         print(f"\n{exchange.number}. {visible_line(exchange.words, WORDS_CHARS)}")
         calls = len(exchange.calls)
-        said = next((part.text for part in reversed(exchange.parts) if isinstance(part, Said)), "")
+        said = next((part.text for part in reversed(exchange.parts) if isinstance(part, AnswerText)), "")
         print(f"   {f'({calls} calls) ' if calls else ''}{visible_line(said, WORDS_CHARS)}")
 
 
-def _facts(entry: Entry) -> Iterator[tuple[str, str]]:
+def _facts(entry: CatalogEntry) -> Iterator[tuple[str, str]]:
     yield "id", entry.id
     yield "title", entry.title
     yield "tags", shown_tags(entry.tags)
@@ -72,18 +72,18 @@ def _facts(entry: Entry) -> Iterator[tuple[str, str]]:
     yield "file", _path(entry.path)
 
 
-def _state(entry: Entry) -> list[str]:
+def _state(entry: CatalogEntry) -> list[str]:
     return [name for name, holds in (("in use", entry.in_use), ("damaged", entry.damaged)) if holds]
 
 
-def _cells(entry: Entry, *, with_folder: bool) -> list[str]:
+def _cells(entry: CatalogEntry, *, with_folder: bool) -> list[str]:
     notes = "".join(f" ({state})" for state in _state(entry))
     title = " ".join(part for part in (entry.title + notes, shown_tags(entry.tags)) if part)
     cells = [entry.id, when(entry.updated), str(entry.turns), price(entry.cost_usd), title]
     return [*cells, *([_path(entry.cwd)] if with_folder else []), *([_snippet(entry)] if entry.snippet else [])]
 
 
-def _snippet(entry: Entry) -> str:
+def _snippet(entry: CatalogEntry) -> str:
     """What was said may hold what moves the cursor or retitles the window."""
     return visible_line(entry.snippet, SNIPPET_CHARS)
 
@@ -92,7 +92,7 @@ def _path(path: Path | str) -> str:
     return visible_line(str(path), PATH_CHARS)
 
 
-def _print_blocks(entries: Sequence[Entry], *, with_folder: bool) -> None:
+def _print_blocks(entries: Sequence[CatalogEntry], *, with_folder: bool) -> None:
     for entry in entries:
         session, updated, turns, cost, *rest = _cells(entry, with_folder=with_folder)
         print(session)
@@ -100,7 +100,7 @@ def _print_blocks(entries: Sequence[Entry], *, with_folder: bool) -> None:
             print(f"  {line}")
 
 
-def _print_table(entries: Sequence[Entry], *, with_folder: bool) -> None:
+def _print_table(entries: Sequence[CatalogEntry], *, with_folder: bool) -> None:
     from rich.console import Console  # 60 ms, and a pipe needs no table
     from rich.table import Table
     from rich.text import Text
@@ -281,7 +281,7 @@ def _delete(catalog: Catalog, options: argparse.Namespace) -> int:
     return ExitCode.OK
 
 
-def _confirmed(entries: Sequence[Entry]) -> bool:
+def _confirmed(entries: Sequence[CatalogEntry]) -> bool:
     if not sys.stdin.isatty():
         message = (
             "Nobody can be asked here whether to delete that. Nothing was deleted; --yes deletes without a question."

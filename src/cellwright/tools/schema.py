@@ -44,17 +44,17 @@ def in_folder(cwd: Path, tool_input: Mapping[str, Any]) -> str:
     return f" in {shown_path(cwd, cwd / str(tool_input['path']))}" if "path" in tool_input else ""
 
 
-LEAST_SECONDS = 5
-MOST_SECONDS = 120
+MIN_SECONDS = 5
+MAX_SECONDS = 120
 GRACE_SECONDS = 5
 """A tool ends its child itself and tells what came so far; the limit from outside is for when that fails."""
 
 
-def timeout_field(default: float, most: int = MOST_SECONDS) -> dict[str, Any]:
+def timeout_field(default: float, most: int = MAX_SECONDS) -> dict[str, Any]:
     """The field's schema."""
     return {
         "type": "integer",
-        "minimum": LEAST_SECONDS,
+        "minimum": MIN_SECONDS,
         "maximum": most,
         "description": f"Seconds it may take, {default:g} by default.",
     }
@@ -65,6 +65,6 @@ def timeout_of(tool_input: Mapping[str, Any], default: float) -> float:
     return float(tool_input.get("timeout_seconds", default))
 
 
-def timed_limits(most: int = MOST_SECONDS, *, results: int | None = None) -> ToolLimits:
+def timed_limits(most: int = MAX_SECONDS, *, results: int | None = None) -> ToolLimits:
     """The limits of a tool that keeps `timeout_seconds` itself."""
     return ToolLimits(seconds=most + GRACE_SECONDS, results=results)

@@ -47,7 +47,7 @@ Span = tuple[int, int, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Cleaned:
+class RedactedText:
     """A text without its secrets, and how many of each kind there were."""
 
     text: str
@@ -64,7 +64,7 @@ class Redaction:
     secret_values: Callable[[], Mapping[str, str]] = dict
     services: bool = True
 
-    def clean(self, text: str) -> Cleaned:
+    def clean(self, text: str) -> RedactedText:
         """`text` with each secret replaced by `[secret removed: KIND]`. Linear in its length."""
         kinds: Counter[str] = Counter()
         pieces: list[str] = []
@@ -74,9 +74,9 @@ class Redaction:
                 pieces += [text[end:start], f"[secret removed: {kind}]"]
                 kinds[kind] += 1
             end = max(end, stop)
-        return Cleaned("".join([*pieces, text[end:]]), kinds) if kinds else Cleaned(text)
+        return RedactedText("".join([*pieces, text[end:]]), kinds) if kinds else RedactedText(text)
 
-    def clean_outputs(self, text: str) -> Cleaned:
+    def clean_outputs(self, text: str) -> RedactedText:
         """The same for the outputs of a notebook's cells alone: sources must stay what they are to be edited."""
         kinds: Counter[str] = Counter()
 
@@ -85,7 +85,7 @@ class Redaction:
             kinds.update(cleaned.kinds)
             return cleaned.text
 
-        return Cleaned(_CELL_OUTPUT.sub(replaced, text), kinds)
+        return RedactedText(_CELL_OUTPUT.sub(replaced, text), kinds)
 
     def is_quick(self, text: str) -> bool:
         """Whether searching `text` takes no time worth a thread."""
@@ -182,7 +182,7 @@ def _texts(content: Content) -> list[str]:
     return [str(block["text"]) for block in content if block.get("type") == "text"]
 
 
-def _clean_outcome(clean: Callable[[str], Cleaned], outcome: Outcome) -> tuple[Outcome, Counter[str]]:
+def _clean_outcome(clean: Callable[[str], RedactedText], outcome: Outcome) -> tuple[Outcome, Counter[str]]:
     kinds: Counter[str] = Counter()
 
     def cleaned(text: str) -> str:

@@ -18,10 +18,10 @@ from cellwright.agent.calls.permission_gate import LEAVING, PermissionGate, inpu
 from cellwright.agent.calls.redaction import ResultRedaction
 from cellwright.agent.calls.tool_results import bounded
 from cellwright.agent.hooks.run_hooks import RunHooks, context_blocks
-from cellwright.agent.steering import Ready, Steering
+from cellwright.agent.steering import ReadySteering, Steering
 from cellwright.agent.thread import tell_waiting, time_limit
 from cellwright.agent.tool import Content, Tool, ToolContext, ToolResult
-from cellwright.agent.turn_record import NOT_KEPT, TurnRecord
+from cellwright.agent.turn_record import NO_CHECKPOINTS, TurnRecord
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.events import Call, Emit, QuestionKind, ToolEnd, ToolProgress, ToolStart, ToolStatus
 from cellwright.text import whole_strings, whole_text
@@ -69,7 +69,7 @@ class ToolCalls:
     steering: Steering
     may_go_on: Callable[[], bool]
     """Whether another request may follow the results: else the user's words would go nowhere."""
-    record: TurnRecord = NOT_KEPT
+    record: TurnRecord = NO_CHECKPOINTS
     """Is told of each call that runs."""
     succeeded: int = 0
     failed: int = 0
@@ -85,7 +85,7 @@ class ToolCalls:
         results: dict[str, dict[str, Any]] = {}
         self._said.clear()
         self._inputs.clear()
-        unanswered, words = INTERRUPTED, Ready()
+        unanswered, words = INTERRUPTED, ReadySteering()
         try:
             for batch in self._batches(calls):
                 if self.stop_reason is not None:

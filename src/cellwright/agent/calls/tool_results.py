@@ -83,7 +83,7 @@ def _kept(text: str) -> str:
 
 WRITERS = frozenset({"Write", "Edit", "MultiEdit", "EditSymbol", "NotebookEdit"})
 
-MOST_CHARS = ToolLimits().result_chars
+MAX_CHARS = ToolLimits().result_chars
 
 
 def response_of(
@@ -109,9 +109,9 @@ def updated_content(updated: Any) -> Content | None:
         of_file = file.get("content") if isinstance(file, Mapping) else None
         updated = _shell_output(updated) or updated.get("content") or of_file
     if isinstance(updated, str):
-        return bounded(updated, MOST_CHARS)
+        return bounded(updated, MAX_CHARS)
     if isinstance(updated, list) and updated and all(_is_block(block) for block in updated):
-        return bounded([{"type": "text", "text": block["text"]} for block in updated], MOST_CHARS)
+        return bounded([{"type": "text", "text": block["text"]} for block in updated], MAX_CHARS)
     return None
 
 

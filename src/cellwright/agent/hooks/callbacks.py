@@ -49,10 +49,10 @@ MATCHED_FIELDS = {
 LONGEST_MATCHER = 1_000
 LONGEST_VALUE = 200
 """Characters: longer matchers and values are not searched with a regular expression."""
-MOST_REPEATS = 4
+MAX_REPEATS = 4
 """Unbounded repeats in an expression: its worst case grows with the value's length to this power."""
 
-MOST_TRIES = 8
+MAX_TRIES = 8
 """Groups, and parts that may be left out: each can double what has to be tried."""
 
 _NAMES = re.compile(r"[A-Za-z0-9_\- ,|]*")
@@ -82,7 +82,7 @@ def matcher_problem(matcher: str) -> str | None:
         return f"is longer than {LONGEST_MATCHER:,} characters"
     bare = _NOT_PLAIN.sub("x", matcher)
     tries = max(bare.count("("), bare.count("?"))
-    if _REPEATED_GROUP.search(bare) or len(_REPEAT.findall(bare)) > MOST_REPEATS or tries > MOST_TRIES:
+    if _REPEATED_GROUP.search(bare) or len(_REPEAT.findall(bare)) > MAX_REPEATS or tries > MAX_TRIES:
         return "repeats a group, or repeats too often, so searching with it could take forever"
     try:
         re.compile(_as_python(matcher))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from cellwright.agent.calls.tool_calls import Outcome
     from cellwright.sessions.session import Session
 
-MOST_BLOCKED_STOPS = 8
+MAX_BLOCKED_STOPS = 8
 """How often hooks may keep a run from ending; then it ends all the same."""
 
 CACHE_SECONDS = 300.0
@@ -180,8 +180,8 @@ class RunHooks:
         waking = self.arrived().context if self.hooks.waking() else ()
         reasons = (f"Stop hook feedback:\n{said.reason}",) if said.block else ()
         blocks = [*_texts(reasons), *context_blocks("Stop hook", said.context), *context_blocks("Hook", waking)]
-        if blocks and self.blocked_stops == MOST_BLOCKED_STOPS:
-            message = f"Stop hooks kept Claude from ending {MOST_BLOCKED_STOPS} times; now it ends."
+        if blocks and self.blocked_stops == MAX_BLOCKED_STOPS:
+            message = f"Stop hooks kept Claude from ending {MAX_BLOCKED_STOPS} times; now it ends."
             self.run.emit(Notice(message, "warning"))
             return []
         self.blocked_stops += bool(blocks)

@@ -15,7 +15,7 @@ from cellwright.agent.recording.recordings import (
     FileState,
     RecordedCall,
     RecordedMessage,
-    Turn,
+    RecordedTurn,
     encode_recording,
     is_trusted,
     parse_recording,
@@ -40,7 +40,7 @@ def never_open(_path: Path) -> bool:
 
 
 @dataclass(slots=True)
-class Listening:
+class TurnListener:
     """A turn that is going on; everything that it hears goes on to `emit`.
 
     `nth`: which ordinal it is to have, where the caller counts.
@@ -127,11 +127,11 @@ class Recorder:
         if not os.access(self.path.parent, os.W_OK):
             raise _unwritable(self.path, OSError("there is no such folder, or it may not be written to"))
 
-    def listen(self, prompt: str | Sequence[Mapping[str, Any]], emit: Emit, *, nth: int | None = None) -> Listening:
+    def listen(self, prompt: str | Sequence[Mapping[str, Any]], emit: Emit, *, nth: int | None = None) -> TurnListener:
         """The turn of a run on `prompt` that is about to begin. `nth` as in `Replay.turn`."""
-        return Listening(prompt_text(prompt), self.project, emit, nth, self._is_open)
+        return TurnListener(prompt_text(prompt), self.project, emit, nth, self._is_open)
 
-    def save(self, listening: Listening, *, turn: int | None = None) -> list[str]:
+    def save(self, listening: TurnListener, *, turn: int | None = None) -> list[str]:
         """Put the turn that has ended into the file; gives what the user should know. Takes a while: it searches.
 
         `turn` is which one of its session it was.
@@ -139,7 +139,7 @@ class Recorder:
         with self._saving:  # the next run may end while this one is searched
             return self._save(listening, turn)
 
-    def _save(self, listening: Listening, turn: int | None) -> list[str]:
+    def _save(self, listening: TurnListener, turn: int | None) -> list[str]:
         if listening.end is None or not listening.end.ok:
             return [f"The turn did not end by itself, so it was not recorded; {self.path.name} stays as it was."]
         key = prompt_key(listening.prompt, self.project)
@@ -158,7 +158,7 @@ class Recorder:
         trust(data)
         return _notices(self.path, scan.found)
 
-    def _earlier_turns(self) -> list[Turn]:
+    def _earlier_turns(self) -> list[RecordedTurn]:
         if not self.path.exists():
             return []
         data = read_recording(self.path)
@@ -169,7 +169,7 @@ class Recorder:
             raise CellwrightError(ErrorCode.PERMISSION_DENIED, message)
         return turns
 
-    def _cleaned(self, turn: Turn, scan: SecretScan) -> Turn:
+    def _cleaned(self, turn: RecordedTurn, scan: SecretScan) -> RecordedTurn:
         fields = scan.clean(without_project(asdict(turn), self.project))
         # a content is known by its hash: one that had secrets in it is of no use any more
         contents = {name: text for name, text in turn.contents.items() if scan.clean_text(text) == text}
@@ -205,9 +205,9 @@ def _add_progress(progress: list[dict[str, Any]], event: ToolProgress) -> None:
         progress.append({"text": event.text})
 
 
-def _turn(listening: Listening, key: str, ordinal: int) -> Turn:
+def _turn(listening: TurnListener, key: str, ordinal: int) -> RecordedTurn:
     messages = [_with_edits(message, listening.edited) for message in listening.messages]
-    return Turn(
+    return RecordedTurn(
         prompt=listening.prompt,
         key=key,
         ordinal=ordinal,

@@ -66,7 +66,7 @@ class RecordedCall:
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class RecordedTurn:
     """A prompt and all that came of it. `ordinal` counts the turns with the same `key`, from 1.
 
     `contents`: what edited files held afterwards, by the content's SHA-256 (`recorded_edits.kept_content`). `files`: the
@@ -136,26 +136,26 @@ def without_project(value: Any, project: Path) -> Any:
     return map_strings(value, lambda text: pattern.sub(PROJECT_MARK, text))
 
 
-def in_project(turn: Turn, project: Path) -> Turn:
+def in_project(turn: RecordedTurn, project: Path) -> RecordedTurn:
     """The turn with the mark replaced by the path of the project folder. Contents of files stay as they were."""
     fields = map_strings(asdict(turn), lambda text: text.replace(PROJECT_MARK, str(project)))
     return turn_from_json({**fields, "contents": turn.contents})
 
 
-def encode_recording(turns: Sequence[Turn]) -> bytes:
+def encode_recording(turns: Sequence[RecordedTurn]) -> bytes:
     """The file's content."""
     lines = [encode_json({FORMAT_KEY: FORMAT}), *(encode_json(asdict(turn)) for turn in turns)]
     return b"".join(line + b"\n" for line in lines)
 
 
-def parse_recording(data: bytes, path: Path) -> list[Turn]:
+def parse_recording(data: bytes, path: Path) -> list[RecordedTurn]:
     """The turns of a recording's content; `path` is named in the error (CONFIG_PARSE_ERROR) when it is none."""
     number = 1
     try:
         first, *rest = data.rstrip(b"\n").split(b"\n")
         if (version := json.loads(first)[FORMAT_KEY]) != FORMAT:
             raise ValueError(f"format {version}, and this version of Cellwright reads format {FORMAT}")
-        turns: list[Turn] = []
+        turns: list[RecordedTurn] = []
         for line in rest:
             number += 1
             turns += [turn_from_json(json.loads(line))]
@@ -167,11 +167,11 @@ def parse_recording(data: bytes, path: Path) -> list[Turn]:
     return turns
 
 
-def turn_from_json(fields: Mapping[str, Any]) -> Turn:
+def turn_from_json(fields: Mapping[str, Any]) -> RecordedTurn:
     """A turn from its line."""
     messages = [RecordedMessage(**message) for message in fields["messages"]]
     calls = [RecordedCall(**call) for call in fields["calls"]]
-    return Turn(**{**fields, "messages": messages, "calls": calls})
+    return RecordedTurn(**{**fields, "messages": messages, "calls": calls})
 
 
 def read_recording(path: Path) -> bytes:

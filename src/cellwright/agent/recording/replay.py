@@ -15,7 +15,7 @@ from cellwright.agent.calls.approval import Decision, Policy
 from cellwright.agent.prompt import Prompt
 from cellwright.agent.recording.recordings import (
     RecordedMessage,
-    Turn,
+    RecordedTurn,
     in_project,
     is_trusted,
     parse_recording,
@@ -90,10 +90,10 @@ class Replay:
         """Whether there is such a turn."""
         return self._recorded(prompt_key(prompt_text(prompt), self.project), nth) is not None
 
-    def _recorded(self, key: str, ordinal: int) -> Turn | None:
+    def _recorded(self, key: str, ordinal: int) -> RecordedTurn | None:
         return next((turn for turn in self._turns if (turn.key, turn.ordinal) == (key, ordinal)), None)
 
-    def calls(self, turn: Turn) -> ReplayedCalls:
+    def calls(self, turn: RecordedTurn) -> ReplayedCalls:
         """What became of the turn's calls, as its tools need it."""
         by_id = {call.tool_use_id: call for call in turn.calls}
         later = {name: self._later[turn.key, turn.ordinal, name] for name in by_id}
@@ -120,7 +120,7 @@ class ReplayedTurn:
     `drift` gets what is not as it was when the turn was recorded.
     """
 
-    def __init__(self, turn: Turn, replay: Replay) -> None:
+    def __init__(self, turn: RecordedTurn, replay: Replay) -> None:
         self.turn = turn
         self.drift: list[Drift] = []
         self._calls = replay.calls(turn)

@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 from cellwright.agent.calls.redaction import Redaction
 from cellwright.agent.recording.edits import edits_of
-from cellwright.agent.recording.recordings import FileState, RecordedCall, Turn, steady_text
+from cellwright.agent.recording.recordings import FileState, RecordedCall, RecordedTurn, steady_text
 
 DriftKind = Literal["file", "python", "cell"]
 
@@ -29,7 +29,7 @@ TITLES: Mapping[DriftKind, str] = {
     "python": "Python gave other results than when this was recorded",
     "cell": "Cells of the notebook are not as they were when this was recorded",
 }
-MOST_SHOWN = 5
+MAX_SHOWN = 5
 """Of each kind."""
 
 DIFF_LINES = 6
@@ -57,8 +57,8 @@ def drift_in_words(drifts: Iterable[Drift]) -> list[str]:
 
 
 def _listed(title: str, texts: Sequence[str]) -> str:
-    shown = [f"- {text}" for text in texts[:MOST_SHOWN]]
-    more = [f"- … and {len(texts) - MOST_SHOWN} more"] if len(texts) > MOST_SHOWN else []
+    shown = [f"- {text}" for text in texts[:MAX_SHOWN]]
+    more = [f"- … and {len(texts) - MAX_SHOWN} more"] if len(texts) > MAX_SHOWN else []
     return "\n".join([f"{title}:", *shown, *more])
 
 
@@ -138,7 +138,7 @@ def states_of(paths: Iterable[Path]) -> list[FileState]:
     return states
 
 
-def later_states(turns: Iterable[Turn], project: Path) -> dict[CallKey, dict[Path, States]]:
+def later_states(turns: Iterable[RecordedTurn], project: Path) -> dict[CallKey, dict[Path, States]]:
     """For each call, the states that the recording knows of its files for any time after it."""
     later: dict[CallKey, dict[Path, States]] = {}
     states: dict[Path, States] = {}

@@ -27,7 +27,7 @@ from cellwright.agent.calls.tool_results import made_output_folder
 from cellwright.agent.hooks.protocol import NOTHING_SAID, HookResult
 from cellwright.agent.hooks.results import BLOCKABLE, JUDGING, blocked, capped, read_answer
 from cellwright.config.hooks.entries import CommandHook, HookEntry
-from cellwright.config.hooks.process import Ended, run_program
+from cellwright.config.hooks.process import HookExit, run_program
 from cellwright.tools.process.children import MARK_NAME, ChildProcesses, child_processes
 from cellwright.tools.process.environment import child_environment
 
@@ -108,7 +108,7 @@ async def run_command(hook: CommandHook, event: str, fields: Mapping[str, Any], 
     return read_end(hook, event, ended)
 
 
-def read_end(hook: CommandHook, event: str, ended: Ended) -> HookResult:
+def read_end(hook: CommandHook, event: str, ended: HookExit) -> HookResult:
     """What the end of a command hook means."""
     complaint = capped(ended.errors.strip())
     if ended.code == 2:

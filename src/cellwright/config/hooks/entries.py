@@ -29,7 +29,7 @@ NEVER_BLOCKED_BY_FAILURE = frozenset({"Stop", "SubagentStop", "TaskCompleted", "
 _SECONDS = {"prompt": 30.0, "agent": 60.0}
 _SECONDS_BY_EVENT = {"UserPromptSubmit": 30.0, "MessageDisplay": 10.0, "SessionEnd": 1.5}
 _DEFAULT_SECONDS = 600.0
-_MOST_SECONDS = {"SessionEnd": 60.0}
+_MAX_SECONDS = {"SessionEnd": 60.0}
 _LONGEST_SECONDS = 86_400.0 * 365
 """No clock counts as far as a number in JSON may say."""
 
@@ -180,7 +180,7 @@ class _Fields:
             "source": self.place,
             "matcher": self.matcher,
             "condition": condition,
-            "seconds": min(seconds, _MOST_SECONDS.get(self.event, _LONGEST_SECONDS)),
+            "seconds": min(seconds, _MAX_SECONDS.get(self.event, _LONGEST_SECONDS)),
             "status": self._get("statusMessage", str, ""),
         }
 

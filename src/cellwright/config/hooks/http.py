@@ -23,14 +23,14 @@ from cellwright.config.hooks.entries import HttpHook
 if TYPE_CHECKING:
     import httpx2
 
-MOST_BYTES = 1_000_000
+MAX_BYTES = 1_000_000
 """Of an answer."""
 
 _VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 
-class Refused(Exception):
+class HookAddressRefused(Exception):
     """Why nothing was sent, or nothing taken."""
 
 
@@ -50,7 +50,7 @@ async def send(hook: HttpHook, event: str, fields: Mapping[str, Any], bounds: Ht
     try:
         check_url(hook.url, bounds.allowed_urls)
         status, body = await _posted(hook.url, _headers(hook, bounds), fields)
-    except Refused as problem:
+    except HookAddressRefused as problem:
         return failed(hook, event, str(problem))
     except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError, OSError, ValueError) as error:
         return failed(hook, event, f"could not be reached ({type(error).__name__})")
@@ -68,18 +68,18 @@ async def send(hook: HttpHook, event: str, fields: Mapping[str, Any], bounds: Ht
 
 
 def check_url(url: str, allowed: Sequence[str] | None) -> None:
-    """Raises `Refused` where an HTTP hook may not send to `url`."""
+    """Raises `HookAddressRefused` where an HTTP hook may not send to `url`."""
     try:
         parts = urllib.parse.urlsplit(url)
         usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
     except ValueError:
         usable = False
     if not usable or ".." in urllib.parse.unquote(parts.path).split("/"):
-        raise Refused("has no usable http or https address")
+        raise HookAddressRefused("has no usable http or https address")
     if parts.username is not None or parts.password is not None:
-        raise Refused("has a name or password in its address; use a header")
+        raise HookAddressRefused("has a name or password in its address; use a header")
     if allowed is not None and not any(_covers(pattern, parts) for pattern in allowed):
-        raise Refused("has an address that `allowedHttpHookUrls` does not allow")
+        raise HookAddressRefused("has an address that `allowedHttpHookUrls` does not allow")
 
 
 def _covers(pattern: str, parts: urllib.parse.SplitResult) -> bool:
@@ -117,7 +117,7 @@ def _headers(hook: HttpHook, bounds: HttpBounds) -> dict[str, str]:
     for name, text in hook.headers:
         sent = _VARIABLE.sub(value, text).strip()
         if not _HEADER_NAME.fullmatch(name) or not (sent.isascii() and (sent.isprintable() or not sent)):
-            raise Refused(f"has a header {name!r} that cannot be sent")
+            raise HookAddressRefused(f"has a header {name!r} that cannot be sent")
         headers[name.lower()] = sent
     return headers
 
@@ -130,8 +130,8 @@ async def _posted(url: str, headers: Mapping[str, str], fields: Mapping[str, Any
         taken = bytearray()
         async for chunk in response.aiter_bytes():
             taken += chunk
-            if len(taken) > MOST_BYTES:
-                raise Refused(f"answered with more than {MOST_BYTES:,} bytes")
+            if len(taken) > MAX_BYTES:
+                raise HookAddressRefused(f"answered with more than {MAX_BYTES:,} bytes")
         return response.status_code, bytes(taken)
 
 

@@ -23,7 +23,7 @@ from cellwright.events import Event, RunEnd
 from cellwright.model.pricing import worst_case_usd
 from cellwright.sessions.session import Session
 
-MOST_TURNS = 50
+MAX_TURNS = 50
 """Requests that an agent hook may make."""
 
 ANSWER = (
@@ -109,7 +109,7 @@ async def _looked(prompt: str, model: str, run: HookRun, cwd: Path) -> str:
         system=({"type": "text", "text": _LOOKING},),
         tools=tuple(tool for tool in run.agent.tools if tool.read_only and tool.asks == "permission"),
         can_use_tool=None,
-        max_turns=MOST_TURNS,
+        max_turns=MAX_TURNS,
         budget_usd=run.budget_left(),
         effort=None,
         hooks=NO_HOOKS,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from cellwright.tools.process.children import Child, ChildProcesses
 
-MOST_BYTES = 2_000_000
+MAX_BYTES = 2_000_000
 """Of each output; what comes after it is read and thrown away, so that the program can end."""
 
 DRAIN_SECONDS = 0.1
@@ -20,7 +20,7 @@ CHUNK_BYTES = 65_536
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class HookExit:
     """How a program ended. `cut`: it wrote more than is kept."""
 
     code: int
@@ -30,7 +30,7 @@ class Ended:
 
 
 class _Taken:
-    """What comes out of a pipe, up to `MOST_BYTES`."""
+    """What comes out of a pipe, up to `MAX_BYTES`."""
 
     def __init__(self) -> None:
         self.reader, self.writer = os.pipe()
@@ -50,7 +50,7 @@ class _Taken:
             data = os.read(self.reader, CHUNK_BYTES)
         except BlockingIOError:
             return
-        room = MOST_BYTES - len(self.data)
+        room = MAX_BYTES - len(self.data)
         self.data += data[:room]
         self.cut |= len(data) > room
         if not data:
@@ -105,7 +105,7 @@ class _Given:
 
 async def run_program(
     arguments: Sequence[str], source: bytes, *, cwd: Path, environ: Mapping[str, str], children: ChildProcesses
-) -> Ended:
+) -> HookExit:
     """Run a program with `source` as its input. Raises OSError when it cannot start.
 
     Cancelled, it ends the program and all that it started, and goes on with that when it is cancelled once more.
@@ -127,7 +127,7 @@ async def run_program(
             raise
         finally:
             children.sweep()
-        return Ended(code, output.text(), errors.text(), output.cut or errors.cut)
+        return HookExit(code, output.text(), errors.text(), output.cut or errors.cut)
 
 
 _ending: set[asyncio.Task[None]] = set()

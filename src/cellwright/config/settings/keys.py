@@ -25,7 +25,7 @@ Check = Callable[[Any], str]
 
 _DURATION = re.compile(r"(?P<number>[1-9]\d{0,5})(?P<unit>[smh])")
 _LONGEST_WAIT = 86_400.0
-_MOST_DOLLARS = 10_000
+_MAX_DOLLARS = 10_000
 EFFORT_LEVELS = ("low", "medium", "high", "xhigh", "max")
 
 
@@ -107,8 +107,8 @@ def amount_of_seconds(value: Any) -> str:
 
 
 def amount_of_money(value: Any) -> str:
-    fits = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= _MOST_DOLLARS
-    return "" if fits else f"an amount in US dollars from 0 to {_MOST_DOLLARS:,}"
+    fits = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= _MAX_DOLLARS
+    return "" if fits else f"an amount in US dollars from 0 to {_MAX_DOLLARS:,}"
 
 
 def waiting_time(value: Any) -> str:

@@ -46,7 +46,7 @@ class Layer:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class SettingsEntry:
     """One value of a layer; `element`: of a list, else a list without elements counts as one value."""
 
     path: tuple[str, ...]
@@ -65,14 +65,14 @@ class Entry:
         return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-class Taken(NamedTuple):
+class Layered(NamedTuple):
     """The entries of a layer that make sense, and what is wrong with the others."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[SettingsEntry, ...]
     problems: tuple[str, ...]
 
 
-def entries_of(layer: Layer, values: Mapping[str, Any]) -> Taken:
+def entries_of(layer: Layer, values: Mapping[str, Any]) -> Layered:
     """Take `values`, which `layer` says, apart. What has not the form it should have is left out and named."""
     taking = _Taking(layer)
     for path, value in _walk((), values):
@@ -83,7 +83,7 @@ def entries_of(layer: Layer, values: Mapping[str, Any]) -> Taken:
             taking.refuse(path[0], "an object")
         else:
             taking.add(path, value)
-    return Taken(tuple(taking.entries), tuple(taking.problems))
+    return Layered(tuple(taking.entries), tuple(taking.problems))
 
 
 def _walk(path: tuple[str, ...], values: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], Any]]:
@@ -100,7 +100,7 @@ class _Taking:
     """The entries of one layer as they are taken."""
 
     layer: Layer
-    entries: list[Entry] = field(default_factory=list)
+    entries: list[SettingsEntry] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
     def refuse(self, what: str, expected: str) -> None:
@@ -108,9 +108,9 @@ class _Taking:
 
     def add(self, path: tuple[str, ...], value: Any) -> None:
         if isinstance(value, list) and value:
-            self.entries += [Entry(path, element, self.layer, element=True) for element in value]
+            self.entries += [SettingsEntry(path, element, self.layer, element=True) for element in value]
         else:
-            self.entries.append(Entry(path, value, self.layer))
+            self.entries.append(SettingsEntry(path, value, self.layer))
 
     def known(self, key: Key, value: Any) -> None:
         if key.shape == "list":
@@ -120,7 +120,7 @@ class _Taking:
         elif expected := key.check(value):
             self.refuse(key.name, expected)
         else:
-            self.entries.append(Entry(key.path, value, self.layer))
+            self.entries.append(SettingsEntry(key.path, value, self.layer))
 
     def _elements(self, key: Key, value: Any) -> None:
         if not isinstance(value, list):
@@ -171,7 +171,7 @@ class Merged:
     """`values` as one object; `entries` are those that made it up, by their place, lowest first."""
 
     values: dict[str, Any] = field(default_factory=dict)
-    entries: dict[tuple[str, ...], tuple[Entry, ...]] = field(default_factory=dict)
+    entries: dict[tuple[str, ...], tuple[SettingsEntry, ...]] = field(default_factory=dict)
 
     def value(self, *path: str) -> Any:
         """The value at `path`; None where nobody says one."""
@@ -182,7 +182,7 @@ class Merged:
             found = found[name]
         return found
 
-    def set_to(self, path: tuple[str, ...], entry: Entry | None) -> None:
+    def set_to(self, path: tuple[str, ...], entry: SettingsEntry | None) -> None:
         """Let `entry` alone count at `path`; None: nothing does."""
         if entry is not None:
             self.entries[path] = (entry,)
@@ -194,9 +194,9 @@ class Merged:
             del place[path[-1]]
 
 
-def merge(entries: Iterable[Entry]) -> Merged:
+def merge(entries: Iterable[SettingsEntry]) -> Merged:
     """Merge `entries`, which may come in any order."""
-    by_path: dict[tuple[str, ...], list[Entry]] = {}
+    by_path: dict[tuple[str, ...], list[SettingsEntry]] = {}
     for entry in sorted(entries, key=lambda entry: SCOPES.index(entry.layer.scope)):  # stable within a scope
         by_path.setdefault(entry.path, []).append(entry)
     merged = Merged()
@@ -207,7 +207,7 @@ def merge(entries: Iterable[Entry]) -> Merged:
     return merged
 
 
-def _counting(path: tuple[str, ...], found: list[Entry]) -> list[Entry]:
+def _counting(path: tuple[str, ...], found: list[SettingsEntry]) -> list[SettingsEntry]:
     highest = found[-1]
     is_list = highest.element or highest.value == []
     if not is_list:
@@ -216,7 +216,7 @@ def _counting(path: tuple[str, ...], found: list[Entry]) -> list[Entry]:
     alone = path in REPLACED or (path in REPLACED_BY_ADMINISTRATOR and highest.layer.scope == "managed")
     if alone:
         listed = [entry for entry in listed if entry.layer == highest.layer]
-    distinct: dict[tuple[str, bool, Path], Entry] = {}
+    distinct: dict[tuple[str, bool, Path], SettingsEntry] = {}
     for entry in listed:
         # a rule's `/x` means another path in another file
         distinct.setdefault((_text(entry.value), entry.element, entry.layer.root), entry)
@@ -227,7 +227,7 @@ def _text(value: Any) -> str:
     return json.dumps(value, sort_keys=True)
 
 
-def _value_of(entries: Sequence[Entry]) -> Any:
+def _value_of(entries: Sequence[SettingsEntry]) -> Any:
     if not (entries[-1].element or entries[-1].value == []):
         return entries[-1].value
     return list({_text(entry.value): entry.value for entry in entries if entry.element}.values())

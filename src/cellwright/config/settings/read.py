@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cellwright.config.settings.layers import Entry, Layer, entries_of
+from cellwright.config.settings.layers import Layer, SettingsEntry, entries_of
 from cellwright.config.settings.server_policy import servers_policy
 from cellwright.config.trust.repository import is_tracked, main_checkout, project_folder
 from cellwright.errors import CellwrightError, ErrorCode
@@ -89,12 +89,12 @@ Said = tuple[Layer, Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class SettingsSources:
     """What all sources say, before it is judged what of it counts. `tool_files` are the folder's, with their contents."""
 
     cwd: Path
     project: Path
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[SettingsEntry, ...] = ()
     tool_files: tuple[tuple[Path, bytes], ...] = ()
     notices: tuple[str, ...] = ()
     broken: bool = False
@@ -148,7 +148,7 @@ def read_all(
     *,
     managed: Path | None = None,
     above: Sequence[tuple[Layer, Mapping[str, Any]]] = (),
-) -> Reading:
+) -> SettingsSources:
     """Read every source for a session that starts in `cwd`. Never raises: problems are in `notices`.
 
     `managed` is the administrator's folder (default: the system's); `above` are layers that are in no file.
@@ -178,7 +178,7 @@ def read_all(
         taken = entries_of(layer, said)
         entries += taken.entries
         notices += taken.problems
-    return Reading(
+    return SettingsSources(
         cwd=cwd,
         project=project,
         entries=tuple(entries),

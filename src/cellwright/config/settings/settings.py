@@ -26,8 +26,14 @@ from typing import Any, Literal
 
 from cellwright.config.settings.edit import add_allow_rules
 from cellwright.config.settings.keys import a_path, seconds_of
-from cellwright.config.settings.layers import Entry, Merged, Scope, merge
-from cellwright.config.settings.read import Reading, SettingsProblem, came_with_project, local_settings_file, read_all
+from cellwright.config.settings.layers import Merged, Scope, SettingsEntry, merge
+from cellwright.config.settings.read import (
+    SettingsProblem,
+    SettingsSources,
+    came_with_project,
+    local_settings_file,
+    read_all,
+)
 from cellwright.config.settings.server_policy import own_credentials, own_environment
 from cellwright.config.trust.trust import judge, remember_rules
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
@@ -134,15 +140,15 @@ def load_settings(cwd: Path, environ: Mapping[str, str], *, managed: Path | None
     return settings_of(reading, withheld=trust.withheld, tool_files=trust.tool_files, notices=trust.notices)
 
 
-def _origin(entry: Entry) -> Origin:
+def _origin(entry: SettingsEntry) -> Origin:
     return Origin(entry.value, entry.layer.scope, entry.layer.label, entry.layer.file)
 
 
 def settings_of(
-    reading: Reading,
+    reading: SettingsSources,
     *,
     withheld: frozenset[str] = frozenset(),
-    kept: Sequence[Entry] = (),
+    kept: Sequence[SettingsEntry] = (),
     tool_files: tuple[tuple[Path, bytes], ...] = (),
     notices: Sequence[str] = (),
 ) -> Settings:
@@ -188,7 +194,7 @@ def settings_of(
     )
 
 
-def _plain_values(merged: Merged, reading: Reading) -> dict[str, Any]:
+def _plain_values(merged: Merged, reading: SettingsSources) -> dict[str, Any]:
     """What is passed on as it stands, by the names of the fields of `Settings`; what is not set is left out."""
     value = merged.value
     waiting, plans, log = value("askUserQuestionTimeout"), value("plansDirectory"), value("cellwright", "toolLog")
@@ -232,7 +238,7 @@ def _texts(values: list[str] | None) -> tuple[str, ...] | None:
     return None if values is None else tuple(values)
 
 
-def _listed(merged: Merged, name: str) -> list[Entry]:
+def _listed(merged: Merged, name: str) -> list[SettingsEntry]:
     return [entry for entry in merged.entries.get(("permissions", name), ()) if entry.element]
 
 
@@ -242,7 +248,7 @@ def _any(merged: Merged, key: str, wanted: Any) -> bool:
 
 
 def _hooks(merged: Merged) -> tuple[HooksSource, ...]:
-    by_layer: dict[str, tuple[Entry, dict[str, list[Any]]]] = {}
+    by_layer: dict[str, tuple[SettingsEntry, dict[str, list[Any]]]] = {}
     for path, entries in merged.entries.items():
         if path[0] != "hooks" or len(path) != 2:
             continue
@@ -256,13 +262,15 @@ def _hooks(merged: Merged) -> tuple[HooksSource, ...]:
     )
 
 
-def _mode(entries: Sequence[Entry], withheld: frozenset[str], notices: list[str]) -> tuple[Mode, Entry | None]:
+def _mode(
+    entries: Sequence[SettingsEntry], withheld: frozenset[str], notices: list[str]
+) -> tuple[Mode, SettingsEntry | None]:
     """The mode to begin with, and the entry that says so.
 
     A folder can always make it stricter; looser only what is believed, and never bypassPermissions.
     """
     mode: Mode | None = None
-    said: Entry | None = None
+    said: SettingsEntry | None = None
     for entry in merge(entries).entries.get(_MODE, ()):
         layer = entry.layer
         try:
@@ -282,7 +290,7 @@ def _mode(entries: Sequence[Entry], withheld: frozenset[str], notices: list[str]
     return mode or "default", said
 
 
-def _loosest(entries: Sequence[Entry]) -> Mode:
+def _loosest(entries: Sequence[SettingsEntry]) -> Mode:
     """The administrator's mode, if there is one: no option goes further."""
     loosest: Mode = "bypassPermissions"
     for entry in entries:
@@ -292,7 +300,7 @@ def _loosest(entries: Sequence[Entry]) -> Mode:
     return loosest
 
 
-def _is_believed(entry: Entry, mode: Mode, withheld: frozenset[str]) -> bool:
+def _is_believed(entry: SettingsEntry, mode: Mode, withheld: frozenset[str]) -> bool:
     """Whether an entry may set a looser mode."""
     layer = entry.layer
     if entry.id in withheld or layer.foreign:
@@ -310,7 +318,7 @@ class _Rules:
     folders: list[Path] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
 
-    def restrict(self, entry: Entry, kept: Literal["deny", "ask"]) -> None:
+    def restrict(self, entry: SettingsEntry, kept: Literal["deny", "ask"]) -> None:
         try:
             rule = parse_rule(_text(entry.value), str(entry.layer.root))
         except (CellwrightError, TypeError) as error:
@@ -323,7 +331,7 @@ class _Rules:
             self.notices.append(f"{entry.layer.label}: {problem}")
         (self.deny if kept == "deny" else self.ask).append(rule)
 
-    def grant(self, entry: Entry) -> None:
+    def grant(self, entry: SettingsEntry) -> None:
         try:
             rule = parse_rule(_text(entry.value), str(entry.layer.root))
         except (CellwrightError, TypeError) as error:
@@ -333,7 +341,7 @@ class _Rules:
             self.notices.append(f"{entry.layer.label}: {problem}")
         self.allow.append(rule)
 
-    def open_folder(self, entry: Entry) -> None:
+    def open_folder(self, entry: SettingsEntry) -> None:
         path = entry.value
         if expected := a_path(path):
             self.notices.append(f"{entry.layer.label}: the additional directory {path!r} is not {expected}.")

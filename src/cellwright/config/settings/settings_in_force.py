@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from cellwright.config.settings.layers import SCOPES, Entry, Layer
-from cellwright.config.settings.read import Reading, Said, read_all, watched_files, watched_variables
+from cellwright.config.settings.layers import SCOPES, Layer, SettingsEntry
+from cellwright.config.settings.read import Said, SettingsSources, read_all, watched_files, watched_variables
 from cellwright.config.settings.server_policy import VARIABLE
 from cellwright.config.settings.settings import Settings, save_allow_rules, settings_of
 from cellwright.config.trust.store import changing_answers, read_answers, texts, trust_file
@@ -23,24 +23,24 @@ from cellwright.config.trust.trust import Item, Trust, accept, describe, judge, 
 from cellwright.errors import CellwrightError
 
 
-class HeldBack(NamedTuple):
+class Quarantine(NamedTuple):
     """`new` are ids of entries that do not count, `gone` entries that go on to."""
 
     new: frozenset[str]
-    gone: tuple[Entry, ...]
+    gone: tuple[SettingsEntry, ...]
 
 
-def held_back() -> HeldBack:
+def held_back() -> Quarantine:
     """What is held back. A damaged record holds nothing."""
     kept = read_answers().get("held_back")
     if not isinstance(kept, dict):
-        return HeldBack(frozenset(), ())
+        return Quarantine(frozenset(), ())
     records = kept.get("gone")
     gone = [_entry(record) for record in records.values()] if isinstance(records, dict) else []
-    return HeldBack(frozenset(texts(kept.get("new"))), tuple(entry for entry in gone if entry is not None))
+    return Quarantine(frozenset(texts(kept.get("new"))), tuple(entry for entry in gone if entry is not None))
 
 
-def hold_back(new: Iterable[str], gone: Iterable[Entry]) -> None:
+def hold_back(new: Iterable[str], gone: Iterable[SettingsEntry]) -> None:
     """Hold these back as well, in every process. Raises CellwrightError FILE_ACCESS_ERROR."""
     before = held_back()
     with changing_answers() as content:
@@ -60,7 +60,7 @@ def let_go(ids: Iterable[str]) -> None:
         }
 
 
-def _record(entry: Entry) -> dict[str, Any]:
+def _record(entry: SettingsEntry) -> dict[str, Any]:
     layer = entry.layer
     return {
         "path": list(entry.path),
@@ -75,7 +75,7 @@ def _record(entry: Entry) -> dict[str, Any]:
     }
 
 
-def _entry(record: Any) -> Entry | None:
+def _entry(record: Any) -> SettingsEntry | None:
     if not isinstance(record, Mapping) or record.get("scope") not in SCOPES:
         return None
     path, file, root, folder = (record.get(name) for name in ("path", "file", "root", "folder"))
@@ -90,7 +90,7 @@ def _entry(record: Any) -> Entry | None:
         of_folder=record.get("of_folder") is True,
         foreign=record.get("foreign") is True,
     )
-    return Entry(tuple(path), record.get("value"), layer, element=record.get("element") is True)
+    return SettingsEntry(tuple(path), record.get("value"), layer, element=record.get("element") is True)
 
 
 _RESTRICTING = (("permissions", "defaultMode"),)
@@ -135,10 +135,10 @@ class SettingsInForce:
         self.given: Callable[[], tuple[Said, ...]] = tuple
         self._managed = managed
         self._declined: frozenset[str] = frozenset()
-        self._suspects: dict[str, Entry] = {}
-        self._lost: dict[str, Entry] = {}
+        self._suspects: dict[str, SettingsEntry] = {}
+        self._lost: dict[str, SettingsEntry] = {}
         self._saved_rules: set[str] = set()
-        self._before_run: tuple[Reading, Trust] | None = None
+        self._before_run: tuple[SettingsSources, Trust] | None = None
         self._running = False
         self._changed: tuple[Path, ...] = ()
         self._signature = self._sign()
@@ -236,14 +236,14 @@ class SettingsInForce:
         return all(origin.scope not in ("config", "environment") for origin in origins)
 
     @property
-    def _held(self) -> tuple[dict[str, Entry], dict[str, Entry]]:
+    def _held(self) -> tuple[dict[str, SettingsEntry], dict[str, SettingsEntry]]:
         return self._suspects, self._lost
 
     def _sign(self) -> tuple[object, ...]:
         files = (*watched_files(self.cwd, self.environ, self._managed), trust_file())
         return ((self.given(), watched_variables(self.environ)), *((file, _signature(file)) for file in files))
 
-    def _read(self) -> Reading:
+    def _read(self) -> SettingsSources:
         return read_all(self.cwd, {**self.environ, **self._servers_policy}, managed=self._managed, above=self.given())
 
     def take_changed(self) -> tuple[Path, ...]:
@@ -251,7 +251,7 @@ class SettingsInForce:
         changed, self._changed = self._changed, ()
         return changed
 
-    def _take(self, signature: tuple[object, ...], reading: Reading | None = None) -> None:
+    def _take(self, signature: tuple[object, ...], reading: SettingsSources | None = None) -> None:
         new = [each[0] for each in signature[1:] if isinstance(each, tuple) and each not in self._signature]
         self._changed = tuple(dict.fromkeys((*self._changed, *(file for file in new if file.suffix == ".json"))))
         self._signature = signature
@@ -268,7 +268,7 @@ class SettingsInForce:
             notices=self._trust.notices,
         )
 
-    def _hold_back(self, before: Reading, after: Reading, trust: Trust) -> None:
+    def _hold_back(self, before: SettingsSources, after: SettingsSources, trust: Trust) -> None:
         """What was written during a run and gives more rights, or takes a restriction away, does not count yet."""
         old, new = ({entry.id: entry for entry in reading.entries} for reading in (before, after))
         withheld = judge(after, self.environ).withheld
@@ -294,13 +294,13 @@ class SettingsInForce:
         self._suspects = {id_: here[id_] for id_ in held.new if id_ in here}
         self._lost = {e.id: e for e in held.gone if e.id not in here and e.layer.file in files}
 
-    def _was_saved(self, entry: Entry) -> bool:
+    def _was_saved(self, entry: SettingsEntry) -> bool:
         return (
             entry.path == ("permissions", "allow") and entry.value in self._saved_rules and entry.layer.scope == "local"
         )
 
 
-def _is_kept(entry: Entry) -> bool:
+def _is_kept(entry: SettingsEntry) -> bool:
     # what runs or is passed on may hold a secret, and nothing of that is written down
     return tightens(entry) or entry.path in _RESTRICTING
 
@@ -345,7 +345,7 @@ def _about_redirects(trust: Trust, items: Sequence[Item]) -> TrustQuestion:
     )
 
 
-def _about_run(new: Sequence[Entry], lost: Sequence[Entry]) -> TrustQuestion:
+def _about_run(new: Sequence[SettingsEntry], lost: Sequence[SettingsEntry]) -> TrustQuestion:
     lines = [f"new: {describe(entry)} ({entry.layer.label})" for entry in new]
     lines += [f"gone: {describe(entry)} ({entry.layer.label})" for entry in lost]
     return TrustQuestion(

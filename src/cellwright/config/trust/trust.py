@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from cellwright.config.settings.keys import KEYS, Key
-from cellwright.config.settings.layers import Entry
-from cellwright.config.settings.read import Reading, home_folder
+from cellwright.config.settings.layers import SettingsEntry
+from cellwright.config.settings.read import SettingsSources, home_folder
 from cellwright.config.trust.repository import main_checkout
 from cellwright.config.trust.store import FolderTrust, folder_trust, remember_folder
 from cellwright.errors import CellwrightError
@@ -51,7 +51,7 @@ class Item:
     id: str
     text: str
     gate: Gate
-    entry: Entry | None = None
+    entry: SettingsEntry | None = None
     file: Path | None = None
 
 
@@ -70,7 +70,7 @@ class Trust:
     notices: tuple[str, ...] = ()
 
 
-def gate_of(entry: Entry) -> Gate:
+def gate_of(entry: SettingsEntry) -> Gate:
     """What an entry has to wait for."""
     layer = entry.layer
     key = _key_of(entry)
@@ -89,17 +89,17 @@ def gate_of(entry: Entry) -> Gate:
     return {"tightens": "open", "confirm": "confirm"}.get(key.folder, "trust")  # type: ignore[return-value]
 
 
-def tightens(entry: Entry) -> bool:
+def tightens(entry: SettingsEntry) -> bool:
     """Whether an entry can only restrict, so that it counts wherever it comes from."""
     key = _key_of(entry)
     return key is not None and key.folder == "tightens"
 
 
-def _key_of(entry: Entry) -> Key | None:
+def _key_of(entry: SettingsEntry) -> Key | None:
     return KEYS.get(entry.path) or KEYS.get(entry.path[:-1])
 
 
-def judge(reading: Reading, environ: Mapping[str, str]) -> Trust:
+def judge(reading: SettingsSources, environ: Mapping[str, str]) -> Trust:
     """What counts of the folder that `reading` is of, by what the user has answered so far."""
     folder = main_checkout(reading.project)
     items = _items(reading)
@@ -181,12 +181,12 @@ def _counts(item: Item, known: FolderTrust) -> bool:
     return known.trusted and item.id in known.accepted
 
 
-def _never_counts(entry: Entry, known: FolderTrust) -> bool:
+def _never_counts(entry: SettingsEntry, known: FolderTrust) -> bool:
     gate = gate_of(entry)
     return gate == "never" or (gate == "trust" and not known.trusted and not _asks(entry))
 
 
-def _items(reading: Reading) -> tuple[Item, ...]:
+def _items(reading: SettingsSources) -> tuple[Item, ...]:
     found = [
         Item(_digest([_file_name(entry), entry.path, entry.value]), describe(entry), gate, entry)
         for entry in reading.entries
@@ -199,7 +199,7 @@ def _items(reading: Reading) -> tuple[Item, ...]:
     return tuple(found)
 
 
-def _asks(entry: Entry) -> bool:
+def _asks(entry: SettingsEntry) -> bool:
     """Whether it is worth a question: something we use, that gives more than there was."""
     if not entry.layer.of_folder or _key_of(entry) is None or (entry.value == [] and not entry.element):
         return False
@@ -212,7 +212,7 @@ def _asks(entry: Entry) -> bool:
     return not entry.layer.foreign and MODES.index(mode) > MODES.index("default") and mode != "bypassPermissions"
 
 
-def _file_name(entry: Entry) -> str:
+def _file_name(entry: SettingsEntry) -> str:
     file = entry.layer.file
     return "" if file is None else file.name
 
@@ -221,7 +221,7 @@ def _digest(content: Any) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def describe(entry: Entry) -> str:
+def describe(entry: SettingsEntry) -> str:
     """An entry as a question lists it, in one line."""
     name, value = entry.path[-1], entry.value
     match entry.path:
@@ -261,13 +261,13 @@ def _is_secret(name: str) -> bool:
     return is_secret(name) and not name.upper().endswith(("_URL", "_PROXY", "_ENDPOINT", "_DIR", "_FILE"))
 
 
-def _notices(entries: Iterable[Entry]) -> Iterable[str]:
+def _notices(entries: Iterable[SettingsEntry]) -> Iterable[str]:
     for entry in entries:
         if gate_of(entry) == "never":
             who = "the administrator's settings" if _only_managed(entry) else "~/.claude/settings.json"
             yield f"{entry.layer.label}: `{entry.key}` counts for nothing there; only {who} can set it."
 
 
-def _only_managed(entry: Entry) -> bool:
+def _only_managed(entry: SettingsEntry) -> bool:
     key = _key_of(entry)
     return key is not None and key.folder == "managed"

@@ -31,8 +31,8 @@ HEAD_CHARS = 1_000_000
 TAIL_CHARS = 100_000
 """How much of the beginning and of the end of one stream a notebook keeps."""
 
-MOST_OUTPUTS = 500
-MOST_BYTES = 50_000_000
+MAX_OUTPUTS = 500
+MAX_BYTES = 50_000_000
 """What one cell may put into a notebook; what comes after that is counted."""
 
 Output = dict[str, Any]
@@ -74,7 +74,7 @@ class _Kept:
 
 
 @dataclass(frozen=True, slots=True)
-class News:
+class OutputChanges:
     """What a notebook lacks: outputs to add, or with `clear` to put in the place of those that it has."""
 
     outputs: Sequence[Mapping[str, Any]]
@@ -155,14 +155,14 @@ class CellOutputs:
 
     # ------------------------------------------------------------------ on the agent's thread
 
-    def news(self) -> News:
+    def news(self) -> OutputChanges:
         """What came since this was asked last."""
         self._drain()
         if self._stale:
             outputs = tuple(kept.output for kept in self._kept)
-            news = News(outputs, clear=True)
+            news = OutputChanges(outputs, clear=True)
         else:
-            news = News(tuple(self._added()), clear=False)
+            news = OutputChanges(tuple(self._added()), clear=False)
         self._stale = False
         self._sent = len(self._kept)
         self._sent_chars = _stream_chars(self._kept[-1]) if self._kept else 0
@@ -258,7 +258,7 @@ class CellOutputs:
             self._stale = True
 
     def _is_full(self, size: int) -> bool:
-        return len(self._kept) >= MOST_OUTPUTS or self._bytes + size > MOST_BYTES
+        return len(self._kept) >= MAX_OUTPUTS or self._bytes + size > MAX_BYTES
 
     def _update(self, update: _Updated) -> None:
         for kept in self._kept:
@@ -331,7 +331,7 @@ def _json(bundle: Mapping[str, Any]) -> dict[str, Any]:
     return cleaned
 
 
-class Reported(Protocol):
+class ReportedResult(Protocol):
     """What gets a cell's result and error."""
 
     def result(self, data: dict[str, Any], metadata: dict[str, Any], execution_count: int) -> None: ...
@@ -339,7 +339,7 @@ class Reported(Protocol):
     def error(self, name: str, value: str, traceback: Sequence[str], short: str) -> None: ...
 
 
-def cell_reports(shell: InteractiveShell, code: RunningCode, reported: Reported) -> Sequence[Replacement]:
+def cell_reports(shell: InteractiveShell, code: RunningCode, reported: ReportedResult) -> Sequence[Replacement]:
     """What takes the place of the shell's own ways to show a result and an error while the cell runs."""
 
     def show(value: object = None) -> None:

@@ -20,7 +20,7 @@ import sys
 import time
 from typing import Any, BinaryIO
 
-MOST_BYTES = 30_000_000
+MAX_BYTES = 30_000_000
 """The outputs of one cell, as JSON."""
 
 
@@ -77,7 +77,7 @@ async def _run(request: dict[str, Any], said: BinaryIO) -> None:
 
 def _outputs(cell: Any) -> str:
     text = json.dumps(cell.get("outputs", []))
-    return text if len(text) <= MOST_BYTES else "null"
+    return text if len(text) <= MAX_BYTES else "null"
 
 
 def _say_ended(said: BinaryIO, index: int, outputs: str, failed: bool, seconds: float) -> None:

@@ -29,7 +29,7 @@ from cellwright.kernel.magic.rewrite import asks_claude
 from cellwright.kernel.namespace.hidden_state import stale_cells
 from cellwright.tools.notebook.open_notebook import Cell, OpenNotebook, OpenNotebooks
 from cellwright.tools.paths import real_path, resolve_path, shown_path
-from cellwright.tools.schema import LEAST_SECONDS, counted, object_schema
+from cellwright.tools.schema import MIN_SECONDS, counted, object_schema
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -95,7 +95,7 @@ def _bad(message: str) -> ToolError:
 
 
 SECONDS = 120
-MOST_SECONDS = 3_600
+MAX_SECONDS = 3_600
 CHOICES_KEPT = 20
 
 DESCRIPTION = f"""\
@@ -124,8 +124,8 @@ FIELDS: dict[str, Any] = {
     },
     "timeout_seconds": {
         "type": "integer",
-        "minimum": LEAST_SECONDS,
-        "maximum": MOST_SECONDS,
+        "minimum": MIN_SECONDS,
+        "maximum": MAX_SECONDS,
         "description": f"Seconds the cells may take together, {SECONDS} by default.",
     },
 }
@@ -143,7 +143,7 @@ NOT_KNOWN = (
 
 
 @dataclass(frozen=True)
-class Choice:
+class CellSelection:
     """The cells that a call would run, as they were when it was judged."""
 
     notebook: OpenNotebook
@@ -167,7 +167,7 @@ class Runner:
     in_kernel: bool
     own_cell: Callable[[], str | None]
     on_stuck: Callable[[str], None] | None = None
-    _choices: OrderedDict[str, Choice] = field(default_factory=OrderedDict)
+    _choices: OrderedDict[str, CellSelection] = field(default_factory=OrderedDict)
 
     async def prepare(self, tool_input: Mapping[str, Any]) -> None:
         """Choose the cells, so that the policy and the user are asked about their code. Raises ToolError."""
@@ -216,7 +216,7 @@ class Runner:
         shown = shown_path(self.cwd, choice.notebook.path)
         return ToolResult(content, {"notebook": shown, "cells": run.display()}, is_error=run.failed)
 
-    async def _choose(self, tool_input: Mapping[str, Any], *, with_outputs: bool = False) -> Choice:
+    async def _choose(self, tool_input: Mapping[str, Any], *, with_outputs: bool = False) -> CellSelection:
         await self.notebooks.settled()
         notebook = self._notebook(tool_input)
         if not notebook.live and (why := self.notebooks.refusal(notebook.path)):
@@ -233,7 +233,7 @@ class Runner:
                 f"from here.{rest}",
                 code=ErrorCode.INVALID_PARAMETERS,
             )
-        return Choice(notebook, tuple(chosen))
+        return CellSelection(notebook, tuple(chosen))
 
     def _notebook(self, tool_input: Mapping[str, Any]) -> OpenNotebook:
         own = self.notebooks.own()

@@ -24,7 +24,7 @@ from cellwright.tools.files.changes import in_thread
 from cellwright.tools.notebook.file_notebook import FileNotebook
 from cellwright.tools.notebook.open_notebook import Cell, OpenNotebook, OpenNotebooks
 from cellwright.tools.paths import not_found, real_path, resolve_path, shown_path
-from cellwright.tools.schema import LEAST_SECONDS, counted, object_schema
+from cellwright.tools.schema import MIN_SECONDS, counted, object_schema
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -182,7 +182,7 @@ def _listed(what: str, found: Sequence[str], between: str = ", ") -> Iterator[st
 
 SECONDS = 600
 CELL_SECONDS = 300
-MOST_SECONDS = 7_200
+MAX_SECONDS = 7_200
 PLANS_KEPT = 20
 DEFAULT_KERNEL = "python3"
 
@@ -203,14 +203,14 @@ FIELDS: dict[str, Any] = {
     },
     "timeout_seconds": {
         "type": "integer",
-        "minimum": LEAST_SECONDS,
-        "maximum": MOST_SECONDS,
+        "minimum": MIN_SECONDS,
+        "maximum": MAX_SECONDS,
         "description": f"Seconds the whole run may take, {SECONDS} by default.",
     },
     "cell_timeout_seconds": {
         "type": "integer",
-        "minimum": LEAST_SECONDS,
-        "maximum": MOST_SECONDS,
+        "minimum": MIN_SECONDS,
+        "maximum": MAX_SECONDS,
         "description": f"Seconds one cell may take, {CELL_SECONDS} by default.",
     },
 }

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from cellwright.agent.tool import Content
 from cellwright.errors import ToolError
-from cellwright.kernel.cells.cell_outputs import CellOutputs, News
+from cellwright.kernel.cells.cell_outputs import CellOutputs, OutputChanges
 from cellwright.kernel.execute.captured_output import (
     ESCAPE_SEQUENCE,
     HEAD_CHARS,
@@ -33,7 +33,7 @@ PUT_SECONDS = 0.1
 FILE_SECONDS = 2.0
 """The same where nobody looks on."""
 
-BYTES_A_SECOND = 2_000_000
+BYTES_PER_SECOND = 2_000_000
 
 
 @dataclass
@@ -77,7 +77,7 @@ class CellWriter:
         if count is not None:
             await self._tried(self._put(self.outputs.news(), count))
         else:
-            await self._tried(self._put(News(self.cell.outputs, clear=True), self.cell.execution_count))
+            await self._tried(self._put(OutputChanges(self.cell.outputs, clear=True), self.cell.execution_count))
 
     async def refresh(self) -> None:
         """Write what came after its end: what later cells changed in its displays, what did not arrive before."""
@@ -100,9 +100,9 @@ class CellWriter:
 
     @property
     def _pause(self) -> float:
-        return (PUT_SECONDS if self.notebook.live else FILE_SECONDS) + self.outputs.size / BYTES_A_SECOND
+        return (PUT_SECONDS if self.notebook.live else FILE_SECONDS) + self.outputs.size / BYTES_PER_SECOND
 
-    async def _put(self, news: News, execution_count: int | None = None, *, running: bool = False) -> None:
+    async def _put(self, news: OutputChanges, execution_count: int | None = None, *, running: bool = False) -> None:
         await self.notebook.put_outputs(
             self.cell.id,
             expect=self.cell.sha256,
@@ -132,10 +132,10 @@ class CellWriter:
         self.outputs.send_again()
 
 
-LEAST_CHARS = 2_000
+MIN_CHARS = 2_000
 """What Claude gets of each cell's output at least."""
 
-SECONDS_TO_WRITE = 30.0
+WRITE_TIMEOUT_SECONDS = 30.0
 """How long it may take to write what is left when a cell is at its end."""
 
 COMES_BACK_SECONDS = 10.0
@@ -150,7 +150,7 @@ Status = Literal["ok", "failed", "interrupted", "changed"]
 
 
 @dataclass
-class OneRun:
+class CellRunStatus:
     """One cell of the run. `status` is None while it runs; "changed" did not run, because somebody changed it."""
 
     cell: Cell
@@ -171,7 +171,7 @@ class CellsRun:
     cells: Sequence[Cell]
     run_code: Callable[..., Awaitable[bool]]
     progress: Callable[..., None]
-    runs: list[OneRun] = field(default_factory=list, init=False)
+    runs: list[CellRunStatus] = field(default_factory=list, init=False)
 
     async def run(self) -> None:
         """Run the cells until one fails. What ran is written into the notebook also when this is cancelled."""
@@ -180,7 +180,7 @@ class CellsRun:
                 message=f"Cell {cell.position + 1} ({index + 1} of {len(self.cells)})", fraction=index / len(self.cells)
             )
             older = [each.writer.outputs for each in self.runs]
-            run = OneRun(cell, CellWriter(self.notebook, cell, older))
+            run = CellRunStatus(cell, CellWriter(self.notebook, cell, older))
             self.runs.append(run)
             await self._run_one(run)
             for each in self.runs[:-1]:
@@ -197,7 +197,7 @@ class CellsRun:
                 if run.writer.may_arrive:
                     await run.writer.refresh()
 
-    async def _run_one(self, run: OneRun) -> None:
+    async def _run_one(self, run: CellRunStatus) -> None:
         try:
             await run.writer.start()
         except CellConflict:
@@ -212,7 +212,7 @@ class CellsRun:
             raise
         finally:
             run.seconds = time.perf_counter() - started
-            await _at_most(SECONDS_TO_WRITE, run.writer.finish())
+            await _at_most(WRITE_TIMEOUT_SECONDS, run.writer.finish())
 
     @property
     def failed(self) -> bool:
@@ -244,7 +244,7 @@ class CellsRun:
         return [*ran, *rest]
 
     def _pieces(self) -> list[str | Display]:
-        share = max(LEAST_CHARS, (HEAD_CHARS + TAIL_CHARS) // max(1, len(self.runs)))
+        share = max(MIN_CHARS, (HEAD_CHARS + TAIL_CHARS) // max(1, len(self.runs)))
         pieces: list[str | Display] = []
         for run in self.runs:
             if run.status != "changed":
@@ -277,7 +277,7 @@ async def _at_most(seconds: float, work: Coroutine[Any, Any, None]) -> None:
             await work
 
 
-def _of_cell(run: OneRun, share: int) -> Iterator[str | Display]:
+def _of_cell(run: CellRunStatus, share: int) -> Iterator[str | Display]:
     count = "" if run.execution_count is None else f' execution_count="{run.execution_count}"'
     yield f'<cell id="{run.cell.id}" number="{run.cell.position + 1}"{count} seconds="{run.seconds:.1f}">\n'
     kept = BoundedPieces(

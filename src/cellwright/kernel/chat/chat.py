@@ -26,18 +26,18 @@ import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from cellwright.agent.steering import Words
+from cellwright.agent.steering import SteeringText
 from cellwright.errors import CellwrightError
 from cellwright.events import Notice, Steered
 from cellwright.kernel.chat.completions import serve_completions
-from cellwright.kernel.chat.connections import Connection, Connections
+from cellwright.kernel.chat.connections import Connections, PanelConnection
 from cellwright.kernel.chat.log import LoggedRun
 from cellwright.kernel.chat.past_turns import PastTurns
 from cellwright.kernel.chat.runs import PanelRuns, serve_prompts
 from cellwright.kernel.chat.sessions import serve_sessions
 from cellwright.kernel.chat.state import ChatState, serve_choices, serve_context, serve_log
 from cellwright.kernel.chat.target import PROTOCOL
-from cellwright.kernel.pages.comm import Answer, CommLink, Steer, Withdraw, read_message, reply_to
+from cellwright.kernel.pages.comm import AnswerMessage, CommLink, Steer, WithdrawMessage, read_message, reply_to
 from cellwright.version import VERSION
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def serve_rooms(chat: Chat) -> None:
 
 logger = logging.getLogger(__name__)
 
-Handler = Callable[[Connection, Mapping[str, Any]], Awaitable[Any]]
+Handler = Callable[[PanelConnection, Mapping[str, Any]], Awaitable[Any]]
 """Answers a panel's request of one method, on the agent's loop; the result goes out as JSON. See chat.py for errors."""
 
 
@@ -95,9 +95,9 @@ class Chat:
         """Have `handler` answer the panels' requests of this method."""
         self._handlers[method] = handler
 
-    def connect(self, link: CommLink, said: Mapping[str, Any]) -> Connection:
+    def connect(self, link: CommLink, said: Mapping[str, Any]) -> PanelConnection:
         """Take in a panel that has opened its comm; from any thread."""
-        connection = Connection(link, said, self.log)
+        connection = PanelConnection(link, said, self.log)
         self.on_loop(self._connected, connection)
         return connection
 
@@ -107,7 +107,7 @@ class Chat:
         with contextlib.suppress(RuntimeError):
             self.conversation.thread.loop.call_soon_threadsafe(call, *args)
 
-    def heard(self, connection: Connection, piece: object) -> None:
+    def heard(self, connection: PanelConnection, piece: object) -> None:
         """A piece of a message from a panel."""
         message = connection.link.joined(piece)
         if connection.closed:
@@ -135,7 +135,7 @@ class Chat:
         """End all connections; from any thread, while the loop is there."""
         self.conversation.thread.call(self._close)
 
-    def _connected(self, connection: Connection) -> None:
+    def _connected(self, connection: PanelConnection) -> None:
         self.connections.add(connection)
         self.log.keeps_lines = self.log.keeps_lines or connection.view == "lines"
         welcome = {
@@ -148,15 +148,15 @@ class Chat:
         connection.begin([welcome, self.state.message()])
         self._past.refresh()
 
-    def _take(self, connection: Connection, message: Mapping[str, Any]) -> None:
+    def _take(self, connection: PanelConnection, message: Mapping[str, Any]) -> None:
         match read_message(message):
-            case Answer() as answer:
+            case AnswerMessage() as answer:
                 # a program's yes is none where a person has to say it
                 self.questions.take(answer, "callback" if connection.is_server else "sidebar")
                 connection.say({"type": "ack", "question": answer.question})
             case Steer() as words:
                 self._steer(words, message.get("run"))
-            case Withdraw(words_id):
+            case WithdrawMessage(words_id):
                 self.conversation.withdraw(words_id)
             case _:
                 logger.warning("not a message of the chat protocol: %.200r", message)
@@ -166,14 +166,16 @@ class Chat:
         if not isinstance(run_id, str):
             run_id = None if runs.current is None else runs.current.id
         try:
-            runs.steer(Words(words.id, words.text, words.how), run_id)
+            runs.steer(SteeringText(words.id, words.text, words.how), run_id)
         except CellwrightError as error:
             logged = None if run_id is None else self.log.runs.get(run_id)
             if logged is not None and not logged.has_ended:
                 logged.hear_now(Steered(words.id, words.text, "withdrawn", words.how))
                 logged.hear_now(Notice(error.message, "warning"))
 
-    async def _serve(self, connection: Connection, request_id: str, method: str, params: Mapping[str, Any]) -> None:
+    async def _serve(
+        self, connection: PanelConnection, request_id: str, method: str, params: Mapping[str, Any]
+    ) -> None:
         handler = self._handlers.get(method)
         reply = await reply_to(method, None if handler is None else functools.partial(handler, connection, params))
         if request_id and not connection.closed:
@@ -194,5 +196,5 @@ class Chat:
             self.connections.remove(connection)
 
 
-async def _pong(_panel: Connection, _params: Mapping[str, Any]) -> None:
+async def _pong(_panel: PanelConnection, _params: Mapping[str, Any]) -> None:
     """The panel asks whether the kernel is there."""

@@ -130,7 +130,7 @@ def _begins_word(text: str, place: int) -> bool:
 LIST_SECONDS = 1.0
 """A project that takes longer to list is known in part."""
 
-MOST_FILES = 50_000
+MAX_FILES = 50_000
 FRESH_SECONDS = 2.0
 """Who types a path asks with each letter."""
 
@@ -157,7 +157,7 @@ class ProjectFiles:
                     cwd=self._folder,
                     separator=b"\0",
                     seconds=LIST_SECONDS,
-                    max_records=MOST_FILES,
+                    max_records=MAX_FILES,
                 )
                 self._paths = await asyncio.to_thread(_in_order, output.records)
                 self._listed = time.monotonic()
@@ -179,8 +179,8 @@ def _folders_of(path: str) -> Iterable[str]:
         end = path.rfind("/", 0, end)
 
 
-MOST_ITEMS = 50
-MOST_QUERY = 300
+MAX_ITEMS = 50
+MAX_QUERY = 300
 CELLS_SECONDS = 1.0
 """A page that takes longer to say what its notebook holds is not waited for: files are there without it."""
 
@@ -218,8 +218,8 @@ class Completions:
     async def complete(self, _panel: object, params: Mapping[str, Any]) -> dict[str, list[Completion]]:
         """Serves `complete`. Raises CellwrightError INVALID_PARAMETERS."""
         kind, text = params.get("kind"), params.get("text")
-        if not isinstance(text, str) or len(text) > MOST_QUERY:
-            message = f"complete: `text` must be a text of at most {MOST_QUERY} characters."
+        if not isinstance(text, str) or len(text) > MAX_QUERY:
+            message = f"complete: `text` must be a text of at most {MAX_QUERY} characters."
             raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
         match kind:
             case "command":
@@ -233,10 +233,10 @@ class Completions:
 
     async def _mentions(self, text: str) -> list[Completion]:
         if text.startswith(CELL):
-            return cell_items(await self._cells(CELLS_ALONE_SECONDS), text.removeprefix(CELL), MOST_ITEMS)
+            return cell_items(await self._cells(CELLS_ALONE_SECONDS), text.removeprefix(CELL), MAX_ITEMS)
         cells, files = await asyncio.gather(self._cells(CELLS_SECONDS), self._files(text))
         of_cells = cell_items(cells, "" if CELL.startswith(text.lower()) else text, CELLS_AMONG_FILES)
-        of_files = files[: MOST_ITEMS - len(of_cells)]
+        of_files = files[: MAX_ITEMS - len(of_cells)]
         return [*of_files, *of_cells] if text else [*of_cells, *of_files]
 
     async def _files(self, text: str) -> list[Completion]:
@@ -266,7 +266,7 @@ def commands(text: str) -> list[Completion]:
     """The slash commands whose names fit `text`."""
     from cellwright.commands.registry import COMMANDS  # what does them is heavy
 
-    names = best(text, COMMANDS, str, MOST_ITEMS) if text else list(COMMANDS)[:MOST_ITEMS]
+    names = best(text, COMMANDS, str, MAX_ITEMS) if text else list(COMMANDS)[:MAX_ITEMS]
     return [
         Completion(
             insert=f"/{name} " if COMMANDS[name].takes else f"/{name}",
@@ -283,7 +283,7 @@ def variables(shell: InteractiveShell, text: str) -> list[Completion]:
     values = user_variables(shell)
     newest_first = list(values)[::-1]
     data_first = sorted(newest_first, key=lambda name: is_code(values[name]))
-    names = best(text, data_first, str, MOST_ITEMS) if text else data_first[:MOST_ITEMS]
+    names = best(text, data_first, str, MAX_ITEMS) if text else data_first[:MAX_ITEMS]
     return [
         Completion(insert=f"${name}", label=name, about=value_about(values[name]), kind="variable") for name in names
     ]
@@ -304,7 +304,7 @@ def file_items(paths: Sequence[str], text: str) -> list[Completion]:
     """The paths that fit `text`; without any, what lies in the project's folder itself."""
     if text.startswith('"'):
         text = text.strip('"')
-    found = best(text, paths, str, MOST_ITEMS, path_score) if text else paths[:MOST_ITEMS]
+    found = best(text, paths, str, MAX_ITEMS, path_score) if text else paths[:MAX_ITEMS]
     return [
         Completion(insert=insert, label=path, about="", kind="folder" if path.endswith("/") else "file")
         for path in found

@@ -29,7 +29,7 @@ QUIET_SECONDS = 60.0
 PING_SECONDS = 20.0
 """How long it may take to answer, and how often one that did not is asked again."""
 
-MOST_CONNECTIONS = 32
+MAX_CONNECTIONS = 32
 
 
 @dataclass(slots=True)
@@ -44,7 +44,7 @@ class _Place:
     version: int = -1
 
 
-class Connection:
+class PanelConnection:
     """One panel. `page` is the page's own id; `client` says what it is: `JupyterLab 4.6.6`, `server`.
 
     `said` is what it opened the comm with; `log` is what it reads.
@@ -214,17 +214,17 @@ class Connections:
     """All that are there."""
 
     def __init__(self) -> None:
-        self.all: list[Connection] = []
+        self.all: list[PanelConnection] = []
 
-    def add(self, connection: Connection) -> None:
+    def add(self, connection: PanelConnection) -> None:
         """One that has come; of the same page it takes the old one's place."""
         for other in [other for other in self.all if other.page and other.page == connection.page]:
             self.remove(other)
-        if len(self.all) >= MOST_CONNECTIONS:
+        if len(self.all) >= MAX_CONNECTIONS:
             self.remove(max(self.all, key=lambda other: other.seconds_quiet))
         self.all.append(connection)
 
-    def remove(self, connection: Connection) -> None:
+    def remove(self, connection: PanelConnection) -> None:
         """Its panel is closed, or nobody believes in it any more."""
         if connection in self.all:
             self.all.remove(connection)

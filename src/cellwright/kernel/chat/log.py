@@ -225,7 +225,7 @@ def _nobody(_what: Any) -> None:
 
 
 class ConversationLog:
-    """Follows a conversation's feed. What it holds is read and changed on the agent's loop, which each call is brought to.
+    """An observer of a conversation. What it holds is read and changed on the agent's loop, which each call is brought to.
 
     `session` gives the session that the conversation has now, None where it has none yet. `news` is told of a run when
     something of it is new, `gone` of runs that are no part of the conversation any more, `moved` that another session, or
@@ -247,7 +247,7 @@ class ConversationLog:
     def run_added(self, run: ConversationRun) -> None:
         self._on_loop(self._add, run)
 
-    def heard(self, run: ConversationRun, event: Event) -> None:
+    def on_event(self, run: ConversationRun, event: Event) -> None:
         if (logged := self.runs.get(run.id)) is None:
             return  # it began before the log did
         if isinstance(event, UserPrompt):

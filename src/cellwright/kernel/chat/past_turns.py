@@ -16,7 +16,7 @@ from cellwright.kernel.chat.log import RUNS_KEPT, ConversationLog, LoggedRun, pa
 from cellwright.kernel.output.transcript_ops import DISPLAY_TYPES, RESULT_CHARS, cut, shortened, text_of
 from cellwright.kernel.pages.comm import Op
 from cellwright.model.models import limits
-from cellwright.sessions.export.exchanges import Called
+from cellwright.sessions.export.exchanges import ToolExchange
 from cellwright.sessions.session import Session
 from cellwright.sessions.transcript import NO_MESSAGES, Line
 from cellwright.sessions.turns import begins_turn_encoded, words_and_told
@@ -135,7 +135,7 @@ def _said(part: Json, block: int, at: float, open_calls: dict[str, float]) -> It
             yield {"op": "thinking", "block": block, "text": part["thinking"], "at": at}
         case "tool_use" | "server_tool_use":
             open_calls[str(part["id"])] = at
-            title = Called(str(part["name"]), part["input"]).title
+            title = ToolExchange(str(part["name"]), part["input"]).title
             yield {
                 "op": "tool",
                 "id": part["id"],

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from cellwright.agent.prompt import Beside, Gathered, Moment, Telling, text_beside
+from cellwright.agent.prompt import ContextBlock, GatheredContext, PromptContext, Telling, text_beside
 from cellwright.agent.thread import CallerJobs
 from cellwright.conversation.prompt import Mention, find_mentions, together, without_secrets
 from cellwright.conversation.run_options import RunOptions
@@ -24,13 +24,13 @@ from cellwright.kernel.magic.line import CONTEXTS, EFFORTS, MODES, How
 from cellwright.tools.notebook.open_notebook import OpenNotebook, OpenNotebooks
 
 if TYPE_CHECKING:
-    from cellwright.kernel.context.notebook_context import KernelTelling
+    from cellwright.kernel.context.notebook_context import KernelContext
     from cellwright.tools.files.formats.images import ModelImage
 
 PROMPT_CHARS = 1_000_000
 """More than a person types: a larger text belongs into a file."""
 
-MOST_ATTACHMENTS = 20
+MAX_ATTACHMENTS = 20
 """With more pictures in one request the API takes only small ones."""
 
 IMAGE_BYTES = 20_000_000
@@ -49,7 +49,7 @@ BUSY = "the kernel is busy with a cell, so its variables could not be looked at"
 
 
 @dataclass(frozen=True, slots=True)
-class CellGiven:
+class AttachedCell:
     """The cell that goes with a prompt: the notebook's path as the page names it, the cell's id, what is selected in it."""
 
     path: str
@@ -63,9 +63,9 @@ class PanelPrompt:
 
     text: str
     context: How
-    cell: CellGiven | None
+    cell: AttachedCell | None
     options: RunOptions
-    attached: tuple[Beside, ...]
+    attached: tuple[ContextBlock, ...]
 
 
 async def read_prompt(params: Mapping[str, Any]) -> PanelPrompt:
@@ -87,7 +87,7 @@ async def read_prompt(params: Mapping[str, Any]) -> PanelPrompt:
 
 
 def tellings(
-    prompt: PanelPrompt, told: KernelTelling, served: Served, jobs: CallerJobs, idle_seconds: float = IDLE_SECONDS
+    prompt: PanelPrompt, told: KernelContext, served: Served, jobs: CallerJobs, idle_seconds: float = IDLE_SECONDS
 ) -> tuple[Telling, ...]:
     """What finds out what is told with `prompt`, nearest to its words first.
 
@@ -99,15 +99,15 @@ def tellings(
     return (*found, _of_kernel(prompt.context, told, jobs, idle_seconds))
 
 
-async def _attachments(said: object) -> tuple[Beside, ...]:
+async def _attachments(said: object) -> tuple[ContextBlock, ...]:
     if not isinstance(said, list):
         raise _invalid("`attachments` must be a list.")
-    if len(said) > MOST_ATTACHMENTS:
-        raise _invalid(f"These are {len(said)} attachments; a prompt takes {MOST_ATTACHMENTS} at most.")
+    if len(said) > MAX_ATTACHMENTS:
+        raise _invalid(f"These are {len(said)} attachments; a prompt takes {MAX_ATTACHMENTS} at most.")
     return tuple([await _attachment(each) for each in said])
 
 
-async def _attachment(said: object) -> Beside:
+async def _attachment(said: object) -> ContextBlock:
     match said:
         case {"kind": "image", "name": str(name), "data": str(data)}:
             return await asyncio.to_thread(_image, name[:NAME_CHARS], data)
@@ -121,7 +121,7 @@ async def _attachment(said: object) -> Beside:
     raise _invalid('An attachment must be {"kind": "image", "name", "data"} or {"kind": "text", "name", "text"}.')
 
 
-def _image(name: str, data: str) -> Beside:
+def _image(name: str, data: str) -> ContextBlock:
     """The picture with the words that name it; takes time."""
     from cellwright.tools.files.formats.images import (  # few prompts have one
         UnusableImage,
@@ -143,7 +143,7 @@ def _image(name: str, data: str) -> Beside:
     except UnusableImage as unusable:
         raise _invalid(f"{name} cannot be attached: {unusable}.") from None
     words = f'<attached picture="{_in_quotes(name)}" what="{image.words}"/>'
-    return Beside(name, "file", ({"type": "text", "text": words}, image.block))
+    return ContextBlock(name, "file", ({"type": "text", "text": words}, image.block))
 
 
 def _tagged(name: str, text: str) -> str:
@@ -155,14 +155,14 @@ def _in_quotes(name: str) -> str:
     return "".join(letter for letter in name.replace('"', "'") if letter.isprintable())
 
 
-def _cell(said: object) -> CellGiven | None:
+def _cell(said: object) -> AttachedCell | None:
     match said:
         case None:
             return None
         case {"path": str(path), "id": str(cell_id), "selection": str(selection)} if cell_id:
             if len(selection) > TEXT_CHARS:
                 raise _invalid(f"The selection has {len(selection):,} characters; {TEXT_CHARS:,} can go along.")
-            return CellGiven(path, cell_id, selection)
+            return AttachedCell(path, cell_id, selection)
     raise _invalid('`cell` must be {"path", "id", "selection"} or null.')
 
 
@@ -186,53 +186,55 @@ def _invalid(problem: str) -> CellwrightError:
     return CellwrightError(ErrorCode.INVALID_PARAMETERS, f"{problem} Nothing was sent.")
 
 
-def _given(attached: Sequence[Beside]) -> Telling:
+def _given(attached: Sequence[ContextBlock]) -> Telling:
     """Tells what was attached; the secrets in its texts are kept back."""
 
-    async def tell(moment: Moment) -> Gathered:
+    async def tell(moment: PromptContext) -> GatheredContext:
         parts, notices = [], []
         for part in attached:
             cleaned, removed = await _cleaned(part, moment)
             parts.append(cleaned)
             notices += removed
         # before the words: a model makes more of a picture that it sees before it reads what is asked
-        return Gathered(before=tuple(parts), notices=tuple(notices))
+        return GatheredContext(before=tuple(parts), notices=tuple(notices))
 
     return tell
 
 
-async def _cleaned(part: Beside, moment: Moment) -> tuple[Beside, list[str]]:
+async def _cleaned(part: ContextBlock, moment: PromptContext) -> tuple[ContextBlock, list[str]]:
     first, *others = part.blocks
     text, notices = await without_secrets(str(first["text"]), moment, part.title)
-    return Beside(part.title, part.kind, ({**first, "text": text}, *others)), notices
+    return ContextBlock(part.title, part.kind, ({**first, "text": text}, *others)), notices
 
 
-def _given_cell(cell: CellGiven, served: Served, notebooks: OpenNotebooks) -> Telling:
+def _given_cell(cell: AttachedCell, served: Served, notebooks: OpenNotebooks) -> Telling:
     """Tells the cell that the user sends along, and what is selected in it."""
     mention = Mention("cell", cell.id, f"@cell:{cell.id}")
 
-    async def tell(moment: Moment) -> Gathered:
+    async def tell(moment: PromptContext) -> GatheredContext:
         notebook = served(cell.path) or notebooks.own()
         if notebook is None:
-            return Gathered(notices=("The cell was not sent along: its notebook cannot be seen from this kernel.",))
+            return GatheredContext(
+                notices=("The cell was not sent along: its notebook cannot be seen from this kernel.",)
+            )
         try:
             cells = await notebook.cells(outputs=False)
         except ToolError as error:
-            return Gathered(notices=(f"The cell was not sent along. {error.message}",))
+            return GatheredContext(notices=(f"The cell was not sent along. {error.message}",))
         found = together([await attached_cell(mention, notebook, cells, moment)])
         if not cell.selection.strip() or not found.after:
             return found
         text, notices = await without_secrets(cell.selection, moment, "the selection")
         selected = text_beside("What is selected in it", "cell", f"<selected>\n{text}\n</selected>")
-        return Gathered(after=(*found.after, selected), notices=(*found.notices, *notices))
+        return GatheredContext(after=(*found.after, selected), notices=(*found.notices, *notices))
 
     return tell
 
 
-def _of_kernel(how: How, told: KernelTelling, jobs: CallerJobs, idle_seconds: float) -> Telling:
+def _of_kernel(how: How, told: KernelContext, jobs: CallerJobs, idle_seconds: float) -> Telling:
     """Tells the notebook's news, and the cells and variables that the words mention."""
 
-    async def tell(moment: Moment) -> Gathered:
+    async def tell(moment: PromptContext) -> GatheredContext:
         try:
             async with asyncio.timeout(idle_seconds):
                 each = await jobs.call(lambda: told.with_prompt(moment.words, how, None))
@@ -243,24 +245,24 @@ def _of_kernel(how: How, told: KernelTelling, jobs: CallerJobs, idle_seconds: fl
     return tell
 
 
-async def _while_busy(how: How, told: KernelTelling, moment: Moment) -> Gathered:
+async def _while_busy(how: How, told: KernelContext, moment: PromptContext) -> GatheredContext:
     """What can be told while a cell runs. The notebook's news stay news."""
     found = [await mentioned_cells(told.notebooks)(moment)]
     # the code alone needs no look into the values
     if how in ("code", "full") and (telling := told.context.telling("code", None)) is not None:
         found.append(await telling(moment))
     if how == "full":
-        found.append(Gathered(notices=(f"Of the notebook the code alone was sent: {BUSY}.",)))
+        found.append(GatheredContext(notices=(f"Of the notebook the code alone was sent: {BUSY}.",)))
     missing = tuple(
         f"{mention.text}: not attached, {BUSY}."
         for mention in find_mentions(moment.words)
         if mention.kind == "variable" and mention.name in told.shell.user_ns
     )
-    return _in_one([*found, Gathered(notices=missing)])
+    return _in_one([*found, GatheredContext(notices=missing)])
 
 
-def _in_one(found: Sequence[Gathered]) -> Gathered:
-    return Gathered(
+def _in_one(found: Sequence[GatheredContext]) -> GatheredContext:
+    return GatheredContext(
         before=tuple(part for each in found for part in each.before),
         after=tuple(part for each in found for part in each.after),
         notices=tuple(notice for each in found for notice in each.notices),

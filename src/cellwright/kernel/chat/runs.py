@@ -23,9 +23,9 @@ from cellwright.kernel.chat.prompts import PanelPrompt, read_prompt, tellings
 from cellwright.kernel.run.questions import Questions
 
 if TYPE_CHECKING:
-    from cellwright.commands.command import Command, CommandCall
+    from cellwright.commands.command import CommandCall, SlashCommand
     from cellwright.kernel.chat.chat import Chat
-    from cellwright.kernel.chat.connections import Connection
+    from cellwright.kernel.chat.connections import PanelConnection
 
 
 def serve_prompts(chat: Chat) -> None:
@@ -34,7 +34,7 @@ def serve_prompts(chat: Chat) -> None:
 
 
 def _unseen(_event: Event) -> None:
-    """Panels hear of events by the conversation's feed."""
+    """Panels are told of events by the conversation's log, which observes it."""
 
 
 class PanelRuns:
@@ -44,9 +44,9 @@ class PanelRuns:
         self._chat = chat
         self._numbers = itertools.count(1)
         self._commands: dict[str, AgentTask[None]] = {}
-        self._in_order: WeakKeyDictionary[Connection, asyncio.Lock] = WeakKeyDictionary()
+        self._in_order: WeakKeyDictionary[PanelConnection, asyncio.Lock] = WeakKeyDictionary()
 
-    async def prompt(self, panel: Connection, params: Mapping[str, Any]) -> dict[str, str]:
+    async def prompt(self, panel: PanelConnection, params: Mapping[str, Any]) -> dict[str, str]:
         """Serves `prompt`: the id of the run. Raises CellwrightError for what cannot be sent."""
         in_order = self._in_order.setdefault(panel, asyncio.Lock())
         async with in_order:  # a picture takes time, and words would overtake it
@@ -149,7 +149,7 @@ class PanelRuns:
         self._commands[run.id] = chat.conversation.thread.submit(self._done(run, command, call))
         return run.id
 
-    async def _done(self, run: LoggedRun, command: Command, call: CommandCall) -> None:
+    async def _done(self, run: LoggedRun, command: SlashCommand, call: CommandCall) -> None:
         from cellwright.commands.registry import answer_of
 
         error: BaseException | None = None

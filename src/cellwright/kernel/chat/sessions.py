@@ -15,7 +15,7 @@ from cellwright.conversation.titles import has_title, make_title, title_of
 from cellwright.errors import CellwrightError
 from cellwright.events import Event, RunEnd
 from cellwright.kernel.pages.comm import PageError, optional, required
-from cellwright.sessions.catalog.catalog import Catalog, Entry
+from cellwright.sessions.catalog.catalog import Catalog, CatalogEntry
 from cellwright.sessions.export.formats import FORMATS, exported
 from cellwright.sessions.session import Session
 from cellwright.sessions.transcript import read_messages
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
     from cellwright.conversation.run_queue import ConversationRun
     from cellwright.kernel.chat.chat import Chat
-    from cellwright.kernel.chat.connections import Connection
+    from cellwright.kernel.chat.connections import PanelConnection
 
 logger = logging.getLogger(__name__)
 
-MOST_AT_ONCE = 200
+MAX_AT_ONCE = 200
 
 Json = Mapping[str, Any]
 
@@ -42,7 +42,7 @@ class SessionRequests:
         self._catalog = Catalog()
 
     async def list(self, _panel: object, params: Json) -> Json:
-        limit = min(max(optional(params, "limit", int) or 50, 1), MOST_AT_ONCE)
+        limit = min(max(optional(params, "limit", int) or 50, 1), MAX_AT_ONCE)
         offset = max(optional(params, "offset", int) or 0, 0)
         query = optional(params, "query", str) or ""
         cwd = self._conversation.cwd
@@ -86,7 +86,7 @@ def _id(params: Json) -> str:
     return session_id
 
 
-def _export(form: str, entry: Entry, environ: Mapping[str, str]) -> Json:
+def _export(form: str, entry: CatalogEntry, environ: Mapping[str, str]) -> Json:
     messages = read_messages(entry.path)
     export = exported(form, messages, session=entry.id, model=entry.model, environ=environ, title=entry.title)
     name = f"claude-{entry.id}{FORMATS[form].ending}"
@@ -113,7 +113,7 @@ class SessionTitle:
     def run_added(self, run: ConversationRun) -> None:
         """A run that has been asked for has said nothing yet."""
 
-    def heard(self, run: ConversationRun, event: Event) -> None:
+    def on_event(self, run: ConversationRun, event: Event) -> None:
         if isinstance(event, RunEnd) and (session := self._conversation.sessions.begun) is not None:
             # a turn that was played from a recording asked nobody, and one in another session is not this one's
             self._start(session, ask=event.error is None and bool(event.usage) and event.session_id == session.id)
@@ -156,10 +156,10 @@ def serve_sessions(chat: Chat) -> None:
         chat.state.changed()
 
     title = SessionTitle(chat.conversation, chat.on_loop, show)
-    chat.conversation.feed.follow(title)
+    chat.conversation.observers.add(title)
     title.refresh()
 
-    async def rename(panel: Connection, params: Json) -> Json:
+    async def rename(panel: PanelConnection, params: Json) -> Json:
         renamed = await requests.rename(panel, params)
         title.refresh()
         return renamed

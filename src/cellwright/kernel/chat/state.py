@@ -33,7 +33,7 @@ from cellwright.telemetry.log import last_lines
 if TYPE_CHECKING:
     from cellwright.config.settings.settings import Settings
     from cellwright.kernel.chat.chat import Chat
-    from cellwright.kernel.chat.connections import Connection
+    from cellwright.kernel.chat.connections import PanelConnection
     from cellwright.kernel.magic.config import Claude
 
 MODELS = (DEFAULT_MODEL, "claude-sonnet-5-5", "claude-haiku-5-5")
@@ -165,7 +165,7 @@ def model_name(model: str) -> str:
 def serve_choices(chat: Chat) -> None:
     """Serve `set`."""
 
-    async def choose(_panel: Connection, params: Mapping[str, Any]) -> None:
+    async def choose(_panel: PanelConnection, params: Mapping[str, Any]) -> None:
         chat.state.choices.set(params)
         chat.state.changed()
 
@@ -287,7 +287,7 @@ class ChatState:
 def serve_context(chat: Chat) -> None:
     """Answer `context`."""
 
-    async def context(_panel: Connection, _params: Mapping[str, Any]) -> dict[str, Any]:
+    async def context(_panel: PanelConnection, _params: Mapping[str, Any]) -> dict[str, Any]:
         session = chat.conversation.session
         model = limits(session.last_model or chat.state.choices.model)
         tokens, contents = context_tokens(session), ContextContents.of(session)
@@ -302,14 +302,14 @@ def serve_context(chat: Chat) -> None:
 
 
 LINES = 200
-MOST_LINES = 2_000
+MAX_LINES = 2_000
 
 
 def serve_log(chat: Chat) -> None:
     """Answer `log`."""
 
-    async def log(_panel: Connection, params: Mapping[str, Any]) -> dict[str, Any]:
+    async def log(_panel: PanelConnection, params: Mapping[str, Any]) -> dict[str, Any]:
         limit = optional(params, "limit", int) or LINES
-        return {"lines": await asyncio.to_thread(last_lines, max(1, min(limit, MOST_LINES)))}
+        return {"lines": await asyncio.to_thread(last_lines, max(1, min(limit, MAX_LINES)))}
 
     chat.serve("log", log)

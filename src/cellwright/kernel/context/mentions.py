@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from cellwright.agent.prompt import Gathered, Moment, Telling
+from cellwright.agent.prompt import GatheredContext, PromptContext, Telling
 from cellwright.conversation.prompt import (
-    Attached,
+    AttachedMention,
     Mention,
     attachment,
     find_mentions,
@@ -30,36 +30,40 @@ Describe = Callable[[Mapping[str, Any], Sequence[str]], str]
 def mentioned_cells(notebooks: OpenNotebooks) -> Telling:
     """Tells the cells of this kernel's notebook that a prompt mentions, as they stand there."""
 
-    async def tell(moment: Moment) -> Gathered:
+    async def tell(moment: PromptContext) -> GatheredContext:
         wanted = [mention for mention in find_mentions(moment.words) if mention.kind == "cell"]
         if not wanted:
-            return Gathered()
+            return GatheredContext()
         own = notebooks.own()
         if own is None:
             why = "which notebook this is cannot be told from here, so it was sent as text."
-            return Gathered(notices=tuple(f"{mention.text}: {why}" for mention in wanted))
+            return GatheredContext(notices=tuple(f"{mention.text}: {why}" for mention in wanted))
         try:
             cells = await own.cells(outputs=False)
         except ToolError as error:
-            return Gathered(notices=tuple(f"{mention.text}: not attached. {error.message}" for mention in wanted))
+            return GatheredContext(
+                notices=tuple(f"{mention.text}: not attached. {error.message}" for mention in wanted)
+            )
         return together([await attached_cell(mention, own, cells, moment) for mention in wanted])
 
     return tell
 
 
-async def attached_cell(mention: Mention, own: OpenNotebook, cells: Sequence[Cell], moment: Moment) -> Attached:
+async def attached_cell(
+    mention: Mention, own: OpenNotebook, cells: Sequence[Cell], moment: PromptContext
+) -> AttachedMention:
     """The cell of `own` that is mentioned, read as Claude would read it; `cells` are those of `own`."""
     cell = find_cell(mention.name, cells)
     if cell is None:
-        return Attached(notice=f"{mention.text}: no such cell in {own.path.name}. It was sent as text.")
+        return AttachedMention(notice=f"{mention.text}: no such cell in {own.path.name}. It was sent as text.")
     tool_input = {"notebook_path": str(own.path), "cell_ids": [cell.id]}
     content = await read_for(mention, "NotebookRead", tool_input, moment)
-    if isinstance(content, Attached):
+    if isinstance(content, AttachedMention):
         return content
     if (redaction := moment.agent.redaction) is not None:
         content = _each_text(content, lambda text: redaction.clean_outputs(text).text)
     count = f", In[{cell.execution_count}]" if cell.execution_count else ""
-    return Attached(attachment(mention, f"cell {cell.id}, number {cell.position + 1}{count}", "cell", content))
+    return AttachedMention(attachment(mention, f"cell {cell.id}, number {cell.position + 1}{count}", "cell", content))
 
 
 def find_cell(name: str, cells: Sequence[Cell]) -> Cell | None:
@@ -84,12 +88,12 @@ def mentioned_variables(words: str, namespace: Mapping[str, Any], describe: Desc
         return None
     described = [(mention, describe(namespace, [mention.name])) for mention in wanted]
 
-    async def tell(moment: Moment) -> Gathered:
+    async def tell(moment: PromptContext) -> GatheredContext:
         attached = []
         for mention, text in described:
             cleaned, notices = await without_secrets(text, moment, mention.text)
             part = attachment(mention, mention.text, "variable", cleaned)
-            attached.append(Attached(part, " ".join(notices)))
+            attached.append(AttachedMention(part, " ".join(notices)))
         return together(attached)
 
     return tell

@@ -16,10 +16,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from cellwright.agent.prompt import Beside, Gathered, Moment, Telling, text_beside
+from cellwright.agent.prompt import ContextBlock, GatheredContext, PromptContext, Telling, text_beside
 from cellwright.conversation.prompt import without_secrets
 from cellwright.errors import ToolError
-from cellwright.events import CHARS_A_TOKEN
+from cellwright.events import CHARS_PER_TOKEN
 from cellwright.kernel.context.context_budget import Budget, ContextFacts, context_text, middle_cut
 from cellwright.kernel.context.mentions import mentioned_cells, mentioned_variables
 from cellwright.kernel.execute.display_text import output_text
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from cellwright.kernel.namespace.cell_log import CellLog, RanCell
-    from cellwright.kernel.namespace.namespace import Look, NamespaceNews
+    from cellwright.kernel.namespace.namespace import NamespaceNews, NamespaceSnapshot
     from cellwright.sessions.session import Session
 
 AUTO_TOKENS = 1_500
@@ -59,7 +59,7 @@ _ID = re.compile(r"[\w-]{1,64}")
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class ContextMark:
     """Up to where a session was told: the log's order, the cell of the prompt, and digests of what is told as a whole."""
 
     at: int = BEFORE_ALL
@@ -78,7 +78,7 @@ class _Now:
     cell_id: str
     at: int
     runs: tuple[RanCell, ...]
-    look: Look
+    look: NamespaceSnapshot
 
 
 class NotebookContext:
@@ -106,11 +106,11 @@ class NotebookContext:
             cell_id or "", self._told_up_to(), self._log.runs(BEFORE_ALL), self._news.look(LINES[how], remember=not dry)
         )
 
-        async def tell(moment: Moment) -> Gathered:
+        async def tell(moment: PromptContext) -> GatheredContext:
             cells = await self._cells(how)
             notices = (UNSEEN.format(how=how),) if how != "auto" and not cells else ()
             part, removed = await self._part(how, now, cells, moment)
-            return Gathered(before=(part,) if part is not None else (), notices=(*notices, *removed))
+            return GatheredContext(before=(part,) if part is not None else (), notices=(*notices, *removed))
 
         return tell
 
@@ -118,7 +118,7 @@ class NotebookContext:
         """What Claude itself has changed in the namespace is no news to it."""
         self._news.look()
 
-    def _mark(self, session: Session) -> Mark:
+    def _mark(self, session: Session) -> ContextMark:
         """What `session` was told last of this kernel."""
         pattern = re.compile(
             rf"<{TAG} log={self._id} at=(-?\d+) cell=([\w-]*) hidden=(\w*) cells=(\w*)>".encode(), re.ASCII
@@ -127,10 +127,10 @@ class NotebookContext:
         for message in reversed(session.encoded):
             if start in message and (found := pattern.search(message)):
                 at, *rest = (group.decode() for group in found.groups())
-                return Mark(int(at), *rest)
-        return Mark()
+                return ContextMark(int(at), *rest)
+        return ContextMark()
 
-    def _facts(self, how: How, mark: Mark, now: _Now) -> ContextFacts:
+    def _facts(self, how: How, mark: ContextMark, now: _Now) -> ContextFacts:
         """What the log and the namespace have that is new since `mark`."""
         if how == "code":
             return ContextFacts()
@@ -159,8 +159,8 @@ class NotebookContext:
         return None
 
     async def _part(
-        self, how: How, now: _Now, cells: Sequence[Cell], moment: Moment
-    ) -> tuple[Beside | None, list[str]]:
+        self, how: How, now: _Now, cells: Sequence[Cell], moment: PromptContext
+    ) -> tuple[ContextBlock | None, list[str]]:
         """What is told, if anything, and what the user must know of secrets in it."""
         mark = self._mark(moment.session)
         whole = _whole(how, cells)
@@ -169,7 +169,7 @@ class NotebookContext:
         else:
             hidden = await asyncio.to_thread(self._hidden, cells, now.look)  # sources are parsed
             kept = _digest(whole) if how == "full" else mark.cells
-            told = Mark(now.at, _plain_id(now.cell_id), _digest(hidden), kept)
+            told = ContextMark(now.at, _plain_id(now.cell_id), _digest(hidden), kept)
         facts = self._facts(how, mark, now).with_notebook(
             cell_id=now.cell_id if told.cell != mark.cell else "",
             cells=cells,
@@ -179,7 +179,7 @@ class NotebookContext:
         if not facts.anything:
             return None, []
         tokens = {"auto": self._budget_tokens, "code": CODE_TOKENS, "full": FULL_TOKENS}[how]
-        text = context_text(facts, Budget(tokens * CHARS_A_TOKEN))
+        text = context_text(facts, Budget(tokens * CHARS_PER_TOKEN))
         text, notices = await without_secrets(text, moment, "what it is told of the notebook")
         title = "The notebook so far" if how == "auto" and facts.first else TITLES[how]
         return text_beside(title, "context", f"{told.opening(self._id)}\n{_harmless(text)}\n</{TAG}>"), notices
@@ -195,7 +195,7 @@ class NotebookContext:
         except (ToolError, TimeoutError):
             return []
 
-    def _hidden(self, cells: Sequence[Cell], look: Look) -> str:
+    def _hidden(self, cells: Sequence[Cell], look: NamespaceSnapshot) -> str:
         return hidden_state_text(hidden_state(cells, self._log, look.names)) if cells else ""
 
 
@@ -235,7 +235,7 @@ def _harmless(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class KernelTelling:
+class KernelContext:
     """Makes what is told with each prompt, on the thread that runs the cells."""
 
     shell: InteractiveShell
@@ -256,10 +256,10 @@ class KernelTelling:
         self.context.run_ended()
 
 
-def kernel_telling(shell: InteractiveShell, log: CellLog, notebooks: OpenNotebooks) -> KernelTelling:
+def kernel_telling(shell: InteractiveShell, log: CellLog, notebooks: OpenNotebooks) -> KernelContext:
     """What the prompts in `shell` are told."""
     context = NotebookContext(log, notebooks, NamespaceNews(shell, log))
-    return KernelTelling(shell, notebooks, context)
+    return KernelContext(shell, notebooks, context)
 
 
 def describe_lines(namespace: Mapping[str, Any], names: Sequence[str]) -> str:

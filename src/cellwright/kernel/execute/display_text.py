@@ -16,12 +16,12 @@ from typing import Any
 from cellwright.tools.notebook.open_notebook import Output
 from cellwright.tools.notebook.pages import plain
 
-MOST_TEXT = 12_000
+MAX_TEXT = 12_000
 """Characters of JSON."""
 
-MOST_OF_CHART = 2_000
-MOST_SVG = 400_000
-MOST_SCRIPT = 10_000_000
+MAX_OF_CHART = 2_000
+MAX_SVG = 400_000
+MAX_SCRIPT = 10_000_000
 
 CHARTS = {
     "application/vnd.vegalite": "Vega-Lite",
@@ -46,9 +46,9 @@ def bundle_texts(data: Mapping[str, Any]) -> dict[str, str]:
         mime: str(data[mime]) for mime in ("text/plain", "text/markdown", "text/latex", "text/html") if mime in data
     }
     if "application/json" in data:
-        found["application/json"] = json.dumps(data["application/json"], ensure_ascii=False, default=str)[:MOST_TEXT]
+        found["application/json"] = json.dumps(data["application/json"], ensure_ascii=False, default=str)[:MAX_TEXT]
     if "image/svg+xml" in data:
-        found["image/svg+xml"] = str(data["image/svg+xml"])[:MOST_SVG]
+        found["image/svg+xml"] = str(data["image/svg+xml"])[:MAX_SVG]
     if chart := _chart(data):
         found["chart"] = chart
     if WIDGET in data:
@@ -61,7 +61,7 @@ def _chart(data: Mapping[str, Any]) -> str:
     for start, name in CHARTS.items():
         if any(mime.startswith(start) for mime in data):
             return name
-    script = str(data.get("text/html", ""))[:MOST_SCRIPT]
+    script = str(data.get("text/html", ""))[:MAX_SCRIPT]
     return next((name for call, name in CHART_SCRIPTS.items() if call in script), "") if "<script" in script else ""
 
 
@@ -69,7 +69,7 @@ def text_of(texts: Mapping[str, str]) -> str:
     """The text that says most: what was written for people, else what the object says of itself."""
     plain = texts.get("text/plain", "")
     if "chart" in texts:
-        says = "" if _SAYS_NOTHING.fullmatch(plain) else f"{plain[:MOST_OF_CHART]}\n"
+        says = "" if _SAYS_NOTHING.fullmatch(plain) else f"{plain[:MAX_OF_CHART]}\n"
         return (
             f"{says}[a chart of {texts['chart']}, drawn in the browser: you cannot see it unless it is saved as a PNG]"
         )
@@ -90,7 +90,7 @@ def text_of(texts: Mapping[str, str]) -> str:
     return plain
 
 
-MOST_HTML = 400_000
+MAX_HTML = 400_000
 
 _SPACES = re.compile(r"[ \t]+")
 _BLANK_LINES = re.compile(r"\n\s*\n+")
@@ -99,10 +99,10 @@ _BLANK_LINES = re.compile(r"\n\s*\n+")
 def html_text(source: str) -> str:
     """The words of HTML, a line for each row of a table and each block, without scripts and styles."""
     reader = _Words()
-    reader.feed(source[:MOST_HTML])
+    reader.feed(source[:MAX_HTML])
     text = _SPACES.sub(" ", "".join(reader.words))
     text = _BLANK_LINES.sub("\n", "\n".join(line.strip(" |") for line in text.split("\n"))).strip()
-    return text if len(text) <= MOST_TEXT else f"{text[:MOST_TEXT]}\n[… more of the HTML is left out]"
+    return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}\n[… more of the HTML is left out]"
 
 
 class _Words(html.parser.HTMLParser):

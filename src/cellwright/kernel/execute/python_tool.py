@@ -146,7 +146,7 @@ def _stuck_watch(on_stuck: Callable[[], None] | None) -> Iterator[_StuckWatch]:
 
 
 TITLE_CHARS = 80
-MOST_SECONDS = 86_400
+MAX_SECONDS = 86_400
 
 DESCRIPTION = """\
 Run Python code in the user's live IPython namespace: their variables, data and imports are there under their \
@@ -170,7 +170,7 @@ SCHEMA = {
         "timeout_seconds": {
             "type": "integer",
             "minimum": 1,
-            "maximum": MOST_SECONDS,
+            "maximum": MAX_SECONDS,
             "description": "Interrupt the code after so many seconds. Without it the code may take its time.",
         },
     },

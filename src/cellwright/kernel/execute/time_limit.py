@@ -16,12 +16,12 @@ from types import FrameType
 from typing import Any
 
 
-class OutOfTime(BaseException):
+class TimeLimitOver(BaseException):
     """The limit is over. No `Exception`: code that catches all of those must not go on."""
 
 
-class TimeLimit:
-    """`with TimeLimit() as limit:`, and in it `with limit.seconds(0.5): …`, which raises `OutOfTime` when it is over.
+class MainThreadLimit:
+    """`with TimeLimit() as limit:`, and in it `with limit.seconds(0.5): …`, which raises `TimeLimitOver` when it is over.
 
     The user's own interrupt goes where it always goes. An interrupt that is swallowed comes again every `AGAIN` seconds.
     """
@@ -36,7 +36,7 @@ class TimeLimit:
         self._watcher: threading.Thread | None = None
         self._before: Any = None
 
-    def __enter__(self) -> TimeLimit:
+    def __enter__(self) -> MainThreadLimit:
         if threading.current_thread() is threading.main_thread():
             self._before = signal.signal(signal.SIGINT, self._on_sigint)
             self._watcher = threading.Thread(target=self._watch, name="cellwright-time-limit", daemon=True)
@@ -58,7 +58,7 @@ class TimeLimit:
 
     @contextlib.contextmanager
     def seconds(self, seconds: float) -> Iterator[None]:
-        """The block has so many seconds. Who catches `OutOfTime` calls `lift`: it may have come when the block ended."""
+        """The block has so many seconds. Who catches `TimeLimitOver` calls `lift`: it may have come when the block ended."""
         try:
             self._ends = time.monotonic() + seconds
             with self._news:
@@ -91,7 +91,7 @@ class TimeLimit:
             ends = self._ends
             if ends is not None and time.monotonic() >= ends:
                 self._ends = time.monotonic() + self.AGAIN
-                raise OutOfTime
+                raise TimeLimitOver
         elif callable(self._before):
             self._before(number, frame)
 

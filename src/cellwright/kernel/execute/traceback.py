@@ -110,7 +110,7 @@ class Frame:
 
 
 @dataclass(frozen=True, slots=True)
-class CellError:
+class CellFailure:
     """What was raised (`name` is the class's) and where: the user's frames and the last one, outermost first.
 
     `more` has its notes, the errors of a group, and what it came of, a line each.
@@ -126,7 +126,7 @@ class CellError:
         return "\n".join([first, *(f"  {_in_words(frame)}" for frame in self.frames), *self.more])
 
 
-def describe_error(error: BaseException, shell: InteractiveShell, source: str) -> CellError:
+def describe_error(error: BaseException, shell: InteractiveShell, source: str) -> CellFailure:
     """What can be said of `error`, raised by the cell with this `source`, without calling any code of the user's."""
     frames = list(_frames(error.__traceback__, shell, source))
     if (place := _place_of(error)) is not None:
@@ -135,7 +135,7 @@ def describe_error(error: BaseException, shell: InteractiveShell, source: str) -
     if len(frames) > FRAMES_KEPT:
         frames = [*frames[:2], *frames[2 - FRAMES_KEPT :]]
     more = (line[:LINE_CHARS] for line in itertools.islice(_more(error), MORE_KEPT))
-    return CellError(_class_name(error), _message(error)[:MESSAGE_CHARS], tuple(frames), tuple(more))
+    return CellFailure(_class_name(error), _message(error)[:MESSAGE_CHARS], tuple(frames), tuple(more))
 
 
 def _class_name(error: BaseException) -> str:

@@ -13,11 +13,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cellwright.agent.prompt import Gathered, Moment, text_beside
+from cellwright.agent.prompt import GatheredContext, PromptContext, text_beside
 from cellwright.errors import CellwrightError
 from cellwright.kernel.context.mentions import Describe
 from cellwright.kernel.context.notebook_context import describe_lines
-from cellwright.kernel.execute.traceback import CellError, Frame, describe_error
+from cellwright.kernel.execute.traceback import CellFailure, Frame, describe_error
 from cellwright.kernel.namespace.cell_log import CellLog, RanCell, sha256_of, type_name_of
 from cellwright.kernel.namespace.names import cell_names
 from cellwright.kernel.run.front_end import front_end_of
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
 SOURCE_CHARS = 8_000
-MOST_NAMES = 8
+MAX_NAMES = 8
 VARIABLES_CHARS = 4_000
 NOT_DESCRIBED = ("module", "function", "builtin_function_or_method", "type")
 """Types of values whose name says it all."""
@@ -76,15 +76,15 @@ class Fix:
     words: str
     told: str
 
-    async def telling(self, moment: Moment) -> Gathered:
+    async def telling(self, moment: PromptContext) -> GatheredContext:
         """What failed, for the run that begins; secrets in it do not leave the machine."""
         redaction = moment.agent.redaction
         text = self.told if redaction is None else redaction.clean(self.told).text
-        return Gathered(after=(text_beside("What failed", "context", text),) if text else ())
+        return GatheredContext(after=(text_beside("What failed", "context", text),) if text else ())
 
 
 @dataclass(frozen=True, slots=True)
-class Fixing:
+class FixContext:
     """What a fix is put together from: the shell, its log, whether the notebook can be edited, and how values are told."""
 
     shell: InteractiveShell
@@ -134,10 +134,10 @@ class Fixing:
         described = describe_error(error, self.shell, source)
         return RanCell(0, None, source or None, sha256_of(source), None, success=False, error=described)
 
-    def _variables(self, run: RanCell, error: CellError) -> str:
+    def _variables(self, run: RanCell, error: CellFailure) -> str:
         namespace = self.shell.user_ns
         named = [name for name in _names_at(run.source or "", error.frames) if name in namespace]
-        told = [name for name in named if type_name_of(namespace[name]) not in NOT_DESCRIBED][:MOST_NAMES]
+        told = [name for name in named if type_name_of(namespace[name]) not in NOT_DESCRIBED][:MAX_NAMES]
         if not told:
             return ""
         return _quoted("variables", self.describe(namespace, told)[:VARIABLES_CHARS])
@@ -167,7 +167,7 @@ def fix_of(prompt: str, shell: InteractiveShell, log: CellLog, notebooks: OpenNo
     request = fix_request(prompt, log)
     own = notebooks.own()
     can_edit = own is not None and (own.live or not front_end_of(shell).headless)
-    made = Fixing(shell, log, can_edit, describe_lines).fix(request)
+    made = FixContext(shell, log, can_edit, describe_lines).fix(request)
     if made is None:
         raise NothingToFix(nothing_to_fix(request, log))
     return made

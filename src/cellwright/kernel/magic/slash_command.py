@@ -8,14 +8,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from cellwright.commands.command import CommandCall, Page
+from cellwright.commands.command import CommandCall, CommandPage
 from cellwright.commands.registry import answer_of, command_of
 from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.run_options import RunOptions
 from cellwright.kernel.magic.line import MagicOptions
 from cellwright.kernel.output.cell_output import SavedOutput, ViewOutput
 from cellwright.kernel.run.cell_run import CellRun
-from cellwright.kernel.run.cell_surface import CellFace
+from cellwright.kernel.run.cell_surface import CellSurface
 from cellwright.terminal.plain_view import Unseen
 
 
@@ -25,9 +25,9 @@ class CellCommand:
 
     prompt: str
     options: MagicOptions
-    run: CellRun[Page]
+    run: CellRun[CommandPage]
 
-    def show(self, page: Page) -> None:
+    def show(self, page: CommandPage) -> None:
         """Show the page in the cell, unless it stands there already, where the question was."""
         from IPython.display import display
 
@@ -43,7 +43,7 @@ def cell_command(
     prompt: str,
     options: MagicOptions,
     given: RunOptions,
-    new_face: Callable[[MagicOptions], CellFace],
+    new_face: Callable[[MagicOptions], CellSurface],
     ended: Callable[[], object],
 ) -> CellCommand:
     """The slash command that `prompt` is, with the options of its cell. Raises `CellwrightError`.
@@ -55,7 +55,7 @@ def cell_command(
     output = face.output if face is not None else ViewOutput(Unseen())
     call = CommandCall(conversation, given, text, output.emit, face.ask_user if face is not None else None)
 
-    async def answered() -> Page:
+    async def answered() -> CommandPage:
         try:
             page = await answer_of(command, call)
         finally:
@@ -68,5 +68,5 @@ def cell_command(
     return CellCommand(prompt, options, CellRun(conversation, start, output, kernel))
 
 
-def _bundle(page: Page) -> dict[str, str]:
+def _bundle(page: CommandPage) -> dict[str, str]:
     return {"text/markdown": page.markdown(), "text/plain": page.plain()}

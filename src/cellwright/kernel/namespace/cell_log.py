@@ -18,7 +18,7 @@ from cellwright.agent.thread import agent_code_running
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-    from cellwright.kernel.execute.traceback import CellError
+    from cellwright.kernel.execute.traceback import CellFailure
 
 RUNS_KEPT = 2_000
 SOURCE_CHARS = 20_000
@@ -51,7 +51,7 @@ class RanCell:
     started: float = 0.0
     ended: float = 0.0
     success: bool | None = None
-    error: CellError | None = None
+    error: CellFailure | None = None
     new: tuple[str, ...] = ()
     rebound: tuple[str, ...] = ()
     deleted: tuple[str, ...] = ()

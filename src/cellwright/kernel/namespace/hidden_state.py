@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 from cellwright.kernel.namespace.names import CellNames, cell_names
 from cellwright.text import visible_line
-from cellwright.tools.notebook.open_notebook import Cell, Remarks
+from cellwright.tools.notebook.open_notebook import Cell, KernelRemarks
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -31,7 +31,7 @@ Kind = Literal["never_run", "changed", "outdated", "out_of_order", "failed", "or
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class HiddenStateMark:
     """One thing that a cell hides. `text` says it to people and to Claude."""
 
     kind: Kind
@@ -50,7 +50,7 @@ class Orphan:
 class HiddenState:
     """`marks` are by cell id, in the notebook's order; cells that hide nothing are not among them."""
 
-    marks: Mapping[str, tuple[Mark, ...]] = field(default_factory=dict)
+    marks: Mapping[str, tuple[HiddenStateMark, ...]] = field(default_factory=dict)
     orphans: tuple[Orphan, ...] = ()
     numbers: Mapping[str, int] = field(default_factory=dict)
 
@@ -138,13 +138,13 @@ def hidden_state_text(state: HiddenState) -> str:
     return "\n".join(lines)
 
 
-def kernel_remarks(shell: InteractiveShell, log: CellLog, cells: Sequence[Cell]) -> Remarks:
+def kernel_remarks(shell: InteractiveShell, log: CellLog, cells: Sequence[Cell]) -> KernelRemarks:
     """What the kernel of a notebook says of its cells."""
     # a copy, because other threads may bind names meanwhile
     state = hidden_state(cells, log, shell.user_ns.copy())
     names = [f"{each.name} ({each.text})" for each in state.orphans]
     of_all = next(_listed("In the kernel, but from no cell", names, ", "), "")
-    return Remarks({cell_id: state.of(cell_id) for cell_id in state.marks}, of_all)
+    return KernelRemarks({cell_id: state.of(cell_id) for cell_id in state.marks}, of_all)
 
 
 def _listed(what: str, found: Sequence[str], between: str) -> Iterator[str]:
@@ -173,31 +173,33 @@ def _known(cells: Sequence[Cell], log: CellLog) -> list[_Known]:
     return found
 
 
-def _marks(each: _Known, above: Sequence[_Known]) -> Iterator[Mark]:
+def _marks(each: _Known, above: Sequence[_Known]) -> Iterator[HiddenStateMark]:
     run = each.run
     if run is None:
-        yield Mark("never_run", "not run in this kernel")
+        yield HiddenStateMark("never_run", "not run in this kernel")
         return
     if run.success is None and run.started:
         return  # it is running now
     if not each.is_as_run:
-        yield Mark("changed", "stale: the source changed after it ran")
+        yield HiddenStateMark("changed", "stale: the source changed after it ran")
     elif outdated := _outdated(each, above):
         name, giver = outdated
-        yield Mark("outdated", f"stale: cell {giver} has defined `{visible_line(name)}` differently since it ran")
+        yield HiddenStateMark(
+            "outdated", f"stale: cell {giver} has defined `{visible_line(name)}` differently since it ran"
+        )
     elif later := _later(each, above):
         name, other = later
-        yield Mark(
+        yield HiddenStateMark(
             "out_of_order", f"out of order: cell {other} above it ran after it and changed `{visible_line(name)}`"
         )
     if run.success is False:
-        yield Mark("failed", "its last run failed")
+        yield HiddenStateMark("failed", "its last run failed")
 
 
-def _orphaned(each: _Known, orphans: Sequence[Orphan]) -> Iterator[Mark]:
+def _orphaned(each: _Known, orphans: Sequence[Orphan]) -> Iterator[HiddenStateMark]:
     if used := sorted(each.names.used & {orphan.name for orphan in orphans}):
         listed = ", ".join(f"`{visible_line(name)}`" for name in used[:LISTED])
-        yield Mark("orphaned", f"uses {listed}, which no cell defines any more")
+        yield HiddenStateMark("orphaned", f"uses {listed}, which no cell defines any more")
 
 
 def _outdated(each: _Known, above: Sequence[_Known]) -> tuple[str, str] | None:

@@ -79,8 +79,8 @@ def fingerprint(value: object) -> Fingerprint:
     return (type_name(kind), id(value))
 
 
-MOST_NAMES = 80
-MOST_COLUMNS = 30
+MAX_NAMES = 80
+MAX_COLUMNS = 30
 LINE_CHARS = 200
 _WORD = re.compile(r"[^\W\d]\w*")
 
@@ -89,7 +89,7 @@ def code_names(values: Mapping[str, Any], text: str) -> list[str]:
     """A line for each variable; those that `text` mentions first, then the newest."""
     mentioned = set(_WORD.findall(text))
     newest = list(values)[::-1]
-    ordered = sorted(newest, key=lambda name: name not in mentioned)[:MOST_NAMES]
+    ordered = sorted(newest, key=lambda name: name not in mentioned)[:MAX_NAMES]
     # in the namespace's own order the lines stay as they are while the user types, and the cache holds them
     chosen = set(ordered)
     return [f"{name}: {_what(values[name])}"[:LINE_CHARS] for name in values if name in chosen]
@@ -119,7 +119,7 @@ def _columns(value: object) -> str:
     for module in ("pandas", "polars"):
         if type(value) is library_class(module, "DataFrame"):
             columns = value.columns  # type: ignore[attr-defined]
-            return names_of(itertools.islice(columns, MOST_COLUMNS), len(columns))
+            return names_of(itertools.islice(columns, MAX_COLUMNS), len(columns))
     return ""
 
 
@@ -136,7 +136,7 @@ class Variable:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class NamespaceSnapshot:
     """The namespace at one time, the names bound last first. `moved` had another line at the look before."""
 
     variables: Mapping[str, Variable]
@@ -179,7 +179,7 @@ class NamespaceNews:
         self._log = log
         self._seen: dict[str, _Seen] = {}
 
-    def look(self, lines: int = 0, *, remember: bool = True) -> Look:
+    def look(self, lines: int = 0, *, remember: bool = True) -> NamespaceSnapshot:
         """The namespace as it is now, the newest `lines` values with a line each.
 
         The next look is compared with this one if it is remembered.
@@ -200,7 +200,7 @@ class NamespaceNews:
         names = sorted(values, key=lambda name: touched.get(name, BEFORE_ALL))[::-1]
         shown = [name for name in names if not is_code(values[name])][:lines]
         told = dict(describe_all({name: values[name] for name in shown}, line))
-        return Look(
+        return NamespaceSnapshot(
             {name: Variable(_text(told, name), _group_of(values[name]), bindings.get(name)) for name in names},
             moved,
             frozenset(self._shell.user_ns),

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from cellwright.kernel.execute.time_limit import OutOfTime, TimeLimit
+from cellwright.kernel.execute.time_limit import MainThreadLimit, TimeLimitOver
 
 if TYPE_CHECKING:
     from cellwright.kernel.namespace.types.description import Description
@@ -23,7 +23,7 @@ CHARS_EACH = 4_000
 LINE_CHARS = 240
 
 OWN_WORDS = "_repr_claude_"
-MOST_TYPES = ("text/markdown", "text/plain", "text/html")
+MAX_TYPES = ("text/markdown", "text/plain", "text/html")
 
 Tell = Callable[[str, object], str]
 
@@ -59,7 +59,7 @@ def describe_all(
 ) -> Iterator[tuple[str, str]]:
     """`(name, tell(name, value))` for each value, on the main thread; what takes too long or fails is said instead."""
     ends = time.monotonic() + seconds
-    with TimeLimit() as limit:
+    with MainThreadLimit() as limit:
         for name, value in values.items():
             left = ends - time.monotonic()
             if left <= 0:
@@ -68,11 +68,11 @@ def describe_all(
                 yield name, _told(limit, min(seconds_each, left), name, value, tell)
 
 
-def _told(limit: TimeLimit, seconds: float, name: str, value: object, tell: Tell) -> str:
+def _told(limit: MainThreadLimit, seconds: float, name: str, value: object, tell: Tell) -> str:
     try:
         with limit.seconds(seconds):
             return tell(name, value)
-    except OutOfTime:
+    except TimeLimitOver:
         limit.lift()
         return f"{name}: {_type(value)}, whose description takes longer than {seconds:.2g} s"
     except (Exception, SystemExit) as error:  # noqa: BLE001  an object in any state; the others are described
@@ -109,7 +109,7 @@ def _own_words(value: Any) -> Iterable[str]:
     except (Exception, SystemExit) as error:  # noqa: BLE001  the user's code
         return [f"[its {OWN_WORDS} raised {type(error).__name__}]"]
     if type(words) is dict:
-        words = next((words[kind] for kind in MOST_TYPES if type(words.get(kind)) is str), words)
+        words = next((words[kind] for kind in MAX_TYPES if type(words.get(kind)) is str), words)
     if type(words) is not str:
         return [f"[its {OWN_WORDS} returned no text but {_type(words)}]"]
     return words[: CHARS_EACH * 4].splitlines()

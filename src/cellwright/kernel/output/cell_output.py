@@ -20,23 +20,23 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from cellwright.agent.steering import Words
+from cellwright.agent.steering import SteeringText
 from cellwright.conversation.run_queue import ConversationRun
 from cellwright.errors import CellwrightError
 from cellwright.events import Event, Notice, Steered, ToolProgress
-from cellwright.kernel.output.op_log import LaterPages, OpLog
+from cellwright.kernel.output.op_log import OpLog, Reattached
 from cellwright.kernel.output.saved_markdown import WORKING, SavedTranscript, kept_pictures, short_plain
 from cellwright.kernel.output.transcript_ops import TranscriptOps
 from cellwright.kernel.pages.comm import (
     AckMessage,
-    Answer,
-    Kept,
-    Ready,
+    AnswerMessage,
+    KeptMessage,
+    ReadyMessage,
     Restart,
     SavedMessage,
     Steer,
     Stop,
-    Withdraw,
+    WithdrawMessage,
     read_message,
 )
 from cellwright.kernel.run.front_end import FrontEnd
@@ -186,7 +186,7 @@ class WidgetOutput(SavedOutput):
         self._loop = loop
         self._questions = questions
         self._log = OpLog()
-        self._later_pages = LaterPages(front_end.page, self._log)
+        self._later_pages = Reattached(front_end.page, self._log)
         self._ops = TranscriptOps(self._log.add, quiet=quiet)
         self._widget: TranscriptWidget | None = None
         self._restart_offered = False
@@ -240,14 +240,14 @@ class WidgetOutput(SavedOutput):
     def _take(self, widget: TranscriptWidget, content: object, page: str) -> None:
         """A message from the browser, on the thread of the subshell that it was sent to."""
         match read_message(content):
-            case Ready(have):
+            case ReadyMessage(have):
                 self._later_pages.ready(widget, page, have)
                 self._on_loop(self._questions.ready.set)
-            case Kept():
+            case KeptMessage():
                 self._later_pages.kept(widget, page)
-            case Answer() | Stop() | Restart() | Steer() | Withdraw() if self._over:
+            case AnswerMessage() | Stop() | Restart() | Steer() | WithdrawMessage() if self._over:
                 pass  # it crossed the end; what runs now is another cell
-            case Answer() as answer:
+            case AnswerMessage() as answer:
                 self._on_loop(lambda: self._questions.take(answer))
                 acknowledgement: AckMessage = {"type": "ack", "question": answer.question}
                 widget.send(acknowledgement)
@@ -255,7 +255,7 @@ class WidgetOutput(SavedOutput):
                 self._stop()
             case Steer() as words:
                 self._on_loop(lambda: self._steer(words))
-            case Withdraw(words_id):
+            case WithdrawMessage(words_id):
                 self._on_loop(lambda: self._withdraw(words_id))
             case Restart() if self._restart_offered:
                 # the main thread is out of reach, so nothing that ends a process in good order can run
@@ -273,7 +273,7 @@ class WidgetOutput(SavedOutput):
     def _steer(self, words: Steer) -> None:
         try:
             if (run := self._run()) is not None:
-                run.steering.add(Words(words.id, words.text, words.how))
+                run.steering.add(SteeringText(words.id, words.text, words.how))
         except CellwrightError as error:
             self.emit(Steered(words.id, words.text, "withdrawn", words.how))
             self.emit(Notice(error.message, "warning"))

@@ -132,7 +132,7 @@ def _merge(last: Op, op: Op) -> bool:
     return False
 
 
-class LaterPages:
+class Reattached:
     """The later pages of one run; `first` names the page that runs it. Called from any thread."""
 
     def __init__(self, first: str, log: OpLog) -> None:

@@ -56,10 +56,10 @@ PICTURES_BYTES = 1_000_000
 """Of all pictures of a run."""
 
 _SIDES = (1_600, 1_100, 800)
-_MOST_PIXELS = 4_000_000
+_MAX_PIXELS = 4_000_000
 
 
-class Room:
+class RemainingChars:
     """What is left of a number of characters."""
 
     def __init__(self, chars: int) -> None:
@@ -117,7 +117,7 @@ def _smaller(kind: str, data: str) -> str:
         encoded = data
         for side in _SIDES:
             out = io.BytesIO()
-            small = plain(scaled_down(image, side, _MOST_PIXELS))
+            small = plain(scaled_down(image, side, _MAX_PIXELS))
             # a figure has few colours: 256 of them look the same and take a third
             small.quantize(256, method=Image.Quantize.FASTOCTREE).save(out, "PNG", optimize=True)
             encoded = base64.b64encode(out.getvalue()).decode("ascii")
@@ -230,7 +230,7 @@ class SavedTranscript:
     def markdown(self) -> str:
         """Safe in every renderer: nothing of the model's or a tool's is active in it."""
         blocks: list[str] = []
-        diffs = Room(DIFFS_CHARS)
+        diffs = RemainingChars(DIFFS_CHARS)
         for kind, parts in groupby(self._kept(), type):
             together = list(parts)
             blocks += _tool_list(together, diffs) if kind is _ToolLine else map(_markdown_of, together)
@@ -264,7 +264,7 @@ class SavedTranscript:
 
     def _kept(self) -> Iterator[_Part]:
         """What is shown, its texts cut where they are too long for a notebook; the last of them, the answer, goes first."""
-        room = Room(ANSWER_CHARS)
+        room = RemainingChars(ANSWER_CHARS)
         shown = list(self._shown())
         texts = {id(part): room.take("".join(part.pieces)) for part in reversed(shown) if isinstance(part, _Text)}
         for part in shown:
@@ -356,7 +356,7 @@ def _shows_in_the_list(line: _ToolLine) -> bool:
     return line.call.name in LIST_TOOLS and line.status == "success"
 
 
-def _tool_list(lines: Sequence[_Part], diffs: Room) -> Iterator[str]:
+def _tool_list(lines: Sequence[_Part], diffs: RemainingChars) -> Iterator[str]:
     tools = [line for line in lines if isinstance(line, _ToolLine)]
     yield "\n".join("\n".join(_tool_lines(tool)) for tool in tools)
     for tool in tools:

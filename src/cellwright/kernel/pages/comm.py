@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Literal, NamedTuple, TypedDict, TypeVar, cast, get_args
 
 from cellwright.conversation.answers import Scope
-from cellwright.conversation.message_chunks import Joined, Piece, pieces
+from cellwright.conversation.message_chunks import JoinedMessages, Piece, pieces
 from cellwright.events import SteerHow
 
 logger = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ class CommLink:
         self._comm = comm
         # a context can be entered by one thread at a time, hence the copies; this one has the parent that ipykernel asks for
         self._context = contextvars.copy_context()
-        self._parts = Joined()
+        self._parts = JoinedMessages()
 
     @property
     def comm_id(self) -> str:
@@ -149,13 +149,13 @@ class SavedMessage(TypedDict):
     images: list[dict[str, Any]]
 
 
-class Ready(NamedTuple):
+class ReadyMessage(NamedTuple):
     """The transcript is open in a page that holds `have` operations."""
 
     have: int
 
 
-class Answer(NamedTuple):
+class AnswerMessage(NamedTuple):
     """The user answered a question; `input` is the call as they edited it, or their answer to a question or a plan."""
 
     question: str
@@ -173,7 +173,7 @@ class Restart:
     """The user wants the kernel's process to end."""
 
 
-class Kept:
+class KeptMessage:
     """The page has put what was saved into the widget's place."""
 
 
@@ -185,13 +185,13 @@ class Steer(NamedTuple):
     how: SteerHow
 
 
-class Withdraw(NamedTuple):
+class WithdrawMessage(NamedTuple):
     """The user takes words back that still wait."""
 
     id: str
 
 
-BrowserMessage = Ready | Answer | Stop | Restart | Kept | Steer | Withdraw
+BrowserMessage = ReadyMessage | AnswerMessage | Stop | Restart | KeptMessage | Steer | WithdrawMessage
 
 STEER_CHARS = 1_000_000
 """More than a person types: a larger text belongs into a file."""
@@ -204,7 +204,7 @@ def read_message(content: object) -> BrowserMessage | None:
     match content.get("type"):
         case "ready":
             have = content.get("have")
-            return Ready(have) if isinstance(have, int) and have >= 0 else None
+            return ReadyMessage(have) if isinstance(have, int) and have >= 0 else None
         case "answer":
             return _read_answer(content)
         case "stop":
@@ -212,11 +212,11 @@ def read_message(content: object) -> BrowserMessage | None:
         case "restart":
             return Restart()
         case "kept":
-            return Kept()
+            return KeptMessage()
         case "steer":
             return _read_steer(content)
         case "withdraw":
-            return Withdraw(words) if isinstance(words := content.get("id"), str) else None
+            return WithdrawMessage(words) if isinstance(words := content.get("id"), str) else None
         case _:
             return None
 
@@ -228,14 +228,14 @@ def _read_steer(content: Mapping[str, Any]) -> Steer | None:
     return Steer(words_id, text, cast("SteerHow", how)) if text.strip() and len(text) <= STEER_CHARS else None
 
 
-def _read_answer(content: Mapping[str, Any]) -> Answer | None:
+def _read_answer(content: Mapping[str, Any]) -> AnswerMessage | None:
     question, behavior = content.get("question"), content.get("behavior")
     scope, reason, edited = content.get("scope", "once"), content.get("reason", ""), content.get("input")
     if not isinstance(question, str) or behavior not in ("allow", "deny") or scope not in get_args(Scope):
         return None
     if not isinstance(reason, str) or not (edited is None or isinstance(edited, Mapping)):
         return None
-    return Answer(question, behavior, scope, reason, edited)
+    return AnswerMessage(question, behavior, scope, reason, edited)
 
 
 def keep_own_shell(comm: Any) -> None:

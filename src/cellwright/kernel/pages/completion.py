@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from cellwright.agent.budget import CHARS_A_TOKEN, OpenAnswer, completion_spending
+from cellwright.agent.budget import CHARS_PER_TOKEN, PartialUsage, completion_spending
 from cellwright.agent.side_request import small_model
 from cellwright.conversation.resolve_options import check_allowed
 from cellwright.errors import ApiError, CellwrightError, ErrorCode
@@ -17,7 +17,7 @@ from cellwright.events import Retrying, TextDelta, TurnEnd
 from cellwright.kernel.namespace.namespace import code_names, user_variables
 from cellwright.kernel.pages.comm import optional, required
 from cellwright.model.fill_in_middle import (
-    MOST_TOKENS,
+    MAX_TOKENS,
     STOP,
     SYSTEM,
     Gap,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 SECONDS = 8.0
 """An answer that takes longer comes to a cursor that is elsewhere."""
 
-MOST_CELLS = 200
+MAX_CELLS = 200
 
 
 @dataclass(slots=True)
@@ -109,7 +109,7 @@ class CodeCompletion:
             system=json.dumps([{"type": "text", "text": SYSTEM}]).encode(),
             tools=b"[]",
             messages=[json.dumps(fill_in_message(around, cell), ensure_ascii=False).encode("utf-8", "replace")],
-            max_tokens=MOST_TOKENS,
+            max_tokens=MAX_TOKENS,
             effort="low" if limits(model).effort else None,
             stop_sequences=(STOP,),
             cache_whole=False,
@@ -156,7 +156,7 @@ class CodeCompletion:
 
     async def _answer(self, provider: Provider, request: Request, gap: Gap, spent: _Spent) -> str:
         """The answer's text, as much of it as is used; leaving the stream closes its connection."""
-        answer, text = OpenAnswer(), ""
+        answer, text = PartialUsage(), ""
         try:
             async with contextlib.aclosing(provider.stream(request)) as events:
                 async for event in events:
@@ -203,13 +203,13 @@ class CodeCompletion:
 def _sent(request: Request) -> tuple[Mapping[str, Any], float | None]:
     """What a request may have cost that was left before the API said so: its prompt, rather too high than too low."""
     size = len(request.system) + sum(map(len, request.messages))
-    usage = {"input_tokens": size // CHARS_A_TOKEN, "output_tokens": 0}
+    usage = {"input_tokens": size // CHARS_PER_TOKEN, "output_tokens": 0}
     return usage, cost_usd(request.model, usage)
 
 
 def _gap(params: Mapping[str, Any]) -> Gap:
     """The place that `params` name. Raises PageError `invalid`."""
-    cells = [each for each in (optional(params, "cells", list) or [])[:MOST_CELLS] if isinstance(each, dict)]
+    cells = [each for each in (optional(params, "cells", list) or [])[:MAX_CELLS] if isinstance(each, dict)]
     sources = [(str(cell.get("source", "")), cell.get("below") is True) for cell in cells]
     return Gap(
         prefix=required(params, "prefix", str),

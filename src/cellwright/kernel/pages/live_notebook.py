@@ -11,18 +11,18 @@ from typing import Any
 
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.kernel.pages.comm import PageError
-from cellwright.kernel.pages.pages import Page, PageGone, Pages
+from cellwright.kernel.pages.pages import PageConnection, PageGone, Pages
 from cellwright.tools.notebook.open_notebook import (
     Cell,
     CellChange,
     CellConflict,
+    CellPosition,
     ChangedCell,
     Conflict,
     Delete,
     Insert,
     Move,
     Output,
-    Place,
     Replace,
     source_sha256,
 )
@@ -155,7 +155,7 @@ class LiveNotebook:
             raise self._refused(error) from error
         return result if isinstance(result, Mapping) else {}
 
-    def _gone(self, method: str, page: Page | None) -> ToolError:
+    def _gone(self, method: str, page: PageConnection | None) -> ToolError:
         name = self._path.name
         if page is None or method == "cells":
             text = (
@@ -237,7 +237,7 @@ def _changed(change: CellChange, value: Mapping[str, Any]) -> ChangedCell:
     )
 
 
-def _place(place: Place) -> dict[str, str]:
+def _place(place: CellPosition) -> dict[str, str]:
     return {"where": place.where, "beside": place.beside}
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 TARGET = "cellwright.documents"
 FORGOTTEN_SECONDS = 60.0
-MOST_PATHS = 1_000
+MAX_PATHS = 1_000
 
 
 class OpenDocuments:
@@ -64,7 +64,7 @@ class OpenDocuments:
         page, root, paths = message.get("page"), message.get("root"), message.get("paths")
         if not (isinstance(page, str) and isinstance(root, str) and isinstance(paths, list)):
             return
-        told = [path for path in paths[:MOST_PATHS] if isinstance(path, str) and "\0" not in path]
+        told = [path for path in paths[:MAX_PATHS] if isinstance(path, str) and "\0" not in path]
         folder = served_folder(root, told)
         found = frozenset(os.path.realpath(folder / relative_path(path)) for path in told)
         with self._lock:
@@ -81,7 +81,7 @@ class OpenDocuments:
 
 
 class FileNews:
-    """Follows a conversation's feed."""
+    """An observer of a conversation."""
 
     def __init__(self, pages: Pages) -> None:
         self._pages = pages
@@ -101,7 +101,7 @@ class FileNews:
     def run_added(self, run: ConversationRun) -> None:
         """Nothing has changed yet."""
 
-    def heard(self, run: ConversationRun, event: Event) -> None:
+    def on_event(self, run: ConversationRun, event: Event) -> None:
         match event:
             case ToolStart(calls=calls):
                 self._writing |= {call.id for call in calls if not call.read_only}

@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from cellwright.kernel.pages.live_notebook import LiveNotebook, SeenSources
-from cellwright.kernel.pages.pages import Page, PageNotebook, Pages
+from cellwright.kernel.pages.pages import PageConnection, PageNotebook, Pages
 from cellwright.kernel.run.front_end import FrontEnd
 from cellwright.kernel.run.notebook_trust import read_notebook
 from cellwright.tools.notebook.file_notebook import FileNotebook
-from cellwright.tools.notebook.open_notebook import Cell, OpenNotebook, Remarks
+from cellwright.tools.notebook.open_notebook import Cell, KernelRemarks, OpenNotebook
 from cellwright.tools.paths import real_path
 
 CONNECT_SECONDS = 6.0
@@ -27,14 +27,14 @@ COMES_BACK_SECONDS = 600.0
 TICK_SECONDS = 0.02
 
 
-def _nothing_to_say(_cells: Sequence[Cell]) -> Remarks:
-    return Remarks()
+def _nothing_to_say(_cells: Sequence[Cell]) -> KernelRemarks:
+    return KernelRemarks()
 
 
 class KernelNotebooks:
     """The notebooks of this kernel's pages. `remarks` is what the kernel says of the cells of its own."""
 
-    def __init__(self, pages: Pages, remarks: Callable[[Sequence[Cell]], Remarks] = _nothing_to_say) -> None:
+    def __init__(self, pages: Pages, remarks: Callable[[Sequence[Cell]], KernelRemarks] = _nothing_to_say) -> None:
         self._pages = pages
         self.remarks = remarks
         self._seen = SeenSources()
@@ -126,7 +126,7 @@ class KernelNotebooks:
         )
 
 
-def _is_just_a_file(page: Page, path: Path) -> bool:
+def _is_just_a_file(page: PageConnection, path: Path) -> bool:
     """Whether it is the server that shows it, as a file that this kernel sees as well: there it keeps all its bytes."""
     shown = page.shows(path)
     return shown is not None and shown.route == "contents" and path.is_file()

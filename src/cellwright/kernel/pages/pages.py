@@ -49,7 +49,7 @@ def served_folder(root: str, paths: Sequence[str]) -> Path:
 
 TARGET = "cellwright.notebook"
 PROTOCOL = 1
-MOST_NOTEBOOKS = 200
+MAX_NOTEBOOKS = 200
 SERVER = "Jupyter Server"
 """The front end that is none: the server itself."""
 ROUTES = ("page", "shared", "contents")
@@ -79,7 +79,7 @@ class PageNotebook(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class Page:
+class PageConnection:
     """One connection of one page. `session` is what its messages carry, those that run cells as well."""
 
     session: str
@@ -101,7 +101,7 @@ class Page:
         return bool(session) and session in (self.session, *(notebook.session for notebook in self.notebooks))
 
 
-Handler = Callable[[Page, Mapping[str, Any]], Awaitable[Any]]
+Handler = Callable[[PageConnection, Mapping[str, Any]], Awaitable[Any]]
 """What serves a page's requests of one method, on the agent's loop; raises PageError. The result goes out as JSON."""
 
 
@@ -117,10 +117,10 @@ class Pages:
         self._loop = loop
         self._clock = clock
         self._lock = threading.Lock()
-        self._pages: list[Page] = []
+        self._pages: list[PageConnection] = []
         self._handlers: dict[str, Handler] = {"ping": _pong}
-        self._followers: list[Callable[[Page], Awaitable[None]]] = []
-        self._waiting: dict[str, tuple[Page, asyncio.Future[Any]]] = {}
+        self._followers: list[Callable[[PageConnection], Awaitable[None]]] = []
+        self._waiting: dict[str, tuple[PageConnection, asyncio.Future[Any]]] = {}
         self._ids = itertools.count(1)
         self.preferred = ""
         """The session of the page that ran the newest prompt."""
@@ -148,22 +148,22 @@ class Pages:
         """Have `handler` answer the pages' requests of this method."""
         self._handlers[method] = handler
 
-    def follow(self, listener: Callable[[Page], Awaitable[None]]) -> None:
+    def follow(self, listener: Callable[[PageConnection], Awaitable[None]]) -> None:
         """Have `listener` called, on the agent's loop, whenever a page has said what it shows."""
         self._followers.append(listener)
 
-    def all(self) -> list[Page]:
+    def all(self) -> list[PageConnection]:
         """The pages, the one that ran the newest prompt first, then those that spoke last."""
         with self._lock:
             pages = [page for page in self._pages if not page.silent]
         return sorted(pages, key=lambda page: (page.sent(self.preferred), page.said), reverse=True)
 
-    def showing(self, path: Path) -> list[Page]:
+    def showing(self, path: Path) -> list[PageConnection]:
         """Those that show the notebook at `path`, a real path; where its user looks at it comes first."""
         shown = [(page, notebook.route) for page in self.all() if (notebook := page.shows(path)) is not None]
         return [page for page, _ in sorted(shown, key=lambda each: ROUTES.index(each[1]))]
 
-    async def answering(self, path: Path) -> Page:
+    async def answering(self, path: Path) -> PageConnection:
         """The first page that shows `path` and is alive. Raises PageGone."""
         for page in self.showing(path):
             if self._clock() - page.heard < HEARD_SECONDS:
@@ -190,7 +190,7 @@ class Pages:
             )
 
     async def request(
-        self, page: Page, method: str, params: Mapping[str, Any], timeout: float = REQUEST_SECONDS
+        self, page: PageConnection, method: str, params: Mapping[str, Any], timeout: float = REQUEST_SECONDS
     ) -> Any:
         """Ask `page` for something; its result. Raises PageError where it says no, PageGone after `timeout` seconds."""
         with self._lock:
@@ -207,7 +207,7 @@ class Pages:
         finally:
             del self._waiting[request_id]
 
-    async def tell(self, method: str, params: Mapping[str, Any], pages: list[Page] | None = None) -> None:
+    async def tell(self, method: str, params: Mapping[str, Any], pages: list[PageConnection] | None = None) -> None:
         """Ask all pages (or `pages`) for something without waiting for their answers."""
         for page in self.all() if pages is None else pages:
             await page.link.send({"type": "request", "id": "", "method": method, "params": dict(params)})
@@ -220,7 +220,7 @@ class Pages:
             comm.send({"type": "unsupported", "protocol": PROTOCOL})
             link.close()
             return
-        page = Page(session, link)
+        page = PageConnection(session, link)
         comm.on_msg(lambda message: self._heard(page, message["content"]["data"]))
         comm.on_close(lambda _: self._forget(page))
         self._hello(page, said)
@@ -232,7 +232,7 @@ class Pages:
             self.left = float("-inf")
         comm.send({"type": "welcome", "protocol": PROTOCOL})
 
-    def _heard(self, page: Page, piece: object) -> None:
+    def _heard(self, page: PageConnection, piece: object) -> None:
         page.heard, page.silent = self._clock(), False
         message = page.link.joined(piece)
         if message is None:
@@ -250,13 +250,13 @@ class Pages:
                 # the handlers are there when the loop is
                 asyncio.run_coroutine_threadsafe(self._served(page, request_id, method, params), self._loop())
 
-    def _hello(self, page: Page, said: Mapping[str, Any]) -> None:
+    def _hello(self, page: PageConnection, said: Mapping[str, Any]) -> None:
         """The page says what it shows. What makes no sense is passed over."""
         root, front_end, shown = said.get("root"), said.get("front_end"), said.get("notebooks")
         page.root = root if isinstance(root, str) else ""
         page.id = str(said.get("page", ""))
         page.front_end = front_end[:100] if isinstance(front_end, str) else ""
-        notebooks = [each for each in shown[:MOST_NOTEBOOKS] if _has_path(each)] if isinstance(shown, list) else []
+        notebooks = [each for each in shown[:MAX_NOTEBOOKS] if _has_path(each)] if isinstance(shown, list) else []
         own_first = sorted(notebooks, key=lambda each: each.get("own") is not True)
         folder = served_folder(page.root, [each["path"] for each in own_first])
         page.notebooks = tuple(_notebook(folder, each) for each in notebooks)
@@ -282,12 +282,12 @@ class Pages:
 
         answer.get_loop().call_soon_threadsafe(settle)
 
-    async def _served(self, page: Page, request_id: str, method: str, params: Mapping[str, Any]) -> None:
+    async def _served(self, page: PageConnection, request_id: str, method: str, params: Mapping[str, Any]) -> None:
         handler = self._handlers.get(method)
         reply = await reply_to(method, None if handler is None else functools.partial(handler, page, params))
         await page.link.send({"type": "reply", "id": request_id, **reply})
 
-    def _forget(self, page: Page) -> None:
+    def _forget(self, page: PageConnection) -> None:
         with self._lock:
             if page in self._pages:
                 self._pages.remove(page)
@@ -306,7 +306,7 @@ def _give_up(answer: asyncio.Future[Any]) -> None:
         answer.set_exception(PageGone())
 
 
-async def _pong(_page: Page, _params: Mapping[str, Any]) -> None:
+async def _pong(_page: PageConnection, _params: Mapping[str, Any]) -> None:
     """The page asks whether the kernel is there."""
 
 

@@ -14,8 +14,8 @@ from typing import Any
 from cellwright.agent.calls.approval import ToolUse
 from cellwright.events import Asked
 from cellwright.kernel.output.transcript_ops import ask_op
-from cellwright.kernel.pages.comm import Answer, PageError, read_message
-from cellwright.kernel.pages.pages import Page, Pages
+from cellwright.kernel.pages.comm import AnswerMessage, PageError, read_message
+from cellwright.kernel.pages.pages import PageConnection, Pages
 from cellwright.kernel.run.questions import Take
 from cellwright.tools.paths import real_path, resolve_path
 
@@ -65,20 +65,20 @@ class Proposals:
             del self._open[use.question_id]
             await self._pages.tell("withdraw", {"question": use.question_id}, self._pages.showing(path))
 
-    async def _answered(self, _page: Page, params: Mapping[str, Any]) -> None:
+    async def _answered(self, _page: PageConnection, params: Mapping[str, Any]) -> None:
         """A page answers one of the questions."""
         answer = read_message({**params, "type": "answer"})
-        if not isinstance(answer, Answer):
+        if not isinstance(answer, AnswerMessage):
             raise PageError("failed", "This is no answer.")
         if (proposed := self._open.get(answer.question)) is not None:
             proposed.take(answer, "widget")
 
-    async def _catch_up(self, page: Page) -> None:
+    async def _catch_up(self, page: PageConnection) -> None:
         """Show what is open to a page that has come since, or has opened the notebook since."""
         for proposed in self._open.values():
             await self._show(proposed, page)
 
-    async def _show(self, proposed: _Open, page: Page) -> None:
+    async def _show(self, proposed: _Open, page: PageConnection) -> None:
         notebook = page.shows(proposed.path)
         if notebook is None or (page.id, notebook.served_path) in proposed.told:
             return

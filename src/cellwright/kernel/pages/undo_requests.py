@@ -9,7 +9,7 @@ from cellwright.conversation.conversation import Conversation
 from cellwright.errors import CellwrightError
 from cellwright.kernel.pages.comm import PageError
 from cellwright.kernel.pages.open_documents import FileNews
-from cellwright.kernel.pages.pages import Page, Pages
+from cellwright.kernel.pages.pages import PageConnection, Pages
 
 
 class UndoRequests:
@@ -21,7 +21,7 @@ class UndoRequests:
         pages.serve("undo_turns", self._turns)
         pages.serve("undo_turn", self._turn)
 
-    async def _turns(self, _page: Page, _params: Mapping[str, Any]) -> dict[str, Any]:
+    async def _turns(self, _page: PageConnection, _params: Mapping[str, Any]) -> dict[str, Any]:
         from cellwright.commands.undo import turns_to_undo  # most kernels undo nothing
 
         try:
@@ -29,7 +29,7 @@ class UndoRequests:
         except CellwrightError as error:
             raise PageError("failed", error.message) from error
 
-    async def _turn(self, _page: Page, params: Mapping[str, Any]) -> dict[str, Any]:
+    async def _turn(self, _page: PageConnection, params: Mapping[str, Any]) -> dict[str, Any]:
         from cellwright.commands.undo import undo_turn
 
         turn, preview = params.get("turn"), params.get("preview") is not False

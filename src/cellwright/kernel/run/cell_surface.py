@@ -12,7 +12,7 @@ from cellwright.events import Notice
 from cellwright.kernel.magic.line import MagicOptions
 from cellwright.kernel.output.cell_output import CellOutput, SavedOutput, ViewOutput, WidgetOutput
 from cellwright.kernel.run.front_end import FrontEnd
-from cellwright.kernel.run.questions import SECONDS_TO_GET_READY, Beside, Questions
+from cellwright.kernel.run.questions import READY_TIMEOUT_SECONDS, Beside, Questions
 from cellwright.kernel.widgets.bundle import is_built
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ BACKGROUND_SECONDS_TO_GET_READY = 30.0
 """Nobody waits for a run in the background, and no `input()` can ask in its place."""
 
 
-class CellFace(NamedTuple):
+class CellSurface(NamedTuple):
     """A run's output and the coroutine that puts its questions to the user; `ask_user` is None where nobody looks."""
 
     output: CellOutput
@@ -45,7 +45,7 @@ def cell_face(
     save_rules: Callable[[Sequence[str]], object],
     beside: Beside,
     somebody_looks_on: Callable[[], bool],
-) -> CellFace:
+) -> CellSurface:
     """The face of the cell that is running: a widget where one can be shown, else text, else only what is saved."""
     quiet, for_people = options.quiet, options.format == "text"
     widget = for_people and front_end.kernel is not None and not front_end.headless
@@ -61,7 +61,7 @@ def cell_face(
         answer_seconds=conversation.settings.ask_user_question_seconds,
         beside=beside,
         somebody_looks_on=somebody_looks_on,
-        seconds_to_get_ready=BACKGROUND_SECONDS_TO_GET_READY if options.background else SECONDS_TO_GET_READY,
+        seconds_to_get_ready=BACKGROUND_SECONDS_TO_GET_READY if options.background else READY_TIMEOUT_SECONDS,
     )
     output: CellOutput
     if widget:
@@ -79,7 +79,7 @@ def cell_face(
         output = ViewOutput(_view(options), notice)
     questions.tell = lambda text: output.emit(Notice(text, "warning"))
     somebody = widget or questions.allows_input
-    return CellFace(output, questions.can_use_tool, questions.can_use_tool if somebody else None)
+    return CellSurface(output, questions.can_use_tool, questions.can_use_tool if somebody else None)
 
 
 def _view(options: MagicOptions) -> View:

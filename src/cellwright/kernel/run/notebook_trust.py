@@ -22,14 +22,14 @@ from cellwright.config.trust.store import is_known_notebook, remember_notebook
 from cellwright.text import visible_line
 
 ALGORITHM = "sha256"
-MOST_PROMPTS = 12
+MAX_PROMPTS = 12
 PROMPT_CHARS = 200
 LARGEST_NOTEBOOK = 200_000_000
 _WORDS = ("claude", "cellwright")
 """A notebook without these words in a code cell holds no prompt of anybody's."""
 
 
-class Foreign(NamedTuple):
+class UntrustedNotebook(NamedTuple):
     """What a foreign notebook would ask; `digest` names its content without the outputs."""
 
     notebook: Path
@@ -41,7 +41,7 @@ class NotebookTrust:
     """Looks at the notebook in the background, once, and asks about it until the user has said yes."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
-        self._found: Future[Foreign | None] = Future()
+        self._found: Future[UntrustedNotebook | None] = Future()
         self._settled = False
         self.said_yes = False
         self.notebook_asks = True
@@ -93,7 +93,7 @@ def notebook_of(environ: Mapping[str, str]) -> Path | None:
     return Path(name) if name.endswith(".ipynb") and Path(name).is_absolute() else None
 
 
-def foreign_notebook(notebook: Path) -> Foreign | None:
+def foreign_notebook(notebook: Path) -> UntrustedNotebook | None:
     """What `notebook` would ask, if it is foreign; None where it is the user's, asks nothing, or cannot be judged."""
     content = read_notebook(notebook)
     if content is None:
@@ -102,7 +102,7 @@ def foreign_notebook(notebook: Path) -> Foreign | None:
     if not prompts or _is_signed(content) is not False:
         return None
     digest = _sources_digest(content)
-    return None if is_known_notebook(digest) else Foreign(notebook, digest, prompts)
+    return None if is_known_notebook(digest) else UntrustedNotebook(notebook, digest, prompts)
 
 
 def read_notebook(notebook: Path) -> dict[str, Any] | None:
@@ -161,10 +161,10 @@ def _prompts(content: Mapping[str, Any]) -> Iterator[str]:
         for cell in content["cells"]
         if cell["cell_type"] == "code" and any(word in cell["source"].lower() for word in _WORDS)
     ]
-    for source in found[:MOST_PROMPTS]:
+    for source in found[:MAX_PROMPTS]:
         yield visible_line(source, PROMPT_CHARS)
-    if len(found) > MOST_PROMPTS:
-        yield f"… and {len(found) - MOST_PROMPTS} more"
+    if len(found) > MAX_PROMPTS:
+        yield f"… and {len(found) - MAX_PROMPTS} more"
 
 
 def _is_signed(content: dict[str, Any]) -> bool | None:

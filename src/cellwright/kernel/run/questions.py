@@ -24,11 +24,11 @@ from cellwright.agent.thread import CallerJobs
 from cellwright.conversation.answers import allowed, answered, denied
 from cellwright.errors import CellwrightError
 from cellwright.events import AnsweredBy
-from cellwright.kernel.pages.comm import Answer
+from cellwright.kernel.pages.comm import AnswerMessage
 from cellwright.kernel.run.interrupts import EndableWait
 from cellwright.text import visible_line
 
-Take = Callable[[Answer, AnsweredBy], None]
+Take = Callable[[AnswerMessage, AnsweredBy], None]
 """Takes an answer, and who gave it, for the question that it names."""
 
 Beside = Callable[[ToolUse, Take], AbstractAsyncContextManager[None]]
@@ -48,7 +48,7 @@ class OpenQuestions:
         """The ids of the questions."""
         return list(self._open)
 
-    def take(self, answer: Answer, by: AnsweredBy) -> bool:
+    def take(self, answer: AnswerMessage, by: AnsweredBy) -> bool:
         """Hand in an answer; False when its question is none any more."""
         take = self._open.get(answer.question)
         if take is None:
@@ -79,7 +79,7 @@ def all_beside(*places: Beside) -> Beside:
     return beside
 
 
-SECONDS_TO_GET_READY = 2.0
+READY_TIMEOUT_SECONDS = 2.0
 """How long a widget that was displayed may take to say that it is there."""
 
 
@@ -116,7 +116,7 @@ class Questions:
     save_rules: Callable[[Sequence[str]], object]
     tell: Callable[[str], object] = _no_one
     answer_seconds: float | None = None
-    seconds_to_get_ready: float = SECONDS_TO_GET_READY
+    seconds_to_get_ready: float = READY_TIMEOUT_SECONDS
     beside: Beside = _nowhere
     somebody_looks_on: Callable[[], bool] = _nobody
     ready: asyncio.Event = field(default_factory=asyncio.Event)
@@ -140,7 +140,7 @@ class Questions:
                 return replace(given, scope="session")
         return given
 
-    def take(self, answer: Answer, by: AnsweredBy = "widget") -> None:
+    def take(self, answer: AnswerMessage, by: AnsweredBy = "widget") -> None:
         """An answer came from a view; the first one counts."""
         if (asked := self._open.get(answer.question)) is None:
             return
@@ -211,7 +211,7 @@ def ask_by_input(use: ToolUse) -> Allow | Deny:
     return Asker(lambda line, _style: print(line, flush=True), read, "input").ask(use)
 
 
-def _meant(use: ToolUse, answer: Answer, by: AnsweredBy) -> Allow | Deny:
+def _meant(use: ToolUse, answer: AnswerMessage, by: AnsweredBy) -> Allow | Deny:
     """What the user's answer in the browser means."""
     if answer.behavior == "deny":
         return denied(use, answer.reason, by)

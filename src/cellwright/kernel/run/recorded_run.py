@@ -15,13 +15,13 @@ from cellwright.kernel.run.saved_outputs import AnswerQuestion
 from cellwright.sessions.provenance import provenance
 
 if TYPE_CHECKING:
-    from cellwright.agent.recording.recorder import Listening, Recorder
+    from cellwright.agent.recording.recorder import Recorder, TurnListener
     from cellwright.agent.recording.replay import Replay, ReplayedTurn
 
 FILE = "file"
 
 
-class Wanted(NamedTuple):
+class WantedTurn(NamedTuple):
     """The turn that is looked for: the `nth` with this prompt, whose key is `key`."""
 
     prompt: str
@@ -46,7 +46,7 @@ class RecordedRun:
     `keep` of the outputs that the cell is to hold where it is skipped.
     """
 
-    wanted: Wanted
+    wanted: WantedTurn
     way: str | None
     need_model: Callable[[], object]
     turn_number: Callable[[], int]
@@ -57,7 +57,7 @@ class RecordedRun:
     recorder: Recorder | None = None
     question: AnswerQuestion | None = None
     _played: ReplayedTurn | None = field(default=None, init=False)
-    _listening: Listening | None = field(default=None, init=False)
+    _listening: TurnListener | None = field(default=None, init=False)
     _note: Notice | None = field(default=None, init=False)
     _session: str = field(default="", init=False)
     _model: str = field(default="", init=False)

@@ -20,8 +20,8 @@ from cellwright.conversation.conversation import Conversation
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.kernel.magic.line import BESIDE, REPLAY_WAYS, MagicOptions
 from cellwright.kernel.run.notebook_trust import NotebookTrust, notebook_of
-from cellwright.kernel.run.recorded_run import FILE, RecordedRun, Wanted
-from cellwright.kernel.run.saved_outputs import AnswerQuestion, EarlierAnswers, ForeignAnswers
+from cellwright.kernel.run.recorded_run import FILE, RecordedRun, WantedTurn
+from cellwright.kernel.run.saved_outputs import AnswerQuestion, SavedAnswers, UntrustedAnswers
 from cellwright.sessions.turns import count_turns
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def unknown(folder: Path) -> CellwrightError:
     return CellwrightError(ErrorCode.CONFIG_INVALID, message, details={"folder": str(folder)})
 
 
-class Cell(NamedTuple):
+class RunningCell(NamedTuple):
     """The cell that runs: its id where the front end names it, the request that runs it, whether anybody can be asked.
 
     `keep` gives it the outputs that it held.
@@ -118,7 +118,7 @@ class RecordedRuns:
         environ: Mapping[str, str],
         *,
         notebook: Callable[[], Path | None],
-        foreign: ForeignAnswers,
+        foreign: UntrustedAnswers,
         need_model: Callable[[], object],
         turn_number: Callable[[], int],
         is_open: Callable[[Path], bool],
@@ -135,12 +135,12 @@ class RecordedRuns:
         self._replays: dict[Path, Replay] = {}
         self._found: Path | None = None
 
-    def run(self, prompt: str, options: MagicOptions, cell: Cell) -> RecordedRun:
+    def run(self, prompt: str, options: MagicOptions, cell: RunningCell) -> RecordedRun:
         """How `prompt` is run in `cell`. Raises `CellwrightError` for what cannot be recorded or played."""
         key = prompt_key(prompt, self._project)
         way = self._way(options)
         run = RecordedRun(
-            wanted=Wanted(prompt, key, self._places.nth(key, cell_id=cell.id, execution=cell.execution)),
+            wanted=WantedTurn(prompt, key, self._places.nth(key, cell_id=cell.id, execution=cell.execution)),
             way=way if way is None or way in REPLAY_WAYS else FILE,
             need_model=self._need_model,
             turn_number=self._turn_number,
@@ -158,7 +158,7 @@ class RecordedRuns:
             run.replay = self._replay(self._project / way)
         return run
 
-    def _consider_answer(self, run: RecordedRun, options: MagicOptions, cell: Cell) -> None:
+    def _consider_answer(self, run: RecordedRun, options: MagicOptions, cell: RunningCell) -> None:
         """Where nothing was said about it: an answer that is there already is not paid for again without a word."""
         earlier = self._foreign.of(run.wanted.key, cell.id, self._notebook())
         if earlier is None:
@@ -209,7 +209,7 @@ class RecordedRuns:
             self._recorders[path] = Recorder(path, self._project, is_open=self._is_open)
         return self._recorders[path]
 
-    def _beside(self, options: MagicOptions, wanted: Wanted, *, must_be_there: bool) -> Replay | None:
+    def _beside(self, options: MagicOptions, wanted: WantedTurn, *, must_be_there: bool) -> Replay | None:
         path = self._named(options)
         if path is None:
             path = self._found = found_in(self._project, lambda each: self._replay(each).holds(wanted.prompt))
@@ -237,8 +237,8 @@ def recorded_runs(
     conversation: Conversation, notebook: Callable[[], Path | None], trust: NotebookTrust
 ) -> RecordedRuns:
     """Those of the kernel that has `conversation`; `trust` knows whether the user has let the notebook ask."""
-    foreign = ForeignAnswers(
-        EarlierAnswers(notebook_of(conversation.environ)),
+    foreign = UntrustedAnswers(
+        SavedAnswers(notebook_of(conversation.environ)),
         session=lambda: conversation.session.id,
         may_ask=lambda: trust.said_yes,
     )

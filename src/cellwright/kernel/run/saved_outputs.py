@@ -23,7 +23,7 @@ _WORD = b'"prompt_sha256"'
 """A file without it holds no answer of ours, and need not be decoded."""
 
 
-class EarlierAnswer(NamedTuple):
+class SavedAnswer(NamedTuple):
     """What a cell holds: the session that answered, the key of the prompt, and the outputs as the file has them."""
 
     cell_id: str
@@ -32,11 +32,11 @@ class EarlierAnswer(NamedTuple):
     outputs: tuple[Mapping[str, Any], ...]
 
 
-class EarlierAnswers:
+class SavedAnswers:
     """Reads `notebook` in the background, and again when it has changed. Called from one thread."""
 
     def __init__(self, notebook: Path | None) -> None:
-        self._answers: dict[str, EarlierAnswer] = {}
+        self._answers: dict[str, SavedAnswer] = {}
         self._read: tuple[Path, int, int] | None = None
         self._first: Future[None] = Future()
         if notebook is None:
@@ -44,7 +44,7 @@ class EarlierAnswers:
         else:
             threading.Thread(target=self._look, args=(notebook,), name="cellwright-answers", daemon=True).start()
 
-    def of(self, prompt: str, cell_id: str | None, notebook: Path | None) -> EarlierAnswer | None:
+    def of(self, prompt: str, cell_id: str | None, notebook: Path | None) -> SavedAnswer | None:
         """The answer to the prompt with this key in the cell that runs, in the file `notebook` as it is known by now."""
         if notebook is None:
             return None
@@ -77,7 +77,7 @@ class EarlierAnswers:
         self._answers |= answers_in(notebook)
 
 
-def answers_in(notebook: Path) -> dict[str, EarlierAnswer]:
+def answers_in(notebook: Path) -> dict[str, SavedAnswer]:
     """The answers in a notebook file, by their cells' ids; nothing where it cannot be read."""
     try:
         data = notebook.read_bytes()
@@ -87,12 +87,12 @@ def answers_in(notebook: Path) -> dict[str, EarlierAnswer]:
         return {}
 
 
-def _answers(cells: Sequence[Mapping[str, Any]]) -> Iterable[EarlierAnswer]:
+def _answers(cells: Sequence[Mapping[str, Any]]) -> Iterable[SavedAnswer]:
     for position, cell in enumerate(cells):
         outputs = tuple(join_output(output) for output in cell.get("outputs", ()))
         said = next((said for output in outputs if (said := provenance_of(output)) is not None), None)
         if said is not None:
-            yield EarlierAnswer(str(cell.get("id", f"cell-{position}")), said["session"], said[PROMPT], outputs)
+            yield SavedAnswer(str(cell.get("id", f"cell-{position}")), said["session"], said[PROMPT], outputs)
 
 
 Choice = Literal["run", "replay", "skip"]
@@ -102,13 +102,13 @@ REPLAY = "Play the recording"
 SKIP = "Keep the answers as they are"
 
 
-class ForeignAnswers:
+class UntrustedAnswers:
     """What the user wants of this notebook's earlier answers; the choice holds as long as the kernel.
 
     `session` gives the id of the session that goes on; `may_ask`: the user has let this notebook's prompts run already.
     """
 
-    def __init__(self, answers: EarlierAnswers, session: Callable[[], str], may_ask: Callable[[], bool]) -> None:
+    def __init__(self, answers: SavedAnswers, session: Callable[[], str], may_ask: Callable[[], bool]) -> None:
         self._answers = answers
         self._session = session
         self._may_ask = may_ask
@@ -117,7 +117,7 @@ class ForeignAnswers:
         self._skipped: set[tuple[str, str | None]] = set()
         self._choice: Choice | None = None
 
-    def of(self, prompt: str, cell_id: str | None, notebook: Path | None) -> EarlierAnswer | None:
+    def of(self, prompt: str, cell_id: str | None, notebook: Path | None) -> SavedAnswer | None:
         """The answer of another session to the prompt with this key in the cell that runs."""
         earlier = self._answers.of(prompt, cell_id, notebook)
         if earlier is None or earlier.session in (*self._own, self._session()) or (prompt, cell_id) in self._answered:
@@ -129,7 +129,7 @@ class ForeignAnswers:
         self._own.add(self._session())
         self._answered.add((prompt, cell_id))
 
-    def chosen(self, earlier: EarlierAnswer, cell_id: str | None, *, replayable: bool) -> Choice | None:
+    def chosen(self, earlier: SavedAnswer, cell_id: str | None, *, replayable: bool) -> Choice | None:
         """What the user wants of this cell's answer; None where they have to be asked."""
         if self._choice is None and self._may_ask() and not replayable:
             return "run"
@@ -144,7 +144,7 @@ class ForeignAnswers:
         self._choice = choice
         self._skipped.clear()
 
-    def skipped(self, earlier: EarlierAnswer, cell_id: str | None) -> None:
+    def skipped(self, earlier: SavedAnswer, cell_id: str | None) -> None:
         """The cell was left as it is."""
         self._skipped.add((earlier.prompt, cell_id))
 
@@ -153,7 +153,7 @@ class AnswerQuestion:
     """The question about one cell's answer; `conversation_settings.Asking`."""
 
     def __init__(
-        self, foreign: ForeignAnswers, earlier: EarlierAnswer, cell_id: str | None, *, replayable: bool
+        self, foreign: UntrustedAnswers, earlier: SavedAnswer, cell_id: str | None, *, replayable: bool
     ) -> None:
         self.earlier = earlier
         self._foreign = foreign

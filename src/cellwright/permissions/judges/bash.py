@@ -1,7 +1,8 @@
 """Judging a Bash command: what restricts looks at everything it might run, what allows at each simple command of it.
 
 A rule that denies or asks is compared with a rough reading that takes rather too much for a command
-(`permissions/shell/conservative_parse.py`), one that allows with a careful one that takes nothing for granted (`permissions/shell/analysis.py`).
+(`permissions/shell/conservative_parse.py`), one that allows with a careful one that takes nothing for granted
+(`permissions/shell/analysis.py`).
 """
 # Paths are strings here: this runs for each call, and Path is several times slower.
 # ruff: noqa: PTH111, PTH118
@@ -19,7 +20,7 @@ from cellwright.agent.calls.approval import Decision
 from cellwright.permissions.judges.files import judge_path, protected_among, text_field
 from cellwright.permissions.judges.simple_command import (
     ALLOWED,
-    Part,
+    CommandFacts,
     against_writes,
     is_inside,
     is_understood,
@@ -63,7 +64,7 @@ class ShellCall:
     folder: str
     rough: RoughCommand
     analysis: Analysis
-    parts: tuple[Part, ...]
+    parts: tuple[CommandFacts, ...]
     folders: tuple[str, ...]
     problem: str = ""
 
@@ -87,7 +88,7 @@ def _taken_apart(command: str, folder: str, odd: str) -> ShellCall:
     return ShellCall(command, folder, rough, analysis, parts, _folders(folder, rough, parts), odd)
 
 
-def _folders(folder: str, rough: RoughCommand, parts: Sequence[Part]) -> tuple[str, ...]:
+def _folders(folder: str, rough: RoughCommand, parts: Sequence[CommandFacts]) -> tuple[str, ...]:
     """The folders that names in a command may start from: rather too many."""
     followed = bool(parts) and all(part.command.folders for part in parts)
     found = dict.fromkeys((folder, *(each for part in parts for each in part.command.folders or ())))

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from cellwright.agent.calls.approval import Decision
 from cellwright.permissions.judges.files import judge_path
-from cellwright.permissions.rules.rule import Call, RuleBook, judge_by_rules
+from cellwright.permissions.rules.rule import JudgedCall, RuleBook, judge_by_rules
 from cellwright.permissions.shell.indirect_reads import hidden_by, may_show
 from cellwright.permissions.shell.read_only.git import repository_of
 
@@ -17,7 +17,7 @@ MAX_COLONS = 8
 """In one argument; no revision and no pathspec has more, and each may stand before a path."""
 
 
-def judge_git(book: RuleBook, call: Call) -> Decision:
+def judge_git(book: RuleBook, call: JudgedCall) -> Decision:
     """May Git look? Each path that it names counts as read; so does what it prints of files it does not name."""
     folder = os.path.join(book.cwd, call.text("path"))
     arguments = _arguments(call)
@@ -27,7 +27,9 @@ def judge_git(book: RuleBook, call: Call) -> Decision:
     return denied if denied and ruled.behavior != "deny" else ruled
 
 
-def _unruled(book: RuleBook, call: Call, folder: str, arguments: Sequence[str], named: Sequence[Decision]) -> Decision:
+def _unruled(
+    book: RuleBook, call: JudgedCall, folder: str, arguments: Sequence[str], named: Sequence[Decision]
+) -> Decision:
     asked = next((verdict for verdict in named if verdict.behavior == "ask"), None)
     if asked:
         return asked
@@ -38,7 +40,7 @@ def _unruled(book: RuleBook, call: Call, folder: str, arguments: Sequence[str], 
     return Decision("allow", "It only looks at the repository.")
 
 
-def _arguments(call: Call) -> list[str]:
+def _arguments(call: JudgedCall) -> list[str]:
     given = call.input.get("args")
     return [argument for argument in given if isinstance(argument, str)] if isinstance(given, list) else []
 

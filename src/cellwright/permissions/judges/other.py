@@ -5,27 +5,27 @@ from __future__ import annotations
 from cellwright.agent.calls.approval import Decision
 from cellwright.permissions.rules.domain_pattern import AddressProblem, host_of
 from cellwright.permissions.rules.name_pattern import GENERAL_AGENT
-from cellwright.permissions.rules.rule import Call, CompiledRule, RuleBook, first_of_every_use, judge_by_rules
+from cellwright.permissions.rules.rule import CompiledRule, JudgedCall, RuleBook, first_of_every_use, judge_by_rules
 from cellwright.text import visible_line
 
 
-def judge_harmless(book: RuleBook, call: Call) -> Decision:
+def judge_harmless(book: RuleBook, call: JudgedCall) -> Decision:
     """Claude's own notes and tasks: nothing of the user's is touched, so only a rule can be against it."""
     return judge_by_rules(book, call.name, Decision("allow", "It changes nothing of yours."), in_plan=True)
 
 
-def judge_variables(book: RuleBook, call: Call) -> Decision:
+def judge_variables(book: RuleBook, call: JudgedCall) -> Decision:
     """Looking at the kernel's variables runs and changes nothing, and what Claude may see of them a rule can deny."""
     return judge_by_rules(book, call.name, Decision("allow", "It only looks at the kernel's variables."), in_plan=True)
 
 
-def judge_question(book: RuleBook, call: Call) -> Decision:
+def judge_question(book: RuleBook, call: JudgedCall) -> Decision:
     """A question to the user is its own permission question: no rule and no mode answers it."""
     reason = "It is a question to you, which only you can answer."
     return judge_by_rules(book, call.name, Decision("ask", reason, firm=True), in_plan=True)
 
 
-def judge_plan(book: RuleBook, call: Call) -> Decision:
+def judge_plan(book: RuleBook, call: JudgedCall) -> Decision:
     """Leaving plan mode is for the user to say, and there is nothing to leave in another mode."""
     if book.mode != "plan" and not first_of_every_use(book.deny, call.name):
         return Decision(
@@ -35,7 +35,7 @@ def judge_plan(book: RuleBook, call: Call) -> Decision:
     return judge_by_rules(book, call.name, Decision("ask", reason, firm=True), in_plan=True)
 
 
-def judge_fetch(book: RuleBook, call: Call) -> Decision:
+def judge_fetch(book: RuleBook, call: JudgedCall) -> Decision:
     """A page is fetched from its host, and rules name hosts."""
     url = call.text("url")
     shown = visible_line(url)
@@ -55,13 +55,13 @@ def judge_fetch(book: RuleBook, call: Call) -> Decision:
     return judge_by_rules(book, call.name, otherwise, covers=covers, in_plan=True, what=f"Fetching from {host}")
 
 
-def judge_search(book: RuleBook, call: Call) -> Decision:
+def judge_search(book: RuleBook, call: JudgedCall) -> Decision:
     """A search tells a search service what is looked for."""
     otherwise = Decision("ask", "It sends its query to a search service, and no rule allows that.")
     return judge_by_rules(book, call.name, otherwise, in_plan=True)
 
 
-def judge_agent(book: RuleBook, call: Call) -> Decision:
+def judge_agent(book: RuleBook, call: JudgedCall) -> Decision:
     """A sub-agent may be started: each of its own calls is judged by the same policy."""
     agent = call.text("subagent_type") or GENERAL_AGENT
 
@@ -73,7 +73,7 @@ def judge_agent(book: RuleBook, call: Call) -> Decision:
     return judge_by_rules(book, call.name, otherwise, covers=covers, in_plan=True, what=what)
 
 
-def judge_skill(book: RuleBook, call: Call) -> Decision:
+def judge_skill(book: RuleBook, call: JudgedCall) -> Decision:
     """A skill brings instructions, and perhaps rules of its own, into the conversation."""
     skill, arguments = call.text("skill").removeprefix("/"), call.text("args").strip()
 
@@ -85,7 +85,7 @@ def judge_skill(book: RuleBook, call: Call) -> Decision:
     return judge_by_rules(book, call.name, otherwise, covers=covers, in_plan=True, what=f"The skill {shown}")
 
 
-def judge_mcp(book: RuleBook, call: Call) -> Decision:
+def judge_mcp(book: RuleBook, call: JudgedCall) -> Decision:
     """A tool of an MCP server: what it says of itself is not believed, but plan mode needs at least its word."""
     server = call.name.removeprefix("mcp__").partition("__")[0]
     claim = " (it says that it only reads)" if call.read_only else ""
@@ -93,7 +93,7 @@ def judge_mcp(book: RuleBook, call: Call) -> Decision:
     return judge_by_rules(book, call.name, Decision("ask", reason), in_plan=call.read_only)
 
 
-def judge_unknown(book: RuleBook, call: Call) -> Decision:
+def judge_unknown(book: RuleBook, call: JudgedCall) -> Decision:
     """A tool without rules of its own, such as a function of the user's: its word counts."""
     if call.read_only:
         otherwise = Decision("allow", f"The tool {call.name} only reads.")

@@ -15,7 +15,7 @@ from typing import Literal
 from cellwright.agent.calls.approval import Decision
 from cellwright.permissions.judges.files import judge_path
 from cellwright.permissions.patch_text import FilePatch, PatchProblem, read_patch
-from cellwright.permissions.rules.rule import Call, RuleBook, first_of_every_use
+from cellwright.permissions.rules.rule import JudgedCall, RuleBook, first_of_every_use
 from cellwright.text import visible_line
 
 PathKind = Literal["read", "edit", "create", "delete"]
@@ -39,15 +39,15 @@ def paths_of(file: FilePatch) -> list[tuple[str, PathKind]]:
     return [(old, "delete" if file.action == "rename" else "read"), (new, "create")]
 
 
-MAX_FILES = 500
+MAX_FILES_JUDGED = 500
 """Files judged one by one; a larger patch is asked for."""
-MOST_FILES = 10_000
+MAX_FILES_NAMED = 10_000
 """A larger one is denied: not even the deny rules can be looked up for it in good time."""
 PLAIN_FILES = ("100644", "100755", "100664")
 """Git's modes of files; others are symbolic links and submodules, which lead elsewhere."""
 
 
-def judge_patch(book: RuleBook, call: Call) -> Decision:
+def judge_patch(book: RuleBook, call: JudgedCall) -> Decision:
     """May the patch be applied? What one file of it needs, all of it needs."""
     try:
         files = files_of(call)
@@ -56,7 +56,7 @@ def judge_patch(book: RuleBook, call: Call) -> Decision:
             return Decision("deny", f"ApplyPatch is denied by the rule `{rule.rule}`.", str(rule.rule))
         return Decision("deny", f"The patch cannot be understood, so no file can be meant. {problem}")
     pairs = named_by(files)
-    if len(pairs) > MAX_FILES:
+    if len(pairs) > MAX_FILES_JUDGED:
         return _of_too_many(book, call, pairs)
     verdicts = [judge_path(book, "Read" if kind == "read" else call.name, path) for path, kind in pairs]
     worst = _worst(verdicts)
@@ -66,7 +66,7 @@ def judge_patch(book: RuleBook, call: Call) -> Decision:
     return worst
 
 
-def files_of(call: Call) -> tuple[FilePatch, ...]:
+def files_of(call: JudgedCall) -> tuple[FilePatch, ...]:
     """The files of the call's patch. Raises PatchProblem."""
     strip = call.input.get("strip")
     return read_patch(call.text("patch"), strip if isinstance(strip, int) else None)
@@ -77,9 +77,9 @@ def named_by(files: Sequence[FilePatch]) -> list[tuple[str, PathKind]]:
     return list(dict.fromkeys(pair for file in files for pair in paths_of(file)))
 
 
-def _of_too_many(book: RuleBook, call: Call, pairs: Sequence[tuple[str, PathKind]]) -> Decision:
-    if len(pairs) > MOST_FILES:
-        return Decision("deny", f"The patch names more than {MOST_FILES:,} files. Send it in parts.")
+def _of_too_many(book: RuleBook, call: JudgedCall, pairs: Sequence[tuple[str, PathKind]]) -> Decision:
+    if len(pairs) > MAX_FILES_NAMED:
+        return Decision("deny", f"The patch names more than {MAX_FILES_NAMED:,} files. Send it in parts.")
     # deny rules are asked for every file all the same: a limit must not be a way around them
     verdicts = (judge_path(book, call.name, path) for path, _ in pairs)
     denied = next((verdict for verdict in verdicts if verdict.behavior == "deny"), None)

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 
 from cellwright.agent.calls.approval import Decision
 from cellwright.permissions.judges.files import judge_changes_below, judge_path
-from cellwright.permissions.rules.rule import Call, RuleBook, judge_by_rules
+from cellwright.permissions.rules.rule import JudgedCall, RuleBook, judge_by_rules
 
 
-def judge_tests(book: RuleBook, call: Call) -> Decision:
+def judge_tests(book: RuleBook, call: JudgedCall) -> Decision:
     """Tests are the project's code, and code can do anything."""
     otherwise = Decision(
         "ask", "It runs the project's tests, and with them any code of the project; no rule allows that."
@@ -21,7 +21,7 @@ def judge_tests(book: RuleBook, call: Call) -> Decision:
     return _judge_running(book, call, otherwise, in_plan=False)
 
 
-def judge_lint(book: RuleBook, call: Call) -> Decision:
+def judge_lint(book: RuleBook, call: JudgedCall) -> Decision:
     """A linter reads the project's configuration, which is code for some; with `fix` it edits what it is given.
 
     The tool's fact `runs_project_code` is False where it is known that the linter only reads.
@@ -41,7 +41,7 @@ def judge_lint(book: RuleBook, call: Call) -> Decision:
     return denied or asked or running
 
 
-def _judge_running(book: RuleBook, call: Call, otherwise: Decision, *, in_plan: bool) -> Decision:
+def _judge_running(book: RuleBook, call: JudgedCall, otherwise: Decision, *, in_plan: bool) -> Decision:
     reads = [judge_path(book, "Read", path) for path in _named_paths(call, book.cwd)]
     if denied := next((read for read in reads if read.behavior == "deny"), None):
         return denied
@@ -62,13 +62,13 @@ def _judge_fixing(book: RuleBook, path: str) -> Decision:
     return decision if decision.behavior == "ask" else judge_path(book, "Edit", os.path.join(path, "x", "x"))
 
 
-def fixed_paths(call: Call, cwd: str) -> list[str]:
+def fixed_paths(call: JudgedCall, cwd: str) -> list[str]:
     """The files and folders in which a linter that fixes may change files: those it is given, or else its folder."""
     folder = os.path.join(cwd, call.text("path"))
     return [os.path.join(folder, path) for path in _words(call, "paths")] or [folder]
 
 
-def _named_paths(call: Call, cwd: str) -> Iterator[str]:
+def _named_paths(call: JudgedCall, cwd: str) -> Iterator[str]:
     folder = os.path.join(cwd, call.text("path"))
     yield folder
     for word in (*_words(call, "paths"), *_words(call, "args")):
@@ -79,6 +79,6 @@ def _named_paths(call: Call, cwd: str) -> Iterator[str]:
             yield os.path.join(folder, path)
 
 
-def _words(call: Call, field: str) -> list[str]:
+def _words(call: JudgedCall, field: str) -> list[str]:
     value = call.input.get(field)
     return [word for word in value if isinstance(word, str)] if isinstance(value, list) else []

@@ -21,7 +21,14 @@ from typing import Any, Literal
 from cellwright.agent.calls.approval import Decision
 from cellwright.permissions.judges.bash import judge_command
 from cellwright.permissions.judges.files import judge_path, text_field
-from cellwright.permissions.rules.rule import Call, RuleBook, asked_by, denied_by, first_of_every_use, judge_by_rules
+from cellwright.permissions.rules.rule import (
+    JudgedCall,
+    RuleBook,
+    asked_by,
+    denied_by,
+    first_of_every_use,
+    judge_by_rules,
+)
 from cellwright.permissions.shell.critical_deletes import critical_delete
 from cellwright.text import visible_line
 
@@ -48,7 +55,7 @@ _EXPANDED = re.compile(r"\{[^{}]*\}")
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class CodeEffect:
     """Something the code does: run `text` as a command, or read, edit or delete the file `text`."""
 
     kind: Literal["command", "read", "edit", "delete"]
@@ -57,7 +64,7 @@ class Use:
     """IPython fills in variables before the shell gets it."""
 
 
-def uses_in(code: str, depth: int = 0) -> Iterator[Use]:
+def uses_in(code: str, depth: int = 0) -> Iterator[CodeEffect]:
     """What `code`, one cell, does by plain words. Never fails."""
     if depth > MAX_NESTED:
         return
@@ -77,23 +84,23 @@ def uses_in(code: str, depth: int = 0) -> Iterator[Use]:
     yield from _calls("\n".join(python), code, depth)
 
 
-def _cell_magic(header: str, body: str, depth: int) -> Iterator[Use]:
+def _cell_magic(header: str, body: str, depth: int) -> Iterator[CodeEffect]:
     name, _, arguments = header.partition(" ")
     if name.startswith("!"):
         name, arguments = "!", header[1:]
     if name == "script":
         shell = arguments.split()[:1]
-        yield Use("command", arguments, expanded=True)
+        yield CodeEffect("command", arguments, expanded=True)
         name = shell[0].rpartition("/")[2] if shell else ""
     if name in _SHELLS:
-        yield Use("command", f"{arguments}\n{body}" if name == "!" else body)
+        yield CodeEffect("command", f"{arguments}\n{body}" if name == "!" else body)
     elif name in _WRITES:
         yield from _file("edit", arguments)
     elif name in _RUN_CODE:
         yield from uses_in(body, depth + 1)
 
 
-def _line(line: str, depth: int, *, alone: bool = False) -> Iterator[Use]:
+def _line(line: str, depth: int, *, alone: bool = False) -> Iterator[CodeEffect]:
     if bang := _BANG.match(line):
         yield _command(bang["command"])
         return
@@ -106,14 +113,14 @@ def _line(line: str, depth: int, *, alone: bool = False) -> Iterator[Use]:
     yield from _magic(name, rest, depth)
 
 
-def _magic(name: str, rest: str, depth: int) -> Iterator[Use]:
+def _magic(name: str, rest: str, depth: int) -> Iterator[CodeEffect]:
     match name:
         case "sx" | "system":
             yield _command(rest)
         case "sc":
             yield _command(_OPTIONS.sub("", rest))
         case "run":
-            yield Use("command", f"python {_OPTIONS.sub('', rest)}", expanded=True)
+            yield CodeEffect("command", f"python {_OPTIONS.sub('', rest)}", expanded=True)
         case "alias":
             yield _command(rest.partition(" ")[2])
         case _ if name in _COMMANDS:
@@ -126,17 +133,17 @@ def _magic(name: str, rest: str, depth: int) -> Iterator[Use]:
             yield from uses_in(_OPTIONS.sub("", rest), depth + 1)
 
 
-def _command(text: str) -> Use:
+def _command(text: str) -> CodeEffect:
     text = text.strip()
     if "{" in text or "$" in text:
-        return Use("command", _EXPANDED.sub("$_", text), expanded=True)
-    return Use("command", text)
+        return CodeEffect("command", _EXPANDED.sub("$_", text), expanded=True)
+    return CodeEffect("command", text)
 
 
-def _file(kind: Literal["read", "edit"], arguments: str) -> Iterator[Use]:
+def _file(kind: Literal["read", "edit"], arguments: str) -> Iterator[CodeEffect]:
     for word in arguments.split():
         if not word.startswith("-"):
-            yield Use(kind, word.strip("'\""))
+            yield CodeEffect(kind, word.strip("'\""))
             return
 
 
@@ -153,34 +160,34 @@ _LITERAL_CALL = re.compile(
 )
 
 
-def _calls(python: str, code: str, depth: int) -> Iterator[Use]:
+def _calls(python: str, code: str, depth: int) -> Iterator[CodeEffect]:
     try:
         tree = ast.parse(python)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         for found in _LITERAL_CALL.finditer(code):
-            yield Use("command", found["text"], expanded=True)
+            yield CodeEffect("command", found["text"], expanded=True)
         return
     for node in ast.walk(tree):
         if isinstance(node, ast.Call):
             yield from _call(node, depth)
 
 
-def _call(call: ast.Call, depth: int) -> Iterator[Use]:
+def _call(call: ast.Call, depth: int) -> Iterator[CodeEffect]:
     name, owner = _name_of(call.func)
     texts = [_text(argument) for argument in call.args]
     if name in _DELETES:
         target = texts[0] if texts else _path_of(call.func)
         if target and "$_" not in target:
-            yield Use("delete", target)
+            yield CodeEffect("delete", target)
     elif name in _SHELL_CALLS and texts and texts[0] is not None:
-        yield Use("command", texts[0], expanded="$_" in texts[0])
+        yield CodeEffect("command", texts[0], expanded="$_" in texts[0])
     elif name in _PROCESS_CALLS and (name not in _AMBIGUOUS or owner in ("subprocess", "sp")):
         yield from _process(name, call, texts)
     elif name in ("run_line_magic", "run_cell_magic", "magic", "run_cell", "ex"):
         yield from _magic_call(name, texts, depth)
 
 
-def _process(name: str, call: ast.Call, texts: list[str | None]) -> Iterator[Use]:
+def _process(name: str, call: ast.Call, texts: list[str | None]) -> Iterator[CodeEffect]:
     words = texts
     if name != "create_subprocess_exec":
         command = (
@@ -191,15 +198,15 @@ def _process(name: str, call: ast.Call, texts: list[str | None]) -> Iterator[Use
         if not isinstance(command, ast.List | ast.Tuple):
             text = _text(command)
             if text is not None:
-                yield Use("command", text, expanded="$_" in text)
+                yield CodeEffect("command", text, expanded="$_" in text)
             return
         words = [_text(each) for each in command.elts]
     if words and words[0] is not None:
         known = [word if word is None or "$_" in word else shlex.quote(word) for word in words]
-        yield Use("command", " ".join("$_" if word is None else word for word in known), expanded=None in words)
+        yield CodeEffect("command", " ".join("$_" if word is None else word for word in known), expanded=None in words)
 
 
-def _magic_call(name: str, texts: list[str | None], depth: int) -> Iterator[Use]:
+def _magic_call(name: str, texts: list[str | None], depth: int) -> Iterator[CodeEffect]:
     if not texts or any(text is None for text in texts):
         return
     known = [text or "" for text in texts]
@@ -254,7 +261,7 @@ def judge_python(book: RuleBook, tool_input: Mapping[str, Any]) -> Decision:
     return _judge_code(book, judge_by_rules(book, "Python", asks), [text_field(tool_input, "code")], tool_input)
 
 
-def judge_cells(book: RuleBook, call: Call) -> Decision:
+def judge_cells(book: RuleBook, call: JudgedCall) -> Decision:
     """May these cells of a notebook run? What restricts Python restricts them; what allows it does not allow them.
 
     The input's fact "codes" are their sources, one text for each; without it nothing is known of them.
@@ -291,7 +298,7 @@ def _judge_code(book: RuleBook, judged: Decision, codes: Sequence[Any], tool_inp
     return asked if asked and judged.behavior == "allow" else judged
 
 
-def _judge_use(book: RuleBook, use: Use, tool_input: Mapping[str, Any]) -> Decision:
+def _judge_use(book: RuleBook, use: CodeEffect, tool_input: Mapping[str, Any]) -> Decision:
     folder = text_field(tool_input, "cwd") or book.cwd
     match use.kind:
         case "command":

@@ -31,7 +31,7 @@ UNKNOWN_FILE = "shows only when the command runs, so whether it may be used is n
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class CommandFacts:
     """A simple command with what is known of it. `words`: without wrappers. `read`, `changed`: None where not known."""
 
     command: SimpleCommand
@@ -47,14 +47,14 @@ class Part:
         return self.read or self.changed or ()
 
 
-def part_of(command: SimpleCommand, *, more_variables: bool = False) -> Part:
+def part_of(command: SimpleCommand, *, more_variables: bool = False) -> CommandFacts:
     """Look at `command`. `more_variables`: the call sets variables that are not known to be harmless."""
     inner = unwrapped(command.words)
     plain = not more_variables and all(SAFE_ASSIGNMENT.fullmatch(word.raw) for word in command.assignments)
     known = bool(inner.words) and not inner.gets_more
     read = files_read(inner.words) if known else None
     changed = files_changed(inner.words) if known and read is None else None
-    return Part(
+    return CommandFacts(
         command,
         inner.words,
         inner.gets_more,
@@ -65,7 +65,7 @@ def part_of(command: SimpleCommand, *, more_variables: bool = False) -> Part:
     )
 
 
-def only_looks(book: RuleBook, part: Part) -> bool:
+def only_looks(book: RuleBook, part: CommandFacts) -> bool:
     """Whether all the command can do is to read and print; which files is another question."""
     if not part.plain_variables or any(_writes(redirect) for redirect in part.command.redirects):
         return False
@@ -74,12 +74,12 @@ def only_looks(book: RuleBook, part: Part) -> bool:
     return part.read is not None or (not part.gets_more and _git_only_reads(book, part))
 
 
-def is_understood(book: RuleBook, part: Part) -> bool:
+def is_understood(book: RuleBook, part: CommandFacts) -> bool:
     """Whether it is known which files the command uses."""
     return not part.words or part.read is not None or part.changed is not None or only_looks(book, part)
 
 
-def restricted_use(book: RuleBook, part: Part) -> Decision | None:
+def restricted_use(book: RuleBook, part: CommandFacts) -> Decision | None:
     """What denies a file that the command is known to use, or has it asked for, in every mode."""
     asked = None
     folders = part.command.folders
@@ -98,14 +98,14 @@ def restricted_use(book: RuleBook, part: Part) -> Decision | None:
     return asked
 
 
-def judge_part(book: RuleBook, part: Part) -> Decision:
+def judge_part(book: RuleBook, part: CommandFacts) -> Decision:
     """May this simple command run? Deny and ask rules for commands have been looked at, and critical deletes."""
     redirected = _judge_redirects(book, part.command)
     program = _judge_program(book, part)
     return program if program.behavior == "deny" or redirected is None else redirected
 
 
-def against_writes(book: RuleBook, part: Part) -> Decision | None:
+def against_writes(book: RuleBook, part: CommandFacts) -> Decision | None:
     """What is against the command's writes, where all of Bash is allowed: they are protected, elsewhere, or not known."""
     for redirect in part.command.redirects:
         if redirect.writes and (redirect.target.dynamic or _is_unclear(redirect.target)):
@@ -167,7 +167,7 @@ def _judge_access(book: RuleBook, access: Access, command: SimpleCommand) -> Dec
     return None
 
 
-def _judge_program(book: RuleBook, part: Part) -> Decision:
+def _judge_program(book: RuleBook, part: CommandFacts) -> Decision:
     command = part.command
     if not command.words:
         if command.assignments:
@@ -193,7 +193,7 @@ def _judge_program(book: RuleBook, part: Part) -> Decision:
     return against
 
 
-def _granting(book: RuleBook, part: Part) -> CompiledRule | None:
+def _granting(book: RuleBook, part: CommandFacts) -> CompiledRule | None:
     """The rule that covers the command as it is, or without the wrappers and harmless variables in front of it."""
     command = part.command
     program = part.words[0].text
@@ -212,13 +212,13 @@ def _granting(book: RuleBook, part: Part) -> CompiledRule | None:
     return None
 
 
-def _covers_inner(grants: GrantedCommand, part: Part) -> bool:
+def _covers_inner(grants: GrantedCommand, part: CommandFacts) -> bool:
     if part.gets_more and not grants.takes_more:
         return False  # what xargs adds is not in what the rule says
     return len(part.words) < len(part.command.words) and grants.covers(part.words)
 
 
-def _against_rule(book: RuleBook, part: Part, rule: CompiledRule) -> Decision | None:
+def _against_rule(book: RuleBook, part: CommandFacts, rule: CompiledRule) -> Decision | None:
     """What a rule for the command cannot wave through; None when there is nothing."""
     assert rule.grants is not None
     command = part.command
@@ -237,7 +237,7 @@ def _against_rule(book: RuleBook, part: Part, rule: CompiledRule) -> Decision | 
     return _names_protected(book, part)
 
 
-def _names_protected(book: RuleBook, part: Part) -> Decision | None:
+def _names_protected(book: RuleBook, part: CommandFacts) -> Decision | None:
     """A file that needs consent, named by a program of which nobody knows what it does with it."""
     starts = starts_at(part.command.folders or (book.cwd,))
     for piece in {piece: None for word in part.words for piece in path_pieces(word.text)}:
@@ -268,7 +268,7 @@ def is_inside(book: RuleBook, path: str) -> bool:
         return False
 
 
-def _path_like(part: Part) -> Iterator[Word]:
+def _path_like(part: CommandFacts) -> Iterator[Word]:
     """Words that name a place outside of the shell's folder, of a program that is known to read the files it is given."""
     program, *rest = part.words
     if program.text not in READERS and program.text not in ("find", "sed", "jq", "cp", "mv", "rm", "mkdir", "touch"):
@@ -278,7 +278,7 @@ def _path_like(part: Part) -> Iterator[Word]:
             yield word
 
 
-def _git_only_reads(book: RuleBook, part: Part) -> bool:
+def _git_only_reads(book: RuleBook, part: CommandFacts) -> bool:
     program = part.words[0]
     if program.raw != "git" or not only_reads(part.words) or not part.command.folders:
         return False
@@ -286,7 +286,7 @@ def _git_only_reads(book: RuleBook, part: Part) -> bool:
     return all(is_inside(book, folder) and reading_runs_nothing(folder, own) for folder in part.command.folders)
 
 
-def _judge_changes(book: RuleBook, part: Part) -> Decision:
+def _judge_changes(book: RuleBook, part: CommandFacts) -> Decision:
     assert part.changed is not None
     for access in part.changed:
         if against := _judge_access(book, access, part.command):

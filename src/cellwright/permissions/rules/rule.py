@@ -306,7 +306,7 @@ class RuleBook:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class JudgedCall:
     """A call to be judged. `read_only` is what the tool claims of itself."""
 
     name: str

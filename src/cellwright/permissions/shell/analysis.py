@@ -375,7 +375,7 @@ _FLAGS = {
     "command": r"",
     "builtin": r"",
 }
-_MOST_FLAGS = 8
+_MAX_FLAGS = 8
 SAFE_ASSIGNMENT = re.compile(
     r"(?:(?:LANG|LANGUAGE|LC_[A-Z]+|NO_COLOR|FORCE_COLOR|CLICOLOR|CLICOLOR_FORCE|COLUMNS|LINES|NODE_ENV|CI|GOOS|GOARCH"
     r"|PYTHONUNBUFFERED|PYTHONDONTWRITEBYTECODE|RUST_BACKTRACE)=[\w.@:+-]*|TZ=[\w+-]*(?:/[\w+-]+)*)"
@@ -384,14 +384,14 @@ SAFE_ASSIGNMENT = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Unwrapped:
+class UnwrappedCommand:
     """The command behind wrappers. `gets_more`: `xargs` adds arguments that show only when it runs."""
 
     words: tuple[Word, ...]
     gets_more: bool = False
 
 
-def unwrapped(words: Sequence[Word]) -> Unwrapped:
+def unwrapped(words: Sequence[Word]) -> UnwrappedCommand:
     """`words` without the wrappers in front of them; as they are where a wrapper has a flag that is not known."""
     left = tuple(words)
     gets_more = False
@@ -404,12 +404,12 @@ def unwrapped(words: Sequence[Word]) -> Unwrapped:
         if behind is None:
             break
         left = behind
-    return Unwrapped(left, gets_more)
+    return UnwrappedCommand(left, gets_more)
 
 
 def _behind(wrapper: str, rest: Sequence[Word]) -> tuple[Word, ...] | None:
     """The command behind the longest run of flags that `wrapper` is known to take."""
-    for count in range(min(_MOST_FLAGS, len(rest) - 1), -1, -1):
+    for count in range(min(_MAX_FLAGS, len(rest) - 1), -1, -1):
         flags = rest[:count]
         if any(word.dynamic or word.globs for word in flags):
             continue

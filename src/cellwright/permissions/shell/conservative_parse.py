@@ -102,7 +102,7 @@ _PATH_PIECES = re.compile(r"[=:@,]")
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class PossibleCommand:
     """One thing the command may run: its words without quotes. `anywhere`: the program may be any of them."""
 
     words: tuple[str, ...]
@@ -137,7 +137,7 @@ class RoughCommand:
     """What a command might run (`parts`), and the files it might redirect to or from. `text`: the whole, normalised."""
 
     text: str
-    parts: tuple[Part, ...]
+    parts: tuple[PossibleCommand, ...]
     redirects: tuple[str, ...]
 
     @property
@@ -160,7 +160,7 @@ def read_rough(command: str) -> RoughCommand:
     if redirects:
         # a quoted target may have had blanks: `>"a b" rm x`
         for text in _AFTER_REDIRECT.split(bare)[1:]:
-            parts.update(dict.fromkeys(Part(part.words, anywhere=True) for part in _parts(text)))
+            parts.update(dict.fromkeys(PossibleCommand(part.words, anywhere=True) for part in _parts(text)))
     return RoughCommand(normal_text(command), tuple(parts), redirects)
 
 
@@ -179,7 +179,7 @@ def _character(escape: re.Match[str]) -> str:
     return chr(code) if code <= sys.maxunicode else escape[0]
 
 
-def _parts(text: str) -> Iterator[Part]:
+def _parts(text: str) -> Iterator[PossibleCommand]:
     for piece in _SEPARATOR.split(text):
         words = piece.split()
         assigned = False
@@ -188,10 +188,10 @@ def _parts(text: str) -> Iterator[Part]:
             del words[0]
         if words:
             # a quoted value may have had blanks: `A="b c" rm x`
-            yield Part(tuple(words), anywhere=assigned)
+            yield PossibleCommand(tuple(words), anywhere=assigned)
             if expanded := words[0].replace(",", " ").split():
                 # braces: `{rm,-rf,x}`
-                yield Part((*expanded, *words[1:]), anywhere=assigned)
+                yield PossibleCommand((*expanded, *words[1:]), anywhere=assigned)
 
 
 def path_pieces(word: str) -> Iterator[str]:

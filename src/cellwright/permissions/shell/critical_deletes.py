@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 
 from cellwright.permissions.paths import PathProblem, folded, folder_spellings, inside, places
 from cellwright.permissions.shell.analysis import SimpleCommand, unwrapped
-from cellwright.permissions.shell.conservative_parse import Part, read_rough
+from cellwright.permissions.shell.conservative_parse import PossibleCommand, read_rough
 
 _DELETERS = frozenset({"rm", "rmdir"})
 _NAMED_ANYWHERE = re.compile(r"(?<![\w.-])(?:rm|rmdir)(?![\w.-])", re.IGNORECASE)
@@ -57,7 +57,7 @@ def critical_delete(command: str, commands: Sequence[SimpleCommand], folders: Se
     return _UNSEEN if _FILLED_IN.search(command) or any(map(_names_dynamically, commands)) else None
 
 
-def _may_delete(part: Part) -> bool:
+def _may_delete(part: PossibleCommand) -> bool:
     return any(_NAMED_ANYWHERE.search(word) or word in ("-delete", "clean") for word in part.words)
 
 
@@ -65,14 +65,14 @@ def _home() -> tuple[str, ...]:
     return folder_spellings([os.path.expanduser("~")], "/")
 
 
-def _operands(part: Part) -> list[str]:
+def _operands(part: PossibleCommand) -> list[str]:
     for index, word in enumerate(part.words):
         if word.rpartition("/")[2].lower() in _DELETERS and (index == 0 or part.runs_another):
             return [operand for operand in part.words[index + 1 :] if not operand.startswith("-")]
     return []
 
 
-def _found(part: Part) -> Iterator[str]:
+def _found(part: PossibleCommand) -> Iterator[str]:
     """Where `find … -delete` starts, as `rm` would name it: with a filter it is only critical beyond the folder."""
     if "-delete" not in part.words:
         return
@@ -91,7 +91,7 @@ def _found(part: Part) -> Iterator[str]:
             yield start
 
 
-def _cleans_all(part: Part) -> bool:
+def _cleans_all(part: PossibleCommand) -> bool:
     """Whether it is `git clean -f` without a path: what nobody has committed is in no history."""
     words = list(part.words)
     index = next((index for index, word in enumerate(words) if word.rpartition("/")[2].lower() == "git"), None)
@@ -105,7 +105,7 @@ def _cleans_all(part: Part) -> bool:
     return not named
 
 
-def _deletes_unseen(part: Part) -> bool:
+def _deletes_unseen(part: PossibleCommand) -> bool:
     if part.program in ("xargs", "parallel", "find", "fd"):
         return any(word.rpartition("/")[2].lower() in _DELETERS for word in part.words)
     named = any(_NAMED_ANYWHERE.search(word) for word in part.words[1:])

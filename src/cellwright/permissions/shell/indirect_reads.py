@@ -20,7 +20,7 @@ from cellwright.agent.calls.approval import Decision
 from cellwright.permissions.judges.files import TooManyFiles, named_below
 from cellwright.permissions.paths import PathProblem, normalised, places
 from cellwright.permissions.rules.rule import CompiledRule, RuleBook
-from cellwright.permissions.shell.conservative_parse import Part
+from cellwright.permissions.shell.conservative_parse import PossibleCommand
 from cellwright.permissions.shell.read_only.git import GLOBAL_WITH_VALUE, SUBCOMMANDS, repository_of, tracked_files
 from cellwright.permissions.shell.tokens import Word
 from cellwright.text import visible_line
@@ -78,7 +78,7 @@ def may_show(rule: CompiledRule) -> Decision:
     )
 
 
-def git_words(part: Part) -> tuple[str, ...]:
+def git_words(part: PossibleCommand) -> tuple[str, ...]:
     """What `part` gives to git, from the subcommand on; nothing where it runs no git."""
     names = [word.rpartition("/")[2].lower() for word in part.words]
     if "git" not in names or not (names[0] == "git" or part.runs_another):
@@ -249,7 +249,7 @@ _FEEDERS = frozenset({"fd", "fdfind", "find", "parallel", "xargs"})
 """Programs that give others the names of files that nobody sees."""
 
 
-def shown_whole(book: RuleBook, parts: Sequence[Part], folders: Sequence[str]) -> Decision | None:
+def shown_whole(book: RuleBook, parts: Sequence[PossibleCommand], folders: Sequence[str]) -> Decision | None:
     """What is against a command (`parts`, run in any of `folders`) that shows whole folders; None when nothing is."""
     rules = [rule for rule in (*book.deny, *book.ask) if rule.path and rule.names("Read")]
     if not rules:
@@ -274,7 +274,7 @@ def _too_large(folder: str, rule: CompiledRule) -> Decision:
     return Decision("ask", reason, str(rule.rule), firm=True)
 
 
-def _read_by(part: Part, folders: Sequence[str]) -> Iterator[str]:
+def _read_by(part: PossibleCommand, folders: Sequence[str]) -> Iterator[str]:
     """Every folder that the part may read as a whole."""
     names = [word.rpartition("/")[2].lower() for word in part.words]
     if part.program in _FEEDERS:

@@ -13,7 +13,7 @@ from jupyter_client.manager import KernelManager
 from tornado.web import RequestHandler, authenticated
 
 from cellwright.errors import CellwrightError
-from cellwright.server.admin.policy import Policy
+from cellwright.server.admin.policy import AdminPolicy
 from cellwright.server.admin.proxy_traits import ProxyTraits
 from cellwright.server.proxy.kernel_access import (
     KernelTokens,
@@ -25,9 +25,9 @@ from cellwright.server.proxy.kernel_access import (
     without_credentials,
 )
 from cellwright.server.proxy.proxied_request import PATTERN, ProxiedRequest
-from cellwright.server.proxy.proxy import Caller, Proxy
+from cellwright.server.proxy.proxy import Proxy, ProxyCaller
 from cellwright.server.routes.base import CellwrightRoute, may_read
-from cellwright.server.runs.runs import Runs
+from cellwright.server.runs.runs import ClientRuns
 from cellwright.sessions.state_dir import make_private_folder
 
 if TYPE_CHECKING:
@@ -43,14 +43,14 @@ Route = tuple[str, type[RequestHandler], dict[str, Any]]
 class Administration:
     """The policy in force, and the proxy where the key stays on the server. `user` is whose server this is."""
 
-    policy: Policy
+    policy: AdminPolicy
     user: str
     proxy: Proxy | None = None
     problem: str = ""
 
     async def report(self) -> dict[str, Any]:
         """What the page is told, with what the user has spent today."""
-        spent = await self.proxy.spent(Caller(self.user)) if self.proxy is not None else None
+        spent = await self.proxy.spent(ProxyCaller(self.user)) if self.proxy is not None else None
         return {
             **self.policy.to_json(),
             "proxy": self.proxy is not None,
@@ -66,7 +66,7 @@ class Administration:
 class PolicyRoute(CellwrightRoute):
     """`GET policy`"""
 
-    def initialize(self, runs: Runs, **settings: Any) -> None:
+    def initialize(self, runs: ClientRuns, **settings: Any) -> None:
         super().initialize(runs, **settings)
         self._administration: Administration = settings["administration"]
 
@@ -101,7 +101,7 @@ def administer(traits: CellwrightApp, server: Any) -> Administration:
     return Administration(policy, user, proxy, problem)
 
 
-def routes(administration: Administration, runs: Runs) -> list[Route]:
+def routes(administration: Administration, runs: ClientRuns) -> list[Route]:
     """The policy for clients, and the proxy for kernels."""
     found: list[Route] = [
         (r"/cellwright/api/policy", PolicyRoute, {"administration": administration, "runs": runs}),
@@ -117,7 +117,7 @@ class _KernelPlace:
 
     traits: CellwrightApp
     server: Any
-    policy: Policy
+    policy: AdminPolicy
     tokens: KernelTokens
     proxy: Proxy | None
 
@@ -143,10 +143,10 @@ class _KernelPlace:
         return trusting(environ, self.server.certfile, folder / BUNDLE.format(port=self.server.port))
 
 
-def _proxy(traits: ProxyTraits, policy: Policy, tokens: KernelTokens, user: str) -> Proxy:
-    async def known(token: str) -> Caller | None:
+def _proxy(traits: ProxyTraits, policy: AdminPolicy, tokens: KernelTokens, user: str) -> Proxy:
+    async def known(token: str) -> ProxyCaller | None:
         kernel_id = await tokens.kernel_of(token)
-        return None if kernel_id is None else Caller(user, kernel_id)
+        return None if kernel_id is None else ProxyCaller(user, kernel_id)
 
     return Proxy(
         upstream=traits.upstream(os.environ),

@@ -42,7 +42,7 @@ FEATURES = tuple(dict.fromkeys([*_TOOLS_OF, *(feature for feature, _ in _SETTING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Policy:
+class AdminPolicy:
     """None is no limit. `choices` holds what is not the user's choice. Budgets are US dollars, enforced by the proxy."""
 
     choices: Mapping[str, Choice] = field(default_factory=dict)
@@ -109,7 +109,7 @@ def _choice(about: str) -> Any:
     )
 
 
-class Names(List[str]):
+class NameList(List[str]):
     """A list of names. On a command line they stand between commas: traitlets would take a plain word for None there, and a
     list of what is allowed would allow everything."""
 
@@ -118,7 +118,7 @@ class Names(List[str]):
 
 
 def _names(about: str) -> Any:
-    return Names(Unicode(), None, allow_none=True, help=f"{about}; None: all.").tag(config=True)
+    return NameList(Unicode(), None, allow_none=True, help=f"{about}; None: all.").tag(config=True)
 
 
 class PolicyTraits(HasTraits):
@@ -165,14 +165,14 @@ class PolicyTraits(HasTraits):
             raise TraitError(f"allowed_modes: {', '.join(sorted(unknown)) or 'nothing'}; there are {', '.join(MODES)}.")
         return proposal["value"]
 
-    def policy(self) -> Policy:
+    def policy(self) -> AdminPolicy:
         """What the traits say."""
         choices = {feature: getattr(self, f"{feature}_policy") for feature in FEATURES}
         lists = {
             name: None if (values := getattr(self, name)) is None else tuple(values)
             for name in ("allowed_models", "allowed_modes", "allowed_tools", "allowed_mcp_servers")
         }
-        return Policy(
+        return AdminPolicy(
             choices={feature: choice for feature, choice in choices.items() if choice != "user-choice"},
             budget_usd_per_day=self.budget_usd_per_day,
             budget_usd_per_kernel=self.budget_usd_per_kernel,

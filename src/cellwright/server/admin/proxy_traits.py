@@ -9,8 +9,8 @@ from traitlets import Bool, HasTraits, Integer, Unicode
 
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.model.credentials import source_of_credential
-from cellwright.server.admin.policy import Policy
-from cellwright.server.proxy.limits import MOST_REQUEST_BYTES, Limits
+from cellwright.server.admin.policy import AdminPolicy
+from cellwright.server.proxy.limits import MAX_REQUEST_BYTES, ProxyLimits
 from cellwright.server.proxy.upstream import Upstream
 from cellwright.sessions.state_dir import state_folder
 
@@ -38,7 +38,7 @@ class ProxyTraits(HasTraits):
         None, allow_none=True, min=1, help="The most tokens of one answer; a request for more gets so many."
     ).tag(config=True)
     proxy_max_request_bytes = Integer(
-        MOST_REQUEST_BYTES, min=1_000, help="The largest request to the API, in bytes."
+        MAX_REQUEST_BYTES, min=1_000, help="The largest request to the API, in bytes."
     ).tag(config=True)
     proxy_requests_per_minute = Integer(
         None, allow_none=True, min=1, help="How many requests to the API a user may send in a minute."
@@ -47,8 +47,8 @@ class ProxyTraits(HasTraits):
         None, allow_none=True, min=1, help="How many requests to the API a user may have open at once."
     ).tag(config=True)
 
-    def proxy_limits(self, policy: Policy) -> Limits:
-        return Limits(
+    def proxy_limits(self, policy: AdminPolicy) -> ProxyLimits:
+        return ProxyLimits(
             allowed_models=policy.allowed_models,
             max_tokens=self.proxy_max_tokens,
             max_request_bytes=self.proxy_max_request_bytes,

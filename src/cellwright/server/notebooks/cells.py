@@ -18,7 +18,7 @@ Json = dict[str, Any]
 NAMED_CELLS = 40
 
 
-class Refused(Exception):
+class NotebookRefusal(Exception):
     """It cannot be done, and nothing was: `code` says why, for programs."""
 
     def __init__(self, code: str, message: str, details: Mapping[str, Any] | None = None) -> None:
@@ -117,10 +117,10 @@ def put_outputs(cells: Cells, put: Mapping[str, Any]) -> None:
     name = str(put.get("id"))
     position = cells.names().index(name) if name in cells.names() else None
     if position is None:
-        raise Refused("no_cell", f"There is no cell {name}.")
+        raise NotebookRefusal("no_cell", f"There is no cell {name}.")
     cell = cell_json(cells, position)
     if cell["cell_type"] != "code":
-        raise Refused("not_code", f"Cell {name} is no code cell: it has no outputs.")
+        raise NotebookRefusal("not_code", f"Cell {name} is no code cell: it has no outputs.")
     if put.get("expect") is not None and cell["source"] != put["expect"]:
         raise _conflict([{"id": name, "now": cell["source"]}])
     outputs = added_outputs(() if put.get("clear") else cell["outputs"], put.get("outputs") or ())
@@ -154,7 +154,7 @@ def _check(cells: Cells, changes: Sequence[Mapping[str, Any]]) -> None:
         sketch = there[at]
         if sketch.running:
             message = f"Cell {sketch.name} is running, or waits to be run: it can be changed when it has ended."
-            raise Refused("running", message)
+            raise NotebookRefusal("running", message)
         if change["type"] == "move":
             to = _place(names, change)
             there.insert(to - (to > at), there.pop(at))
@@ -169,14 +169,14 @@ def _check(cells: Cells, changes: Sequence[Mapping[str, Any]]) -> None:
         raise _conflict(conflicts)
 
 
-def _conflict(conflicts: list[Json]) -> Refused:
-    return Refused("conflict", "Cells have changed since they were read.", {"conflicts": conflicts})
+def _conflict(conflicts: list[Json]) -> NotebookRefusal:
+    return NotebookRefusal("conflict", "Cells have changed since they were read.", {"conflicts": conflicts})
 
 
 def _index(names: Sequence[str], name: str) -> int:
     if name not in names:
         known = ", ".join(names[:NAMED_CELLS]) or "none"
-        raise Refused("no_cell", f"There is no cell {name}. The cells are: {known}.")
+        raise NotebookRefusal("no_cell", f"There is no cell {name}. The cells are: {known}.")
     return names.index(name)
 
 

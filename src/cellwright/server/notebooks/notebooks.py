@@ -17,7 +17,7 @@ from tornado.web import HTTPError
 from cellwright.server.notebooks.cells import (
     Cells,
     Json,
-    Refused,
+    NotebookRefusal,
     all_cells,
     change_cells,
     put_outputs,
@@ -134,9 +134,9 @@ class ServedNotebooks:
             model: Json = await ensure_async(self._contents.get(path, content=True, type="notebook"))
         except HTTPError as error:
             code = "not_open" if error.status_code == 404 else "failed"
-            raise Refused(code, f"{path} cannot be read by the server: {_said(error)}.") from error
+            raise NotebookRefusal(code, f"{path} cannot be read by the server: {_said(error)}.") from error
         if model["content"].get("nbformat", 0) < OLDEST_MAJOR:
-            raise Refused("failed", f"{path} is in the format of before 2015 (nbformat 3).")
+            raise NotebookRefusal("failed", f"{path} is in the format of before 2015 (nbformat 3).")
         return model
 
     async def _write(self, path: str, model: Json) -> None:
@@ -144,12 +144,12 @@ class ServedNotebooks:
         try:
             now = await ensure_async(self._contents.get(path, content=False))
             if now["last_modified"] != model["last_modified"]:
-                raise Refused("failed", f"{path} was changed by someone else just now. Read it again.")
+                raise NotebookRefusal("failed", f"{path} was changed by someone else just now. Read it again.")
             saved = {"type": "notebook", "format": "json", "content": model["content"]}
             await ensure_async(self._contents.save(saved, path))
         except HTTPError as error:
             code = "read_only" if error.status_code == 403 else "failed"
-            raise Refused(code, f"{path} cannot be saved by the server: {_said(error)}.") from error
+            raise NotebookRefusal(code, f"{path} cannot be saved by the server: {_said(error)}.") from error
 
 
 def _said(error: HTTPError) -> str:

@@ -9,13 +9,13 @@ from typing import Any
 
 from jupyter_server.utils import ensure_async
 
-from cellwright.server.notebooks.cells import Json, Refused
+from cellwright.server.notebooks.cells import Json, NotebookRefusal
 from cellwright.server.notebooks.notebooks import ServedNotebooks
 
 TARGET = "cellwright.notebook"
 PROTOCOL = 1
 FRONT_END = "Jupyter Server"
-MOST_NOTEBOOKS = 200
+MAX_NOTEBOOKS = 200
 
 logger = logging.getLogger(__name__)
 
@@ -71,9 +71,9 @@ class ServerPage:
         serve = self._methods.get(method)
         try:
             if serve is None:
-                raise Refused("unknown_method", f"The server does not know {method}.")
+                raise NotebookRefusal("unknown_method", f"The server does not know {method}.")
             return {"result": await serve(params)}
-        except Refused as refused:
+        except NotebookRefusal as refused:
             return {"error": {"code": refused.code, "message": refused.message, "details": refused.details}}
         except Exception as error:  # the kernel waits for an answer, whatever the fault is
             logger.exception("%s of a kernel failed", method)
@@ -82,7 +82,7 @@ class ServerPage:
     async def _notebooks(self) -> list[Json]:
         sessions = await ensure_async(self._sessions.list_sessions())
         notebooks = [session for session in sessions if session.get("type") == "notebook" and session.get("path")]
-        return [await self._notebook(session) for session in notebooks[:MOST_NOTEBOOKS]]
+        return [await self._notebook(session) for session in notebooks[:MAX_NOTEBOOKS]]
 
     async def _notebook(self, session: Mapping[str, Any]) -> Json:
         shared = await self._served.is_shared(session["path"])

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from cellwright.server.proxy.proxy import Caller
+from cellwright.server.proxy.proxy import ProxyCaller
 
 if TYPE_CHECKING:
     import httpx2
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 REMEMBERED_SECONDS = 30.0
 """So long a token that was taken back may still be good; and so long the Hub is not asked again."""
 
-MOST_REMEMBERED = 10_000
+MAX_REMEMBERED = 10_000
 _OPENING = ("access:servers", "access:services")
 """A token that opens a user's server can spend by it anyway; one for less than that cannot."""
 
@@ -26,10 +26,10 @@ class HubUsers:
     def __init__(self, api_url: str, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._url = api_url.rstrip("/") + "/user"
         self._clock = clock
-        self._known: dict[bytes, tuple[float, Caller | None]] = {}
+        self._known: dict[bytes, tuple[float, ProxyCaller | None]] = {}
         self._client: httpx2.AsyncClient | None = None
 
-    async def caller_of(self, token: str) -> Caller | None:
+    async def caller_of(self, token: str) -> ProxyCaller | None:
         """The user whose token it is; None for one that opens nothing, and where the Hub does not answer."""
         if not token or not token.isascii() or not token.isprintable() or " " in token:
             return None
@@ -39,12 +39,12 @@ class HubUsers:
             return caller
         answered, caller = await self._ask(token)
         if answered:
-            if len(self._known) >= MOST_REMEMBERED:
+            if len(self._known) >= MAX_REMEMBERED:
                 self._known.clear()
             self._known[digest] = (self._clock() + REMEMBERED_SECONDS, caller)
         return caller
 
-    async def _ask(self, token: str) -> tuple[bool, Caller | None]:
+    async def _ask(self, token: str) -> tuple[bool, ProxyCaller | None]:
         import httpx2
 
         if self._client is None:
@@ -62,8 +62,8 @@ class HubUsers:
             await self._client.aclose()
 
 
-def _user(model: Any) -> Caller | None:
+def _user(model: Any) -> ProxyCaller | None:
     if not isinstance(model, dict) or model.get("kind") != "user" or not isinstance(model.get("name"), str):
         return None
     scopes = model.get("scopes") or []
-    return Caller(model["name"]) if any(str(scope).startswith(_OPENING) for scope in scopes) else None
+    return ProxyCaller(model["name"]) if any(str(scope).startswith(_OPENING) for scope in scopes) else None

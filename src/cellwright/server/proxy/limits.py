@@ -13,12 +13,12 @@ from dataclasses import dataclass
 
 from cellwright.server.proxy.refusal import BUSY, Refusal
 
-MOST_REQUEST_BYTES = 32 * 1024 * 1024
+MAX_REQUEST_BYTES = 32 * 1024 * 1024
 """What the Messages API takes at most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class ProxyLimits:
     """None is no limit. `allowed_models` are names, patterns with `*`, or lines of models (`haiku`).
 
     Budgets are US dollars: a user's for a day (UTC), and one kernel's for its life. `web_tools` and `mcp` are the API's
@@ -27,7 +27,7 @@ class Limits:
 
     allowed_models: tuple[str, ...] | None = None
     max_tokens: int | None = None
-    max_request_bytes: int = MOST_REQUEST_BYTES
+    max_request_bytes: int = MAX_REQUEST_BYTES
     requests_per_minute: int | None = None
     concurrent_requests: int | None = None
     budget_usd_per_day: float | None = None

@@ -14,9 +14,9 @@ from jupyter_server.auth.decorator import allow_unauthenticated
 from tornado.iostream import StreamClosedError
 from tornado.web import RequestHandler, stream_request_body
 
-from cellwright.server.proxy.proxy import Caller, Exchange, Payment, Proxy, refused
+from cellwright.server.proxy.proxy import Payment, Proxy, ProxyCaller, ProxyExchange, refused
 from cellwright.server.proxy.refusal import BUDGET, BUSY, POLICY, Refusal
-from cellwright.server.proxy.request_rules import Checked, check, kind_of, visible_models
+from cellwright.server.proxy.request_rules import CheckedRequest, check, kind_of, visible_models
 from cellwright.server.proxy.upstream import UpstreamReply
 from cellwright.server.proxy.usage import UsageReader
 
@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 PATTERN = r"/cellwright/api/anthropic(/.*)?"
 """Where the proxy is, below the server's base URL."""
 
-MOST_ERROR_BYTES = 1_000_000
+MAX_ERROR_BYTES = 1_000_000
 
 
 @stream_request_body
@@ -40,7 +40,7 @@ class ProxiedRequest(RequestHandler):
         self._body = bytearray()
         self._passing: asyncio.Task[None] | None = None
         self._admission = ExitStack()
-        self._exchange = Exchange(Caller(""), self.request.method or "", "")
+        self._exchange = ProxyExchange(ProxyCaller(""), self.request.method or "", "")
 
     def check_xsrf_cookie(self) -> None:
         """No cookie lets in here, so there is nothing that a foreign page could make a browser do."""
@@ -54,7 +54,7 @@ class ProxiedRequest(RequestHandler):
             caller = await self._proxy.authenticate(_token(self.request.headers))
             if caller is None:
                 raise Refusal(401, "The token is not one that this server gave a kernel that is alive.")
-            self._exchange = Exchange(caller, self.request.method or "", _shown(self._path))
+            self._exchange = ProxyExchange(caller, self.request.method or "", _shown(self._path))
             kind_of(self.request.method or "", self._path)
             # before its body, so that a user's bodies that are on their way are no more than their requests may be
             self._admission.enter_context(self._proxy.admitted(caller))
@@ -136,7 +136,7 @@ class ProxiedRequest(RequestHandler):
         finally:
             await self._proxy.record(exchange)
 
-    async def _send(self, checked: Checked, payment: Payment, reader: UsageReader) -> None:
+    async def _send(self, checked: CheckedRequest, payment: Payment, reader: UsageReader) -> None:
         exchange, upstream = self._exchange, self._proxy.upstream
         body = checked.encoded(payment.tokens)
         exchange.bytes_out = len(body or b"")
@@ -149,7 +149,9 @@ class ProxiedRequest(RequestHandler):
             exchange.was_sent = False  # it came to nothing at the API
             raise
 
-    async def _answer(self, checked: Checked, reply: UpstreamReply, reader: UsageReader, payment: Payment) -> None:
+    async def _answer(
+        self, checked: CheckedRequest, reply: UpstreamReply, reader: UsageReader, payment: Payment
+    ) -> None:
         self._exchange.status = reply.status
         self._exchange.request_id = reply.headers.get("request-id", "")
         if reply.status != 200:
@@ -249,7 +251,7 @@ async def _whole(reply: UpstreamReply) -> bytes:
     body = bytearray()
     async for chunk in reply.chunks:
         body += chunk
-        if len(body) > MOST_ERROR_BYTES:
+        if len(body) > MAX_ERROR_BYTES:
             break
     return bytes(body)
 

@@ -15,9 +15,9 @@ from typing import Any
 
 from cellwright.agent.budget import SMALLEST_ANSWER
 from cellwright.model.pricing import US_ONLY_FACTOR, cost_usd, worst_case_usd
-from cellwright.server.proxy.limits import Limits, Traffic
+from cellwright.server.proxy.limits import ProxyLimits, Traffic
 from cellwright.server.proxy.refusal import Refusal, forbidden, over_budget
-from cellwright.server.proxy.request_rules import Checked
+from cellwright.server.proxy.request_rules import CheckedRequest
 from cellwright.server.proxy.spending_book import SpendingBook, Spent
 from cellwright.server.proxy.upstream import STALL_SECONDS, Upstream
 from cellwright.server.proxy.usage import EgressLog, UsageReader
@@ -29,7 +29,7 @@ LOG_FILE = "egress.jsonl"
 
 
 @dataclass(frozen=True, slots=True)
-class Caller:
+class ProxyCaller:
     """On whose account a request goes; `kernel` may be empty where only the user is known."""
 
     user: str
@@ -37,10 +37,10 @@ class Caller:
 
 
 @dataclass(slots=True)
-class Exchange:
+class ProxyExchange:
     """One request on its way, and what is known of it so far."""
 
-    caller: Caller
+    caller: ProxyCaller
     method: str
     path: str
     model: str = ""
@@ -106,9 +106,9 @@ class Proxy:
         self,
         *,
         upstream: Upstream,
-        rules: Limits,
+        rules: ProxyLimits,
         folder: Path,
-        authenticate: Callable[[str], Awaitable[Caller | None]],
+        authenticate: Callable[[str], Awaitable[ProxyCaller | None]],
         clock: Callable[[], float] = time.time,
         stall_seconds: float = STALL_SECONDS,
     ) -> None:
@@ -120,12 +120,14 @@ class Proxy:
         self._book = SpendingBook(folder / BOOK_FILE, clock=clock)
         self._traffic = Traffic(per_minute=rules.requests_per_minute, at_once=rules.concurrent_requests)
 
-    def admitted(self, caller: Caller) -> AbstractContextManager[None]:
+    def admitted(self, caller: ProxyCaller) -> AbstractContextManager[None]:
         """One request of the caller's is on its way. Raises `Refusal`."""
         return self._traffic.passing(caller.user)
 
     @asynccontextmanager
-    async def paid(self, exchange: Exchange, checked: Checked, reader: UsageReader) -> AsyncIterator[Payment]:
+    async def paid(
+        self, exchange: ProxyExchange, checked: CheckedRequest, reader: UsageReader
+    ) -> AsyncIterator[Payment]:
         """What the request costs is reserved before it, and counted when it has ended, however it ends.
 
         Raises `Refusal`.
@@ -155,7 +157,7 @@ class Proxy:
         finally:
             await payment.settle()
 
-    async def _reserved(self, caller: Caller, model: str, worst: Callable[[Spent], float]) -> int:
+    async def _reserved(self, caller: ProxyCaller, model: str, worst: Callable[[Spent], float]) -> int:
         """The number of the reservation; none is left behind by who leaves while it is made."""
         reserving = asyncio.ensure_future(
             asyncio.to_thread(self._book.reserve, caller.user, caller.kernel, model, worst)
@@ -168,14 +170,14 @@ class Proxy:
                 await asyncio.to_thread(self._book.settle, number, 0.0)
             raise
 
-    async def record(self, exchange: Exchange) -> None:
+    async def record(self, exchange: ProxyExchange) -> None:
         """Write the request into the egress log."""
         try:
             await asyncio.to_thread(self.log.write, exchange.entry())
         except OSError as error:  # a full disk must not cost the user the answer, but must be seen
             logger.error("the egress log cannot be written: %s", error)  # noqa: TRY400  the traceback says no more
 
-    async def spent(self, caller: Caller) -> Spent:
+    async def spent(self, caller: ProxyCaller) -> Spent:
         return await asyncio.to_thread(self._book.spent, caller.user, caller.kernel)
 
     async def aclose(self) -> None:
@@ -183,7 +185,7 @@ class Proxy:
         self._book.close()
 
 
-def _affordable(checked: Checked, spent: Spent, rules: Limits) -> tuple[int, float]:
+def _affordable(checked: CheckedRequest, spent: Spent, rules: ProxyLimits) -> tuple[int, float]:
     """How many tokens the answer may have, and what the request then costs at worst. Raises `Refusal`."""
     prices = _worst_usd(checked)
     if prices is None:
@@ -201,7 +203,7 @@ def _affordable(checked: Checked, spent: Spent, rules: Limits) -> tuple[int, flo
     return tokens, fixed + each * tokens
 
 
-def _worst_usd(checked: Checked) -> tuple[float, float] | None:
+def _worst_usd(checked: CheckedRequest) -> tuple[float, float] | None:
     """The most that the input can cost, and a token of output, by the dearest of its models; None: that is not known."""
     assert checked.body is not None
     known = []
@@ -215,7 +217,7 @@ def _worst_usd(checked: Checked) -> tuple[float, float] | None:
     return max(fixed for fixed, _ in known) * factor, max(each for _, each in known) * factor
 
 
-def _left(spent: Spent, rules: Limits) -> list[tuple[float, str]]:
+def _left(spent: Spent, rules: ProxyLimits) -> list[tuple[float, str]]:
     left = []
     if (day := rules.budget_usd_per_day) is not None:
         words = f"Today's budget of ${day:g} that the administrator of this server gives you is used up"
@@ -226,7 +228,7 @@ def _left(spent: Spent, rules: Limits) -> list[tuple[float, str]]:
     return left
 
 
-def _cost(exchange: Exchange, checked: Checked, reader: UsageReader) -> float | None:
+def _cost(exchange: ProxyExchange, checked: CheckedRequest, reader: UsageReader) -> float | None:
     """What the request cost; None where that is not known, and the reservation counts."""
     if not exchange.was_sent or exchange.status >= 300:
         return 0.0
@@ -238,6 +240,6 @@ def _cost(exchange: Exchange, checked: Checked, reader: UsageReader) -> float | 
     return None
 
 
-def refused(exchange: Exchange, refusal: Refusal) -> None:
+def refused(exchange: ProxyExchange, refusal: Refusal) -> None:
     exchange.status = refusal.status
     exchange.refused = refusal.code or str(refusal.status)

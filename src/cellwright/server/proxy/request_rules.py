@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NoReturn
 
 from cellwright.model.models import is_among, limits
-from cellwright.server.proxy.limits import Limits
+from cellwright.server.proxy.limits import ProxyLimits
 from cellwright.server.proxy.refusal import Refusal, forbidden
 
 Kind = Literal["messages", "count_tokens", "models", "model"]
@@ -41,7 +41,7 @@ _DEEPEST = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class CheckedRequest:
     """A request that may go. `path` has its query; `input_tokens` and `max_tokens` are the most it can come to.
 
     `other_models` may answer it as well, or a part of it.
@@ -76,12 +76,12 @@ def kind_of(method: str, path: str) -> Kind:
     raise Refusal(404, "This proxy passes on /v1/messages, /v1/messages/count_tokens and /v1/models, nothing else.")
 
 
-def check(method: str, path: str, query: Mapping[str, str], body: bytes, rules: Limits) -> Checked:
+def check(method: str, path: str, query: Mapping[str, str], body: bytes, rules: ProxyLimits) -> CheckedRequest:
     """What of the request may go. Raises `Refusal`."""
     kind = kind_of(method, path)
     path += _query(kind, query)
     if kind in ("models", "model"):
-        return Checked(kind, method, path, model=_asked_model(kind, path, rules))
+        return CheckedRequest(kind, method, path, model=_asked_model(kind, path, rules))
     content = _read(body)
     model = content.get("model")
     if not isinstance(model, str):
@@ -91,9 +91,9 @@ def check(method: str, path: str, query: Mapping[str, str], body: bytes, rules: 
         _refuse_model(named, rules)
     _refuse_tools(content, rules)
     if kind == "count_tokens":
-        return Checked(kind, method, path, content, model)
+        return CheckedRequest(kind, method, path, content, model)
     max_tokens = _max_tokens(content, model, rules)
-    return Checked(
+    return CheckedRequest(
         kind,
         method,
         path,
@@ -106,7 +106,7 @@ def check(method: str, path: str, query: Mapping[str, str], body: bytes, rules: 
     )
 
 
-def visible_models(answer: bytes, rules: Limits) -> bytes:
+def visible_models(answer: bytes, rules: ProxyLimits) -> bytes:
     """A list of models without those that may not be used."""
     if rules.allowed_models is None:
         return answer
@@ -115,7 +115,7 @@ def visible_models(answer: bytes, rules: Limits) -> bytes:
     return json.dumps(listed).encode()
 
 
-def _asked_model(kind: Kind, path: str, rules: Limits) -> str:
+def _asked_model(kind: Kind, path: str, rules: ProxyLimits) -> str:
     if kind == "models":
         return ""
     model = path.partition("?")[0].rpartition("/")[2]
@@ -180,14 +180,14 @@ def _objects(value: Any) -> list[dict[str, Any]]:
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
-def _refuse_model(model: str, rules: Limits) -> None:
+def _refuse_model(model: str, rules: ProxyLimits) -> None:
     if rules.allowed_models is not None and not is_among(model, rules.allowed_models):
         allowed = ", ".join(rules.allowed_models) or "none"
         message = f"The administrator of this server does not allow the model {model[:80]}. Allowed: {allowed}."
         raise forbidden(message)
 
 
-def _refuse_tools(content: Mapping[str, Any], rules: Limits) -> None:
+def _refuse_tools(content: Mapping[str, Any], rules: ProxyLimits) -> None:
     types = [str(each.get("type", "")) for each in _objects(content.get("tools"))]
     if not rules.web_tools and any(type_.startswith(_WEB_TOOLS) for type_ in types):
         raise forbidden("The administrator of this server does not allow web tools.")
@@ -195,7 +195,7 @@ def _refuse_tools(content: Mapping[str, Any], rules: Limits) -> None:
         raise forbidden("The administrator of this server does not allow MCP servers.")
 
 
-def _max_tokens(content: Mapping[str, Any], model: str, rules: Limits) -> int:
+def _max_tokens(content: Mapping[str, Any], model: str, rules: ProxyLimits) -> int:
     asked = content.get("max_tokens")
     if not isinstance(asked, int) or isinstance(asked, bool) or asked < 0:
         raise Refusal(400, "max_tokens: Field required: a whole number")

@@ -8,7 +8,7 @@ What left the server, and what it cost: a line of JSON for each request, never w
 
 `at` is UTC; `bytes_out` went to the API, `bytes_in` came from it; `refused` is the code of the proxy's own rule, or empty;
 `complete` is false where the answer broke off, and its output was estimated. The file is for its owner alone. When it has
-grown to `MOST_BYTES` it becomes `.1`, and so on up to `KEPT`.
+grown to `MAX_BYTES` it becomes `.1`, and so on up to `KEPT`.
 """
 
 from __future__ import annotations
@@ -108,14 +108,14 @@ def _is_thinking(data: bytes) -> bool:
     return isinstance(block, dict) and str(block.get("type", "")).endswith("thinking")
 
 
-MOST_BYTES = 10_000_000
+MAX_BYTES = 10_000_000
 KEPT = 5
 
 
 class EgressLog:
     """Appends to `file`; from any thread."""
 
-    def __init__(self, file: Path, *, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(self, file: Path, *, most_bytes: int = MAX_BYTES) -> None:
         self._file = file
         self._most_bytes = most_bytes
         self._lock = threading.Lock()

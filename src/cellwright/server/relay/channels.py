@@ -29,7 +29,7 @@ Heard = Callable[[str, Message], None]
 """Called with the name of the channel and what came over it."""
 
 NAMES = ("shell", "control", "iopub")
-MOST_BYTES = 100_000_000
+MAX_BYTES = 100_000_000
 """Of one message over a websocket."""
 
 
@@ -107,7 +107,7 @@ class GatewayChannels:
         )
         request = HTTPRequest(address, **gateway.load_connection_args())  # type: ignore[no-untyped-call]
         try:
-            self._socket = await websocket_connect(request, max_message_size=MOST_BYTES)
+            self._socket = await websocket_connect(request, max_message_size=MAX_BYTES)
         except HTTPClientError as error:
             raise OSError(f"the gateway refuses the connection: {error}") from error
         self._task = asyncio.create_task(self._read(self._socket, heard, lost))

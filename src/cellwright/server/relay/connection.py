@@ -19,8 +19,8 @@ from typing import Any
 
 from jupyter_client.session import Session
 
-from cellwright.conversation.message_chunks import Joined, pieces
-from cellwright.server.api_error import ApiError
+from cellwright.conversation.message_chunks import JoinedMessages, pieces
+from cellwright.server.api_error import RouteError
 from cellwright.server.relay.channels import KernelLost, Message, channels_of
 
 NUDGE_SECONDS = 0.5
@@ -142,7 +142,7 @@ class KernelComm:
         self._subshell = subshell
         self._target = target
         self._id = uuid.uuid4().hex
-        self._parts = Joined()
+        self._parts = JoinedMessages()
         self._sending = asyncio.Lock()
 
     def open(self, data: Mapping[str, Any]) -> None:
@@ -213,6 +213,6 @@ async def load_extension(
     install = f"{executable} -m pip install cellwright"
     if loaded.get("ename") == "ModuleNotFoundError":
         message = f"The environment of kernel {kernel_id} has no Cellwright. Install it there: {install}"
-        raise ApiError(409, "EXTENSION_MISSING", message, {"install": install})
+        raise RouteError(409, "EXTENSION_MISSING", message, {"install": install})
     message = f"Cellwright could not be loaded in kernel {kernel_id}: {loaded.get('evalue', '')}"
-    raise ApiError(409, "EXECUTION_ERROR", message)
+    raise RouteError(409, "EXECUTION_ERROR", message)

@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from cellwright.server.api_error import ApiError
+from cellwright.server.api_error import RouteError
 from cellwright.server.notebooks.notebook_link import NotebookLink, PageOf
 from cellwright.server.relay.channels import KernelLost, Message
 from cellwright.server.relay.connection import KernelComm, KernelConnection, load_extension
@@ -25,7 +25,7 @@ REPLY_SECONDS = 60.0
 ALIVE_SECONDS = 5.0
 LEAVE_SECONDS = 5.0
 """How long a kernel that lives may take to hear that the server leaves it."""
-MOST_TOLD = 50
+MAX_TOLD = 50
 RECONNECTS = 3
 """How often a connection that broke (a gateway's) is made anew before its runs are given up."""
 
@@ -143,19 +143,21 @@ class KernelRelay:
         try:
             await connection.open(self._connect_seconds)
         except (TimeoutError, OSError) as error:
-            raise ApiError(504, "EXECUTION_TIMEOUT", f"Kernel {self.kernel_id} does not answer. Restart it.") from error
+            raise RouteError(
+                504, "EXECUTION_TIMEOUT", f"Kernel {self.kernel_id} does not answer. Restart it."
+            ) from error
         if connection.language != "python":
             message = (
                 f"Kernel {self.kernel_id} runs {connection.language or 'no Python'}; Claude works in Python kernels."
             )
-            raise ApiError(409, "EXECUTION_ERROR", message)
+            raise RouteError(409, "EXECUTION_ERROR", message)
         self._subshell = None
         if connection.has_subshells:
             try:
                 self._subshell = await connection.create_subshell(REPLY_SECONDS)
             except TimeoutError as error:
                 message = f"Kernel {self.kernel_id} gives no subshell. Restart it."
-                raise ApiError(504, "EXECUTION_TIMEOUT", message) from error
+                raise RouteError(504, "EXECUTION_TIMEOUT", message) from error
         self.say_if_it_waits(about_wait)
         await load_extension(connection, self._subshell, self._reply_seconds, self.kernel_id)
         await self._open_comm(connection)
@@ -178,7 +180,7 @@ class KernelRelay:
             welcome = await asyncio.wait_for(self._welcome, self._reply_seconds)
         except TimeoutError as error:
             message = f"Cellwright in kernel {self.kernel_id} does not answer. Restart the kernel."
-            raise ApiError(504, "EXECUTION_TIMEOUT", message) from error
+            raise RouteError(504, "EXECUTION_TIMEOUT", message) from error
         log, self._log = self._log, str(welcome["log"])
         self.executable, self.version = str(welcome.get("executable", "")), str(welcome.get("version", ""))
         if log and log != self._log:
@@ -195,7 +197,7 @@ class KernelRelay:
             await self.send({"type": "request", "id": request_id, "method": method, "params": dict(params)})
             return await asyncio.wait_for(reply, self._reply_seconds)
         except TimeoutError as error:
-            raise ApiError(504, "EXECUTION_TIMEOUT", f"Kernel {self.kernel_id} does not answer.") from error
+            raise RouteError(504, "EXECUTION_TIMEOUT", f"Kernel {self.kernel_id} does not answer.") from error
         finally:
             del self._replies[request_id]
 
@@ -207,7 +209,7 @@ class KernelRelay:
             await self.send({"type": "answer", "question": question, **answer})
             await asyncio.wait_for(acknowledged, self._reply_seconds)
         except TimeoutError as error:
-            raise ApiError(504, "EXECUTION_TIMEOUT", f"Kernel {self.kernel_id} did not take the answer.") from error
+            raise RouteError(504, "EXECUTION_TIMEOUT", f"Kernel {self.kernel_id} did not take the answer.") from error
         finally:
             del self._acks[acknowledged]
 
@@ -216,7 +218,7 @@ class KernelRelay:
         try:
             await self._the_comm().send(message)
         except KernelLost as error:
-            raise ApiError(502, "EXECUTION_ERROR", f"Kernel {self.kernel_id} is not reached.") from error
+            raise RouteError(502, "EXECUTION_ERROR", f"Kernel {self.kernel_id} is not reached.") from error
 
     async def follow(self, run_id: str, view: RunView) -> None:
         """Tell `view` of the kernel's run `run_id` from its first line on."""
@@ -264,7 +266,7 @@ class KernelRelay:
             case {"type": "unsupported"}:
                 self._unsupported(str(message.get("version", "")))
             case {"type": "failed", "code": str(code), "message": str(text)}:
-                self._refuse(ApiError.of_kernel(code, text, None))
+                self._refuse(RouteError.of_kernel(code, text, None))
             case {"type": "request", "id": str(request_id)}:  # whether the server is there
                 self._say({"type": "reply", "id": request_id, "result": None})
             case {"type": "state"}:
@@ -291,15 +293,15 @@ class KernelRelay:
     def _unsupported(self, version: str) -> None:
         install = "pip install --upgrade cellwright"
         text = f"Kernel {self.kernel_id} has Cellwright {version}, which speaks another protocol than the server's. "
-        self._refuse(ApiError(409, "EXTENSION_MISSING", f"{text}Upgrade both: {install}", {"install": install}))
+        self._refuse(RouteError(409, "EXTENSION_MISSING", f"{text}Upgrade both: {install}", {"install": install}))
 
     def _comm_closed(self) -> None:
         text = f"Cellwright in kernel {self.kernel_id} ended the connection: it was unloaded, or is older than the server's."
         self.ended = True
-        self._refuse(ApiError(409, "EXTENSION_MISSING", text))
+        self._refuse(RouteError(409, "EXTENSION_MISSING", text))
         self._fail_all(text)
 
-    def _refuse(self, error: ApiError) -> None:
+    def _refuse(self, error: RouteError) -> None:
         if self._welcome is not None and not self._welcome.done():
             self._welcome.set_exception(error)
 
@@ -308,7 +310,7 @@ class KernelRelay:
             view.state_changed(run)
             return
         self._told[run_id] = run  # it may be named by a reply that is on its way, or be a cell's
-        if len(self._told) > MOST_TOLD:
+        if len(self._told) > MAX_TOLD:
             del self._told[next(iter(self._told))]
 
     def _lines(self, run_id: str, first: int, lines: Sequence[Mapping[str, Any]]) -> None:
@@ -330,7 +332,7 @@ class KernelRelay:
         error = message.get("error")
         if isinstance(error, dict):
             code, text = str(error.get("code", "failed")), str(error.get("message", ""))
-            reply.set_exception(ApiError.of_kernel(code, text, error.get("details")))
+            reply.set_exception(RouteError.of_kernel(code, text, error.get("details")))
         else:
             reply.set_result(message.get("result"))
 
@@ -350,7 +352,7 @@ class KernelRelay:
     def _process_ended(self) -> None:
         self.ended = True
         self._fail_all("The kernel died or was restarted while Claude was at work. What it had done is in the session.")
-        error = ApiError(502, "EXECUTION_ERROR", f"Kernel {self.kernel_id} died or was restarted.")
+        error = RouteError(502, "EXECUTION_ERROR", f"Kernel {self.kernel_id} died or was restarted.")
         for waiting in (*self._replies.values(), *self._acks):
             if not waiting.done():
                 waiting.set_exception(error)
@@ -372,7 +374,7 @@ class KernelRelay:
             await asyncio.sleep(attempt)
             try:
                 await self._connect(lambda _: None)
-            except (ApiError, KernelLost, OSError) as error:
+            except (RouteError, KernelLost, OSError) as error:
                 logger.warning("kernel %s is not reached again: %s", self.kernel_id, error)
             else:
                 return

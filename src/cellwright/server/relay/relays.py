@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from cellwright.server.api_error import ApiError
+from cellwright.server.api_error import RouteError
 from cellwright.server.notebooks.notebook_link import PageOf
 from cellwright.server.relay.channels import KernelLost
 from cellwright.server.relay.relay import KernelRelay
@@ -39,13 +39,13 @@ class Relays:
             if relay is not None:
                 await relay.close()
             if kernel_id not in self._kernels:
-                raise ApiError(404, "NOT_FOUND", f"There is no kernel {kernel_id} any more.")
+                raise RouteError(404, "NOT_FOUND", f"There is no kernel {kernel_id} any more.")
             relay = KernelRelay(self._kernels, kernel_id, self._connect_seconds, self._page_of)
             try:
                 await relay.open(about_wait)
             except KernelLost as error:
                 message = f"Kernel {kernel_id} ended while it was connected to."
-                raise ApiError(502, "EXECUTION_ERROR", message) from error
+                raise RouteError(502, "EXECUTION_ERROR", message) from error
             self._relays[kernel_id] = relay
             return relay
 

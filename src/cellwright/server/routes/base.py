@@ -16,9 +16,9 @@ from jupyter_server.base.handlers import APIHandler
 from tornado.web import HTTPError, stream_request_body
 
 from cellwright.errors import CellwrightError
-from cellwright.server.api_error import ApiError
+from cellwright.server.api_error import RouteError
 from cellwright.server.routes.body import checked_body
-from cellwright.server.runs.runs import Runs
+from cellwright.server.runs.runs import ClientRuns
 
 EVERYBODY = ""
 """The owner where users have no names: who knows the server's token is the server's user."""
@@ -52,7 +52,7 @@ class CellwrightRoute(APIHandler):
 
     auth_resource = RESOURCE
 
-    def initialize(self, runs: Runs, **_settings: Any) -> None:
+    def initialize(self, runs: ClientRuns, **_settings: Any) -> None:
         self.runs = runs
         self.gone = asyncio.Event()
         """Set when the client has left."""
@@ -76,7 +76,7 @@ class CellwrightRoute(APIHandler):
 
     def _refuse_size(self) -> None:
         most = self.runs.limits.max_request_bytes
-        raise ApiError(413, "REQUEST_TOO_LARGE", f"The request is larger than {most:,} bytes (max_request_bytes).")
+        raise RouteError(413, "REQUEST_TOO_LARGE", f"The request is larger than {most:,} bytes (max_request_bytes).")
 
     def body(self, schema: str) -> dict[str, Any]:
         """The request's body, as `schema` of the OpenAPI description has it. Raises ApiError 400, 413."""
@@ -96,20 +96,20 @@ class CellwrightRoute(APIHandler):
         try:
             return self.get_query_argument(name, default, strip=False)
         except HTTPError as error:
-            raise ApiError(400, "INVALID_PARAMETERS", f"{name} is not text in UTF-8.") from error
+            raise RouteError(400, "INVALID_PARAMETERS", f"{name} is not text in UTF-8.") from error
 
     def number(self, name: str, default: int, least: int, most: int) -> int:
         """A whole number of the address. Raises ApiError 400."""
         text = self.argument(name, str(default))
         if not re.fullmatch(r"-?[0-9]{1,15}", text) or not least <= int(text) <= most:
-            raise ApiError(400, "INVALID_PARAMETERS", f"{name} is a whole number from {least} to {most}.")
+            raise RouteError(400, "INVALID_PARAMETERS", f"{name} is a whole number from {least} to {most}.")
         return int(text)
 
     def choice(self, name: str, *choices: str) -> str:
         """One of `choices`, the last where nothing is said. Raises ApiError 400."""
         said = self.argument(name, choices[-1])
         if said not in choices:
-            raise ApiError(400, "INVALID_PARAMETERS", f"{name} is one of {', '.join(choices)}.")
+            raise RouteError(400, "INVALID_PARAMETERS", f"{name} is one of {', '.join(choices)}.")
         return said
 
     def answer(self, content: Any, status: int = 200) -> None:
@@ -131,8 +131,8 @@ class CellwrightRoute(APIHandler):
     def write_error(self, status_code: int, **kwargs: Any) -> None:
         error = kwargs.get("exc_info", (None, None, None))[1]
         if isinstance(error, CellwrightError):
-            error = ApiError.of(error)
-        if isinstance(error, ApiError):
+            error = RouteError.of(error)
+        if isinstance(error, RouteError):
             self.set_status(error.status)
             if error.retry_after is not None:
                 self.set_header("Retry-After", str(error.retry_after))
@@ -144,7 +144,7 @@ class CellwrightRoute(APIHandler):
         self.finish(json.dumps(body, default=str))
 
     def log_exception(self, kind: Any, error: Any, trace: Any) -> None:
-        if not isinstance(error, (ApiError, CellwrightError)):  # what a client did is no fault of the server
+        if not isinstance(error, (RouteError, CellwrightError)):  # what a client did is no fault of the server
             super().log_exception(kind, error, trace)
 
 
@@ -153,4 +153,4 @@ class NoSuchRoute(CellwrightRoute):
 
     async def prepare(self) -> None:  # type: ignore[override]  # as APIHandler does
         await super().prepare()
-        raise ApiError(404, "NOT_FOUND", f"There is no {self.request.path} here. openapi.json names what there is.")
+        raise RouteError(404, "NOT_FOUND", f"There is no {self.request.path} here. openapi.json names what there is.")

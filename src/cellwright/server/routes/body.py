@@ -8,7 +8,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-from cellwright.server.api_error import ApiError
+from cellwright.server.api_error import RouteError
 
 _MESSAGE_CHARS = 300
 _FILE = Path(__file__).with_name("openapi.json")
@@ -34,12 +34,12 @@ def checked_body(body: bytes, schema: str) -> dict[str, Any]:
     try:
         content = json.loads(body or b"{}", parse_constant=_no_constant, parse_float=_finite)
     except (ValueError, RecursionError) as error:
-        raise ApiError(400, "INVALID_PARAMETERS", f"The body is no JSON: {error}") from error
+        raise RouteError(400, "INVALID_PARAMETERS", f"The body is no JSON: {error}") from error
     problem = next(iter(_validator(schema).iter_errors(content)), None)
     if problem is not None:
         where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in problem.absolute_path)
         said = f"The body{where and ' at ' + where.lstrip('.')}: {_shortened(problem.message)}"
-        raise ApiError(400, "INVALID_PARAMETERS", said)
+        raise RouteError(400, "INVALID_PARAMETERS", said)
     return _with_whole_characters(content) if b"\\u" in body else content  # type: ignore[no-any-return]
 
 

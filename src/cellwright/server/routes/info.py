@@ -26,11 +26,11 @@ from cellwright.conversation.run_options import RunOptions
 from cellwright.errors import CellwrightError
 from cellwright.model.models import limits, refined
 from cellwright.model.pricing import PRICES_DATE, cost_usd
-from cellwright.server.listed_models import Listed, ListedModels
+from cellwright.server.listed_models import ListedModelNames, ListedModels
 from cellwright.server.routes.base import CellwrightRoute, may_read
 from cellwright.server.routes.body import description
 from cellwright.server.runs.own_kernels import folder_below
-from cellwright.server.runs.runs import Runs
+from cellwright.server.runs.runs import ClientRuns
 from cellwright.tools.process.environment import is_secret
 from cellwright.version import VERSION
 
@@ -73,10 +73,10 @@ class DoctorRoute(_FolderRoute):
     @authenticated
     @may_read
     async def get(self) -> None:
-        from cellwright.doctor.examination import Patient, examine  # all that it looks at; few ask for it
+        from cellwright.doctor.examination import ExaminedPlace, examine  # all that it looks at; few ask for it
 
         offline = self.choice("offline", "true", "false") == "true"
-        examination = await asyncio.to_thread(examine, Patient(self.folder()), offline=offline)
+        examination = await asyncio.to_thread(examine, ExaminedPlace(self.folder()), offline=offline)
         self.answer(examination.to_json())
 
 
@@ -93,7 +93,7 @@ class SettingsRoute(_FolderRoute):
 class ModelsRoute(_FolderRoute):
     """`GET models?folder=`"""
 
-    def initialize(self, runs: Runs, **settings: Any) -> None:
+    def initialize(self, runs: ClientRuns, **settings: Any) -> None:
         super().initialize(runs)
         self._listed: ListedModels = settings["listed"]
 
@@ -120,8 +120,8 @@ class CassettesRoute(_FolderRoute):
 
 
 SUFFIX = ".jsonl"
-MOST_FILES = 20_000
-MOST_FOUND = 500
+MAX_FILES = 20_000
+MAX_FOUND = 500
 _SKIPPED = frozenset({"node_modules", "__pycache__"})
 
 
@@ -129,7 +129,7 @@ def recordings_in(folder: Path, root: Path) -> list[dict[str, Any]]:
     """`{"path", "format", "turns", "size", "modified"}` of each, by path; links are not followed."""
     found: list[dict[str, Any]] = []
     for looked_at, path in enumerate(_files(folder)):
-        if looked_at >= MOST_FILES or len(found) >= MOST_FOUND:
+        if looked_at >= MAX_FILES or len(found) >= MAX_FOUND:
             break
         try:
             about = _about(path)
@@ -186,7 +186,7 @@ def settings_report(folder: Path, environ: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def models_report(settings: Settings, environ: Mapping[str, str], listed: Listed) -> dict[str, Any]:
+def models_report(settings: Settings, environ: Mapping[str, str], listed: ListedModelNames) -> dict[str, Any]:
     """`{"default", "source", "problem", "models": [{"id", "display_name", …, "usd_per_million_tokens"}], "prices_date"}`.
 
     The models are those that the API has `listed` (`source` "api"), else those whose names are known here ("known";

@@ -24,14 +24,14 @@ from cellwright.server.routes.runs import (
     StopRoute,
 )
 from cellwright.server.routes.sessions import SessionExportRoute, SessionFiles, SessionRoute, SessionsRoute
-from cellwright.server.runs.runs import Runs
+from cellwright.server.runs.runs import ClientRuns
 
 ROOT = r"/cellwright/api"
 
 Served = tuple[str, type[CellwrightRoute], dict[str, Any]]
 
 
-def routes(runs: Runs, sessions: SessionFiles, listed: ListedModels) -> list[Served]:
+def routes(runs: ClientRuns, sessions: SessionFiles, listed: ListedModels) -> list[Served]:
     """All of them, the one that answers for the rest last."""
     own = {"runs": runs}
     of_sessions = {"runs": runs, "sessions": sessions}
@@ -56,6 +56,6 @@ def routes(runs: Runs, sessions: SessionFiles, listed: ListedModels) -> list[Ser
     ]
 
 
-def no_such_route(runs: Runs) -> Served:
+def no_such_route(runs: ClientRuns) -> Served:
     """What answers for everything else below the interface's path; the last of all."""
     return (rf"{ROOT}(?:/.*)?", NoSuchRoute, {"runs": runs})

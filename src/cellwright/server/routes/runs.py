@@ -8,7 +8,7 @@ from typing import Any
 
 from tornado.web import authenticated
 
-from cellwright.server.api_error import ApiError
+from cellwright.server.api_error import RouteError
 from cellwright.server.relay.relay import KernelRelay
 from cellwright.server.routes.base import CellwrightRoute, may_execute, may_read
 from cellwright.server.runs.event_stream import HEADERS, send_events, stream_kind
@@ -88,7 +88,7 @@ class RunEventsRoute(_RunRoute):
         run = self.runs.find(run_id, self.owner)
         after = self._after()
         if after > run.last_id:
-            raise ApiError(400, "INVALID_PARAMETERS", f"The run has {run.last_id} events so far, not {after}.")
+            raise RouteError(400, "INVALID_PARAMETERS", f"The run has {run.last_id} events so far, not {after}.")
         if run.over and after == run.last_id:
             self.set_status(204)  # which tells an EventSource not to come back
             self.finish()
@@ -97,7 +97,7 @@ class RunEventsRoute(_RunRoute):
             run.after(after, 1)
         except EventsGone as gone:
             message = f"Events up to {gone.oldest - 1} made room for newer ones (max_event_bytes)."
-            raise ApiError(410, "EVENTS_GONE", message, {"oldest": gone.oldest}) from gone
+            raise RouteError(410, "EVENTS_GONE", message, {"oldest": gone.oldest}) from gone
         await self.send_run(run, after)
 
     def _after(self) -> int:
@@ -105,7 +105,7 @@ class RunEventsRoute(_RunRoute):
         if said is None:
             return self.number("after", 0, 0, 10**12)
         if not (said.isascii() and said.isdigit() and len(said) <= 12):
-            raise ApiError(400, "INVALID_PARAMETERS", "Last-Event-ID is the number of an event.")
+            raise RouteError(400, "INVALID_PARAMETERS", "Last-Event-ID is the number of an event.")
         return int(said)
 
 
@@ -118,9 +118,11 @@ class AnswerRoute(CellwrightRoute):
         run = self.runs.find(run_id, self.owner)
         body = self.body("Answer")
         if question not in run.questions:
-            raise ApiError(404, "NOT_FOUND", f"Run {run_id} has asked no question {question}.")
+            raise RouteError(404, "NOT_FOUND", f"Run {run_id} has asked no question {question}.")
         if run.questions[question] is not None:
-            raise ApiError(409, "CONFLICT", "The question is answered already.", {"decision": run.questions[question]})
+            raise RouteError(
+                409, "CONFLICT", "The question is answered already.", {"decision": run.questions[question]}
+            )
         if run.over:
             raise _closed()
         relay = await self.runs.relays.of(run.place.kernel_id, run.wait)
@@ -142,7 +144,7 @@ class SteerRoute(CellwrightRoute):
         run = self.runs.find(run_id, self.owner)
         body = self.body("Steer")
         if run.state == "waiting" and not run.over:  # the kernel would give the words to the run that goes on
-            raise ApiError(409, "CONFLICT", "The run waits for its turn; it cannot be given words yet.")
+            raise RouteError(409, "CONFLICT", "The run waits for its turn; it cannot be given words yet.")
         steer_id = uuid.uuid4().hex
         state = None
         if not run.over:
@@ -152,7 +154,7 @@ class SteerRoute(CellwrightRoute):
             words = f"The kernel did not say whether the run took the words.{_why(relay)}"
             state = await _within(run.steer_state(steer_id), words)
         if state is None:
-            raise ApiError(409, "CONFLICT", "The run is over; it did not get the words.")
+            raise RouteError(409, "CONFLICT", "The run is over; it did not get the words.")
         self.answer(state, 202)
 
 
@@ -185,9 +187,9 @@ def _request(body: dict[str, Any], kernel_id: str = "") -> RunRequest:
     return RunRequest(**{**body, "kernel_id": kernel_id, "attachments": tuple(body.get("attachments", ()))})
 
 
-def _closed() -> ApiError:
+def _closed() -> RouteError:
     """A question that nobody answered: its run ended with its kernel."""
-    return ApiError(409, "CONFLICT", "The run is over; its question is not open any more, and nothing was decided.")
+    return RouteError(409, "CONFLICT", "The run is over; its question is not open any more, and nothing was decided.")
 
 
 def _why(relay: KernelRelay) -> str:
@@ -203,4 +205,4 @@ async def _within(waiting: Any, message: str) -> Any:
     try:
         return await asyncio.wait_for(waiting, DECISION_SECONDS)
     except TimeoutError as error:
-        raise ApiError(504, "EXECUTION_TIMEOUT", message) from error
+        raise RouteError(504, "EXECUTION_TIMEOUT", message) from error

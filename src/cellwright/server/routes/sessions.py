@@ -17,18 +17,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tornado.web import authenticated
 
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.server.api_error import ApiError
+from cellwright.server.api_error import RouteError
 from cellwright.server.routes.base import CellwrightRoute, may_read, may_write
 from cellwright.server.runs.own_kernels import folder_below
-from cellwright.server.runs.runs import Runs
+from cellwright.server.runs.runs import ClientRuns
 
 if TYPE_CHECKING:
-    from cellwright.sessions.catalog.catalog import Catalog, Entry
+    from cellwright.sessions.catalog.catalog import Catalog, CatalogEntry
 
 _PAGE = 200
 
 
-class Exported(NamedTuple):
+class ExportedFile(NamedTuple):
     """A session written down, as a file to save."""
 
     name: str
@@ -43,17 +43,17 @@ class SessionFiles:
     root: Path
     everywhere: bool = False
 
-    def found(self, query: str, folder: Path | None, limit: int, offset: int) -> tuple[list[Entry], bool]:
+    def found(self, query: str, folder: Path | None, limit: int, offset: int) -> tuple[list[CatalogEntry], bool]:
         """A page of the list, best or newest first, and whether there are more."""
         wanted = offset + limit + 1
-        entries: list[Entry] = []
+        entries: list[CatalogEntry] = []
         for entry in self._all(query, folder):
             entries.append(entry)
             if len(entries) == wanted:
                 break
         return entries[offset : offset + limit], len(entries) == wanted
 
-    def _all(self, query: str, folder: Path | None) -> Iterator[Entry]:
+    def _all(self, query: str, folder: Path | None) -> Iterator[CatalogEntry]:
         catalog, start = _catalog(), 0
         while page := catalog.search(query, folder, limit=_PAGE, offset=start):
             yield from (entry for entry in page if self._is_shown(entry))
@@ -61,7 +61,7 @@ class SessionFiles:
                 return
             start += _PAGE
 
-    def entry(self, session_id: str) -> Entry:
+    def entry(self, session_id: str) -> CatalogEntry:
         """The session of exactly this id. Raises CellwrightError SESSION_NOT_FOUND."""
         missing = CellwrightError(ErrorCode.SESSION_NOT_FOUND, f"There is no session {session_id!r} here.")
         try:
@@ -72,7 +72,7 @@ class SessionFiles:
             raise missing
         return entry
 
-    def rename(self, session_id: str, title: str) -> Entry:
+    def rename(self, session_id: str, title: str) -> CatalogEntry:
         """Give it a title; "" takes it back."""
         return _catalog().rename(self.entry(session_id).id, title)
 
@@ -80,10 +80,12 @@ class SessionFiles:
         """Delete it with what belongs to it. Raises ApiError 409 while it is in use."""
         entry = self.entry(session_id)
         if entry.in_use:
-            raise ApiError(409, "CONFLICT", f"Session {session_id} is in use; go on with another in its kernel first.")
+            raise RouteError(
+                409, "CONFLICT", f"Session {session_id} is in use; go on with another in its kernel first."
+            )
         _catalog().delete(entry.id)
 
-    def export(self, session_id: str, form: str) -> Exported:
+    def export(self, session_id: str, form: str) -> ExportedFile:
         """The conversation written down, secrets left out, its images in the text. Raises CellwrightError."""
         from cellwright.sessions.export.formats import FORMATS, exported
         from cellwright.sessions.transcript import (
@@ -93,9 +95,9 @@ class SessionFiles:
         entry = self.entry(session_id)
         messages = read_messages(entry.path)
         written = exported(form, messages, session=entry.id, model=entry.model, environ=os.environ, title=entry.title)
-        return Exported(f"claude-{entry.id}{FORMATS[form].ending}", FORMATS[form].media_type, written.text)
+        return ExportedFile(f"claude-{entry.id}{FORMATS[form].ending}", FORMATS[form].media_type, written.text)
 
-    def _is_shown(self, entry: Entry) -> bool:
+    def _is_shown(self, entry: CatalogEntry) -> bool:
         if self.everywhere or not entry.cwd:
             return self.everywhere
         try:
@@ -113,7 +115,7 @@ def _catalog() -> Catalog:
 
 
 class _SessionRoute(CellwrightRoute):
-    def initialize(self, runs: Runs, **settings: Any) -> None:
+    def initialize(self, runs: ClientRuns, **settings: Any) -> None:
         super().initialize(runs)
         self.sessions: SessionFiles = settings["sessions"]
 

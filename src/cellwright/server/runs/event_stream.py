@@ -29,7 +29,7 @@ STALL_SECONDS = 300.0
 """A client that takes nothing for so long has left: what waits for it would be held for ever."""
 
 
-class Connection(Protocol):
+class EventConnection(Protocol):
     """What is written to. `gone` is set when the client has left; `cut` ends the connection as it is."""
 
     gone: asyncio.Event
@@ -62,7 +62,7 @@ def encoded(event: RunEvent, kind: StreamKind) -> bytes:
 
 
 async def send_events(
-    connection: Connection,
+    connection: EventConnection,
     run: Run,
     after: int,
     kind: StreamKind,
@@ -82,7 +82,7 @@ async def send_events(
 
 
 async def _send(
-    connection: Connection, run: Run, after: int, kind: StreamKind, heartbeat: float, stall_seconds: float
+    connection: EventConnection, run: Run, after: int, kind: StreamKind, heartbeat: float, stall_seconds: float
 ) -> None:
     place = after
     while not connection.gone.is_set():
@@ -102,7 +102,7 @@ async def _send(
         await asyncio.wait_for(connection.flush(), stall_seconds)
 
 
-async def _news(run: Run, connection: Connection, seconds: float) -> bool:
+async def _news(run: Run, connection: EventConnection, seconds: float) -> bool:
     """Wait for another event or for the client to leave; False after so many seconds."""
     waiting = [asyncio.ensure_future(run.news()), asyncio.ensure_future(connection.gone.wait())]
     try:

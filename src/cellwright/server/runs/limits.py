@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from cellwright.server.api_error import ApiError
+from cellwright.server.api_error import RouteError
 
 MINUTE = 60.0
 BUSY_SECONDS = 5
@@ -16,7 +16,7 @@ BUSY_SECONDS = 5
 
 
 @dataclass(frozen=True, kw_only=True)
-class Limits:
+class RunLimits:
     """As `c.CellwrightApp` says; sizes in bytes, times in seconds."""
 
     max_runs: int
@@ -35,7 +35,7 @@ class Limits:
 class RunsAtOnce:
     """Who runs how many. A place is taken before a kernel is asked for anything, and given back at the run's end."""
 
-    def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, limits: RunLimits, clock: Callable[[], float] = time.monotonic) -> None:
         self._limits = limits
         self._clock = clock
         self._running: dict[str, int] = {}
@@ -71,5 +71,5 @@ class RunsAtOnce:
             del self._running[owner]
 
 
-def _too_many(message: str, wait: int) -> ApiError:
-    return ApiError(429, "RATE_LIMIT_EXCEEDED", message, {"retry_after_seconds": wait}, retry_after=wait)
+def _too_many(message: str, wait: int) -> RouteError:
+    return RouteError(429, "RATE_LIMIT_EXCEEDED", message, {"retry_after_seconds": wait}, retry_after=wait)

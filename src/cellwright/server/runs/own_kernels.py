@@ -11,7 +11,7 @@ from typing import Any
 
 from jupyter_core.utils import ensure_async
 
-from cellwright.server.api_error import ApiError
+from cellwright.server.api_error import RouteError
 
 logger = logging.getLogger(__name__)
 
@@ -51,12 +51,12 @@ class OwnKernels:
         self._forget_gone()
         if len(self._used) + self._starting >= self._most:
             message = f"{self._most} kernels of runs are there already. Name one of them, or shut one down."
-            raise ApiError(429, "RATE_LIMIT_EXCEEDED", message, retry_after=30)
+            raise RouteError(429, "RATE_LIMIT_EXCEEDED", message, retry_after=30)
         self._starting += 1
         try:
             kernel_id: str = await ensure_async(self._kernels.start_kernel(path=folder, kernel_name=name))
         except Exception as error:  # a kernelspec's program, a provisioner, a gateway: each has errors of its own
-            raise ApiError(502, "EXECUTION_ERROR", f"No kernel could be started: {error}") from error
+            raise RouteError(502, "EXECUTION_ERROR", f"No kernel could be started: {error}") from error
         finally:
             self._starting -= 1
         self._used[kernel_id] = self._clock()
@@ -106,14 +106,14 @@ def folder_below(root: str, folder: str) -> Path:
     """
     base = Path(root).resolve()
     if "\0" in folder:
-        raise ApiError(400, "FILE_PATH_INVALID", "A folder's name holds no NUL character.")
+        raise RouteError(400, "FILE_PATH_INVALID", "A folder's name holds no NUL character.")
     try:
         found = (base / folder.strip("/")).resolve()
         is_folder = found.is_dir()
     except (OSError, RuntimeError, ValueError):
         is_folder = False
     if not is_folder:
-        raise ApiError(404, "FILE_NOT_FOUND", f"There is no folder {folder!r} below the server's root.")
+        raise RouteError(404, "FILE_NOT_FOUND", f"There is no folder {folder!r} below the server's root.")
     if not found.is_relative_to(base):
-        raise ApiError(403, "FILE_ACCESS_ERROR", f"{folder!r} leads out of the server's root.")
+        raise RouteError(403, "FILE_ACCESS_ERROR", f"{folder!r} leads out of the server's root.")
     return found

@@ -14,7 +14,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from cellwright.server.api_error import ApiError
+from cellwright.server.api_error import RouteError
 
 Line = Mapping[str, Any]
 
@@ -64,7 +64,7 @@ class Run:
         self.steered: dict[str, Line] = {}
         self.metadata: Line = {}
         """How it ended, as `session_complete` says."""
-        self.refused: ApiError | None = None
+        self.refused: RouteError | None = None
         """Why it could not begin."""
         self.must_wait = asyncio.Event()
         """It cannot begin at once, and its events say why."""
@@ -164,7 +164,7 @@ class Run:
         self._add({"type": "notice", "timestamp": _now(), "data": {"level": "info", "message": message}})
         self.must_wait.set()
 
-    def refuse(self, error: ApiError) -> None:
+    def refuse(self, error: RouteError) -> None:
         """It cannot begin. Who has its events already reads it there."""
         if not self.must_wait.is_set():
             self.refused = error

@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from cellwright.server.api_error import ApiError
+from cellwright.server.api_error import RouteError
 from cellwright.server.notebooks.notebook_link import PageOf
 from cellwright.server.relay.channels import KernelLost
 from cellwright.server.relay.relays import Relays
-from cellwright.server.runs.limits import Limits, RunsAtOnce
+from cellwright.server.runs.limits import RunLimits, RunsAtOnce
 from cellwright.server.runs.own_kernels import OwnKernels
 from cellwright.server.runs.reports import RunReports
 from cellwright.server.runs.run import Run, RunPlace
@@ -50,10 +50,10 @@ class RunRequest:
         }
 
 
-class Runs:
+class ClientRuns:
     """On the server's loop only. `page_of` makes the page by which a kernel has the server's notebooks."""
 
-    def __init__(self, kernels: Any, limits: Limits, reports: RunReports, page_of: PageOf) -> None:
+    def __init__(self, kernels: Any, limits: RunLimits, reports: RunReports, page_of: PageOf) -> None:
         self.limits = limits
         self.relays = Relays(kernels, limits.kernel_connect_seconds, page_of)
         self.own_kernels = OwnKernels(kernels, limits.max_own_kernels, limits.own_kernel_idle_seconds, self.in_use)
@@ -75,13 +75,13 @@ class Runs:
         """The run of that id that `owner` began. Raises ApiError 404."""
         run = self._runs.get(run_id)
         if run is None or run.place.owner != owner:
-            raise ApiError(404, "NOT_FOUND", f"There is no run {run_id}; it may have ended too long ago.")
+            raise RouteError(404, "NOT_FOUND", f"There is no run {run_id}; it may have ended too long ago.")
         return run
 
     async def start(self, request: RunRequest, owner: str) -> Run:
         """Begin a run. Returns when the kernel has it, or when it has to wait for its kernel. Raises ApiError."""
         if request.kernel_id and request.kernel_id not in self._kernels:
-            raise ApiError(404, "NOT_FOUND", f"There is no kernel {request.kernel_id}.")
+            raise RouteError(404, "NOT_FOUND", f"There is no kernel {request.kernel_id}.")
         self._at_once.take(owner)
         try:
             kernel_id = request.kernel_id or await self.own_kernels.start(request.folder, request.kernel_name)
@@ -128,13 +128,13 @@ class Runs:
                 return
             run.kernel_run = str(reply["run"])
             await relay.follow(run.kernel_run, run)
-        except ApiError as error:
+        except RouteError as error:
             run.refuse(error)
         except KernelLost:
-            run.refuse(ApiError(502, "EXECUTION_ERROR", f"Kernel {run.place.kernel_id} ended."))
+            run.refuse(RouteError(502, "EXECUTION_ERROR", f"Kernel {run.place.kernel_id} ended."))
         except Exception as error:  # the run's place must be given back, whatever went wrong
             logger.exception("run %s could not begin", run.id)
-            run.refuse(ApiError(500, "EXECUTION_ERROR", f"{type(error).__name__}: {error}"))
+            run.refuse(RouteError(500, "EXECUTION_ERROR", f"{type(error).__name__}: {error}"))
 
     async def stop(self, run: Run) -> None:
         """Interrupt a run, or take it out of the line. Raises ApiError."""
@@ -192,7 +192,7 @@ class Runs:
 async def _logged(work: Any) -> None:
     try:
         await work
-    except ApiError as error:
+    except RouteError as error:
         logger.warning("%s", error.message)
     except Exception:  # nobody awaits it
         logger.exception("work after a run failed")

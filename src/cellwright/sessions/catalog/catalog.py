@@ -41,7 +41,7 @@ _SHOWN = "(turns > 0 OR damaged)"
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class CatalogEntry:
     """One session in the list. Times are in seconds since the epoch, `size` in bytes.
 
     `title_by` says whose title it is: "user", "model", "fork", or "" where it is the first words. `in_use`: some process
@@ -102,16 +102,16 @@ class Catalog:
         """The folder of all transcripts."""
         return (self._state or state_folder()) / "sessions"
 
-    def entries(self, cwd: Path | None = None, *, limit: int = 50, offset: int = 0) -> list[Entry]:
+    def entries(self, cwd: Path | None = None, *, limit: int = 50, offset: int = 0) -> list[CatalogEntry]:
         """The sessions of the project at `cwd`, or of all; the one that was gone on with last comes first."""
 
-        def work(connection: sqlite3.Connection, where: str, values: tuple[str, ...]) -> list[Entry]:
+        def work(connection: sqlite3.Connection, where: str, values: tuple[str, ...]) -> list[CatalogEntry]:
             sql = f"SELECT {_ENTRY} FROM session WHERE {_SHOWN} {where} ORDER BY updated DESC, mtime DESC LIMIT ? OFFSET ?"
             return [_entry(row) for row in connection.execute(sql, (*values, limit, offset))]
 
         return [_with_use(entry) for entry in self._asked(cwd, work)]
 
-    def search(self, query: str, cwd: Path | None = None, *, limit: int = 50, offset: int = 0) -> list[Entry]:
+    def search(self, query: str, cwd: Path | None = None, *, limit: int = 50, offset: int = 0) -> list[CatalogEntry]:
         """The sessions that hold all words of `query`, in what was said, in the title or as tags; the best first.
 
         A query without words gives the list.
@@ -120,15 +120,15 @@ class Catalog:
             return self.entries(cwd, limit=limit, offset=offset)
         words = terms(query)
 
-        def work(connection: sqlite3.Connection, where: str, values: tuple[str, ...]) -> list[Entry]:
+        def work(connection: sqlite3.Connection, where: str, values: tuple[str, ...]) -> list[CatalogEntry]:
             return _found(connection, words, where, values, limit, offset)
 
         return [_with_use(entry) for entry in self._asked(cwd, work)] if words else []
 
-    def entry(self, session_id: str, cwd: Path | None = None) -> Entry:
+    def entry(self, session_id: str, cwd: Path | None = None) -> CatalogEntry:
         """The session of this id, or the only one whose id begins so. Raises `CellwrightError` SESSION_NOT_FOUND."""
 
-        def work(connection: sqlite3.Connection, where: str, values: tuple[str, ...]) -> list[Entry]:
+        def work(connection: sqlite3.Connection, where: str, values: tuple[str, ...]) -> list[CatalogEntry]:
             sql = f"SELECT {_ENTRY} FROM session WHERE true {where} ORDER BY updated DESC, mtime DESC"
             return [_entry(row) for row in connection.execute(sql, values)]
 
@@ -143,13 +143,13 @@ class Catalog:
             raise CellwrightError(ErrorCode.SESSION_NOT_FOUND, message)
         return _with_use(found[0])
 
-    def rename(self, session_id: str, title: str, cwd: Path | None = None) -> Entry:
+    def rename(self, session_id: str, title: str, cwd: Path | None = None) -> CatalogEntry:
         """Give the session a title; "" takes it back. The session may be in use."""
         entry = self.entry(session_id, cwd)
         about.write_title(entry.path, title)
         return self.entry(entry.id, cwd)
 
-    def tag(self, session_id: str, tags: Iterable[str], cwd: Path | None = None) -> Entry:
+    def tag(self, session_id: str, tags: Iterable[str], cwd: Path | None = None) -> CatalogEntry:
         """Give the session these tags and no others. A session with a tag is never deleted for its age."""
         entry = self.entry(session_id, cwd)
         about.write_tags(entry.path, tags)
@@ -163,7 +163,7 @@ class Catalog:
             about.with_title_of_fork(entry.path, session.path, turn, entry.title if entry.title_by else "")
         return session
 
-    def delete(self, session_id: str, cwd: Path | None = None) -> Entry:
+    def delete(self, session_id: str, cwd: Path | None = None) -> CatalogEntry:
         """Delete the session with all that belongs to it. Raises `CellwrightError` while some process has it open."""
         entry = self.entry(session_id, cwd)
         delete_session(entry.path)
@@ -182,12 +182,12 @@ class Catalog:
     def _asked(
         self,
         cwd: Path | None,
-        work: Callable[[sqlite3.Connection, str, tuple[str, ...]], list[Entry]],
-    ) -> list[Entry]:
+        work: Callable[[sqlite3.Connection, str, tuple[str, ...]], list[CatalogEntry]],
+    ) -> list[CatalogEntry]:
         folder = None if cwd is None else sessions_folder(cwd).name
         where, values = ("AND folder = ?", (folder,)) if folder is not None else ("", ())
 
-        def caught_up(connection: sqlite3.Connection) -> list[Entry]:
+        def caught_up(connection: sqlite3.Connection) -> list[CatalogEntry]:
             catch_up(connection, self.sessions, folder)
             connection.execute("BEGIN")  # all of the answer is of one moment, whatever others delete meanwhile
             try:
@@ -199,13 +199,13 @@ class Catalog:
         return with_database(self.path, caught_up)
 
 
-def _with_use(entry: Entry) -> Entry:
+def _with_use(entry: CatalogEntry) -> CatalogEntry:
     return replace(entry, in_use=is_held(lease_path(entry.path)))
 
 
 def _found(
     connection: sqlite3.Connection, words: list[str], where: str, values: tuple[str, ...], limit: int, offset: int
-) -> list[Entry]:
+) -> list[CatalogEntry]:
     holds = "SELECT session FROM words JOIN said ON said.id = words.rowid WHERE words MATCH ?"
     all_of_them = " INTERSECT ".join([holds] * len(words))
     any_of_them = " OR ".join(words)
@@ -218,18 +218,18 @@ def _found(
         GROUP BY said.session ORDER BY best, updated DESC LIMIT ? OFFSET ?"""
     rows = connection.execute(sql, (any_of_them, *words, *values, limit, offset)).fetchall()
     snippet = f"SELECT snippet(words, 0, '{HIT_BEGIN}', '{HIT_END}', '…', {SNIPPET_WORDS}) FROM words"
-    found: list[Entry] = []
+    found: list[CatalogEntry] = []
     for *row, place, _ in rows:
         ((text,),) = connection.execute(f"{snippet} WHERE words MATCH ? AND rowid = ?", (any_of_them, place))
         found.append(replace(_entry(row), snippet=shown(text)))
     return found
 
 
-def _entry(row: Any) -> Entry:
+def _entry(row: Any) -> CatalogEntry:
     _, path, title, title_by, tags, *rest, first_words, forked_from, damaged = row
     cwd, created, updated, turns, cost_usd, model, size = rest
     words = visible_line(shown(first_words), TITLE_CHARS) or ("(cannot be read)" if damaged else "(no words)")
-    return Entry(
+    return CatalogEntry(
         path=Path(path),
         title=shown(title) or words,
         title_by=title_by,

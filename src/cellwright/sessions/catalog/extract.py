@@ -1,7 +1,7 @@
 """What the catalog keeps of a transcript: the user's words and Claude's answers, and facts for the list.
 
-A transcript only ever grows. What was read is remembered as a `Place`, and next time only what stands behind it is read:
-a session that is being written costs the catalog its new lines. Nothing here writes, and no lease is needed.
+A transcript only ever grows. What was read is remembered as a `ReadPosition`, and next time only what stands behind it
+is read: a session that is being written costs the catalog its new lines. Nothing here writes, and no lease is needed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Literal
 from cellwright.sessions.transcript import TAKEN_BACK, Line, in_effect, parse_lines, read_transcript
 from cellwright.sessions.turns import GO_ON, begins_turn, words_and_told
 
-MOST_CHARS = 50_000
+MAX_CHARS = 50_000
 """So much of one prompt or answer can be found: what is longer was piped in."""
 
 TITLE_CHARS = 80
@@ -26,7 +26,7 @@ Who = Literal["you", "Claude", "title"]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ReadPosition:
     """How far a transcript was read: `size` bytes, `check` the checksum of the last of them; the last line's epoch."""
 
     size: int
@@ -35,7 +35,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class SearchableText:
     """A text that can be found."""
 
     who: Who
@@ -43,16 +43,16 @@ class Said:
 
 
 @dataclass(slots=True)
-class Reading:
+class TranscriptExtract:
     """What was read. `cost_usd` is None where a price is not known; `damaged`: not all of it can be read."""
 
-    place: Place
+    place: ReadPosition
     updated: float = 0.0
     turns: int = 0
     cost_usd: float | None = 0.0
     model: str = ""
     first_words: str = ""
-    said: list[Said] = field(default_factory=list)
+    said: list[SearchableText] = field(default_factory=list)
     damaged: bool = False
 
     def take(self, lines: Iterable[Line], in_effect: Iterable[Line]) -> None:
@@ -85,31 +85,31 @@ class Reading:
 
     def _say(self, who: Who, texts: Sequence[str]) -> None:
         if text := "\n".join(texts).strip():
-            self.said.append(Said(who, text[:MOST_CHARS]))
+            self.said.append(SearchableText(who, text[:MAX_CHARS]))
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
+class WholeTranscript:
     """A transcript read from its beginning: what its header says, and what was said."""
 
     cwd: str
     created: float
     forked_from: str
-    reading: Reading
+    reading: TranscriptExtract
 
 
-def read_whole(path: Path) -> Whole:
+def read_whole(path: Path) -> WholeTranscript:
     """All of the transcript at `path`, as far as it can be read. Raises `CellwrightError` when its header cannot be."""
     content = read_transcript(path)
-    place = Place(content.size, _check(path, content.size), content.epoch)
-    reading = Reading(place, content.header.created, model=content.header.model)
+    place = ReadPosition(content.size, _check(path, content.size), content.epoch)
+    reading = TranscriptExtract(place, content.header.created, model=content.header.model)
     reading.damaged = content.damaged_line is not None
     reading.take(content.lines, in_effect(content.lines))
     header = content.header
-    return Whole(str(header.cwd), header.created, header.forked_from or "", reading)
+    return WholeTranscript(str(header.cwd), header.created, header.forked_from or "", reading)
 
 
-def read_on(path: Path, place: Place) -> Reading | None:
+def read_on(path: Path, place: ReadPosition) -> TranscriptExtract | None:
     """What the transcript at `path` holds behind `place`; None where it has to be read as a whole.
 
     That is so when turns were taken back, when a line is damaged, and when it is not the file that was read.
@@ -130,8 +130,8 @@ def read_on(path: Path, place: Place) -> Reading | None:
         if line.meta["epoch"] >= epoch:
             epoch = line.meta["epoch"]
             valid.append(line)
-    new = Place(place.size + size, _check(path, place.size + size), epoch)
-    reading = Reading(new)
+    new = ReadPosition(place.size + size, _check(path, place.size + size), epoch)
+    reading = TranscriptExtract(new)
     reading.take(valid, valid)
     return reading
 

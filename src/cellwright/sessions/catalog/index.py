@@ -17,22 +17,29 @@ from typing import NamedTuple
 
 from cellwright.errors import CellwrightError
 from cellwright.sessions.catalog.database import transaction
-from cellwright.sessions.catalog.extract import Place, Reading, Said, Whole, read_on, read_whole
-from cellwright.sessions.catalog.metadata import About, about_path, read_about, shown_tags
+from cellwright.sessions.catalog.extract import (
+    ReadPosition,
+    SearchableText,
+    TranscriptExtract,
+    WholeTranscript,
+    read_on,
+    read_whole,
+)
+from cellwright.sessions.catalog.metadata import SessionMetadata, about_path, read_about, shown_tags
 from cellwright.sessions.catalog.search import indexed
 from cellwright.sessions.transcript import NO_MESSAGES
 
 AT_ONCE = 20
 """So many sessions are written in one transaction."""
 
-UNREADABLE = Place(0, 0, 0)
+UNREADABLE = ReadPosition(0, 0, 0)
 
 _TRANSCRIPT, _ABOUT = ".jsonl", about_path(Path("x.jsonl")).suffix
 
 _ROW = "id, path, size, mtime, about_size, about_mtime, read_size, read_check, epoch, damaged"
 
 
-class Stamp(NamedTuple):
+class FileStamp(NamedTuple):
     """By what it is told whether a session has changed: size and time of its transcript, and of what is known besides."""
 
     size: int
@@ -42,12 +49,12 @@ class Stamp(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class IndexedSession:
     """A session that is in the catalog, as far as it was read."""
 
     id: int
-    stamp: Stamp
-    place: Place
+    stamp: FileStamp
+    place: ReadPosition
     damaged: bool
 
 
@@ -56,11 +63,11 @@ class _Change:
     """What is to be written of one session. `known` is what it goes on from; None of the parts: they stay as they are."""
 
     path: Path
-    stamp: Stamp
-    known: Known | None
-    whole: Whole | None = None
-    more: Reading | None = None
-    about: About | None = None
+    stamp: FileStamp
+    known: IndexedSession | None
+    whole: WholeTranscript | None = None
+    more: TranscriptExtract | None = None
+    about: SessionMetadata | None = None
 
 
 def catch_up(connection: sqlite3.Connection, sessions: Path, folder: str | None) -> int:
@@ -87,16 +94,16 @@ def catch_up(connection: sqlite3.Connection, sessions: Path, folder: str | None)
     return len(changed)
 
 
-def _there(sessions: Path, folder: str | None) -> dict[str, Stamp]:
+def _there(sessions: Path, folder: str | None) -> dict[str, FileStamp]:
     """The transcripts that are there, by their paths."""
-    found: dict[str, Stamp] = {}
+    found: dict[str, FileStamp] = {}
     for project in [sessions / folder] if folder is not None else _folders(sessions):
         files = dict(_files(project))
         for name, (size, mtime) in files.items():
             if name.endswith(_TRANSCRIPT) and size:
                 about = files.get(f"{name.removesuffix(_TRANSCRIPT)}{_ABOUT}", (0, 0))
                 # no Path: there are thousands, and each time
-                found[f"{project}{os.sep}{name}"] = Stamp(size, mtime, *about)
+                found[f"{project}{os.sep}{name}"] = FileStamp(size, mtime, *about)
     return found
 
 
@@ -123,17 +130,17 @@ def _files(folder: Path) -> Iterator[tuple[str, tuple[int, int]]]:
         return
 
 
-def _known(connection: sqlite3.Connection, folder: str | None) -> dict[str, Known]:
+def _known(connection: sqlite3.Connection, folder: str | None) -> dict[str, IndexedSession]:
     where, values = ("WHERE folder = ?", (folder,)) if folder is not None else ("", ())
     rows = connection.execute(f"SELECT {_ROW} FROM session {where}", values)
     return {path: _row(session, *rest) for session, path, *rest in rows}
 
 
-def _row(session: int, *rest: int) -> Known:
-    return Known(session, Stamp(*rest[:4]), Place(*rest[4:7]), bool(rest[7]))
+def _row(session: int, *rest: int) -> IndexedSession:
+    return IndexedSession(session, FileStamp(*rest[:4]), ReadPosition(*rest[4:7]), bool(rest[7]))
 
 
-def _read(path: Path, stamp: Stamp, known: Known | None) -> _Change | None:
+def _read(path: Path, stamp: FileStamp, known: IndexedSession | None) -> _Change | None:
     """What has changed in a session; None when it was deleted meanwhile."""
     about = read_about(path)
     try:
@@ -148,7 +155,9 @@ def _read(path: Path, stamp: Stamp, known: Known | None) -> _Change | None:
     except (CellwrightError, *NO_MESSAGES):  # one such file must not hide all others
         if not path.exists():
             return None
-        unreadable = Whole("", stamp.mtime / 1e9, "", Reading(UNREADABLE, stamp.mtime / 1e9, damaged=True))
+        unreadable = WholeTranscript(
+            "", stamp.mtime / 1e9, "", TranscriptExtract(UNREADABLE, stamp.mtime / 1e9, damaged=True)
+        )
         return _Change(path, stamp, known, whole=unreadable, about=about)
 
 
@@ -163,7 +172,7 @@ def _write(connection: sqlite3.Connection, change: _Change) -> None:
     elif change.more is not None and session is not None:
         _write_more(connection, change.more, session)
     assert session is not None, "what is not known is read as a whole"
-    _write_about(connection, change.about or About(), session)
+    _write_about(connection, change.about or SessionMetadata(), session)
     connection.execute(
         "UPDATE session SET size = ?, mtime = ?, about_size = ?, about_mtime = ? WHERE id = ?", (*change.stamp, session)
     )
@@ -202,7 +211,7 @@ def _write_whole(connection: sqlite3.Connection, change: _Change, session: int |
     return session
 
 
-def _write_more(connection: sqlite3.Connection, more: Reading, session: int) -> None:
+def _write_more(connection: sqlite3.Connection, more: TranscriptExtract, session: int) -> None:
     facts: Mapping[str, object] = {
         **_facts(more),
         "turns": more.turns,
@@ -221,7 +230,7 @@ def _write_more(connection: sqlite3.Connection, more: Reading, session: int) -> 
     _add_said(connection, session, more.said)
 
 
-def _facts(reading: Reading) -> dict[str, float]:
+def _facts(reading: TranscriptExtract) -> dict[str, float]:
     return {
         "read_size": reading.place.size,
         "read_check": reading.place.check,
@@ -231,7 +240,7 @@ def _facts(reading: Reading) -> dict[str, float]:
     }
 
 
-def _write_about(connection: sqlite3.Connection, about: About, session: int) -> None:
+def _write_about(connection: sqlite3.Connection, about: SessionMetadata, session: int) -> None:
     """Title and tags, which can be searched for as well."""
     title = indexed(about.title)
     connection.execute(
@@ -240,10 +249,10 @@ def _write_about(connection: sqlite3.Connection, about: About, session: int) -> 
     )
     _forget_said(connection, "session = ? AND who = 'title'", (session,))
     if about.title or about.tags:
-        _add_said(connection, session, [Said("title", f"{about.title} {shown_tags(about.tags)}".strip())])
+        _add_said(connection, session, [SearchableText("title", f"{about.title} {shown_tags(about.tags)}".strip())])
 
 
-def _add_said(connection: sqlite3.Connection, session: int, said: Sequence[Said]) -> None:
+def _add_said(connection: sqlite3.Connection, session: int, said: Sequence[SearchableText]) -> None:
     for each in said:
         text = indexed(each.text)
         row = connection.execute("INSERT INTO said(session, who, text) VALUES (?, ?, ?)", (session, each.who, text))

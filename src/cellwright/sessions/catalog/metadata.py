@@ -27,7 +27,7 @@ from cellwright.text import visible_line
 
 TITLE_CHARS = 120
 TAG_CHARS = 40
-MOST_TAGS = 20
+MAX_TAGS = 20
 
 By = Literal["user", "model", "fork"]
 """Who made a title. The user's goes before all others, whenever it was given."""
@@ -36,7 +36,7 @@ _TAG = re.compile(r"[^\W_][\w./:+-]*")
 
 
 @dataclass(frozen=True, slots=True)
-class About:
+class SessionMetadata:
     """`title` is "" where nobody gave one; `by` is then "" as well."""
 
     title: str = ""
@@ -49,12 +49,12 @@ def about_path(transcript: Path) -> Path:
     return transcript.with_suffix(".about")
 
 
-def read_about(transcript: Path) -> About:
+def read_about(transcript: Path) -> SessionMetadata:
     """What is known of the session of this transcript; nothing where nothing can be read."""
     try:
         lines = about_path(transcript).read_bytes().split(b"\n")
     except OSError:
-        return About()
+        return SessionMetadata()
     titles: dict[str, str] = {}
     tags: tuple[str, ...] = ()
     for raw in lines:
@@ -64,12 +64,12 @@ def read_about(transcript: Path) -> About:
                 titles.pop(by, None)  # the last of the others comes last
                 titles[by] = visible_line(title, TITLE_CHARS)
             case {"tags": list(said)}:
-                tags = tuple(tag for tag in said if isinstance(tag, str) and _TAG.fullmatch(tag))[:MOST_TAGS]
+                tags = tuple(tag for tag in said if isinstance(tag, str) and _TAG.fullmatch(tag))[:MAX_TAGS]
     if titles.get("user"):
-        return About(titles["user"], "user", tags)
+        return SessionMetadata(titles["user"], "user", tags)
     others = [(title, by) for by, title in titles.items() if title and by != "user"]
     title, by = others[-1] if others else ("", "")
-    return About(title, by, tags)  # type: ignore[arg-type]  # the pattern above leaves no other
+    return SessionMetadata(title, by, tags)  # type: ignore[arg-type]  # the pattern above leaves no other
 
 
 def write_title(transcript: Path, title: str, by: By = "user") -> str:
@@ -94,8 +94,8 @@ def checked_tags(tags: Iterable[str]) -> tuple[str, ...]:
             form = f"one word of letters, digits and - _ . / : +, of at most {TAG_CHARS} characters"
             message = f"{tag!r} cannot be a tag, which is {form}. Nothing was changed."
             raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
-    if len(found) > MOST_TAGS:
-        message = f"A session has at most {MOST_TAGS} tags, and these are {len(found)}."
+    if len(found) > MAX_TAGS:
+        message = f"A session has at most {MAX_TAGS} tags, and these are {len(found)}."
         raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
     return found
 

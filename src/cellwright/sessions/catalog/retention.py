@@ -20,7 +20,7 @@ from cellwright.sessions import transcript_lock as lease
 from cellwright.sessions.session import Session
 from cellwright.sessions.state_dir import PRIVATE_FILE, state_folder
 
-SECONDS_A_DAY = 86_400
+SECONDS_PER_DAY = 86_400
 
 _BESIDE = (".about", ".lease", ".new")
 """How files end that belong to a transcript and stand beside it."""
@@ -65,7 +65,7 @@ def clean_up(state: Path, days: int, now: float) -> list[str]:
 
     The first time it only notes that the user is to be told. Raises OSError.
     """
-    before = now - max(days, 1) * SECONDS_A_DAY
+    before = now - max(days, 1) * SECONDS_PER_DAY
     old = list(_old(state / "sessions", before))
     if not old:
         return []
@@ -79,7 +79,7 @@ def clean_up(state: Path, days: int, now: float) -> list[str]:
             if there and "announced" not in known:  # else a run may be noting just now that it has told it
                 _note(state, {"announced": there})
             return []
-        if now - known["told"] < SECONDS_A_DAY or now - known.get("deleted", 0) < SECONDS_A_DAY:
+        if now - known["told"] < SECONDS_PER_DAY or now - known.get("deleted", 0) < SECONDS_PER_DAY:
             return []
         _note(state, {**known, "deleted": round(now, 3)})
         return _deleted(old, state, before)

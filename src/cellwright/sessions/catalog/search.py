@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 
-MOST_WORDS = 20
-MOST_CHARS = 1_000
+MAX_WORDS = 20
+MAX_CHARS = 1_000
 
 HIT_BEGIN, HIT_END = "⟪", "⟫"
 
@@ -41,12 +41,12 @@ def shown(snippet: str) -> str:
 def terms(query: str) -> list[str]:
     """The query's words, each as an FTS5 string; none where there is nothing to search for."""
     found: list[str] = []
-    for phrase, word in _WORDS.findall(indexed(query[:MOST_CHARS])):
+    for phrase, word in _WORDS.findall(indexed(query[:MAX_CHARS])):
         text = phrase or word
         if any(character.isalnum() for character in text):
             quoted = text.replace('"', '""')
             found.append(f'"{quoted}"' if phrase else f'"{quoted}"*')
-    return list(dict.fromkeys(found))[:MOST_WORDS]
+    return list(dict.fromkeys(found))[:MAX_WORDS]
 
 
 def _spaced(text: str) -> str:

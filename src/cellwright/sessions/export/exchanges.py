@@ -16,14 +16,14 @@ _TITLE_FIELDS = ("command", "code", "file_path", "notebook_path", "path", "patte
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class AnswerText:
     """Text of Claude's."""
 
     text: str
 
 
 @dataclass(slots=True)
-class Called:
+class ToolExchange:
     """A call and its result: `text` and `images` (the API's `source` objects). `done`: it had a result that is no error."""
 
     name: str
@@ -52,17 +52,17 @@ class Exchange:
     words: str
     told: list[str]
     images: list[Json]
-    parts: list[Said | Called] = field(default_factory=list)
+    parts: list[AnswerText | ToolExchange] = field(default_factory=list)
 
     @property
-    def calls(self) -> list[Called]:
-        return [part for part in self.parts if isinstance(part, Called)]
+    def calls(self) -> list[ToolExchange]:
+        return [part for part in self.parts if isinstance(part, ToolExchange)]
 
 
 def exchanges_of(messages: Sequence[Json]) -> list[Exchange]:
     """The turns of a conversation, in order. What follows no prompt is left out."""
     found: list[Exchange] = []
-    open_calls: dict[str, Called] = {}
+    open_calls: dict[str, ToolExchange] = {}
     for message in messages:
         blocks = _blocks(message["content"])
         if begins_turn(message):
@@ -85,12 +85,12 @@ def _begun(number: int, blocks: Sequence[Json]) -> Exchange:
     return Exchange(number, "\n".join(words).strip("\n"), told, _images(blocks))
 
 
-def _answer(blocks: Sequence[Json], open_calls: dict[str, Called]) -> Iterator[Said | Called]:
+def _answer(blocks: Sequence[Json], open_calls: dict[str, ToolExchange]) -> Iterator[AnswerText | ToolExchange]:
     for block in blocks:
         if block["type"] == "text" and str(block["text"]).strip():
-            yield Said(str(block["text"]).strip("\n"))
+            yield AnswerText(str(block["text"]).strip("\n"))
         elif block["type"] in ("tool_use", "server_tool_use"):
-            call = Called(str(block["name"]), block["input"])
+            call = ToolExchange(str(block["name"]), block["input"])
             open_calls[block["id"]] = call
             yield call
         elif (
@@ -100,7 +100,7 @@ def _answer(blocks: Sequence[Json], open_calls: dict[str, Called]) -> Iterator[S
             asked.done = True
 
 
-def _take_results(blocks: Sequence[Json], open_calls: dict[str, Called]) -> None:
+def _take_results(blocks: Sequence[Json], open_calls: dict[str, ToolExchange]) -> None:
     for block in blocks:
         if block["type"] != "tool_result" or (call := open_calls.pop(block["tool_use_id"], None)) is None:
             continue

@@ -58,7 +58,7 @@ FORMATS: Mapping[str, Format] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Exported:
+class ExportedConversation:
     """A conversation written down, without secrets; `found` counts those that were left out, by kind.
 
     `files` are the images that the text links to, by their paths from its own folder.
@@ -79,7 +79,7 @@ def exported(
     environ: Mapping[str, str],
     title: str = "",
     folder: str = "",
-) -> Exported:
+) -> ExportedConversation:
     """The conversation in the format `form`. Images go into `folder` beside a Markdown file, else into the text.
 
     Takes its time: secrets are searched for. Raises `CellwrightError` where there is nothing, or no such format.
@@ -102,4 +102,4 @@ def exported(
     else:
         markdown = as_markdown(exchanges, title=title, about=about, folder=folder)
         text, files = markdown.text, markdown.files
-    return Exported(text, files, len(exchanges), scan.found)
+    return ExportedConversation(text, files, len(exchanges), scan.found)

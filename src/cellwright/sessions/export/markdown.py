@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cellwright.sessions.export.exchanges import Called, Exchange, Said
+from cellwright.sessions.export.exchanges import AnswerText, Exchange, ToolExchange
 from cellwright.sessions.export.safe_markdown import fenced, neutralised, visible_controls
 
 Json = Mapping[str, Any]
@@ -53,7 +53,7 @@ def exchange_blocks(exchange: Exchange, place: Place) -> Iterator[str]:
         yield folded("Told besides", fenced(visible_controls(told)))
     yield "### Claude"
     for part in exchange.parts:
-        if isinstance(part, Said):
+        if isinstance(part, AnswerText):
             yield neutralised(part.text)
         else:
             yield from call_blocks(part, place)
@@ -64,7 +64,7 @@ def quoted_words(exchange: Exchange) -> str:
     return "\n".join(f"> {line}".rstrip() for line in neutralised(exchange.words).split("\n"))
 
 
-def call_blocks(call: Called, place: Place) -> Iterator[str]:
+def call_blocks(call: ToolExchange, place: Place) -> Iterator[str]:
     """A call: a line to open, its input and result in it; its images after it."""
     mark = "✓" if call.done else "✗"
     given = _input_block(call)
@@ -78,7 +78,7 @@ def folded(title: str, markdown: str) -> str:
     return f"<details><summary>{html.escape(visible_controls(title))}</summary>\n\n{markdown}\n\n</details>"
 
 
-def _input_block(call: Called) -> str:
+def _input_block(call: ToolExchange) -> str:
     for field, language in (("code", "python"), ("command", "bash"), ("patch", "diff")):
         if isinstance(call.input.get(field), str):
             return fenced(visible_controls(str(call.input[field]).strip("\n")), language)

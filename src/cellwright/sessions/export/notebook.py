@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from cellwright.sessions.export.exchanges import Called, Exchange, Said
+from cellwright.sessions.export.exchanges import AnswerText, Exchange, ToolExchange
 from cellwright.sessions.export.markdown import call_blocks, folded, quoted_words
 from cellwright.sessions.export.safe_markdown import fenced, neutralised, visible_controls
 
@@ -56,7 +56,7 @@ def _cells(exchange: Exchange) -> Iterator[dict[str, Any]]:
     blocks += [folded("Told besides", fenced(visible_controls(told))) for told in exchange.told]
     yield markdown_cell("\n\n".join(blocks), prompt.attachments)
     for part in exchange.parts:
-        if isinstance(part, Said):
+        if isinstance(part, AnswerText):
             yield markdown_cell(neutralised(part.text))
         elif part.name == "Python" and isinstance(part.input.get("code"), str):
             yield code_cell(str(part.input["code"]).strip("\n"), list(_outputs(part)))
@@ -65,7 +65,7 @@ def _cells(exchange: Exchange) -> Iterator[dict[str, Any]]:
             yield markdown_cell("\n\n".join(call_blocks(part, held.place)), held.attachments)
 
 
-def _outputs(call: Called) -> Iterator[Json]:
+def _outputs(call: ToolExchange) -> Iterator[Json]:
     if call.text.strip():
         name = "stdout" if call.done else "stderr"
         yield {"output_type": "stream", "name": name, "text": _lines(f"{call.text.rstrip()}\n")}
@@ -111,7 +111,7 @@ def changed_files(exchanges: Sequence[Exchange]) -> list[str]:
     return list(dict.fromkeys(path for exchange in exchanges for call in exchange.calls for path in _edited(call)))
 
 
-def _source(call: Called) -> str | None:
+def _source(call: ToolExchange) -> str | None:
     if not call.done:
         return None
     if call.name == "Python":
@@ -125,7 +125,7 @@ def _source(call: Called) -> str | None:
     return f"!{command}" if _PLAIN_COMMAND.fullmatch(command) else f"%%bash\n{command}"
 
 
-def _edited(call: Called) -> Iterator[str]:
+def _edited(call: ToolExchange) -> Iterator[str]:
     if call.done and call.name in ("Write", "Edit", "MultiEdit", "EditSymbol"):
         yield str(call.input.get("file_path", ""))
     elif call.done and call.name == "ApplyPatch":

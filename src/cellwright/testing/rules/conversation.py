@@ -37,7 +37,7 @@ class Placed:
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
+class RoleRun:
     """Consecutive messages of one role: the API reads them as one turn."""
 
     role: str
@@ -45,16 +45,16 @@ class Exchange:
     blocks: list[Placed]
 
 
-def exchanges(messages: Sequence[Message], first: int = 0) -> list[Exchange]:
+def exchanges(messages: Sequence[Message], first: int = 0) -> list[RoleRun]:
     """The turns from message `first` on."""
-    merged: list[Exchange] = []
+    merged: list[RoleRun] = []
     for index in range(first, len(messages)):
         message = messages[index]
         placed = [Placed(block, index, at) for at, block in enumerate(blocks_of(message["content"]))]
         if merged and merged[-1].role == message["role"] != "system":
             merged[-1].blocks.extend(placed)
         else:
-            merged.append(Exchange(message["role"], index, placed))
+            merged.append(RoleRun(message["role"], index, placed))
     return merged
 
 
@@ -113,7 +113,7 @@ def check_text(block: Block, path: str) -> None:
         raise ApiRejection(f"{path}.text: text content blocks must contain non-whitespace text")
 
 
-def check_conversation(messages: Sequence[Message], turns: Sequence[Exchange], model: ServedModel) -> None:
+def check_conversation(messages: Sequence[Message], turns: Sequence[RoleRun], model: ServedModel) -> None:
     """Who begins, where system messages may stand, and the pairing of tool calls and results.
 
     `turns` may be the tail of the conversation; then the first of them is there for the second only.
@@ -138,9 +138,7 @@ def check_conversation(messages: Sequence[Message], turns: Sequence[Exchange], m
             _check_system_place(turn, previous, following, model)
 
 
-def _check_system_place(
-    turn: Exchange, previous: Exchange | None, following: Exchange | None, model: ServedModel
-) -> None:
+def _check_system_place(turn: RoleRun, previous: RoleRun | None, following: RoleRun | None, model: ServedModel) -> None:
     path = f"messages.{turn.message}"
     if not model.system_messages:
         raise ApiRejection(f"{path}.role: role 'system' is not supported on this model")
@@ -151,7 +149,7 @@ def _check_system_place(
         raise ApiRejection(f"{path}: role 'system' must precede an 'assistant' message or end the array")
 
 
-def _check_tool_use_ids(earlier: Sequence[Message], turns: Sequence[Exchange]) -> None:
+def _check_tool_use_ids(earlier: Sequence[Message], turns: Sequence[RoleRun]) -> None:
     seen = {
         block["id"]
         for message in earlier
@@ -176,7 +174,7 @@ def _check_tool_use_id(placed: Placed, seen: set[str]) -> None:
     seen.add(identifier)
 
 
-def _check_calls_answered(turn: Exchange, following: Exchange | None) -> None:
+def _check_calls_answered(turn: RoleRun, following: RoleRun | None) -> None:
     calls = [placed.block["id"] for placed in turn.blocks if placed.type == "tool_use"]
     if not calls:
         return
@@ -201,7 +199,7 @@ def _leading_results(blocks: Sequence[Placed]) -> list[Placed]:
     return leading
 
 
-def _check_results(turn: Exchange, previous: Exchange | None) -> None:
+def _check_results(turn: RoleRun, previous: RoleRun | None) -> None:
     called = set()
     if previous is not None and previous.role == "assistant":
         called = {placed.block["id"] for placed in previous.blocks if placed.type == "tool_use"}
@@ -223,7 +221,7 @@ def _check_results(turn: Exchange, previous: Exchange | None) -> None:
         answered.add(identifier)
 
 
-def check_last(turns: Sequence[Exchange], model: ServedModel, *, paused: bool) -> None:
+def check_last(turns: Sequence[RoleRun], model: ServedModel, *, paused: bool) -> None:
     """A final assistant turn is a prefill, which newer models refuse; `paused`: it is a turn that was paused."""
     last = turns[-1]
     if last.role != "assistant" or paused or (last.blocks and last.blocks[-1].type == "server_tool_use"):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cellwright.testing.rules.api_error import ApiRejection
-from cellwright.testing.rules.conversation import Exchange
+from cellwright.testing.rules.conversation import RoleRun
 from cellwright.testing.rules.prefix import Prefix, RecentPrefixes, canonical, next_state
 from cellwright.testing.rules.thinking_binding import is_thinking, signature_of
 from cellwright.testing.rules.usage import PromptCache
@@ -33,7 +33,7 @@ class Memory:
                 state = next_state(state, "assistant", canonical(block))
             self.paused.add(state)
 
-    def check_thinking_complete(self, model: str, turns: Sequence[Exchange]) -> None:
+    def check_thinking_complete(self, model: str, turns: Sequence[RoleRun]) -> None:
         """While its tool results are sent, the latest assistant turn must hold all the thinking it came with."""
         latest = next((turn for turn in reversed(turns) if turn.role == "assistant"), None)
         if latest is None or latest is turns[-1]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cellwright.testing.rules.api_error import ApiRejection
-from cellwright.testing.rules.conversation import Exchange, exchanges
+from cellwright.testing.rules.conversation import RoleRun, exchanges
 from cellwright.testing.rules.models import ServedModel
 from cellwright.testing.rules.thinking_binding import is_thinking
 
@@ -84,7 +84,7 @@ def check_manual_thinking(body: Mapping[str, Any]) -> None:
         )
 
 
-def _loop_start(turns: Sequence[Exchange]) -> Exchange:
+def _loop_start(turns: Sequence[RoleRun]) -> RoleRun:
     """The assistant turn that the user's last prompt led to."""
     start = turns[-2]
     for user, assistant in zip(turns[-3::-2], turns[-2::-2], strict=False):

@@ -20,8 +20,8 @@ from cellwright.testing.rules.thinking_binding import signer
 from cellwright.testing.rules.usage import input_usage
 from cellwright.testing.server.aws_event_stream import CONTENT_TYPE as AWS_CONTENT_TYPE
 from cellwright.testing.server.aws_event_stream import aws_frame
-from cellwright.testing.server.http_connection import Answer, HttpRequest
-from cellwright.testing.server.message_stream import MessageStream, Reply
+from cellwright.testing.server.http_connection import HttpRequest, HttpResponse
+from cellwright.testing.server.message_stream import MessageReply, MessageStream
 from cellwright.testing.server.playback import Playback, answer_whole, comes_before_head, sse_frame, strike_before_head
 from cellwright.testing.server.recorded import RecordedRequest, RequestLog, last_user_text
 from cellwright.testing.server.routes import Route, betas_of, check_credentials, check_version, route
@@ -33,11 +33,11 @@ ANY_MODEL = MODELS["claude-opus-5-5"]
 
 
 @dataclass(slots=True)
-class Exchanged:
+class HttpExchange:
     """One request on its way to its answer."""
 
     record: RecordedRequest
-    answer: Answer
+    answer: HttpResponse
     headers: dict[str, str]
     route: Route = field(default_factory=lambda: Route("messages"))
 
@@ -60,7 +60,7 @@ class Endpoints:
     in_flight: dict[int, RecordedRequest] = field(default_factory=dict)
     served: int = 0
 
-    async def answer(self, request: HttpRequest, answer: Answer) -> None:
+    async def answer(self, request: HttpRequest, answer: HttpResponse) -> None:
         """Answer one HTTP request; what goes wrong by the API's rules becomes an API error."""
         self.served += 1
         record = RecordedRequest(
@@ -72,7 +72,7 @@ class Endpoints:
             parsed(request.body),
             request.arrived_at,
         )
-        work = Exchanged(record, answer, self._headers())
+        work = HttpExchange(record, answer, self._headers())
         self.in_flight[id(request)] = record
         try:
             await self._dispatch(work, request.too_large)
@@ -103,7 +103,7 @@ class Endpoints:
             headers[f"anthropic-ratelimit-{name}-reset"] = reset
         return headers
 
-    async def _dispatch(self, work: Exchanged, too_large: bool) -> None:
+    async def _dispatch(self, work: HttpExchange, too_large: bool) -> None:
         record = work.record
         try:
             work.route = route(record.method, record.path)
@@ -127,7 +127,7 @@ class Endpoints:
                 model = served_model(work.route.model)
                 await self._respond(work, model_info(model or _unknown_model(work.route.model)))
 
-    async def _messages(self, work: Exchanged) -> None:
+    async def _messages(self, work: HttpExchange) -> None:
         body, prefix, model = self._checked(work)
         if body.get("max_tokens") == 0:
             turn = Turn((), stop_reason="max_tokens", usage={"output_tokens": 0})
@@ -137,7 +137,7 @@ class Endpoints:
         if await self._play(work, turn, stream, bool(body.get("stream"))):
             self.memory.keep_answer(prefix, stream.content, stream.stop_reason)
 
-    def _checked(self, work: Exchanged, *, counting: bool = False) -> tuple[dict[str, Any], Prefix, ServedModel]:
+    def _checked(self, work: HttpExchange, *, counting: bool = False) -> tuple[dict[str, Any], Prefix, ServedModel]:
         """The body as the API itself would get it, its chain and its model, after every check."""
         body, betas = self._normalised(work)
         model = served_model(str(body.get("model", "")))
@@ -147,7 +147,7 @@ class Endpoints:
             raise ApiRejection("model: Field required") if "model" not in body else _unknown_model(body["model"])
         return body, check_request(body, model, betas, self.memory, counting=counting), model
 
-    def _normalised(self, work: Exchanged) -> tuple[dict[str, Any], frozenset[str]]:
+    def _normalised(self, work: HttpExchange) -> tuple[dict[str, Any], frozenset[str]]:
         record = work.record
         if not isinstance(record.body, dict):
             raise ApiRejection(f"The request body is not valid JSON: {json_problem(record.raw)}")
@@ -175,7 +175,7 @@ class Endpoints:
 
     def _reply(
         self, record: RecordedRequest, body: dict[str, Any], turn: Turn, model: ServedModel, prefix: Prefix
-    ) -> Reply:
+    ) -> MessageReply:
         # the same request to the same server gets the same ids; another conversation never does
         digest = hashlib.sha256(b"%b/%d" % (record.raw, self.served)).hexdigest()
         usage = (
@@ -183,7 +183,7 @@ class Endpoints:
             if self.validate
             else input_usage(len(record.raw) // CHARS_PER_TOKEN)
         )
-        return Reply(
+        return MessageReply(
             model=str(body.get("model")),
             message_id=f"msg_01{digest[:22]}",
             usage={**usage, **turn.usage, "output_tokens": 1},
@@ -192,7 +192,7 @@ class Endpoints:
             delta_chars=turn.delta_chars or self.delta_chars,
         )
 
-    async def _play(self, work: Exchanged, turn: Turn, stream: MessageStream, streams: bool) -> bool:
+    async def _play(self, work: HttpExchange, turn: Turn, stream: MessageStream, streams: bool) -> bool:
         """Send the answer; whether it was sent whole."""
         fault = turn.fault
         if fault is not None and comes_before_head(fault, first=turn.parts[0] is fault):
@@ -222,11 +222,11 @@ class Endpoints:
         )
         return await playback.run(stream.steps())
 
-    async def _respond(self, work: Exchanged, value: Mapping[str, Any]) -> None:
+    async def _respond(self, work: HttpExchange, value: Mapping[str, Any]) -> None:
         self.log.update(work.record, status=200)
         await answer_whole(None, work.answer, work.headers, work.request_id, json.dumps(value).encode())
 
-    async def _reject(self, work: Exchanged, rejection: ApiRejection) -> None:
+    async def _reject(self, work: HttpExchange, rejection: ApiRejection) -> None:
         body = error_json(rejection.error_type, rejection.message, work.request_id)
         headers = {**work.headers, "content-length": str(len(body))}
         self.log.update(work.record, status=rejection.status, error=rejection.message)

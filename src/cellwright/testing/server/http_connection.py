@@ -30,7 +30,7 @@ class HttpRequest:
         self.too_large = False
 
 
-class Answer(Protocol):
+class HttpResponse(Protocol):
     """How an answer is written; every method raises when the connection is gone."""
 
     async def start(self, status: int, headers: Mapping[str, str]) -> None: ...
@@ -40,7 +40,7 @@ class Answer(Protocol):
     def close(self) -> None: ...
 
 
-Handler = Callable[[HttpRequest, Answer], Awaitable[None]]
+Handler = Callable[[HttpRequest, HttpResponse], Awaitable[None]]
 OnGone = Callable[[HttpRequest], None]
 
 

@@ -30,7 +30,7 @@ Step = StreamEvent | Hold | Slow | Fault
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reply:
+class MessageReply:
     """What a message needs beside its script: identity, usage so far, and how thinking is treated.
 
     `sign(text)` gives a thinking block's signature. `thinking` None leaves thinking blocks out; "omitted" their text.
@@ -84,7 +84,7 @@ class MessageStream:
     """Walks through a turn once: `steps` yields the events; `content` is complete when it has ended."""
 
     turn: Turn
-    reply: Reply
+    reply: MessageReply
     content: list[dict[str, Any]] = field(default_factory=list)
     output_tokens: int = 0
     thinking_tokens: int = 0

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from cellwright.testing.rules.api_error import MESSAGE_OF_TYPE, TYPE_OF_STATUS, error_json
-from cellwright.testing.server.http_connection import Answer
+from cellwright.testing.server.http_connection import HttpResponse
 from cellwright.testing.server.message_stream import Delta, Step, StreamEvent
 from cellwright.testing.server.script import Fault, Hold, Slow, Turn
 
@@ -25,7 +25,7 @@ def comes_before_head(fault: Fault, *, first: bool) -> bool:
     return fault.kind == "status" or (fault.kind in BREAKING and first and fault.after is None)
 
 
-async def break_off(fault: Fault, answer: Answer) -> None:
+async def break_off(fault: Fault, answer: HttpResponse) -> None:
     """End the connection without an end of the body; a stall is silent first."""
     if fault.kind == "stall":
         await silence(fault)
@@ -35,14 +35,14 @@ async def break_off(fault: Fault, answer: Answer) -> None:
         answer.reset()
 
 
-async def strike_before_head(fault: Fault, answer: Answer, headers: dict[str, str], request_id: str) -> None:
+async def strike_before_head(fault: Fault, answer: HttpResponse, headers: dict[str, str], request_id: str) -> None:
     if fault.kind == "status":
         await _answer_with_status(fault, answer, headers, request_id)
     else:
         await break_off(fault, answer)
 
 
-async def _answer_with_status(fault: Fault, answer: Answer, headers: dict[str, str], request_id: str) -> None:
+async def _answer_with_status(fault: Fault, answer: HttpResponse, headers: dict[str, str], request_id: str) -> None:
     error_type = fault.error_type or TYPE_OF_STATUS.get(fault.status, "api_error")
     message = fault.message or MESSAGE_OF_TYPE.get(error_type, error_type)
     body = error_json(error_type, message, request_id) if fault.body is None else fault.body
@@ -67,7 +67,7 @@ def error_event_data(fault: Fault, request_id: str) -> bytes:
 
 
 async def answer_whole(
-    fault: Fault | None, answer: Answer, headers: dict[str, str], request_id: str, body: bytes
+    fault: Fault | None, answer: HttpResponse, headers: dict[str, str], request_id: str, body: bytes
 ) -> bool:
     """An answer that is not streamed, or what the fault leaves of it; whether it was sent whole."""
     if fault is not None and fault.kind == "error_event":
@@ -102,7 +102,7 @@ def sse_frame(event: StreamEvent) -> bytes:
 class Playback:
     """One streamed answer. `on_event(name)` hears of each event when it goes out."""
 
-    answer: Answer
+    answer: HttpResponse
     turn: Turn
     headers: Mapping[str, str]
     request_id: str

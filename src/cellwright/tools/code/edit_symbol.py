@@ -121,7 +121,7 @@ _CLOSERS = ("}", ")", "]", "end")
 
 
 @dataclass(frozen=True, slots=True)
-class Spliced:
+class SplicedText:
     """The text after an edit, and what Claude should know of it."""
 
     text: str
@@ -141,7 +141,9 @@ class _Place:
     """How many blank lines the language's usual style has between two definitions here."""
 
 
-def splice(text: str, source: bytes, found: Definition, action: str, new: str, grammar: Grammar, shown: str) -> Spliced:
+def splice(
+    text: str, source: bytes, found: Definition, action: str, new: str, grammar: Grammar, shown: str
+) -> SplicedText:
     """`text` (in UTF-8: `source`) with `action` done to the definition `found`."""
     keeps_comment = action == "replace" and not _COMMENT.match(new)
     start = found.below_comment if keeps_comment else found.start
@@ -149,7 +151,7 @@ def splice(text: str, source: bytes, found: Definition, action: str, new: str, g
     line_end = source.find(b"\n", found.stop)
     before, after = source[line_start:start], source[found.stop : line_end if line_end >= 0 else len(source)]
     if before.strip() or after.strip():
-        return Spliced(_within_line(source, start, found, action, new, shown))
+        return SplicedText(_within_line(source, start, found, action, new, shown))
     end = main_line_end(text)
     lines = split_lines(text)
     first, last = source.count(b"\n", 0, start), source.count(b"\n", 0, found.stop) + 1
@@ -166,7 +168,7 @@ def splice(text: str, source: bytes, found: Definition, action: str, new: str, g
             result = lines[:first] + added + lines[last:]
         else:
             result = _before(place, added) if action == "insert_before" else _after(place, added)
-    return Spliced(_ended_like(text, result, end), notes)
+    return SplicedText(_ended_like(text, result, end), notes)
 
 
 def _within_line(source: bytes, start: int, found: Definition, action: str, new: str, shown: str) -> str:
@@ -376,7 +378,7 @@ def _checked(tool_input: Input) -> tuple[str, str]:
     return new_source, action
 
 
-def _result(definition: Definition, action: str, spliced: Spliced, source: bytes) -> str:
+def _result(definition: Definition, action: str, spliced: SplicedText, source: bytes) -> str:
     first = source.count(b"\n", 0, definition.start) + 1
     last = source.count(b"\n", 0, definition.stop) + 1
     lines = f"line {first}" if first == last else f"lines {first}-{last}"

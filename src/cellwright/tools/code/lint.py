@@ -14,15 +14,15 @@ from cellwright.agent.tool import CannotBeDone, Tool, ToolContext, ToolResult
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.events import Preview
 from cellwright.text import visible, visible_line
-from cellwright.tools.code.linters import FIXERS, LINTERS, LinterCall, Problem, linters_of, plan_lint
-from cellwright.tools.files.originals import Keeper, OriginalsOnly
+from cellwright.tools.code.linters import FIXERS, LINTERS, LinterCall, LintProblem, linters_of, plan_lint
+from cellwright.tools.files.originals import BackupStore, OriginalsOnly
 from cellwright.tools.paths import real_path, resolve_path, shown_path
-from cellwright.tools.process.run_program import Ended, check_folder, run_program
+from cellwright.tools.process.run_program import ProgramExit, check_folder, run_program
 from cellwright.tools.schema import counted, object_schema, path_field, timed_limits, timeout_field, timeout_of
 
 LINT_SECONDS = 60.0
 LISTED = 200
-MOST_BYTES = 64 * 2**20
+MAX_BYTES = 64 * 2**20
 
 DESCRIPTION = """\
 Check code with the project's linter: ruff, eslint, mypy, tsc, flake8 or clippy, recognised from its settings. Gives file, \
@@ -30,7 +30,7 @@ line, rule and message of each problem. Use this, not Bash, to lint.
 - fix: true lets ruff, eslint or clippy change the files; read a file again before you edit it afterwards."""
 
 
-def lint_tool(cwd: Path, environ: Mapping[str, str] = os.environ, keeper: Keeper | None = None) -> Tool:
+def lint_tool(cwd: Path, environ: Mapping[str, str] = os.environ, keeper: BackupStore | None = None) -> Tool:
     """The tool Lint. Relative paths start at `cwd`; `environ` is what linters inherit, less its secrets.
 
     `keeper` is told of the files that a linter may change.
@@ -41,7 +41,7 @@ def lint_tool(cwd: Path, environ: Mapping[str, str] = os.environ, keeper: Keeper
         lint, others, folder = await asyncio.to_thread(_plan, cwd, tool_input, environ)
         seconds = timeout_of(tool_input, LINT_SECONDS)
 
-        async def problems_of(lint: LinterCall) -> list[Problem]:
+        async def problems_of(lint: LinterCall) -> list[LintProblem]:
             with tempfile.TemporaryDirectory(prefix="cellwright-lint-") as scratch:
                 report = Path(scratch) / "report"
                 ended = await run_program(
@@ -150,10 +150,10 @@ def _states(folder: Path, files: Iterable[str]) -> dict[str, tuple[int, int] | N
     return states
 
 
-def _read(lint: LinterCall, report: Path, ended: Ended) -> list[Problem]:
+def _read(lint: LinterCall, report: Path, ended: ProgramExit) -> list[LintProblem]:
     """The problems; a ToolError with what the linter said when it did not get to its work."""
     try:
-        text = report.read_text("utf-8", errors="replace") if report.stat().st_size <= MOST_BYTES else None
+        text = report.read_text("utf-8", errors="replace") if report.stat().st_size <= MAX_BYTES else None
     except OSError:
         text = ""
     if text is None:
@@ -172,7 +172,7 @@ def _read(lint: LinterCall, report: Path, ended: Ended) -> list[Problem]:
 
 
 def _result(
-    lint: LinterCall, problems: list[Problem], others: list[str], folder: Path, changed: list[str] | None = None
+    lint: LinterCall, problems: list[LintProblem], others: list[str], folder: Path, changed: list[str] | None = None
 ) -> ToolResult:
     lines = []
     if changed is not None:

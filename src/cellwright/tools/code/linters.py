@@ -29,7 +29,7 @@ _FLAKE8 = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class LintProblem:
     """One thing that a linter found. `line` and `column` count from 1; 0 where it says none."""
 
     file: str
@@ -45,14 +45,14 @@ class Problem:
         return asdict(self)
 
 
-Reader = Callable[[str], list[Problem]]
+Reader = Callable[[str], list[LintProblem]]
 """Reads a linter's output. Raises ValueError (KeyError, TypeError) for what is none."""
 
 
-def read_ruff(text: str) -> list[Problem]:
+def read_ruff(text: str) -> list[LintProblem]:
     """`ruff check --output-format=json`."""
     return [
-        Problem(
+        LintProblem(
             found["filename"],
             found["location"]["row"],
             found["location"]["column"],
@@ -64,10 +64,10 @@ def read_ruff(text: str) -> list[Problem]:
     ]
 
 
-def read_eslint(text: str) -> list[Problem]:
+def read_eslint(text: str) -> list[LintProblem]:
     """`eslint --format json`."""
     return [
-        Problem(
+        LintProblem(
             file["filePath"],
             found.get("line") or 0,
             found.get("column") or 0,
@@ -81,7 +81,7 @@ def read_eslint(text: str) -> list[Problem]:
     ]
 
 
-def read_mypy(text: str) -> list[Problem]:
+def read_mypy(text: str) -> list[LintProblem]:
     """`mypy --output=json`: an object a line."""
     problems = []
     for line in text.splitlines():
@@ -89,29 +89,29 @@ def read_mypy(text: str) -> list[Problem]:
             continue
         found = json.loads(line)
         place = (found["file"], max(found["line"], 0), max(found["column"] + 1, 0))
-        problems.append(Problem(*place, found.get("code") or "", found["message"], found.get("severity", "error")))
+        problems.append(LintProblem(*place, found.get("code") or "", found["message"], found.get("severity", "error")))
     return problems
 
 
-def read_tsc(text: str) -> list[Problem]:
+def read_tsc(text: str) -> list[LintProblem]:
     """`tsc --pretty false`."""
     return [
-        Problem(
+        LintProblem(
             found["file"], int(found["line"]), int(found["column"]), found["code"], found["message"], found["severity"]
         )
         for found in _TSC.finditer(text)
     ]
 
 
-def read_flake8(text: str) -> list[Problem]:
+def read_flake8(text: str) -> list[LintProblem]:
     """flake8's default format."""
     return [
-        Problem(found["file"], int(found["line"]), int(found["column"]), found["code"], found["message"])
+        LintProblem(found["file"], int(found["line"]), int(found["column"]), found["code"], found["message"])
         for found in _FLAKE8.finditer(text)
     ]
 
 
-def read_clippy(text: str) -> list[Problem]:
+def read_clippy(text: str) -> list[LintProblem]:
     """`cargo clippy --message-format=json`: an object a line."""
     problems = []
     for line in text.splitlines():
@@ -124,7 +124,7 @@ def read_clippy(text: str) -> list[Problem]:
             continue
         code = (message.get("code") or {}).get("code", "")
         place = (spans[0]["file_name"], spans[0]["line_start"], spans[0]["column_start"])
-        problems.append(Problem(*place, code, message["message"], message.get("level", "error")))
+        problems.append(LintProblem(*place, code, message["message"], message.get("level", "error")))
     return problems
 
 

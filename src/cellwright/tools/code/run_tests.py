@@ -14,14 +14,22 @@ from cellwright.agent.tool import CannotBeDone, Tool, ToolContext, ToolResult
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.events import Preview
 from cellwright.text import visible, visible_line
-from cellwright.tools.code.runners import FRAMEWORKS, MEANINGS, NONE_FOUND, RunnerCall, Wanted, frameworks_of, plan_run
-from cellwright.tools.code.test_reports import Failure, Report
+from cellwright.tools.code.runners import (
+    FRAMEWORKS,
+    MEANINGS,
+    NONE_FOUND,
+    RunnerCall,
+    TestSelection,
+    frameworks_of,
+    plan_run,
+)
+from cellwright.tools.code.test_reports import FailedTest, Report
 from cellwright.tools.paths import resolve_path, shown_path
-from cellwright.tools.process.run_program import Ended, check_folder, run_program
+from cellwright.tools.process.run_program import ProgramExit, check_folder, run_program
 from cellwright.tools.schema import object_schema, path_field, timed_limits, timeout_field, timeout_of
 
 TEST_SECONDS = 120.0
-MOST_TEST_SECONDS = 600
+MAX_TEST_SECONDS = 600
 DETAILED = 20
 LISTED = 100
 RESULT_CHARS = 40_000
@@ -79,13 +87,13 @@ def run_tests_tool(cwd: Path, environ: Mapping[str, str] = os.environ) -> Tool:
                 "filter": {"type": "string", "minLength": 1, "description": "Only tests with this in their name."},
                 "args": _words("More arguments for the runner."),
                 "path": path_field("The project's folder. Leave it out for the working directory."),
-                "timeout_seconds": timeout_field(TEST_SECONDS, MOST_TEST_SECONDS),
+                "timeout_seconds": timeout_field(TEST_SECONDS, MAX_TEST_SECONDS),
             },
             required=[],
         ),
         call=call,
         category="code",
-        limits=timed_limits(MOST_TEST_SECONDS),
+        limits=timed_limits(MAX_TEST_SECONDS),
         input_examples=[{}, {"framework": "pytest", "paths": ["tests/test_io.py"], "filter": "encoding"}],
         title=_title,
         preview=preview,
@@ -107,14 +115,14 @@ def _title(tool_input: Mapping[str, Any]) -> str:
     return visible_line(f"Run tests {paths}{named}".strip())
 
 
-def _wanted(cwd: Path, tool_input: Mapping[str, Any]) -> Wanted:
+def _wanted(cwd: Path, tool_input: Mapping[str, Any]) -> TestSelection:
     folder = resolve_path(cwd, tool_input.get("path", "."))
     check_folder(cwd, folder)
     paths, words = tool_input.get("paths", []), tool_input.get("args", [])
-    return Wanted(folder.resolve(), paths, tool_input.get("filter", ""), words)
+    return TestSelection(folder.resolve(), paths, tool_input.get("filter", ""), words)
 
 
-def _framework(tool_input: Mapping[str, Any], wanted: Wanted) -> tuple[str, list[str]]:
+def _framework(tool_input: Mapping[str, Any], wanted: TestSelection) -> tuple[str, list[str]]:
     """The framework to use, and others that the project seems to have."""
     asked = tool_input.get("framework", "auto")
     if asked != "auto":
@@ -141,7 +149,7 @@ def _report(run: RunnerCall) -> tuple[Report | None, str]:
         return None, f"[The runner's report could not be read: {error}]"
 
 
-def _notes(ended: Ended, others: list[str]) -> list[str]:
+def _notes(ended: ProgramExit, others: list[str]) -> list[str]:
     notes = [f"[The whole output is in {ended.output_path}]"] if ended.output_path else []
     if others:
         notes.append(f"[There are other tests here, too: framework {' or '.join(others)}.]")
@@ -149,7 +157,7 @@ def _notes(ended: Ended, others: list[str]) -> list[str]:
 
 
 def _result(
-    run: RunnerCall, ended: Ended, report: Report | None, notes: list[str], seconds: float, folder: Path
+    run: RunnerCall, ended: ProgramExit, report: Report | None, notes: list[str], seconds: float, folder: Path
 ) -> ToolResult:
     name = run.runner or run.framework
     code = f"exit code {ended.exit_code}"
@@ -194,7 +202,7 @@ def _failures(report: Report, folder: Path) -> list[str]:
     return parts
 
 
-def _failure_text(failure: Failure, folder: Path, *, detailed: bool) -> str:
+def _failure_text(failure: FailedTest, folder: Path, *, detailed: bool) -> str:
     place = shown_path(folder, folder / failure.file) if failure.file else ""
     place += f":{failure.line}" if failure.line else ""
     head = f"{failure.status.upper()} {failure.name}" + (f" ({place})" if place else "")

@@ -49,7 +49,7 @@ NONE_FOUND = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class TestSelection:
     """What is to be run: `words` are more arguments for the runner."""
 
     folder: Path
@@ -112,7 +112,7 @@ def _has_python_tests(folder: Path) -> bool:
     )
 
 
-def plan_run(framework: str, wanted: Wanted, scratch: Path, environ: Mapping[str, str]) -> RunnerCall:
+def plan_run(framework: str, wanted: TestSelection, scratch: Path, environ: Mapping[str, str]) -> RunnerCall:
     """How the tests are run; the report goes to `scratch`. Raises ToolError when the runner is not there."""
     makers = {"pytest": _pytest, "unittest": _unittest, "npm": _npm, "go": _go, "cargo": _cargo}
     for path in wanted.paths:
@@ -123,7 +123,7 @@ def plan_run(framework: str, wanted: Wanted, scratch: Path, environ: Mapping[str
     return makers[framework](wanted, scratch, environ)
 
 
-def _pytest(wanted: Wanted, scratch: Path, environ: Mapping[str, str]) -> RunnerCall:
+def _pytest(wanted: TestSelection, scratch: Path, environ: Mapping[str, str]) -> RunnerCall:
     python = python_with("pytest", wanted.folder)
     if python is None:
         raise _missing("pytest", f"{sys.executable} -m pip install pytest")
@@ -136,7 +136,7 @@ def _pytest(wanted: Wanted, scratch: Path, environ: Mapping[str, str]) -> Runner
     return RunnerCall("pytest", (*arguments, *wanted.words, *wanted.paths), report, read_junit)
 
 
-def _unittest(wanted: Wanted, scratch: Path, environ: Mapping[str, str]) -> RunnerCall:
+def _unittest(wanted: TestSelection, scratch: Path, environ: Mapping[str, str]) -> RunnerCall:
     report = scratch / "report.jsonl"
     script = Path(__file__).with_name("unittest_reporter.py")
     pattern = ("-k", wanted.filter) if wanted.filter else ()
@@ -144,7 +144,7 @@ def _unittest(wanted: Wanted, scratch: Path, environ: Mapping[str, str]) -> Runn
     return RunnerCall("unittest", arguments, report, read_unittest)
 
 
-def _npm(wanted: Wanted, scratch: Path, environ: Mapping[str, str]) -> RunnerCall:
+def _npm(wanted: TestSelection, scratch: Path, environ: Mapping[str, str]) -> RunnerCall:
     report = scratch / "report.json"
     runner = _javascript_runner(wanted.folder)
     if runner == "node":
@@ -175,7 +175,7 @@ def _npm(wanted: Wanted, scratch: Path, environ: Mapping[str, str]) -> RunnerCal
     return RunnerCall("npm", (npm, "test", "--", *wanted.words, *wanted.paths), report, None, runner="npm test")
 
 
-def _node(wanted: Wanted, scratch: Path, environ: Mapping[str, str]) -> RunnerCall:
+def _node(wanted: TestSelection, scratch: Path, environ: Mapping[str, str]) -> RunnerCall:
     node = on_path("node", environ)
     if node is None:
         raise _missing("node", "installing Node.js")
@@ -211,7 +211,7 @@ def _package(folder: Path) -> dict[str, Any]:
     return package if isinstance(package, dict) else {}
 
 
-def _go(wanted: Wanted, scratch: Path, environ: Mapping[str, str]) -> RunnerCall:
+def _go(wanted: TestSelection, scratch: Path, environ: Mapping[str, str]) -> RunnerCall:
     go = on_path("go", environ)
     if go is None:
         raise _missing("go", "installing Go (https://go.dev/dl)")
@@ -227,7 +227,7 @@ def _go_package(path: str) -> str:
     return path if path.startswith(("./", "/")) and not path.endswith(".go") else f"./{folder.as_posix()}"
 
 
-def _cargo(wanted: Wanted, scratch: Path, environ: Mapping[str, str]) -> RunnerCall:
+def _cargo(wanted: TestSelection, scratch: Path, environ: Mapping[str, str]) -> RunnerCall:
     cargo = on_path("cargo", environ)
     if cargo is None:
         raise _missing("cargo", "installing Rust (https://rustup.rs)")

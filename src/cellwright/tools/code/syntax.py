@@ -145,7 +145,7 @@ class SyntaxProblem:
 
 
 @dataclass(frozen=True, slots=True)
-class Edited:
+class EditedFile:
     """A file before (None: there was none) and after an edit; `shown` is what it is called."""
 
     path: Path
@@ -156,10 +156,10 @@ class Edited:
 
 def check_syntax(path: Path, before: str | None, after: str, shown: str, *, allowed: bool) -> str:
     """`check_all` for one file."""
-    return check_all([Edited(path, before, after, shown)], allowed=allowed)[0]
+    return check_all([EditedFile(path, before, after, shown)], allowed=allowed)[0]
 
 
-def check_all(files: Sequence[Edited], *, allowed: bool) -> list[str]:
+def check_all(files: Sequence[EditedFile], *, allowed: bool) -> list[str]:
     """A note on the syntax of each file that is about to hold `after`; empty if there is nothing to say.
 
     Raises ToolError if `before` parsed and `after` does not, in any of them, unless `allowed`.
@@ -168,7 +168,7 @@ def check_all(files: Sequence[Edited], *, allowed: bool) -> list[str]:
     return [_checked(file, _problem(file.path, file.after, compiled), allowed=allowed) for file in files]
 
 
-def _checked(file: Edited, problem: SyntaxProblem | None, *, allowed: bool) -> str:
+def _checked(file: EditedFile, problem: SyntaxProblem | None, *, allowed: bool) -> str:
     if problem is None:
         return ""
     there = syntax_problem(file.path, file.before) if file.before is not None else None

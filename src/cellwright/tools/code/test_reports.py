@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-MOST_BYTES = 64 * 2**20
+MAX_BYTES = 64 * 2**20
 """A larger report is not read."""
 
 MESSAGE_CHARS = 400
 DETAIL_CHARS = 2_000
-MOST_FAILURES = 500
+MAX_FAILURES = 500
 
 _PYTEST_PLACE = re.compile(r"^(?P<file>[^\s:][^:\n]*):(?P<line>\d+): ", re.MULTILINE)
 _STACK_PLACE = re.compile(r"(?:\(|at |file://|❯ )(?P<file>/?[\w./@-][^():\n]*):(?P<line>\d+):\d+")
@@ -24,7 +24,7 @@ _ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class FailedTest:
     """One test that did not pass."""
 
     name: str
@@ -53,14 +53,14 @@ class Report:
     failed: int = 0
     errors: int = 0
     skipped: int = 0
-    failures: list[Failure] = field(default_factory=list)
+    failures: list[FailedTest] = field(default_factory=list)
 
     @property
     def total(self) -> int:
         """All tests that were run or skipped."""
         return self.passed + self.failed + self.errors + self.skipped
 
-    def add(self, status: str, failure: Failure | None = None) -> None:
+    def add(self, status: str, failure: FailedTest | None = None) -> None:
         """Count one test."""
         if failure is None:
             self.skipped += status == "skipped"
@@ -68,7 +68,7 @@ class Report:
             return
         self.failed += failure.status == "failed"
         self.errors += failure.status == "error"
-        if len(self.failures) < MOST_FAILURES:
+        if len(self.failures) < MAX_FAILURES:
             self.failures.append(failure)
 
 
@@ -77,8 +77,8 @@ Reader = Callable[[Path], Report]
 
 
 def _bounded(path: Path) -> Path:
-    if path.stat().st_size > MOST_BYTES:
-        raise ValueError(f"the report is larger than {MOST_BYTES // 2**20} MB")
+    if path.stat().st_size > MAX_BYTES:
+        raise ValueError(f"the report is larger than {MAX_BYTES // 2**20} MB")
     return path
 
 
@@ -125,7 +125,7 @@ def _add_junit_case(report: Report, case: Any) -> None:
     elif found := _STACK_PLACE.search(text):
         file, line = found["file"], int(found["line"])
     name = "::".join(part for part in (case.get("classname", ""), case.get("name", "")) if part)
-    report.add("", Failure(name, status, _short(problem.get("message") or text), file, line, _tail(text)))
+    report.add("", FailedTest(name, status, _short(problem.get("message") or text), file, line, _tail(text)))
 
 
 def read_unittest(path: Path) -> Report:
@@ -135,7 +135,7 @@ def read_unittest(path: Path) -> Report:
         if line["status"] in ("passed", "skipped"):
             report.add(line["status"])
             continue
-        failure = Failure(
+        failure = FailedTest(
             line["name"],
             line["status"],
             _short(line["message"]),
@@ -170,7 +170,7 @@ def read_jest(path: Path) -> Report:
         name = file.get("name", "")
         if not file.get("assertionResults") and file.get("status") == "failed":
             message = _ESCAPES.sub("", file.get("message", ""))
-            report.add("", Failure(Path(name).name, "error", _short(message), name, 0, _tail(message)))
+            report.add("", FailedTest(Path(name).name, "error", _short(message), name, 0, _tail(message)))
         for test in file.get("assertionResults", ()):
             _add_jest_test(report, name, test)
     return report
@@ -187,7 +187,7 @@ def _add_jest_test(report: Report, file: str, test: Mapping[str, Any]) -> None:
         base = Path(file).name
         line = next((int(found["line"]) for found in _STACK_PLACE.finditer(text) if found["file"].endswith(base)), 0)
     title = " > ".join([*test.get("ancestorTitles", ()), test.get("title", "")])
-    report.add("", Failure(title, "failed", _short(text), file, line, _tail(text)))
+    report.add("", FailedTest(title, "failed", _short(text), file, line, _tail(text)))
 
 
 def read_go(path: Path) -> Report:
@@ -235,11 +235,11 @@ def _fail_package(package: _GoTest, running: dict[_GoTest, None], failed: dict[_
         failed[package] = None
 
 
-def _go_failure(package: str, test: str, text: str) -> Failure:
+def _go_failure(package: str, test: str, text: str) -> FailedTest:
     found = _GO_PLACE.search(text)
     message, file, line = (found["message"], found["file"], int(found["line"])) if found else (_short(text), "", 0)
     name = f"{package}.{test}" if test else package
-    return Failure(name, "failed" if test else "error", message[:MESSAGE_CHARS], file, line, _tail(text))
+    return FailedTest(name, "failed" if test else "error", message[:MESSAGE_CHARS], file, line, _tail(text))
 
 
 def read_libtest(path: Path) -> Report:
@@ -255,5 +255,5 @@ def read_libtest(path: Path) -> Report:
         found = _RUST_PLACE.search(told)
         message = found["message"] if found else _short(told)
         file, line = (found["file"], int(found["line"])) if found else ("", 0)
-        report.add("", Failure(name, "failed", message, file, line, _tail(told)))
+        report.add("", FailedTest(name, "failed", message, file, line, _tail(told)))
     return report

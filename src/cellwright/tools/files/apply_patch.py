@@ -12,13 +12,13 @@ from cellwright.errors import ErrorCode, ToolError
 from cellwright.events import Preview
 from cellwright.permissions.judges.patch import paths_in_patch
 from cellwright.permissions.patch_text import PatchProblem
-from cellwright.tools.code.syntax import ALLOW, ALLOW_FIELD, Edited, check_all
+from cellwright.tools.code.syntax import ALLOW, ALLOW_FIELD, EditedFile, check_all
 from cellwright.tools.files.atomic_write import FileChanged, FileWrite, write_together
 from cellwright.tools.files.changes import Input, in_thread
 from cellwright.tools.files.diff import Diff, diff_texts
 from cellwright.tools.files.file_state import FileState
 from cellwright.tools.files.formats.text import NotText, decode
-from cellwright.tools.files.originals import Upcoming, kept_originals, sha256
+from cellwright.tools.files.originals import UpcomingChange, kept_originals, sha256
 from cellwright.tools.files.patch_plan import PatchedFile, plan_patch
 from cellwright.tools.files.replace import EDITED_BYTES
 from cellwright.tools.paths import file_errors, shown_path
@@ -180,11 +180,11 @@ def _diff(file: PatchedFile) -> Diff:
 
 def _checked(files: list[PatchedFile], *, allowed: bool) -> list[str]:
     """A note on each file's syntax. ToolError if the patch breaks any of them."""
-    edited: dict[int, Edited] = {}
+    edited: dict[int, EditedFile] = {}
     for number, file in enumerate(files):
         before, after = _text(file.was), _text(file.now)
         if after is not None and after != before:
-            edited[number] = Edited(file.path, before, after, file.shown)
+            edited[number] = EditedFile(file.path, before, after, file.shown)
     notes = dict(zip(edited, check_all(list(edited.values()), allowed=allowed), strict=True))
     return [notes.get(number, "") for number in range(len(files))]
 
@@ -203,7 +203,7 @@ def _line(file: PatchedFile, diff: Diff) -> str:
 def _write(files: list[PatchedFile], state: FileState) -> None:
     state.keeper.before_changes(
         [
-            Upcoming(
+            UpcomingChange(
                 path=file.path,
                 before=file.before,
                 after=file.now,

@@ -40,7 +40,7 @@ def write_atomically(path: Path, data: bytes, *, replacing: os.stat_result | Non
 
 
 @dataclass(frozen=True, slots=True)
-class Folder:
+class OpenFolder:
     """The folder of a file. What is done in it is done by `descriptor`, so that it cannot become another meanwhile."""
 
     path: Path
@@ -52,12 +52,12 @@ class Folder:
 
 
 @contextmanager
-def opened(folder: Path, *, make: bool) -> Iterator[Folder]:
+def opened(folder: Path, *, make: bool) -> Iterator[OpenFolder]:
     """An absolute folder, without symbolic links in it, held open; `make`: missing ones are made, and go if we fail."""
     if not BY_DESCRIPTOR:
         if make:
             folder.mkdir(parents=True, exist_ok=True)
-        yield Folder(folder, None)
+        yield OpenFolder(folder, None)
         return
     here = os.open(folder.anchor, _FOLDER)
     made: list[tuple[int, str]] = []
@@ -66,7 +66,7 @@ def opened(folder: Path, *, make: bool) -> Iterator[Folder]:
             above, here = here, _below(here, name, made if make else None)
             if not made or made[-1][0] != above:
                 os.close(above)
-        yield Folder(folder, here)
+        yield OpenFolder(folder, here)
     except BaseException:
         for above, name in reversed(made):
             with suppress(OSError):
@@ -95,7 +95,7 @@ def _below(above: int, name: str, made: list[tuple[int, str]] | None) -> int:
         raise
 
 
-def _replace(folder: Folder, path: Path, data: bytes, replacing: os.stat_result | None) -> os.stat_result:
+def _replace(folder: OpenFolder, path: Path, data: bytes, replacing: os.stat_result | None) -> os.stat_result:
     here, name = folder.descriptor, folder.entry(path.name)
     if replacing is not None:
         check_writable(folder, path)
@@ -111,14 +111,14 @@ def _replace(folder: Folder, path: Path, data: bytes, replacing: os.stat_result 
     return written
 
 
-def check_writable(folder: Folder, path: Path) -> None:
+def check_writable(folder: OpenFolder, path: Path) -> None:
     """Raise ToolError if the file is read-only: a rename would replace it all the same."""
     if not os.access(folder.entry(path.name), os.W_OK, dir_fd=folder.descriptor):
         raise ToolError(f"{path.as_posix()} is read-only.", code=ErrorCode.FILE_ACCESS_ERROR)
 
 
 def stage(
-    folder: Folder, data: bytes, like: tuple[Path, os.stat_result] | None, *, mode: int | None = None
+    folder: OpenFolder, data: bytes, like: tuple[Path, os.stat_result] | None, *, mode: int | None = None
 ) -> tuple[str, os.stat_result]:
     """A new file in `folder` that holds `data`, safely on disk: its entry, to be renamed, and its status.
 
@@ -167,7 +167,7 @@ def _copy_attributes(path: Path, descriptor: int, status: os.stat_result) -> Non
                     os.setxattr(descriptor, name, os.getxattr(path, name, follow_symlinks=False))
 
 
-def check_unchanged(folder: Folder, name: str, replacing: os.stat_result | None) -> None:
+def check_unchanged(folder: OpenFolder, name: str, replacing: os.stat_result | None) -> None:
     """Raise FileChanged unless the folder's entry `name` is the file with the status `replacing` (None: no file)."""
     try:
         now = os.stat(name, dir_fd=folder.descriptor, follow_symlinks=False)
@@ -183,7 +183,7 @@ def _identity(status: os.stat_result) -> tuple[int, int, int, int]:
     return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size
 
 
-def sync(folder: Folder) -> None:
+def sync(folder: OpenFolder) -> None:
     """Make the names in `folder` last, as far as the file system can."""
     if folder.descriptor is None:  # folders cannot be opened there; the rename is in the journal
         return
@@ -217,7 +217,7 @@ class _Step:
     """A write on its way: `new` is its staged content, `old` what it replaces, both under temporary names."""
 
     write: FileWrite
-    folder: Folder
+    folder: OpenFolder
     new: str | None = None
     status: os.stat_result | None = None
     old: str | None = None
@@ -233,9 +233,9 @@ class _Folders:
     """The folders of the files, each held open once."""
 
     stack: ExitStack
-    open: dict[Path, Folder] = field(default_factory=dict)
+    open: dict[Path, OpenFolder] = field(default_factory=dict)
 
-    def of(self, path: Path, *, make: bool) -> Folder:
+    def of(self, path: Path, *, make: bool) -> OpenFolder:
         if path.parent not in self.open:
             self.open[path.parent] = self.stack.enter_context(opened(path.parent, make=make))
         return self.open[path.parent]
@@ -333,6 +333,6 @@ def _undo(steps: Sequence[_Step], cause: BaseException) -> None:
         ) from cause
 
 
-def _remove(folder: Folder, name: str) -> None:
+def _remove(folder: OpenFolder, name: str) -> None:
     with suppress(OSError):
         os.unlink(name, dir_fd=folder.descriptor)

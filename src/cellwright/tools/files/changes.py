@@ -16,7 +16,7 @@ from cellwright.events import Preview
 from cellwright.tools.files.atomic_write import FileChanged, write_atomically
 from cellwright.tools.files.diff import Diff
 from cellwright.tools.files.file_state import FileState
-from cellwright.tools.files.originals import Upcoming, kept_originals, sha256
+from cellwright.tools.files.originals import UpcomingChange, kept_originals, sha256
 from cellwright.tools.paths import file_errors, real_path, resolve_path, shown_path
 
 T = TypeVar("T")
@@ -76,7 +76,7 @@ class Change:
                 code=ErrorCode.FILE_ACCESS_ERROR,
             )
         state.keeper.before_changes(
-            [Upcoming(path=self.path, before=self.before, after=self.after, status=self.replacing)]
+            [UpcomingChange(path=self.path, before=self.before, after=self.after, status=self.replacing)]
         )
         try:
             with file_errors(self.shown):

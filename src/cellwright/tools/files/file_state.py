@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cellwright.errors import ErrorCode, ToolError
-from cellwright.tools.files.originals import Keeper, OriginalsOnly
+from cellwright.tools.files.originals import BackupStore, OriginalsOnly
 
 KEPT_CHARS = 8_000_000
 
@@ -49,7 +49,7 @@ class ShownCells:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class SeenFile:
     """A file as it was when the model last read or wrote it.
 
     `sha256` is None where the file was too large to be read to its end. `lines` is how many lines (cells of a notebook)
@@ -77,14 +77,14 @@ class FileState:
     each change before it is made.
     """
 
-    def __init__(self, is_unsaved: Callable[[Path], bool] = _never, keeper: Keeper | None = None) -> None:
+    def __init__(self, is_unsaved: Callable[[Path], bool] = _never, keeper: BackupStore | None = None) -> None:
         self.is_unsaved = is_unsaved
-        self.keeper: Keeper = keeper or OriginalsOnly()
+        self.keeper: BackupStore = keeper or OriginalsOnly()
         self.cells = ShownCells()
-        self._seen: dict[Path, Seen] = {}
+        self._seen: dict[Path, SeenFile] = {}
         self._lock = threading.Lock()
 
-    def get(self, path: Path) -> Seen | None:
+    def get(self, path: Path) -> SeenFile | None:
         """What is known of `path`, a real path."""
         with self._lock:
             return self._seen.get(path)
@@ -92,7 +92,7 @@ class FileState:
     def read(
         self,
         path: Path,
-        seen: Seen,
+        seen: SeenFile,
         first: int,
         last: int,
         *,
@@ -117,7 +117,7 @@ class FileState:
     ) -> None:
         """We wrote the file; `whole` says that the model knows all of it, `parts` what it knows of a notebook."""
         with self._lock:
-            self._seen[path] = Seen(status.st_mtime_ns, status.st_size, sha256, whole=whole, parts=parts)
+            self._seen[path] = SeenFile(status.st_mtime_ns, status.st_size, sha256, whole=whole, parts=parts)
 
     def forget(self, paths: Iterable[Path]) -> None:
         """The files were changed behind the model's back: they must be read again."""
@@ -126,7 +126,7 @@ class FileState:
                 self._seen.pop(path, None)
                 self.cells.forget(path)
 
-    def require(self, path: Path, shown: str) -> Seen:
+    def require(self, path: Path, shown: str) -> SeenFile:
         """What is known of an existing file that is about to be changed; an error if it was never read."""
         seen = self.get(path)
         if seen is None:
@@ -137,7 +137,7 @@ class FileState:
         return seen
 
 
-def is_stale(seen: Seen, status: os.stat_result, sha256: str) -> bool:
+def is_stale(seen: SeenFile, status: os.stat_result, sha256: str) -> bool:
     """Whether the file is no longer what was seen. A new time with the same content is no change."""
     if seen.sha256 is not None:
         return seen.sha256 != sha256

@@ -15,7 +15,7 @@ from cellwright.tools.files.diff import common_start
 from cellwright.tools.files.file_state import FileState
 from cellwright.tools.files.replace import (
     EDITED_BYTES,
-    OnDisk,
+    FileOnDisk,
     check_editable,
     creation,
     on_disk,
@@ -113,7 +113,7 @@ def plan_multi_edit(path: Path, shown: str, tool_input: Input, state: FileState)
     return replace(change, result=f"{change.result}\n{listed}" if change.after != change.before else change.result)
 
 
-def _made(edits: Sequence[Input], text: str, shown: str, old: OnDisk | None) -> tuple[str, list[_Status]]:
+def _made(edits: Sequence[Input], text: str, shown: str, old: FileOnDisk | None) -> tuple[str, list[_Status]]:
     """The text after the edits that fit, and what became of each."""
     statuses: list[_Status] = []
     for edit in edits:
@@ -128,7 +128,7 @@ def _made(edits: Sequence[Input], text: str, shown: str, old: OnDisk | None) -> 
     return text, statuses
 
 
-def _edited(edit: Input, text: str, shown: str, old: OnDisk | None) -> tuple[str, int]:
+def _edited(edit: Input, text: str, shown: str, old: FileOnDisk | None) -> tuple[str, int]:
     old_string, new_string = edit["old_string"], edit["new_string"]
     replace_all = bool(edit.get("replace_all", False))
     if old_string == new_string:

@@ -1,6 +1,6 @@
 """What files held before they were changed, kept for the user: in the state folder's `originals/`, named by SHA-256.
 
-One content is kept once, however often and wherever it stood. Who changes files tells a `Keeper` before.
+One content is kept once, however often and wherever it stood. Who changes files tells a `BackupStore` before.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LOOKED_AT_EACH = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Upcoming:
+class UpcomingChange:
     """A change of a file that is about to be made, at a real path: what is there (None: no file) and what will be.
 
     `status` is that of the file that is there. `changes_mode`: also who may do what with it changes.
@@ -39,10 +39,10 @@ class Upcoming:
     changes_mode: bool = False
 
 
-class Keeper(Protocol):
+class BackupStore(Protocol):
     """Who is told of changes of files before they are made. Called from worker threads."""
 
-    def before_changes(self, changes: Sequence[Upcoming]) -> None:
+    def before_changes(self, changes: Sequence[UpcomingChange]) -> None:
         """Keep what is needed to take `changes` back. What cannot be kept is no reason not to change it: never raises."""
 
     def after_changes(self, paths: Sequence[Path]) -> None:
@@ -58,7 +58,7 @@ class Keeper(Protocol):
 class OriginalsOnly:
     """Where there are no turns to take back: what files held is kept for the user to look at."""
 
-    def before_changes(self, changes: Sequence[Upcoming]) -> None:
+    def before_changes(self, changes: Sequence[UpcomingChange]) -> None:
         for change in changes:
             if change.before is not None and change.before != change.after:
                 keep_original(change.before, sha256(change.before))

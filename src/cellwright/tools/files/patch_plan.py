@@ -40,7 +40,7 @@ _WORDS = ("", "", "white space at line ends differs", "indentation differs")
 
 
 @dataclass(frozen=True, slots=True)
-class Misfit:
+class HunkMisfit:
     """Why a hunk could not be applied. `wanted` is the text it looked for."""
 
     number: int
@@ -50,28 +50,28 @@ class Misfit:
 
 
 @dataclass(slots=True)
-class Applied:
+class AppliedPatch:
     """A text with the hunks that fit; `notes` say what was overlooked, `misfits` what did not fit."""
 
     text: str
     notes: list[str] = field(default_factory=list)
-    misfits: list[Misfit] = field(default_factory=list)
+    misfits: list[HunkMisfit] = field(default_factory=list)
 
 
-def apply_hunks(text: str, hunks: Sequence[Hunk], *, exact: bool) -> Applied:
+def apply_hunks(text: str, hunks: Sequence[Hunk], *, exact: bool) -> AppliedPatch:
     """`text` with `hunks` applied, one after the other.
 
     `exact`: nothing is overlooked but line ends, and each hunk must name a line that is there; its place may still differ.
     """
     lines = split_lines(text)
-    result = Applied(text)
+    result = AppliedPatch(text)
     done = moved = 0
     for number, hunk in enumerate(hunks, 1):
         expected = max(hunk.old_start - 1 if hunk.old else hunk.old_start, 0) + moved
         fit = _fit(lines, hunk, expected, done, LINE_ENDS if exact else INDENTATION) or _why_not(text, hunk)
         if isinstance(fit, str) or (exact and lines and not any(line.strip() for line in hunk.old)):
             why = fit if isinstance(fit, str) else "no line of it says what must be there. Read the file first"
-            result.misfits.append(Misfit(number, hunk, why, "".join(hunk.old)))
+            result.misfits.append(HunkMisfit(number, hunk, why, "".join(hunk.old)))
             if len(result.misfits) == MISFITS_NAMED:
                 break
             continue
@@ -424,7 +424,7 @@ def _decoded(data: bytes, hunks: tuple[Hunk, ...]) -> tuple[str, Encoding]:
     return text, encoding
 
 
-def _words(file: PatchedFile, misfit: Misfit, text: str) -> str:
+def _words(file: PatchedFile, misfit: HunkMisfit, text: str) -> str:
     where = f"{file.shown}, hunk {misfit.number} (line {misfit.hunk.at} of the patch): {misfit.why}."
     if not file.fresh:
         # what is there now was not shown to the model, and is not told to it by the way

@@ -19,10 +19,10 @@ from cellwright.agent.tool import Content, Tool, ToolContext, ToolLimits
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.tools.files.changes import in_thread
 from cellwright.tools.files.edit import editing_tools
-from cellwright.tools.files.file_state import FileState, Seen
+from cellwright.tools.files.file_state import FileState, SeenFile
 from cellwright.tools.files.formats.images import UnusableImage, media_type, model_image
 from cellwright.tools.files.formats.text import CP_1252, LATIN_1, NotText, numbered, open_regular
-from cellwright.tools.files.formats.text_pages import Bounds, TextPage, read_page, read_tail
+from cellwright.tools.files.formats.text_pages import PageBounds, TextPage, read_page, read_tail
 from cellwright.tools.notebook.open_notebook import Cell, NothingOpen, OpenNotebook, OpenNotebooks
 from cellwright.tools.paths import file_errors, not_found, real_path, resolve_path, shown_path
 from cellwright.tools.schema import FILE_PATH, counted, object_schema
@@ -35,11 +35,11 @@ TOKENS = 25_000
 LARGE_TOKENS = 100_000
 """With `allow_large`: half of the smallest context window that a current model has."""
 
-MOST_TOKENS = 250_000
+MAX_TOKENS = 250_000
 CHARS_PER_TOKEN = 3.84
 """Of code and English text; what is not ASCII counts by its bytes in UTF-8."""
 
-MOST_CHARS = int(MOST_TOKENS * CHARS_PER_TOKEN)
+MAX_CHARS = int(MAX_TOKENS * CHARS_PER_TOKEN)
 """No result has more, whatever the environment says."""
 
 TOKENS_VARIABLE = "CLAUDE_CODE_FILE_READ_MAX_OUTPUT_TOKENS"
@@ -63,7 +63,7 @@ class ReadLimits:
 def read_limits(environment: Mapping[str, str], *, large: bool) -> ReadLimits:
     """The limits of a call. A value in the environment that is no positive number is as good as none."""
     given = environment.get(TOKENS_VARIABLE, "")
-    tokens = min(int(given), MOST_TOKENS) if given.isdecimal() and int(given) else TOKENS
+    tokens = min(int(given), MAX_TOKENS) if given.isdecimal() and int(given) else TOKENS
     as_text = environment.get(PDF_VARIABLE, "").lower() in ("1", "true", "yes", "on")
     return ReadLimits(max(tokens, LARGE_TOKENS) if large else tokens, large, as_text)
 
@@ -93,7 +93,7 @@ BINARY_HINTS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ReadRequest:
     """What of a file is asked for. `offset` (of a notebook: a cell) counts from 1, from the end where it is negative."""
 
     offset: int
@@ -102,7 +102,9 @@ class Wanted:
     limits: ReadLimits
 
 
-def read_live(notebook: OpenNotebook, cells: Sequence[Cell], shown: str, wanted: Wanted, state: FileState) -> Content:
+def read_live(
+    notebook: OpenNotebook, cells: Sequence[Cell], shown: str, wanted: ReadRequest, state: FileState
+) -> Content:
     """What the model sees of a notebook that is open in a front end."""
     from cellwright.tools.notebook.source import live_note, live_source, with_note  # what most sessions never read
 
@@ -124,7 +126,7 @@ def is_small_text(path: Path, shown: str, small: int) -> bool:
         return media_type(head) is None and PDF_SIGNATURE not in head
 
 
-def read_file(path: Path, shown: str, wanted: Wanted, state: FileState, stopped: Callable[[], bool]) -> Content:
+def read_file(path: Path, shown: str, wanted: ReadRequest, state: FileState, stopped: Callable[[], bool]) -> Content:
     """What the model sees of a file; `state` remembers what it saw."""
     real = real_path(path)
     with open_regular(real, shown) as file:
@@ -162,23 +164,23 @@ def read_file(path: Path, shown: str, wanted: Wanted, state: FileState, stopped:
     return "\n".join([*broken, _page_text(page, shown, wanted)])
 
 
-def _text_page(file: io.FileIO, status: os.stat_result, wanted: Wanted, stopped: Callable[[], bool]) -> TextPage:
+def _text_page(file: io.FileIO, status: os.stat_result, wanted: ReadRequest, stopped: Callable[[], bool]) -> TextPage:
     line_chars = wanted.limits.chars if wanted.limits.large else min(LINE_CHARS, wanted.limits.chars)
-    bounds = Bounds(wanted.limits.chars, line_chars, wanted.limit)
+    bounds = PageBounds(wanted.limits.chars, line_chars, wanted.limit)
     if wanted.offset < 0 and stat.S_ISREG(status.st_mode):
         return read_tail(file, status.st_size, -wanted.offset, bounds, stopped)
     return read_page(file, status.st_size, max(wanted.offset, 1), bounds, stopped)
 
 
 def _remember(page: TextPage, real: Path, status: os.stat_result, state: FileState) -> None:
-    seen = Seen(status.st_mtime_ns, status.st_size, page.sha256)
+    seen = SeenFile(status.st_mtime_ns, status.st_size, page.sha256)
     # a line that was cut was not seen, nor what follows it; where lines are counted from the end, none is known by number
     first = page.first if page.first > 0 else 2 + status.st_size
     last = min(page.cut, default=page.last + 1) - 1
     state.read(real, seen, first, last, to_the_end=not page.cut and page.total == page.last)
 
 
-def _check_fits(page: TextPage, shown: str, wanted: Wanted) -> None:
+def _check_fits(page: TextPage, shown: str, wanted: ReadRequest) -> None:
     """Who asks for so many lines wants them all."""
     if wanted.limit is None or not page.full:
         return
@@ -192,7 +194,7 @@ def _check_fits(page: TextPage, shown: str, wanted: Wanted) -> None:
     )
 
 
-def _page_text(page: TextPage, shown: str, wanted: Wanted) -> str:
+def _page_text(page: TextPage, shown: str, wanted: ReadRequest) -> str:
     if page.total == 0:
         return f"[{shown} is empty.]"
     if not page.lines:
@@ -200,7 +202,7 @@ def _page_text(page: TextPage, shown: str, wanted: Wanted) -> str:
     return "\n".join([numbered(page.lines, page.first), *_notes(page, shown, wanted)])
 
 
-def _notes(page: TextPage, shown: str, wanted: Wanted) -> list[str]:
+def _notes(page: TextPage, shown: str, wanted: ReadRequest) -> list[str]:
     """What must be known of the lines shown."""
     notes = []
     if not page.encoding.name.startswith("utf-"):
@@ -244,7 +246,7 @@ def _notebook(
     status: os.stat_result,
     real: Path,
     shown: str,
-    wanted: Wanted,
+    wanted: ReadRequest,
     state: FileState,
     stopped: Callable[[], bool],
 ) -> Content:
@@ -254,14 +256,14 @@ def _notebook(
     first, page = _notebook_page(source, wanted)
     last = page.shown[-1] + 1 if page.shown else first - 1
     known = last if page.complete else first - 1
-    seen = Seen(status.st_mtime_ns, status.st_size, source.sha256)
+    seen = SeenFile(status.st_mtime_ns, status.st_size, source.sha256)
     whole = page.complete and last == len(source.cells)
     state.read(real, seen, first, known, to_the_end=whole, parts=frozenset(page.sources))
     state.cells.add(real, page.known)
     return _page_content(page, first, len(source.cells), shown)
 
 
-def _notebook_page(source: NotebookSource, wanted: Wanted) -> tuple[int, NotebookPage]:
+def _notebook_page(source: NotebookSource, wanted: ReadRequest) -> tuple[int, NotebookPage]:
     """The number of the first cell that is wanted, and those that fit."""
     from cellwright.tools.notebook.pages import notebook_page
 
@@ -349,7 +351,7 @@ def _read_tool(state: FileState, cwd: Path, notebooks: OpenNotebooks) -> Tool:
         shown = shown_path(cwd, path)
         limits = read_limits(os.environ, large=bool(tool_input.get("allow_large", False)))
         limit = int(tool_input["limit"]) if "limit" in tool_input else None
-        wanted = Wanted(int(tool_input.get("offset", 1)), limit, tool_input.get("pages"), limits)
+        wanted = ReadRequest(int(tool_input.get("offset", 1)), limit, tool_input.get("pages"), limits)
         if path.suffix.lower() == ".ipynb":
             await notebooks.settled()
             if (notebook := notebooks.at(real_path(path))) is not None:
@@ -377,7 +379,7 @@ def _read_tool(state: FileState, cwd: Path, notebooks: OpenNotebooks) -> Tool:
         rule_key="file_path",
         category="files",
         # the tool keeps its own, narrower limit, which the environment and allow_large move
-        limits=ToolLimits(seconds=30, result_chars=MOST_CHARS + LINE_CHARS),
+        limits=ToolLimits(seconds=30, result_chars=MAX_CHARS + LINE_CHARS),
         title=title,
     )
 

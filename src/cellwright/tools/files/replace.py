@@ -18,7 +18,7 @@ from cellwright.errors import ErrorCode, ToolError
 from cellwright.tools.code.syntax import ALLOW, check_syntax
 from cellwright.tools.files.changes import Change, Input
 from cellwright.tools.files.diff import diff_texts
-from cellwright.tools.files.file_state import FileState, Seen, is_stale
+from cellwright.tools.files.file_state import FileState, SeenFile, is_stale
 from cellwright.tools.files.formats.text import (
     UTF_8,
     Encoding,
@@ -116,14 +116,14 @@ TOO_LARGE = "Change it with Bash (sed) or Python."
 
 
 @dataclass(frozen=True, slots=True)
-class OnDisk:
+class FileOnDisk:
     """A text file as it is now, and what the model saw of it."""
 
     data: bytes
     status: os.stat_result
     text: str
     encoding: Encoding
-    seen: Seen
+    seen: SeenFile
     stale: bool
 
     @property
@@ -200,7 +200,7 @@ def creation(real: Path, shown: str, content: str) -> Change:
 def update(
     real: Path,
     shown: str,
-    old: OnDisk,
+    old: FileOnDisk,
     text: str,
     verb: tuple[str, str],
     tool_input: Input,
@@ -233,7 +233,7 @@ def update(
     )
 
 
-def replaced(old: OnDisk, old_string: str, new_string: str, replace_all: bool, shown: str) -> tuple[str, int]:
+def replaced(old: FileOnDisk, old_string: str, new_string: str, replace_all: bool, shown: str) -> tuple[str, int]:
     """`replace_text` in a file that may have changed since it was read."""
     try:
         return replace_text(old.text, old_string, new_string, replace_all=replace_all, shown=shown)
@@ -244,7 +244,7 @@ def replaced(old: OnDisk, old_string: str, new_string: str, replace_all: bool, s
         raise
 
 
-def on_disk(real: Path, shown: str, state: FileState) -> OnDisk | None:
+def on_disk(real: Path, shown: str, state: FileState) -> FileOnDisk | None:
     """The file as it is; None if there is none. It must have been read before."""
     if not real.exists():
         return None
@@ -257,10 +257,10 @@ def on_disk(real: Path, shown: str, state: FileState) -> OnDisk | None:
     except NotText:
         raise ToolError(f"{shown} is binary data, not text. {TOO_LARGE}", code=ErrorCode.FILE_ACCESS_ERROR) from None
     stale = is_stale(seen, status, sha256(data))
-    return OnDisk(data, status, text, encoding, seen, stale)
+    return FileOnDisk(data, status, text, encoding, seen, stale)
 
 
-def check_editable(real: Path, shown: str, old: OnDisk, old_string: str) -> None:
+def check_editable(real: Path, shown: str, old: FileOnDisk, old_string: str) -> None:
     """Raise ToolError if `old_string` cannot be replaced in this file, whatever it holds."""
     if not old_string and old.text:
         raise ToolError(

@@ -98,7 +98,7 @@ PLACEHOLDER = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class GitArguments:
     """Arguments taken apart: flags as git gets them (values attached), what stands before `--`, and what after."""
 
     flags: tuple[str, ...]
@@ -110,7 +110,7 @@ class Words:
         return any(flag.partition("=")[0] in names for flag in self.flags)
 
 
-def parse_arguments(subcommand: str, arguments: Sequence[str]) -> Words:
+def parse_arguments(subcommand: str, arguments: Sequence[str]) -> GitArguments:
     """Take the arguments apart. Raises ToolError for a flag that is not on the subcommand's list."""
     known = FLAGS[subcommand]
     flags: list[str] = []
@@ -121,14 +121,14 @@ def parse_arguments(subcommand: str, arguments: Sequence[str]) -> Words:
         if "\0" in word or "\n" in word:
             raise _refused(subcommand, word, "holds a null byte or a line end")
         if word == "--":
-            return Words(tuple(flags), tuple(before), tuple(waiting))
+            return GitArguments(tuple(flags), tuple(before), tuple(waiting))
         if not word.startswith("-") or word == "-":
             before.append(word)
         elif subcommand == "log" and re.fullmatch(r"-\d+", word):
             flags.append(f"--max-count={word[1:]}")
         else:
             flags += _flag(subcommand, known, word, waiting)
-    return Words(tuple(flags), tuple(before), ())
+    return GitArguments(tuple(flags), tuple(before), ())
 
 
 def _flag(subcommand: str, known: Mapping[str, Kind], word: str, waiting: list[str]) -> list[str]:

@@ -15,7 +15,7 @@ from typing import Any
 from cellwright.agent.tool import Tool, ToolContext, ToolResult
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.tools.git import output as git_output
-from cellwright.tools.git.flags import FLAGS, Words, parse_arguments
+from cellwright.tools.git.flags import FLAGS, GitArguments, parse_arguments
 from cellwright.tools.git.run_git import Git, GitOutput, Repository, neutral_git, plain_git, repository_of
 from cellwright.tools.paths import file_errors, not_found, real_path, resolve_path, shown_path
 from cellwright.tools.schema import object_schema, path_field, timed_limits, timeout_field, timeout_of
@@ -85,7 +85,7 @@ class _Call:
     git: Git
     repository: Repository
     subcommand: str
-    words: Words
+    words: GitArguments
 
 
 async def _answer(call: _Call) -> ToolResult:

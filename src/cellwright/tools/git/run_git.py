@@ -22,7 +22,7 @@ from cellwright.tools.process.run_process import stream_child
 OUTPUT_BYTES = 1_000_000
 """More of one command's output is not taken; git is stopped then."""
 
-MOST_KEYS = 500
+MAX_KEYS = 500
 OLDEST = (2, 31)
 """Before that git does not take configuration from its environment, which is the only way to name any key."""
 
@@ -135,7 +135,7 @@ async def neutral_git(folder: Path, environ: Mapping[str, str], seconds: float) 
     if listed.exit_code:
         raise ToolError(f"git refused its configuration: {listed.errors}", code=ErrorCode.EXECUTION_ERROR)
     named = _switched_off(key.decode("utf-8", "surrogateescape") for key in listed.data.split(b"\0"))
-    if len(named) > MOST_KEYS:
+    if len(named) > MAX_KEYS:
         raise ToolError(
             "The repository's configuration names too many programs; it is not read.", code=ErrorCode.EXECUTION_ERROR
         )

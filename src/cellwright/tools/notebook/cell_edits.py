@@ -11,10 +11,10 @@ from pathlib import Path
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.tools.files.changes import Change, Input
 from cellwright.tools.files.diff import Diff, diff_texts
-from cellwright.tools.files.file_state import FileState, Seen, is_stale
+from cellwright.tools.files.file_state import FileState, SeenFile, is_stale
 from cellwright.tools.files.formats.text import UTF_8, Encoding, NotText, decode, encode, read_bytes
 from cellwright.tools.files.originals import sha256
-from cellwright.tools.notebook.json import Notebook, Place, parse_notebook
+from cellwright.tools.notebook.json import InsertIndex, Notebook, parse_notebook
 from cellwright.tools.notebook.open_notebook import source_sha256
 from cellwright.tools.notebook.pages import source_digest
 from cellwright.tools.notebook.schema import cell_value, first_problem, new_cell_problems
@@ -59,7 +59,7 @@ class _OnDisk:
     data: bytes
     encoding: Encoding
     status: os.stat_result
-    seen: Seen
+    seen: SeenFile
 
 
 def plan_notebook_edit(path: Path, shown: str, tool_input: Input, state: FileState) -> Change:
@@ -208,7 +208,7 @@ def not_shown(cell_id: str, shown: str) -> ToolError:
     )
 
 
-def _place(notebook: Notebook, tool_input: Input, key: str) -> tuple[Place, str]:
+def _place(notebook: Notebook, tool_input: Input, key: str) -> tuple[InsertIndex, str]:
     """Where a cell goes, and in words."""
     position, beside = tool_input.get("position"), tool_input.get(key)
     if beside is not None:

@@ -16,7 +16,7 @@ from cellwright.tools.files.changes import in_thread
 from cellwright.tools.files.formats.text import Encoding, NotText, read_bytes
 from cellwright.tools.files.originals import keep_original, sha256
 from cellwright.tools.notebook.cell_edits import as_utf_8, on_disk_bytes
-from cellwright.tools.notebook.json import Notebook, Place, parse_notebook
+from cellwright.tools.notebook.json import InsertIndex, Notebook, parse_notebook
 from cellwright.tools.notebook.open_notebook import (
     Cell,
     CellChange,
@@ -29,7 +29,7 @@ from cellwright.tools.notebook.open_notebook import (
     Output,
     Replace,
 )
-from cellwright.tools.notebook.open_notebook import Place as Where
+from cellwright.tools.notebook.open_notebook import CellPosition as Where
 from cellwright.tools.notebook.source import joined
 from cellwright.tools.notebook.spans import NotANotebook
 from cellwright.tools.paths import file_errors, real_path
@@ -162,7 +162,7 @@ class FileNotebook:
         after = _cell(parse_notebook(data), position, outputs=True)
         return ChangedCell(change=change, id=after.id, position=position, before=before, after=after)
 
-    def _place(self, notebook: Notebook, place: Where) -> Place:
+    def _place(self, notebook: Notebook, place: Where) -> InsertIndex:
         if place.where in ("start", "end"):
             return notebook.end_place(start=place.where == "start")
         return notebook.place_at(notebook.find(place.beside), after=place.where == "after")
@@ -237,7 +237,7 @@ def _cell(notebook: Notebook, position: int, *, outputs: bool) -> Cell:
     )
 
 
-def _inserted(notebook: Notebook, place: Place, change: Insert) -> bytes:
+def _inserted(notebook: Notebook, place: InsertIndex, change: Insert) -> bytes:
     data, _ = notebook.with_cell(place, change.cell_type, change.source, wanted=change.cell_id)
     more: dict[str, Any] = {}
     if change.metadata:

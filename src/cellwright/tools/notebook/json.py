@@ -39,7 +39,7 @@ class Style:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class InsertIndex:
     """Where a new cell goes: before the cell that is now number `index` of a list of cells."""
 
     cells: CellList
@@ -83,21 +83,21 @@ class Notebook:
             problem = f"There is no cell {cell_id}. The cells are: {known or 'none'}."
         raise ToolError(problem, code=ErrorCode.INVALID_PARAMETERS)
 
-    def place_at(self, position: int, *, after: bool) -> Place:
+    def place_at(self, position: int, *, after: bool) -> InsertIndex:
         """The place before or after a cell, in the list that it is in."""
         index = position
         for cells in self.source.lists:
             if index < len(cells.cells):
-                return Place(cells, index + after, position + after)
+                return InsertIndex(cells, index + after, position + after)
             index -= len(cells.cells)
         raise IndexError(position)
 
-    def end_place(self, *, start: bool) -> Place:
+    def end_place(self, *, start: bool) -> InsertIndex:
         """The place before all cells, or after them."""
         if start:
-            return Place(self.source.lists[0], 0, 0)
+            return InsertIndex(self.source.lists[0], 0, 0)
         last = self.source.lists[-1]
-        return Place(last, len(last.cells), len(self.heads))
+        return InsertIndex(last, len(last.cells), len(self.heads))
 
     def with_source(self, position: int, source: str) -> bytes:
         """The notebook with another source in a cell. A code cell loses what the old source gave."""
@@ -128,7 +128,7 @@ class Notebook:
         whole = {**parsed(self.source.bytes_between(cell.start, cell.stop)), **values}
         return self._changed([(cell.start, cell.stop, self._written(_ordered(whole, head), cell.start))])
 
-    def with_cell(self, place: Place, kind: str, source: str, wanted: str = "") -> tuple[bytes, str]:
+    def with_cell(self, place: InsertIndex, kind: str, source: str, wanted: str = "") -> tuple[bytes, str]:
         """The notebook with a new cell, and that cell's name: the one that is `wanted`, if it can have it."""
         model = self._model(place.position, kind)
         like: Any = [] if model is None else model[self.source.source_key(str(model["cell_type"]))]
@@ -148,7 +148,7 @@ class Notebook:
             return self._changed([(cells[0].start, cells[1].start, b"")])
         return self._changed([(cells[place.index - 1].stop, cells[place.index].stop, b"")])
 
-    def moved(self, position: int, place: Place) -> bytes:
+    def moved(self, position: int, place: InsertIndex) -> bytes:
         """The notebook with a cell at another place of the same list; what stands between the cells stays there."""
         here = self.place_at(position, after=False)
         if here.cells is not place.cells:
@@ -212,7 +212,7 @@ class Notebook:
             seed = new
         return new
 
-    def _with_value(self, place: Place, value: Mapping[str, Any]) -> bytes:
+    def _with_value(self, place: InsertIndex, value: Mapping[str, Any]) -> bytes:
         cells = place.cells.cells
         if not cells:
             new = self._written([value], place.cells.start)

@@ -23,6 +23,7 @@ from cellwright.tools.notebook.open_notebook import (
     Cell,
     CellChange,
     CellConflict,
+    CellPosition,
     CellType,
     ChangedCell,
     Conflict,
@@ -32,7 +33,6 @@ from cellwright.tools.notebook.open_notebook import (
     NothingOpen,
     OpenNotebook,
     OpenNotebooks,
-    Place,
     Replace,
     source_sha256,
 )
@@ -194,14 +194,14 @@ def _change(notebook: Notebook, cells: Sequence[Cell], edit: CellEdit, tool_inpu
     return Replace(cell_id=edit.name, expect=expect, source=edit.after, cell_type=kind)
 
 
-def _place(tool_input: Input, key: str) -> Place:
+def _place(tool_input: Input, key: str) -> CellPosition:
     beside, position = tool_input.get(key), tool_input.get("position")
     where: Literal["before", "after", "start", "end"]
     if beside is not None:
         where = "before" if position == "before" else "after"
-        return Place(where, str(beside))
+        return CellPosition(where, str(beside))
     where = "start" if position == "start" else "end"
-    return Place(where)
+    return CellPosition(where)
 
 
 def _display(notebook: OpenNotebook, edit: CellEdit, changed: ChangedCell, shown: str) -> dict[str, Any]:

@@ -11,11 +11,11 @@ from typing import Any
 from cellwright.agent.tool import Content, Tool, ToolContext, ToolLimits
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.tools.files.changes import in_thread
-from cellwright.tools.files.file_state import FileState, Seen
+from cellwright.tools.files.file_state import FileState, SeenFile
 from cellwright.tools.files.formats.text import NotText, open_regular
-from cellwright.tools.files.read import MOST_CHARS, read_limits
+from cellwright.tools.files.read import MAX_CHARS, read_limits
 from cellwright.tools.notebook.json import POSITION
-from cellwright.tools.notebook.open_notebook import Cell, OpenNotebook, OpenNotebooks, Remarks
+from cellwright.tools.notebook.open_notebook import Cell, KernelRemarks, OpenNotebook, OpenNotebooks
 from cellwright.tools.notebook.pages import NO_REMARKS, OUTPUT_CHARS, NotebookPage, notebook_page, outline
 from cellwright.tools.notebook.source import NotebookSource, live_note, live_source, open_notebook, with_note
 from cellwright.tools.notebook.spans import NotANotebook
@@ -112,7 +112,7 @@ def notebook_read_tool(state: FileState, cwd: Path, notebooks: OpenNotebooks) ->
         read_only=True,
         rule_key="notebook_path",
         category="notebooks",
-        limits=ToolLimits(seconds=30, result_chars=MOST_CHARS + OUTPUT_CHARS["full"]),
+        limits=ToolLimits(seconds=30, result_chars=MAX_CHARS + OUTPUT_CHARS["full"]),
         title=title,
     )
 
@@ -129,7 +129,7 @@ def _read(
     max_chars: int,
     state: FileState,
     stopped: Callable[[], bool],
-    remarks: Remarks,
+    remarks: KernelRemarks,
 ) -> Content:
     real = real_path(path)
     if not real.exists():
@@ -141,7 +141,7 @@ def _read(
         try:
             source = open_notebook(file, status.st_size, stopped)
             positions = _positions(source, tool_input, shown)
-            seen = Seen(status.st_mtime_ns, status.st_size, source.sha256)
+            seen = SeenFile(status.st_mtime_ns, status.st_size, source.sha256)
             if tool_input.get("outline"):
                 return _outline(source, positions, shown, max_chars, remarks)
             page = notebook_page(source, positions, tool_input.get("outputs", "short"), max_chars, remarks)
@@ -165,7 +165,7 @@ def _read_live(
     tool_input: Mapping[str, Any],
     max_chars: int,
     state: FileState,
-    remarks: Remarks,
+    remarks: KernelRemarks,
 ) -> Content:
     source = live_source(cells)
     positions = _positions(source, tool_input, shown)
@@ -178,7 +178,7 @@ def _read_live(
 
 
 def _cells(
-    source: NotebookSource, positions: Sequence[int], page: NotebookPage, shown: str, remarks: Remarks
+    source: NotebookSource, positions: Sequence[int], page: NotebookPage, shown: str, remarks: KernelRemarks
 ) -> Content:
     total = len(source.cells)
     if not total:
@@ -195,7 +195,9 @@ def _cells(
     return page.blocks
 
 
-def _outline(source: NotebookSource, positions: Sequence[int], shown: str, max_chars: int, remarks: Remarks) -> str:
+def _outline(
+    source: NotebookSource, positions: Sequence[int], shown: str, max_chars: int, remarks: KernelRemarks
+) -> str:
     total = len(source.cells)
     text, left = outline(source, positions, max_chars, remarks)
     words = f"{shown}: nbformat {source.major}.{source.minor}, {counted(total, 'cell')}, {source.size:,} bytes"

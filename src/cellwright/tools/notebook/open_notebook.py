@@ -41,7 +41,7 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CellPosition:
     """Where a cell goes: before or after the cell `beside`, or at the start or end of the notebook."""
 
     where: Literal["before", "after", "start", "end"]
@@ -69,7 +69,7 @@ class Replace:
 class Insert:
     """A new cell. `cell_id` is wanted for it: for one that comes back; where it is taken or empty, it gets another."""
 
-    place: Place
+    place: CellPosition
     cell_type: CellType
     source: str
     cell_id: str = ""
@@ -92,7 +92,7 @@ class Move:
     """A cell goes to another place."""
 
     cell_id: str
-    place: Place
+    place: CellPosition
 
 
 CellChange = Replace | Insert | Delete | Move
@@ -135,7 +135,7 @@ class CellConflict(ToolError):
 
 
 @dataclass(frozen=True, slots=True)
-class Remarks:
+class KernelRemarks:
     """What a kernel knows of the notebook that it runs, beside what the cells hold: by cell id, and of the whole."""
 
     of_cells: Mapping[str, str] = field(default_factory=dict)
@@ -196,7 +196,7 @@ class OpenNotebooks(Protocol):
     def refusal(self, path: Path) -> str:
         """Why the file at `path` must not be changed behind a front end's back; empty where nobody has it open."""
 
-    def remarks(self, cells: Sequence[Cell]) -> Remarks:
+    def remarks(self, cells: Sequence[Cell]) -> KernelRemarks:
         """What there is to say of `cells`, all of the kernel's own notebook. Takes a moment: for a worker thread."""
 
     async def settled(self) -> None:
@@ -215,8 +215,8 @@ class NothingOpen:
     def refusal(self, _path: Path) -> str:
         return ""
 
-    def remarks(self, _cells: Sequence[Cell]) -> Remarks:
-        return Remarks()
+    def remarks(self, _cells: Sequence[Cell]) -> KernelRemarks:
+        return KernelRemarks()
 
     async def settled(self) -> None:
         return

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from cellwright.tools.files.formats.images import UnusableImage, image_from_bytes
-from cellwright.tools.notebook.open_notebook import Remarks
+from cellwright.tools.notebook.open_notebook import KernelRemarks
 from cellwright.tools.notebook.source import NotebookSource, joined
 
 IMAGES = 20
@@ -25,7 +25,7 @@ IMAGE_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 TEXT_TYPES = ("text/plain", "text/markdown", "text/latex")
 TERMINAL_CODES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 
-NO_REMARKS = Remarks()
+NO_REMARKS = KernelRemarks()
 
 Block = dict[str, Any]
 Outputs = Literal["none", "short", "usual", "full"]
@@ -91,7 +91,11 @@ class NotebookPage:
 
 
 def notebook_page(
-    source: NotebookSource, positions: Sequence[int], outputs: Outputs, max_chars: int, remarks: Remarks = NO_REMARKS
+    source: NotebookSource,
+    positions: Sequence[int],
+    outputs: Outputs,
+    max_chars: int,
+    remarks: KernelRemarks = NO_REMARKS,
 ) -> NotebookPage:
     """The cells at `positions` (from 0), as many of them as `max_chars` hold, at least one."""
     page = NotebookPage(max_chars, outputs)
@@ -115,7 +119,7 @@ def source_digest(source: str) -> str:
 
 
 def outline(
-    source: NotebookSource, positions: Sequence[int], max_chars: int, remarks: Remarks = NO_REMARKS
+    source: NotebookSource, positions: Sequence[int], max_chars: int, remarks: KernelRemarks = NO_REMARKS
 ) -> tuple[str, Sequence[int]]:
     """One line for each cell, and the positions that did not fit: number, id, type, first line, size of the outputs."""
     lines, chars = [], 0
@@ -136,7 +140,12 @@ def outline(
 
 
 def _add_cell(
-    page: NotebookPage, source: NotebookSource, position: int, cell: Mapping[str, Any], text: str, remarks: Remarks
+    page: NotebookPage,
+    source: NotebookSource,
+    position: int,
+    cell: Mapping[str, Any],
+    text: str,
+    remarks: KernelRemarks,
 ) -> None:
     name = source.name(position, cell)
     count, level = cell.get(source.count_key), cell.get("level")

@@ -17,8 +17,8 @@ from cellwright.tools.schema import counted, object_schema
 
 Json = Mapping[str, Any]
 
-MOST_QUESTIONS = 4
-MOST_OPTIONS = 4
+MAX_QUESTIONS = 4
+MAX_OPTIONS = 4
 HEADER_CHARS = 12
 
 DESCRIPTION = """\
@@ -137,7 +137,7 @@ _OPTION = object_schema(
 _QUESTIONS: dict[str, Any] = {
     "type": "array",
     "minItems": 1,
-    "maxItems": MOST_QUESTIONS,
+    "maxItems": MAX_QUESTIONS,
     "description": "What is asked.",
     "items": object_schema(
         {
@@ -146,7 +146,7 @@ _QUESTIONS: dict[str, Any] = {
             "options": {
                 "type": "array",
                 "minItems": 2,
-                "maxItems": MOST_OPTIONS,
+                "maxItems": MAX_OPTIONS,
                 "items": _OPTION,
                 "description": "Different answers; each rules out the others unless multiSelect.",
             },

@@ -18,7 +18,7 @@ Take = Callable[[bytes], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class ProcessExit:
     """How a child ended. `whole` is false when it was stopped early: it had given enough, or its time was over."""
 
     exit_code: int
@@ -35,7 +35,7 @@ async def stream_child(
     environ: Mapping[str, str],
     seconds: float,
     memory_bytes: int | None = None,
-) -> Ended:
+) -> ProcessExit:
     """Run a program without input in `cwd` and hand its standard output to `take`. Raises OSError when it cannot start.
 
     The child is gone when this returns or raises, also when the caller is cancelled. `memory_bytes` bounds its own memory
@@ -64,7 +64,7 @@ async def stream_child(
         # shielded: a second cancel must not leave a zombie
         await asyncio.shield(_gone(process))
     text = (await errors).decode("utf-8", "replace").strip()
-    return Ended(process.returncode or 0, text, whole and not timed_out, timed_out)
+    return ProcessExit(process.returncode or 0, text, whole and not timed_out, timed_out)
 
 
 def _bound_memory(pid: int, memory_bytes: int) -> None:

@@ -26,7 +26,7 @@ MEMORY_MB = 8_192
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class ProgramExit:
     """How a program ended: its exit code as a shell shows it, head and tail of what it wrote, the file with all of it."""
 
     exit_code: int
@@ -42,7 +42,7 @@ async def run_program(
     seconds: float,
     progress: Callable[..., None],
     stdout: Path | None = None,
-) -> Ended:
+) -> ProgramExit:
     """Run it like a command of Bash: no secrets, its own group, ended with us. `stdout` takes its standard output.
 
     Raises ToolError with what it wrote so far when its time is over.
@@ -63,7 +63,7 @@ async def run_program(
             f"filter). Its output so far:\n{run.output.text()}",
             code=ErrorCode.EXECUTION_TIMEOUT,
         )
-    return Ended(exit_code(run.returncode), run.output.text(), run.output.path)
+    return ProgramExit(exit_code(run.returncode), run.output.text(), run.output.path)
 
 
 ENVIRONMENTS = (".venv", "venv", "env")

@@ -262,7 +262,7 @@ def _parents(folder: str) -> list[str]:
 # ruff: noqa: PTH112, PTH118, PTH123
 
 
-MOST_SECONDS = 150
+MAX_SECONDS = 150
 """Longer than any search may take; who started it may be gone."""
 
 MULTILINE_BYTES = 64 * 2**20
@@ -304,7 +304,7 @@ _POSIX_CLASSES = {
 BOMS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
 
 
-class Refused(Exception):
+class UnsupportedSearch(Exception):
     """The search cannot be made; the message is for who asked."""
 
 
@@ -312,12 +312,12 @@ def main(arguments: Sequence[str]) -> int:
     """Search, and give rg's exit codes: 0 found, 1 nothing found, 2 something went wrong."""
     if hasattr(signal, "alarm"):
         # ends it even inside a regular expression, where no Python code runs
-        signal.alarm(MOST_SECONDS)
+        signal.alarm(MAX_SECONDS)
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     options = _options(arguments)
     try:
         found = _list_files(options) if options.files else Search(options).run()
-    except (Refused, ValueError) as error:
+    except (UnsupportedSearch, ValueError) as error:
         print(f"rg: {error}", file=sys.stderr)
         return 2
     except Exception as error:  # noqa: BLE001  an uncaught one exits with 1, which would say "nothing found"
@@ -347,7 +347,9 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
 def _walk(options: argparse.Namespace, target: str) -> Iterator[str]:
     """The files below `target`, as rg would print them."""
     if options.type is not None and options.type not in TYPES:
-        raise Refused(f"unrecognized file type: {options.type} (without ripgrep there are: {', '.join(TYPES)})")
+        raise UnsupportedSearch(
+            f"unrecognized file type: {options.type} (without ripgrep there are: {', '.join(TYPES)})"
+        )
     names = TYPES[options.type] if options.type else ()
     filters = Filters(options.glob, options.ignore_file, names, options.no_ignore, options.hidden)
     if not os.path.isdir(target):
@@ -386,7 +388,9 @@ class Search:
             self._pattern = re.compile(python_pattern(options.given[0]), flags)
         except (re.error, OverflowError) as error:
             message = str(error).replace("unterminated subpattern", "unclosed group")
-            raise Refused(f"regex parse error (Python's syntax, since ripgrep is not there): {message}") from error
+            raise UnsupportedSearch(
+                f"regex parse error (Python's syntax, since ripgrep is not there): {message}"
+            ) from error
         self._codec = options.encoding or "utf-8"
         self._out = sys.stdout.buffer
         self._printed = False

@@ -24,8 +24,8 @@ from cellwright.tools.search.grep_output import (
     LINE_CHARS,
     RESULT_CHARS,
     SEPARATOR,
-    Found,
-    Place,
+    GrepResult,
+    SearchRoot,
     content_lines,
     counts,
     file_list,
@@ -33,14 +33,14 @@ from cellwright.tools.search.grep_output import (
     path_of,
     with_whole_names,
 )
-from cellwright.tools.search.ripgrep import MOST_RECORDS, Output, SearchProgram, run_ripgrep
+from cellwright.tools.search.ripgrep import MAX_RECORDS, Output, SearchProgram, run_ripgrep
 
 HEAD_LIMIT = 250
 COLLECTED_LINES = 1_000
 """Up to so many matching lines, or as many as are asked for, all are collected (in parallel) and sorted; past it they are
 searched for in order, up to what is asked for."""
 
-MOST_LINES = RESULT_CHARS // 16
+MAX_LINES = RESULT_CHARS // 16
 """What fits into one result, where all lines are asked for."""
 
 HEAD_BYTES = 64 * 1024
@@ -51,7 +51,7 @@ class Grep:
     """One call: what to search with, where, for what, how long."""
 
     program: SearchProgram
-    place: Place
+    place: SearchRoot
     tool_input: Mapping[str, Any]
     seconds: float
 
@@ -64,7 +64,7 @@ class Grep:
         with _filters(self.tool_input) as (filters, wanted):
             arguments = [*_common_arguments(self.tool_input), *_mode_arguments(self.tool_input), *filters, *encoding]
 
-            async def run(*more: str, separator: bytes = b"\n", max_records: int = MOST_RECORDS) -> Output:
+            async def run(*more: str, separator: bytes = b"\n", max_records: int = MAX_RECORDS) -> Output:
                 output = await run_ripgrep(
                     self.program,
                     [*arguments, *more, "--", self.tool_input["pattern"], self.place.target],
@@ -78,10 +78,10 @@ class Grep:
                     records = (record for record in records if record == SEPARATOR or wanted(path_of(record)))
                 return checked(replace(output, records=list(records)), self.seconds)
 
-            found, output = await self._found(run, offset + (limit or MOST_LINES))
+            found, output = await self._found(run, offset + (limit or MAX_LINES))
         return page(found, offset, limit, output, self.seconds, self.program.notice)
 
-    async def _found(self, run: Callable[..., Awaitable[Output]], needed: int) -> tuple[Found, Output]:
+    async def _found(self, run: Callable[..., Awaitable[Output]], needed: int) -> tuple[GrepResult, Output]:
         mode = self.tool_input.get("output_mode", "files_with_matches")
         if mode == "content":
             output = await run(max_records=max(COLLECTED_LINES, needed))
@@ -143,7 +143,7 @@ def _filters(tool_input: Mapping[str, Any]) -> Iterator[tuple[list[str], Keep | 
             yield [*arguments, *ignore], keep
 
 
-def _encoding_arguments(place: Place) -> list[str]:
+def _encoding_arguments(place: SearchRoot) -> list[str]:
     """How rg must read a file that is named itself: it sees byte order marks, but takes the rest for UTF-8."""
     if place.target == ".":
         return []

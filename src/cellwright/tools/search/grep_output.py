@@ -28,7 +28,7 @@ _BINARY = re.compile(rb"(.*?): ((?:binary file matches|WARNING: stopped searchin
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SearchRoot:
     """Where is searched: rg runs in `folder` on `target`; `prefix` goes before the paths that it prints."""
 
     folder: Path
@@ -44,7 +44,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class GrepResult:
     """The lines of a result, how many there are in all (None: more, not counted), and a first line on the whole.
 
     `facts` are for the views.
@@ -86,7 +86,7 @@ class _Line:
 _BREAK = _Line(b"", 0, "", "")
 
 
-def content_lines(output: Output, place: Place, tool_input: Mapping[str, Any]) -> Found:
+def content_lines(output: Output, place: SearchRoot, tool_input: Mapping[str, Any]) -> GrepResult:
     """The matching lines and those around them, by path."""
     numbers = tool_input.get("-n", True)
     context = any(tool_input.get(key) for key in ("-A", "-B", "-C", "context"))
@@ -103,7 +103,7 @@ def content_lines(output: Output, place: Place, tool_input: Mapping[str, Any]) -
             number = f"{line.number}{line.sign}" if numbers and line.number else ""
             shown.append(f"{name}{line.sign}{number}{line.text}" if line.sign else "--")
     facts = {"mode": "content", "numFiles": files, "numMatches": matches}
-    return Found(shown, len(shown) if output.whole else None, facts)
+    return GrepResult(shown, len(shown) if output.whole else None, facts)
 
 
 def _line(record: bytes) -> _Line:
@@ -140,24 +140,24 @@ def _in_order(lines: Iterable[_Line], *, whole: bool) -> Sequence[_Line]:
     return sorted(ordered, key=lambda line: line.path) if whole else ordered
 
 
-def counts(output: Output, place: Place) -> Found:
+def counts(output: Output, place: SearchRoot) -> GrepResult:
     """The number of matching lines of each file, and of all."""
     pairs = [record.rpartition(b"\0")[::2] for record in output.records]
     total = sum(int(count) for _, count in pairs)
     lines = sorted(f"{place.shown(path)}:{int(count)}" for path, count in pairs)
     heading = f"{counted(total, 'matching line')} in {counted(len(lines), 'file')}"
     facts = {"mode": "count", "numFiles": len(lines), "numMatches": total}
-    return Found(lines, len(lines), facts, heading, "files")
+    return GrepResult(lines, len(lines), facts, heading, "files")
 
 
-def file_list(paths: Sequence[bytes], place: Place) -> Found:
+def file_list(paths: Sequence[bytes], place: SearchRoot) -> GrepResult:
     """The files in which something was found."""
     lines = [place.shown(path) for path in paths]
     facts = {"mode": "files_with_matches", "numFiles": len(lines), "filenames": lines[:SHOWN_FILES]}
-    return Found(lines, len(lines), facts, f"{counted(len(lines), 'file')}, newest first", "files")
+    return GrepResult(lines, len(lines), facts, f"{counted(len(lines), 'file')}, newest first", "files")
 
 
-def page(found: Found, offset: int, limit: int, output: Output, seconds: float, notice: str) -> ToolResult:
+def page(found: GrepResult, offset: int, limit: int, output: Output, seconds: float, notice: str) -> ToolResult:
     """The lines from `offset`, at most `limit` and as many as fit, and what must be said about the rest."""
     lines = found.lines[offset : offset + limit if limit else None]
     shown, chars = 0, 0
@@ -180,7 +180,7 @@ def page(found: Found, offset: int, limit: int, output: Output, seconds: float, 
     return ToolResult("\n".join([*heading, *lines[:shown], *notes]), facts)
 
 
-def _notes(found: Found, offset: int, shown: int, output: Output, seconds: float) -> list[str]:
+def _notes(found: GrepResult, offset: int, shown: int, output: Output, seconds: float) -> list[str]:
     notes = []
     if output.timed_out:
         notes.append(f"[Stopped after {seconds:g} s: there may be more. Narrow the search.]")

@@ -43,35 +43,35 @@ SCANNED_NAMES = 5_000
 
 
 @dataclass(slots=True)
-class Folder:
+class ListedFolder:
     """One folder's part of the tree; `total` counts the files in it and below."""
 
-    folders: dict[str, Folder] = field(default_factory=dict)
+    folders: dict[str, ListedFolder] = field(default_factory=dict)
     files: list[str] = field(default_factory=list)
     total: int = 0
 
 
-def build_tree(paths: Iterable[str]) -> Folder:
+def build_tree(paths: Iterable[str]) -> ListedFolder:
     """The tree that holds these files; paths are relative, with `/`."""
-    root = Folder()
+    root = ListedFolder()
     for path in paths:
         *parts, name = path.split("/")
         here = root
         here.total += 1
         for part in parts:
-            here = here.folders.setdefault(part, Folder())
+            here = here.folders.setdefault(part, ListedFolder())
             here.total += 1
         here.files.append(name)
     return root
 
 
-def tree_lines(tree: Folder, place: Path, depth: int, shown_name: str) -> Iterator[str]:
+def tree_lines(tree: ListedFolder, place: Path, depth: int, shown_name: str) -> Iterator[str]:
     """The tree's lines, folders before files; what lies deeper than `depth` is counted."""
     yield f"{shown_name.rstrip('/')}/ ({counted(tree.total, 'file')})"
     yield from _below(tree, place, depth, 1)
 
 
-def _below(tree: Folder, place: Path, depth: int, level: int) -> Iterator[str]:
+def _below(tree: ListedFolder, place: Path, depth: int, level: int) -> Iterator[str]:
     indent = "  " * level
     for name in sorted(tree.folders, key=str.lower):
         below = tree.folders[name]
@@ -87,7 +87,7 @@ def _below(tree: Folder, place: Path, depth: int, level: int) -> Iterator[str]:
         yield f"{indent}[and {len(files) - FILES_OF_A_FOLDER:,} more files: list them with LS or Glob]"
 
 
-def _unlisted_folders(place: Path, tree: Folder) -> list[tuple[str, str]]:
+def _unlisted_folders(place: Path, tree: ListedFolder) -> list[tuple[str, str]]:
     """The folders of which nothing is listed, and why."""
     try:
         with os.scandir(place) as scan:
@@ -195,7 +195,7 @@ def _line(facts: dict[str, Any]) -> str:
 
 TREE_SECONDS = 20.0
 TREE_DEPTH = 3
-MOST_DEPTH = 20
+MAX_DEPTH = 20
 
 LS_DESCRIPTION = """\
 List a folder: mode, size, time of change and name of each entry, folders first. Use Glob to find files by name, in \
@@ -277,7 +277,7 @@ def file_tree_tool(cwd: Path, program: Callable[[], SearchProgram]) -> Tool:
                 "depth": {
                     "type": "integer",
                     "minimum": 1,
-                    "maximum": MOST_DEPTH,
+                    "maximum": MAX_DEPTH,
                     "description": f"How many levels are shown, {TREE_DEPTH} by default; what is deeper is counted.",
                 },
                 "ignore": globs_field("Files and folders to leave out: `tests`, `*.lock`."),

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cellwright.errors import ErrorCode, ToolError
-from cellwright.tools.process.run_process import Ended, stream_child
+from cellwright.tools.process.run_process import ProcessExit, stream_child
 
 OUTPUT_BYTES = 8 * 2**20
-MOST_RECORDS = 150_000
+MAX_RECORDS = 150_000
 """What is kept of one run's output; past either the child is stopped."""
 
 MEMORY_BYTES = 256 * 2**20
@@ -127,7 +127,7 @@ async def run_ripgrep(
     cwd: Path,
     separator: bytes,
     seconds: float,
-    max_records: int = MOST_RECORDS,
+    max_records: int = MAX_RECORDS,
 ) -> Output:
     """Run the search in the folder `cwd`; its output's records end with `separator`.
 
@@ -135,7 +135,7 @@ async def run_ripgrep(
     """
     environ = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
 
-    async def run(*more: str) -> tuple[Records, Ended]:
+    async def run(*more: str) -> tuple[Records, ProcessExit]:
         records = Records(separator, max_records)
         command = [*program.arguments, *more, *arguments]
         ended = await stream_child(

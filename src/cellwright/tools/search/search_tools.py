@@ -22,7 +22,7 @@ from cellwright.tools.schema import (
 )
 from cellwright.tools.search.glob import glob_arguments, newest_first, relative_pattern
 from cellwright.tools.search.grep import HEAD_LIMIT, Grep, checked
-from cellwright.tools.search.grep_output import Place
+from cellwright.tools.search.grep_output import SearchRoot
 from cellwright.tools.search.ls import file_tree_tool, ls_tool
 from cellwright.tools.search.ripgrep import Output, SearchProgram, run_ripgrep, search_program
 
@@ -199,7 +199,7 @@ GREP_FIELDS: dict[str, Any] = {
 }
 
 
-def _place(cwd: Path, tool_input: Mapping[str, Any]) -> Place:
+def _place(cwd: Path, tool_input: Mapping[str, Any]) -> SearchRoot:
     """Where rg runs, and on what."""
     path = resolve_path(cwd, tool_input.get("path", "."))
     shown = shown_path(cwd, path)
@@ -207,6 +207,6 @@ def _place(cwd: Path, tool_input: Mapping[str, Any]) -> Place:
         if not path.exists():
             raise not_found(path, shown)
         if path.is_dir():
-            return Place(path, ".", "" if shown == "." else f"{shown.rstrip('/')}/")
+            return SearchRoot(path, ".", "" if shown == "." else f"{shown.rstrip('/')}/")
     folder = shown_path(cwd, path.parent)
-    return Place(path.parent, path.name, "" if folder == "." else f"{folder.rstrip('/')}/")
+    return SearchRoot(path.parent, path.name, "" if folder == "." else f"{folder.rstrip('/')}/")

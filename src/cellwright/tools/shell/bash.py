@@ -19,14 +19,14 @@ from cellwright.text import unseen_characters, visible, visible_line
 from cellwright.tools.process.children import ChildProcesses, child_processes
 from cellwright.tools.process.environment import child_environment, runs_code_at_start
 from cellwright.tools.shell.background import BackgroundTask, BackgroundTasks, background_tasks, task_stop_tool
-from cellwright.tools.shell.output import MOST_BYTES, SHOWN_CHARS, answer, exit_code, meaning
+from cellwright.tools.shell.output import MAX_BYTES, SHOWN_CHARS, answer, exit_code, meaning
 from cellwright.tools.shell.run_command import ShellCommand, ShellRun
 
 DEFAULT_MS = 120_000
-MOST_MS = 600_000
+MAX_MS = 600_000
 BACKGROUND_MS = 1_800_000
-MOST_BACKGROUND_MS = 7_200_000
-MOST_SHOWN_CHARS = 150_000
+MAX_BACKGROUND_MS = 7_200_000
+MAX_SHOWN_CHARS = 150_000
 SHARE_OF_MEMORY = 0.75
 """Of the machine's memory, or of what its container gives: what one process of a command may take by default."""
 
@@ -40,9 +40,9 @@ class ShellLimits:
     """Times in milliseconds, `memory_mb` in MiB (None: no bound). `background`: whether commands may go on there."""
 
     default_ms: int = DEFAULT_MS
-    most_ms: int = MOST_MS
+    most_ms: int = MAX_MS
     background_ms: int = BACKGROUND_MS
-    most_background_ms: int = MOST_BACKGROUND_MS
+    most_background_ms: int = MAX_BACKGROUND_MS
     shown_chars: int = SHOWN_CHARS
     memory_mb: int | None = None
     background: bool = True
@@ -71,8 +71,8 @@ def read_shell_limits(
     shown = _positive(environ, "BASH_MAX_OUTPUT_LENGTH") or shown_chars or SHOWN_CHARS
     return ShellLimits(
         default_ms=default_ms,
-        most_ms=max(default_ms, _positive(environ, "BASH_MAX_TIMEOUT_MS") or MOST_MS),
-        shown_chars=min(shown, MOST_SHOWN_CHARS),
+        most_ms=max(default_ms, _positive(environ, "BASH_MAX_TIMEOUT_MS") or MAX_MS),
+        shown_chars=min(shown, MAX_SHOWN_CHARS),
         memory_mb=_memory_mb(environ.get("CLAUDE_CODE_TOOL_MEMORY_LIMIT", "")),
         background=environ.get("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS", "") not in ("1", "true"),
     )
@@ -307,7 +307,7 @@ async def _call(shell: Shell, tool_input: Mapping[str, Any], ctx: ToolContext) -
         return ToolResult("\n".join([_moved(task, seconds), *news]), _about_task(task))
     run.ended.result()
     if run.too_much:
-        raise ToolError(f"The command was stopped: it wrote more than {MOST_BYTES:,} bytes.\n{run.output.text()}")
+        raise ToolError(f"The command was stopped: it wrote more than {MAX_BYTES:,} bytes.\n{run.output.text()}")
     moved = "" if "working_directory" in tool_input else shell.folder.moved(run.folder)
     return _result(run, [moved, *news], limits)
 

@@ -21,7 +21,7 @@ from cellwright.agent.calls.tool_results import made_output_folder
 SHOWN_CHARS = 30_000
 """What the model gets of one command's output, half from its start, half from its end."""
 
-MOST_BYTES = 1_000_000_000
+MAX_BYTES = 1_000_000_000
 """More than this is not written; the command is stopped."""
 
 LIVE_CHARS = 8_000

@@ -16,7 +16,7 @@ from typing import Any
 
 from cellwright.errors import ToolError
 from cellwright.tools.process.children import Child, ChildProcesses
-from cellwright.tools.shell.output import MOST_BYTES, CommandOutput, LiveText
+from cellwright.tools.shell.output import MAX_BYTES, CommandOutput, LiveText
 
 DRAIN_SECONDS = 0.05
 """How long output is still awaited from what a command left in the background."""
@@ -154,7 +154,7 @@ class ShellRun:
         text = self.output.add(data)
         if self._live is not None:
             self._live.add(text)
-        if self.output.bytes > MOST_BYTES and not self._overflow.done():
+        if self.output.bytes > MAX_BYTES and not self._overflow.done():
             self._overflow.set_result(None)
 
     def _close_pipes(self) -> None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import httpx2
 
 PORTS = {"http": 80, "https": 443}
-MOST_URL_CHARS = 4_000
+MAX_URL_CHARS = 4_000
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -69,8 +69,8 @@ def read_address(url: str) -> WebAddress:
     """
     import urllib.parse
 
-    if len(url) > MOST_URL_CHARS:
-        raise _refused(url[:80] + "…", f"is longer than {MOST_URL_CHARS:,} characters")
+    if len(url) > MAX_URL_CHARS:
+        raise _refused(url[:80] + "…", f"is longer than {MAX_URL_CHARS:,} characters")
     if any(character <= " " or character in "\\\x7f" for character in url):
         # readers of URLs disagree about them, and one would see another host than the other
         raise _refused(url, "has a blank, a control character or a backslash in it")
@@ -160,7 +160,7 @@ async def public_address(address: WebAddress, resolver: Resolve, allowed: Callab
     return str(found[0])
 
 
-MOST_REDIRECTS = 10
+MAX_REDIRECTS = 10
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 USER_AGENT = "Claude-User (Cellwright)"
 ACCEPT = "text/markdown, text/html;q=0.9, text/plain;q=0.8, application/json;q=0.8, */*;q=0.5"
@@ -193,7 +193,7 @@ class Network:
 
 
 @dataclass(frozen=True, slots=True)
-class Fetched:
+class FetchedPage:
     """What came: `elsewhere` is where a redirect to another host leads, and then there is no body."""
 
     address: WebAddress
@@ -204,24 +204,24 @@ class Fetched:
     elsewhere: str = ""
 
 
-async def fetch(address: WebAddress, network: Network, *, most_bytes: int) -> Fetched:
+async def fetch(address: WebAddress, network: Network, *, most_bytes: int) -> FetchedPage:
     """Get `address`, following redirects on the same host. Raises ToolError."""
-    for _ in range(MOST_REDIRECTS):
+    for _ in range(MAX_REDIRECTS):
         address = address.encrypted()
         async with _answer(address, network) as response:
             location = response.headers.get("location")
             if response.status_code not in REDIRECTS or not location:
                 body = await _body(response, address, most_bytes)
                 content_type = response.headers.get("content-type", "")
-                return Fetched(address, response.status_code, response.reason_phrase, content_type, body)
+                return FetchedPage(address, response.status_code, response.reason_phrase, content_type, body)
             target = read_address(str(response.url.copy_with(host=address.host).join(location)))
             if target.host != address.host:
                 # the user was asked about this host, not about that one
-                return Fetched(address, response.status_code, response.reason_phrase, "", b"", target.url)
+                return FetchedPage(address, response.status_code, response.reason_phrase, "", b"", target.url)
             if (target.scheme, address.scheme) == ("http", "https") and target.port not in (None, 80):
                 raise ToolError(f"{address.url} leads to {target.url}, which is not encrypted.", code=_NETWORK)
         address = target
-    raise ToolError(f"{address.url} redirects more than {MOST_REDIRECTS} times.", code=_NETWORK)
+    raise ToolError(f"{address.url} redirects more than {MAX_REDIRECTS} times.", code=_NETWORK)
 
 
 _NETWORK = ErrorCode.NETWORK_ERROR

@@ -22,7 +22,7 @@ from cellwright.events import Preview
 from cellwright.model.provider import Provider
 from cellwright.text import visible, visible_line
 from cellwright.tools.files.formats.pdf import keep_pypdf_from_printing
-from cellwright.tools.web.client import Fetched, Network, fetch, read_address
+from cellwright.tools.web.client import FetchedPage, Network, fetch, read_address
 from cellwright.tools.web.web_search import choose_engine, web_search_tool
 
 _CHARSET = re.compile(r"charset\s*=\s*[\"']?([\w.:-]+)", re.IGNORECASE)
@@ -31,7 +31,7 @@ _LOOKS_LIKE_HTML = re.compile(rb"\s*(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html|h
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class WebPage:
     """A page: `text` is Markdown where it was HTML; what is not known is empty."""
 
     url: str
@@ -47,19 +47,19 @@ class Page:
         return len(self.text.split())
 
 
-def page_of(fetched: Fetched) -> Page:
+def page_of(fetched: FetchedPage) -> WebPage:
     """The page that came. Takes a moment of CPU: not on a loop. Raises ToolError for what has no text."""
     url, kind = fetched.address.url, fetched.content_type.partition(";")[0].strip().lower()
     size = len(fetched.body)
     if kind in ("text/html", "application/xhtml+xml") or (not kind and _LOOKS_LIKE_HTML.match(fetched.body)):
         return _from_html(url, fetched)
     if kind == "application/pdf":
-        return Page(url, kind, _pdf_text(fetched.body, url), bytes=size)
+        return WebPage(url, kind, _pdf_text(fetched.body, url), bytes=size)
     if kind and not _TEXT_TYPES.match(kind):
         raise _no_text(url, kind, size)
     if not kind and b"\0" in fetched.body[:8_000]:
         raise _no_text(url, "data of no stated type", size)
-    return Page(url, kind or "text/plain", _decoded(fetched), bytes=size)
+    return WebPage(url, kind or "text/plain", _decoded(fetched), bytes=size)
 
 
 def _no_text(url: str, kind: str, size: int) -> ToolError:
@@ -69,7 +69,7 @@ def _no_text(url: str, kind: str, size: int) -> ToolError:
     )
 
 
-def _decoded(fetched: Fetched) -> str:
+def _decoded(fetched: FetchedPage) -> str:
     found = _CHARSET.search(fetched.content_type)
     for charset in (found[1] if found else "utf-8", "utf-8"):
         try:
@@ -79,7 +79,7 @@ def _decoded(fetched: Fetched) -> str:
     return fetched.body.decode("latin-1")
 
 
-def _from_html(url: str, fetched: Fetched) -> Page:
+def _from_html(url: str, fetched: FetchedPage) -> WebPage:
     import trafilatura  # brings lxml, half a second at first use
     from trafilatura.settings import use_config
 
@@ -101,7 +101,7 @@ def _from_html(url: str, fetched: Fetched) -> Page:
     if not text or len(text) < 200:
         whole = trafilatura.html2txt(source)
         text = whole if len(whole) > len(text or "") else text or ""
-    return Page(
+    return WebPage(
         url,
         "text/html",
         text,
@@ -132,8 +132,8 @@ def _pdf_text(body: bytes, url: str) -> str:
 
 
 DEFAULT_SECONDS = 30.0
-MOST_SECONDS = 120.0
-MOST_BYTES = 10 * 2**20
+MAX_SECONDS = 120.0
+MAX_BYTES = 10 * 2**20
 CACHE_SECONDS = 900.0
 CACHED_PAGES = 50
 CACHED_CHARS = 20_000_000
@@ -158,7 +158,7 @@ SCHEMA: dict[str, Any] = {
         "timeout_seconds": {
             "type": "integer",
             "minimum": 5,
-            "maximum": int(MOST_SECONDS),
+            "maximum": int(MAX_SECONDS),
             "description": f"How long getting the page may take (default {DEFAULT_SECONDS:g}).",
         },
     },
@@ -189,15 +189,15 @@ class PageCache:
     """Pages of the last minutes, by URL; the oldest make room. Times in seconds."""
 
     seconds: float = CACHE_SECONDS
-    _pages: OrderedDict[str, tuple[float, Page]] = field(default_factory=OrderedDict)
+    _pages: OrderedDict[str, tuple[float, WebPage]] = field(default_factory=OrderedDict)
 
-    def get(self, url: str) -> Page | None:
+    def get(self, url: str) -> WebPage | None:
         kept = self._pages.get(url)
         if kept is None or time.monotonic() - kept[0] > self.seconds:
             return None
         return kept[1]
 
-    def put(self, url: str, page: Page) -> None:
+    def put(self, url: str, page: WebPage) -> None:
         self._pages.pop(url, None)
         self._pages[url] = time.monotonic(), page
         while len(self._pages) > CACHED_PAGES or sum(len(page.text) for _, page in self._pages.values()) > CACHED_CHARS:
@@ -217,7 +217,7 @@ class WebFetch:
     async def call(self, tool_input: Mapping[str, Any], ctx: ToolContext) -> ToolResult:
         began = time.monotonic()
         page = await self._page(tool_input, ctx)
-        if isinstance(page, Fetched):
+        if isinstance(page, FetchedPage):
             return _elsewhere(page, str(tool_input["prompt"]))
         offset = int(tool_input.get("offset", 0))
         if page.text and offset >= len(page.text):
@@ -239,7 +239,7 @@ class WebFetch:
         }
         return ToolResult("\n\n".join(part for part in parts if part), display)
 
-    async def _page(self, tool_input: Mapping[str, Any], ctx: ToolContext) -> Page | Fetched:
+    async def _page(self, tool_input: Mapping[str, Any], ctx: ToolContext) -> WebPage | FetchedPage:
         address = read_address(str(tool_input["url"])).encrypted()
         if (kept := self.cache.get(address.url)) is not None:
             return kept
@@ -266,7 +266,7 @@ class WebFetch:
         self.cache.put(address.url, page)
         return page
 
-    async def _answer(self, page: Page, prompt: str, offset: int, ctx: ToolContext) -> tuple[str, int]:
+    async def _answer(self, page: WebPage, prompt: str, offset: int, ctx: ToolContext) -> tuple[str, int]:
         """The answer to `prompt`, and the place in the text up to which it was read."""
         if not page.text.strip():
             return "[The page has no text: it may be drawn by scripts.]", len(page.text)
@@ -294,7 +294,7 @@ def _fence(text: str) -> str:
     return mark
 
 
-def _about(page: Page) -> str:
+def _about(page: WebPage) -> str:
     known = {
         "URL": page.url,
         "Type": page.content_type,
@@ -306,7 +306,7 @@ def _about(page: Page) -> str:
     return "\n".join(f"{name}: {visible_line(value, 300)}" for name, value in known.items() if value)
 
 
-def _elsewhere(fetched: Fetched, prompt: str) -> ToolResult:
+def _elsewhere(fetched: FetchedPage, prompt: str) -> ToolResult:
     text = (
         f"{fetched.address.url} redirects ({fetched.status}) to another host, which was not followed:\n"
         f"{fetched.elsewhere}\nTo read it, call WebFetch again with that URL and the prompt {prompt!r}."
@@ -319,12 +319,12 @@ def web_fetch_tool(
     network: Network | None = None,
     *,
     seconds: float = DEFAULT_SECONDS,
-    most_bytes: int = MOST_BYTES,
+    most_bytes: int = MAX_BYTES,
     cache_seconds: float = CACHE_SECONDS,
 ) -> Tool:
     """The tool `WebFetch` of one session: `seconds` for getting a page of `most_bytes` at most, kept for `cache_seconds`."""
     web = WebFetch(
-        network or Network(), aside, PageCache(cache_seconds), min(max(seconds, 1.0), MOST_SECONDS), most_bytes
+        network or Network(), aside, PageCache(cache_seconds), min(max(seconds, 1.0), MAX_SECONDS), most_bytes
     )
 
     async def call(tool_input: dict[str, Any], ctx: ToolContext) -> ToolResult:
@@ -343,7 +343,7 @@ def web_fetch_tool(
         rule_key="url",
         category="web",
         input_examples=EXAMPLES,
-        limits=ToolLimits(seconds=MOST_SECONDS + 60, file_bytes=web.most_bytes, calls_per_minute=60),
+        limits=ToolLimits(seconds=MAX_SECONDS + 60, file_bytes=web.most_bytes, calls_per_minute=60),
         title=lambda tool_input: f"Fetch {visible_line(str(tool_input['url']))}",
         preview=preview,
     )
@@ -354,7 +354,7 @@ def web_tools(
     provider: Callable[[], Provider] | None,
     *,
     seconds: float = DEFAULT_SECONDS,
-    most_bytes: int = MOST_BYTES,
+    most_bytes: int = MAX_BYTES,
     cache_seconds: float = CACHE_SECONDS,
 ) -> tuple[Tool, ...]:
     """The tools, as far as `environ` and `provider` (the way to a small model) allow. Raises `CellwrightError`.

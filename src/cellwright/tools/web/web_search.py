@@ -91,7 +91,7 @@ def _domains(given: Iterable[str]) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SearchResult:
     """What a search found. `summary`: what the engine itself says of it; `problems`: what went wrong on the way."""
 
     hits: list[Hit]
@@ -108,7 +108,7 @@ class Found:
         return "\n".join(parts)
 
 
-def hits_of_message(content: Sequence[Mapping[str, Any]]) -> Found:
+def hits_of_message(content: Sequence[Mapping[str, Any]]) -> SearchResult:
     """The results in a message of the API whose server tool `web_search` was used.
 
     `web_search_tool_result` blocks hold the results or an error; the text's citations quote what the pages say.
@@ -128,7 +128,7 @@ def hits_of_message(content: Sequence[Mapping[str, Any]]) -> Found:
             summary.append(str(block.get("text", "")))
             for citation in block.get("citations") or ():
                 _remember(hits, citation, "", str(citation.get("cited_text") or ""))
-    return Found(list(hits.values()), "".join(summary).strip(), problems)
+    return SearchResult(list(hits.values()), "".join(summary).strip(), problems)
 
 
 def _remember(hits: dict[str, Hit], result: Mapping[str, Any], date: str, quote: str) -> None:
@@ -141,15 +141,15 @@ def _remember(hits: dict[str, Hit], result: Mapping[str, Any], date: str, quote:
 
 
 SECONDS = 60.0
-MOST_HITS = 20
+MAX_HITS = 20
 SEARCHES_PER_CALL = 8
 SEARCHES_PER_SESSION = 200
-MOST_PAUSES = 3
+MAX_PAUSES = 3
 TAVILY_URL = "https://api.tavily.com/search"
 ENGINES_GROUP = "cellwright.search_engines"
 """Entry points of this group are engines of others: `name = module:engine`, an `Engine`."""
 
-Engine = Callable[[Query, ToolContext], Awaitable[Found]]
+Engine = Callable[[Query, ToolContext], Awaitable[SearchResult]]
 """Searches. Raises ToolError or CellwrightError when it cannot."""
 
 DESCRIPTION = """\
@@ -174,7 +174,7 @@ EXAMPLES = ({"query": "pandas 3 copy-on-write migration", "allowed_domains": ["p
 def api_engine(aside: Aside) -> Engine:
     """The Messages API's server tool: the small model searches and says what it found."""
 
-    async def search(query: Query, ctx: ToolContext) -> Found:
+    async def search(query: Query, ctx: ToolContext) -> SearchResult:
         tool: dict[str, Any] = {"type": "web_search_20250305", "name": "web_search", "max_uses": SEARCHES_PER_CALL}
         if query.allowed:
             tool["allowed_domains"] = list(query.allowed)
@@ -187,7 +187,7 @@ def api_engine(aside: Aside) -> Engine:
             }
         ]
         content: list[Mapping[str, Any]] = []
-        for _ in range(MOST_PAUSES):
+        for _ in range(MAX_PAUSES):
             turn = await aside.ask(messages, ctx, tools=[tool])
             content += turn.message["content"]
             if turn.stop_reason != "pause_turn":
@@ -205,34 +205,34 @@ def ddgs_engine() -> Engine | None:
     if importlib.util.find_spec("ddgs") is None:
         return None
 
-    async def search(query: Query, ctx: ToolContext) -> Found:
+    async def search(query: Query, ctx: ToolContext) -> SearchResult:
         return await asyncio.to_thread(_ask_ddgs, query)
 
     return search
 
 
-def _ask_ddgs(query: Query) -> Found:
+def _ask_ddgs(query: Query) -> SearchResult:
     import ddgs  # installed for who wants it
     from ddgs.exceptions import DDGSException
 
     sites = " OR ".join(f"site:{domain}" for domain in query.allowed)
     words = f"{query.text} {sites}".strip()
     try:
-        results = ddgs.DDGS(timeout=int(SECONDS / 2)).text(words, max_results=MOST_HITS)
+        results = ddgs.DDGS(timeout=int(SECONDS / 2)).text(words, max_results=MAX_HITS)
     except DDGSException as error:
         raise ToolError(f"The search failed: {error}.", code=ErrorCode.SEARCH_SERVICE_ERROR) from error
-    return Found([Hit(str(r.get("title", "")), str(r.get("href", "")), str(r.get("body", ""))) for r in results])
+    return SearchResult([Hit(str(r.get("title", "")), str(r.get("href", "")), str(r.get("body", ""))) for r in results])
 
 
 def tavily_engine(key: str, url: str = TAVILY_URL) -> Engine:
     """Tavily's search, with a key of its own (CELLWRIGHT_SEARCH_API_KEY)."""
 
-    async def search(query: Query, ctx: ToolContext) -> Found:
+    async def search(query: Query, ctx: ToolContext) -> SearchResult:
         import httpx2
 
         body = {
             "query": query.text,
-            "max_results": MOST_HITS,
+            "max_results": MAX_HITS,
             "include_domains": list(query.allowed),
             "exclude_domains": list(query.blocked),
         }
@@ -244,7 +244,7 @@ def tavily_engine(key: str, url: str = TAVILY_URL) -> Engine:
             raise _search_failed(str(error).replace(key, "[secret]") or type(error).__name__) from None
         if results is None:
             raise _search_failed(f"the search service answered {response.status_code}")
-        return Found(
+        return SearchResult(
             [
                 Hit(
                     str(result.get("title", "")),
@@ -306,7 +306,7 @@ def _with_fallback(api: Engine | None) -> Engine | None:
         return ddgs_engine()
     refused: list[ApiError] = []
 
-    async def search(query: Query, ctx: ToolContext) -> Found:
+    async def search(query: Query, ctx: ToolContext) -> SearchResult:
         if not refused:
             try:
                 return await api(query, ctx)
@@ -344,7 +344,7 @@ class Searches:
             raise _search_failed(f"nothing came within {SECONDS:g} s") from None
         except CellwrightError as error:
             raise _search_failed(error.message) from error
-        hits = [hit for hit in found.hits if query.wants(hit)][:MOST_HITS]
+        hits = [hit for hit in found.hits if query.wants(hit)][:MAX_HITS]
         return ToolResult(found.text(query, hits), {"query": query.text, "results": [hit.to_json() for hit in hits]})
 
 
@@ -367,7 +367,7 @@ def web_search_tool(engine: Engine, environ: Mapping[str, str] = os.environ) -> 
         read_only=True,
         category="web",
         input_examples=EXAMPLES,
-        limits=ToolLimits(seconds=SECONDS + 10, results=MOST_HITS, calls_per_minute=30),
+        limits=ToolLimits(seconds=SECONDS + 10, results=MAX_HITS, calls_per_minute=30),
         title=lambda tool_input: f"Search the web for {visible_line(str(tool_input['query']))}",
         preview=preview,
     )

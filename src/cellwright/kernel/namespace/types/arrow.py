@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from cellwright.kernel.namespace.types.description import Description, is_of, type_name
-from cellwright.kernel.namespace.types.tables import MOST_COLUMNS, SAMPLE_ROWS, Column, column_lines, names_of
+from cellwright.kernel.namespace.types.tables import MAX_COLUMNS, SAMPLE_ROWS, Column, column_lines, names_of
 
 
 def describe(value: Any) -> Description | None:
@@ -30,7 +30,7 @@ def describe(value: Any) -> Description | None:
 
 
 def _table_lines(table: Any) -> Iterator[str]:
-    shown = min(table.num_columns, MOST_COLUMNS)
+    shown = min(table.num_columns, MAX_COLUMNS)
     found = (_column(table.schema.names[position], table.column(position)) for position in range(shown))
     yield from column_lines(found, table.num_columns, table.num_rows)
 
@@ -40,5 +40,5 @@ def _column(name: str, values: Any) -> Column:
 
 
 def _fields(schema: Any) -> Iterator[str]:
-    for name, kind in list(zip(schema.names, schema.types, strict=True))[:MOST_COLUMNS]:
+    for name, kind in list(zip(schema.names, schema.types, strict=True))[:MAX_COLUMNS]:
         yield f"{name}: {str(kind)[:60]}"

@@ -7,7 +7,7 @@ from typing import Any
 
 from cellwright.kernel.namespace.types.description import Description, classes, is_of, own_vars, short_name, type_name
 from cellwright.kernel.namespace.types.objects import attribute_lines
-from cellwright.kernel.namespace.types.tables import MOST_COLUMNS, names_of
+from cellwright.kernel.namespace.types.tables import MAX_COLUMNS, names_of
 
 
 def describe(value: Any) -> Description | None:
@@ -35,7 +35,7 @@ def describe(value: Any) -> Description | None:
 
 
 def _typed(columns: list[str], kinds: list[Any]) -> Iterator[str]:
-    for name, kind in list(zip(columns, kinds, strict=True))[:MOST_COLUMNS]:
+    for name, kind in list(zip(columns, kinds, strict=True))[:MAX_COLUMNS]:
         yield f"{name}: {str(kind)[:60]}"
 
 

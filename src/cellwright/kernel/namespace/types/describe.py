@@ -34,7 +34,7 @@ LIBRARIES = {
 WORTH_MEASURING = 1_000
 """Characters or items."""
 
-MOST_CHARS = 2_000
+MAX_CHARS = 2_000
 """Of a text or container, when it is described by itself."""
 
 
@@ -90,6 +90,6 @@ def _shallow_size(value: object, length: int | None) -> int | None:
 def _whole(value: Any, length: int | None) -> Iterator[str]:
     """More of a text or container than the summary has."""
     if length:
-        text = brief(value, MOST_CHARS, 4)
+        text = brief(value, MAX_CHARS, 4)
         if text != brief(value):
             yield text

@@ -27,7 +27,7 @@ from cellwright.kernel.namespace.types.description import (
 )
 from cellwright.kernel.namespace.types.values import brief, named
 
-MOST_ATTRIBUTES = 30
+MAX_ATTRIBUTES = 30
 
 
 def describe_object(value: Any) -> Description:
@@ -61,12 +61,12 @@ def attribute_lines(attributes: dict[str, Any]) -> Iterator[str]:
     """One line for each attribute, with its type and as much of its value as is safe to tell."""
     rows = [
         (f".{name}", short_name(type(item)), named(name, item, 120, 2))
-        for name, item in itertools.islice(attributes.items(), MOST_ATTRIBUTES)
+        for name, item in itertools.islice(attributes.items(), MAX_ATTRIBUTES)
     ]
     if rows:
         yield from in_columns(rows)
-    if len(attributes) > MOST_ATTRIBUTES:
-        yield f"… {len(attributes) - MOST_ATTRIBUTES:,} more attributes"
+    if len(attributes) > MAX_ATTRIBUTES:
+        yield f"… {len(attributes) - MAX_ATTRIBUTES:,} more attributes"
 
 
 def _file(value: Any) -> Description:
@@ -77,7 +77,7 @@ def _file(value: Any) -> Description:
     )
 
 
-MOST_NAMES = 20
+MAX_NAMES = 20
 
 _FUNCTIONS = (types.FunctionType, types.MethodType, types.BuiltinFunctionType)
 _PAUSED = (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)
@@ -195,7 +195,7 @@ def _class_lines(cls: type) -> Iterator[str]:
         yield f"__init__{signature(initialize)}"
     names = [name for name in body if not name.startswith("_")]
     if names:
-        yield f"has {', '.join(names[:MOST_NAMES])}{' …' if len(names) > MOST_NAMES else ''}"
+        yield f"has {', '.join(names[:MAX_NAMES])}{' …' if len(names) > MAX_NAMES else ''}"
 
 
 def _module(value: types.ModuleType) -> Description:

@@ -17,7 +17,7 @@ from cellwright.kernel.namespace.types.description import (
     type_name,
 )
 from cellwright.kernel.namespace.types.tables import (
-    MOST_COLUMNS,
+    MAX_COLUMNS,
     SAMPLE_ROWS,
     Column,
     brief_name,
@@ -30,7 +30,7 @@ EXACT_CELLS = 2_000_000
 """Up to as many cells nulls are counted; of more, in rows at equal distances."""
 
 SAMPLED_ROWS = 10_000
-MOST_MEASURED = 500
+MAX_MEASURED = 500
 """Columns; the memory of a wider table is not added up."""
 
 
@@ -56,12 +56,12 @@ def _plain(value: Any, name: str) -> Any:
 def _frame(value: Any) -> Description:
     frame = _plain(value, "DataFrame")
     rows, columns = frame.shape
-    names = names_of(itertools.islice(frame.columns, MOST_COLUMNS), columns)
+    names = names_of(itertools.islice(frame.columns, MAX_COLUMNS), columns)
     return Description(
         type_name(type(value)),
         f"{rows:,} × {columns:,}",
         names,
-        memory=int(frame.memory_usage(index=True, deep=False).sum()) if columns <= MOST_MEASURED else None,
+        memory=int(frame.memory_usage(index=True, deep=False).sum()) if columns <= MAX_MEASURED else None,
         more=lambda: _frame_lines(frame),
     )
 
@@ -69,7 +69,7 @@ def _frame(value: Any) -> Description:
 def _frame_lines(frame: Any) -> Iterator[str]:
     rows, columns = frame.shape
     yield f"index: {_index_words(frame.index)}"
-    shown = min(columns, MOST_COLUMNS)
+    shown = min(columns, MAX_COLUMNS)
     step = _step(rows, columns)
     found = (_column(frame.iloc[:, position], frame.columns[position], step) for position in range(shown))
     yield from column_lines(found, columns, rows)

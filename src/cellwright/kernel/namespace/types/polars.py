@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from cellwright.kernel.namespace.types.description import Description, is_of
-from cellwright.kernel.namespace.types.tables import MOST_COLUMNS, SAMPLE_ROWS, Column, column_lines, names_of
+from cellwright.kernel.namespace.types.tables import MAX_COLUMNS, SAMPLE_ROWS, Column, column_lines, names_of
 
 
 def describe(value: Any) -> Description | None:
@@ -27,7 +27,7 @@ def describe(value: Any) -> Description | None:
 
 
 def _frame_lines(frame: Any) -> Iterator[str]:
-    shown = (_column(frame[name]) for name in itertools.islice(frame.columns, MOST_COLUMNS))
+    shown = (_column(frame[name]) for name in itertools.islice(frame.columns, MAX_COLUMNS))
     yield from column_lines(shown, frame.width, frame.height)
 
 

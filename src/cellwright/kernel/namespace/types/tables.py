@@ -10,7 +10,7 @@ from typing import Any
 from cellwright.kernel.namespace.types.description import in_columns
 from cellwright.kernel.namespace.types.values import brief, is_secret, named
 
-MOST_COLUMNS = 60
+MAX_COLUMNS = 60
 SAMPLE_ROWS = 3
 NAME_CHARS = 40
 CELL_CHARS = 40

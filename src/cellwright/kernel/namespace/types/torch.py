@@ -10,7 +10,7 @@ from cellwright.kernel.namespace.types.description import Description, is_of, ow
 from cellwright.kernel.namespace.types.numpy import SAMPLE, shape_words
 from cellwright.kernel.namespace.types.values import brief
 
-MOST_MODULES = 10_000
+MAX_MODULES = 10_000
 
 
 def describe(value: Any) -> Description | None:
@@ -37,7 +37,7 @@ def _values(tensor: Any) -> Iterator[str]:
 def _module(module: Any) -> Description:
     parameters = trained = 0
     device = ""
-    for each in itertools.islice(_modules(module), MOST_MODULES):
+    for each in itertools.islice(_modules(module), MAX_MODULES):
         for tensor in own_vars(each).get("_parameters", {}).values():
             if is_of(tensor, "torch", "Tensor"):
                 parameters += tensor.numel()

@@ -26,8 +26,8 @@ ROOM = 200
 BEFORE_CUT = Redaction(services=False)
 LONGEST_SECRET = 4_000
 
-MOST_ITEMS = 12
-MOST_BITS = 512
+MAX_ITEMS = 12
+MAX_BITS = 512
 DEPTH = 3
 
 _SECRET_NAME = re.compile(
@@ -103,7 +103,7 @@ def _scalar(value: Any, of: tuple[type, ...], room: int) -> str | None:
         return _text(base.__len__(value), bytes(base.__getitem__(value, slice(0, room))), "bytes")
     if int in of:
         bits = int.bit_length(value)
-        return int.__repr__(value) if bits <= MOST_BITS else f"<int of {bits:,} bits>"
+        return int.__repr__(value) if bits <= MAX_BITS else f"<int of {bits:,} bits>"
     if float in of:
         return float.__repr__(value)
     return _written(value, of, room)
@@ -179,7 +179,7 @@ def _items(items: Iterable[Any], length: int, room: int, depth: int, write: Writ
         return "…" if length else ""
     shown: list[str] = []
     left = room
-    for item in itertools.islice(items, MOST_ITEMS):
+    for item in itertools.islice(items, MAX_ITEMS):
         if left <= 0:
             break
         shown.append(write(item, max(left, 8), depth - 1))

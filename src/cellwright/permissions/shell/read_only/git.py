@@ -3,9 +3,9 @@
 No flag before the subcommand but `--no-pager` (`-c`, `-C`, `--git-dir` make another repository or configuration count), and
 none that writes (`--output`), runs a program (`--ext-diff`, `--textconv`, `--show-signature`) or opens one (`-O`).
 
-The repository is looked at, never run. Even `git status` runs what `core.fsmonitor`, a filter, a `textconv` or a hook names, and a folder that somebody unpacked
-brings its own `.git/config`. So the configuration must be of plain keys only, the repository must be the one the
-session works in, and nothing may be nested in it that Git would enter.
+The repository is looked at, never run. Even `git status` runs what `core.fsmonitor`, a filter, a `textconv` or a hook
+names, and a folder that somebody unpacked brings its own `.git/config`. So the configuration must be of plain keys
+only, the repository must be the one the session works in, and nothing may be nested in it that Git would enter.
 """
 
 from __future__ import annotations

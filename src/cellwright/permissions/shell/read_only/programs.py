@@ -1,7 +1,8 @@
 """Read-only forms of programs whose arguments are a small language: find, sed, jq, test, printf, date, echo, cd, awk.
 
-Of awk, programs pass that only compute and print. awk itself can run commands and write files (`system`, `print > "x"`, `|`, `getline`). So a program passes only if each
-of its tokens is listed and their sequence is one of `_PROGRAM`: no call, and no `>` where something is printed.
+Of awk, programs pass that only compute and print. awk itself can run commands and write files (`system`, `print >
+"x"`, `|`, `getline`). So a program passes only if each of its tokens is listed and their sequence is one of
+`_PROGRAM`: no call, and no `>` where something is printed.
 """
 
 from __future__ import annotations

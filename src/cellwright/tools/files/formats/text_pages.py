@@ -25,7 +25,7 @@ Stopped = Callable[[], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class PageBounds:
     """What a page may hold: `chars` in all (bytes of UTF-8, so that Chinese counts for what it costs), `line_chars` of a
     line, and the `limit` of lines that was asked for."""
 
@@ -55,7 +55,7 @@ class TextPage:
         return self.first + len(self.lines) - 1
 
 
-def read_page(file: FileIO, size: int, first: int, bounds: Bounds, stopped: Stopped) -> TextPage:
+def read_page(file: FileIO, size: int, first: int, bounds: PageBounds, stopped: Stopped) -> TextPage:
     """Lines `first` (from 1) to `first + limit - 1`, or as many of them as fit.
 
     The encoding is that of the first megabyte; a smaller file that does not hold it to its end is read as one of single
@@ -84,7 +84,7 @@ def is_wide(encoding: Encoding) -> bool:
 
 
 def _read_page(
-    file: FileIO, size: int, first: int, bounds: Bounds, stopped: Stopped, encoding: Encoding, errors: str
+    file: FileIO, size: int, first: int, bounds: PageBounds, stopped: Stopped, encoding: Encoding, errors: str
 ) -> TextPage:
     digest = hashlib.sha256()
     lines = Lines(first - 1, bounds, encoding, errors)
@@ -118,7 +118,7 @@ class Lines:
     """Takes a file's bytes as they come; keeps the lines that are wanted, and counts all."""
 
     to_skip: int
-    bounds: Bounds
+    bounds: PageBounds
     encoding: Encoding
     errors: str
     kept: list[str] = field(default_factory=list)
@@ -244,13 +244,13 @@ class Lines:
         self.done = len(self.kept) == self.bounds.limit
 
 
-def read_tail(file: FileIO, size: int, count: int, bounds: Bounds, stopped: Stopped) -> TextPage:
+def read_tail(file: FileIO, size: int, count: int, bounds: PageBounds, stopped: Stopped) -> TextPage:
     """At most `limit` of the last `count` lines, numbered from 1 where they could be counted, else from -1 backwards.
 
     Ends early when `stopped()`. Raises `NotText`.
     """
     if size <= COUNTED_BYTES:
-        total = read_page(file, size, 1, Bounds(0, 0, 1), stopped).total or 0
+        total = read_page(file, size, 1, PageBounds(0, 0, 1), stopped).total or 0
         return read_page(file, size, max(total - count + 1, 1), bounds, stopped)
     encoding = encoding_of(file, size)
     start = _start_of_last(file, size, count, encoding, stopped)
