@@ -11,9 +11,10 @@ from cellwright import events
 from cellwright.events import (
     Answered,
     Asked,
+    AttachedContext,
     Call,
     Changed,
-    ContextTold,
+    ContextAttached,
     Decided,
     Event,
     ModeChanged,
@@ -26,7 +27,6 @@ from cellwright.events import (
     TextDelta,
     ThinkingDelta,
     TodosChanged,
-    Told,
     ToolEnd,
     ToolInputDelta,
     ToolProgress,
@@ -69,7 +69,12 @@ TABLE: list[tuple[Event, list[tuple[str, Line]]]] = [
     (UserPrompt("hello"), []),
     (ToolInputDelta("toolu_1", "Read", '{"file'), []),
     (
-        ContextTold((Told("cell 3", "x = 1", "cell", 5, 1), Told("plot.png", "[a picture]", "file", 0, 1500))),
+        ContextAttached(
+            (
+                AttachedContext("cell 3", "x = 1", "cell", 5, 1),
+                AttachedContext("plot.png", "[a picture]", "file", 0, 1500),
+            )
+        ),
         [
             (
                 "context_told",

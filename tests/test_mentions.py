@@ -16,7 +16,7 @@ from cellwright.agent.prompt import GatheredContext, PromptContext
 from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.prompt import find_mentions
 from cellwright.conversation.run_options import RunOptions
-from cellwright.events import ContextTold, Event, Notice, RunEnd, ToolEnd, UserPrompt
+from cellwright.events import ContextAttached, Event, Notice, RunEnd, ToolEnd, UserPrompt
 from cellwright.terminal.plain_view import CallLines
 from cellwright.testing import MessagesServer, say, turn, use
 
@@ -92,7 +92,7 @@ class Talk:
 
     @property
     def told(self) -> list[tuple[str, str]]:
-        (event,) = (event for event in self.events if isinstance(event, ContextTold))
+        (event,) = (event for event in self.events if isinstance(event, ContextAttached))
         return [(part.kind, part.title) for part in event.parts if part.kind != "environment"]
 
 
@@ -136,7 +136,7 @@ def test_a_folder_is_listed_and_a_picture_is_seen(talk: Talk) -> None:
     _, *rest = talk.sent
     assert [block["type"] for block in rest] == ["text", "text", "image", "text", "text"]
     assert "two words.txt" in rest[-1]["text"]
-    (event,) = (event for event in talk.events if isinstance(event, ContextTold))
+    (event,) = (event for event in talk.events if isinstance(event, ContextAttached))
     picture_part = next(part for part in event.parts if part.title == "plot.png")
     assert "[a picture]" in picture_part.text
     assert picture_part.tokens > picture_part.chars / 4

@@ -18,7 +18,7 @@ Json = Mapping[str, Any]
 ToolStatus = Literal["success", "error", "timeout", "denied", "interrupted"]
 AnsweredBy = Literal["widget", "sidebar", "input", "policy", "callback", "terminal", "hook"]
 QuestionKind = Literal["permission", "question", "plan", "trust"]
-ToldKind = Literal["environment", "context", "file", "folder", "cell", "variable", "hook", "mode"]
+AttachedKind = Literal["environment", "context", "file", "folder", "cell", "variable", "hook", "mode"]
 
 CHARS_PER_TOKEN = 4
 """Of English and code, on average; the exact count is the API's."""
@@ -27,12 +27,12 @@ SteerHow = Literal["steer", "queue"]
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class AttachedContext:
     """One thing that Claude was told besides the user's words. `chars` of `text` were sent, about `tokens` tokens."""
 
     title: str
     text: str
-    kind: ToldKind
+    kind: AttachedKind
     chars: int
     tokens: int
 
@@ -97,7 +97,7 @@ class Changed:
 
 
 @dataclass(frozen=True, slots=True)
-class Logged:
+class LoggedEvent:
     """What every event has: its place in the session's log and the time it happened (seconds since the epoch)."""
 
     seq: int = field(default=0, kw_only=True, compare=False, repr=False)
@@ -105,7 +105,7 @@ class Logged:
 
 
 @dataclass(frozen=True, slots=True)
-class UserPrompt(Logged):
+class UserPrompt(LoggedEvent):
     """The user's prompt was put into the session; a run begins."""
 
     prompt: str
@@ -115,10 +115,10 @@ class UserPrompt(Logged):
 
 
 @dataclass(frozen=True, slots=True)
-class ContextTold(Logged):
+class ContextAttached(LoggedEvent):
     """Everything that was put into the prompt besides the user's words, in the order in which Claude reads it."""
 
-    parts: tuple[Told, ...]
+    parts: tuple[AttachedContext, ...]
 
     @property
     def tokens(self) -> int:
@@ -127,7 +127,7 @@ class ContextTold(Logged):
 
 
 @dataclass(frozen=True, slots=True)
-class TextDelta(Logged):
+class TextDelta(LoggedEvent):
     """More text of the content block `index` of the message that is streaming."""
 
     text: str
@@ -135,7 +135,7 @@ class TextDelta(Logged):
 
 
 @dataclass(frozen=True, slots=True)
-class ThinkingDelta(Logged):
+class ThinkingDelta(LoggedEvent):
     """More (summarised) thinking of the content block `index`."""
 
     text: str
@@ -143,7 +143,7 @@ class ThinkingDelta(Logged):
 
 
 @dataclass(frozen=True, slots=True)
-class ToolInputDelta(Logged):
+class ToolInputDelta(LoggedEvent):
     """More of a tool call's input, as partial JSON; the first one of a call has an empty `partial_json`.
 
     For display only: input is run when the message has ended, never from here.
@@ -156,7 +156,7 @@ class ToolInputDelta(Logged):
 
 
 @dataclass(frozen=True, slots=True)
-class ToolStart(Logged):
+class ToolStart(LoggedEvent):
     """A batch of calls begins: one call, or read-only calls that run in parallel."""
 
     calls: tuple[Call, ...]
@@ -164,7 +164,7 @@ class ToolStart(Logged):
 
 
 @dataclass(frozen=True, slots=True)
-class ToolProgress(Logged):
+class ToolProgress(LoggedEvent):
     """News of a running call: more output `text`, a display (`output`, a mimebundle) or a state in words (`message`)."""
 
     tool_use_id: str
@@ -175,7 +175,7 @@ class ToolProgress(Logged):
 
 
 @dataclass(frozen=True, slots=True)
-class ToolEnd(Logged):
+class ToolEnd(LoggedEvent):
     """A call has its result. `content` is the tool_result's content; `display` is for views only, e.g. `{"diff": …}`.
 
     `error` is `{"code", "message", "details"}` unless `status` is "success".
@@ -192,7 +192,7 @@ class ToolEnd(Logged):
 
 
 @dataclass(frozen=True, slots=True)
-class Decided(Logged):
+class Decided(LoggedEvent):
     """What was decided about a call before anybody was asked, and why. `by` says who spoke last: the policy or a hook."""
 
     tool_use_id: str
@@ -204,7 +204,7 @@ class Decided(Logged):
 
 
 @dataclass(frozen=True, slots=True)
-class TodosChanged(Logged):
+class TodosChanged(LoggedEvent):
     """Claude's list of what is to be done is now `todos`: `{"content", "status", "activeForm"}` each, in order.
 
     `status` is "pending", "in_progress" or "completed".
@@ -214,14 +214,14 @@ class TodosChanged(Logged):
 
 
 @dataclass(frozen=True, slots=True)
-class ModeChanged(Logged):
+class ModeChanged(LoggedEvent):
     """The permission mode of the session is now `mode`; it holds for the calls that follow."""
 
     mode: str
 
 
 @dataclass(frozen=True, slots=True)
-class Steered(Logged):
+class Steered(LoggedEvent):
     """What the user said while the run goes on: it waits, Claude has it now, or it was taken back before that.
 
     `how`: for the run's next step ("steer"), or as the next prompt when it would end ("queue"). What still waits when the
@@ -235,7 +235,7 @@ class Steered(Logged):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked(Logged):
+class Asked(LoggedEvent):
     """The user is asked about a call. It is answered exactly once, by an `Answered` with the same id.
 
     `kind` is what is asked: "permission" (may it run?), "question" (the call is Claude's own question, its answers come
@@ -252,7 +252,7 @@ class Asked(Logged):
 
 
 @dataclass(frozen=True, slots=True)
-class Answered(Logged):
+class Answered(LoggedEvent):
     """The question was answered, by whom, and how far the answer reaches. `updated_input`: as the user edited it."""
 
     question_id: str
@@ -267,7 +267,7 @@ class Answered(Logged):
 
 
 @dataclass(frozen=True, slots=True)
-class TurnEnd(Logged):
+class TurnEnd(LoggedEvent):
     """One whole assistant message arrived. Exactly one for each request that succeeded.
 
     `usage` is the API's own block. `cost_usd` is None where the model's price is not known.
@@ -288,7 +288,7 @@ class TurnEnd(Logged):
 
 
 @dataclass(frozen=True, slots=True)
-class Retrying(Logged):
+class Retrying(LoggedEvent):
     """A request failed and is sent again after `wait_seconds`; what streamed of this turn so far is void."""
 
     attempt: int
@@ -299,7 +299,7 @@ class Retrying(Logged):
 
 
 @dataclass(frozen=True, slots=True)
-class Notice(Logged):
+class Notice(LoggedEvent):
     """Something the user should know that is no part of the answer."""
 
     message: str
@@ -307,7 +307,7 @@ class Notice(Logged):
 
 
 @dataclass(frozen=True, slots=True)
-class TurnChanged(Logged):
+class TurnChanged(LoggedEvent):
     """What the run changed, before its `RunEnd`; `turn` is the number by which it can be taken back.
 
     `effects` are the titles of calls whose effects cannot be taken back; `not_kept` names what was changed without what
@@ -329,7 +329,7 @@ class TurnChanged(Logged):
 
 
 @dataclass(frozen=True, slots=True)
-class RunEnd(Logged):
+class RunEnd(LoggedEvent):
     """The run is over; nothing of it comes after this.
 
     `stop_reason` is the last message's, or "max_turns", "budget", "interrupted", "error". `text` is the text of the last
@@ -357,7 +357,7 @@ class RunEnd(Logged):
 
 Event = (
     UserPrompt
-    | ContextTold
+    | ContextAttached
     | TextDelta
     | ThinkingDelta
     | ToolInputDelta

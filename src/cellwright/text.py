@@ -57,7 +57,7 @@ def _code_point(character: str) -> str:
     return f"U+{ord(character):04X}"
 
 
-def whole_text(text: str) -> str:
+def replace_surrogates(text: str) -> str:
     """`text` with surrogate pairs joined and lone surrogates replaced: those cannot be encoded as UTF-8."""
     if text.isascii():
         return text
@@ -68,14 +68,14 @@ def whole_text(text: str) -> str:
     return text
 
 
-def whole_strings(value: Any) -> Any:
-    """JSON with `whole_text` done to every string in it, keys apart; the same object where that changes nothing."""
+def replace_surrogates_in(value: Any) -> Any:
+    """JSON with `replace_surrogates` done to every string in it, keys apart; the same object where that changes nothing."""
     if isinstance(value, str):
-        return whole_text(value)
+        return replace_surrogates(value)
     if isinstance(value, Mapping):
-        changed = {key: whole_strings(item) for key, item in value.items()}
+        changed = {key: replace_surrogates_in(item) for key, item in value.items()}
         return changed if any(changed[key] is not value[key] for key in changed) else value
     if isinstance(value, list):
-        items = [whole_strings(item) for item in value]
+        items = [replace_surrogates_in(item) for item in value]
         return items if any(new is not old for new, old in zip(items, value, strict=True)) else value
     return value

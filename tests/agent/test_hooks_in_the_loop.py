@@ -19,7 +19,7 @@ from cellwright.sessions.session import Session
 from cellwright.testing import fault, say, turn, use
 
 
-class Told:
+class RecordingHook:
     """A hook that remembers what it was told and answers `answer`."""
 
     def __init__(self, answer=None):
@@ -55,7 +55,7 @@ CALL = [use("change", name="x"), say("Done.")]
 
 
 def test_a_run_tells_its_events_in_order_and_each_with_what_every_event_has(play):
-    told = Told()
+    told = RecordingHook()
     listening = ("SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "PostToolBatch", "Stop")
     played = play(CALL, "do it", tools=[change], hooks={event: [told] for event in listening}, effort="low")
     assert told.events == list(listening)
@@ -84,7 +84,7 @@ def test_without_hooks_nothing_is_asked_and_the_messages_are_the_same(play):
 
 
 def test_a_session_starts_once(scene):
-    told = Told()
+    told = RecordingHook()
     played = scene([say("one"), say("two")], hooks={"SessionStart": [told]})
     played.go_on("first")
     played.go_on("second")
@@ -92,7 +92,7 @@ def test_a_session_starts_once(scene):
 
 
 def test_a_session_that_was_loaded_is_resumed_and_a_fork_is_a_fork(scene):
-    told = Told()
+    told = RecordingHook()
     played = scene([say("one"), say("two"), say("three")], hooks={"SessionStart": [told]})
     played.go_on("first")
     path = played.session.path
@@ -106,7 +106,9 @@ def test_a_session_that_was_loaded_is_resumed_and_a_fork_is_a_fork(scene):
 
 @pytest.mark.parametrize("event", ["SessionStart", "UserPromptSubmit"])
 def test_context_is_read_with_the_prompt(play, event):
-    played = play([say("ok")], "hello", hooks={event: [Told(specific(event, additionalContext="It is Monday."))]})
+    played = play(
+        [say("ok")], "hello", hooks={event: [RecordingHook(specific(event, additionalContext="It is Monday."))]}
+    )
     prompt, context = texts(played.bodies[0]["messages"][0])
     assert prompt == "hello"
     assert context == f"<system-reminder>\n{event} hook additional context: It is Monday.\n</system-reminder>"
@@ -118,7 +120,7 @@ def test_context_is_read_with_the_prompt(play, event):
     ids=["block", "continue"],
 )
 def test_a_prompt_that_a_hook_refuses_is_not_sent_and_leaves_no_trace(scene, answer):
-    played = scene([say("fine")], hooks={"UserPromptSubmit": [HookMatcher(hooks=[Told(answer)])]})
+    played = scene([say("fine")], hooks={"UserPromptSubmit": [HookMatcher(hooks=[RecordingHook(answer)])]})
     end = played.go_on("my password is hunter2")
     assert end.error["code"] == "PERMISSION_DENIED"
     assert "no secrets" in end.error["message"]
@@ -130,7 +132,7 @@ def test_a_prompt_that_a_hook_refuses_is_not_sent_and_leaves_no_trace(scene, ans
 
 
 def test_what_a_session_is_told_at_its_start_comes_with_its_first_prompt_that_is_sent(scene):
-    starts = Told(specific("SessionStart", additionalContext="It is Monday."))
+    starts = RecordingHook(specific("SessionStart", additionalContext="It is Monday."))
     answers = iter([{"decision": "block"}, {}, {}])
 
     async def submit(*_):
@@ -144,7 +146,7 @@ def test_what_a_session_is_told_at_its_start_comes_with_its_first_prompt_that_is
 
 def test_a_hook_denies_a_call_and_claude_reads_why(play):
     answer = specific("PreToolUse", permissionDecision="deny", permissionDecisionReason="not on Fridays")
-    played = play(CALL, tools=[change], hooks={"PreToolUse": [Told(answer)]})
+    played = play(CALL, tools=[change], hooks={"PreToolUse": [RecordingHook(answer)]})
     (result,) = played.results()
     assert result["is_error"]
     assert result["content"] == "change was not allowed: not on Fridays"
@@ -167,7 +169,7 @@ def test_a_hook_denies_a_call_and_claude_reads_why(play):
     ids=str,
 )
 def test_what_a_hook_decides_about_a_call_that_would_be_asked_for(play, answer, asked):
-    played = play(CALL, tools=[change], policy=asking(), hooks={"PreToolUse": [Told(answer)]})
+    played = play(CALL, tools=[change], policy=asking(), hooks={"PreToolUse": [RecordingHook(answer)]})
     assert bool(played.of(Asked)) is asked
     assert played.of(ToolEnd)[0].status == ("denied" if asked else "success")
 
@@ -177,14 +179,17 @@ def test_a_hook_can_have_asked_what_is_allowed(play):
         return Allow()
 
     answer = specific("PreToolUse", permissionDecision="ask", permissionDecisionReason="look twice")
-    played = play(CALL, tools=[change], can_use_tool=yes, hooks={"PreToolUse": [Told(answer)]})
+    played = play(CALL, tools=[change], can_use_tool=yes, hooks={"PreToolUse": [RecordingHook(answer)]})
     assert played.of(Asked)[0].reason == "look twice"
     assert played.of(ToolEnd)[0].status == "success"
 
 
 def test_the_strictest_of_many_hooks_decides(play):
     decisions = ("allow", "deny", "ask", "allow")
-    hooks = [Told(specific("PreToolUse", permissionDecision=each, permissionDecisionReason=each)) for each in decisions]
+    hooks = [
+        RecordingHook(specific("PreToolUse", permissionDecision=each, permissionDecisionReason=each))
+        for each in decisions
+    ]
     played = play(CALL, tools=[change], hooks={"PreToolUse": hooks})
     assert played.results()[0]["content"] == "change was not allowed: deny"
 
@@ -192,8 +197,8 @@ def test_the_strictest_of_many_hooks_decides(play):
 @pytest.mark.parametrize(("rules", "status"), [({"deny": ["change"]}, "denied"), ({"ask": ["change"]}, "denied")])
 def test_a_hooks_yes_does_not_overrule_a_deny_or_ask_rule(play, rules, status):
     hooks = {
-        "PreToolUse": [Told(specific("PreToolUse", permissionDecision="allow"))],
-        "PermissionRequest": [Told(specific("PermissionRequest", decision={"behavior": "allow"}))],
+        "PreToolUse": [RecordingHook(specific("PreToolUse", permissionDecision="allow"))],
+        "PermissionRequest": [RecordingHook(specific("PermissionRequest", decision={"behavior": "allow"}))],
     }
     policy = PermissionPolicy(mode="bypassPermissions", **rules)
     played = play(CALL, tools=[change], policy=policy, hooks=hooks)
@@ -207,17 +212,17 @@ def test_a_critical_delete_is_asked_for_whatever_hooks_say(play, tmp_path):
     schema = {"type": "object", "properties": {"command": {"type": "string"}}, "required": ["command"]}
     bash = Tool(name="Bash", description="Run.", input_schema=schema, call=call)
     hooks = {
-        "PreToolUse": [Told(specific("PreToolUse", permissionDecision="allow"))],
-        "PermissionRequest": [Told(specific("PermissionRequest", decision={"behavior": "allow"}))],
+        "PreToolUse": [RecordingHook(specific("PreToolUse", permissionDecision="allow"))],
+        "PermissionRequest": [RecordingHook(specific("PermissionRequest", decision={"behavior": "allow"}))],
     }
     played = play([use("Bash", command="rm -rf /"), say("ok")], tools=[bash], hooks=hooks)
     assert played.of(ToolEnd)[0].status == "denied"
 
 
 def test_an_input_that_a_hook_rewrites_is_what_runs(play):
-    told = Told()
+    told = RecordingHook()
     hooks = {
-        "PreToolUse": [Told(specific("PreToolUse", updatedInput={"name": "y"}))],
+        "PreToolUse": [RecordingHook(specific("PreToolUse", updatedInput={"name": "y"}))],
         "PostToolUse": [told],
         "PostToolBatch": [told],
     }
@@ -229,7 +234,7 @@ def test_an_input_that_a_hook_rewrites_is_what_runs(play):
 
 def test_a_rewritten_input_is_checked_against_the_schema(play):
     answer = specific("PreToolUse", permissionDecision="allow", updatedInput={"nam": "y"})
-    played = play(CALL, tools=[change], hooks={"PreToolUse": [Told(answer)]})
+    played = play(CALL, tools=[change], hooks={"PreToolUse": [RecordingHook(answer)]})
     (end,) = played.of(ToolEnd)
     assert end.status == "error"
     assert end.error["code"] == "INVALID_PARAMETERS"
@@ -244,15 +249,15 @@ def test_a_rewritten_input_is_judged_by_the_policy(play, tmp_path):
     answer = specific("PreToolUse", permissionDecision="allow", updatedInput={"command": "git push"})
     policy = PermissionPolicy(mode="bypassPermissions", deny=["Bash(git push *)"])
     script = [use("Bash", command="git status"), say("ok")]
-    played = play(script, tools=[bash], policy=policy, hooks={"PreToolUse": [Told(answer)]})
+    played = play(script, tools=[bash], policy=policy, hooks={"PreToolUse": [RecordingHook(answer)]})
     assert played.of(ToolEnd)[0].status == "denied"
     assert "git push" in played.results()[0]["content"]
 
 
 def test_context_of_a_call_is_read_after_all_results(play):
-    before = Told(specific("PreToolUse", additionalContext="before"))
-    after = Told(specific("PostToolUse", additionalContext="after"))
-    batch = Told(specific("PostToolBatch", additionalContext="batch"))
+    before = RecordingHook(specific("PreToolUse", additionalContext="before"))
+    after = RecordingHook(specific("PostToolUse", additionalContext="after"))
+    batch = RecordingHook(specific("PostToolBatch", additionalContext="batch"))
     script = [turn(use("look", name="a"), use("look", name="b")), say("ok")]
     hooks = {"PreToolUse": [before], "PostToolUse": [after], "PostToolBatch": [batch]}
     played = play(script, tools=[look], hooks=hooks)
@@ -267,14 +272,16 @@ def test_context_of_a_call_is_read_after_all_results(play):
 
 
 def test_a_hook_objects_to_a_result_and_claude_reads_it(play):
-    played = play(CALL, tools=[change], hooks={"PostToolUse": [Told({"decision": "block", "reason": "lint fails"})]})
+    played = play(
+        CALL, tools=[change], hooks={"PostToolUse": [RecordingHook({"decision": "block", "reason": "lint fails"})]}
+    )
     assert "lint fails" in texts(played.bodies[1]["messages"][-1])[0]
     assert played.results()[0]["content"] == "changed x"
     assert played.end.ok
 
 
 def test_a_failed_call_has_an_event_of_its_own(play):
-    told, other = Told(specific("PostToolUseFailure", additionalContext="try again")), Told()
+    told, other = RecordingHook(specific("PostToolUseFailure", additionalContext="try again")), RecordingHook()
     script = [use("fail", name="x"), say("ok")]
     played = play(script, tools=[fail], hooks={"PostToolUseFailure": [told], "PostToolUse": [other]})
     assert told.inputs[0]["error"] == "x cannot be done; try another"
@@ -288,14 +295,14 @@ def test_a_command_that_fails_tells_its_exit_code_first(play):
         return ToolResult("Exit code 3 (something)\nno such thing", {"exit_code": 3}, is_error=True)
 
     bash = Tool(name="Bash", description="Run.", input_schema={"type": "object"}, call=call)
-    told = Told()
+    told = RecordingHook()
     play([use("Bash"), say("ok")], tools=[bash], hooks={"PostToolUseFailure": [told]})
     assert told.inputs[0]["error"] == "Exit code 3\nno such thing"
 
 
 @pytest.mark.parametrize("status", ["denied", "unknown", "invalid"])
 def test_a_call_that_did_not_run_has_no_event_after_it(play, status):
-    told = Told()
+    told = RecordingHook()
     script = {
         "denied": use("change", name="x"),
         "unknown": use("nothing"),
@@ -320,14 +327,14 @@ def test_a_call_that_did_not_run_has_no_event_after_it(play, status):
 )
 def test_a_hook_puts_another_output_in_the_place_of_the_tools(play, output, content):
     answer = specific("PostToolUse", updatedToolOutput=output)
-    played = play(CALL, tools=[change], hooks={"PostToolUse": [Told(answer)]})
+    played = play(CALL, tools=[change], hooks={"PostToolUse": [RecordingHook(answer)]})
     assert played.results()[0]["content"] == content
 
 
 @pytest.mark.parametrize("output", [17, {"success": True}, [], [{"type": "image"}]], ids=str)
 def test_an_output_of_another_shape_is_not_taken(play, output):
     answer = specific("PostToolUse", updatedToolOutput=output)
-    played = play(CALL, tools=[change], hooks={"PostToolUse": [Told(answer)]})
+    played = play(CALL, tools=[change], hooks={"PostToolUse": [RecordingHook(answer)]})
     assert played.results()[0]["content"] == "changed x"
     assert "does not have the shape" in notices(played)[0]
 
@@ -338,7 +345,7 @@ STOPPING = {"continue": False, "stopReason": "that is enough"}
 @pytest.mark.parametrize("event", ["PreToolUse", "PostToolUse", "PostToolBatch"])
 def test_continue_false_stops_the_run_and_every_call_is_answered(play, event):
     script = [turn(use("change", name="a"), use("change", name="b")), say("never")]
-    played = play(script, tools=[change], hooks={event: [Told(STOPPING)]})
+    played = play(script, tools=[change], hooks={event: [RecordingHook(STOPPING)]})
     assert played.end.stop_reason == "interrupted"
     assert played.end.error["message"] == "that is enough"
     assert len(played.bodies) == 1
@@ -349,7 +356,9 @@ def test_continue_false_stops_the_run_and_every_call_is_answered(play, event):
 
 
 def test_a_blocked_batch_stops_the_loop(play):
-    played = play(CALL, tools=[change], hooks={"PostToolBatch": [Told({"decision": "block", "reason": "review it"})]})
+    played = play(
+        CALL, tools=[change], hooks={"PostToolBatch": [RecordingHook({"decision": "block", "reason": "review it"})]}
+    )
     assert played.end.error["message"] == "review it"
     assert len(played.bodies) == 1
 
@@ -380,25 +389,30 @@ def test_context_at_a_stop_goes_on_too(play):
 
 
 def test_a_stop_that_is_always_blocked_ends_after_eight_times(play):
-    played = play([say(f"answer {number}") for number in range(9)], hooks={"Stop": [Told({"decision": "block"})]})
+    played = play(
+        [say(f"answer {number}") for number in range(9)], hooks={"Stop": [RecordingHook({"decision": "block"})]}
+    )
     assert played.end.ok
     assert len(played.bodies) == 9
     assert "kept Claude from ending 8 times" in notices(played)[-1]
 
 
 def test_continue_false_at_a_stop_beats_a_block(play):
-    played = play([say("Done.")], hooks={"Stop": [Told({"decision": "block", "reason": "go on"}), Told(STOPPING)]})
+    played = play(
+        [say("Done.")],
+        hooks={"Stop": [RecordingHook({"decision": "block", "reason": "go on"}), RecordingHook(STOPPING)]},
+    )
     assert played.end.ok
     assert notices(played) == ["that is enough"]
 
 
 def test_a_stop_hook_does_not_go_past_max_turns(play):
-    played = play([say("Done.")] * 2, max_turns=1, hooks={"Stop": [Told({"decision": "block"})]})
+    played = play([say("Done.")] * 2, max_turns=1, hooks={"Stop": [RecordingHook({"decision": "block"})]})
     assert played.end.stop_reason == "max_turns"
 
 
 def test_an_api_error_is_told_as_a_stop_failure(play):
-    told = Told()
+    told = RecordingHook()
     played = play([fault("status", status=400)], hooks={"StopFailure": [told]})
     assert not played.end.ok
     assert told.inputs[0]["error"] == "invalid_request"
@@ -406,7 +420,7 @@ def test_an_api_error_is_told_as_a_stop_failure(play):
 
 
 def test_an_interrupt_is_no_failure_and_no_stop(scene):
-    told, waiting = Told(), asyncio.Event()
+    told, waiting = RecordingHook(), asyncio.Event()
 
     async def hang(*_):
         waiting.set()
@@ -435,7 +449,7 @@ def test_a_block_where_there_is_nothing_to_block_is_only_said(event):
 
 
 def test_the_user_reads_a_system_message(play):
-    played = play([say("ok")], hooks={"Stop": [Told({"systemMessage": "Remember to commit."})]})
+    played = play([say("ok")], hooks={"Stop": [RecordingHook({"systemMessage": "Remember to commit."})]})
     assert notices(played) == ["Remember to commit."]
 
 
@@ -443,7 +457,7 @@ def test_the_user_reads_a_system_message(play):
 
 
 def requested(**decision):
-    return {"PermissionRequest": [Told(specific("PermissionRequest", decision=decision))]}
+    return {"PermissionRequest": [RecordingHook(specific("PermissionRequest", decision=decision))]}
 
 
 def test_a_hook_says_yes_in_the_users_place(play):
@@ -468,14 +482,19 @@ def test_a_hook_that_does_not_decide_leaves_it_to_the_user(play):
     async def no(use):
         return Deny("I said no")
 
-    hooks = {"PermissionRequest": [Told({}), Told(specific("PermissionRequest", decision={"behavior": "maybe"}))]}
+    hooks = {
+        "PermissionRequest": [
+            RecordingHook({}),
+            RecordingHook(specific("PermissionRequest", decision={"behavior": "maybe"})),
+        ]
+    }
     played = play(CALL, tools=[change], policy=asking(), can_use_tool=no, hooks=hooks)
     assert played.of(Answered)[0].reason == "I said no"
     assert "neither" in notices(played)[0]
 
 
 def test_a_hook_gets_what_would_be_offered_as_permission_updates(play, tmp_path):
-    told = Told()
+    told = RecordingHook()
 
     async def call(tool_input, ctx):
         return "ok"
@@ -501,7 +520,7 @@ def test_a_hook_may_allow_what_mode_dont_ask_would_not_ask_for(play, rules, stat
     async def never(use):
         raise AssertionError("nobody is asked in this mode")
 
-    hooks = {"PreToolUse": [Told(specific("PreToolUse", permissionDecision="allow"))]}
+    hooks = {"PreToolUse": [RecordingHook(specific("PreToolUse", permissionDecision="allow"))]}
     policy = PermissionPolicy(mode="dontAsk", **rules)
     played = play(CALL, tools=[change], policy=policy, can_use_tool=never, hooks=hooks)
     assert played.of(Asked) == []
@@ -511,13 +530,13 @@ def test_a_hook_may_allow_what_mode_dont_ask_would_not_ask_for(play, rules, stat
 def test_a_hook_does_not_allow_changes_in_plan_mode(play):
     answer = specific("PreToolUse", permissionDecision="allow")
     policy = PermissionPolicy(mode="plan")
-    played = play(CALL, tools=[change], policy=policy, hooks={"PreToolUse": [Told(answer)]})
+    played = play(CALL, tools=[change], policy=policy, hooks={"PreToolUse": [RecordingHook(answer)]})
     assert played.of(ToolEnd)[0].status == "denied"
 
 
 def test_rules_that_a_hook_adds_hold_for_the_session(play):
     update = {"type": "addRules", "rules": [{"toolName": "change"}], "behavior": "allow", "destination": "session"}
-    told = Told(specific("PermissionRequest", decision={"behavior": "allow", "updatedPermissions": [update]}))
+    told = RecordingHook(specific("PermissionRequest", decision={"behavior": "allow", "updatedPermissions": [update]}))
     script = [use("change", name="a"), use("change", name="b"), say("ok")]
     played = play(script, tools=[change], policy=asking(), hooks={"PermissionRequest": [told]})
     assert len(told.inputs) == 1
@@ -579,7 +598,7 @@ def test_claude_is_told_that_a_hook_rewrote_what_it_was_asked_about(play):
 
 
 def test_notifications_go_out_while_the_user_is_asked(play):
-    told = Told()
+    told = RecordingHook()
     seen = asyncio.Event()
 
     async def notified(hook_input, *_):
@@ -590,7 +609,9 @@ def test_notifications_go_out_while_the_user_is_asked(play):
         await seen.wait()
         return Allow()
 
-    hooks = {"Notification": [HookMatcher("permission_prompt", [notified]), HookMatcher("idle_prompt", [Told()])]}
+    hooks = {
+        "Notification": [HookMatcher("permission_prompt", [notified]), HookMatcher("idle_prompt", [RecordingHook()])]
+    }
     played = play(CALL, tools=[change], policy=asking(), can_use_tool=yes, hooks=hooks)
     assert played.end.ok
     (hook_input,) = told.inputs
@@ -644,13 +665,13 @@ def test_a_shell_that_moves_is_told(play):
         call=call,
         facts=lambda tool_input: {"cwd": where[0]},
     )
-    told = Told()
+    told = RecordingHook()
     play([use("Bash"), use("Bash"), say("ok")], tools=[bash], hooks={"CwdChanged": [told]})
     assert [(each["old_cwd"], each["new_cwd"]) for each in told.inputs] == [("/a", "/b")]
 
 
 def switch(scene, answer):
-    told, after = Told(answer), Told()
+    told, after = RecordingHook(answer), RecordingHook()
     played = scene([say("one"), say("two")], hooks={"PreModelSwitch": [told], "PostModelSwitch": [after]})
     played.go_on("first")
     played.agent = dataclasses.replace(played.agent, model="claude-sonnet-5-5")
@@ -679,7 +700,7 @@ def test_a_hook_keeps_a_session_on_its_model(scene):
 
 
 def test_a_matcher_chooses_the_calls(play):
-    told, other = Told(), Told()
+    told, other = RecordingHook(), RecordingHook()
     hooks = {"PreToolUse": [HookMatcher("look|chan", [other]), HookMatcher("^ch.*", [told])]}
     play([use("change", name="x"), say("ok")], tools=[change, look], hooks=hooks)
     assert told.events == ["PreToolUse"]
@@ -748,22 +769,22 @@ def test_hooks_of_one_event_run_at_the_same_time(play):
 
 def test_an_event_that_there_is_not_is_said_when_the_agent_is_made(scene):
     with pytest.raises(CellwrightError, match="no hook event 'PreToolUsed'") as caught:
-        scene([], hooks={"PreToolUsed": [Told()]})
+        scene([], hooks={"PreToolUsed": [RecordingHook()]})
     assert caught.value.code == ErrorCode.CONFIG_INVALID
 
 
 def test_all_events_can_be_listened_to(play):
-    assert play([say("ok")], hooks={event: [Told()] for event in EVENTS}).end.ok
+    assert play([say("ok")], hooks={event: [RecordingHook()] for event in EVENTS}).end.ok
 
 
 def test_hook_text_that_no_encoder_takes_is_mended(play):
     answer = specific("UserPromptSubmit", additionalContext="half \ud83d of it")
-    assert play([say("ok")], hooks={"UserPromptSubmit": [Told(answer)]}).end.ok
+    assert play([say("ok")], hooks={"UserPromptSubmit": [RecordingHook(answer)]}).end.ok
 
 
 def test_long_context_is_cut_and_kept_in_a_file(play):
     answer = specific("UserPromptSubmit", additionalContext="x" * 10_001)
-    played = play([say("ok")], hooks={"UserPromptSubmit": [Told(answer)]})
+    played = play([say("ok")], hooks={"UserPromptSubmit": [RecordingHook(answer)]})
     context = texts(played.bodies[0]["messages"][0])[1]
     assert len(context) < 10_500
     path = context.split("the whole is in ")[1].split(",")[0]

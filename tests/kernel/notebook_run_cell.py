@@ -16,7 +16,7 @@ from cellwright.errors import ToolError
 from cellwright.kernel.cells.notebook_run import Runner, notebook_run_tool
 from cellwright.kernel.magic.rewrite import Rewriting
 from cellwright.kernel.namespace.cell_log import CellLog
-from cellwright.kernel.run.execution_count import ExecutionCount
+from cellwright.kernel.run.execution_count import ExecutionCountMender
 from cellwright.kernel.run.front_end import front_end_of
 from cellwright.tools.notebook.file_notebook import FileNotebook
 from cellwright.tools.notebook.open_notebook import NothingOpen, OpenNotebook
@@ -42,7 +42,7 @@ jobs = CallerJobs()
 log = CellLog(shell)
 log.start()
 Rewriting(shell).install()
-ExecutionCount(shell).install()
+ExecutionCountMender(shell).install()
 notebooks = Named()
 news: list[dict[str, Any]] = []
 runner = Runner(shell, jobs, notebooks, log, Path.cwd(), in_kernel=True, own_cell=lambda: front_end_of(shell).cell_id)

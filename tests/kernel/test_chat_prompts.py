@@ -18,9 +18,9 @@ from plain_shell import plain_shell, run
 
 from cellwright.conversation.conversation import Conversation
 from cellwright.errors import CellwrightError
-from cellwright.events import ContextTold, Event, Notice, UserPrompt
+from cellwright.events import ContextAttached, Event, Notice, UserPrompt
 from cellwright.kernel.chat.prompts import AttachedCell, PanelPrompt, read_prompt, tellings
-from cellwright.kernel.context.notebook_context import KernelContext, kernel_telling
+from cellwright.kernel.context.notebook_context import KernelContext, kernel_context
 from cellwright.kernel.namespace.cell_log import CellLog
 from cellwright.testing import MessagesServer, say
 from cellwright.tools.notebook.file_notebook import FileNotebook
@@ -132,7 +132,7 @@ class Panel:
         self.notebook = cwd / "prices.ipynb"
         environ = {"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key, "HOME": str(cwd)}
         self.conversation = Conversation(cwd=cwd, face="a test", environ=environ)
-        self.told: KernelContext = kernel_telling(shell, CellLog(shell), Own(self.notebook))
+        self.told: KernelContext = kernel_context(shell, CellLog(shell), Own(self.notebook))
         self.events: list[Event] = []
 
     def say(self, *, busy: bool = False, context: str = "none", **params: Any) -> None:
@@ -155,7 +155,7 @@ class Panel:
 
     @property
     def told_titles(self) -> list[tuple[str, str]]:
-        (event,) = (event for event in self.events if isinstance(event, ContextTold))
+        (event,) = (event for event in self.events if isinstance(event, ContextAttached))
         return [(part.kind, part.title) for part in event.parts if part.kind != "environment"]
 
     @property

@@ -22,7 +22,7 @@ from cellwright.kernel.context.notebook_context import (
     CODE_TOKENS,
     FULL_TOKENS,
     KernelContext,
-    kernel_telling,
+    kernel_context,
 )
 from cellwright.kernel.magic.line import How
 from cellwright.kernel.namespace.cell_log import CellLog
@@ -50,7 +50,7 @@ class Notebook:
         self.path = folder / "analysis.ipynb"
         self.log = CellLog(shell)
         self.log.start()
-        self.telling: KernelContext = kernel_telling(shell, self.log, Own(self.path))
+        self.telling: KernelContext = kernel_context(shell, self.log, Own(self.path))
         self.policy = PermissionPolicy(mode="default", roots=(folder,))
         self.session = Session.create(folder, None)
 

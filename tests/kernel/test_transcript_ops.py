@@ -11,9 +11,10 @@ import pytest
 from cellwright.events import (
     Answered,
     Asked,
+    AttachedContext,
     Call,
     Changed,
-    ContextTold,
+    ContextAttached,
     Decided,
     Event,
     ModeChanged,
@@ -26,7 +27,6 @@ from cellwright.events import (
     TextDelta,
     ThinkingDelta,
     TodosChanged,
-    Told,
     ToolEnd,
     ToolInputDelta,
     ToolProgress,
@@ -90,7 +90,7 @@ def ops_of(*events: Event, quiet: bool = False) -> list[dict[str, Any]]:
 
 EVERY_EVENT: tuple[Event, ...] = (
     UserPrompt("hi", "claude-opus-5-5", "default", "s1"),
-    ContextTold((Told("Where Claude works", "here", "environment", 4, 1),)),
+    ContextAttached((AttachedContext("Where Claude works", "here", "environment", 4, 1),)),
     Retrying(1, 8, 2.5, "API_OVERLOADED", "busy"),
     ThinkingDelta("hm", 0),
     TextDelta("I will", 1),
@@ -137,7 +137,7 @@ def test_every_operation_has_the_fields_of_the_protocol():
 
 
 def test_a_long_text_that_was_told_is_cut_and_its_length_is_said():
-    (told,) = ops_of(ContextTold((Told("notes.md", "x" * 30_000, "file", 30_000, 7_500),)))
+    (told,) = ops_of(ContextAttached((AttachedContext("notes.md", "x" * 30_000, "file", 30_000, 7_500),)))
     (part,) = told["parts"]
     assert part["text"].startswith("x" * 20_000)
     assert part["text"].endswith("10,000 characters more]")

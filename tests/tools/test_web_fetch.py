@@ -17,7 +17,7 @@ import pytest
 import trustme
 
 from cellwright.agent.calls.input_schema import check_input
-from cellwright.agent.side_request import Aside
+from cellwright.agent.side_request import SideRequest
 from cellwright.agent.tool import ToolContext, ToolResult
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.testing import MessagesServer, fault, say
@@ -168,7 +168,7 @@ def web(authority: trustme.CA) -> Iterator[Web]:
 
 
 class Fetch:
-    def __init__(self, web: Web, aside: Aside | None = None, **limits: Any) -> None:
+    def __init__(self, web: Web, aside: SideRequest | None = None, **limits: Any) -> None:
         self.tool = web_fetch_tool(aside, web.network, **limits)
         self.base = f"https://docs.example:{web.port}"
         self.spent: list[float | None] = []
@@ -340,11 +340,11 @@ def test_a_page_without_text_says_so(fetch: Fetch) -> None:
     assert "The page has no text" in str(fetch("empty").content)
 
 
-def small(server: MessagesServer) -> Aside:
+def small(server: MessagesServer) -> SideRequest:
     from cellwright.model.anthropic import connect
 
     environ = {"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key, "CELLWRIGHT_MAX_RETRIES": "0"}
-    return Aside(lambda: connect(environ), "claude-haiku-5-5")
+    return SideRequest(lambda: connect(environ), "claude-haiku-5-5")
 
 
 def test_a_small_model_answers_from_the_page_and_its_cost_is_counted(web: Web) -> None:

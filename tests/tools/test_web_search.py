@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from cellwright.agent.calls.input_schema import check_input
-from cellwright.agent.side_request import Aside
+from cellwright.agent.side_request import SideRequest
 from cellwright.agent.tool import ToolContext, ToolResult
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.model.anthropic import connect
@@ -31,9 +31,9 @@ BOATS = {"url": "https://boats.example/oak", "title": "Oak boats", "page_age": "
 KEELS = {"url": "https://www.keels.example/", "title": "Keels"}
 
 
-def aside_of(server: MessagesServer) -> Aside:
+def aside_of(server: MessagesServer) -> SideRequest:
     environ = {"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key, "CELLWRIGHT_MAX_RETRIES": "0"}
-    return Aside(lambda: connect(environ), "claude-haiku-5-5")
+    return SideRequest(lambda: connect(environ), "claude-haiku-5-5")
 
 
 def search(engine: Engine, query: str = "oak boats", environ: dict[str, str] | None = None, **more: Any) -> ToolResult:

@@ -5,7 +5,7 @@
 
 A prompt, and what Claude is told with it besides the user's words: where it works, what changed, what is mentioned.
 
-All of it is one user message; a view shows the user what was told (`ContextTold`).
+All of it is one user message; a view shows the user what was told (`ContextAttached`).
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cellwright.events import CHARS_PER_TOKEN, ContextTold, Told, ToldKind
-from cellwright.text import whole_text
+from cellwright.events import CHARS_PER_TOKEN, AttachedContext, AttachedKind, ContextAttached
+from cellwright.text import replace_surrogates
 
 if TYPE_CHECKING:
     from cellwright.agent.agent import Agent
@@ -100,21 +100,21 @@ class ContextBlock:
     """One thing that is told besides the user's words: its blocks as the API has them, and its title for the user."""
 
     title: str
-    kind: ToldKind
+    kind: AttachedKind
     blocks: tuple[Block, ...]
 
-    def told(self) -> Told:
+    def told(self) -> AttachedContext:
         """The same for a view: its text, and roughly how many tokens it takes."""
         text = "\n".join(_in_words(block) for block in self.blocks)
         chars = sum(len(str(block["text"])) for block in self.blocks if block["type"] == "text")
         of_types = [block["type"] for block in self.blocks]
         more = TOKENS_PER_PICTURE * of_types.count("image") + TOKENS_PER_DOCUMENT * of_types.count("document")
-        return Told(self.title, text, self.kind, chars, round(chars / CHARS_PER_TOKEN) + more)
+        return AttachedContext(self.title, text, self.kind, chars, round(chars / CHARS_PER_TOKEN) + more)
 
 
-def text_beside(title: str, kind: ToldKind, text: str) -> ContextBlock:
+def text_context(title: str, kind: AttachedKind, text: str) -> ContextBlock:
     """Something that is told as one text."""
-    return ContextBlock(title, kind, ({"type": "text", "text": whole_text(text)},))
+    return ContextBlock(title, kind, ({"type": "text", "text": replace_surrogates(text)},))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +139,7 @@ class PromptContext:
     tools: Mapping[str, Tool]
 
 
-Telling = Callable[[PromptContext], Awaitable[GatheredContext]]
+ContextProvider = Callable[[PromptContext], Awaitable[GatheredContext]]
 """Finds out what there is to tell; it may read files and ask front ends. Called on the agent's loop; raises nothing."""
 
 Gather = Callable[[], Awaitable[GatheredContext]]
@@ -159,7 +159,7 @@ class FullPrompt:
     @property
     def text(self) -> str:
         """What the user wrote."""
-        return whole_text("\n".join(str(block["text"]) for block in self.words if block["type"] == "text"))
+        return replace_surrogates("\n".join(str(block["text"]) for block in self.words if block["type"] == "text"))
 
     @property
     def blocks(self) -> list[dict[str, Any]]:
@@ -179,14 +179,14 @@ class FullPrompt:
             gather=None,
         )
 
-    def followed_by(self, title: str, kind: ToldKind, blocks: Sequence[Block]) -> FullPrompt:
+    def followed_by(self, title: str, kind: AttachedKind, blocks: Sequence[Block]) -> FullPrompt:
         """The prompt with one thing more that is told, after everything else."""
         return replace(self, after=(*self.after, ContextBlock(title, kind, tuple(blocks)))) if blocks else self
 
-    def told(self) -> ContextTold | None:
+    def told(self) -> ContextAttached | None:
         """The event that says what is told besides the words; None where nothing is."""
         parts = tuple(part.told() for part in (*self.before, *self.after))
-        return ContextTold(parts) if parts else None
+        return ContextAttached(parts) if parts else None
 
 
 def full_prompt(prompt: Prompt | FullPrompt) -> FullPrompt:

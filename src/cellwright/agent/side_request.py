@@ -28,7 +28,7 @@ def small_model(environ: Mapping[str, str]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Aside:
+class SideRequest:
     """The way of a tool to a model. `provider` is asked for when there is something to ask: it may have to connect."""
 
     provider: Callable[[], Provider]

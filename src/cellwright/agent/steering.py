@@ -12,7 +12,7 @@ from typing import Any
 
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Emit, Notice, Steered, SteerHow, SteerState
-from cellwright.text import whole_text
+from cellwright.text import replace_surrogates
 
 Submit = Callable[[str], Awaitable[list[dict[str, Any]]]]
 """Tells hooks of a text; gives what Claude reads besides. Raises `CellwrightError` when a hook keeps it back."""
@@ -110,7 +110,7 @@ class Steering:
                     self._drop(words)
                     self._show(Notice(error.message, "warning"))
                 continue
-            passed.append((words, [{"type": "text", "text": whole_text(words.text)}, *more]))
+            passed.append((words, [{"type": "text", "text": replace_surrogates(words.text)}, *more]))
         # hooks take their time: some may have been taken back meanwhile
         still = [(words, blocks) for words, blocks in passed if words in self._waiting]
         return ReadySteering(

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from weakref import WeakKeyDictionary
 
-from cellwright.agent.prompt import GatheredContext, PromptContext, text_beside
+from cellwright.agent.prompt import GatheredContext, PromptContext, text_context
 from cellwright.agent.turn_record import NO_CHECKPOINTS, TurnRecord
 from cellwright.checkpoints.journal import Journal, drop_journals_older_than, journal_of
 from cellwright.checkpoints.turn_recorder import TurnRecorder
@@ -53,12 +53,14 @@ class Checkpoints:
         return self._last if self._last is not None and self._last.path is None else session
 
     async def tell_what_was_undone(self, moment: PromptContext) -> GatheredContext:
-        """What Claude must know with the next prompt; a `Telling`."""
+        """What Claude must know with the next prompt; a `ContextProvider`."""
         try:
             text = what_claude_is_told(self.journal(moment.session).history, self._roots()[0])
         except OSError:
             return GatheredContext()
-        return GatheredContext(before=(text_beside("What was undone", "context", text),)) if text else GatheredContext()
+        return (
+            GatheredContext(before=(text_context("What was undone", "context", text),)) if text else GatheredContext()
+        )
 
     def begin(self, session: Session, prompt: str, seq: int) -> TurnRecord:
         self.turn = None

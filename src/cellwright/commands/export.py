@@ -17,7 +17,7 @@ from cellwright.sessions.export.formats import FORMATS, ExportedConversation, ex
 from cellwright.sessions.export.notebook import changed_files, code_cell, code_cells, markdown_cell, notebook_text
 from cellwright.sessions.provenance import PROMPT, provenance_of
 from cellwright.sessions.session import Session
-from cellwright.sessions.state_dir import write_whole
+from cellwright.sessions.state_dir import write_atomic
 from cellwright.tools.notebook.open_notebook import CellPosition, Insert, OpenNotebook
 
 EXPORT = "[markdown|notebook|json|cells] [FILE]"
@@ -212,7 +212,7 @@ def free_path(folder: Path, name: str, default: str) -> Path:
 def _write(path: Path, data: bytes) -> int:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, data, FILE_MODE)
+        write_atomic(path, data, FILE_MODE)
     except OSError as error:
         message = f"{path} cannot be written: {error.strerror}. Name another file."
         raise CellwrightError(ErrorCode.FILE_ACCESS_ERROR, message, details={"path": str(path)}) from error

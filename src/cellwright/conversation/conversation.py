@@ -53,7 +53,7 @@ from cellwright.model.provider import Provider
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.sessions.catalog.retention import Retention
 from cellwright.sessions.session import Session
-from cellwright.sessions.state_dir import state_folder, users_key
+from cellwright.sessions.state_dir import signing_key, state_folder
 from cellwright.telemetry.spans import RunSpans
 from cellwright.telemetry.tool_log import ToolLog
 from cellwright.tools.files.file_state import FileState
@@ -123,7 +123,7 @@ class Conversation:
         self.in_force = SettingsInForce(cwd, self.environ)
         self.asking: list[Asking] = [self.in_force]
         self.hooks = HooksInForce(self.in_force)
-        self.tool_log = ToolLog(key=functools.cache(lambda: users_key(state_folder() / "tool-log-key")))
+        self.tool_log = ToolLog(key=functools.cache(lambda: signing_key(state_folder() / "tool-log-key")))
         self.checkpoints = Checkpoints(
             roots=lambda: (self.cwd, *self.settings.additional_directories),
             enabled=lambda: self.settings.file_checkpointing,

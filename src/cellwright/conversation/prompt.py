@@ -22,17 +22,17 @@ from cellwright.agent.agent import Agent
 from cellwright.agent.prompt import (
     Block,
     ContextBlock,
+    ContextProvider,
     FullPrompt,
     GatheredContext,
     Prompt,
     PromptContext,
-    Telling,
     environment_text,
-    text_beside,
+    text_context,
 )
 from cellwright.agent.tool import Content, Tool, ToolContext, ToolResult
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
-from cellwright.events import ToldKind
+from cellwright.events import AttachedKind
 from cellwright.sessions.session import Session
 from cellwright.sessions.turns import PLAN_MODE
 from cellwright.tools.paths import shown_path
@@ -57,18 +57,18 @@ def with_surroundings(
     """The prompt with, when it is the session's first, where Claude works; in plan mode, how to plan."""
     before: list[ContextBlock] = []
     if not session.encoded:
-        before.append(text_beside("Where Claude works", "environment", environment_text(cwd, face)))
+        before.append(text_context("Where Claude works", "environment", environment_text(cwd, face)))
         if language:
             text = f"<language>The user wants your answers in: {language}</language>"
-            before.append(text_beside("The language of answers", "environment", text))
+            before.append(text_context("The language of answers", "environment", text))
     plans = (session.mode or agent.policy.mode) == "plan" and any(tool.name == "ExitPlanMode" for tool in agent.tools)
-    after = (text_beside("Plan mode", "mode", PLAN_MODE),) if plans else ()
+    after = (text_context("Plan mode", "mode", PLAN_MODE),) if plans else ()
     return FullPrompt(words=tuple(_blocks(prompt)), before=tuple(before), after=after)
 
 
-def gathering(
+def gather_context(
     full: FullPrompt,
-    tellings: Sequence[Telling],
+    tellings: Sequence[ContextProvider],
     prompt: Prompt,
     agent: Agent,
     session: Session,
@@ -92,7 +92,7 @@ def gathering(
     return replace(full, gather=gather)
 
 
-async def _told(telling: Telling, moment: PromptContext) -> GatheredContext:
+async def _told(telling: ContextProvider, moment: PromptContext) -> GatheredContext:
     try:
         return await telling(moment)
     except Exception as error:
@@ -221,7 +221,7 @@ class AttachedMention:
     notice: str = ""
 
 
-def mentioned_files(cwd: Path) -> Telling:
+def mentioned_files(cwd: Path) -> ContextProvider:
     """Tells the files and folders that a prompt mentions; relative paths start at `cwd`."""
 
     async def tell(moment: PromptContext) -> GatheredContext:
@@ -247,14 +247,14 @@ def together(attached: Sequence[AttachedMention]) -> GatheredContext:
     return GatheredContext(after=tuple(parts), notices=tuple(notices))
 
 
-def attachment(mention: Mention, title: str, kind: ToldKind, content: Content) -> ContextBlock:
+def attachment(mention: Mention, title: str, kind: AttachedKind, content: Content) -> ContextBlock:
     """What `mention` names, between tags that tell Claude so; a text that is too long is cut, which is said."""
     name = mention.text.replace('"', "'")
     opening = f'<attached mention="{name}" what="{title}">'
     if not isinstance(content, str) and all(block["type"] == "text" for block in content):
         content = "\n".join(str(block["text"]) for block in content)
     if isinstance(content, str):
-        return text_beside(title, kind, f"{opening}\n{_cut(content)}\n</attached>")
+        return text_context(title, kind, f"{opening}\n{_cut(content)}\n</attached>")
     blocks: list[Block] = [{"type": "text", "text": opening}]
     for block in content:
         blocks.append({**block, "text": _cut(str(block["text"]))} if block["type"] == "text" else block)
@@ -282,7 +282,7 @@ async def _attached(mention: Mention, cwd: Path, moment: PromptContext) -> Attac
     if isinstance(content, AttachedMention):
         return content
     lines = f":{mention.first}-{mention.last}" if mention.first else ""
-    kind: ToldKind = "folder" if is_folder else "file"
+    kind: AttachedKind = "folder" if is_folder else "file"
     return AttachedMention(attachment(mention, f"{shown_path(cwd, path)}{lines}", kind, content))
 
 

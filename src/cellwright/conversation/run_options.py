@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from cellwright.agent.prompt import Telling
+from cellwright.agent.prompt import ContextProvider
 from cellwright.agent.structured_output.answer import AnswerProblem, AnswerType
 from cellwright.agent.tool import Tool
 from cellwright.errors import CellwrightError, ErrorCode
@@ -37,7 +37,7 @@ class RunOptions:
     builtin_tools: bool = True
     hooks: GivenHooks = field(default_factory=dict)
     answer_type: AnswerType | None = None
-    telling: tuple[Telling, ...] = ()
+    telling: tuple[ContextProvider, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from cellwright.agent.calls.approval import CanUseTool
 from cellwright.agent.prompt import Prompt
 from cellwright.agent.turn_record import NO_CHECKPOINTS
 from cellwright.config.settings.settings_in_force import TrustQuestion
-from cellwright.conversation.prompt import gathering, mentioned_files, with_surroundings
+from cellwright.conversation.prompt import gather_context, mentioned_files, with_surroundings
 from cellwright.conversation.resolve_options import Asking, Playing, ask_all, nobody_was_asked
 from cellwright.conversation.run_options import RunOptions
 from cellwright.conversation.run_queue import ConversationRun, Work
@@ -110,7 +110,7 @@ class StartingRun:
         if turn is None:  # what is played again is told nothing new
             undone = conversation.checkpoints.tell_what_was_undone
             tellings = (undone, mentioned_files(conversation.cwd), *options.telling)
-            full = gathering(full, tellings, self.prompt, agent, session, conversation.tools(RunOptions()))
+            full = gather_context(full, tellings, self.prompt, agent, session, conversation.tools(RunOptions()))
         return functools.partial(conversation.hooks.run, agent, full, session, listen, self.run.steering)
 
     def _tell_notices(self, session: Session) -> None:

@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from cellwright.agent.side_request import Aside, text_of
+from cellwright.agent.side_request import SideRequest, text_of
 from cellwright.agent.tool import ToolContext
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.model.provider import Provider
@@ -52,7 +52,7 @@ async def make_title(session: Session, provider: Callable[[], Provider], model: 
         raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
     ctx = ToolContext("title", lambda **_: None, spend=session.spend)
     content = [{"type": "text", "text": f"{_ASKED}\n\n{_beginning(session)}"}]
-    turn = await Aside(provider, model).ask([{"role": "user", "content": content}], ctx)
+    turn = await SideRequest(provider, model).ask([{"role": "user", "content": content}], ctx)
     session.settle()
     title = " ".join(text_of(turn).split()).strip("\"'“”«»`* ")[:TITLE_CHARS]
     if not title:

@@ -23,7 +23,7 @@ from cellwright.conversation.run_options import RunOptions, result_of
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Emit, Event, Notice, RunEnd
 from cellwright.kernel.chat.log import ConversationLog
-from cellwright.kernel.context.notebook_context import kernel_telling
+from cellwright.kernel.context.notebook_context import kernel_context
 from cellwright.kernel.kernel_checks import kernel_checks
 from cellwright.kernel.kernel_tools import kernel_tools
 from cellwright.kernel.magic.line import MagicOptions, keep_result, named_type
@@ -51,7 +51,7 @@ from cellwright.tools.process.children import child_processes
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-    from cellwright.agent.prompt import Telling
+    from cellwright.agent.prompt import ContextProvider
     from cellwright.kernel.magic.fix import Fix
     from cellwright.kernel.magic.slash_command import CellCommand
 
@@ -100,13 +100,13 @@ class NotebookConversation:
         CodeCompletion(shell, self.conversation).serve(pages.serve)
         self.conversation.checks += kernel_checks(self._kernel, pages)
         self.cells = cells
-        self.told = kernel_telling(shell, cells, self.notebooks)
+        self.told = kernel_context(shell, cells, self.notebooks)
         self._recordings = recorded_runs(self.conversation, self._notebook, self._trust)
         self._face: CellSurface | None = None
         self._making_tools = threading.Lock()
         self._asked = False
 
-    async def run_awaited(self, prompt: str, options: MagicOptions, more: Telling | None = None) -> None:
+    async def run_awaited(self, prompt: str, options: MagicOptions, more: ContextProvider | None = None) -> None:
         """Run `prompt` in a cell that is awaited; `more` is told with it. Raises what the cell should show."""
         if _COMMAND.match(prompt):
             command = self._command(prompt, options)
@@ -119,7 +119,7 @@ class NotebookConversation:
         with contextlib.suppress(SkippedRun):
             run.finish(await run.cell.awaited())
 
-    def run_blocking(self, prompt: str, options: MagicOptions, more: Telling | None = None) -> None:
+    def run_blocking(self, prompt: str, options: MagicOptions, more: ContextProvider | None = None) -> None:
         """The same in a cell that blocks."""
         if _COMMAND.match(prompt):
             command = self._command(prompt, options)
@@ -228,7 +228,7 @@ class NotebookConversation:
     def _is_looked_on(self) -> bool:
         return self.questions.somebody_looks_on()
 
-    def _prepare(self, prompt: str, options: MagicOptions, more: Telling | None) -> PreparedRun:
+    def _prepare(self, prompt: str, options: MagicOptions, more: ContextProvider | None) -> PreparedRun:
         self._asked = True
         conversation = self.conversation
         options = replace(options, background=goes_on_alone(options, front_end_of(self.shell)))
@@ -278,8 +278,8 @@ class NotebookConversation:
         return PreparedRun(CellRun(conversation, start, face.output, self._kernel), finish, options.background)
 
     def _telling(
-        self, prompt: str, options: MagicOptions, more: Telling | None, *, dry: bool = False
-    ) -> tuple[Telling, ...]:
+        self, prompt: str, options: MagicOptions, more: ContextProvider | None, *, dry: bool = False
+    ) -> tuple[ContextProvider, ...]:
         told = self.told.with_prompt(prompt, options.context, front_end_of(self.shell).cell_id, dry=dry)
         return told if more is None else (*told, more)
 

@@ -25,7 +25,7 @@ from cellwright.kernel.magic.rewrite import Rewriting
 from cellwright.kernel.namespace.cell_log import CellLog
 from cellwright.kernel.pages.open_documents import OpenDocuments
 from cellwright.kernel.pages.pages import Pages
-from cellwright.kernel.run.execution_count import ExecutionCount
+from cellwright.kernel.run.execution_count import ExecutionCountMender
 from cellwright.telemetry.log import RunLog, log_to_file
 from cellwright.tools.process.environment import secret_values
 
@@ -48,7 +48,7 @@ class Extension:
         self._rewriting = Rewriting(shell)
         self._magic = ClaudeMagic(self, self._config)
         self._documents = OpenDocuments()
-        self._reply_count = ExecutionCount(shell)
+        self._reply_count = ExecutionCountMender(shell)
         self._pages = Pages(self._agent_loop)
         self._chat = ChatTarget(self._make_chat)
         self.cells = CellLog(shell)

@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 from cellwright.events import TextDelta, ThinkingDelta, ToolInputDelta, TurnEnd
 from cellwright.model.pricing import context_tokens, cost_usd
 from cellwright.model.provider import MessageStart
-from cellwright.text import whole_text
+from cellwright.text import replace_surrogates
 
 Delta = TextDelta | ThinkingDelta | ToolInputDelta
 
@@ -58,7 +58,7 @@ class MessageBuilder:
                 more = delta["text"]
                 block.text.append(more)
                 # a character outside the BMP can be escaped as two halves, and those come in two deltas
-                return TextDelta(more if b"\\u" not in data else whole_text(more), index)
+                return TextDelta(more if b"\\u" not in data else replace_surrogates(more), index)
             return block.add(delta, index)
         if kind == "content_block_start":
             block = self._blocks[event["index"]] = _Block(event["content_block"])
@@ -117,12 +117,12 @@ class _Block:
         kind = delta["type"]
         if kind == "thinking_delta":
             self.thinking.append(delta["thinking"])
-            return ThinkingDelta(whole_text(delta["thinking"]), index)
+            return ThinkingDelta(replace_surrogates(delta["thinking"]), index)
         if kind == "input_json_delta":
             partial = delta["partial_json"]
             self.input.append(partial)
             if partial and self.json["type"] == "tool_use":
-                return ToolInputDelta(self.json["id"], self.json["name"], whole_text(partial), index)
+                return ToolInputDelta(self.json["id"], self.json["name"], replace_surrogates(partial), index)
         elif kind == "citations_delta":
             self.json["citations"] = [*(self.json.get("citations") or []), delta["citation"]]
         else:
@@ -146,7 +146,7 @@ def _parsed_input(raw: str) -> dict[str, Any]:
     try:
         value = json.loads(raw, parse_constant=_not_json, parse_float=_finite)
         if "\\u" in raw:  # half a character can be written as an escape
-            value = json.loads(whole_text(json.dumps(value, ensure_ascii=False)))
+            value = json.loads(replace_surrogates(json.dumps(value, ensure_ascii=False)))
     except (ValueError, RecursionError):
         return {INVALID_JSON: raw}
     return value if isinstance(value, dict) else {INVALID_JSON: raw}
@@ -166,7 +166,7 @@ def _is_blank(block: Mapping[str, Any]) -> bool:
 
 
 def _joined(parts: list[str]) -> str:
-    return whole_text("".join(parts))
+    return replace_surrogates("".join(parts))
 
 
 _BOM = b"\xef\xbb\xbf"

@@ -92,7 +92,7 @@ def read_key(file: Path) -> bytes | None:
     return key
 
 
-def users_key(file: Path) -> bytes:
+def signing_key(file: Path) -> bytes:
     """The key in `file`, which is made if need be. Raises CellwrightError CONFIG_INVALID, OSError."""
     return read_key(file) or _make_key(file)
 
@@ -112,7 +112,7 @@ def _make_key(file: Path) -> bytes:
     return file.read_bytes()
 
 
-def write_whole(path: Path, data: bytes, mode: int) -> None:
+def write_atomic(path: Path, data: bytes, mode: int) -> None:
     """Make the file at `path` hold `data`, with the permissions `mode`. OSError leaves what was there."""
     fd, name = tempfile.mkstemp(prefix=".cellwright-", suffix=".tmp", dir=path.parent)  # 0600 until it is complete
     temporary = Path(name)

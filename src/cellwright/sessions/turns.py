@@ -51,7 +51,7 @@ def count_turns(messages: Sequence[Mapping[str, Any]]) -> int:
     return sum(begins_turn(message) for message in messages)
 
 
-def words_and_told(texts: Sequence[str]) -> tuple[list[str], list[str]]:
+def words_and_attached(texts: Sequence[str]) -> tuple[list[str], list[str]]:
     """The texts of a prompt, taken apart: the user's own words, and what Claude was told besides."""
     told = [text for text in texts if text == PLAN_MODE or _TOLD.fullmatch(text)]
     words = [text for text in texts if text not in told]

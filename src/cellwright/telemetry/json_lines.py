@@ -16,7 +16,7 @@ from cellwright.events import (
     Answered,
     Asked,
     Changed,
-    ContextTold,
+    ContextAttached,
     Decided,
     Event,
     ModeChanged,
@@ -58,7 +58,7 @@ class JsonLines:
         match event:
             case UserPrompt() | ToolInputDelta():
                 pass  # the reader wrote the one, and gets the other whole with `tool_execution_start`
-            case ContextTold():
+            case ContextAttached():
                 yield "context_told", _told(event)
             case TextDelta():
                 yield "claude_response_chunk", self._chunk(event.text)
@@ -227,7 +227,7 @@ def _changed(what: Changed) -> Line:
     return {"where": what.where, "kind": what.kind, "added": what.added, "removed": what.removed}
 
 
-def _told(event: ContextTold) -> Line:
+def _told(event: ContextAttached) -> Line:
     return {
         "tokens": event.tokens,
         "parts": [

@@ -24,7 +24,7 @@ from rich.text import Text
 
 from cellwright.events import (
     Call,
-    ContextTold,
+    ContextAttached,
     Event,
     Json,
     ModeChanged,
@@ -181,7 +181,7 @@ class LiveView:
             case UserPrompt():
                 self._model = event.model
                 self._now("waiting for the answer")
-            case ContextTold() if words.told(event):
+            case ContextAttached() if words.told(event):
                 self._print(words.told(event), "dim")
             case TextDelta():
                 self._doing = ""

@@ -12,7 +12,7 @@ from typing import Protocol, TextIO
 
 from cellwright.events import (
     Call,
-    ContextTold,
+    ContextAttached,
     Event,
     Json,
     ModeChanged,
@@ -140,7 +140,7 @@ class CallLines:
                 self._print(f"Mode: {event.mode}")
             case Steered(state="delivered"):
                 self._print(f"You: {visible_line(event.text, 1_000)}")
-            case ContextTold() if words.told(event):
+            case ContextAttached() if words.told(event):
                 self._print(words.told(event))
             case Retrying():
                 self._print(words.retry(event))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cellwright.events import Call, ContextTold, Retrying, RunEnd, ToolEnd, ToolStatus, TurnChanged
+from cellwright.events import Call, ContextAttached, Retrying, RunEnd, ToolEnd, ToolStatus, TurnChanged
 from cellwright.terminal.screen import Style
 from cellwright.text import visible_line
 from cellwright.tools.planning.todo_write import LIST_TOOLS, progress_in_words
@@ -76,7 +76,7 @@ def todo_lines(
     return [f"Todos: {progress_in_words(now)}", *lines]
 
 
-def told(event: ContextTold) -> str:
+def told(event: ContextAttached) -> str:
     """What Claude was told besides the words, in one line; "" where that is only what every session is told."""
     titles = [visible_line(part.title, 60) for part in event.parts if part.kind not in ("environment", "mode")]
     if not titles:

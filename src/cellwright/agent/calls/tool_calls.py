@@ -24,7 +24,7 @@ from cellwright.agent.tool import Content, Tool, ToolContext, ToolResult
 from cellwright.agent.turn_record import NO_CHECKPOINTS, TurnRecord
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.events import Call, Emit, QuestionKind, ToolEnd, ToolProgress, ToolStart, ToolStatus
-from cellwright.text import whole_strings, whole_text
+from cellwright.text import replace_surrogates, replace_surrogates_in
 
 if TYPE_CHECKING:
     from cellwright.sessions.session import Session
@@ -287,7 +287,13 @@ class ToolCalls:
             fraction: float | None = None,
             output: Mapping[str, Any] | None = None,
         ) -> None:
-            event = ToolProgress(tool_use_id, whole_text(text), whole_text(message), fraction, whole_strings(output))
+            event = ToolProgress(
+                tool_use_id,
+                replace_surrogates(text),
+                replace_surrogates(message),
+                fraction,
+                replace_surrogates_in(output),
+            )
             try:
                 on_loop = asyncio.get_running_loop() is loop
             except RuntimeError:
@@ -331,9 +337,9 @@ def _title(tool: Tool | None, tool_use: Mapping[str, Any]) -> str:
 
 
 def _failure(message: str, status: ToolStatus, code: ErrorCode, details: Mapping[str, Any] | None = None) -> Outcome:
-    message = whole_text(message)
+    message = replace_surrogates(message)
     return Outcome(
-        message, status, {"code": str(code), "message": message, "details": whole_strings(dict(details or {}))}
+        message, status, {"code": str(code), "message": message, "details": replace_surrogates_in(dict(details or {}))}
     )
 
 
@@ -354,8 +360,8 @@ def _denied(tool: Tool, denial: Deny) -> Outcome:
 
 def _success(tool: Tool, value: ToolResult | Content) -> Outcome:
     result = value if isinstance(value, ToolResult) else ToolResult(value)
-    content = whole_strings(bounded(result.content, tool.limits.result_chars))
-    display = whole_strings(result.display)
+    content = replace_surrogates_in(bounded(result.content, tool.limits.result_chars))
+    display = replace_surrogates_in(result.display)
     if not result.is_error:
         return Outcome(content, "success", None, display)
     text = content if isinstance(content, str) else _text_of(content)

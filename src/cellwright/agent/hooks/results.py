@@ -15,7 +15,7 @@ from typing import Any, Literal, cast
 from cellwright.agent.calls.tool_results import bounded
 from cellwright.agent.hooks.permission_updates import read_updates
 from cellwright.agent.hooks.protocol import NOTHING_SAID, HookResult, HookRun, Hooks
-from cellwright.text import whole_strings, whole_text
+from cellwright.text import replace_surrogates, replace_surrogates_in
 
 LONGEST_TEXT = 10_000
 """Characters of one text of an answer; of a longer one Claude gets start and end, and the file that holds the whole."""
@@ -64,7 +64,7 @@ def blocked(event: str, reason: str) -> HookResult:
 def read_answer(event: str, answer: Mapping[str, Any], source: str) -> HookResult:
     """The meaning of a hook's JSON `answer` to `event`; `source` names the hook where something in it is wrong."""
     try:
-        whole = whole_strings(dict(answer))
+        whole = replace_surrogates_in(dict(answer))
     except RecursionError:
         return HookResult(problems=(f"{source}, asked about {event}: its answer is nested too deeply.",))
     return _Reader(event, whole, source).read()
@@ -106,7 +106,7 @@ async def all_told(telling: Sequence[Coroutine[Any, Any, HookResult]]) -> HookRe
 
 def capped(text: str) -> str:
     """A text of an answer, in the length that Claude and the user get of it."""
-    text = whole_text(text)
+    text = replace_surrogates(text)
     if len(text) <= LONGEST_TEXT:
         return text
     short = bounded(text, LONGEST_TEXT)

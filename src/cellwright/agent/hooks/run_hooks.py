@@ -13,7 +13,7 @@ from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Notice
 from cellwright.model.models import canonical
 from cellwright.model.pricing import worst_case_usd
-from cellwright.text import whole_text
+from cellwright.text import replace_surrogates
 
 if TYPE_CHECKING:
     from cellwright.agent.calls.tool_calls import Outcome
@@ -108,7 +108,7 @@ class RunHooks:
 
     async def before_words(self, text: str) -> list[dict[str, Any]]:
         """What Claude is told with words that the user adds to a run that goes on; raises as `before_prompt`."""
-        submitted = await self.fire("UserPromptSubmit", {"prompt": whole_text(text), "source": "user"})
+        submitted = await self.fire("UserPromptSubmit", {"prompt": replace_surrogates(text), "source": "user"})
         _refuse_if_stopped("UserPromptSubmit", submitted)
         return context_blocks("UserPromptSubmit hook", submitted.context)
 
@@ -239,7 +239,7 @@ def context_blocks(source: str, texts: Iterable[str]) -> list[dict[str, Any]]:
 
 
 def _texts(texts: Iterable[str]) -> list[dict[str, Any]]:
-    return [{"type": "text", "text": whole_text(text)} for text in texts]
+    return [{"type": "text", "text": replace_surrogates(text)} for text in texts]
 
 
 def _refuse_if_stopped(event: str, said: HookResult) -> None:

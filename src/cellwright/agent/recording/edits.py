@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cellwright.sessions.state_dir import write_whole
+from cellwright.sessions.state_dir import write_atomic
 
 PATH, BEFORE, AFTER = "path", "before_sha256", "after_sha256"
 LARGEST_CONTENT = 5 * 2**20
@@ -83,4 +83,4 @@ def apply_edit(edit: Edit, content: bytes) -> None:
     """Give the file its recorded content; mode and missing folders as an editor would have them. OSError otherwise."""
     edit.path.parent.mkdir(parents=True, exist_ok=True)
     mode = stat.S_IMODE(edit.path.stat().st_mode) if edit.path.exists() else _NEW_FILE_MODE
-    write_whole(edit.path, content, mode)
+    write_atomic(edit.path, content, mode)

@@ -30,7 +30,7 @@ from cellwright.agent.recording.replay_drift import cell_place, real_path, state
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Answered, Emit, Event, RunEnd, ToolEnd, ToolProgress, TurnEnd, UserPrompt
 from cellwright.redaction.secret_scan import SecretScan, require_detect_secrets
-from cellwright.sessions.state_dir import PRIVATE_FILE, write_whole
+from cellwright.sessions.state_dir import PRIVATE_FILE, write_atomic
 from cellwright.version import VERSION
 
 
@@ -152,7 +152,7 @@ class Recorder:
         turns[recorded.key, recorded.ordinal] = recorded
         data = encode_recording(list(turns.values()))
         try:
-            write_whole(self.path, data, PRIVATE_FILE)
+            write_atomic(self.path, data, PRIVATE_FILE)
         except OSError as error:
             raise _unwritable(self.path, error) from error
         trust(data)

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.sessions.state_dir import PRIVATE_FILE, make_private_folder, read_key, state_folder, users_key
+from cellwright.sessions.state_dir import PRIVATE_FILE, make_private_folder, read_key, signing_key, state_folder
 from cellwright.sessions.transcript import encode_json
 
 FORMAT = 1
@@ -201,7 +201,7 @@ def trust(data: bytes) -> None:
     try:
         folder = _folder() / "trusted"
         make_private_folder(folder)
-        key = users_key(_folder() / "key")
+        key = signing_key(_folder() / "key")
         os.close(os.open(folder / _signature(key, data), os.O_WRONLY | os.O_CREAT, PRIVATE_FILE))
     except OSError as error:
         message = f"The recording could not be signed: {error}. Repair access to the folder {_folder()}."

@@ -14,7 +14,7 @@ from typing import Any
 from cellwright.agent.agent import Agent
 from cellwright.agent.hooks.protocol import NO_HOOKS, NOTHING_SAID, HookResult, HookRun
 from cellwright.agent.hooks.results import blocked, capped
-from cellwright.agent.side_request import MAX_TOKENS, Aside, text_of
+from cellwright.agent.side_request import MAX_TOKENS, SideRequest, text_of
 from cellwright.agent.tool import ToolContext
 from cellwright.config.hooks.command import failed, short
 from cellwright.config.hooks.entries import ModelHook
@@ -88,7 +88,7 @@ def _affordable(prompt: str, model: str, left: float | None) -> bool:
 
 async def _answered(prompt: str, model: str, run: HookRun) -> str:
     ctx = ToolContext("hook", lambda **_: None, spend=run.spend)
-    turn = await Aside(lambda: run.agent.provider, model).ask(
+    turn = await SideRequest(lambda: run.agent.provider, model).ask(
         [{"role": "user", "content": [{"type": "text", "text": f"{prompt}\n\n{ANSWER}"}]}], ctx
     )
     return text_of(turn)

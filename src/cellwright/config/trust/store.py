@@ -19,7 +19,7 @@ from typing import Any
 
 from cellwright.config.settings.edit import locked
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.sessions.state_dir import PRIVATE_FILE, make_private_folder, state_folder, write_whole
+from cellwright.sessions.state_dir import PRIVATE_FILE, make_private_folder, state_folder, write_atomic
 
 MAX_NOTEBOOKS = 1_000
 """The newest ones are kept."""
@@ -106,7 +106,7 @@ def changing_answers() -> Iterator[dict[str, Any]]:
             if not isinstance(content.get("folders", {}), dict):
                 content = {}
             yield content
-            write_whole(file, json.dumps({"version": 1, **content}, indent=1).encode(), PRIVATE_FILE)
+            write_atomic(file, json.dumps({"version": 1, **content}, indent=1).encode(), PRIVATE_FILE)
     except OSError as error:
         message = f"The answer could not be kept in {file}: {error}. Repair access to it; until then it is asked again."
         raise CellwrightError(ErrorCode.FILE_ACCESS_ERROR, message) from error

@@ -54,7 +54,7 @@ ROOMS: Sequence[Callable[[Chat], None]] = (
 )
 
 
-def serve_rooms(chat: Chat) -> None:
+def serve_handlers(chat: Chat) -> None:
     """Have everything answered that panels can ask for."""
     for serve in ROOMS:
         serve(chat)
@@ -89,7 +89,7 @@ class Chat:
         self.questions.somebody_looks_on = lambda: self.connections.somebody_looks_on
         self.log.news, self.log.gone, self.log.moved = self._news, self.connections.gone, self._moved
         self.runs = PanelRuns(self)
-        self.on_loop(serve_rooms, self)
+        self.on_loop(serve_handlers, self)
 
     def serve(self, method: str, handler: Handler) -> None:
         """Have `handler` answer the panels' requests of this method."""

@@ -19,7 +19,7 @@ from cellwright.model.models import limits
 from cellwright.sessions.export.exchanges import ToolExchange
 from cellwright.sessions.session import Session
 from cellwright.sessions.transcript import NO_MESSAGES, Line
-from cellwright.sessions.turns import begins_turn_encoded, words_and_told
+from cellwright.sessions.turns import begins_turn_encoded, words_and_attached
 
 logger = logging.getLogger(__name__)
 
@@ -95,7 +95,7 @@ def past_runs(session_id: str, lines: Sequence[Line], wanted: set[int]) -> list[
 def _past_run(session_id: str, turn: int, lines: Sequence[Line]) -> LoggedRun:
     first, *rest = lines
     blocks = _blocks(json.loads(first.message)["content"])
-    words, _told = words_and_told([str(block["text"]) for block in blocks if block["type"] == "text"])
+    words, _told = words_and_attached([str(block["text"]) for block in blocks if block["type"] == "text"])
     asked = float(first.meta["at"])
     ops = list(_ops(session_id, asked, rest))
     return past_run(session_id, turn, "\n".join(words).strip("\n"), asked, ops)

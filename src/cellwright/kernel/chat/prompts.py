@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from cellwright.agent.prompt import ContextBlock, GatheredContext, PromptContext, Telling, text_beside
+from cellwright.agent.prompt import ContextBlock, ContextProvider, GatheredContext, PromptContext, text_context
 from cellwright.agent.thread import CallerJobs
 from cellwright.conversation.prompt import Mention, find_mentions, together, without_secrets
 from cellwright.conversation.run_options import RunOptions
@@ -88,7 +88,7 @@ async def read_prompt(params: Mapping[str, Any]) -> PanelPrompt:
 
 def tellings(
     prompt: PanelPrompt, told: KernelContext, served: Served, jobs: CallerJobs, idle_seconds: float = IDLE_SECONDS
-) -> tuple[Telling, ...]:
+) -> tuple[ContextProvider, ...]:
     """What finds out what is told with `prompt`, nearest to its words first.
 
     The namespace is looked at by `jobs`, between the user's cells; where one runs on for `idle_seconds`, it is not.
@@ -117,7 +117,7 @@ async def _attachment(said: object) -> ContextBlock:
                 raise _invalid(
                     f"{message} Save it in the project and mention it with @: Claude then reads what it needs."
                 )
-            return text_beside(name[:NAME_CHARS], "file", _tagged(name[:NAME_CHARS], text))
+            return text_context(name[:NAME_CHARS], "file", _tagged(name[:NAME_CHARS], text))
     raise _invalid('An attachment must be {"kind": "image", "name", "data"} or {"kind": "text", "name", "text"}.')
 
 
@@ -186,7 +186,7 @@ def _invalid(problem: str) -> CellwrightError:
     return CellwrightError(ErrorCode.INVALID_PARAMETERS, f"{problem} Nothing was sent.")
 
 
-def _given(attached: Sequence[ContextBlock]) -> Telling:
+def _given(attached: Sequence[ContextBlock]) -> ContextProvider:
     """Tells what was attached; the secrets in its texts are kept back."""
 
     async def tell(moment: PromptContext) -> GatheredContext:
@@ -207,7 +207,7 @@ async def _cleaned(part: ContextBlock, moment: PromptContext) -> tuple[ContextBl
     return ContextBlock(part.title, part.kind, ({**first, "text": text}, *others)), notices
 
 
-def _given_cell(cell: AttachedCell, served: Served, notebooks: OpenNotebooks) -> Telling:
+def _given_cell(cell: AttachedCell, served: Served, notebooks: OpenNotebooks) -> ContextProvider:
     """Tells the cell that the user sends along, and what is selected in it."""
     mention = Mention("cell", cell.id, f"@cell:{cell.id}")
 
@@ -225,13 +225,13 @@ def _given_cell(cell: AttachedCell, served: Served, notebooks: OpenNotebooks) ->
         if not cell.selection.strip() or not found.after:
             return found
         text, notices = await without_secrets(cell.selection, moment, "the selection")
-        selected = text_beside("What is selected in it", "cell", f"<selected>\n{text}\n</selected>")
+        selected = text_context("What is selected in it", "cell", f"<selected>\n{text}\n</selected>")
         return GatheredContext(after=(*found.after, selected), notices=(*found.notices, *notices))
 
     return tell
 
 
-def _of_kernel(how: How, told: KernelContext, jobs: CallerJobs, idle_seconds: float) -> Telling:
+def _of_kernel(how: How, told: KernelContext, jobs: CallerJobs, idle_seconds: float) -> ContextProvider:
     """Tells the notebook's news, and the cells and variables that the words mention."""
 
     async def tell(moment: PromptContext) -> GatheredContext:

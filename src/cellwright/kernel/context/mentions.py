@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from cellwright.agent.prompt import GatheredContext, PromptContext, Telling
+from cellwright.agent.prompt import ContextProvider, GatheredContext, PromptContext
 from cellwright.conversation.prompt import (
     AttachedMention,
     Mention,
@@ -27,7 +27,7 @@ Describe = Callable[[Mapping[str, Any], Sequence[str]], str]
 """Describes variables of a namespace, bounded in time and size; called on the thread that runs the cells."""
 
 
-def mentioned_cells(notebooks: OpenNotebooks) -> Telling:
+def mentioned_cells(notebooks: OpenNotebooks) -> ContextProvider:
     """Tells the cells of this kernel's notebook that a prompt mentions, as they stand there."""
 
     async def tell(moment: PromptContext) -> GatheredContext:
@@ -77,7 +77,7 @@ def find_cell(name: str, cells: Sequence[Cell]) -> Cell | None:
     return None
 
 
-def mentioned_variables(words: str, namespace: Mapping[str, Any], describe: Describe) -> Telling | None:
+def mentioned_variables(words: str, namespace: Mapping[str, Any], describe: Describe) -> ContextProvider | None:
     """Tells the variables of `namespace` that `words` mention, as they are now; None where they mention none.
 
     A `$name` that is no variable is text: prompts hold `$PATH`, too.

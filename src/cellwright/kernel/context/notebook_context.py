@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from cellwright.agent.prompt import ContextBlock, GatheredContext, PromptContext, Telling, text_beside
+from cellwright.agent.prompt import ContextBlock, ContextProvider, GatheredContext, PromptContext, text_context
 from cellwright.conversation.prompt import without_secrets
 from cellwright.errors import ToolError
 from cellwright.events import CHARS_PER_TOKEN
@@ -94,7 +94,7 @@ class NotebookContext:
         # of this kernel: another one has other cells under the same numbers
         self._id = secrets.token_hex(4)
 
-    def telling(self, how: How, cell_id: str | None, *, dry: bool = False) -> Telling | None:
+    def telling(self, how: How, cell_id: str | None, *, dry: bool = False) -> ContextProvider | None:
         """What finds out the context of a prompt in the cell `cell_id`. Called on the thread that runs the cells.
 
         The namespace is looked at now; what of it is news, and the notebook, when the run has begun. `dry`: Claude will
@@ -182,7 +182,7 @@ class NotebookContext:
         text = context_text(facts, Budget(tokens * CHARS_PER_TOKEN))
         text, notices = await without_secrets(text, moment, "what it is told of the notebook")
         title = "The notebook so far" if how == "auto" and facts.first else TITLES[how]
-        return text_beside(title, "context", f"{told.opening(self._id)}\n{_harmless(text)}\n</{TAG}>"), notices
+        return text_context(title, "context", f"{told.opening(self._id)}\n{_harmless(text)}\n</{TAG}>"), notices
 
     async def _cells(self, how: How) -> list[Cell]:
         """The notebook as it stands; none where it cannot be seen, or not soon."""
@@ -242,7 +242,9 @@ class KernelContext:
     notebooks: OpenNotebooks
     context: NotebookContext
 
-    def with_prompt(self, prompt: str, how: How, cell_id: str | None, *, dry: bool = False) -> tuple[Telling, ...]:
+    def with_prompt(
+        self, prompt: str, how: How, cell_id: str | None, *, dry: bool = False
+    ) -> tuple[ContextProvider, ...]:
         """What finds out what is told with `prompt` in the cell `cell_id`; the namespace is looked at now."""
         found = (
             self.context.telling(how, cell_id, dry=dry),
@@ -256,7 +258,7 @@ class KernelContext:
         self.context.run_ended()
 
 
-def kernel_telling(shell: InteractiveShell, log: CellLog, notebooks: OpenNotebooks) -> KernelContext:
+def kernel_context(shell: InteractiveShell, log: CellLog, notebooks: OpenNotebooks) -> KernelContext:
     """What the prompts in `shell` are told."""
     context = NotebookContext(log, notebooks, NamespaceNews(shell, log))
     return KernelContext(shell, notebooks, context)

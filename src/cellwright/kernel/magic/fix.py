@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cellwright.agent.prompt import GatheredContext, PromptContext, text_beside
+from cellwright.agent.prompt import GatheredContext, PromptContext, text_context
 from cellwright.errors import CellwrightError
 from cellwright.kernel.context.mentions import Describe
 from cellwright.kernel.context.notebook_context import describe_lines
@@ -80,7 +80,7 @@ class Fix:
         """What failed, for the run that begins; secrets in it do not leave the machine."""
         redaction = moment.agent.redaction
         text = self.told if redaction is None else redaction.clean(self.told).text
-        return GatheredContext(after=(text_beside("What failed", "context", text),) if text else ())
+        return GatheredContext(after=(text_context("What failed", "context", text),) if text else ())
 
 
 @dataclass(frozen=True, slots=True)

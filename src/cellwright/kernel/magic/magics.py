@@ -12,7 +12,7 @@ from cellwright.kernel.magic.config import Claude
 from cellwright.kernel.magic.line import MagicOptions, help_text, parse_line
 
 if TYPE_CHECKING:
-    from cellwright.agent.prompt import Telling
+    from cellwright.agent.prompt import ContextProvider
     from cellwright.kernel.extension import Extension
 
 
@@ -55,7 +55,7 @@ class _Request(NamedTuple):
 
     prompt: str
     options: MagicOptions
-    telling: Telling | None = None
+    telling: ContextProvider | None = None
 
 
 class ClaudeMagic:

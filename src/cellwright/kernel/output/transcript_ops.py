@@ -15,7 +15,7 @@ from cellwright.events import (
     Asked,
     Call,
     Changed,
-    ContextTold,
+    ContextAttached,
     Decided,
     Event,
     ModeChanged,
@@ -183,11 +183,19 @@ class TranscriptOps:
 
 
 def _plain(
-    event: UserPrompt | ContextTold | Decided | TodosChanged | ModeChanged | Steered | Notice | TurnChanged | RunEnd,
+    event: UserPrompt
+    | ContextAttached
+    | Decided
+    | TodosChanged
+    | ModeChanged
+    | Steered
+    | Notice
+    | TurnChanged
+    | RunEnd,
 ) -> Op:
     """The operation of an event that needs nothing but itself."""
     match event:
-        case ContextTold():
+        case ContextAttached():
             return _told(event)
         case UserPrompt():
             return {
@@ -251,7 +259,7 @@ def _changed(what: Changed) -> Op:
     return {"where": what.where, "kind": what.kind, "added": what.added, "removed": what.removed}
 
 
-def _told(event: ContextTold) -> Op:
+def _told(event: ContextAttached) -> Op:
     parts = [
         {
             "title": part.title,

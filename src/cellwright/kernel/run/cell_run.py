@@ -29,7 +29,7 @@ from cellwright.kernel.run.interrupts import SECONDS_FOR_CLEAN_UP, Interrupts, n
 from cellwright.kernel.widgets.bundle import is_built
 
 if TYPE_CHECKING:
-    from cellwright.agent.prompt import Telling
+    from cellwright.agent.prompt import ContextProvider
     from cellwright.agent.structured_output.answer import AnswerType
 
 logger = logging.getLogger(__name__)
@@ -191,7 +191,7 @@ def dry_run(
     prompt: str,
     options: MagicOptions,
     typed: AnswerType | None,
-    telling: Sequence[Telling],
+    telling: Sequence[ContextProvider],
 ) -> PreparedRun:
     """A run that shows what `prompt` would send and sends nothing."""
     # not what most runs need

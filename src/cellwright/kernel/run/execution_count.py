@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
 
-class ExecutionCount:
+class ExecutionCountMender:
     """Mends the replies of one kernel, from `install` to `remove`."""
 
     def __init__(self, shell: InteractiveShell) -> None:

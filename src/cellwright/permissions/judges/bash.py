@@ -42,7 +42,7 @@ from cellwright.permissions.rules.rule import (
 )
 from cellwright.permissions.shell.analysis import SAFE_ASSIGNMENT, Analysis, analyse
 from cellwright.permissions.shell.command_paths import is_harmless, places_named, starts_at
-from cellwright.permissions.shell.conservative_parse import RoughCommand, read_rough
+from cellwright.permissions.shell.conservative_parse import ConservativeParse, parse_conservatively
 from cellwright.permissions.shell.critical_deletes import critical_delete
 from cellwright.permissions.shell.indirect_reads import git_words, hidden_by, may_show, shown_whole
 from cellwright.permissions.shell.tokens import MAX_LENGTH
@@ -62,7 +62,7 @@ class ShellCall:
 
     command: str
     folder: str
-    rough: RoughCommand
+    rough: ConservativeParse
     analysis: Analysis
     parts: tuple[CommandFacts, ...]
     folders: tuple[str, ...]
@@ -83,12 +83,12 @@ def shell_call(book: RuleBook, tool_input: Mapping[str, Any]) -> ShellCall:
 @lru_cache(maxsize=64)  # a question judges one command several times, with the rules it might offer
 def _taken_apart(command: str, folder: str, odd: str) -> ShellCall:
     analysis = analyse(command, folder)
-    rough = read_rough(command)
+    rough = parse_conservatively(command)
     parts = tuple(part_of(each, more_variables=bool(odd)) for each in analysis.commands)
     return ShellCall(command, folder, rough, analysis, parts, _folders(folder, rough, parts), odd)
 
 
-def _folders(folder: str, rough: RoughCommand, parts: Sequence[CommandFacts]) -> tuple[str, ...]:
+def _folders(folder: str, rough: ConservativeParse, parts: Sequence[CommandFacts]) -> tuple[str, ...]:
     """The folders that names in a command may start from: rather too many."""
     followed = bool(parts) and all(part.command.folders for part in parts)
     found = dict.fromkeys((folder, *(each for part in parts for each in part.command.folders or ())))
@@ -220,7 +220,7 @@ def _judge_targets(book: RuleBook, call: ShellCall) -> Decision | None:
     return None
 
 
-def _command_rule(rules: Sequence[CompiledRule], rough: RoughCommand) -> CompiledRule | None:
+def _command_rule(rules: Sequence[CompiledRule], rough: ConservativeParse) -> CompiledRule | None:
     for rule in rules:
         if rule.names("Bash") and (rule.every_use or (rule.restricts is not None and rule.restricts.touches(rough))):
             return rule

@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from cellwright.permissions.shell.conservative_parse import SHELLS, WRAPPERS, RoughCommand, normal_text
+from cellwright.permissions.shell.conservative_parse import SHELLS, WRAPPERS, ConservativeParse, normal_text
 from cellwright.permissions.shell.read_only.git import GLOBAL_WITH_VALUE, is_plain_setting
 from cellwright.permissions.shell.tokens import ASSIGNMENT, RESERVED_WORDS, Unreadable, Word, read_words
 
@@ -89,7 +89,7 @@ def _settings(arguments: Sequence[str]) -> Iterator[str]:
             yield value
 
 
-def matches_pieces(pieces: Sequence[str], text: str) -> bool:
+def glob_match(pieces: Sequence[str], text: str) -> bool:
     """Whether `text` is `pieces` in this order with anything between them."""
     if len(pieces) == 1:
         return text == pieces[0]
@@ -179,7 +179,7 @@ class GrantedCommand:
         if not self.is_exact and _exact_only(words):
             return False
         text = _GAP.join(word.text for word in words)
-        return matches_pieces(self.pieces, text + _GAP if self.whole_words else text)
+        return glob_match(self.pieces, text + _GAP if self.whole_words else text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +195,7 @@ class RestrictedCommand:
         text = normal_text(specifier)
         return cls(tuple(text.split("*")))
 
-    def touches(self, command: RoughCommand) -> bool:
+    def touches(self, command: ConservativeParse) -> bool:
         """Whether anything that `command` might run falls under the pattern."""
         if self._matches(command.text):
             return True
@@ -207,7 +207,7 @@ class RestrictedCommand:
 
     def _matches(self, text: str) -> bool:
         whole_words = len(self.pieces) > 1 and self.pieces[-1] == "" and self.pieces[-2].endswith(" ")
-        return matches_pieces(self.pieces, f"{text} " if whole_words else text)
+        return glob_match(self.pieces, f"{text} " if whole_words else text)
 
     def _matches_within(self, text: str) -> bool:
         # from any word on: in `sudo -u x rm y` the command is `rm y`; in `env /bin/rm y` too

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from cellwright.permissions.rules.command_pattern import matches_pieces
+from cellwright.permissions.rules.command_pattern import glob_match
 
 _URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<authority>[^/?#]*)(?:[/?#].*)?")
 _PORT = re.compile(r":\d{0,5}\Z")
@@ -100,7 +100,7 @@ class DomainPattern:
         if not (len(names) > len(self.labels) if self.below else len(names) == len(self.labels)):
             return False
         last = names[len(names) - len(self.labels) :]
-        return all(matches_pieces(pieces, name) for pieces, name in zip(self.labels, last, strict=True))
+        return all(glob_match(pieces, name) for pieces, name in zip(self.labels, last, strict=True))
 
 
 def read_domain(specifier: str) -> DomainPattern:

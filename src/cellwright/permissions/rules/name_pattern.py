@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cellwright.permissions.paths import folded
-from cellwright.permissions.rules.command_pattern import matches_pieces
+from cellwright.permissions.rules.command_pattern import glob_match
 
 _NAME = re.compile(r"[^\s,()]+(?P<more> \*)?")
 _PARAMETER = re.compile(r"(?P<name>[A-Za-z_-][\w-]*):(?P<value>.*)", re.DOTALL)
@@ -29,8 +29,8 @@ class NamePattern:
     def matches(self, name: str, arguments: str = "") -> bool:
         """Whether the agent or skill `name`, called with `arguments`, falls under the pattern."""
         if self.restricts:
-            return matches_pieces(self.pieces, folded(name))
-        return matches_pieces(self.pieces, name) and (self.with_arguments or not arguments)
+            return glob_match(self.pieces, folded(name))
+        return glob_match(self.pieces, name) and (self.with_arguments or not arguments)
 
 
 def read_name(specifier: str, *, restricts: bool) -> NamePattern | None:
@@ -58,7 +58,7 @@ class ParameterPattern:
         if isinstance(value, (dict, list)):
             return True
         text = value if isinstance(value, str) else json.dumps(value, default=str)
-        return matches_pieces(self.pieces, folded(text))
+        return glob_match(self.pieces, folded(text))
 
 
 def read_parameter(specifier: str) -> ParameterPattern | None:

@@ -133,7 +133,7 @@ class PossibleCommand:
 
 
 @dataclass(frozen=True, slots=True)
-class RoughCommand:
+class ConservativeParse:
     """What a command might run (`parts`), and the files it might redirect to or from. `text`: the whole, normalised."""
 
     text: str
@@ -147,7 +147,7 @@ class RoughCommand:
         return tuple(dict.fromkeys((*pieces, *self.redirects)))
 
 
-def read_rough(command: str) -> RoughCommand:
+def parse_conservatively(command: str) -> ConservativeParse:
     """Take `command` apart. Never fails: what is not understood stays in a part as it is."""
     written = _CONTINUATION.sub("", command)
     bare = _QUOTES.sub("", written)
@@ -161,7 +161,7 @@ def read_rough(command: str) -> RoughCommand:
         # a quoted target may have had blanks: `>"a b" rm x`
         for text in _AFTER_REDIRECT.split(bare)[1:]:
             parts.update(dict.fromkeys(PossibleCommand(part.words, anywhere=True) for part in _parts(text)))
-    return RoughCommand(normal_text(command), tuple(parts), redirects)
+    return ConservativeParse(normal_text(command), tuple(parts), redirects)
 
 
 def normal_text(command: str) -> str:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 
 from cellwright.permissions.paths import PathProblem, folded, folder_spellings, inside, places
 from cellwright.permissions.shell.analysis import SimpleCommand, unwrapped
-from cellwright.permissions.shell.conservative_parse import PossibleCommand, read_rough
+from cellwright.permissions.shell.conservative_parse import PossibleCommand, parse_conservatively
 
 _DELETERS = frozenset({"rm", "rmdir"})
 _NAMED_ANYWHERE = re.compile(r"(?<![\w.-])(?:rm|rmdir)(?![\w.-])", re.IGNORECASE)
@@ -38,7 +38,7 @@ def critical_delete(command: str, commands: Sequence[SimpleCommand], folders: Se
 
     `commands`: what it is known to run. `folders` are the working folders, absolute and normalised, in all spellings.
     """
-    parts = read_rough(command).parts
+    parts = parse_conservatively(command).parts
     if not any(_may_delete(part) for part in parts):
         return None
     kept = tuple(folded(folder) for folder in (*folders, cwd, *_home()))

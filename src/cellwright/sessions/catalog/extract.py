@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from cellwright.sessions.transcript import TAKEN_BACK, Line, in_effect, parse_lines, read_transcript
-from cellwright.sessions.turns import GO_ON, begins_turn, words_and_told
+from cellwright.sessions.turns import GO_ON, begins_turn, words_and_attached
 
 MAX_CHARS = 50_000
 """So much of one prompt or answer can be found: what is longer was piped in."""
@@ -76,12 +76,12 @@ class TranscriptExtract:
             self._say("Claude", texts)
         elif begins_turn(message):
             self.turns += 1
-            words, _ = words_and_told(texts)
+            words, _ = words_and_attached(texts)
             self._say("you", words)
             if not self.first_words:
                 self.first_words = first_line(words)[: TITLE_CHARS + 1]
         elif texts and GO_ON not in texts:  # said while Claude was at work, beside the results of calls
-            self._say("you", words_and_told(["", *texts])[0])
+            self._say("you", words_and_attached(["", *texts])[0])
 
     def _say(self, who: Who, texts: Sequence[str]) -> None:
         if text := "\n".join(texts).strip():
@@ -153,7 +153,7 @@ def texts_of(content: str | Sequence[Mapping[str, Any]]) -> list[str]:
 
 def users_words(prompt: Mapping[str, Any]) -> list[str]:
     """What the user said in a message that begins a turn."""
-    return words_and_told(texts_of(prompt["content"]))[0]
+    return words_and_attached(texts_of(prompt["content"]))[0]
 
 
 def first_line(texts: Sequence[str]) -> str:

@@ -157,6 +157,6 @@ def _known(state: Path) -> dict[str, Any]:
 
 
 def _note(state: Path, known: dict[str, Any]) -> None:
-    from cellwright.sessions.state_dir import write_whole
+    from cellwright.sessions.state_dir import write_atomic
 
-    write_whole(state / "cleanup.json", json.dumps(known).encode(), PRIVATE_FILE)
+    write_atomic(state / "cleanup.json", json.dumps(known).encode(), PRIVATE_FILE)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from cellwright.sessions.turns import begins_turn, words_and_told
+from cellwright.sessions.turns import begins_turn, words_and_attached
 
 Json = Mapping[str, Any]
 
@@ -81,7 +81,7 @@ def _blocks(content: str | Sequence[Json]) -> Sequence[Json]:
 
 
 def _begun(number: int, blocks: Sequence[Json]) -> Exchange:
-    words, told = words_and_told([str(block["text"]) for block in blocks if block["type"] == "text"])
+    words, told = words_and_attached([str(block["text"]) for block in blocks if block["type"] == "text"])
     return Exchange(number, "\n".join(words).strip("\n"), told, _images(blocks))
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from cellwright.agent.side_request import Aside, small_model, text_of
+from cellwright.agent.side_request import SideRequest, small_model, text_of
 from cellwright.agent.tool import Tool, ToolContext, ToolLimits, ToolResult
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.events import Preview
@@ -209,7 +209,7 @@ class WebFetch:
     """What the calls of one session share. `aside` None: pages are given as they are."""
 
     network: Network
-    aside: Aside | None
+    aside: SideRequest | None
     cache: PageCache
     seconds: float
     most_bytes: int
@@ -315,7 +315,7 @@ def _elsewhere(fetched: FetchedPage, prompt: str) -> ToolResult:
 
 
 def web_fetch_tool(
-    aside: Aside | None,
+    aside: SideRequest | None,
     network: Network | None = None,
     *,
     seconds: float = DEFAULT_SECONDS,
@@ -361,7 +361,7 @@ def web_tools(
 
     `seconds`, `most_bytes` and `cache_seconds` are WebFetch's.
     """
-    aside = Aside(provider, small_model(environ)) if provider is not None else None
+    aside = SideRequest(provider, small_model(environ)) if provider is not None else None
     engine = choose_engine(environ, aside)
     fetch = web_fetch_tool(aside, seconds=seconds, most_bytes=most_bytes, cache_seconds=cache_seconds)
     return (fetch, web_search_tool(engine, environ)) if engine is not None else (fetch,)

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from cellwright.agent.side_request import Aside
+from cellwright.agent.side_request import SideRequest
 from cellwright.agent.tool import Tool, ToolContext, ToolLimits, ToolResult
 from cellwright.errors import ApiError, CellwrightError, ErrorCode, ToolError
 from cellwright.events import Preview
@@ -171,7 +171,7 @@ SCHEMA: dict[str, Any] = {
 EXAMPLES = ({"query": "pandas 3 copy-on-write migration", "allowed_domains": ["pandas.pydata.org"]},)
 
 
-def api_engine(aside: Aside) -> Engine:
+def api_engine(aside: SideRequest) -> Engine:
     """The Messages API's server tool: the small model searches and says what it found."""
 
     async def search(query: Query, ctx: ToolContext) -> SearchResult:
@@ -265,7 +265,7 @@ def _search_failed(why: str) -> ToolError:
     return ToolError(message, code=ErrorCode.SEARCH_SERVICE_ERROR)
 
 
-def choose_engine(environ: Mapping[str, str], aside: Aside | None) -> Engine | None:
+def choose_engine(environ: Mapping[str, str], aside: SideRequest | None) -> Engine | None:
     """The engine that `environ` names (CELLWRIGHT_SEARCH_ENGINE: api, tavily, ddgs, or another's), else the one that fits.
 
     With a search key it is that key's; with an API address of one's own (a gateway) `ddgs`, as far as it is installed;
