@@ -31,8 +31,8 @@ from cellwright.model.provider import MessageStart, Request
 
 if TYPE_CHECKING:
     from cellwright.agent.agent import Agent
-    from cellwright.sessions.turns import GO_ON
 from cellwright.sessions.session import Session
+from cellwright.sessions.turns import GO_ON
 
 logger = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from cellwright.sessions.session import Session
 from cellwright.sessions.transcript import Line, in_effect
 
 if TYPE_CHECKING:
-    from cellwright.sessions.session import Session
+    pass
 
 GO_ON = "Your answer was cut off at the output limit. Go on exactly where it stopped."
 """What the agent says in the user's place when an answer met the output limit."""

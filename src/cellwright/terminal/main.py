@@ -1,33 +1,19 @@
 """The command `cellwright`: one prompt, or an interactive session, in a terminal or a pipe.
 
 The composition root of its process: reads the command line and builds the conversation.
-
-`cellwright doctor`: what keeps Cellwright from working here, and what to do about it.
-
-What `--verbose` shows: the log of the process on stderr, without secrets.
-
-`cellwright trust-recording FILE`: the user, or their CI, says that somebody else's recording may be played.
 """
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import errno
-import json
-import logging
 import os
-import re
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cellwright.agent.recording.recordings import parse_recording, read_recording, trust
-from cellwright.commands.doctor import page_of
-from cellwright.config.settings.read import start_folder
-from cellwright.doctor.examination import ExaminedPlace, examine
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.terminal.arguments import parse
 from cellwright.terminal.exit_codes import ExitCode, OutputLost, exit_code_of
@@ -74,8 +60,12 @@ def _subcommand(first: Sequence[str]) -> Callable[[Sequence[str]], int] | None:
 
             return demo
         case ["trust-recording"]:
+            from cellwright.terminal.subcommands import trust_recordings
+
             return trust_recordings
         case ["doctor"]:
+            from cellwright.terminal.subcommands import doctor
+
             return doctor
         case ["sessions"]:
             from cellwright.terminal.sessions import sessions
@@ -112,6 +102,8 @@ def _command(options: argparse.Namespace) -> int:
     from cellwright.terminal.views import Streams  # from here on things cost time; --help and errors need none of it
 
     if options.verbose:
+        from cellwright.terminal.stderr_log import log_to_stderr
+
         log_to_stderr(os.environ)
     streams = Streams(stdin=sys.stdin, stdout=sys.stdout, stderr=sys.stderr, environ=os.environ)
     try:
@@ -155,63 +147,3 @@ def _tell_program(error: CellwrightError, options: argparse.Namespace, streams: 
 
 if __name__ == "__main__":
     sys.exit(main())
-
-
-def doctor(argv: Sequence[str]) -> int:
-    """Examine this environment and print what was found; FAILED where something does not work."""
-    parser = argparse.ArgumentParser(
-        prog="cellwright doctor",
-        description="Look at what Cellwright needs here: packages, the key (whether the API takes it; no tokens are spent), "
-        "programs, folders, settings. The exit code is 1 when something does not work.",
-        allow_abbrev=False,
-    )
-    parser.add_argument("--json", action="store_true", help="one JSON object, for programs")
-    parser.add_argument("--offline", action="store_true", help="ask nobody on the network")
-    options = parser.parse_args(argv)
-    examination = examine(ExaminedPlace(start_folder(os.environ)), offline=options.offline)
-    print(json.dumps(examination.to_json()) if options.json else page_of(examination).plain())
-    return ExitCode.FAILED if examination.problems else ExitCode.OK
-
-
-_SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH", re.IGNORECASE)
-_SECRET = re.compile(r"sk-ant-[\w-]+|(?<=Bearer )[^\s'\"]+")
-_MIN_CHARS = 8
-"""Shorter values stand in too many other words."""
-
-
-class Redacting(logging.Formatter):
-    """Takes out what looks like a credential, and the values of the environment's secrets wherever they stand."""
-
-    def __init__(self, environ: Mapping[str, str]) -> None:
-        super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
-        values = {value for name, value in environ.items() if _SECRET_NAME.search(name) and len(value) >= _MIN_CHARS}
-        self._values = sorted(values, key=len, reverse=True)
-
-    def format(self, record: logging.LogRecord) -> str:
-        text = super().format(record)
-        for value in self._values:
-            text = text.replace(value, "[redacted]")
-        return _SECRET.sub("[redacted]", text)
-
-
-def log_to_stderr(environ: Mapping[str, str]) -> None:
-    """Show everything that is logged, by us and by the libraries."""
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(Redacting(environ))
-    logging.basicConfig(level=logging.DEBUG, handlers=[handler])
-
-
-def trust_recordings(argv: Sequence[str]) -> int:
-    """Sign the recordings that `argv` names, as they are now. Raises CellwrightError for what is none."""
-    parser = argparse.ArgumentParser(
-        prog="cellwright trust-recording",
-        description="Say that recordings may be played although you did not make them. Playing one sends nothing, but runs "
-        "its Python code and writes its files. A recording that changes afterwards is asked about again.",
-    )
-    parser.add_argument("files", metavar="FILE", nargs="+", type=Path)
-    for file in parser.parse_args(argv).files:
-        data = read_recording(file)
-        turns = parse_recording(data, file)
-        trust(data)
-        print(f"{file}: {len(turns)} turn{'s' if len(turns) != 1 else ''}, trusted as it is now")
-    return 0

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from cellwright.kernel.namespace.cell_log import CellLog, RanCell
-    from cellwright.kernel.namespace.namespace import NamespaceNews, NamespaceSnapshot
+    from cellwright.kernel.namespace.namespace import NamespaceSnapshot
     from cellwright.sessions.session import Session
 
 AUTO_TOKENS = 1_500

@@ -31,7 +31,7 @@ from cellwright.model.credentials import leads_to_a_model
 from cellwright.sessions.state_dir import PRIVATE_FILE
 
 if TYPE_CHECKING:
-    from jupyter_client.manager import KernelManager
+    pass
 
 PREFIX = "cellwright-kernel-"
 
