@@ -18,7 +18,7 @@ from cellwright.kernel.chat.prompts import read_prompt
 from cellwright.kernel.chat.state import Choices
 from cellwright.kernel.chat.target import PROTOCOL
 from cellwright.kernel.magic.config import Claude
-from cellwright.kernel.pages.comm import read_message
+from cellwright.kernel.output.protocol import read_message
 
 PROTOCOL_PAGES = Path(__file__).parents[2] / "docs/protocol"
 EXAMPLES: dict[str, list[dict[str, Any]]] = json.loads((PROTOCOL_PAGES / "chat-examples.json").read_text("utf-8"))

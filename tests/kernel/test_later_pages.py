@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from notebook_kernel import NotebookKernel, Page
 
-from cellwright.kernel.pages.comm import KeptMessage, SavedMessage, read_message
+from cellwright.kernel.output.protocol import KeptMessage, SavedMessage, read_message
 from cellwright.testing import Gate, MessagesServer, hold, say, turn, use
 
 pytestmark = pytest.mark.kernel

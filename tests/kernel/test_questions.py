@@ -19,7 +19,7 @@ from cellwright.agent.thread import AgentThread, CallerJobs
 from cellwright.conversation.answers import choices
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Preview, Suggestion
-from cellwright.kernel.pages.comm import AnswerMessage
+from cellwright.kernel.output.protocol import AnswerMessage
 from cellwright.kernel.run.interrupts import EndableWait, Interrupts
 from cellwright.kernel.run.questions import OpenQuestions, Questions, Take, all_beside
 

@@ -36,8 +36,7 @@ from cellwright.events import (
     UserPrompt,
 )
 from cellwright.kernel.output.cell_output import STUCK
-from cellwright.kernel.output.transcript_ops import LIVE_OUTPUT_CHARS, RESULT_CHARS, TranscriptOps
-from cellwright.kernel.pages.comm import (
+from cellwright.kernel.output.protocol import (
     AnswerMessage,
     KeptMessage,
     ReadyMessage,
@@ -47,6 +46,7 @@ from cellwright.kernel.pages.comm import (
     WithdrawMessage,
     read_message,
 )
+from cellwright.kernel.output.transcript_ops import LIVE_OUTPUT_CHARS, RESULT_CHARS, TranscriptOps
 
 EXAMPLES = json.loads((Path(__file__).parents[2] / "docs/protocol/examples.json").read_text("utf-8"))
 

@@ -13,7 +13,7 @@ from cellwright.agent.prompt import GatheredContext, PromptContext, text_context
 from cellwright.agent.turn_record import NO_CHECKPOINTS, TurnRecord
 from cellwright.checkpoints.journal import Journal, drop_journals_older_than, journal_of
 from cellwright.checkpoints.turn_recorder import TurnRecorder
-from cellwright.checkpoints.undo import what_claude_is_told
+from cellwright.checkpoints.undo_notes import what_claude_is_told
 from cellwright.sessions.session import Session
 from cellwright.text import visible_line
 from cellwright.tools.files.originals import OriginalsOnly, UpcomingChange, drop_older_than

@@ -15,7 +15,7 @@ from pathlib import Path
 from cellwright.checkpoints.journal import Journal
 from cellwright.checkpoints.plan_cells import CellUndo, cell_undos, changes_of, redone_cells, undone_cells
 from cellwright.checkpoints.plan_files import FileUndo, What, file_redos, file_undos
-from cellwright.checkpoints.records import CheckpointTurn, FileStep, History, Undone
+from cellwright.checkpoints.records import CheckpointTurn, FileStep, Undone
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.sessions.session import Session
 from cellwright.tools.files.atomic_write import FileChanged, FileWrite, write_together
@@ -203,48 +203,3 @@ class Undo:
         if self.file_state.is_unsaved(path):
             return "it is open in an editor with changes that are not saved"
         return self.notebooks.refusal(path) if path.suffix.lower() == ".ipynb" else ""
-
-
-LISTED = 40
-
-
-def names_of(turns: Sequence[CheckpointTurn]) -> str:
-    """`turn 3 “Rename it”`, `turns 2 to 4`"""
-    numbers = sorted(turn.number for turn in turns)
-    if len(numbers) == 1:
-        return f"turn {numbers[0]} “{turns[0].prompt}”"
-    return f"turns {', '.join(map(str, numbers))}"
-
-
-def what_claude_is_told(history: History, cwd: Path) -> str:
-    """What happened to its changes since Claude was asked last; empty where nothing did."""
-    parts = [_told(undo, history, cwd) for undo in history.untold()]
-    if not parts:
-        return ""
-    return "<undo>\n" + "\n".join(parts) + "\nRead files and cells again before you rely on what they hold.\n</undo>"
-
-
-def _told(undo: Undone, history: History, cwd: Path) -> str:
-    turns = [turn for turn in history.turns if turn.number in undo.turns]
-    which = names_of(turns) if turns else "a turn"
-    changed = [shown_path(cwd, step.path) for step in undo.files]
-    changed += [f"{shown_path(cwd, step.notebook)}#{step.cell_id}" for step in undo.cells]
-    listed = ", ".join(bounded(changed)) or "nothing"
-    if undo.redo_of is not None:
-        return f"The user has brought back what was undone of {which}. As your turn left it again: {listed}."
-    parts = [f"The user has undone {which}."]
-    if undo.code:
-        parts.append(f"As before your changes again: {listed}.")
-    else:
-        kept = [shown_path(cwd, path) for turn in turns for path in turn.files if turn.files[path].changed]
-        parts.append(f"What was changed in files stays: {', '.join(bounded(kept)) or 'nothing'}.")
-    if undo.left:
-        parts.append(f"Left as it is, because somebody changed it since: {', '.join(bounded(list(undo.left)))}.")
-    if undo.as_after is not None:
-        parts.append("Its messages are no longer in this conversation.")
-    return " ".join(parts)
-
-
-def bounded(lines: list[str]) -> list[str]:
-    """`lines`, or the first of them and how many more there are."""
-    return lines if len(lines) <= LISTED else [*lines[:LISTED], f"… and {len(lines) - LISTED} more"]

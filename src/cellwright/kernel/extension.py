@@ -15,9 +15,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, cast
 
-from cellwright.agent.calls.redaction import Redaction
 from cellwright.conversation import place_maker
-from cellwright.conversation.conversation import Conversation
 from cellwright.kernel.chat.target import ChatTarget
 from cellwright.kernel.magic.config import Claude
 from cellwright.kernel.magic.magics import ClaudeMagic
@@ -26,8 +24,6 @@ from cellwright.kernel.namespace.cell_log import CellLog
 from cellwright.kernel.pages.open_documents import OpenDocuments
 from cellwright.kernel.pages.pages import Pages
 from cellwright.kernel.run.execution_count import ExecutionCountMender
-from cellwright.telemetry.log import RunLog, log_to_file
-from cellwright.tools.process.environment import secret_values
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -102,6 +98,7 @@ class Extension:
             if self._conversation is None:
                 # everything heavy hangs on it
                 from cellwright.kernel.conversation import NotebookConversation
+                from cellwright.kernel.kernel_log import keep_log
 
                 self._conversation = NotebookConversation(
                     self._shell, self._config.said, self._documents.is_unsaved, self.cells, self._pages
@@ -179,12 +176,3 @@ def unload(shell: InteractiveShell) -> None:
 def _extension_of(shell: InteractiveShell) -> Extension | None:
     magic = getattr(shell.find_cell_magic(MAGIC), "__self__", None)
     return magic.extension if isinstance(magic, ClaudeMagic) else None
-
-
-def keep_log(conversation: Conversation) -> Callable[[], None]:
-    """Log to the file from now on; gives how to stop that."""
-    # without the services' formats: a record must not wait for their import
-    redaction = Redaction(lambda: secret_values(conversation.environment), services=False)
-    stop = log_to_file(lambda text: redaction.clean(text).text)
-    conversation.observers.add(RunLog())
-    return stop

@@ -9,7 +9,6 @@ The environment variables that lead to a model by themselves: keys, tokens, prof
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -90,16 +89,3 @@ def _sdk_folder(environ: Mapping[str, str]) -> Path:
     if sys.platform == "win32":
         return Path(environ.get("APPDATA") or Path.home() / "AppData" / "Roaming") / "Anthropic"
     return Path(environ.get("HOME") or Path.home()) / ".config" / "anthropic"
-
-
-_LEADS_TO_A_MODEL = re.compile(
-    r"ANTHROPIC_(?!.*_MODEL$|MODEL$).* | CLAUDE_CODE_USE_.* | CLAUDE_CODE_OAUTH_TOKEN | AWS_BEARER_TOKEN_BEDROCK",
-    re.VERBOSE,
-)
-"""General credentials of AWS or Google are none of them: notebooks read data with them, and without the switches no request
-for a message goes there."""
-
-
-def leads_to_a_model(name: str) -> bool:
-    """Whether the variable `name` says which account or address is used for requests; not those that name models."""
-    return _LEADS_TO_A_MODEL.fullmatch(name) is not None

@@ -18,16 +18,12 @@ from typing import Any, NoReturn
 
 from cellwright.events import TextDelta, ThinkingDelta, ToolInputDelta, TurnEnd
 from cellwright.model.pricing import context_tokens, cost_usd
-from cellwright.model.provider import MessageStart
+from cellwright.model.provider import INVALID_JSON, MessageStart
 from cellwright.text import replace_surrogates
 
 Delta = TextDelta | ThinkingDelta | ToolInputDelta
 
 _decode = json.JSONDecoder().raw_decode
-
-
-INVALID_JSON = "INVALID_JSON"
-"""The key that holds the raw text of an input that was not JSON (the convention of the API's documentation)."""
 
 
 class MessageBuilder:

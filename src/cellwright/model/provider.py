@@ -8,6 +8,9 @@ from typing import Any, Protocol
 
 from cellwright.events import Retrying, TextDelta, ThinkingDelta, ToolInputDelta, TurnEnd
 
+INVALID_JSON = "INVALID_JSON"
+"""The key that holds the raw text of an input that was not JSON (the convention of the API's documentation)."""
+
 
 @dataclass(frozen=True, slots=True)
 class MessageStart:

@@ -12,7 +12,7 @@ from typing import Any
 
 from cellwright.agent.tool import Tool
 from cellwright.errors import ErrorCode, ToolError
-from cellwright.model.message_stream import INVALID_JSON
+from cellwright.model.provider import INVALID_JSON
 
 
 def check_input(tool: Tool, tool_input: Mapping[str, Any], *, answered: bool = False) -> None:

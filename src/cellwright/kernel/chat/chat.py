@@ -37,7 +37,8 @@ from cellwright.kernel.chat.runs import PanelRuns, serve_prompts
 from cellwright.kernel.chat.sessions import serve_sessions
 from cellwright.kernel.chat.state import ChatState, serve_choices, serve_context, serve_log
 from cellwright.kernel.chat.target import PROTOCOL
-from cellwright.kernel.pages.comm import AnswerMessage, CommLink, Steer, WithdrawMessage, read_message, reply_to
+from cellwright.kernel.output.protocol import AnswerMessage, Steer, WithdrawMessage, read_message
+from cellwright.kernel.pages.comm import CommLink, reply_to
 from cellwright.version import VERSION
 
 if TYPE_CHECKING:

@@ -23,8 +23,8 @@ from cellwright.conversation.run_queue import ConversationRun, State
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Event, EventLog, RunEnd, TextDelta, ThinkingDelta, UserPrompt
 from cellwright.kernel.output.op_log import OpLog
+from cellwright.kernel.output.protocol import Op
 from cellwright.kernel.output.transcript_ops import TranscriptOps, cut
-from cellwright.kernel.pages.comm import Op
 from cellwright.sessions.session import Session
 from cellwright.sessions.turns import TurnCount
 from cellwright.telemetry.json_lines import JsonLines, Line

@@ -13,8 +13,8 @@ from typing import Any
 
 from cellwright.conversation.conversation import Conversation
 from cellwright.kernel.chat.log import RUNS_KEPT, ConversationLog, LoggedRun, past_run
+from cellwright.kernel.output.protocol import Op
 from cellwright.kernel.output.transcript_ops import DISPLAY_TYPES, RESULT_CHARS, cut, shortened, text_of
-from cellwright.kernel.pages.comm import Op
 from cellwright.model.models import limits
 from cellwright.sessions.export.exchanges import ToolExchange
 from cellwright.sessions.session import Session

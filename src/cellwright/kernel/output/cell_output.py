@@ -25,9 +25,7 @@ from cellwright.conversation.run_queue import ConversationRun
 from cellwright.errors import CellwrightError
 from cellwright.events import Event, Notice, Steered, ToolProgress
 from cellwright.kernel.output.op_log import OpLog, Reattached
-from cellwright.kernel.output.saved_markdown import WORKING, SavedTranscript, kept_pictures, short_plain
-from cellwright.kernel.output.transcript_ops import TranscriptOps
-from cellwright.kernel.pages.comm import (
+from cellwright.kernel.output.protocol import (
     AckMessage,
     AnswerMessage,
     KeptMessage,
@@ -39,6 +37,8 @@ from cellwright.kernel.pages.comm import (
     WithdrawMessage,
     read_message,
 )
+from cellwright.kernel.output.saved_markdown import WORKING, SavedTranscript, kept_pictures, short_plain
+from cellwright.kernel.output.transcript_ops import TranscriptOps
 from cellwright.kernel.run.front_end import FrontEnd
 from cellwright.kernel.run.interrupts import interrupt_main_thread
 from cellwright.kernel.run.questions import Questions

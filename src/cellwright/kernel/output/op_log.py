@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from cellwright.kernel.pages.comm import Op, OpsMessage, SavedMessage
+from cellwright.kernel.output.protocol import Op, OpsMessage, SavedMessage
 
 if TYPE_CHECKING:
     from cellwright.kernel.widgets.transcript import TranscriptWidget

@@ -35,7 +35,7 @@ from cellwright.events import (
     TurnEnd,
     UserPrompt,
 )
-from cellwright.kernel.pages.comm import Op
+from cellwright.kernel.output.protocol import Op
 from cellwright.model.models import limits
 
 INPUT_STRING_CHARS = 4_000

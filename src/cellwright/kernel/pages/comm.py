@@ -15,11 +15,9 @@ import asyncio
 import contextvars
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Literal, NamedTuple, TypedDict, TypeVar, cast, get_args
+from typing import Any, TypeVar
 
-from cellwright.conversation.answers import Scope
 from cellwright.conversation.message_chunks import JoinedMessages, Piece, pieces
-from cellwright.events import SteerHow
 
 logger = logging.getLogger(__name__)
 
@@ -116,126 +114,6 @@ def _invalid(name: str, kind: type[Any], value: object) -> PageError:
 
 
 _WORDS: Mapping[type[Any], str] = {str: "a text", int: "a whole number", dict: "an object", list: "a list"}
-
-
-Op = dict[str, Any]
-"""One transcript operation: `op` names it, the other fields are the page's."""
-
-
-class OpsMessage(TypedDict):
-    """Operations `first`, `first + 1`, … of a cell's log; `now` is the kernel's time of sending."""
-
-    type: Literal["ops"]
-    first: int
-    now: float
-    ops: list[Op]
-
-
-class AckMessage(TypedDict):
-    """An answer was taken."""
-
-    type: Literal["ack"]
-    question: str
-
-
-class SavedMessage(TypedDict):
-    """What the notebook should hold of a run, for pages that its output and the update of that do not reach."""
-
-    type: Literal["saved"]
-    model: str
-    cell: str | None
-    data: dict[str, Any]
-    metadata: dict[str, Any]
-    images: list[dict[str, Any]]
-
-
-class ReadyMessage(NamedTuple):
-    """The transcript is open in a page that holds `have` operations."""
-
-    have: int
-
-
-class AnswerMessage(NamedTuple):
-    """The user answered a question; `input` is the call as they edited it, or their answer to a question or a plan."""
-
-    question: str
-    behavior: Literal["allow", "deny"]
-    scope: Scope
-    reason: str
-    input: Mapping[str, Any] | None
-
-
-class Stop:
-    """The user wants the run to end."""
-
-
-class Restart:
-    """The user wants the kernel's process to end."""
-
-
-class KeptMessage:
-    """The page has put what was saved into the widget's place."""
-
-
-class Steer(NamedTuple):
-    """The user has words for the run that goes on; `id` is the page's own."""
-
-    id: str
-    text: str
-    how: SteerHow
-
-
-class WithdrawMessage(NamedTuple):
-    """The user takes words back that still wait."""
-
-    id: str
-
-
-BrowserMessage = ReadyMessage | AnswerMessage | Stop | Restart | KeptMessage | Steer | WithdrawMessage
-
-STEER_CHARS = 1_000_000
-"""More than a person types: a larger text belongs into a file."""
-
-
-def read_message(content: object) -> BrowserMessage | None:
-    """What the browser said; None for what is no message of the protocol."""
-    if not isinstance(content, Mapping):
-        return None
-    match content.get("type"):
-        case "ready":
-            have = content.get("have")
-            return ReadyMessage(have) if isinstance(have, int) and have >= 0 else None
-        case "answer":
-            return _read_answer(content)
-        case "stop":
-            return Stop()
-        case "restart":
-            return Restart()
-        case "kept":
-            return KeptMessage()
-        case "steer":
-            return _read_steer(content)
-        case "withdraw":
-            return WithdrawMessage(words) if isinstance(words := content.get("id"), str) else None
-        case _:
-            return None
-
-
-def _read_steer(content: Mapping[str, Any]) -> Steer | None:
-    words_id, text, how = content.get("id"), content.get("text"), content.get("how")
-    if not isinstance(words_id, str) or not isinstance(text, str) or how not in get_args(SteerHow):
-        return None
-    return Steer(words_id, text, cast("SteerHow", how)) if text.strip() and len(text) <= STEER_CHARS else None
-
-
-def _read_answer(content: Mapping[str, Any]) -> AnswerMessage | None:
-    question, behavior = content.get("question"), content.get("behavior")
-    scope, reason, edited = content.get("scope", "once"), content.get("reason", ""), content.get("input")
-    if not isinstance(question, str) or behavior not in ("allow", "deny") or scope not in get_args(Scope):
-        return None
-    if not isinstance(reason, str) or not (edited is None or isinstance(edited, Mapping)):
-        return None
-    return AnswerMessage(question, behavior, scope, reason, edited)
 
 
 def keep_own_shell(comm: Any) -> None:

@@ -13,8 +13,9 @@ from typing import Any
 
 from cellwright.agent.calls.approval import ToolUse
 from cellwright.events import Asked
+from cellwright.kernel.output.protocol import AnswerMessage, read_message
 from cellwright.kernel.output.transcript_ops import ask_op
-from cellwright.kernel.pages.comm import AnswerMessage, PageError, read_message
+from cellwright.kernel.pages.comm import PageError
 from cellwright.kernel.pages.pages import PageConnection, Pages
 from cellwright.kernel.run.questions import Take
 from cellwright.tools.paths import real_path, resolve_path

@@ -24,7 +24,7 @@ from cellwright.agent.thread import CallerJobs
 from cellwright.conversation.answers import allowed, answered, denied
 from cellwright.errors import CellwrightError
 from cellwright.events import AnsweredBy
-from cellwright.kernel.pages.comm import AnswerMessage
+from cellwright.kernel.output.protocol import AnswerMessage
 from cellwright.kernel.run.interrupts import EndableWait
 from cellwright.text import visible_line
 
