@@ -8,7 +8,7 @@ import { commandName, fileMention, kernelPath, triggerAt } from "../src/composer
 import { KeptInMemory } from "./composer_scene";
 
 it.each([
-  // as in tests/kernel/test_chat_completions.py
+  // as in tests/kernel/chat/test_completions.py
   ["he", ["the", "help", "cache"], ["help", "the", "cache"]],
   ["perm", ["supermarket", "permissions", "compaction"], ["permissions", "supermarket"]],
   ["df", ["pdf", "df", "df_clean", "redefine", "raw_df"], ["df", "df_clean", "raw_df", "pdf", "redefine"]],

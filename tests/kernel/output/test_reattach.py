@@ -1,0 +1,143 @@
+"""Pages that come after the one that runs the cell: after a reload, in a second tab, while the run goes on or later."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from notebook_kernel import NotebookKernel, Page
+
+from cellwright.kernel.output.protocol import KeptMessage, SavedMessage, read_message
+from cellwright.testing import Gate, MessagesServer, hold, say, turn, use
+
+pytestmark = pytest.mark.kernel
+
+KEPT = {"type": "kept"}
+EXAMPLES = json.loads((Path(__file__).parents[3] / "docs/protocol/examples.json").read_text("utf-8"))
+DRAWS = """
+from IPython.display import Image, display
+display(Image(bytes.fromhex("89504e470d0a1a0a") + bytes(40), format="png"))
+"""
+
+
+@pytest.fixture
+def later(kernel: NotebookKernel) -> Iterator[Page]:
+    """The same notebook in a page that was loaded later."""
+    page = Page(kernel, says_ready=False, client="a-later-page")
+    yield page
+    page.close()
+
+
+def found(kernel: NotebookKernel) -> set[str]:
+    """The widgets that a page finds when it is loaded."""
+    kernel.client.comm_info("jupyter.widget")
+    while (reply := kernel.client.get_shell_msg(timeout=30))["msg_type"] != "comm_info_reply":
+        pass
+    return set(reply["content"]["comms"])
+
+
+def test_where_no_page_came_later_nothing_is_sent_and_the_widget_is_closed(
+    kernel: NotebookKernel, page: Page, model: MessagesServer
+):
+    model.add(say("Hello."))
+    cell = kernel.run("%%claude --new\nhi")
+    assert page.saved == []
+    assert page.closed == [page.newest]
+    types = [message["msg_type"] for message in cell.messages]
+    assert types.index("comm_close") > types.index("update_display_data")
+    assert types.count("comm_close") == 2  # the layout's as well
+
+
+def test_a_later_page_gets_what_the_notebook_keeps(
+    kernel: NotebookKernel, page: Page, later: Page, model: MessagesServer
+):
+    gate = Gate()
+    model.add(turn(use("Python", code=DRAWS)), turn(say("Here "), hold(gate), say("it is.")))
+    cell = kernel.begin("%%claude --new --mode bypassPermissions\ngo", cell_id="the-cell")
+    kernel.wait_for(lambda _: page.transcripts and page.text() == "Here ", cell)
+    later.open(page.newest)
+    # by its own request: it hears what the first page asked for, too
+    kernel.wait_for(lambda _: later.saved and later.text() == "Here ", cell)
+    gate.open()
+    kernel.finish(cell)
+    assert later.ops == page.ops
+    while_running, saved = later.saved
+    # a page that read nothing of the run from disk shows what the first one shows
+    assert while_running["data"] == cell.of_type("display_data")[0]["data"]
+    assert while_running["images"] == []
+    assert saved["model"] == page.newest
+    assert saved["cell"] == "the-cell"
+    assert (while_running["metadata"], set(saved["metadata"])) == ({}, {"cellwright"})
+    assert [saved["data"], *saved["images"]] == cell.outputs
+    assert "it is." in saved["data"]["text/markdown"]
+    assert "image/png" in saved["images"][0]
+    # it stays in the page that may know nothing else, until that page has no need of it
+    assert later.closed == []
+    page.send(KEPT)
+    later.send(KEPT)
+    kernel.wait_for(lambda _: later.closed)
+    assert later.closed == [later.newest]
+
+
+def test_a_page_that_comes_after_the_end_gets_everything(
+    kernel: NotebookKernel, page: Page, later: Page, model: MessagesServer
+):
+    model.add(say("Hello."))
+    cell = kernel.run("%%claude --new\nhi")
+    assert page.newest in found(kernel)
+    later.open(page.newest)
+    kernel.wait_for(lambda _: later.saved)
+    assert later.text() == "Hello."
+    assert later.ops[-1]["op"] == "end"
+    assert later.saved[0]["data"] == cell.outputs[0]
+    later.send(KEPT)
+    kernel.wait_for(lambda _: later.closed)
+    assert later.newest in found(kernel)  # the page may be reloaded before anybody has saved the notebook
+
+
+def test_the_page_that_ran_the_cell_gets_nothing_more(kernel: NotebookKernel, page: Page, model: MessagesServer):
+    model.add(say("Hello."))
+    kernel.run("%%claude --new\nhi")
+    published = len(kernel.published)
+    page.send({"type": "ready", "have": 0, "protocol": 1})
+    kernel.run("", cell_id=None)
+    kinds = [message["msg_type"] for message in kernel.published[published:]]
+    assert "comm_msg" not in kinds
+
+
+def test_a_view_of_a_run_that_is_over_stops_no_other(
+    kernel: NotebookKernel, page: Page, later: Page, model: MessagesServer
+):
+    gate = Gate()
+    model.add(say("First."), turn(say("Second "), hold(gate), say("goes on.")))
+    kernel.run("%%claude --new\nhi")
+    later.open(page.newest)
+    kernel.wait_for(lambda _: later.saved)
+    first = later.newest
+    cell = kernel.begin("%%claude\nagain")
+    kernel.wait_for(lambda _: page.newest != first and "Second" in page.text(), cell)
+    later.send({"type": "stop"}, first)
+    # both go by the same subshell: when there is an answer to the second, the first was taken
+    later.saved.clear()
+    later.send({"type": "ready", "have": 0, "protocol": 1}, first)
+    kernel.wait_for(lambda _: later.saved, cell)
+    gate.open()
+    assert kernel.finish(cell).status == "ok"
+    assert page.text() == "Second goes on."
+
+
+def test_the_last_runs_alone_are_kept(kernel: NotebookKernel, page: Page, model: MessagesServer):
+    model.add(*[say(f"Answer {number}.") for number in range(10)])
+    for number in range(10):
+        kernel.run(f"%%claude --new\n{number}")
+    runs = list(page.transcripts)
+    assert [run in found(kernel) for run in runs] == [False] * 2 + [True] * 8
+    assert page.closed == runs  # each once
+
+
+def test_the_examples_of_the_protocol():
+    (saved,) = [message for message in EXAMPLES["kernel_to_browser"] if message["type"] == "saved"]
+    assert set(saved) == set(SavedMessage.__annotations__)
+    assert isinstance(read_message(EXAMPLES["browser_to_kernel"][-1]), KeptMessage)

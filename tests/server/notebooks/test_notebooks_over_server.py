@@ -1,0 +1,267 @@
+"""A run over HTTP works on the server's notebooks: by its contents manager, in a shared room, or on the file itself.
+
+The server is a process with real kernels; where its contents manager keeps the files elsewhere, no kernel sees them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from jupyter_process import JupyterServer, jupyter_server
+from jupyter_server.services.contents.largefilemanager import LargeFileManager
+from jupyter_server.services.kernels.kernelmanager import AsyncMappingKernelManager
+from jupyter_server.services.sessions.sessionmanager import SessionManager
+from open_notebook_conformance import CASES
+from shared_room import EXTENSIONS, Coauthor
+from subshells import with_subshells
+
+from cellwright.server.notebooks.notebooks import ServedNotebooks
+from cellwright.server.notebooks.pages import ServerPage
+from cellwright.server.relay.connection import KernelConnection
+from cellwright.server.relay.relay import KernelRelay
+from cellwright.testing import Gate, MessagesServer, hold, say, turn, use
+
+pytestmark = [pytest.mark.kernel, pytest.mark.timeout(300)]
+
+TESTS = Path(__file__).parents[2]
+# not by a cell: when `sys.path` changes, coverage takes modules away that another thread is importing
+IN_KERNELS = (TESTS / "e2e", TESTS / "tools")
+CONFORM = """
+import live_cell
+print(live_cell.blocking(live_cell.conform(), 240))
+"""
+
+
+def environ_with(model: MessagesServer) -> dict[str, str]:
+    path = os.pathsep.join([*map(str, IN_KERNELS), *filter(None, [os.environ.get("PYTHONPATH")])])
+    return {"ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": model.api_key, "PYTHONPATH": path}
+
+
+def write_notebook(folder: Path, name: str, indent: int = 1) -> Path:
+    cell = nbformat.v4.new_code_cell("x = 1", id="a1")
+    path = folder / name
+    path.write_text(json.dumps(nbformat.v4.new_notebook(cells=[cell]), indent=indent), "utf-8")
+    return path
+
+
+def kernel_of_notebook(server: JupyterServer, name: str) -> str:
+    """The kernel of a new notebook session, as JupyterLab makes one."""
+    said = {"path": name, "name": name, "type": "notebook", "kernel": {"name": "python3"}}
+    reply = server.request("POST", "api/sessions", said)
+    assert reply.status == 201, reply.body
+    return str(reply.json()["kernel"]["id"])
+
+
+def run(server: JupyterServer, kernel: str) -> list[dict[str, Any]]:
+    """The results of the tools of a run."""
+    said = {"prompt": "Work on it", "options": {"mode": "acceptEdits"}}
+    events = server.stream("POST", f"kernels/{kernel}/run", said).rest()
+    assert events[-1]["data"]["metadata"]["stop_reason"] == "end_turn", events
+    return [event["data"] for event in events if event["type"] == "tool_completion"]
+
+
+def read(name: str) -> Any:
+    return turn(use("NotebookRead", notebook_path=name))
+
+
+def edit(name: str, source: str) -> Any:
+    return turn(use("NotebookEdit", notebook_path=name, cell_id="a1", new_source=source))
+
+
+def source_of(path: Path) -> str:
+    return str(nbformat.read(path, 4).cells[0].source)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the contents manager of `elsewhere` keeps what it has; kernels are not told."""
+    return tmp_path_factory.mktemp("contents")
+
+
+@pytest.fixture(scope="module")
+def elsewhere(tmp_path_factory: pytest.TempPathFactory, model: MessagesServer, files: Path) -> Iterator[JupyterServer]:
+    """A server whose notebooks are no files below its root."""
+    environ = environ_with(model)
+    arguments = (f"--FileContentsManager.root_dir={files}",)
+    with jupyter_server(tmp_path_factory.mktemp("server"), arguments, environ) as running:
+        yield running
+
+
+def conforms(server: JupyterServer, kernel: str, model: MessagesServer, where: str) -> None:
+    """Run all cases in a cell of that kernel, while a run over HTTP goes on there; the notebook is said to be `where`."""
+    gate = Gate()
+    model.add(turn(say("I am at it, "), hold(gate), say("and done.")))
+    going_on = server.stream("POST", f"kernels/{kernel}/run", {"prompt": "Take your time"})
+    going_on.until("claude_response_chunk")
+    cell = server.execute(kernel, CONFORM, wait=False)
+    cell.printed("}\n")  # it may come after the reply
+    cell.wait()
+    gate.open()
+    going_on.rest()
+    told = json.loads(cell.text)
+    assert told == {"where": where, **dict.fromkeys(CASES, "ok")}
+
+
+def test_a_notebook_that_no_kernel_sees_is_changed_by_the_contents_manager(elsewhere, model, files):
+    path = write_notebook(files, "edited.ipynb")
+    kernel = kernel_of_notebook(elsewhere, path.name)
+    model.add(read(path.name), edit(path.name, "x = 2"), turn(say("Done.")))
+    seen, changed = run(elsewhere, kernel)
+    assert "x = 1" in str(seen["result"])
+    assert changed["status"] == "success", changed
+    assert source_of(path) == "x = 2"
+
+
+def test_what_was_saved_meanwhile_is_a_conflict(elsewhere, model, files):
+    path = write_notebook(files, "conflict.ipynb")
+    kernel = kernel_of_notebook(elsewhere, path.name)
+    model.add(read(path.name), turn(say("I know it.")))
+    run(elsewhere, kernel)
+    notebook = nbformat.read(path, 4)
+    notebook.cells[0].source = "x = 1  # typed since"
+    saved = {"type": "notebook", "format": "json", "content": notebook}
+    assert elsewhere.request("PUT", f"api/contents/{path.name}", saved).status == 200
+    model.add(edit(path.name, "x = 2"), edit(path.name, "x = 2  # typed since"), turn(say("Done.")))
+    conflict, changed = run(elsewhere, kernel)
+    assert "Nothing was changed" in str(conflict["result"])
+    assert "x = 1  # typed since" in str(conflict["result"])
+    assert changed["status"] == "success", changed
+    assert source_of(path) == "x = 2  # typed since"
+
+
+def test_a_notebook_that_is_opened_later_is_known_to_the_next_run(elsewhere, model, files):
+    first, second = write_notebook(files, "first.ipynb"), write_notebook(files, "second.ipynb")
+    kernel = kernel_of_notebook(elsewhere, first.name)
+    model.add(say("Connected."))
+    run(elsewhere, kernel)
+    kernel_of_notebook(elsewhere, second.name)
+    model.add(read(second.name), edit(second.name, "x = 2"), turn(say("Done.")))
+    assert [each["status"] for each in run(elsewhere, kernel)] == ["success", "success"]
+    assert source_of(second) == "x = 2"
+
+
+@with_subshells
+def test_the_contents_manager_conforms(elsewhere, model, files):
+    path = write_notebook(files, "conforms.ipynb")
+    conforms(elsewhere, kernel_of_notebook(elsewhere, path.name), model, "the file on the server")
+    nbformat.validate(nbformat.read(path, 4))
+
+
+def test_a_file_that_the_kernel_sees_keeps_its_bytes(server, model):
+    path = write_notebook(server.root, "seen.ipynb", indent=3)
+    before = path.read_text("utf-8")
+    kernel = kernel_of_notebook(server, path.name)
+    model.add(read(path.name), edit(path.name, "x = 2"), turn(say("Done.")))
+    _, changed = run(server, kernel)
+    assert "Open in" not in str(changed["result"])
+    assert path.read_text("utf-8") == before.replace("x = 1", "x = 2")
+
+
+def test_a_kernel_that_knows_no_such_comm_is_talked_to_all_the_same(server, model):
+    kernel = server.kernel()
+    forget = "%load_ext cellwright\nimport comm\ndel comm.get_comm_manager().targets['cellwright.notebook']"
+    assert server.execute(kernel, forget).wait() == "ok"
+    model.add(use("Bash", command="echo one"), say("As ever."))
+    events = server.stream(
+        "POST", f"kernels/{kernel}/run", {"prompt": "Go", "options": {"mode": "bypassPermissions"}}
+    ).rest()
+    assert events[-1]["data"]["final_response"] == "As ever."
+
+
+SERVED = "get_ipython().find_cell_magic('claude').__self__.extension.conversation().conversation.open_notebooks.served"
+
+
+async def until_served(connection: KernelConnection, path: str, *, served: bool) -> None:
+    """Ask the kernel until it has that notebook from the server, or has it no more."""
+    code = {"code": "", "silent": True, "user_expressions": {"found": f"{SERVED}({path!r}) is not None"}}
+    async with asyncio.timeout(60):
+        while True:
+            reply = await connection.request("shell", "execute_request", code)
+            if reply["content"]["user_expressions"]["found"]["data"]["text/plain"] == str(served):
+                return
+
+
+def test_the_kernel_is_told_what_is_there_as_long_as_the_server_is_connected(tmp_path, monkeypatch):
+    monkeypatch.setenv("CELLWRIGHT_HOME", str(tmp_path / "state"))
+    (root := tmp_path / "root").mkdir()
+    (files := tmp_path / "files").mkdir()
+    for name in ("first.ipynb", "second.ipynb"):
+        write_notebook(files, name)
+
+    async def follow() -> None:
+        kernels = AsyncMappingKernelManager(root_dir=str(root), connection_dir=str(tmp_path))
+        contents = LargeFileManager(root_dir=str(files))
+        sessions = SessionManager(kernel_manager=kernels, contents_manager=contents)
+        session = await sessions.create_session("first.ipynb", "first.ipynb", "notebook", "python3")
+        kernel_id = session["kernel"]["id"]
+        page_of = functools.partial(ServerPage, ServedNotebooks(contents), sessions, str(root))
+        relay = KernelRelay(kernels, kernel_id, 60.0, page_of)
+        connection = KernelConnection(kernels.get_kernel(kernel_id), lambda _: None, lambda: None)
+        try:
+            await relay.open(lambda _: None)
+            await connection.open(60.0)
+            await until_served(connection, "first.ipynb", served=True)
+            await sessions.create_session("second.ipynb", "second.ipynb", "notebook", kernel_id=kernel_id)
+            await relay.refresh()
+            await until_served(connection, "second.ipynb", served=True)
+            await relay.close()
+            await until_served(connection, "first.ipynb", served=False)
+        finally:
+            await connection.close()
+            await kernels.shutdown_all()
+            sessions.close()  # its database belongs to this thread
+
+    asyncio.run(follow())
+
+
+@pytest.fixture(scope="module")
+def collaborating(tmp_path_factory: pytest.TempPathFactory, model: MessagesServer) -> Iterator[JupyterServer]:
+    """A server with jupyter-collaboration's documents."""
+    environ = environ_with(model)
+    folder = tmp_path_factory.mktemp("server")
+    arguments = (f"--ArbitraryFileIdManager.db_path={folder / 'file_ids.db'}",)
+    with jupyter_server(folder, arguments, environ, extensions=EXTENSIONS) as running:
+        yield running
+
+
+@pytest.fixture
+def open_room(collaborating: JupyterServer) -> Iterator[Callable[[str], Coauthor]]:
+    """`open_room(path)`: somebody who has that notebook open, and what is in it."""
+    people: list[Coauthor] = []
+
+    def come(path: str) -> Coauthor:
+        people.append(Coauthor(collaborating, path))
+        people[-1].until(bool)
+        return people[-1]
+
+    yield come
+    for person in people:
+        person.leave()
+
+
+def test_a_shared_notebook_is_changed_in_its_room(collaborating, model, open_room):
+    path = write_notebook(collaborating.root, "shared.ipynb")
+    kernel = kernel_of_notebook(collaborating, path.name)
+    author = open_room(path.name)
+    author.type("a1", "x = 1  # not saved yet")
+    model.add(read(path.name), edit(path.name, "x = 2"), turn(say("Done.")))
+    seen, changed = run(collaborating, kernel)
+    assert "not saved yet" in str(seen["result"])
+    assert changed["status"] == "success", changed
+    author.until(lambda sources: sources == {"a1": "x = 2"})
+
+
+@with_subshells
+def test_a_shared_notebook_conforms(collaborating, model, open_room):
+    path = write_notebook(collaborating.root, "conforms.ipynb")
+    kernel = kernel_of_notebook(collaborating, path.name)
+    open_room(path.name)
+    conforms(collaborating, kernel, model, "Jupyter")

@@ -1,0 +1,100 @@
+"""`--continue` where the newest session is damaged: what can be read is gone on with, and nothing is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.sessions.catalog.conftest import Held
+
+from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.run_options import RunOptions
+from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.testing import MessagesServer, say
+
+
+@pytest.fixture
+def conversation(messages_server: Any, project: Path, own_place: Path) -> Iterator[Conversation]:
+    server: MessagesServer = messages_server([say("Yes.")])
+    environ = {"HOME": str(own_place), "ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key}
+    made = Conversation(cwd=project, face="a test", environ=environ)
+    yield made
+    made.close()
+
+
+def damaged(path: Path, line: int) -> Path:
+    lines = path.read_bytes().split(b"\n")
+    lines[line - 1] = lines[line - 1].replace(b'"crc32":', b'"crc32":1')
+    path.write_bytes(b"\n".join(lines))
+    return path
+
+
+def prompts(conversation: Conversation) -> list[str]:
+    return [
+        m["content"][-1]["text"]
+        for m in conversation.session.messages
+        if m["content"][0].get("type") == "text" and m["role"] == "user"
+    ]
+
+
+def test_a_damaged_line_gives_a_fork_of_what_is_before_it(held: Held, conversation: Conversation) -> None:
+    held("older")
+    path = damaged(held("first", "second"), 6)
+    before = path.read_bytes()
+    assert conversation.resume_newest()
+    assert prompts(conversation) == ["first"]
+    assert conversation.session.forked_from == path.stem
+    assert f"Line 6 of the session {path.stem} is damaged" in conversation.session.notices[0]
+    assert path.read_bytes() == before
+    fork = conversation.session.id
+    conversation.sessions.close()
+    assert conversation.resume_newest()
+    assert conversation.session.id == fork, "the next time it is the fork that is gone on with"
+
+
+@pytest.mark.parametrize("line", [1, 2])
+def test_where_nothing_can_be_read_the_one_before_is_gone_on_with(
+    line: int, held: Held, conversation: Conversation
+) -> None:
+    older = held("older")
+    path = damaged(held("first"), line)
+    assert conversation.resume_newest()
+    assert conversation.session.id == older.stem
+    assert f"The session {path.stem} was passed over" in conversation.session.notices[0]
+    assert path.exists()
+
+
+def test_where_there_is_no_other_a_new_one_begins_and_says_why(held: Held, conversation: Conversation) -> None:
+    path = damaged(held("first"), 1)
+    assert not conversation.resume_newest()
+    assert conversation.session.encoded == []
+    assert path.stem in conversation.session.notices[0]
+
+
+def test_a_damaged_session_that_was_asked_for_by_its_id_is_named(held: Held, conversation: Conversation) -> None:
+    path = damaged(held("first", "second"), 6)
+    with pytest.raises(CellwrightError) as caught:
+        conversation.resume(path.stem)
+    assert caught.value.code == ErrorCode.SESSION_CORRUPTED
+    assert "Fork the session" in caught.value.message
+
+
+def test_the_fork_goes_on(held: Held, conversation: Conversation) -> None:
+    """The history that is sent is one that the API takes."""
+    from cellwright.sessions.session import Session
+    from cellwright.sessions.state_dir import sessions_folder
+
+    session = Session.create(conversation.cwd, sessions_folder(conversation.cwd))
+    session.begin(model="claude-opus-5-5", system=[{"type": "text", "text": "x"}], tools=[])
+    for prompt in ("one", "two"):
+        session.append({"role": "user", "content": prompt})
+        session.append({"role": "assistant", "content": [{"type": "text", "text": "ok"}]})
+    session.close()
+    assert session.path is not None
+    damaged(session.path, 4)
+    assert conversation.resume_newest()
+    task = conversation.start("three", RunOptions(builtin_tools=False), emit=lambda _: None)
+    conversation.jobs.work_until_done(task)
+    assert task.result().ok

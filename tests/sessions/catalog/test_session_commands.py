@@ -1,0 +1,142 @@
+"""The slash commands of sessions, as every face calls them; and what a run tells of old sessions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.sessions.catalog.conftest import Held
+
+from cellwright.commands.command import CommandCall, CommandPage
+from cellwright.commands.registry import answer_of, command_of
+from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.run_options import RunOptions
+from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.events import Event, Notice
+from cellwright.sessions.state_dir import state_folder
+from cellwright.testing import Gate, MessagesServer, hold, say, turn
+
+SECONDS = 60
+
+
+class Talk:
+    def __init__(self, server: MessagesServer, cwd: Path, home: Path) -> None:
+        environ = {"HOME": str(home), "ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key}
+        self.server = server
+        self.conversation = Conversation(cwd=cwd, face="a test", environ=environ)
+        self.events: list[Event] = []
+
+    def do(self, prompt: str) -> CommandPage:
+        command, text = command_of(prompt)
+        call = CommandCall(self.conversation, RunOptions(), text)
+        return self.conversation.thread.submit(answer_of(command, call)).future.result(SECONDS)
+
+    def told(self, prompt: str) -> str:
+        return self.do(prompt).plain()
+
+    def refused(self, prompt: str) -> CellwrightError:
+        with pytest.raises(CellwrightError) as caught:
+            self.do(prompt)
+        return caught.value
+
+    def start(self, prompt: str) -> Any:
+        return self.conversation.start(prompt, RunOptions(builtin_tools=False), emit=self.events.append)
+
+    def say(self, prompt: str) -> None:
+        task = self.start(prompt)
+        self.conversation.jobs.work_until_done(task)
+        assert task.result().ok
+
+    @property
+    def session(self) -> str:
+        return self.conversation.session.id
+
+
+@pytest.fixture
+def talk(messages_server: Any, project: Path, own_place: Path) -> Iterator[Talk]:
+    made = Talk(messages_server([say("Yes.")]), project, own_place)
+    yield made
+    made.conversation.close()
+    assert not made.server.rejected
+
+
+def test_the_list_says_which_is_this_one_and_what_is_damaged(talk: Talk, held: Held) -> None:
+    assert "There is no session of" in talk.told("/sessions")
+    assert "that holds 'bees'" in talk.told("/sessions bees")
+    broken = held("one", "two")
+    broken.write_bytes(broken.read_bytes().replace(b"two", b"TWO"))
+    talk.say("this")
+    rows = talk.told("/sessions").splitlines()[2:]
+    assert [row.split("  ")[-1] for row in rows] == ["this (this one)", "one (damaged)"]
+
+
+def test_resume_by_id_by_the_only_words_and_by_the_title(talk: Talk, held: Held) -> None:
+    bees, hive = held("Count the bees"), held("The bees and their hive")
+    assert "Several hold these words" in talk.told("/resume bees")
+    assert talk.conversation.sessions.begun is None or talk.session not in (bees.stem, hive.stem)
+    talk.do("/resume hive")
+    assert talk.session == hive.stem
+    talk.do("/resume count the bees")
+    assert talk.session == bees.stem
+    talk.do(f"/resume {hive.stem}")
+    assert talk.session == hive.stem
+    assert bees.stem in talk.told("/resume")
+    error = talk.refused("/resume hornets")
+    assert (error.code, talk.session) == (ErrorCode.SESSION_NOT_FOUND, hive.stem)
+
+
+def test_forks_of_this_session_and_of_another(talk: Talk, held: Held) -> None:
+    other = held("one", "two", "three")
+    assert "nothing to fork" in talk.refused("/fork").message
+    assert f"The session {other.stem} stays as it was." in talk.told(f"/fork {other.stem} 2")
+    assert len(talk.conversation.session.messages) == 8
+    talk.do("/fork 1")
+    assert len(talk.conversation.session.messages) == 4
+    talk.do("/fork")
+    assert len(talk.conversation.session.messages) == 4
+    before = talk.session
+    assert talk.refused("/fork 2").code == ErrorCode.INVALID_PARAMETERS
+    assert talk.refused("/fork one two three").code == ErrorCode.INVALID_PARAMETERS
+    assert talk.refused("/fork 1999").code == ErrorCode.INVALID_PARAMETERS
+    assert talk.session == before
+
+
+def test_name_and_tags_need_a_session_on_disk(talk: Talk) -> None:
+    for prompt in ("/rename Bees", "/rename", "/tag keep"):
+        assert talk.refused(prompt).code == ErrorCode.INVALID_PARAMETERS
+    talk.say("count")
+    assert "“Bees” now" in talk.told("/rename Bees")
+    assert "Tags of this session: #keep #thesis." in talk.told("/tag keep, #thesis")
+    assert "no tags now" in talk.told("/tag")
+    first = talk.session
+    assert f"/resume {first}" in talk.told("/clear")
+    assert talk.session != first
+
+
+def test_while_a_run_goes_on_its_session_stays(
+    messages_server: Any, project: Path, own_place: Path, held: Held
+) -> None:
+    gate, other = Gate(), held("other")
+    talk = Talk(messages_server([turn(say("Ye"), hold(gate), say("s."))]), project, own_place)
+    task = talk.start("count")
+    gate.wait_until_reached(SECONDS)
+    there = sorted(path.name for path in other.parent.glob("*.jsonl"))
+    for prompt in (f"/resume {other.stem}", "/clear", "/fork", f"/fork {other.stem} 1"):
+        assert "still at work" in talk.refused(prompt).message, prompt
+    assert sorted(path.name for path in other.parent.glob("*.jsonl")) == there
+    talk.do("/rename Bees")
+    gate.open()
+    talk.conversation.jobs.work_until_done(task)
+    assert task.result().ok
+    talk.conversation.close()
+
+
+def test_a_run_tells_that_old_sessions_will_go(talk: Talk) -> None:
+    state_folder().mkdir(parents=True)
+    (state_folder() / "cleanup.json").write_text(json.dumps({"announced": 3}))
+    talk.say("count")
+    notices = [event.message for event in talk.events if isinstance(event, Notice)]
+    assert [notice for notice in notices if "3 sessions were not gone on with for 30 days" in notice]
