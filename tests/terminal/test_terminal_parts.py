@@ -26,9 +26,9 @@ from cellwright.terminal import words
 from cellwright.terminal.arguments import split_rules
 from cellwright.terminal.exit_codes import MEANINGS, ExitCode, exit_code_of
 from cellwright.terminal.live_view import MarkdownBlocks
-from cellwright.terminal.main import Redacting
 from cellwright.terminal.plain_view import PlainView
 from cellwright.terminal.screen import harmless
+from cellwright.terminal.stderr_log import Redacting
 
 
 def blocks_of(text: str, size: int) -> list[str]:
