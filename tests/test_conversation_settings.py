@@ -13,6 +13,7 @@ from cellwright.config.settings_in_force import SettingsInForce
 from cellwright.conversation_settings import DEFAULT_MODEL, effort_of, mode_of, model_of, nobody_was_asked, policy_of
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.run_options import RunOptions
+from row_tables import for_each_row
 
 
 @pytest.fixture
@@ -30,7 +31,7 @@ def settled(own_place: Path, tmp_path: Path):
     return load
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("said", "model"),
     [
         (None, DEFAULT_MODEL),
@@ -58,7 +59,7 @@ def test_the_environment_gives_the_model_where_no_file_does(settled):
     assert model_of(RunOptions(), settled({"model": "haiku"}, ANTHROPIC_MODEL="x"), {}) == "claude-haiku-5-5"
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("settings", "model", "excluded"),
     [
         ({"deniedModels": ["opus"]}, "claude-opus-5", True),

@@ -17,6 +17,7 @@ from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Answered, Asked, Decided, ModeChanged, Notice, ToolEnd
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.testing import fault, say, turn, use
+from row_tables import for_each_row
 
 
 class Told:
@@ -152,7 +153,7 @@ def test_a_hook_denies_a_call_and_claude_reads_why(play):
     assert (decided.behavior, decided.by, decided.reason) == ("deny", "hook", "not on Fridays")
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("answer", "asked"),
     [
         (specific("PreToolUse", permissionDecision="allow"), False),
@@ -532,7 +533,7 @@ def test_a_hook_sets_the_mode_but_never_the_one_without_questions(play):
     assert "bypassPermissions" in notices(played)[0]
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     "update",
     [
         {"type": "addRules", "rules": [{"toolName": "change"}], "behavior": "deny"},
@@ -713,8 +714,8 @@ async def wrong(*_):
     return "yes"
 
 
-@pytest.mark.parametrize("hook", [hangs, raises, leaves, wrong])
-@pytest.mark.parametrize("policy", [None, "continue", "block"])
+@for_each_row("hook", [hangs, raises, leaves, wrong])
+@for_each_row("policy", [None, "continue", "block"])
 def test_a_callable_that_does_not_answer_blocks_a_call(play, hook, policy):
     matcher = HookMatcher(hooks=[hook], timeout=0.01, on_failure=policy)
     played = play(CALL, tools=[change], hooks={"PreToolUse": [matcher]})

@@ -10,11 +10,12 @@ import pytest
 from cellwright.kernel.captured_output import display_of
 from cellwright.kernel.display_text import MOST_OF_CHART, MOST_TEXT
 from cellwright.kernel.html_text import html_text
+from row_tables import for_each_row
 
 NOTHING = "<some.Thing object at 0x7fa659b39d90>"
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("bundle", "text"),
     [
         ({"text/plain": "plain", "text/html": "<b>html</b>"}, "plain"),
@@ -67,9 +68,7 @@ def test_tables_keep_their_rows() -> None:
     assert html_text(source) == "price | city\n0 | 1.5 | New York\n1 | | Bonn"
 
 
-@pytest.mark.parametrize(
-    "piece", ["<div>", "<b>x</b>", "&amp;", "<!--", "<script>", "<td>", "< ", "<a b=", "</p>", "x\n \n"]
-)
+@for_each_row("piece", ["<div>", "<b>x</b>", "&amp;", "<!--", "<script>", "<td>", "< ", "<a b=", "</p>", "x\n \n"])
 def test_large_html_is_bounded_in_length_and_time(piece: str) -> None:
     started = time.process_time()
     assert len(html_text(piece * (5_000_000 // len(piece)))) < MOST_TEXT + 100

@@ -23,6 +23,7 @@ from cellwright.kernel.comm import Answer
 from cellwright.kernel.interrupts import EndableWait, Interrupts
 from cellwright.kernel.open_questions import OpenQuestions, Take, all_beside
 from cellwright.kernel.questions import Questions
+from row_tables import for_each_row
 
 SUGGESTIONS = (
     Suggestion(("Bash(make *)",), "session", "all make commands, this session"),
@@ -59,7 +60,7 @@ def run(scene: Coroutine[Any, Any, Allow | Deny]) -> Allow | Deny:
     return asyncio.run(scene)
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("given", "means"),
     [
         (answer("allow"), Allow(by="widget")),
@@ -195,7 +196,7 @@ def typed(lines: str, **given: Any) -> tuple[str, dict[str, Any], str]:
 RULES = [[["Bash(make *)"], "session", "all make commands, this session"]]
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("rules", "lines", "means"),
     [
         (RULES, "1\n", ["Allow", "once", ""]),
@@ -248,7 +249,7 @@ PARTS = {
 }
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("questions", "lines", "answers"),
     [
         ([STORE], "2\n", {"Where to keep it?": "CSV"}),
@@ -289,7 +290,7 @@ PLAN = {
 }
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("lines", "means"),
     [
         ("1\n", ("Allow", {"plan": "1. Do it.", "decision": "approve", "feedback": ""})),

@@ -18,6 +18,7 @@ from cellwright.kernel.chat.chat_sessions import SessionRequests, SessionTitle
 from cellwright.kernel.comm_link import PageError
 from cellwright.run_options import RunOptions
 from cellwright.testing import Gate, MessagesServer, hold, say, turn
+from row_tables import for_each_row
 
 SECONDS = 60
 
@@ -143,7 +144,7 @@ def test_rename_tag_export_and_delete(panel: Panel) -> None:
     assert gone.value.code == ErrorCode.SESSION_NOT_FOUND
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("method", "params"),
     [
         ("resume", {}),

@@ -38,6 +38,7 @@ from cellwright.events import (
 from cellwright.kernel.cell_output import STUCK
 from cellwright.kernel.comm import Answer, Kept, Ready, Restart, Steer, Stop, Withdraw, read_message
 from cellwright.kernel.transcript_ops import LIVE_OUTPUT_CHARS, RESULT_CHARS, TranscriptOps
+from row_tables import for_each_row
 
 EXAMPLES = json.loads((Path(__file__).parents[2] / "docs/protocol/examples.json").read_text("utf-8"))
 
@@ -243,7 +244,7 @@ def test_what_the_browser_says_is_read_as_the_protocol_has_it():
     assert read[10] == Withdraw("s_02")
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     "message",
     [
         None,

@@ -27,6 +27,7 @@ from cellwright.kernel.user_variables import fingerprint, user_variables
 from cellwright.kernel.variable_words import CHARS_EACH, LINE_CHARS, SECONDS_EACH, describe_all, line
 from cellwright.kernel.variables import variables_tool
 from cellwright.permissions.policy import PermissionPolicy
+from row_tables import for_each_row
 
 np = pytest.importorskip("numpy")
 pd = pytest.importorskip("pandas")
@@ -139,7 +140,7 @@ class SecretText(str):
     __slots__ = ()
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("value", "words"),
     [
         (None, "NoneType = None"),
@@ -294,7 +295,7 @@ class Sub(pd.DataFrame):
         raise SystemExit
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("value", "words"),
     [
         (
@@ -549,7 +550,7 @@ def test_names_may_go_into_a_value(shell: InteractiveShell) -> None:
     assert "second['db'], of type dict, has no host of its own." in text
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("path", "problem"),
     [
         ("frist", "There is no variable frist. Did you mean first?"),

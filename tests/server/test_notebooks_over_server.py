@@ -29,7 +29,7 @@ from cellwright.server.notebooks.served_notebooks import ServedNotebooks
 from cellwright.server.notebooks.server_page import ServerPage
 from cellwright.testing import Gate, MessagesServer, hold, say, turn, use
 
-pytestmark = [pytest.mark.kernel, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.kernel, pytest.mark.kernel_version, pytest.mark.timeout(300)]
 
 TESTS = Path(__file__).parents[1]
 # not by a cell: when `sys.path` changes, coverage takes modules away that another thread is importing

@@ -10,6 +10,7 @@ import pytest
 from cellwright.agent.input_schema import check_input
 from cellwright.agent.tool import ToolContext, ToolError, ToolResult
 from cellwright.tools.ask_user import ask_user_tool
+from row_tables import for_each_row
 
 TOOL = ask_user_tool()
 CONTEXT = ToolContext("toolu_test", lambda **_: None)
@@ -36,7 +37,7 @@ def preview_of(*questions: dict[str, Any]) -> Any:
     return asyncio.run(TOOL.preview({"questions": list(questions)}))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     "questions",
     [
         [],

@@ -15,6 +15,7 @@ from cellwright.errors import ErrorCode
 from cellwright.tools.lint import lint_tool
 from cellwright.tools.lint_reports import Problem, read_flake8
 from cellwright.tools.linters import linters_of
+from row_tables import for_each_row
 
 REAL_HOME = Path.home()
 LABEXTENSION = Path(__file__).parents[2] / "labextension"
@@ -130,7 +131,7 @@ def test_flake8_report():
     assert read_flake8(text) == [Problem("./a.py", 1, 8, "F401", "'os' imported but unused")]
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("files", "paths", "found"),
     [
         ({"pyproject.toml": "[tool.ruff]\n[tool.mypy]\n"}, [], ["ruff", "mypy"]),

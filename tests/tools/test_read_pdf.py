@@ -18,6 +18,7 @@ from cellwright.agent.tool import ToolError
 from cellwright.errors import ErrorCode
 from cellwright.testing import say, turn, use
 from cellwright.tools.pdf_pages import PdfRequest, read_pdf
+from row_tables import for_each_row
 
 
 def put(tools: Any, data: bytes) -> None:
@@ -85,7 +86,7 @@ def test_a_long_pdf_is_asked_for_by_pages(tools):
     assert len(document(tools)[2]) == 10
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("pages", "why"),
     [
         ("1-21", "21 pages are too many: 20 a call"),

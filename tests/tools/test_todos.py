@@ -12,6 +12,7 @@ from cellwright.agent.input_schema import check_input
 from cellwright.agent.tool import Tool, ToolContext, ToolError, ToolResult
 from cellwright.events import Event, TodosChanged
 from cellwright.tools.todos import todo_tools
+from row_tables import for_each_row
 
 TASKS = {"CLAUDE_CODE_ENABLE_TASKS": "1"}
 
@@ -61,7 +62,7 @@ def todo(content: str, status: str) -> dict[str, str]:
     return {"content": content, "status": status, "activeForm": f"doing {content}"}
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("environ", "names"),
     [
         ({}, {"TodoWrite"}),
