@@ -33,7 +33,7 @@ class Table:
             try:
                 _play(functools.partial(self.test, *instance), number, fixtures, row)
             except ROW_FAILURES as error:
-                told.append(f"row {number}, {name or _short(row)}:\n{_told(error)}")
+                told.append(f"row {number}, {name and f'{name}: '}{_short(row)}\n{_told(error)}")
         return told
 
 
