@@ -10,8 +10,12 @@ NPM = npm --prefix labextension
 
 LAB_SOURCES = $(shell find labextension/src labextension/*.json labextension/*.mjs labextension/*.js -type f 2>/dev/null)
 
+# what tests start, hundreds of Python processes, reads compiled modules instead of compiling them each time
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
-.PHONY: help pictures example-recordings demo lab test test-py test-ts test-kernels test-lab44 test-hub test-slow test-live check fix build bench clean
+.PHONY: help pictures example-recordings demo lab test test-ts test-py test-browser test-all test-times coverage leg legs test-live \
+  check check-style check-types check-browser-side fix build bench clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -22,43 +26,80 @@ demo: $(VENV)/.run  ## the main job: a notebook with Claude in it, from a failin
 lab: $(VENV)/.run build  ## JupyterLab with the extension; the demo's notebook is open
 	$(BIN)/cellwright demo --lab
 
-test: test-ts test-py  ## all tests, with coverage
+# what `make test` runs beside the browser, and with it
+PLAIN = not browser and not slow and not live and not hub
+SCENES = browser and not slow
+# each worker plays whole files, since the tests of a file share a kernel or a server
+PARALLEL = -n 2 --dist loadfile
+
+test: test-ts test-py test-browser  ## all tests but those of `make leg`
 
 test-py: $(VENV)/.test build
-	$(PYTEST) -m "not browser and not slow and not live and not hub" --ignore=tests/server -n 2 --dist loadfile --cov --cov-report=
-	# one after another: each has servers and kernels of its own
-	$(PYTEST) tests/server -m "not browser and not slow and not live and not hub" --cov --cov-append --cov-report=
-	# apart: the browser's driver keeps an event loop running in its thread
-	$(PYTEST) -m "browser and not slow" --cov --cov-append --cov-report=
-	$(BIN)/coverage report --fail-under=80
+	$(PYTEST) -m "$(PLAIN)" $(PARALLEL)
+
+# apart: the browser's driver keeps an event loop running in its thread
+test-browser: $(VENV)/.test build
+	$(PYTEST) -m "$(SCENES)"
 
 test-ts: labextension/node_modules/.installed
+	cd labextension && node_modules/.bin/vitest run
+
+coverage: $(VENV)/.test build  ## the same with coverage, which must not fall
 	$(NPM) test
+	$(PYTEST) -m "$(PLAIN)" $(PARALLEL) --cov --cov-report=
+	$(PYTEST) -m "$(SCENES)" --cov --cov-append --cov-report=
+	$(BIN)/coverage report --fail-under=80
+
+test-all: coverage  ## all tests with coverage, and every leg whole
+	@for leg in $(LEGS); do $(MAKE) --no-print-directory leg LEG=$$leg WHOLE=1 || exit 1; done
+
+test-times: $(VENV)/.test build  ## a table by file of what the tests take; TESTS chooses some
+	PYTHONPATH=tests $(PYTEST) -p measured_times -m "$(PLAIN)" $(PARALLEL) -q $(TESTS)
+
+# ---- legs: what depends on the version of something, or takes long; .ci/run runs one, chosen by the commit ----
+
+KERNELS = 6.31 7.1
+LEGS = $(KERNELS:%=ipykernel-%) jupyterlab-4.4 jupyterhub soak soak-browser
+
+legs:
+	@echo $(LEGS)
+
+leg:  ## LEG=name: one of ipykernel-6.31, ipykernel-7.1, jupyterlab-4.4, jupyterhub, soak, soak-browser; with WHOLE=1 all its tests
+	@test -n "$(filter $(LEG),$(LEGS))" || { echo "LEG must be one of: $(LEGS)"; exit 2; }
+	$(MAKE) --no-print-directory leg-$(LEG)
 
 # another version of one package, laid before the environment's own
 OTHER = $(VENV)/other
 
+.PRECIOUS: $(OTHER)/%
 $(OTHER)/%: $(VENV)/.test
 	rm -rf $@
 	$(BIN)/pip install -q --no-deps --target $@ "$(subst -,==,$*).*"
 
+leg-ipykernel-%: $(OTHER)/ipykernel-% build
+	PYTHONPATH=$(CURDIR)/$< CELLWRIGHT_EXPECT_IPYKERNEL=$* \
+	  $(PYTEST) -m "$(if $(WHOLE),kernel,kernel_version) and not slow" -q $(PARALLEL)
+
+ON_LAB44 = PYTHONPATH=$(CURDIR)/$(OTHER)/jupyterlab-4.4 JUPYTERLAB_DIR=$(CURDIR)/$(OTHER)/jupyterlab-4.4/share/jupyter/lab \
+  CELLWRIGHT_EXPECT_LAB=4.4 $(PYTEST) -q
+
+# pytest ends with 5 where it finds no test: then all scenes are played
+leg-jupyterlab-4.4: $(OTHER)/jupyterlab-4.4 build
+	$(ON_LAB44) -m "$(SCENES)$(if $(WHOLE),, and lab_version)" || { test $$? -eq 5 && $(ON_LAB44) -m "$(SCENES)"; }
+
 HUB = $(VENV)/hub
 
-KERNELS = 6.31 7.1
+leg-jupyterhub: $(HUB)/.installed build
+	PATH="$(CURDIR)/$(HUB)/node/node_modules/.bin:$(CURDIR)/$(HUB)/bin:$$PATH" CELLWRIGHT_REQUIRE_HUB=1 \
+	  $(HUB)/bin/python -m pytest -m hub -q
 
-# the server's way to kernels, and to the notebooks of their users
-SERVER_ON_KERNELS = $(addprefix tests/server/test_,busy_kernels.py runs.py notebooks_over_server.py)
+leg-soak: $(VENV)/.test build
+	$(PYTEST) -m "slow and not browser" -q
 
-test-kernels: $(VENV)/.test build $(KERNELS:%=$(OTHER)/ipykernel-%)  ## the kernel tests, and some of the server's, on older ipykernels
-	@for version in $(KERNELS); do \
-	  echo "--- ipykernel $$version"; \
-	  PYTHONPATH=$(CURDIR)/$(OTHER)/ipykernel-$$version CELLWRIGHT_EXPECT_IPYKERNEL=$$version \
-	    sh -c '$(PYTEST) tests/kernel -m kernel -q -n 2 --dist loadfile && $(PYTEST) $(SERVER_ON_KERNELS) -q' || exit 1; \
-	done
+leg-soak-browser: $(VENV)/.test build
+	$(PYTEST) -m "slow and browser" -q
 
-test-lab44: $(VENV)/.test build $(OTHER)/jupyterlab-4.4  ## the browser tests on JupyterLab 4.4
-	PYTHONPATH=$(CURDIR)/$(OTHER)/jupyterlab-4.4 JUPYTERLAB_DIR=$(CURDIR)/$(OTHER)/jupyterlab-4.4/share/jupyter/lab \
-	  CELLWRIGHT_EXPECT_LAB=4.4 $(PYTEST) tests/e2e -m "browser and not slow" -q
+# ---- the rest ----
 
 pictures: $(VENV)/.test build  ## the pictures in docs/images, as the browser tests see the screen
 	CELLWRIGHT_TAKE_PICTURES=1 $(PYTEST) -m "browser and not slow" -q
@@ -66,23 +107,22 @@ pictures: $(VENV)/.test build  ## the pictures in docs/images, as the browser te
 example-recordings: $(VENV)/.test  ## the example notebooks and what they are played from, made anew
 	$(BIN)/python notebooks/record_examples.py
 
-test-hub: $(HUB)/.installed build  ## two users of a real JupyterHub, with the key on the hub
-	PATH="$(CURDIR)/$(HUB)/node/node_modules/.bin:$(CURDIR)/$(HUB)/bin:$$PATH" CELLWRIGHT_REQUIRE_HUB=1 \
-	  $(HUB)/bin/python -m pytest tests/hub -m hub -q
-
-test-slow: $(VENV)/.test build  ## soak and other slow tests
-	# apart, as above
-	$(PYTEST) -m "slow and not browser"
-	$(PYTEST) -m "slow and browser"
-
 test-live: $(VENV)/.test  ## a few tests on the real API; needs ANTHROPIC_API_KEY
 	$(PYTEST) -m live
 
 check: $(VENV)/.test labextension/node_modules/.installed  ## linters, type checkers, import contracts
+	@$(MAKE) --no-print-directory -j 2 --output-sync=target check-types check-browser-side check-style
+	@test ! -s .unsteady-scenes || { echo "Scenes of the browser that passed at the second try only, in the last run:"; cat .unsteady-scenes; }
+
+check-style:
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+check-types:
+	$(BIN)/mypy
+
+check-browser-side:
 	$(NPM) run typecheck
 	$(NPM) run lint
 
@@ -117,13 +157,22 @@ $(EXTENSION): $(WIDGET)
 	@touch $@
 
 # editable, so that what you change is what runs; the extensions of JupyterLab and of Jupyter Server are linked into the environment
-$(VENV)/.run: $(VENV)/bin/python pyproject.toml $(WIDGET) $(EXTENSION)
-	$(BIN)/pip install -q -e ".[lab]"
+define INSTALL
+	$(BIN)/pip install -q -e ".[$(1)]"
 	mkdir -p $(VENV)/share/jupyter/labextensions
 	ln -sfn "$(CURDIR)/src/cellwright/labextension" $(VENV)/share/jupyter/labextensions/cellwright
 	mkdir -p $(VENV)/etc/jupyter/jupyter_server_config.d
 	ln -sfn "$(CURDIR)/jupyter-config/jupyter_server_config.d/cellwright.json" $(VENV)/etc/jupyter/jupyter_server_config.d/
+endef
+
+$(VENV)/.run: $(VENV)/bin/python pyproject.toml $(WIDGET) $(EXTENSION)
+	$(call INSTALL,lab)
 	@touch $@
+
+# what runs it and what tests it, in one go
+$(VENV)/.test: $(VENV)/bin/python pyproject.toml $(WIDGET) $(EXTENSION)
+	$(call INSTALL,test)
+	@touch $(VENV)/.run $@
 
 # JupyterHub beside what the tests have, so that they stay light; its proxy is a node program
 $(HUB)/.installed: $(VENV)/.test
@@ -133,10 +182,6 @@ $(HUB)/.installed: $(VENV)/.test
 	  "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"
 	$(HUB)/bin/pip install -q "jupyterhub>=5.2,<7"
 	npm install --prefix $(HUB)/node --no-audit --no-fund --no-package-lock --loglevel=error "configurable-http-proxy@^5.1"
-	@touch $@
-
-$(VENV)/.test: $(VENV)/.run
-	$(BIN)/pip install -q -e ".[test]"
 	@touch $@
 
 clean:  ## everything that was made

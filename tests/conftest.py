@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib
 import importlib.metadata
+import itertools
 import os
 import shutil
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +19,10 @@ import hypothesis
 import pytest
 
 from cellwright.testing import MessagesServer
+
+# what tests start, hundreds of Python processes, reads compiled modules instead of compiling them each time
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # how long an example takes says how busy the machine is; the same examples each time: what fails is the change's doing
 hypothesis.settings.register_profile("tests", deadline=None, derandomize=True)
@@ -50,6 +57,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "browser" in item.keywords:
             item.add_marker(pytest.mark.skip(reason="NO BROWSER: install Chromium to run the browser tests"))
+
+
+def pytest_collection_finish() -> None:
+    """What was imported and collected stays: collections of garbage, with which each IPython shell ends, pass it by."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_report_header() -> str:
@@ -89,10 +102,18 @@ def browser() -> Iterator[Any]:
         browser.close()
 
 
+@pytest.fixture(scope="session")
+def homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Paths for the homes of tests, counted: looking for a free name costs more the more there are."""
+    folder = tmp_path_factory.mktemp("homes")
+    return (folder / str(number) for number in itertools.count())
+
+
 @pytest.fixture(autouse=True)
-def own_place(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+def own_place(homes: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> Path:
     """HOME and CELLWRIGHT_HOME in a fresh folder, and nothing in the environment that points to a real account."""
-    home = tmp_path_factory.mktemp("home")
+    home = next(homes)
+    home.mkdir()
     for name in list(os.environ):
         if name.startswith(("ANTHROPIC_", "CLAUDE_", "CELLWRIGHT_", "AWS_", "XDG_")):
             monkeypatch.delenv(name)

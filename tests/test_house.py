@@ -1,4 +1,4 @@
-"""What holds for the whole house: what is public, what imports cost, how big rooms may grow, that documents are true."""
+"""What holds for the whole house: what is public, what imports cost, what names say, that documents are true."""
 
 import ast
 import json
@@ -13,7 +13,6 @@ import cellwright
 
 ROOT = Path(__file__).parents[1]
 SOURCES = sorted((ROOT / "src" / "cellwright").rglob("*.py"))
-BROWSER_SOURCES = sorted((ROOT / "labextension" / "src").rglob("*.ts"))
 
 
 def python(code: str) -> str:
@@ -69,21 +68,14 @@ def test_asking_needs_no_sdk():
     )
 
 
-def lines_of(path: Path) -> int:
-    return len(path.read_text("utf-8").splitlines())
-
-
-@pytest.mark.parametrize("path", [*SOURCES, *BROWSER_SOURCES], ids=lambda path: str(path.relative_to(ROOT)))
-def test_a_module_fits_in_the_head(path):
-    assert lines_of(path) <= 400
-
-
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_names_say_what_things_are(path):
+def test_names_say_what_things_are():
     vague = re.compile(r"(Manager|Service|Helper|Handler|Utils?|Processor)$")
-    names = [node.name for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.ClassDef)]
-    assert [name for name in names if vague.search(name)] == []
-    assert path.stem not in ("utils", "helpers", "common", "misc")
+    found = [path.stem for path in SOURCES if path.stem in ("utils", "helpers", "common", "misc")]
+    for path in SOURCES:
+        nodes = ast.walk(ast.parse(path.read_text("utf-8")))
+        classes = [node.name for node in nodes if isinstance(node, ast.ClassDef)]
+        found += [f"{path.relative_to(ROOT)}: {name}" for name in classes if vague.search(name)]
+    assert found == []
 
 
 def test_the_inits_of_rooms_are_empty():

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from cellwright.text import unseen_characters, visible, visible_line
+from row_tables import for_each_row
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("text", "shown"),
     [
         ("ls -la\n\techo 'x'", "ls -la\n\techo 'x'"),

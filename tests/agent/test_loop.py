@@ -32,6 +32,7 @@ from cellwright.permissions.policy import PermissionPolicy
 from cellwright.sessions.session import Session
 from cellwright.sessions.transcript import read_messages
 from cellwright.testing import Gate, hold, say, think, turn, use, use_json
+from row_tables import for_each_row
 
 
 def statuses(played):
@@ -129,7 +130,7 @@ def test_the_call_is_on_disk_before_it_has_effects(play, tmp_path):
     assert seen == ["act"]
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("call", "tools", "status", "told"),
     [
         (use("nothing", a=1), [look], "error", "There is no tool named nothing. The tools are: look."),

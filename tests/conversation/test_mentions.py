@@ -19,9 +19,10 @@ from cellwright.conversation.run_options import RunOptions
 from cellwright.events import ContextAttached, Event, Notice, RunEnd, ToolEnd, UserPrompt
 from cellwright.terminal.plain_view import CallLines
 from cellwright.testing import MessagesServer, say, turn, use
+from row_tables import for_each_row
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("words", "found"),
     [
         ("look at @src/a.py and @b.txt.", ["file src/a.py", "file b.txt"]),

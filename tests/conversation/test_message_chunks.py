@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from cellwright.conversation.message_chunks import MAX_CHARS, PIECE_CHARS, JoinedMessages, pieces
+from row_tables import for_each_row
 
 
 def test_a_small_message_goes_as_it_is() -> None:
@@ -32,7 +31,7 @@ def test_pieces_of_two_messages_may_come_in_turns() -> None:
     assert [message for message in whole if message is not None] == [one, two]
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     "piece",
     [
         None,

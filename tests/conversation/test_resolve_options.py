@@ -20,6 +20,7 @@ from cellwright.conversation.resolve_options import (
 )
 from cellwright.conversation.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode
+from row_tables import for_each_row
 
 
 @pytest.fixture
@@ -37,7 +38,7 @@ def settled(own_place: Path, tmp_path: Path):
     return load
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("said", "model"),
     [
         (None, DEFAULT_MODEL),
@@ -65,7 +66,7 @@ def test_the_environment_gives_the_model_where_no_file_does(settled):
     assert model_of(RunOptions(), settled({"model": "haiku"}, ANTHROPIC_MODEL="x"), {}) == "claude-haiku-5-5"
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("settings", "model", "excluded"),
     [
         ({"deniedModels": ["opus"]}, "claude-opus-5", True),

@@ -36,7 +36,7 @@ def hub(tmp_path_factory: pytest.TempPathFactory, model: MessagesServer) -> Iter
     if missing and os.environ.get("CELLWRIGHT_REQUIRE_HUB"):
         pytest.fail(f"missing: {', '.join(missing)}")
     if missing:
-        pytest.skip(f"needs {', '.join(missing)}: make test-hub installs them")
+        pytest.skip(f"needs {', '.join(missing)}: make leg LEG=jupyterhub installs them")
     from hub import running_hub  # jupyterhub's neighbours, only where it is there
 
     with running_hub(tmp_path_factory.mktemp("hub"), model.url, model.api_key) as running:

@@ -8,6 +8,7 @@ import pytest
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.model.anthropic import connect
 from cellwright.model.credentials import choose_transport
+from row_tables import for_each_row
 
 PLATFORMS = {
     "CLAUDE_CODE_USE_BEDROCK": "bedrock",
@@ -36,8 +37,8 @@ def test_a_key_goes_straight_to_the_api(tmp_path):
     assert chosen(tmp_path, ANTHROPIC_CUSTOM_HEADERS="X-Api-Key: k").startswith("KeyTransport")
 
 
-@pytest.mark.parametrize(("switch", "platform"), PLATFORMS.items())
-@pytest.mark.parametrize("value", ["1", "true", " Yes "])
+@for_each_row(("switch", "platform"), PLATFORMS.items())
+@for_each_row("value", ["1", "true", " Yes "])
 def test_a_platform_comes_before_a_key(tmp_path, switch, platform, value):
     assert chosen(tmp_path, **{switch: value}, ANTHROPIC_API_KEY="k") == f"SdkTransport('{platform}')"
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from cellwright.model.retry import FailedAttempt, failure_of_event, failure_of_response
+from row_tables import for_each_row
 
 NOW = 1_000_000.0
 
@@ -20,7 +21,7 @@ def api_error(error_type: str, message: str, **error: Any) -> dict[str, Any]:
     return {"type": "error", "error": {"type": error_type, "message": message, **error}, "request_id": "req_9"}
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("body", "words"),
     [
         (api_error("invalid_request_error", "max_tokens: bad"), "max_tokens: bad"),
@@ -64,7 +65,7 @@ def test_the_clouds_throttle_without_saying_for_how_long():
     assert not of(429, api_error("rate_limit_error", "limit")).retryable
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("headers", "seconds"),
     [
         ({"retry_after": "3"}, 3.0),
@@ -102,7 +103,7 @@ def test_404_is_the_model_or_the_address():
     assert "ANTHROPIC_BASE_URL" in of(404, {"detail": "Not Found"}).message
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("error_type", "code", "again"),
     [
         ("overloaded_error", "API_OVERLOADED", True),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cellwright.model.fill_in_middle import Gap, fill_in_message, is_enough, missing_text, surroundings, the_cell
+from row_tables import for_each_row
 
 
 def at(text: str, **more: object) -> Gap:
@@ -13,7 +14,7 @@ def at(text: str, **more: object) -> Gap:
     return Gap(prefix, suffix, **more)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("cell", "answer", "missing"),
     [
         pytest.param("df.groupby(|", "<insert>'city')</insert>", "'city')", id="plain"),

@@ -8,6 +8,7 @@ import pytest
 from cellwright.events import TextDelta, ToolInputDelta, TurnEnd
 from cellwright.model.message_stream import MessageBuilder
 from cellwright.model.provider import MessageStart
+from row_tables import for_each_row
 
 
 def start(index: int, block: dict[str, Any]) -> dict[str, Any]:
@@ -91,7 +92,7 @@ def test_what_is_not_known_is_kept():
     ]
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("pieces", "expected"),
     [
         ([], {}),
@@ -153,7 +154,7 @@ def test_usage_is_the_start_s_and_then_the_newest():
     assert builder.turn_end("").usage == {**begin, "output_tokens": 9}
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     "data",
     [
         b"{",

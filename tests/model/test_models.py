@@ -3,11 +3,12 @@
 import pytest
 
 from cellwright.model.models import canonical, limits, refined, thinking_field
+from row_tables import for_each_row
 
 SUMMARISED = {"type": "adaptive", "display": "summarized"}
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("name", "plain"),
     [
         ("claude-opus-5-5", "claude-opus-5-5"),
@@ -25,7 +26,7 @@ def test_platforms_wrap_names(name, plain):
     assert canonical(name) == plain
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("model", "window", "output", "thinking", "effort"),
     [
         ("claude-opus-5-5", 1_000_000, 128_000, SUMMARISED, True),

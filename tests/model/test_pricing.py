@@ -3,6 +3,7 @@
 import pytest
 
 from cellwright.model.pricing import add_usage, context_tokens, cost_usd, worst_case_usd
+from row_tables import for_each_row
 
 
 def usage(fresh: int = 0, output: int = 0, *, written: int = 0, read: int = 0, hour: int = 0) -> dict[str, object]:
@@ -15,7 +16,7 @@ def usage(fresh: int = 0, output: int = 0, *, written: int = 0, read: int = 0, h
     }
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("model", "tokens", "dollars"),
     [
         # opus 5.5: 4 in, 20 out, writes 5 (5 min) and 8 (1 h), reads 0.20

@@ -8,6 +8,7 @@ from cellwright.errors import ApiError, ErrorCode
 from cellwright.events import Retrying, TextDelta, TurnEnd
 from cellwright.model.retry import RetryPolicy
 from cellwright.testing import fault, say, turn
+from row_tables import for_each_row
 
 AGAIN = [
     pytest.param(fault("status", status=408), "API_OVERLOADED", id="408"),
@@ -28,7 +29,7 @@ AGAIN = [
 ]
 
 
-@pytest.mark.parametrize(("trouble", "code"), AGAIN)
+@for_each_row(("trouble", "code"), AGAIN)
 def test_what_passes_is_tried_again(line, trouble, code):
     played = line([trouble, say("after all")]).play()
     assert played.error is None
@@ -58,7 +59,7 @@ FOR_GOOD = [
 ]
 
 
-@pytest.mark.parametrize(("trouble", "code", "words"), FOR_GOOD)
+@for_each_row(("trouble", "code", "words"), FOR_GOOD)
 def test_what_stays_is_not_tried_again(key_line, trouble, code, words):
     # the profile's own second try of a 401 would take the second turn
     playing = key_line([trouble, say("never")])

@@ -4,6 +4,7 @@ import pytest
 
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.model.retry import FailedAttempt, RetryPolicy
+from row_tables import for_each_row
 
 
 def failure(*, retryable: bool = True, retry_after: float | None = None) -> FailedAttempt:
@@ -47,8 +48,8 @@ def test_the_environment_sets_it():
     assert RetryPolicy.from_environment(environ) == RetryPolicy(max_retries=0, stall_seconds=2.5)
 
 
-@pytest.mark.parametrize("name", ["CELLWRIGHT_MAX_RETRIES", "CELLWRIGHT_STALL_SECONDS"])
-@pytest.mark.parametrize("value", ["many", "-1", "nan", "inf"])
+@for_each_row("name", ["CELLWRIGHT_MAX_RETRIES", "CELLWRIGHT_STALL_SECONDS"])
+@for_each_row("value", ["many", "-1", "nan", "inf"])
 def test_nonsense_in_the_environment_is_said(name, value):
     with pytest.raises(CellwrightError, match=name) as caught:
         RetryPolicy.from_environment({name: value})

@@ -3,6 +3,7 @@
 import pytest
 
 from cellwright.model.message_stream import SseParser
+from row_tables import for_each_row
 
 EVENTS = [("message_start", '{"a":1}'), ("content_block_delta", '{"text":"ä 🎉"}'), ("message_stop", "{}")]
 
@@ -30,7 +31,7 @@ def test_one_byte_at_a_time(newline):
     assert parsed(*(stream[i : i + 1] for i in range(len(stream)))) == EVENTS
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("stream", "events"),
     [
         (b": a comment\n\ndata: x\n\n", [("", "x")]),

@@ -18,6 +18,7 @@ from cellwright.model.anthropic import connect
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.sessions.session import Session
 from cellwright.testing import MessagesServer, say, turn, use
+from row_tables import for_each_row
 
 ANYTHING = {"type": "object", "properties": {}, "additionalProperties": True}
 
@@ -60,7 +61,7 @@ def scene(place: Any) -> Iterator[Scene]:
     return Scene(place.project)
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("tool", "tool_input", "rule"),
     [
         ("Bash", {"command": "make all"}, "Bash(make all)"),
@@ -77,9 +78,10 @@ def scene(place: Any) -> Iterator[Scene]:
         ("my_deploy", {}, "my_deploy"),
     ],
 )
-@pytest.mark.parametrize("mode", ["default", "dontAsk"])
+@for_each_row("mode", ["default", "dontAsk"])
 def test_where_nobody_is_asked_claude_is_told_the_rule_that_would_allow_it(scene, place, tool, tool_input, rule, mode):
     rule = place.fill(rule)
+    scene.ran.clear()
     told = scene.play(tool, tool_input, mode=mode)
     assert f"The allow rule `{rule}` would allow it." in told
     assert scene.ran == []

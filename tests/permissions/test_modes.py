@@ -16,6 +16,7 @@ from cellwright.permissions.modes import (
     parse_mode,
     stricter,
 )
+from row_tables import for_each_row
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -62,7 +63,7 @@ def test_root_may_bypass_permissions_only_where_the_machine_may_be_lost(facts, a
     assert caught.value.code == ErrorCode.PERMISSION_DENIED
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("file", "content", "environ", "expected"),
     [
         (None, "", {}, False),

@@ -6,11 +6,12 @@ from hypothesis import strategies as st
 
 from cellwright.permissions.judges.patch import paths_in_patch
 from cellwright.permissions.patch_text import PatchProblem, read_patch
+from row_tables import for_each_row
 
 HUNK = "@@ -1 +1 @@\n-a\n+b\n"
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("patch", "paths"),
     [
         (f"--- a/x.py\n+++ b/x.py\n{HUNK}", [("x.py", "edit")]),
@@ -66,7 +67,7 @@ def test_strip_makes_one_name_of_two_folders():
     assert paths_in_patch(patch, 1) == [("src/x", "edit")]
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("patch", "why"),
     [
         ("", "no file"),

@@ -11,6 +11,7 @@ import pytest
 
 from cellwright.permissions.paths import PathProblem, folded, inside, normalised, places, protected_part
 from cellwright.permissions.policy import PermissionPolicy
+from row_tables import for_each_row
 
 
 def edits(place, path, **rules):
@@ -21,7 +22,7 @@ def reads(place, path, **rules):
     return place.policy(**rules).decide("Read", {"file_path": path}).behavior
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("path", "expected"),
     [
         ("a", "allow"),
@@ -86,7 +87,7 @@ def test_every_hop_of_a_chain_of_links_counts(place, hops):
     assert edits(place, f"hop{hops - 1}/x", allow=["Edit(~/**)"]) == "allow"
 
 
-@pytest.mark.parametrize("path", ["a/" * 20_000, "x" * 40_000, "../" * 15_000, "link-in/" * 10_000, "\0", "a\ud800"])
+@for_each_row("path", ["a/" * 20_000, "x" * 40_000, "../" * 15_000, "link-in/" * 10_000, "\0", "a\ud800"])
 def test_what_no_path_can_be_is_denied_at_once(place, path):
     for tool, field in (("Write", "file_path"), ("Grep", "path"), ("NotebookRead", "notebook_path")):
         assert place.policy("bypassPermissions").decide(tool, {field: path}).behavior == "deny"
@@ -162,10 +163,8 @@ def test_an_open_descriptor_is_the_file_it_is_open_for(place):
 COMPOSED, DECOMPOSED = unicodedata.normalize("NFC", "Ångström"), unicodedata.normalize("NFD", "Ångström")
 
 
-@pytest.mark.parametrize(
-    "written", [COMPOSED, DECOMPOSED, COMPOSED.upper(), DECOMPOSED.lower(), "A\u030angstro\u0308m"]
-)
-@pytest.mark.parametrize("ruled", [COMPOSED, DECOMPOSED])
+@for_each_row("written", [COMPOSED, DECOMPOSED, COMPOSED.upper(), DECOMPOSED.lower(), "A\u030angstro\u0308m"])
+@for_each_row("ruled", [COMPOSED, DECOMPOSED])
 def test_one_name_in_many_spellings_is_one_name_for_restrictions(place, ruled, written):
     assert reads(place, f"{written}/x", deny=[f"Read(./{ruled}/**)"]) == "deny"
     assert edits(place, f"src/{written}", deny=[f"Edit({ruled})"]) == "deny"
@@ -178,7 +177,7 @@ def test_a_grant_is_for_the_very_spelling(place):
     assert reads(place, str(outside / "DATA.csv"), allow=["Read(~/outside/data.csv)"]) == "ask"
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     "name",
     [
         ".git/config",
@@ -237,7 +236,7 @@ def test_protected_in_every_spelling_for_making_changing_and_deleting(place, nam
     assert place.policy("dontAsk", allow=["Edit"]).decide("Write", {"file_path": name}).behavior == "deny"
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     "name",
     [
         "git/config",
@@ -273,7 +272,7 @@ def test_neighbours_of_what_is_protected_are_not(place, name):
     assert protected_part(str(place.project / name)) is None
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("place_name", "folder", "expected"),
     [
         ("/a/b", "/a", True),

@@ -10,6 +10,7 @@ import pytest
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.permissions.rules.rule import grant_problem, parse_rule
+from row_tables import for_each_row
 
 
 @pytest.mark.parametrize(
@@ -31,7 +32,7 @@ def test_tools_without_rules_of_their_own(place, mode, python, reading, changing
     assert policy.decide("mcp__git__push", {}).behavior == changing
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("rule", "tool", "expected"),
     [
         ("Python", "Python", "allow"),
@@ -59,7 +60,7 @@ def test_allowing_by_name(place, rule, tool, expected):
     assert place.policy(allow=[rule]).decide(tool, {}).behavior == expected
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("rule", "tool", "expected"),
     [
         ("Python", "Python", "deny"),
@@ -106,8 +107,8 @@ MALFORMED = [
 ]
 
 
-@pytest.mark.parametrize("rule", MALFORMED)
-@pytest.mark.parametrize("behavior", ["deny", "ask", "allow"])
+@for_each_row("rule", MALFORMED)
+@for_each_row("behavior", ["deny", "ask", "allow"])
 def test_a_malformed_rule_is_an_error_that_names_it(place, rule, behavior):
     with pytest.raises(CellwrightError) as caught:
         place.policy(**{behavior: [rule]})
@@ -115,7 +116,7 @@ def test_a_malformed_rule_is_an_error_that_names_it(place, rule, behavior):
     assert rule.strip()[:40] in caught.value.message
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("rule", "why"),
     [
         ("*", "by name"),
@@ -149,7 +150,7 @@ def test_deny_goes_before_ask_and_ask_before_allow(place):
     assert place.policy(allow=rules["allow"]).decide("Bash", tool_input).rule == "Bash"
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("tool", "tool_input", "session", "label", "always"),
     [
         ("Python", {"code": "1"}, "Python", "all Python of this session", None),
@@ -222,7 +223,7 @@ def test_what_a_session_allowed_covers_no_more_than_it_said(place):
     assert policy.decide("Bash", {"command": "touch x"}).behavior == "ask"
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("tool", "tool_input"),
     [
         ("Bash", {"command": "make"}),
@@ -232,8 +233,8 @@ def test_what_a_session_allowed_covers_no_more_than_it_said(place):
         ("Read", {"file_path": "/x"}),
     ],
 )
-@pytest.mark.parametrize("mode", ["default", "plan", "acceptEdits", "dontAsk", "bypassPermissions"])
-@pytest.mark.parametrize("rules", [{}, {"deny": ["*"]}, {"ask": ["*"]}, {"allow": ["Bash", "Edit", "Python"]}])
+@for_each_row("mode", ["default", "plan", "acceptEdits", "dontAsk", "bypassPermissions"])
+@for_each_row("rules", [{}, {"deny": ["*"]}, {"ask": ["*"]}, {"allow": ["Bash", "Edit", "Python"]}])
 def test_every_decision_gives_its_reason_as_a_sentence(place, tool, tool_input, mode, rules):
     decision = place.policy(mode, **rules).decide(tool, tool_input)
     assert decision.reason[0].isupper() or decision.reason[0] in "`/"
@@ -267,8 +268,8 @@ def test_a_single_string_is_one_rule_and_not_its_letters():
     assert PermissionPolicy(deny="Python").decide("Python", {}).behavior == "deny"
 
 
-@pytest.mark.parametrize("value", [None, 1, ["a"], {"a": 1}, ""])
-@pytest.mark.parametrize("tool", ["Bash", "Read", "Edit", "Glob", "Grep", "NotebookEdit", "LS"])
+@for_each_row("value", [None, 1, ["a"], {"a": 1}, ""])
+@for_each_row("tool", ["Bash", "Read", "Edit", "Glob", "Grep", "NotebookEdit", "LS"])
 def test_input_of_a_wrong_type_is_never_allowed_to_change_anything(place, tool, value):
     tool_input = dict.fromkeys(("command", "file_path", "notebook_path", "pattern"), value)
     decision = place.policy("acceptEdits").decide(tool, tool_input)

@@ -8,6 +8,7 @@ from cellwright.agent.calls.approval import ToolUse
 from cellwright.agent.calls.permission_gate import nobody_to_ask
 from cellwright.events import Preview
 from cellwright.permissions.policy import JUDGES, PermissionPolicy
+from row_tables import for_each_row
 
 READS = ("allow", "allow", "allow", "allow", "allow")
 ASKS = ("ask", "ask", "deny", "deny", "allow")
@@ -62,7 +63,7 @@ CALLS = [
 ]
 
 
-@pytest.mark.parametrize(("tool", "tool_input", "expected"), CALLS)
+@for_each_row(("tool", "tool_input", "expected"), CALLS)
 def test_in_each_mode(place, tool, tool_input, expected):
     decided = tuple(place.policy(mode).decide(tool, tool_input).behavior for mode in MODES)
     assert decided == expected
@@ -72,9 +73,9 @@ def test_every_tool_that_is_known_is_in_the_table_above():
     assert {tool for tool, _, _ in CALLS} >= set(JUDGES)
 
 
-@pytest.mark.parametrize(("tool", "tool_input", "_expected"), CALLS)
-@pytest.mark.parametrize("mode", MODES)
-def test_deny_and_ask_rules_hold_for_all_of_them_in_every_mode(place, tool, tool_input, _expected, mode):
+@for_each_row(("tool", "tool_input"), [call[:2] for call in CALLS])
+@for_each_row("mode", MODES)
+def test_deny_and_ask_rules_hold_for_all_of_them_in_every_mode(place, tool, tool_input, mode):
     name = "Agent" if tool == "Task" else tool
     denied = place.policy(mode, deny=[name], allow=[name]).decide(tool, tool_input)
     assert (denied.behavior, denied.rule) == ("deny", name)
@@ -83,7 +84,7 @@ def test_deny_and_ask_rules_hold_for_all_of_them_in_every_mode(place, tool, tool
     assert asked.firm or asked.behavior == "deny"
 
 
-@pytest.mark.parametrize(("tool", "tool_input", "expected"), CALLS)
+@for_each_row(("tool", "tool_input", "expected"), CALLS)
 def test_where_nobody_can_be_asked_the_way_out_is_a_rule_that_works(place, tool, tool_input, expected):
     decision = place.policy().decide(tool, tool_input)
     if decision.behavior != "ask" or expected is QUESTION:
@@ -146,7 +147,7 @@ def copy(old: str, new: str) -> str:
     return f"diff --git a/{old} b/{new}\nsimilarity index 100%\ncopy from {old}\ncopy to {new}\n"
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("patch", "expected"),
     [
         (edit("src/a.py"), "allow"),
@@ -240,7 +241,7 @@ def test_a_very_long_patch_is_asked_for_and_its_deny_rules_hold(place):
 # ---- git, linters, tests ----
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("tool_input", "expected"),
     [
         ({"subcommand": "status"}, "allow"),
@@ -303,7 +304,7 @@ def test_git_prints_anything_where_no_rule_hides_a_file(place):
         assert place.policy().decide("Git", {"subcommand": subcommand, "args": ["-p"]}).behavior == "allow"
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("tool_input", "rules", "expected"),
     [
         ({"paths": ["src"]}, {"allow": ["Lint"]}, "allow"),
@@ -344,7 +345,7 @@ def test_linters(place, tool_input, rules, expected):
     assert place.policy(**rules).decide("Lint", tool_input).behavior == expected
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("tool_input", "rules", "expected"),
     [
         ({}, {"allow": ["RunTests"]}, "allow"),
@@ -372,8 +373,8 @@ def test_tests(place, tool_input, rules, expected):
 # ---- what the settings forbid outright ----
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize(
+@for_each_row("mode", MODES)
+@for_each_row(
     ("tool", "tool_input"),
     [
         ("Read", {"file_path": "/etc/hosts"}),
@@ -396,8 +397,8 @@ def test_reading_outside_can_be_forbidden(place, mode, tool, tool_input):
     assert policy.decide("Read", {"file_path": "src/a.py"}).behavior == "allow"
 
 
-@pytest.mark.parametrize("mode", ["default", "acceptEdits", "bypassPermissions"])
-@pytest.mark.parametrize(
+@for_each_row("mode", ["default", "acceptEdits", "bypassPermissions"])
+@for_each_row(
     ("tool", "tool_input"),
     [
         ("Write", {"file_path": "/etc/x"}),
@@ -436,7 +437,7 @@ def test_a_readable_folder_is_for_reading_and_no_more(place):
 # ---- what a decision says ----
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("tool", "tool_input", "says"),
     [
         ("Write", {"file_path": "/etc/x"}, "It writes outside the project: /etc/x."),
@@ -461,7 +462,7 @@ def test_protected_files_ask_the_user_whatever_a_hook_says(place):
     assert not place.policy().decide("Write", {"file_path": "src/a.py"}).firm
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("tool", "tool_input", "rule", "scopes"),
     [
         (
@@ -485,7 +486,7 @@ def test_what_is_offered_is_what_would_be_saved(place, tool, tool_input, rule, s
     assert [(offer.scope, offer.rules) for offer in offered] == [(scope, (place.fill(rule),)) for scope in scopes]
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("tool", "tool_input"),
     [
         ("Skill", {"skill": "a b"}),

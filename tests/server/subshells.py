@@ -6,4 +6,6 @@ import pytest
 HAS_SUBSHELLS = ipykernel.version_info[:2] >= (7, 1)
 
 with_subshells = pytest.mark.skipif(not HAS_SUBSHELLS, reason="this ipykernel has no subshells")
-without_subshells = pytest.mark.skipif(HAS_SUBSHELLS, reason="for ipykernels without subshells (`make test-kernels`)")
+without_subshells = pytest.mark.skipif(
+    HAS_SUBSHELLS, reason="for ipykernels without subshells (`make leg LEG=ipykernel-6.31`)"
+)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import typing
 
-import pytest
-
 from cellwright import events
 from cellwright.events import (
     Answered,
@@ -36,6 +34,7 @@ from cellwright.events import (
     UserPrompt,
 )
 from cellwright.telemetry.json_lines import JsonLines, Line, whole_run
+from row_tables import for_each_row
 
 USAGE = {"input_tokens": 10, "output_tokens": 5, "cache_read_input_tokens": 100, "cache_creation_input_tokens": None}
 READ = {"type": "tool_use", "id": "toolu_1", "name": "Read", "input": {"file_path": "a"}}
@@ -324,7 +323,7 @@ TABLE: list[tuple[Event, list[tuple[str, Line]]]] = [
 ]
 
 
-@pytest.mark.parametrize(("event", "expected"), TABLE, ids=[type(event).__name__ for event, _ in TABLE])
+@for_each_row(("event", "expected"), TABLE, ids=[type(event).__name__ for event, _ in TABLE])
 def test_an_event_as_lines(event: Event, expected: list[tuple[str, Line]]) -> None:
     lines = projected(event)
     assert [(line["type"], line["data"]) for line in lines] == expected

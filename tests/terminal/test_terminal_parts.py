@@ -29,6 +29,7 @@ from cellwright.terminal.live_view import MarkdownBlocks
 from cellwright.terminal.plain_view import PlainView
 from cellwright.terminal.screen import harmless
 from cellwright.terminal.stderr_log import Redacting
+from row_tables import for_each_row
 
 
 def blocks_of(text: str, size: int) -> list[str]:
@@ -37,8 +38,8 @@ def blocks_of(text: str, size: int) -> list[str]:
     return [block for block in [*found, blocks.rest()] if block]
 
 
-@pytest.mark.parametrize("size", [1, 3, 1000])
-@pytest.mark.parametrize(
+@for_each_row("size", [1, 3, 1000])
+@for_each_row(
     ("text", "blocks"),
     [
         ("one\n\ntwo\n\nthree", ["one\n\n", "two\n\nthree"]),
@@ -63,7 +64,7 @@ def test_no_markdown_is_lost(text: str, size: int) -> None:
     assert "".join(blocks_of(text, size)) == text
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("text", "left"),
     [
         ("plain text\twith tab\nand line", "plain text\twith tab\nand line"),
@@ -88,7 +89,7 @@ def test_harmless_text_has_no_control_characters(text: str) -> None:
     assert not any(127 <= ord(character) < 160 for character in left)
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("values", "rules"),
     [
         ([], ()),

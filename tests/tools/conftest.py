@@ -33,6 +33,10 @@ class Toolbox:
         tools = [*file_tools(self.state, cwd), *search_tools(cwd), *notebook_file_tools(self.state, cwd)]
         self.tools = {tool.name: tool for tool in tools}
 
+    def in_folder(self, folder: Path) -> Toolbox:
+        """The same tools in another session; each row of a table has its own."""
+        return Toolbox(folder)
+
     async def run(self, name: str, tool_input: Mapping[str, Any]) -> ToolResult:
         check_input(self.tools[name], tool_input)
         result = await self.tools[name].call(dict(tool_input), CONTEXT)

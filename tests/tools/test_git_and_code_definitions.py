@@ -4,19 +4,18 @@ import json
 import re
 from pathlib import Path
 
-import pytest
-
 from cellwright.agent.calls.input_schema import check_input
 from cellwright.agent.tool import Tool
 from cellwright.tools.code.lint import lint_tool
 from cellwright.tools.code.run_tests import run_tests_tool
 from cellwright.tools.git.git import git_tool
 from cellwright.tools.search.search_tools import search_tools
+from row_tables import for_each_row
 
 TOOLS = [*search_tools(Path()), git_tool(Path()), run_tests_tool(Path()), lint_tool(Path())]
 
 
-@pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
+@for_each_row("tool", TOOLS, ids=lambda tool: tool.name)
 def test_a_definition_is_complete(tool: Tool):
     schema = tool.input_schema
     assert schema["additionalProperties"] is False
@@ -35,7 +34,7 @@ def test_a_definition_is_complete(tool: Tool):
     assert len(json.dumps(tool.to_param())) < 4_500
 
 
-@pytest.mark.parametrize("tool", [tool for tool in TOOLS if tool.name != "LS"], ids=lambda tool: tool.name)
+@for_each_row("tool", [tool for tool in TOOLS if tool.name != "LS"], ids=lambda tool: tool.name)
 def test_the_limit_from_outside_leaves_the_tool_its_own_time(tool: Tool):
     most = tool.input_schema["properties"]["timeout_seconds"]["maximum"]
     assert most == (600 if tool.name == "RunTests" else 120)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import re
 
-import pytest
+from row_tables import for_each_row
 
 NAMES = [
     *("Read", "Write", "Edit", "MultiEdit", "ApplyPatch", "EditSymbol"),
@@ -10,7 +10,7 @@ NAMES = [
 ]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@for_each_row("name", NAMES)
 def test_every_field_is_described_and_nothing_else_is_taken(tools, name):
     tool = tools.tools[name]
     schema = tool.input_schema
@@ -42,7 +42,7 @@ def test_what_permission_needs_to_know(tools):
     assert all(tool.preview is not None for tool in tools.tools.values() if not tool.read_only)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@for_each_row("name", NAMES)
 def test_a_field_that_is_not_known_is_refused(tools, name):
     tool = tools.tools[name]
     given = tool.input_examples[0] if tool.input_examples else dict.fromkeys(tool.input_schema["required"], "x")

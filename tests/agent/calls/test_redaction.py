@@ -10,8 +10,6 @@ import time
 import uuid
 from typing import Any
 
-import pytest
-
 from cellwright.agent.calls.redaction import Redaction, is_distinctive
 from cellwright.agent.calls.tool_results import output_folder
 from cellwright.agent.tool import Category, Tool, ToolContext, ToolResult
@@ -19,6 +17,7 @@ from cellwright.errors import ToolError
 from cellwright.events import Notice, ToolEnd
 from cellwright.testing import say, turn, use
 from cellwright.tools.process.environment import secret_values
+from row_tables import for_each_row
 
 AWS = "AKIA" + "IOSFODNN7EXAMPLE"
 GITHUB = "ghp_" + "a1B2" * 9
@@ -31,7 +30,7 @@ def removed(kind: str) -> str:
     return f"[secret removed: {kind}]"
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("text", "cleaned"),
     [
         (f"id {AWS} end", f"id {removed('AWS access key')} end"),
@@ -76,7 +75,7 @@ def test_what_is_removed(text: str, cleaned: str) -> None:
     assert Redaction().clean(found.text).text == found.text
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     "text",
     [
         hashlib.sha1(b"x").hexdigest(),
@@ -125,7 +124,7 @@ def test_values_of_the_environment_are_known() -> None:
     assert redaction.clean("s3t-in-a-cell").text == removed("value of $LATER_KEY")
 
 
-@pytest.mark.parametrize("value", ["short1", "/a/folder/1", "password", "12345678", "aaaaaaaa1", "true"])
+@for_each_row("value", ["short1", "/a/folder/1", "password", "12345678", "aaaaaaaa1", "true"])
 def test_a_value_that_stands_everywhere_is_not_looked_for(value: str) -> None:
     assert not is_distinctive(value)
 
@@ -136,7 +135,7 @@ def test_of_a_notebooks_cells_the_outputs_are_searched() -> None:
     assert found.text == cells.replace(f"\n{AWS}\n", f"\n{removed('AWS access key')}\n")
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     "piece",
     [
         *(

@@ -17,6 +17,7 @@ from cellwright.events import Answered, Asked, Decided, ModeChanged, Notice, Too
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.sessions.session import Session
 from cellwright.testing import fault, say, turn, use
+from row_tables import for_each_row
 
 
 class RecordingHook:
@@ -154,7 +155,7 @@ def test_a_hook_denies_a_call_and_claude_reads_why(play):
     assert (decided.behavior, decided.by, decided.reason) == ("deny", "hook", "not on Fridays")
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("answer", "asked"),
     [
         (specific("PreToolUse", permissionDecision="allow"), False),
@@ -551,7 +552,7 @@ def test_a_hook_sets_the_mode_but_never_the_one_without_questions(play):
     assert "bypassPermissions" in notices(played)[0]
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     "update",
     [
         {"type": "addRules", "rules": [{"toolName": "change"}], "behavior": "deny"},
@@ -734,8 +735,8 @@ async def wrong(*_):
     return "yes"
 
 
-@pytest.mark.parametrize("hook", [hangs, raises, leaves, wrong])
-@pytest.mark.parametrize("policy", [None, "continue", "block"])
+@for_each_row("hook", [hangs, raises, leaves, wrong])
+@for_each_row("policy", [None, "continue", "block"])
 def test_a_callable_that_does_not_answer_blocks_a_call(play, hook, policy):
     matcher = HookMatcher(hooks=[hook], timeout=0.01, on_failure=policy)
     played = play(CALL, tools=[change], hooks={"PreToolUse": [matcher]})

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from cellwright.agent.calls.tool_results import updated_content
 from cellwright.agent.hooks.protocol import EVENTS, NOTHING_SAID, HookResult
 from cellwright.agent.hooks.results import LONGEST_TEXT, merged, read_answer
+from row_tables import for_each_row
 
 WORDS = st.sampled_from(["deny", "ask", "block", "defer", "addRules", "setMode", "dontAsk", "", "x", "\ud83d", *EVENTS])
 VALUES = st.recursive(
@@ -67,8 +68,8 @@ def test_any_output_is_one_that_the_api_takes_or_none(output):
     assert all(set(block) == {"type", "text"} and block["text"].strip() for block in blocks)
 
 
-@pytest.mark.parametrize(("event", "behavior"), [("PreToolUse", "ask"), ("PreModelSwitch", "ask"), ("Stop", "")])
-@pytest.mark.parametrize("decision", ["deny", "allow", 7])
+@for_each_row(("event", "behavior"), [("PreToolUse", "ask"), ("PreModelSwitch", "ask"), ("Stop", "")])
+@for_each_row("decision", ["deny", "allow", 7])
 def test_a_decision_in_the_wrong_place_asks(event, behavior, decision):
     said = read_answer(event, {"permissionDecision": decision}, "The hook")
     assert said.behavior == behavior

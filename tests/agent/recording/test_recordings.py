@@ -18,6 +18,7 @@ from cellwright.agent.tool import tool
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.redaction.secret_scan import SecretScan
 from cellwright.testing import fault, say, turn, use
+from row_tables import for_each_row
 
 AWS = "AKIA" + "IOSFODNN7EXAMPLE"
 GITHUB = "ghp_" + "a1B2" * 9
@@ -169,7 +170,7 @@ def test_the_scanner_is_imported_only_to_record():
     assert done.stdout == "False\n"
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("text", "clean"),
     [
         (f"aws {AWS} end", "aws [AWS Access Key removed] end"),
@@ -204,7 +205,7 @@ def test_images_are_not_searched():
     assert scan.found == {"AWS Access Key": 1}
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("one", "other", "same"),
     [
         ("Plot  it\n", "Plot it", True),

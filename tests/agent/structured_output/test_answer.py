@@ -13,6 +13,7 @@ from cellwright.agent.tool import tool
 from cellwright.errors import CellwrightError
 from cellwright.events import TurnEnd
 from cellwright.testing import say, turn, use
+from row_tables import for_each_row
 
 NULLS = {"type": "array", "items": {"type": "null"}}
 TO_A, TO_B = {"$ref": "#/$defs/A"}, {"$ref": "#/$defs/B"}
@@ -73,7 +74,7 @@ def closed(**properties: Any) -> dict[str, Any]:
 
 
 class TestSchemas:
-    @pytest.mark.parametrize(
+    @for_each_row(
         ("given", "sent"),
         [
             ({"type": "integer", "minimum": 1}, {"type": "integer", "description": "{minimum: 1}"}),
@@ -110,7 +111,7 @@ class TestSchemas:
         assert api_schema(given, "S") == sent
         assert json.dumps(given) == before
 
-    @pytest.mark.parametrize(
+    @for_each_row(
         ("given", "named"),
         [
             ({"type": "object"}, "`additionalProperties`"),
@@ -142,7 +143,7 @@ class TestSchemas:
         assert named in refused.value.message
         assert "Nothing was sent." in refused.value.message
 
-    @pytest.mark.parametrize("given", [dict, dict[str, int], list, Any, Node, Branch, 5, open])
+    @for_each_row("given", [dict, dict[str, int], list, Any, Node, Branch, 5, open])
     def test_types_without_such_a_schema_are_refused(self, given):
         with pytest.raises(CellwrightError, match="Nothing was sent"):
             answer_type(given)
@@ -153,7 +154,7 @@ class TestSchemas:
 
 
 class TestValues:
-    @pytest.mark.parametrize(
+    @for_each_row(
         ("given", "text", "value"),
         [
             (City, CITY, City(name="Husum", tide_m=3.5)),
@@ -173,7 +174,7 @@ class TestValues:
     def test_a_text_that_fits_is_a_value(self, given, text, value):
         assert answer_type(given).read(text) == value
 
-    @pytest.mark.parametrize(
+    @for_each_row(
         ("given", "text", "problem"),
         [
             (City, '{"name": "x", "tide_m": 21}', "tide_m: Input should be less than or equal to 20"),

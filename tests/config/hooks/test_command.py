@@ -27,6 +27,7 @@ from cellwright.agent.hooks.protocol import EVENTS, NOTHING_SAID
 from cellwright.agent.hooks.results import BLOCKABLE
 from cellwright.config.hooks.entries import NEVER_BLOCKED_BY_FAILURE
 from cellwright.config.hooks.hooks import hooks_from
+from row_tables import for_each_row
 
 MEANS = {
     **dict.fromkeys(("PreToolUse", "PreModelSwitch"), "deny"),
@@ -43,7 +44,7 @@ def meaning(said):
     return "told" if said.messages else "problem" if said.problems else "nothing"
 
 
-@pytest.mark.parametrize("event", EVENTS)
+@for_each_row("event", EVENTS)
 def test_exit_code_2_means_no_where_there_is_something_to_say_no_to(tmp_path, event):
     said = fire_command(tmp_path, event, "echo 'not today' >&2; exit 2")
     assert meaning(said) == MEANS.get(event, "told")
@@ -51,8 +52,8 @@ def test_exit_code_2_means_no_where_there_is_something_to_say_no_to(tmp_path, ev
     assert said.context == ()
 
 
-@pytest.mark.parametrize("event", EVENTS)
-@pytest.mark.parametrize("code", [1, 3, 127])
+@for_each_row("event", EVENTS)
+@for_each_row("code", [1, 3, 127])
 def test_another_exit_code_is_a_failure_that_blocks_nothing(tmp_path, event, code):
     said = fire_command(tmp_path, event, f"echo broken >&2; exit {code}")
     assert meaning(said) == "problem"
@@ -60,7 +61,7 @@ def test_another_exit_code_is_a_failure_that_blocks_nothing(tmp_path, event, cod
     assert "settings.json: hooks." in said.problems[0]
 
 
-@pytest.mark.parametrize("event", EVENTS)
+@for_each_row("event", EVENTS)
 def test_plain_text_is_context_where_an_event_takes_it(tmp_path, event):
     said = fire_command(tmp_path, event, "echo ' It is Monday. '")
     expected = ("It is Monday.",) if event in ("SessionStart", "UserPromptSubmit", "UserPromptExpansion") else ()
@@ -68,8 +69,8 @@ def test_plain_text_is_context_where_an_event_takes_it(tmp_path, event):
     assert meaning(said) == "nothing"
 
 
-@pytest.mark.parametrize("event", EVENTS)
-@pytest.mark.parametrize("failure", ["exit 1", "kill -9 $$", "echo '{broken'"])
+@for_each_row("event", EVENTS)
+@for_each_row("failure", ["exit 1", "kill -9 $$", "echo '{broken'"])
 def test_on_failure_block_takes_a_failure_for_exit_code_2(tmp_path, event, failure):
     said = fire_command(tmp_path, event, failure, onFailure="block")
     expected = "problem" if event in NEVER_BLOCKED_BY_FAILURE else MEANS.get(event, "told")
@@ -103,7 +104,7 @@ def test_a_json_object_alone_decides(tmp_path, code):
     assert said.problems == ()
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     "garbage",
     ["{not json", '{"continue": false', "{}{}", "\\x00\\xff\\xfe", "[]", "null", '"text"', "{{{{{{"],
 )
@@ -113,7 +114,7 @@ def test_garbage_decides_nothing(tmp_path, garbage):
     assert bool(said.problems) is garbage.startswith("{")
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     "answer",
     [
         {"continue": "no"},

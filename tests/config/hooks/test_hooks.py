@@ -14,6 +14,7 @@ from cellwright.agent.hooks.protocol import EVENTS, NO_HOOKS, NOTHING_SAID
 from cellwright.config.hooks.hooks import hooks_from, settings_hooks
 from cellwright.config.hooks.mcp import filled_in
 from cellwright.config.settings.settings import load_settings
+from row_tables import for_each_row
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "hooks.md"
 
@@ -54,14 +55,12 @@ MATCHERS = [
 ]
 
 
-@pytest.mark.parametrize(("matcher", "name", "expected"), MATCHERS, ids=lambda value: str(value)[:40])
+@for_each_row(("matcher", "name", "expected"), MATCHERS, ids=lambda value: str(value)[:40])
 def test_a_matcher_means_these_calls(matcher, name, expected):
     assert matches(matcher, "PreToolUse", {"tool_name": name}) is expected
 
 
-@pytest.mark.parametrize(
-    "matcher", ["(unclosed", "(a+)+$", "(a|a)*b", ".*.*.*.*.*x", "[" * 2000, "(x{2,}){2,}.", "a{99}{99}."]
-)
+@for_each_row("matcher", ["(unclosed", "(a+)+$", "(a|a)*b", ".*.*.*.*.*x", "[" * 2000, "(x{2,}){2,}.", "a{99}{99}."])
 def test_an_expression_without_bounds_is_not_searched_with(matcher):
     assert matcher_problem(matcher) is not None
 
@@ -86,7 +85,7 @@ FIELDS = [
 ]
 
 
-@pytest.mark.parametrize(("event", "field", "value"), FIELDS)
+@for_each_row(("event", "field", "value"), FIELDS)
 def test_a_matcher_is_about_the_events_own_field(event, field, value):
     assert matches(value, event, {field: value})
     assert not matches(value, event, {field: "another"})
@@ -125,7 +124,7 @@ CONDITIONS = [
 ]
 
 
-@pytest.mark.parametrize(("rule", "name", "tool_input", "expected"), CONDITIONS, ids=str)
+@for_each_row(("rule", "name", "tool_input", "expected"), CONDITIONS, ids=str)
 def test_a_condition_is_a_permission_rule(tmp_path, rule, name, tool_input, expected):
     hook = command("echo x >&2; exit 2", **{"if": rule})
     hooks = hooks_of(tmp_path, {"PreToolUse": [group(hook)]})
@@ -156,7 +155,7 @@ BROKEN = [
 ]
 
 
-@pytest.mark.parametrize(("broken", "why"), BROKEN, ids=str)
+@for_each_row(("broken", "why"), BROKEN, ids=str)
 def test_a_broken_hook_is_named_and_left_out_alone(tmp_path, broken, why):
     hooks = hooks_of(tmp_path, {"PreToolUse": [group(broken, command("echo no >&2; exit 2"))]})
     (problem,) = hooks.arrived().problems
@@ -166,7 +165,7 @@ def test_a_broken_hook_is_named_and_left_out_alone(tmp_path, broken, why):
     assert hooks.arrived() == NOTHING_SAID
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("event", "entry"),
     [
         ("Stop", {"hooks": "x"}),

@@ -11,6 +11,7 @@ from hook_scenes import call_fields, fire, group, hooks_of, told
 
 from cellwright.agent.hooks.protocol import NOTHING_SAID
 from cellwright.config.hooks.http import MAX_BYTES, HookAddressRefused, check_url
+from row_tables import for_each_row
 
 
 class Server:
@@ -171,7 +172,7 @@ ADDRESSES = [
 ]
 
 
-@pytest.mark.parametrize(("url", "allowed", "expected"), ADDRESSES, ids=str)
+@for_each_row(("url", "allowed", "expected"), ADDRESSES, ids=str)
 def test_where_a_hook_may_send(url, allowed, expected):
     if expected:
         check_url(url, allowed)

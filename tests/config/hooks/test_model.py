@@ -17,6 +17,7 @@ from cellwright.model.anthropic import connect
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.sessions.session import Session
 from cellwright.testing import Gate, fault, hold, say, turn, use
+from row_tables import for_each_row
 
 
 @tool(read_only=True)
@@ -196,7 +197,7 @@ VERDICTS = [
 ]
 
 
-@pytest.mark.parametrize(("event", "feeds_back", "more", "expected"), VERDICTS, ids=str)
+@for_each_row(("event", "feeds_back", "more", "expected"), VERDICTS, ids=str)
 def test_what_a_no_means(event, feeds_back, more, expected):
     hook = ModelHook(identity="", source="", prompt="x", feeds_back=feeds_back)
     said = read_verdict(hook, event, json.dumps({"ok": False, "reason": "because", **more}))

@@ -13,6 +13,7 @@ from cellwright.conversation.resolve_options import model_of, policy_of
 from cellwright.conversation.run_options import RunOptions
 from cellwright.conversation.toolset import Workplace, all_tools
 from cellwright.errors import CellwrightError
+from row_tables import for_each_row
 
 
 @pytest.fixture
@@ -124,7 +125,7 @@ def test_users_files_cannot_say_what_is_the_administrators(under):
     assert settings.denied_tools == ()
 
 
-@pytest.mark.parametrize("text", ["{", "[]", "3", '"text"', "null", "[" * 100_000])
+@for_each_row("text", ["{", "[]", "3", '"text"', "null", "[" * 100_000])
 def test_what_cannot_be_read_allows_nothing_loose(under, text):
     settings = under(text)
     assert settings.bypass_disabled

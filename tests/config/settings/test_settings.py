@@ -14,6 +14,7 @@ import pytest
 from cellwright.config.settings.edit import with_allow_rule
 from cellwright.config.settings.settings import save_allow_rules
 from cellwright.errors import CellwrightError, ErrorCode
+from row_tables import for_each_row
 
 
 def texts(rules) -> list[str]:
@@ -195,7 +196,7 @@ def test_a_home_that_is_the_project_has_one_file(place):
     assert settings.notices == ()
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("content", "notice"),
     [
         ('{"permissions": {\n  "deny": ["a"\n}', "settings.json:3:1: is not JSON"),
@@ -247,7 +248,7 @@ def test_a_restriction_that_covers_more_than_it_says_is_in_force_and_told(place)
     ]
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("key", "entry", "deny", "ask"),
     [
         ("deny", ["Bash(rm *"], ["Bash"], []),
@@ -269,7 +270,7 @@ def test_what_was_to_restrict_and_is_not_understood_restricts(place, key, entry,
     assert settings.notices
 
 
-@pytest.mark.parametrize("entry", [["Bash(rm *"], [17], [None], ["* "], ["Bash(* x)"], ["Write(/x)"]])
+@for_each_row("entry", [["Bash(rm *"], [17], [None], ["* "], ["Bash(* x)"], ["Write(/x)"]])
 def test_what_was_to_allow_and_is_not_understood_allows_nothing(place, entry):
     from cellwright.permissions.policy import PermissionPolicy
 
@@ -308,7 +309,7 @@ LAYOUTS = [
 ]
 
 
-@pytest.mark.parametrize(("before", "after"), LAYOUTS)
+@for_each_row(("before", "after"), LAYOUTS)
 def test_a_rule_is_added_and_the_layout_stays(before, after):
     changed = with_allow_rule(before, "N")
     assert changed == after

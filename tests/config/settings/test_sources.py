@@ -16,6 +16,7 @@ from cellwright.config.settings.keys import KEYS
 from cellwright.config.settings.layers import SCOPES, Layer, entries_of
 from cellwright.config.settings.read import read_all, start_folder, watched_files
 from cellwright.errors import CellwrightError, ErrorCode
+from row_tables import for_each_row
 
 HERE = Path("/")
 FILES = ("user", "project", "local", "managed")
@@ -333,7 +334,7 @@ INVALID = [
 ]
 
 
-@pytest.mark.parametrize("content", [*VALID, *INVALID], ids=json.dumps)
+@for_each_row("content", [*VALID, *INVALID], ids=json.dumps)
 def test_the_schema_and_the_reader_agree(place, content):
     valid = content in VALID
     assert Draft202012Validator(SCHEMA).is_valid(content) is valid

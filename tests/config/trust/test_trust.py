@@ -11,6 +11,7 @@ from cellwright.config.settings.layers import Layer, SettingsEntry
 from cellwright.config.settings.settings import save_allow_rules
 from cellwright.config.trust.store import trust_file
 from cellwright.config.trust.trust import gate_of
+from row_tables import for_each_row
 
 HOOK = {"PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": "./check.sh"}]}]}
 TOOL = "async def tool(): ...\n"
@@ -252,7 +253,7 @@ def test_the_users_own_settings_need_no_trust(place):
     assert (settings.api_key_helper, settings.disable_all_hooks) == ("key", True)
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     "content",
     [
         {"disableAllHooks": True},
@@ -331,7 +332,7 @@ def test_trust_in_claude_code_counts_and_is_bound_to_what_there_was(place, tmp_p
     assert "evil" in place.in_force().question().detail
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     "content",
     [
         "{",

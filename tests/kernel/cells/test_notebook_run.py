@@ -12,7 +12,7 @@ import nbformat
 import pytest
 from notebook_kernel import SOURCES, NotebookKernel, running_kernel
 
-pytestmark = pytest.mark.kernel
+pytestmark = [pytest.mark.kernel, pytest.mark.kernel_version]
 
 
 class Notebook:

@@ -6,10 +6,10 @@ import base64
 import io
 from typing import Any
 
-import pytest
 from PIL import Image
 
 from cellwright.kernel.cells.compare_outputs import SHOWN_CHARS, difference
+from row_tables import for_each_row
 
 
 def printed(text: str, name: str = "stdout") -> dict[str, Any]:
@@ -38,7 +38,7 @@ def picture(color: str, *, size: tuple[int, int] = (10, 10), level: int = 6, dot
     return base64.b64encode(out.getvalue()).decode()
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("was", "now"),
     [
         ("<Line2D at 0x7f3a5c0d1e90>", "<Line2D at 0x7fffac0d1e00>"),
@@ -64,7 +64,7 @@ def test_what_is_different_each_time_does_not_count(was: str, now: str) -> None:
     assert difference([result(text_plain=was)], [result(text_plain=now)]) is None
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("was", "now"),
     [
         ("42", "43"),
@@ -157,3 +157,8 @@ def test_both_sides_are_bounded() -> None:
     assert found is not None
     assert len(found.was) < SHOWN_CHARS + 100
     assert "characters left out" in found.now
+
+
+def test_long_lines_take_little_time() -> None:
+    for line in ("a" * 100_000, "1" * 100_000, "1," * 50_000, "1% " * 30_000, " " * 100_000, "\r" * 100_000):
+        assert difference([printed(line + "x")], [printed(line + "y")]) is not None

@@ -28,9 +28,10 @@ from cellwright.kernel.chat.completions import (
 )
 from cellwright.tools.notebook.file_notebook import FileNotebook
 from cellwright.tools.notebook.open_notebook import Cell, NothingOpen, OpenNotebook
+from row_tables import for_each_row
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("query", "names", "order"),
     [
         ("he", ["the", "help", "cache"], ["help", "the", "cache"]),
@@ -138,9 +139,7 @@ def test_files_of_the_project_but_not_the_ignored_ones(room: Completions) -> Non
     assert inserts(ask(room, "mention", '"two w'))[0] == '@"two words.txt"'
 
 
-@pytest.mark.parametrize(
-    "path", ["a.py", "two words.txt", "src/", "a(1).txt", "ü.md", "x@y.txt", "a'b.txt", "cell:3", "e."]
-)
+@for_each_row("path", ["a.py", "two words.txt", "src/", "a(1).txt", "ü.md", "x@y.txt", "a'b.txt", "cell:3", "e."])
 def test_what_is_inserted_is_understood_as_that_path(path: str) -> None:
     (mention,) = find_mentions(f"see {file_mention(path)} please")
     assert (mention.kind, mention.name) == ("file", path)

@@ -16,7 +16,7 @@ from PIL import Image
 
 from cellwright.testing import MessagesServer, say, turn
 
-pytestmark = pytest.mark.kernel
+pytestmark = [pytest.mark.kernel, pytest.mark.kernel_version]
 
 needs_subshells = pytest.mark.skipif(ipykernel.version_info[0] < 7, reason="messages wait for a cell that blocks")
 

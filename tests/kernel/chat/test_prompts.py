@@ -25,6 +25,7 @@ from cellwright.kernel.namespace.cell_log import CellLog
 from cellwright.testing import MessagesServer, say
 from cellwright.tools.notebook.file_notebook import FileNotebook
 from cellwright.tools.notebook.open_notebook import NothingOpen, OpenNotebook
+from row_tables import for_each_row
 
 
 def read(**params: Any) -> PanelPrompt:
@@ -47,7 +48,7 @@ def test_words_options_context_and_cell() -> None:
     assert read(text="Why?", attachments=[], cell=None, options={}).context == "auto"
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("params", "problem"),
     [
         ({"text": 5}, "must be a text"),
@@ -76,7 +77,7 @@ def test_what_makes_no_sense_is_said(params: dict[str, Any], problem: str) -> No
     assert "Nothing was sent." in raised.value.message
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("data", "problem"),
     [
         ("%%%", "no base64"),

@@ -19,6 +19,7 @@ from cellwright.kernel.chat.state import Choices
 from cellwright.kernel.chat.target import PROTOCOL
 from cellwright.kernel.magic.config import Claude
 from cellwright.kernel.output.protocol import read_message
+from row_tables import for_each_row
 
 PROTOCOL_PAGES = Path(__file__).parents[3] / "docs/protocol"
 EXAMPLES: dict[str, list[dict[str, Any]]] = json.loads((PROTOCOL_PAGES / "chat-examples.json").read_text("utf-8"))
@@ -36,7 +37,7 @@ def test_every_message_of_the_page_has_an_example() -> None:
     assert shown <= named | {"reply", "request"}
 
 
-@pytest.mark.parametrize("message", EXAMPLES["panel_to_kernel"], ids=lambda message: message["type"])
+@for_each_row("message", EXAMPLES["panel_to_kernel"], ids=lambda message: message["type"])
 def test_what_a_panel_says_in_a_run_is_understood(message: dict[str, Any]) -> None:
     if message["type"] in ("answer", "steer", "withdraw"):
         assert read_message(message) is not None

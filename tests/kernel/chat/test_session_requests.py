@@ -18,6 +18,7 @@ from cellwright.kernel.pages.comm import PageError
 from cellwright.sessions.session import Session
 from cellwright.sessions.state_dir import sessions_folder
 from cellwright.testing import Gate, MessagesServer, hold, say, turn
+from row_tables import for_each_row
 
 SECONDS = 60
 
@@ -143,7 +144,7 @@ def test_rename_tag_export_and_delete(panel: Panel) -> None:
     assert gone.value.code == ErrorCode.SESSION_NOT_FOUND
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("method", "params"),
     [
         ("resume", {}),

@@ -21,6 +21,7 @@ from cellwright.kernel.execute.captured_output import (
     display_of,
 )
 from cellwright.tools.files.formats.images import MAX_EDGE, MAX_PIXELS, image_block, png_size
+from row_tables import for_each_row
 
 
 def kept(*pieces: str | Display) -> object:
@@ -40,7 +41,7 @@ def shown(width: int, height: int) -> Display:
     return display_of({"image/png": picture(width, height), "text/plain": "<Figure>"})
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("pieces", "content"),
     [
         (("a", "b\n", "c"), "ab\nc"),

@@ -9,11 +9,12 @@ import pytest
 
 from cellwright.kernel.execute.captured_output import display_of
 from cellwright.kernel.execute.display_text import MAX_OF_CHART, MAX_TEXT, html_text
+from row_tables import for_each_row
 
 NOTHING = "<some.Thing object at 0x7fa659b39d90>"
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("bundle", "text"),
     [
         ({"text/plain": "plain", "text/html": "<b>html</b>"}, "plain"),
@@ -66,9 +67,7 @@ def test_tables_keep_their_rows() -> None:
     assert html_text(source) == "price | city\n0 | 1.5 | New York\n1 | | Bonn"
 
 
-@pytest.mark.parametrize(
-    "piece", ["<div>", "<b>x</b>", "&amp;", "<!--", "<script>", "<td>", "< ", "<a b=", "</p>", "x\n \n"]
-)
+@for_each_row("piece", ["<div>", "<b>x</b>", "&amp;", "<!--", "<script>", "<td>", "< ", "<a b=", "</p>", "x\n \n"])
 def test_large_html_is_bounded_in_length_and_time(piece: str) -> None:
     started = time.process_time()
     assert len(html_text(piece * (5_000_000 // len(piece)))) < MAX_TEXT + 100

@@ -16,7 +16,7 @@ from notebook_kernel import SOURCES, NotebookKernel, running_kernel
 
 from cellwright.tools.files.formats.images import png_size
 
-pytestmark = pytest.mark.kernel
+pytestmark = [pytest.mark.kernel, pytest.mark.kernel_version]
 
 ALLOWED_SECONDS = 30.0
 """Far from the 300 s that the code would take, on a busy machine as well."""

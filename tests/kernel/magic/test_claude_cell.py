@@ -11,7 +11,7 @@ from notebook_kernel import WIDGET_VIEW, NotebookKernel, Page
 
 from cellwright.testing import Gate, MessagesServer, fault, hold, say, think, turn, use
 
-pytestmark = pytest.mark.kernel
+pytestmark = [pytest.mark.kernel, pytest.mark.kernel_version]
 
 
 def test_text_streams_while_the_model_still_speaks(kernel: NotebookKernel, page: Page, model: MessagesServer):

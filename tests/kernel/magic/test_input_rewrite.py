@@ -9,6 +9,7 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
 from cellwright.kernel.magic.rewrite import Rewriting
+from row_tables import for_each_row
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +36,7 @@ def call_in(code: str) -> tuple[str, list[str]]:
     return call.func.attr, [ast.literal_eval(argument) for argument in call.args]
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("cell", "line", "body"),
     [
         ("%%claude\nhello", "", "hello\n"),

@@ -8,11 +8,12 @@ from traitlets import TraitError
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.kernel.magic.config import Claude
 from cellwright.kernel.magic.line import OPTIONS, MagicOptions, help_text, parse_line
+from row_tables import for_each_row
 
 NONE = MagicOptions()
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("line", "options", "rest"),
     [
         ("", NONE, ""),
@@ -36,7 +37,7 @@ def test_options_come_first_and_the_rest_is_the_prompt(line: str, options: Magic
     assert parse_line(line, NONE) == (options, rest)
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("line", "says"),
     [
         ("--modell x", "Did you mean --model?"),

@@ -14,6 +14,7 @@ from plain_shell import plain_shell, run, run_as_claude
 
 from cellwright.kernel.namespace.cell_log import RUNS_KEPT, SOURCE_CHARS, CellLog, sha256_of
 from cellwright.kernel.namespace.names import cell_names
+from row_tables import for_each_row
 
 
 @pytest.fixture
@@ -328,7 +329,7 @@ def test_names_of_a_source():
     assert not {"p", "k"} & names.used
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("source", "bound"),
     [
         ("%matplotlib inline\nx = 1", {"x"}),

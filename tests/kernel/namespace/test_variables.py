@@ -28,6 +28,7 @@ from cellwright.kernel.namespace.summary import CHARS_EACH, LINE_CHARS, SECONDS_
 from cellwright.kernel.namespace.types.values import MAX_BITS
 from cellwright.kernel.namespace.variables_tool import variables_tool
 from cellwright.permissions.policy import PermissionPolicy
+from row_tables import for_each_row
 
 np = pytest.importorskip("numpy")
 pd = pytest.importorskip("pandas")
@@ -140,7 +141,7 @@ class SecretText(str):
     __slots__ = ()
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("value", "words"),
     [
         (None, "NoneType = None"),
@@ -295,7 +296,7 @@ class Sub(pd.DataFrame):
         raise SystemExit
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("value", "words"),
     [
         (
@@ -550,7 +551,7 @@ def test_names_may_go_into_a_value(shell: InteractiveShell) -> None:
     assert "second['db'], of type dict, has no host of its own." in text
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("path", "problem"),
     [
         ("frist", "There is no variable frist. Did you mean first?"),

@@ -12,7 +12,7 @@ from notebook_kernel import NotebookKernel, Page
 from cellwright.kernel.output.protocol import KeptMessage, SavedMessage, read_message
 from cellwright.testing import Gate, MessagesServer, hold, say, turn, use
 
-pytestmark = pytest.mark.kernel
+pytestmark = [pytest.mark.kernel, pytest.mark.kernel_version]
 
 KEPT = {"type": "kept"}
 EXAMPLES = json.loads((Path(__file__).parents[3] / "docs/protocol/examples.json").read_text("utf-8"))

@@ -47,6 +47,7 @@ from cellwright.kernel.output.protocol import (
     read_message,
 )
 from cellwright.kernel.output.transcript_ops import LIVE_OUTPUT_CHARS, RESULT_CHARS, TranscriptOps
+from row_tables import for_each_row
 
 EXAMPLES = json.loads((Path(__file__).parents[3] / "docs/protocol/examples.json").read_text("utf-8"))
 
@@ -252,7 +253,7 @@ def test_what_the_browser_says_is_read_as_the_protocol_has_it():
     assert read[10] == WithdrawMessage("s_02")
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     "message",
     [
         None,

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from cellwright.kernel.pages.open_documents import FORGOTTEN_SECONDS, OpenDocuments
+from row_tables import for_each_row
 
 
 class Clock:
@@ -70,7 +71,7 @@ def test_paths_are_the_files_they_lead_to(
     assert documents.is_unsaved(tmp_path / "only-here.py")
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     "nonsense",
     [
         *(None, "x", [], {}, {"type": "other"}, {"type": "unsaved"}),

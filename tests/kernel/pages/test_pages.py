@@ -14,7 +14,7 @@ from notebook_page import NotebookPage
 
 from cellwright.testing import MessagesServer, say, turn, use
 
-pytestmark = pytest.mark.kernel
+pytestmark = [pytest.mark.kernel, pytest.mark.kernel_version]
 
 ASK = "%%claude --mode acceptEdits\nWork on it"
 LIVE = (("a1", "code", "x = 1  # unsaved"), ("b2", "markdown", "# Title"))

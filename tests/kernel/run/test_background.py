@@ -16,6 +16,7 @@ from cellwright.testing import Gate, MessagesServer, fault, hold, say, turn, use
 
 pytestmark = [
     pytest.mark.kernel,
+    pytest.mark.kernel_version,
     pytest.mark.skipif((7, 0) <= ipykernel.version_info[:2] < (7, 4), reason="the cell waits on this ipykernel"),
 ]
 

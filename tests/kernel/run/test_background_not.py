@@ -6,7 +6,7 @@ from notebook_kernel import NotebookKernel, Page
 
 from cellwright.testing import MessagesServer, say
 
-pytestmark = pytest.mark.kernel
+pytestmark = [pytest.mark.kernel, pytest.mark.kernel_version]
 
 
 def test_where_nobody_watches_the_cell_waits(kernel: NotebookKernel, model: MessagesServer):

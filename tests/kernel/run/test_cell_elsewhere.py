@@ -9,7 +9,7 @@ from notebook_kernel import NotebookKernel, Page
 
 from cellwright.testing import MessagesServer, fault, say, turn, use
 
-pytestmark = pytest.mark.kernel
+pytestmark = [pytest.mark.kernel, pytest.mark.kernel_version]
 
 
 def allow_python(kernel: NotebookKernel, page: Page, code: str, **options: object) -> object:

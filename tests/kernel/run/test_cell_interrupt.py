@@ -10,7 +10,7 @@ from notebook_kernel import Cell, NotebookKernel, Page
 
 from cellwright.testing import Gate, MessagesServer, hold, say, turn, use
 
-pytestmark = pytest.mark.kernel
+pytestmark = [pytest.mark.kernel, pytest.mark.kernel_version]
 
 ALLOWED_SECONDS = 20.0
 """Meant are 0.3 s; machines that run tests are slow at times."""

@@ -10,7 +10,7 @@ from notebook_kernel import NotebookKernel, Page
 
 from cellwright.testing import MessagesServer, say, turn, use
 
-pytestmark = pytest.mark.kernel
+pytestmark = [pytest.mark.kernel, pytest.mark.kernel_version]
 
 
 def python(code: str) -> Any:

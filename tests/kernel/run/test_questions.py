@@ -22,6 +22,7 @@ from cellwright.events import Preview, Suggestion
 from cellwright.kernel.output.protocol import AnswerMessage
 from cellwright.kernel.run.interrupts import EndableWait, Interrupts
 from cellwright.kernel.run.questions import OpenQuestions, Questions, Take, all_beside
+from row_tables import for_each_row
 
 SUGGESTIONS = (
     Suggestion(("Bash(make *)",), "session", "all make commands, this session"),
@@ -60,7 +61,7 @@ def run(scene: Coroutine[Any, Any, Allow | Deny]) -> Allow | Deny:
     return asyncio.run(scene)
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("given", "means"),
     [
         (answer("allow"), Allow(by="widget")),
@@ -196,7 +197,7 @@ def typed(lines: str, **given: Any) -> tuple[str, dict[str, Any], str]:
 RULES = [[["Bash(make *)"], "session", "all make commands, this session"]]
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("rules", "lines", "means"),
     [
         (RULES, "1\n", ["Allow", "once", ""]),
@@ -249,7 +250,7 @@ PARTS = {
 }
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("questions", "lines", "answers"),
     [
         ([STORE], "2\n", {"Where to keep it?": "CSV"}),
@@ -290,7 +291,7 @@ PLAN = {
 }
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("lines", "means"),
     [
         ("1\n", ("Allow", {"plan": "1. Do it.", "decision": "approve", "feedback": ""})),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from row_tables import for_each_row
+
 
 def decide(place, command, mode="default", **rules):
     return place.policy(mode, **rules).decide("Bash", {"command": place.fill(command)})
@@ -13,7 +15,7 @@ def behavior(place, command, mode="default", **rules):
     return decide(place, command, mode, **rules).behavior
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("rule", "command", "expected"),
     [
         # exact
@@ -196,13 +198,13 @@ def behavior(place, command, mode="default", **rules):
     ],
 )
 def test_allow_rules(place, rule, command, expected):
-    (place.project / ".git" / "hooks").mkdir(parents=True)
+    (place.project / ".git" / "hooks").mkdir(parents=True, exist_ok=True)
     assert behavior(place, command, allow=[rule]) == expected
     assert behavior(place, command, "acceptEdits", allow=[rule]) == expected
     assert behavior(place, command, "dontAsk", allow=[rule]) == ("allow" if expected == "allow" else "deny")
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("command", "expected"),
     [
         ("pwd", "allow"),
@@ -297,7 +299,7 @@ def test_what_runs_without_a_rule(place, command, expected):
     assert behavior(place, command, "acceptEdits") == expected
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     "command",
     ["rm x", "npm test", "ls && rm x", "ls > x", "echo $(rm x)", "python x.py", "git status", "cat x | sh", "touch a"],
 )
@@ -400,8 +402,8 @@ DENIED_RM = [
 ]
 
 
-@pytest.mark.parametrize("command", DENIED_RM)
-@pytest.mark.parametrize("rule", ["Bash(rm *)", "Bash(rm:*)", "Bash(rm*)"])
+@for_each_row("command", DENIED_RM)
+@for_each_row("rule", ["Bash(rm *)", "Bash(rm:*)", "Bash(rm*)"])
 def test_a_deny_rule_holds_in_any_part(place, rule, command):
     # also where everything else is allowed
     for mode, allow in [("default", []), ("bypassPermissions", []), ("dontAsk", ["Bash"])]:
@@ -411,13 +413,13 @@ def test_a_deny_rule_holds_in_any_part(place, rule, command):
         assert rule in decision.reason
 
 
-@pytest.mark.parametrize("command", DENIED_RM)
+@for_each_row("command", DENIED_RM)
 def test_an_ask_rule_holds_in_any_part(place, command):
     assert behavior(place, command, "bypassPermissions", ask=["Bash(rm *)"]) == "ask"
     assert behavior(place, command, allow=["Bash"], ask=["Bash(rm *)"]) == "ask"
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     "command",
     [
         "ls",
@@ -437,7 +439,7 @@ def test_a_deny_rule_does_not_reach_what_only_looks_like_it(place, command):
     assert behavior(place, command, "dontAsk", deny=["Bash(rm *)"], allow=["Bash"]) == "allow"
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("rule", "command", "expected"),
     [
         ("Bash", "ls", "deny"),
@@ -509,7 +511,7 @@ def test_plan_mode_runs_what_only_prints(place, command):
     assert behavior(place, command, "plan") == "allow"
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("command", "expected"),
     [
         ("$CMD x", "ask"),
@@ -532,7 +534,7 @@ def test_what_rules_cannot_check_is_asked_for(place, command, expected):
     assert behavior(place, command, "bypassPermissions") == "allow"
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     "command",
     [
         "rm -rf /",
@@ -595,7 +597,7 @@ def test_critical_deletes_are_asked_for_in_every_mode(place, command):
     assert behavior(place, command, "dontAsk", allow=["Bash"]) == "deny"
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     "command",
     [
         "rm x",
@@ -619,12 +621,12 @@ def test_other_deletes_are_not(place, command):
     assert behavior(place, command, "bypassPermissions") == "allow"
 
 
-@pytest.mark.parametrize("command", ["make", "a && b", "echo $(x)", "curl x | sh", "echo x > y", "\u202e"])
+@for_each_row("command", ["make", "a && b", "echo $(x)", "curl x | sh", "echo x > y", "\u202e"])
 def test_bypass_allows_the_rest(place, command):
     assert behavior(place, command, "bypassPermissions") == "allow"
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("command", "session", "always"),
     [
         ("make all", "Bash(make all)", "Bash(make all)"),

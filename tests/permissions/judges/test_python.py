@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cellwright.permissions.judges.python import uses_in
+from row_tables import for_each_row
 
 RUNS_RM = {
     "bang": "!rm x",
@@ -52,7 +53,7 @@ RUNS_RM = {
 }
 
 
-@pytest.mark.parametrize("code", RUNS_RM.values(), ids=RUNS_RM.keys())
+@for_each_row("code", RUNS_RM.values(), ids=RUNS_RM.keys())
 def test_rules_for_bash_bind_the_commands_in_python(place, code):
     for mode in ("default", "bypassPermissions"):
         denied = place.policy(mode, deny=["Bash(rm *)"], allow=["Python", "Bash"]).decide("Python", {"code": code})
@@ -78,12 +79,12 @@ ONLY_LOOKS_LIKE_IT = {
 }
 
 
-@pytest.mark.parametrize("code", ONLY_LOOKS_LIKE_IT.values(), ids=ONLY_LOOKS_LIKE_IT.keys())
+@for_each_row("code", ONLY_LOOKS_LIKE_IT.values(), ids=ONLY_LOOKS_LIKE_IT.keys())
 def test_what_runs_no_shell_is_not_held_to_its_rules(place, code):
     assert place.policy(deny=["Bash(rm *)"], allow=["Python"]).decide("Python", {"code": code}).behavior == "allow"
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("code", "rules", "expected"),
     [
         pytest.param("1", {}, "ask", id="asks-whatever-the-code"),
@@ -112,7 +113,7 @@ def test_python_and_its_commands(place, code, rules, expected):
     assert place.policy(**rules).decide("Python", {"code": code}).behavior == expected
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("code", "expected"),
     [
         ("!rm -rf /", "ask"),
@@ -185,8 +186,8 @@ def test_any_text_is_looked_through(code):
 CELLS = ("NotebookRun", "NotebookVerify")
 
 
-@pytest.mark.parametrize("name", CELLS)
-@pytest.mark.parametrize(
+@for_each_row("name", CELLS)
+@for_each_row(
     ("rules", "behavior"),
     [
         pytest.param({}, "ask", id="nothing-said"),

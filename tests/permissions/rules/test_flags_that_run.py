@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
+from row_tables import for_each_row
 
 RUN = (
     "git log --output=x",
@@ -63,7 +63,7 @@ def behavior(place, command, rules):
     return place.policy(allow=rules).decide("Bash", {"command": command}).behavior
 
 
-@pytest.mark.parametrize("command", RUN)
+@for_each_row("command", RUN)
 def test_a_wildcard_does_not_cover_a_flag_that_runs_a_program(place, command):
     assert behavior(place, command, [f"Bash({program} *)" for program in PROGRAMS]) == "ask"
     assert behavior(place, command, [f"Bash({program}:*)" for program in PROGRAMS]) == "ask"
@@ -71,6 +71,6 @@ def test_a_wildcard_does_not_cover_a_flag_that_runs_a_program(place, command):
     assert behavior(place, command, ["Bash"]) == "allow"
 
 
-@pytest.mark.parametrize("command", PASS)
+@for_each_row("command", PASS)
 def test_a_wildcard_covers_the_rest(place, command):
     assert behavior(place, command, [f"Bash({program} *)" for program in PROGRAMS]) == "allow"

@@ -7,13 +7,14 @@ import pytest
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.permissions.rules.domain_pattern import AddressProblem, host_of
 from cellwright.permissions.rules.rule import grant_problem, parse_rule, restriction_problem
+from row_tables import for_each_row
 
 
 def behavior(tool, tool_input, *, mode="default", read_only=False, **rules):
     return PermissionPolicy(mode, **rules).decide(tool, tool_input, read_only=read_only).behavior
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("rule", "url", "allowed", "denied"),
     [
         ("WebFetch(domain:example.com)", "https://example.com", True, True),
@@ -71,7 +72,7 @@ def test_hosts(rule, url, allowed, denied):
     assert behavior("WebFetch", call, mode="bypassPermissions", ask=[rule]) == ("ask" if denied else "allow")
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     "url",
     [
         "",
@@ -115,7 +116,7 @@ def test_hosts(rule, url, allowed, denied):
         f"https://{'a.' * 130}com/",
     ],
 )
-@pytest.mark.parametrize("mode", ["default", "bypassPermissions"])
+@for_each_row("mode", ["default", "bypassPermissions"])
 def test_what_could_be_read_in_two_ways_is_no_address(url, mode):
     decision = PermissionPolicy(mode, allow=["WebFetch"]).decide("WebFetch", {"url": url})
     assert decision.behavior == "deny"
@@ -132,7 +133,7 @@ def test_a_fetch_without_an_address_is_denied(tool_input):
 AGENT = {"description": "look", "prompt": "p"}
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("rule", "tool", "tool_input", "denied"),
     [
         ("Agent(Explore)", "Agent", {"subagent_type": "Explore"}, True),
@@ -161,7 +162,7 @@ def test_agents(rule, tool, tool_input, denied):
     assert behavior(tool, call, mode="bypassPermissions", ask=[rule]) == ("ask" if denied else "allow")
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("rule", "skill", "arguments", "allowed", "denied"),
     [
         ("Skill(commit)", "commit", "", True, True),
@@ -185,7 +186,7 @@ def test_skills(rule, skill, arguments, allowed, denied):
     assert behavior("Skill", call, mode="bypassPermissions", deny=[rule]) == ("deny" if denied else "allow")
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("rule", "tool", "allowed", "denied"),
     [
         ("mcp__git__push", "mcp__git__push", True, True),
@@ -227,7 +228,7 @@ def test_tools_of_servers(rule, tool, allowed, denied):
     assert behavior(tool, call, read_only=True) == "ask", "what a server says of itself is not believed"
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("rule", "tool", "tool_input", "denied"),
     [
         ("Bash(run_in_background:true)", "Bash", {"command": "make", "run_in_background": True}, True),
@@ -266,7 +267,7 @@ def test_parameters_are_denied_and_asked_for_and_never_allowed(rule, tool, tool_
     assert behavior(tool, tool_input, mode="dontAsk", ask=[rule]) == "deny" or not denied
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("rule", "says"),
     [
         ("Bash(command:rm *)", "write `Bash(rm *)`"),
@@ -295,7 +296,7 @@ def test_a_restriction_that_covers_more_than_it_says_is_told(rule, says):
         assert f"`{rule}` restricts every use" in problem
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("rule", "hidden", "shown"),
     [
         ("Bash", ["Bash"], ["Read", "Python", "mcp__a__b"]),
@@ -330,9 +331,7 @@ def test_a_parameter_rule_asks_behind_what_denies_and_before_what_allows():
     assert PermissionPolicy("plan", **rules).decide("Bash", call).behavior == "deny"
 
 
-@pytest.mark.parametrize(
-    "rule", ["Agent(model:opus, x)", "Skill(a b c)", "WebFetch(x)", "my_deploy(to:x)", "m*", "*(x)"]
-)
+@for_each_row("rule", ["Agent(model:opus, x)", "Skill(a b c)", "WebFetch(x)", "my_deploy(to:x)", "m*", "*(x)"])
 def test_a_grant_that_is_not_understood_is_told_and_grants_nothing(rule):
     assert rule in (grant_problem(parse_rule(rule)) or "")
     assert behavior("my_deploy", {"to": "x"}, allow=[rule]) == "ask"

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.permissions.shell.analysis import SimpleCommand, analyse
+from row_tables import for_each_row
 
 BASH = shutil.which("bash")
 pytestmark = pytest.mark.skipif(BASH is None, reason="needs bash")
@@ -165,7 +166,7 @@ def test_what_real_commands_run_is_found_whatever_is_changed(command):
     check(command)
 
 
-@pytest.mark.parametrize("command", REAL)
+@for_each_row("command", REAL)
 def test_real_commands_are_analysed(command):
     if "`" not in command.partition("<<")[0]:
         assert analyse(command, "/x").problem == ""

@@ -16,6 +16,7 @@ import pytest
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.permissions.shell.read_only.commands import READERS, Flags
 from cellwright.permissions.shell.read_only.git import SUBCOMMANDS
+from row_tables import for_each_row
 
 GIT = shutil.which("git")
 FLAG = "--no-such-flag"
@@ -55,14 +56,14 @@ def seen_as_flag(command: list[str], folder: Path) -> bool:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the flags are those of GNU's programs")
-@pytest.mark.parametrize("program", sorted(name for name in READERS if shutil.which(name)))
+@for_each_row("program", sorted(name for name in READERS if shutil.which(name)))
 def test_a_value_of_a_reader_is_no_flag_of_it(program, tmp_path):
     wrong = [name for name in takes_next(READERS[program][0]) if seen_as_flag([program, name], tmp_path)]
     assert wrong == []
 
 
 @pytest.mark.skipif(GIT is None, reason="needs git")
-@pytest.mark.parametrize("subcommand", sorted(SUBCOMMANDS))
+@for_each_row("subcommand", sorted(SUBCOMMANDS))
 def test_a_value_of_git_is_no_flag_of_git(subcommand, repository):
     wrong = []
     for name in takes_next(SUBCOMMANDS[subcommand]):

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cellwright.permissions.shell.conservative_parse import expanded_braces
+from row_tables import for_each_row
 
 BASH = shutil.which("bash")
 DENY = ["Read(key.pem)"]
@@ -49,7 +50,7 @@ def behavior(place, command, mode="default", **rules):
     return decided.behavior
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     "command",
     [
         "cat secrets/[^a]ey.pem",
@@ -76,7 +77,7 @@ def test_no_spelling_of_a_hidden_file_is_read(folders, command):
     assert behavior(folders, command, allow=["Bash", "Bash(cat *)"]) == "deny"
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     "command",
     [
         "tar czf - .",
@@ -110,7 +111,7 @@ def test_whole_folders_with_a_hidden_file_are_asked_for(folders, command):
     assert behavior(folders, command, "bypassPermissions") in ("ask", "deny")
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     "command",
     [
         "tar czf - plain",
@@ -148,11 +149,11 @@ def test_a_folder_that_is_too_large_to_look_through_is_asked_for(folders):
         assert behavior(folders, command, "bypassPermissions", deny=[]) == "allow"
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     "command",
     ["mv secrets other", "rm -rf secrets", "rm -r plain secrets", "cp -r secrets plain", "mv secrets plain/"],
 )
-@pytest.mark.parametrize("rule", ["Read(key.pem)", "Edit(./secrets/key.pem)"])
+@for_each_row("rule", ["Read(key.pem)", "Edit(./secrets/key.pem)"])
 def test_a_folder_with_a_hidden_file_is_not_moved_or_removed(folders, command, rule):
     if command.startswith("cp") and rule.startswith("Edit"):
         return

@@ -8,6 +8,8 @@ import subprocess
 
 import pytest
 
+from row_tables import for_each_row
+
 DENY = ["Read(.env)", "Read(./secrets/**)"]
 # what is tracked in the place: everything, and then everything but what is hidden
 TRACKED_ALL, TRACKED_REST = ".", "src notes.txt"
@@ -129,7 +131,7 @@ def test_git_that_names_a_hidden_file_is_denied(repository):
     assert {command: behavior(place, command) for command in DENIED} == dict.fromkeys(DENIED, "deny")
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     "command",
     [
         "git show HEAD",
@@ -172,7 +174,7 @@ def test_from_a_folder_git_shows_all_of_the_repository(repository):
     assert policy.decide("Git", {"subcommand": "show", "path": "src"}).behavior == "ask"
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("subcommand", "arguments", "expected"),
     [
         ("show", ["HEAD:src/a.py"], "allow"),

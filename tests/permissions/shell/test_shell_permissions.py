@@ -13,6 +13,7 @@ import pytest
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.permissions.shell.mutating_commands import files_changed
 from cellwright.permissions.shell.tokens import read_words
+from row_tables import for_each_row
 
 ALLOW, ASK, DENY = "allow", "ask", "deny"
 
@@ -583,12 +584,12 @@ allow ¦ -                ¦ cat <<'EOF'⏎– 日本語⏎EOF
 """)
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("command", "allow", "expected"),
     [*COMPOUNDS, *EXPANSIONS, *READERS, *GIT, *REDIRECTS, *FOLDERS, *WRAPPERS, *UNSEEN],
 )
 def test_what_may_run(project, command, allow, expected):
-    (project.project / ".claude").mkdir()
+    (project.project / ".claude").mkdir(exist_ok=True)
     assert behavior(project, command, allow=allow) == expected
     assert behavior(project, command, "dontAsk", allow=allow) == (ALLOW if expected == ALLOW else DENY)
     assert behavior(project, command, "plan", allow=allow) in ((ALLOW, DENY, ASK) if expected == ALLOW else (DENY, ASK))
@@ -666,17 +667,23 @@ ask   ¦ - ¦ make
 """)
 
 
-@pytest.mark.parametrize(("command", "allow", "expected"), ACCEPT_EDITS)
-def test_what_runs_where_edits_are_accepted(project, command, allow, expected):
+@pytest.fixture
+def with_links(project):
+    """The project, with a repository and a link to elsewhere below its folders."""
     (project.project / "holds-git" / ".git").mkdir(parents=True)
     (project.project / "holds-link").mkdir()
     (project.project / "holds-link" / "x").symlink_to("/etc")
-    assert behavior(project, command, "acceptEdits", allow=allow) == expected
-    assert behavior(project, command, allow=allow) == ASK
-    assert behavior(project, command, "plan", allow=allow) in (DENY, ASK)
+    return project
 
 
-@pytest.mark.parametrize(
+@for_each_row(("command", "allow", "expected"), ACCEPT_EDITS)
+def test_what_runs_where_edits_are_accepted(with_links, command, allow, expected):
+    assert behavior(with_links, command, "acceptEdits", allow=allow) == expected
+    assert behavior(with_links, command, allow=allow) == ASK
+    assert behavior(with_links, command, "plan", allow=allow) in (DENY, ASK)
+
+
+@for_each_row(
     ("command", "expected"),
     [
         ("find / -delete", ASK),
@@ -712,7 +719,7 @@ def test_critical_deletes(project, command, expected):
         assert behavior(project, command, mode, allow=["Bash"]) == expected
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("rule", "command", "expected"),
     [
         ("Read(./secrets/**)", "cd secrets && cat key.pem", DENY),
@@ -742,8 +749,8 @@ def test_file_rules_hold_where_the_shell_is(project, rule, command, expected):
         assert behavior(project, command, mode, deny=[rule], allow=["Bash"]) == expected
 
 
-@pytest.mark.parametrize("filler", ["echo x; ", "(", "$(", "true && ", "echo " + "a" * 200 + "; ", "{ ", "'"])
-@pytest.mark.parametrize("count", [60, 120, 20_000])
+@for_each_row("filler", ["echo x; ", "(", "$(", "true && ", "echo " + "a" * 200 + "; ", "{ ", "'"])
+@for_each_row("count", [60, 120, 20_000])
 def test_no_limit_skips_a_rule_that_denies(project, filler, count):
     command = filler * count + " rm x"
     assert behavior(project, command, deny=["Bash(rm *)"], allow=["Bash", "Bash(echo *)"]) == DENY
@@ -761,7 +768,7 @@ def test_the_shell_may_be_elsewhere_than_the_session(project):
     assert behavior(project, "rm -rf ../src", "bypassPermissions", cwd=inside) == ASK
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("extra", "command", "expected"),
     [
         ({"working_directory": "src"}, "cat a.py", ALLOW),
@@ -872,7 +879,7 @@ def offered(place, command, mode="default", **rules):
     return {suggestion.scope: suggestion.rules for suggestion in decision.suggestions}
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("command", "session", "always"),
     [
         ("a x && b y", ("Bash(a x)", "Bash(b y)"), ("Bash(a x)", "Bash(b y)")),
@@ -927,7 +934,7 @@ def test_each_rule_of_an_offer_is_in_its_label(project):
         assert all(rule in suggestion.label for rule in suggestion.rules)
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("command", "gnu", "changes"),
     [
         ("sed -i s/a/b/ f", True, ["f"]),

@@ -23,13 +23,13 @@ from open_notebook_conformance import CASES
 from shared_room import EXTENSIONS, Coauthor
 from subshells import with_subshells
 
-from cellwright.server.notebooks.notebooks import ServedNotebooks
-from cellwright.server.notebooks.pages import ServerPage
 from cellwright.server.relay.connection import KernelConnection
 from cellwright.server.relay.relay import KernelRelay
+from cellwright.server.notebooks.notebooks import ServedNotebooks
+from cellwright.server.notebooks.pages import ServerPage
 from cellwright.testing import Gate, MessagesServer, hold, say, turn, use
 
-pytestmark = [pytest.mark.kernel, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.kernel, pytest.mark.kernel_version, pytest.mark.timeout(300)]
 
 TESTS = Path(__file__).parents[2]
 # not by a cell: when `sys.path` changes, coverage takes modules away that another thread is importing

@@ -11,7 +11,7 @@ from subshells import with_subshells, without_subshells
 
 from cellwright.testing import MessagesServer, say, turn, use
 
-pytestmark = [pytest.mark.kernel, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.kernel, pytest.mark.kernel_version, pytest.mark.timeout(300)]
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from jupyter_server.services.kernels.kernelmanager import AsyncMappingKernelMana
 
 from cellwright.server.runs.own_kernels import OwnKernels
 
-pytestmark = pytest.mark.kernel
+pytestmark = [pytest.mark.kernel, pytest.mark.kernel_version]
 
 
 def test_a_server_that_ends_while_a_kernel_is_shut_down_ends(tmp_path):

@@ -13,7 +13,7 @@ from subshells import HAS_SUBSHELLS
 
 from cellwright.testing import Gate, hold, say, turn, use
 
-pytestmark = pytest.mark.kernel
+pytestmark = [pytest.mark.kernel, pytest.mark.kernel_version]
 
 
 WITHOUT_CELLWRIGHT = """

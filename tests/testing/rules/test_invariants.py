@@ -23,11 +23,12 @@ from rules_of_messages import REFUSED as REFUSED_MESSAGES
 from rules_of_options import REFUSED as REFUSED_OPTIONS
 
 from cellwright.testing import say
+from row_tables import for_each_row
 
 REFUSED = {**REFUSED_MESSAGES, **REFUSED_OPTIONS}
 
 
-@pytest.mark.parametrize(("changes", "message"), REFUSED.values(), ids=REFUSED.keys())
+@for_each_row(("changes", "message"), REFUSED.values(), ids=REFUSED.keys())
 def test_a_request_that_breaks_a_rule_is_refused_by_path(client, changes, message):
     api = client([say("never said")])
     assert message in api.error(api.body(**changes))
@@ -35,7 +36,7 @@ def test_a_request_that_breaks_a_rule_is_refused_by_path(client, changes, messag
     assert [request.error for request in api.server.rejected] == [api.server.requests[0].error]
 
 
-@pytest.mark.parametrize("changes", TAKEN.values(), ids=TAKEN.keys())
+@for_each_row("changes", TAKEN.values(), ids=TAKEN.keys())
 def test_a_request_within_the_rules_is_answered(client, changes):
     api = client([say("Yes.")])
     response = api.post(api.body(**changes))
@@ -43,7 +44,7 @@ def test_a_request_within_the_rules_is_answered(client, changes):
     assert response.json()["content"] == [{"type": "text", "text": "Yes."}]
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("beta", "changes"),
     [
         ("context-management-2025-06-27", {"context_management": {"edits": []}}),
@@ -127,8 +128,8 @@ LATER = {
 }
 
 
-@pytest.mark.parametrize("later", LATER.values(), ids=LATER.keys())
-@pytest.mark.parametrize("known", range(len(HISTORY) + 1))
+@for_each_row("later", LATER.values(), ids=LATER.keys())
+@for_each_row("known", range(len(HISTORY) + 1))
 def test_what_is_known_changes_no_verdict(client, known, later):
     """A server that has seen the beginning of a conversation says of the whole what a fresh one says."""
     script = [say("x")] * 3

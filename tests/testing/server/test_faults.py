@@ -10,6 +10,7 @@ import httpx2
 import pytest
 
 from cellwright.testing import Gate, fault, hold, say, turn, use
+from row_tables import for_each_row
 
 HELLO = {"role": "user", "content": "Hello"}
 
@@ -34,7 +35,7 @@ def sdk_message(api, **changes):
         return stream.get_final_message()
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("status", "error_type", "sdk_error"),
     [
         (400, "invalid_request_error", anthropic.BadRequestError),

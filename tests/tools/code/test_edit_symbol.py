@@ -14,6 +14,7 @@ from cellwright.errors import ErrorCode, ToolError
 from cellwright.tools.code.edit_symbol import splice
 from cellwright.tools.code.symbol_outline import definitions
 from cellwright.tools.code.syntax import grammar_of
+from row_tables import for_each_row
 
 PYTHON = '''\
 #!/usr/bin/env python
@@ -201,7 +202,7 @@ def edit(tools, name: str, symbol: str, action: str, new_source: str | None = No
     return path.read_bytes().decode()
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("name", "symbol", "gone"),
     [
         (
@@ -247,7 +248,7 @@ def test_delete_takes_all_that_belongs_to_it_and_nothing_else(tools, name, symbo
     assert edit(tools, name, symbol, "delete") == before.replace(gone, "")
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("name", "text", "symbol", "left"),
     [
         ("a.js", "// r\nexports.run = function () {\n};\n\nfoo();\n", "run", "foo();\n"),
@@ -328,7 +329,7 @@ def test_blanks_become_tabs_where_the_file_has_tabs(tools):
     assert "// Push adds.\nfunc (s *Stack[T]) Push() {\n\tif true {\n\t\tf()\n\t}\n}\n\ntype (" in text
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("name", "symbol", "action", "new", "there"),
     [
         ("a.py", "first", "insert_before", "def zero(): ...", "LIMIT = 3\n\n\ndef zero(): ...\n\n\n# what it does"),
@@ -483,7 +484,7 @@ def own_source() -> list[Path]:
     return sorted((Path(__file__).parents[3] / "src/cellwright/tools").glob("*.py"))
 
 
-@pytest.mark.parametrize("path", own_source()[:25], ids=lambda path: path.name)
+@for_each_row("path", own_source()[:25], ids=lambda path: path.name)
 def test_in_real_code_each_function_can_be_taken_out_and_put_back(tools, path):
     """Delete and insert again, or replace by itself: the same file."""
     text = path.read_text()

@@ -14,6 +14,7 @@ from cellwright.agent.tool import CannotBeDone, ToolContext, ToolResult
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.tools.code.lint import lint_tool
 from cellwright.tools.code.linters import LintProblem, linters_of, read_flake8
+from row_tables import for_each_row
 
 REAL_HOME = Path.home()
 LABEXTENSION = Path(__file__).parents[3] / "labextension"
@@ -129,7 +130,7 @@ def test_flake8_report():
     assert read_flake8(text) == [LintProblem("./a.py", 1, 8, "F401", "'os' imported but unused")]
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("files", "paths", "found"),
     [
         ({"pyproject.toml": "[tool.ruff]\n[tool.mypy]\n"}, [], ["ruff", "mypy"]),

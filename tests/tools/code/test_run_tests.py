@@ -19,6 +19,7 @@ from cellwright.errors import ErrorCode, ToolError
 from cellwright.tools.code.run_tests import run_tests_tool
 from cellwright.tools.code.runners import frameworks_of
 from cellwright.tools.code.test_reports import read_go, read_jest
+from row_tables import for_each_row
 
 REAL_HOME = Path.home()
 """Where rustup has its toolchains; a test has another home."""
@@ -155,8 +156,9 @@ def test_subtests_and_modules_that_cannot_be_imported_in_unittest(tmp_path):
 
 
 def test_a_run_past_its_time_is_ended_with_what_it_wrote(tmp_path):
-    put(tmp_path, "test_slow.py", "import time\ndef test_slow():\n    print('begun', flush=True)\n    time.sleep(60)\n")
-    told = error(tmp_path, args=["-s"], timeout_seconds=5)
+    # unittest is there at once, on a busy machine as well
+    put(tmp_path, "test_slow.py", "import sys, time\nprint('begun', file=sys.stderr, flush=True)\ntime.sleep(60)\n")
+    told = error(tmp_path, framework="unittest", timeout_seconds=5)
     assert told.code == ErrorCode.EXECUTION_TIMEOUT
     assert "begun" in told.message
 
@@ -373,7 +375,7 @@ def test_go_report(tmp_path):
     assert (main.name, main.status) == ("example.org/main", "error")
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("files", "paths", "found"),
     [
         ({"pytest.ini": "[pytest]"}, [], ["pytest"]),

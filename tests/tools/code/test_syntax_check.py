@@ -7,6 +7,7 @@ import pytest
 
 from cellwright.errors import ErrorCode
 from cellwright.tools.code.syntax import CHECKED_BYTES, syntax_problem
+from row_tables import for_each_row
 
 GOOD_AND_BAD = [
     ("a.py", "def f():\n    return 1\n", "def f(:\n    return 1\n", 1),
@@ -29,7 +30,7 @@ GOOD_AND_BAD = [
 ]
 
 
-@pytest.mark.parametrize(("name", "good", "bad", "line"), GOOD_AND_BAD)
+@for_each_row(("name", "good", "bad", "line"), GOOD_AND_BAD)
 def test_what_parsed_must_still_parse(tools, name, good, bad, line):
     path = tools.cwd / name
     path.write_text(good)
@@ -54,7 +55,7 @@ def test_what_parsed_must_still_parse(tools, name, good, bad, line):
     assert "parse" not in tools.text("Write", file_path=name, content=good)
 
 
-@pytest.mark.parametrize(("name", "good", "bad", "line"), GOOD_AND_BAD)
+@for_each_row(("name", "good", "bad", "line"), GOOD_AND_BAD)
 def test_a_new_file_is_written_as_it_is_with_a_note(tools, name, good, bad, line):
     assert "parse" not in tools.text("Write", file_path=f"new/{name}", content=good)
     assert f"[It does not parse, line {line}: " in tools.text("Write", file_path=name, content=bad)
@@ -79,7 +80,7 @@ def test_what_is_not_looked_at():
     assert syntax_problem(Path("A.PY"), "def (") is not None
 
 
-@pytest.mark.parametrize("text", ["(" * 50_000, "-" * 200_000 + "1", "[" * 300_000, "f'{" * 3000, "\0", "x = 1\\"])
+@for_each_row("text", ["(" * 50_000, "-" * 200_000 + "1", "[" * 300_000, "f'{" * 3000, "\0", "x = 1\\"])
 def test_code_that_is_hard_on_a_compiler_harms_nobody(text):
     syntax_problem(Path("a.py"), text)
     syntax_problem(Path("a.js"), text)

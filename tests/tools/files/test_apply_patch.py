@@ -17,6 +17,7 @@ from cellwright.permissions.judges.patch import paths_in_patch
 from cellwright.permissions.patch_text import read_patch
 from cellwright.tools.files.atomic_write import FileChanged, FileWrite, write_together
 from cellwright.tools.files.patch_plan import apply_hunks
+from row_tables import for_each_row
 
 TEN = "".join(f"line {number}\n" for number in range(1, 11))
 
@@ -153,7 +154,7 @@ def test_of_equal_places_the_stated_one_is_taken_and_otherwise_none(tools):
     assert "hunk 1 (line 3 of the patch): it fits in several places (lines 1, 4, …)" in error.message
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("text", "hunk", "after", "note"),
     [
         ("a  \nb\nc\n", " a\n-b\n+B\n c\n", "a  \nB\nc\n", "white space at line ends"),
@@ -191,7 +192,7 @@ def test_other_differences_are_no_fit(tools, text, hunk):
     assert path.read_text() == text
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("before", "hunk", "after"),
     [
         (b"a\r\nb\r\n", " a\n-b\n+B\n+C\n", b"a\r\nB\r\nC\r\n"),
@@ -231,7 +232,7 @@ def test_hunks_may_share_lines_but_must_be_in_order(tools):
 # what is refused, with nothing changed
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("patch", "why"),
     [
         (
@@ -529,7 +530,7 @@ def test_where_lines_came_before_it_a_patch_finds_its_place(numbers, changes, he
     assert bool(applied.notes) is bool(head)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@for_each_row("seed", range(6))
 def test_what_git_makes_of_a_diff_is_what_we_make_of_it(tools, seed):
     before = "".join(f"{(number * (seed + 3)) % 7} of {number % (seed + 4)}\n" for number in range(60))
     lines = before.splitlines(keepends=True)

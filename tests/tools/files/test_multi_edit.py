@@ -4,7 +4,6 @@ import os
 import stat
 from pathlib import Path
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -12,6 +11,7 @@ from cellwright.errors import ErrorCode
 from cellwright.tools.files import originals
 from cellwright.tools.files.nearest import differences
 from cellwright.tools.files.originals import keep_original, original_path
+from row_tables import for_each_row
 
 
 def put(tools, data: bytes, name: str = "a.txt") -> Path:
@@ -142,7 +142,7 @@ def test_every_byte_outside_of_the_edits_stays(tmp_path_factory, rows, codec, da
 # how the nearest place differs
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("there", "sought", "words"),
     [
         ("\tif x:\n\t\ty", "    if x:\n        y", ["indentation"]),

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.tools.files.formats.text import UTF_8, UTF_16_LE
 from cellwright.tools.files.formats.text_pages import Lines, PageBounds
+from row_tables import for_each_row
 
 
 def png(width: int, height: int) -> bytes:
@@ -41,7 +42,7 @@ def test_an_absolute_path_is_the_same_file(tools):
     assert tools.text("Read", file_path=str(tools.cwd / "a.py")) == "     1\tx"
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("data", "shown"),
     [
         ("é\n".encode(), "     1\té"),
@@ -108,7 +109,7 @@ def test_a_file_that_says_its_encoding_is_believed_if_it_can_be(tools, text, enc
     assert path.read_bytes() == text.replace(old, new).encode(encoding)
 
 
-@pytest.mark.parametrize("name", ["utf-8", "nonsense", "rot13", "zlib", "utf-16", "idna", "unicode_escape", "cp037"])
+@for_each_row("name", ["utf-8", "nonsense", "rot13", "zlib", "utf-16", "idna", "unicode_escape", "cp037"])
 def test_a_file_that_says_what_cannot_be_is_not_believed(tools, name):
     data = f"# coding: {name}\ncaf".encode() + b"\xe9\n"
     path = tools.cwd / "a.txt"

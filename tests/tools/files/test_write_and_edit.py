@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.tools.files.atomic_write import FileChanged, write_atomically
 from cellwright.tools.files.replace import replace_text
+from row_tables import for_each_row
 
 
 def put(tools, name: str, data: bytes) -> Path:
@@ -128,7 +129,7 @@ def test_the_same_content_is_not_written_again(tools):
     assert result.display["before_sha256"] == result.display["after_sha256"]
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("before", "content", "after"),
     [
         (b"a\r\nb\r\n", "x\ny\n", b"x\r\ny\r\n"),
@@ -294,7 +295,7 @@ def test_an_empty_old_string_creates_and_fills_but_never_overwrites(tools):
     assert error.code == ErrorCode.FILE_NOT_FOUND
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("before", "old", "new", "after"),
     [
         (b"a\r\nb\r\nc\r\n", "a\nb\n", "x\ny\nz\n", b"x\r\ny\r\nz\r\nc\r\n"),

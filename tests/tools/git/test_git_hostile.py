@@ -14,6 +14,7 @@ import pytest
 from cellwright.agent.tool import ToolContext, ToolResult
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.tools.git.git import git_tool
+from row_tables import for_each_row
 
 
 @dataclass
@@ -312,7 +313,7 @@ def test_files_outside_are_not_compared(repository, tmp_path, args):
     assert caught.value.code in (ErrorCode.FILE_PATH_INVALID, ErrorCode.INVALID_PARAMETERS)
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("subcommand", "args"),
     [
         ("log", ["--output=x"]),

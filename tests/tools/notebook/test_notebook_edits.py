@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,6 +19,7 @@ from cellwright.errors import ErrorCode, ToolError
 from cellwright.tools.files.file_state import FileState
 from cellwright.tools.files.read import file_tools
 from cellwright.tools.notebook.notebook_edit import notebook_file_tools
+from row_tables import for_each_row
 
 NOTEBOOK = {"metadata": {}, "nbformat": 4, "nbformat_minor": 5}
 
@@ -43,7 +43,7 @@ def sources(path: Path) -> list[str]:
     return ["".join(cell["source"]) for cell in json.loads(path.read_text())["cells"]]
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("given", "index", "words"),
     [
         ({}, 4, "at the end"),
@@ -67,8 +67,8 @@ def test_a_new_cell_goes_where_it_is_said(tools, given, index, words):
     assert len(path.read_text().splitlines()) == len(json.dumps(four(), indent=1).splitlines()) + 10
 
 
-@pytest.mark.parametrize("minor", [4, 5])
-@pytest.mark.parametrize(
+@for_each_row("minor", [4, 5])
+@for_each_row(
     ("given", "order"),
     [
         ({"position": "start"}, "2013"),
@@ -104,7 +104,7 @@ def test_the_diff_of_a_move_shows_the_order(tools):
     assert result.display["diff"].split("@@\n")[1] == "+c2 # 2\n c0 # 0\n c1 # 1\n-c2 # 2\n c3 # 3\n"
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("given", "message"),
     [
         ({"edit_mode": "move", "cell_id": "c1"}, "move needs position"),

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from cellwright.errors import ErrorCode
 from cellwright.tools.notebook.json import parse_notebook
 from cellwright.tools.notebook.spans import NotANotebook
+from row_tables import for_each_row
 
 PICTURE = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg=="
 
@@ -76,9 +77,9 @@ def name(content: dict[str, Any], number: int) -> str:
     return content["cells"][number].get("id", f"cell-{number}")
 
 
-@pytest.mark.parametrize("style", STYLES)
-@pytest.mark.parametrize("minor", range(6))
-@pytest.mark.parametrize("end", ["\n", ""])
+@for_each_row("style", STYLES)
+@for_each_row("minor", range(6))
+@for_each_row("end", ["\n", ""])
 def test_every_edit_gives_what_a_writer_of_the_same_style_would_have_written(tools, style, minor, end):
     content = notebook(SOURCES, minor)
     path = put(tools, dumps(content, style, end))
@@ -260,7 +261,7 @@ def test_cells_without_ids_are_named_by_position(tools):
     )
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("given", "message"),
     [
         ({"cell_id": "nope"}, "There is no cell nope. The cells are: id-0, id-1, id-2, id-3."),

@@ -4,10 +4,10 @@ import base64
 import json
 from typing import Any
 
-import pytest
 from pictures import picture
 
 from cellwright.errors import ErrorCode
+from row_tables import for_each_row
 
 PNG = base64.b64encode(picture("PNG")).decode()
 
@@ -38,7 +38,7 @@ def read(tools: Any, **given: Any) -> str:
 FIVE = [cell("markdown", f"# Part {number}", number) for number in range(1, 6)]
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("given", "shown"),
     [
         ({}, [1, 2, 3, 4, 5]),
@@ -58,7 +58,7 @@ def test_cells_are_chosen(tools, given, shown):
     assert text.endswith("</cell>\n" if len(shown) == 5 else f"[{len(shown)} of 5 cells of n.ipynb]")
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("given", "message"),
     [
         ({"cells": "6"}, 'no cells "6": n.ipynb has 5 cells, from 1 on'),
@@ -172,7 +172,7 @@ def test_nbformat_3_is_read_in_the_words_of_nbformat_4(tools):
     )
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("name", "data", "code", "message"),
     [
         ("a.py", "x", ErrorCode.FILE_PATH_INVALID, "Use Read"),

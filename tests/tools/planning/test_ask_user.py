@@ -11,6 +11,7 @@ from cellwright.agent.calls.input_schema import check_input
 from cellwright.agent.tool import ToolContext, ToolResult
 from cellwright.errors import ToolError
 from cellwright.tools.planning.ask_user import ask_user_tool
+from row_tables import for_each_row
 
 TOOL = ask_user_tool()
 CONTEXT = ToolContext("toolu_test", lambda **_: None)
@@ -37,7 +38,7 @@ def preview_of(*questions: dict[str, Any]) -> Any:
     return asyncio.run(TOOL.preview({"questions": list(questions)}))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     "questions",
     [
         [],

@@ -13,6 +13,7 @@ from cellwright.agent.tool import Tool, ToolContext, ToolResult
 from cellwright.errors import ToolError
 from cellwright.events import Event, TodosChanged
 from cellwright.tools.planning.todo_write import todo_tools
+from row_tables import for_each_row
 
 TASKS = {"CLAUDE_CODE_ENABLE_TASKS": "1"}
 
@@ -62,7 +63,7 @@ def todo(content: str, status: str) -> dict[str, str]:
     return {"content": content, "status": status, "activeForm": f"doing {content}"}
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("environ", "names"),
     [
         ({}, {"TodoWrite"}),

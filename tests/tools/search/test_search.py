@@ -25,6 +25,7 @@ from cellwright.tools.search.ripgrep import (
     search_program,
 )
 from cellwright.tools.search.search_tools import search_tools
+from row_tables import for_each_row
 
 
 def put(folder: Path, **files: str) -> None:
@@ -64,7 +65,7 @@ def project(tools, request):
 # Glob
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("pattern", "found"),
     [
         ("**/*.py", ["src/a.py", "src/sub/b.py", "build/c.py"]),
@@ -114,7 +115,7 @@ def test_glob_lists_the_newest_hundred(tools):
     assert "100 newest of 120" in note
 
 
-@pytest.mark.parametrize("pattern", ["../*", "src/../../x", "/etc/*", "!*.py", "a\0b", "{a"])
+@for_each_row("pattern", ["../*", "src/../../x", "/etc/*", "!*.py", "a\0b", "{a"])
 def test_glob_patterns_that_are_refused(project, pattern):
     assert project.error("Glob", pattern=pattern).code == ErrorCode.INVALID_PARAMETERS
 
@@ -130,7 +131,7 @@ def test_a_folder_that_is_not_there(project):
 # Grep
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("given", "answer"),
     [
         ({}, "5 files, newest first\nsrc/a.py\nsrc/sub/b.py\nweb/app.ts\nweb/app.tsx\n.github/ci.yml"),
@@ -195,7 +196,7 @@ def test_grep(project, given, answer):
     assert project.text("Grep", **{"pattern": "alpha", **given}) == answer
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("given", "complaint"),
     [
         ({"pattern": "("}, "unclosed group"),

@@ -15,6 +15,7 @@ from cellwright.agent.calls.input_schema import check_input
 from cellwright.agent.tool import ToolContext, ToolResult
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.tools.shell.bash import bash_tools, read_shell_limits
+from row_tables import for_each_row
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs bash")
 
@@ -255,7 +256,7 @@ def test_a_command_that_takes_too_much_memory_fails_and_says_why(tmp_path: Path)
     play(scene)
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("environ", "expected"),
     [
         ({}, (120, 600, 30_000, True)),
@@ -273,7 +274,7 @@ def test_the_limits_that_users_know(environ: dict[str, str], expected: tuple[flo
     assert found == expected
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("setting", "expected"),
     [("2G", 2048), ("512M", 512), ("536870912", 512), ("1.5 GiB", 1536), ("off", None), ("0", None)],
 )

@@ -20,6 +20,7 @@ from cellwright.agent.tool import ToolContext, ToolResult
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.tools.shell.bash import bash_tools
 from cellwright.tools.shell.output import SHOWN_CHARS, plain
+from row_tables import for_each_row
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs bash")
 
@@ -338,7 +339,7 @@ def test_a_failure_with_long_output_tells_its_code_first(shell):
     assert content.startswith("Exit code 4\n1\n2\n")
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("written", "shown"),
     [
         ("\x1b[31mred\x1b[0m", "red"),

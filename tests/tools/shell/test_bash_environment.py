@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from cellwright.tools.process.environment import child_environment
+from row_tables import for_each_row
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     "name",
     [
         *(
@@ -43,7 +44,7 @@ def test_secrets_are_withheld_by_name(name):
     assert name not in child_environment({name: "value"})
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     "value",
     [
         *(
@@ -61,7 +62,7 @@ def test_secrets_are_withheld_by_value(value):
     assert "INNOCENT" not in child_environment({"INNOCENT": value})
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     "name",
     [
         *(
@@ -83,7 +84,7 @@ def test_what_would_run_code_or_colour_output_goes(name):
     assert name not in child_environment({name: "x"})
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("name", "value"),
     [
         *(("HOME", "/home/ada"), ("LANG", "C.UTF-8"), ("PWD", "/x"), ("OLDPWD", "/y"), ("SSH_AUTH_SOCK", "/tmp/agent")),

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.tools.web.client import is_public, public_address, read_address
+from row_tables import for_each_row
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("url", "expected"),
     [
         ("https://example.com", "https://example.com/"),
@@ -29,7 +30,7 @@ def test_urls_that_are_read(url: str, expected: str) -> None:
     assert read_address(url).url == expected
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     "url",
     [
         *("file:///etc/passwd", "ftp://example.com/", "javascript:alert(1)", "example.com", "//example.com", ""),
@@ -87,7 +88,7 @@ def test_http_becomes_https(url: str, expected: str) -> None:
     assert read_address(url).encrypted().url == expected
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("address", "expected"),
     [
         *((public, True) for public in ("93.184.216.34", "8.8.8.8", "2606:4700:4700::1111", "::ffff:8.8.8.8")),

@@ -48,7 +48,7 @@ MAX_IMAGES = 8
 IMAGE_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
 ESCAPE_SEQUENCE = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))")
-OVERWRITTEN = re.compile(r"[^\n]*\r(?=[^\r\n])")
+OVERWRITTEN = re.compile(r"^[^\n]*\r(?=[^\r\n])", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from cellwright.permissions.shell.read_only.programs import MAX_LENGTH, only_prints
+from row_tables import for_each_row
 
 PASSES = (
     "{print $1}",
@@ -82,12 +81,12 @@ ASKS = (
 )
 
 
-@pytest.mark.parametrize("program", PASSES)
+@for_each_row("program", PASSES)
 def test_what_only_computes_and_prints_passes(program):
     assert only_prints(program)
 
 
-@pytest.mark.parametrize("program", ASKS)
+@for_each_row("program", ASKS)
 def test_all_else_asks(program):
     assert not only_prints(program)
 

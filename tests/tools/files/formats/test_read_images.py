@@ -16,6 +16,7 @@ from PIL import Image
 
 from cellwright.errors import ErrorCode
 from cellwright.tools.files.formats.images import UnusableImage, image_from_bytes
+from row_tables import for_each_row
 
 
 def shown(tools: Any, data: bytes, name: str = "picture.dat") -> tuple[str, str, bytes, Image.Image]:
@@ -35,7 +36,7 @@ def test_a_small_image_is_sent_as_it_is(tools, kind):
     assert words == f"[picture.dat: {kind}, 8 × 6 pixels, {len(data):,} bytes]"
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("kind", "mode"),
     [
         ("BMP", "RGB"),
@@ -53,7 +54,7 @@ def test_other_kinds_are_sent_as_png(tools, kind, mode):
     assert image.size == (32, 32)
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("size", "mode", "sent"),
     [
         ((3000, 1000), "RGB", (1568, 523)),
@@ -119,7 +120,7 @@ def bomb(width: int, height: int) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + header + chunk(b"IDAT", zlib.compress(bytes(100_000))) + chunk(b"IEND", b"")
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("data", "why"),
     [
         (bomb(6_000, 6_000), "6000 × 6000 pixels, more than"),

@@ -17,6 +17,7 @@ import cellwright
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.testing import say, turn, use
 from cellwright.tools.files.formats.pdf import PdfRequest, read_pdf
+from row_tables import for_each_row
 
 
 def put(tools: Any, data: bytes) -> None:
@@ -84,7 +85,7 @@ def test_a_long_pdf_is_asked_for_by_pages(tools):
     assert len(document(tools)[2]) == 10
 
 
-@pytest.mark.parametrize(
+@for_each_row(
     ("pages", "why"),
     [
         ("1-21", "21 pages are too many: 20 a call"),
