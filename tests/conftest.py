@@ -79,12 +79,22 @@ def pytest_configure() -> None:
 
 
 @pytest.fixture(scope="session")
-def browser() -> Iterator[Any]:
-    """One Chromium for all tests: its driver's event loop can run once in a thread."""
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """One Chromium for all tests: its driver's event loop can run once in a thread.
+
+    It has a profile, as a user's has: what was compiled for one page is there for the next.
+    """
     from playwright.sync_api import sync_playwright
 
+    pixels = 1.5 if os.environ.get("CELLWRIGHT_TAKE_PICTURES") == "1" else 1
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=CHROMIUM_ARGUMENTS)
+        browser = playwright.chromium.launch_persistent_context(
+            tmp_path_factory.mktemp("profile"),
+            executable_path=CHROMIUM,
+            args=CHROMIUM_ARGUMENTS,
+            viewport={"width": 1180, "height": 900},
+            device_scale_factor=pixels,
+        )
         yield browser
         browser.close()
 
