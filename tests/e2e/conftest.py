@@ -30,7 +30,15 @@ from notebook_page import NotebookPage
 
 OLDER_LAB = bool(os.environ.get("CELLWRIGHT_EXPECT_LAB"))
 HAS_FAILED = pytest.StashKey[bool]()
+NEXT = pytest.StashKey[pytest.Item | None]()
+FOLDER = pytest.StashKey[Path]()
 KERNELSPEC = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[Any]:
+    item.stash[NEXT] = nextitem
+    return (yield)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -77,9 +85,11 @@ def own_page() -> None:
 @pytest.fixture
 def page(tab: LabTab, model: MessagesServer, request: pytest.FixtureRequest) -> Iterator[Any]:
     model.clear()
+    take_spare(tab.lab, request.node)
     own = "own_page" in request.fixturenames
     yield tab.take(own=own)
-    tab.give_back(None, spent=own or request.node.stash[HAS_FAILED])
+    tab.give_back(spent=own or request.node.stash[HAS_FAILED])
+    del request.node.stash[FOLDER]
 
 
 @pytest.fixture
@@ -98,6 +108,8 @@ def notebook_at(page: Any, tab: LabTab) -> Any:
 def notebook(page: Any, tab: LabTab, request: pytest.FixtureRequest) -> Any:
     """`notebook(*sources)`: a notebook of these code cells (in a folder of its own), open and with an idle kernel."""
 
+    node = request.node
+
     def make(
         *sources: str, files: dict[str, str] | None = None, foreign: bool = False, app: str = "lab"
     ) -> NotebookPage:
@@ -105,7 +117,7 @@ def notebook(page: Any, tab: LabTab, request: pytest.FixtureRequest) -> Any:
             pytest.skip("Jupyter Notebook 7 is not installed")
         if app == "notebook" and OLDER_LAB:
             pytest.skip("Jupyter Notebook 7 goes with the JupyterLab of its time")
-        folder = folder_of(tab.lab, request.node)
+        folder = folder_of(tab.lab, node)
         for name, text in (files or {}).items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_text(text, "utf-8")
@@ -126,15 +138,36 @@ def notebook(page: Any, tab: LabTab, request: pytest.FixtureRequest) -> Any:
         if not foreign:
             # as if the user had written it in JupyterLab
             NotebookNotary(data_dir=str(tab.lab.home / ".local/share/jupyter")).sign(nbformat.read(path, 4))
-        return NotebookPage(page, tab, str(path.relative_to(tab.lab.root)), app).open()
+        book = NotebookPage(page, tab, str(path.relative_to(tab.lab.root)), app).open()
+        start_spare(tab.lab, node.stash[NEXT])
+        return book
 
     return make
 
 
 def folder_of(lab: Lab, item: pytest.Item) -> Path:
-    """A new folder for a scene; its name is seen in the pictures."""
-    name = item.name.replace("[", "-").rstrip("]")
-    taken = len(list(lab.root.glob(f"{name}*")))  # a scene may be played again
-    folder = lab.root / (f"{name}-{taken + 1}" if taken else name) / "tides"
-    folder.mkdir(parents=True)
-    return folder
+    """The folder of a scene, empty at first; its name is seen in the pictures."""
+    if FOLDER not in item.stash:
+        name = item.name.replace("[", "-").rstrip("]")
+        taken = len(list(lab.root.glob(f"{name}*")))  # a scene may be played again
+        item.stash[FOLDER] = lab.root / (f"{name}-{taken + 1}" if taken else name) / "tides"
+        item.stash[FOLDER].mkdir(parents=True)
+    return item.stash[FOLDER]
+
+
+def start_spare(lab: Lab, following: pytest.Item | None) -> None:
+    """Start the kernel of the notebook that the next scene opens: it takes a while that has not to be waited for."""
+    if following is None or "notebook" not in getattr(following, "fixturenames", ()):
+        return
+    path = folder_of(lab, following) / "notebook.ipynb"
+    lab.spare = str(path.relative_to(lab.root))
+    kernel = {"path": lab.spare, "name": path.name, "type": "notebook", "kernel": {"name": KERNELSPEC["name"]}}
+    lab.api("POST", "api/sessions", kernel)
+
+
+def take_spare(lab: Lab, item: pytest.Item) -> None:
+    """What waits is the scene's now; where it waits for another one, which is played elsewhere, it is ended."""
+    own = str((folder_of(lab, item) / "notebook.ipynb").relative_to(lab.root))
+    waits_for_other, lab.spare = lab.spare not in (None, own), None
+    if waits_for_other:
+        lab.end_sessions()

@@ -34,6 +34,8 @@ class Lab:
     root: Path
     home: Path
     process: subprocess.Popen[bytes]
+    spare: str | None = None
+    """The notebook of the next scene, whose kernel starts while this one is played."""
 
     def api(self, method: str, path: str, body: Any = None) -> Any:
         data = None if body is None else json.dumps(body).encode()
@@ -52,14 +54,14 @@ class Lab:
         return self.home / "lab.log"
 
     def sessions(self) -> list[dict[str, Any]]:
-        return list(self.api("GET", "api/sessions"))
+        """The kernels' sessions, without that of a notebook which waits for the next scene."""
+        return [session for session in self.api("GET", "api/sessions") if session["path"] != self.spare]
 
-    def end_sessions(self, spare: str | None = None) -> None:
-        """Shut down every kernel with a session, but for that of the notebook at `spare`."""
+    def end_sessions(self) -> None:
+        """Shut down the kernels of these."""
         for session in self.sessions():
-            if session["path"] != spare:
-                with contextlib.suppress(urllib.error.HTTPError):  # it may have ended by itself
-                    self.api("DELETE", f"api/sessions/{session['id']}")
+            with contextlib.suppress(urllib.error.HTTPError):  # it may have ended by itself
+                self.api("DELETE", f"api/sessions/{session['id']}")
 
     def user_settings(self) -> dict[str, Path]:
         """The files of what a scene has set, by the names of the plugins."""

@@ -15,6 +15,7 @@ from typing import Any
 from eventual import SECONDS
 from lab_server import Lab
 from playwright.sync_api import Error as PageError
+from playwright.sync_api import expect
 
 SLOW = float(os.environ.get("CELLWRIGHT_E2E_SLOW", "1"))
 VIEWPORT = {"width": 1180, "height": 900}
@@ -59,8 +60,14 @@ SET = """async ([plugin, raw]) => {
     const registry = pluginRegistry._plugins.get('@jupyterlab/apputils-extension:settings').service;
     await registry.upload(plugin, raw);
 }"""
+WITH_KEYBOARD = """() => {
+    let node = document.activeElement;
+    while (node?.shadowRoot?.activeElement) node = node.shadowRoot.activeElement;
+    return node;
+}"""
 OPEN = "path => { void window.jupyterapp.commands.execute('filebrowser:open-path', {path}); }"
 THEMES = "@jupyterlab/apputils-extension:themes"
+LIGHT, DARK = "JupyterLab Light", "JupyterLab Dark"
 
 
 class LabTab:
@@ -92,8 +99,8 @@ class LabTab:
     def _failed(self, error: Any) -> None:
         self.page.complaints.append((error.stack or str(error))[:1_000])
 
-    def give_back(self, spare: str | None, *, spent: bool) -> None:
-        """Clean up after a scene, the server and its kernels but that of `spare` included."""
+    def give_back(self, *, spent: bool) -> None:
+        """Clean up after a scene, the server and its kernels included."""
         was_clean, self.is_clean = self.is_clean, False
         for page in self.context.pages:
             if page is not self.page:
@@ -105,7 +112,7 @@ class LabTab:
                 self.page.unroute_all()
                 self.page.evaluate(CLEAN)
                 self.is_clean = True
-        self.lab.end_sessions(spare)
+        self.lab.end_sessions()
         with contextlib.suppress(PageError):
             self._clean_rest()
         self.lab.forget()
@@ -135,8 +142,14 @@ class LabTab:
             self.lab.api("PUT", f"lab/api/settings/{plugin}", {"raw": raw})
             return
         self._upload(plugin, raw)
-        if plugin == THEMES:
-            self.page.locator(f"body[data-jp-theme-name='{settings['theme']}']").wait_for()
+
+    def choose_theme(self, name: str) -> None:
+        """Give the page that is loaded another theme; who has the keyboard keeps it, which JupyterLab forgets."""
+        with_keyboard = self.page.evaluate_handle(WITH_KEYBOARD)
+        self._upload(THEMES, json.dumps({"theme": name}))
+        self.page.locator(f"body[data-jp-theme-name='{name}']").wait_for(state="attached")
+        expect(self.page.locator("#jupyterlab-splash")).to_have_count(0)
+        with_keyboard.evaluate("node => { node.focus() }")
 
     def _upload(self, plugin: str, raw: str) -> None:
         self.page.evaluate(SET, [plugin, raw])
@@ -148,6 +161,15 @@ class LabTab:
             self.page.evaluate(OPEN, path)
         else:
             self.page.goto(f"{self.lab.url}/lab/tree/{path}?reset", wait_until="domcontentloaded")
+
+    def open_nothing(self) -> None:
+        """JupyterLab without a document, as it is without a path in the address."""
+        if not self.is_clean:
+            self.page.goto(f"{self.lab.url}/lab?reset", wait_until="domcontentloaded")
+        self.is_clean = False
+        self.page.locator(".jp-SideBar [data-id=cellwright-panel]").wait_for()
+        self.page.locator(".jp-Launcher").wait_for()
+        expect(self.page.locator("#jupyterlab-splash")).to_have_count(0)  # before, keys do nothing
 
 
 def opened_page(context: Any) -> Any:
