@@ -8,6 +8,7 @@ import importlib.metadata
 import os
 import shutil
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,10 @@ import hypothesis
 import pytest
 
 from cellwright.testing import MessagesServer
+
+sys.path.insert(0, str(Path(__file__).parent / "e2e"))  # importlib mode leaves it out
+
+from unsteady import PlayedAgain
 
 # how long an example takes says how busy the machine is; the same examples each time: what fails is the change's doing
 hypothesis.settings.register_profile("tests", deadline=None, derandomize=True)
@@ -63,8 +68,9 @@ def _installed(name: str) -> str:
         return "none"
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """A leg that means an older version of a package must not pass on another one."""
+    config.pluginmanager.register(PlayedAgain(config))
     # a shell starts what it runs in the background with interrupts ignored, and children would inherit that
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for variable, name in EXPECTED.items():

@@ -104,7 +104,9 @@ def running_lab(root: Path, home: Path, model_url: str, api_key: str) -> Iterato
     notifications = home / "settings" / f"{NOTIFICATIONS.replace(':', '/')}.jupyterlab-settings"
     notifications.parent.mkdir(parents=True)
     notifications.write_text('{"fetchNews": "false", "checkForUpdates": false}')  # their toasts cover what is clicked
-    (home / "config").mkdir()
+    (home / "config" / "labconfig").mkdir(parents=True)
+    # with every page it would start node to see whether JupyterLab's own code is to be built again
+    (home / "config" / "labconfig" / "page_config.json").write_text('{"buildCheck": false}')
     (home / "config" / "jupyter_server_config.json").write_text(json.dumps(ALONE))
     command = [
         *(sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root"),

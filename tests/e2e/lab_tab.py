@@ -31,6 +31,7 @@ CAN_BE_CLEANED = """() => {
         'a dialog': document.querySelector('.jp-Dialog'),
         'a toast': document.querySelector('.Toastify__toast'),
         'a prompt': panel?.querySelector('.cellwright-prompt')?.value,
+        'a chosen cell': panel?.querySelector('.cellwright-cell-chip[aria-pressed=true]'),
         'attachments': panel?.querySelector('.cellwright-attached li'),
         'an own kernel': panel && sessionStorage.getItem('cellwright:own-kernel'),
     };
@@ -65,7 +66,11 @@ WITH_KEYBOARD = """() => {
     while (node?.shadowRoot?.activeElement) node = node.shadowRoot.activeElement;
     return node;
 }"""
-OPEN = "path => { void window.jupyterapp.commands.execute('filebrowser:open-path', {path}); }"
+OPEN = """async path => {
+    const {shell, commands} = window.jupyterapp;
+    await commands.execute('filebrowser:open-path', {path});
+    for (const widget of [...shell.widgets('main')]) if (widget.id.startsWith('launcher')) widget.dispose();
+}"""
 THEMES = "@jupyterlab/apputils-extension:themes"
 LIGHT, DARK = "JupyterLab Light", "JupyterLab Dark"
 

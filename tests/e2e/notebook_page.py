@@ -25,9 +25,9 @@ WATCH_PROMPT = """prompt => {
     }).observe(prompt, {childList: true});
 }"""
 # of the notebook in sight, and as the page itself knows it
-KERNEL_IS_IDLE = """path => {
+KERNEL_IS_IDLE = """() => {
     const widget = window.jupyterapp?.shell.currentWidget;
-    const kernel = widget?.context?.path === path && widget.context.isReady && widget.sessionContext.session?.kernel;
+    const kernel = widget?.context?.isReady && widget.sessionContext?.session?.kernel;
     return kernel && kernel.connectionStatus === 'connected' && kernel.status === 'idle';
 }"""
 POLLING_MS = 50
@@ -96,7 +96,7 @@ class NotebookPage:
             self.wait_kernel_idle()
             self.page.locator(".jp-Notebook-ExecutionIndicator[data-status='idle']").wait_for()
             return
-        self.page.wait_for_function(KERNEL_IS_IDLE, arg=self.path, polling=POLLING_MS)
+        self.page.wait_for_function(KERNEL_IS_IDLE, polling=POLLING_MS)
 
     def cell(self, index: int) -> Any:
         """A cell of the notebook that is in sight."""
