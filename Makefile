@@ -29,7 +29,7 @@ test-py: $(VENV)/.test build
 	# one after another: each has servers and kernels of its own
 	$(PYTEST) tests/server -m "not browser and not slow and not live and not hub" --cov --cov-append --cov-report=
 	# apart: the browser's driver keeps an event loop running in its thread
-	$(PYTEST) -m "browser and not slow" --cov --cov-append --cov-report=
+	$(PYTEST) tests/e2e tests/server/test_example.py -m "browser and not slow and not notebook7" -n 2 --dist worksteal --cov --cov-append --cov-report=
 	$(BIN)/coverage report --fail-under=80
 
 test-ts: labextension/node_modules/.installed

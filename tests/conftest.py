@@ -18,7 +18,8 @@ import pytest
 
 from cellwright.testing import MessagesServer
 
-sys.path.insert(0, str(Path(__file__).parent / "e2e"))  # importlib mode leaves it out
+SCENES = Path(__file__).parent / "e2e"
+sys.path.insert(0, str(SCENES))  # importlib mode leaves it out
 
 from unsteady import PlayedAgain
 
@@ -70,7 +71,7 @@ def _installed(name: str) -> str:
 
 def pytest_configure(config: pytest.Config) -> None:
     """A leg that means an older version of a package must not pass on another one."""
-    config.pluginmanager.register(PlayedAgain(config))
+    config.pluginmanager.register(PlayedAgain(config, SCENES))
     # a shell starts what it runs in the background with interrupts ignored, and children would inherit that
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for variable, name in EXPECTED.items():

@@ -174,7 +174,13 @@ class LabTab:
         self.is_clean = False
         self.page.locator(".jp-SideBar [data-id=cellwright-panel]").wait_for()
         self.page.locator(".jp-Launcher").wait_for()
-        expect(self.page.locator("#jupyterlab-splash")).to_have_count(0)  # before, keys do nothing
+        wait_loaded(self.page)
+
+
+def wait_loaded(page: Any) -> None:
+    """Wait until JupyterLab is what it was before: it gives the keyboard to somebody then; before, keys may do nothing."""
+    page.wait_for_function("() => window.jupyterapp?.restored.then(() => true)")
+    expect(page.locator("#jupyterlab-splash")).to_have_count(0)
 
 
 def opened_page(context: Any) -> Any:

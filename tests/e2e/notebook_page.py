@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 from eventual import SECONDS, eventually
 from lab_server import Lab
-from lab_tab import LabTab, opened_page
+from lab_tab import LabTab, opened_page, wait_loaded
 from playwright.sync_api import expect
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
@@ -75,7 +75,8 @@ class NotebookPage:
 
     def _wait_shown(self) -> None:
         self.cell(0).wait_for()
-        expect(self.page.locator("#jupyterlab-splash")).to_have_count(0)  # before, keys may do nothing
+        if self.app == "lab":
+            wait_loaded(self.page)
 
     def in_second_tab(self) -> NotebookPage:
         """The same notebook in another page of the same browser."""

@@ -64,6 +64,7 @@ def loaded(notebook, *cells, files=None):
     return book
 
 
+@pytest.mark.lab_version
 def test_text_streams_into_the_cell_while_it_runs(notebook, model):
     gate = Gate()
     model.add(turn(think("What is asked?"), say("The **first** half, "), hold(gate), say("and the second.")))
@@ -146,6 +147,7 @@ def test_stop_ends_the_run_and_the_next_cell_goes_on(notebook, model):
     book.output(2).locator("text=Here I am again.").wait_for()
 
 
+@pytest.mark.lab_version
 def test_jupyter_s_own_stop_button(notebook, model):
     gate = Gate()
     model.add(turn(say("This takes "), hold(gate), say("for ever")))
@@ -172,7 +174,9 @@ def answer_of(book, index, text):
     return answer
 
 
-@pytest.mark.parametrize("is_saved", [True, False], ids=["saved", "never saved"])
+@pytest.mark.parametrize(
+    "is_saved", [pytest.param(True, marks=pytest.mark.lab_version), False], ids=["saved", "never saved"]
+)
 def test_a_question_survives_a_reload_of_the_page_and_the_answer_is_kept(notebook, model, lab, is_saved):
     model.add(turn(say("I need a file.\n"), use("Bash", command="touch after-reload.txt")), say("There it is."))
     book = loaded(notebook, "%%claude\nMake a file")
@@ -193,7 +197,9 @@ def test_a_question_survives_a_reload_of_the_page_and_the_answer_is_kept(noteboo
     expect(book.output(1)).not_to_contain_text("model not found")
 
 
-@pytest.mark.parametrize("is_saved", [True, False], ids=["saved", "never saved"])
+@pytest.mark.parametrize(
+    "is_saved", [pytest.param(True, marks=pytest.mark.lab_version), False], ids=["saved", "never saved"]
+)
 def test_a_run_that_ends_while_the_page_reloads_keeps_its_answer(notebook, model, is_saved):
     gate = Gate()
     model.add(turn(say("Before the reload, "), hold(gate), say("and after it.")))
@@ -218,6 +224,7 @@ def test_a_run_that_ends_while_the_page_reloads_keeps_its_answer(notebook, model
     assert "Before the reload, and after it." in saved_text(book, 1)
 
 
+@pytest.mark.lab_version
 def test_a_second_tab_shows_the_run_and_its_answers(notebook, model):
     model.add(turn(say("I need a file.\n"), use("Bash", command="touch two-tabs.txt")), say("There it is."))
     book = loaded(notebook, "%%claude\nMake a file")
@@ -233,6 +240,7 @@ def test_a_second_tab_shows_the_run_and_its_answers(notebook, model):
     assert "There it is." in saved_text(second, 1)
 
 
+@pytest.mark.lab_version
 def test_the_saved_notebook_reads_well_without_a_kernel(notebook, model, lab):
     model.add(*fix_script())
     book = loaded(

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from apps import in_apps
 from eventual import SECONDS
 from playwright.sync_api import TimeoutError as NotYet
 from playwright.sync_api import expect
@@ -42,7 +43,7 @@ def type_at_end(notebook: Any, index: int, text: str) -> None:
     notebook.page.keyboard.insert_text(text)  # at once: a machine that pauses between keys would ask in between
 
 
-@pytest.mark.parametrize("app", ["lab", "notebook"])
+@in_apps(on_older_lab=True)
 def test_a_suggestion_is_shown_and_taken(
     notebook: Callable[..., Any],
     model: MessagesServer,

@@ -51,9 +51,10 @@ def scenes(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest
     monkeypatch.setenv("PYTHONPATH", str(Path(unsteady.__file__).parent))
     pytester.makeini("[pytest]\ntestpaths = .\nmarkers =\n    browser\n    slow\n")
     pytester.makeconftest(
+        "from pathlib import Path\n"
         "from unsteady import PlayedAgain\n"
         "def pytest_configure(config):\n"
-        "    config.pluginmanager.register(PlayedAgain(config), 'again')\n"
+        "    config.pluginmanager.register(PlayedAgain(config, Path(__file__).parent))\n"
     )
     pytester.makepyfile(test_scenes=SCENES)
     return pytester

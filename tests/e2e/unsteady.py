@@ -25,14 +25,15 @@ UNSTEADY = "unsteady"
 class PlayedAgain:
     """Plays scenes; in the process that others report to, it also keeps the names."""
 
-    def __init__(self, config: pytest.Config) -> None:
+    def __init__(self, config: pytest.Config, scenes: Path) -> None:
+        self.scenes = scenes
         self.root = config.rootpath
         self.is_worker = hasattr(config, "workerinput")
         self.unsteady: list[tuple[str, str]] = []
 
     @pytest.hookimpl
     def pytest_sessionstart(self, session: pytest.Session) -> None:
-        if not self.is_worker and _plays_all_scenes(session.config):
+        if not self.is_worker and _plays_all(session.config, self.scenes):
             (self.root / NAMES).unlink(missing_ok=True)
 
     @pytest.hookimpl(tryfirst=True)
@@ -88,12 +89,13 @@ def _told(report: pytest.TestReport) -> str:
     return "\n".join([f"=== {report.when} of {report.nodeid}", report.longreprtext, *sections])
 
 
-def _plays_all_scenes(config: pytest.Config) -> bool:
+def _plays_all(config: pytest.Config, scenes: Path) -> bool:
+    """Whether all scenes of the folder `scenes` are chosen."""
     chosen = config.option.markexpr
     of_browser = not chosen or Expression.compile(chosen).evaluate(lambda name, **_: name == MARK)
     return bool(
         of_browser
         and not config.option.keyword
         and not config.option.collectonly
-        and config.args_source is not pytest.Config.ArgsSource.ARGS
+        and any(scenes.is_relative_to((config.invocation_params.dir / arg).resolve()) for arg in config.args)
     )
