@@ -19,10 +19,6 @@ import pytest
 from cellwright.testing import MessagesServer
 
 SCENES = Path(__file__).parent / "e2e"
-sys.path.insert(0, str(SCENES))  # importlib mode leaves it out
-
-from unsteady import PlayedAgain
-
 # how long an example takes says how busy the machine is; the same examples each time: what fails is the change's doing
 hypothesis.settings.register_profile("tests", deadline=None, derandomize=True)
 # pytest --hypothesis-profile=explore: other examples each time, and more of them
@@ -71,6 +67,9 @@ def _installed(name: str) -> str:
 
 def pytest_configure(config: pytest.Config) -> None:
     """A leg that means an older version of a package must not pass on another one."""
+    sys.path.insert(0, str(SCENES))  # importlib mode leaves it out
+    from unsteady import PlayedAgain
+
     config.pluginmanager.register(PlayedAgain(config, SCENES))
     # a shell starts what it runs in the background with interrupts ignored, and children would inherit that
     signal.signal(signal.SIGINT, signal.default_int_handler)

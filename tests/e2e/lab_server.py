@@ -101,6 +101,7 @@ def running_lab(root: Path, home: Path, model_url: str, api_key: str) -> Iterato
         "PYTHONPATH": os.pathsep.join([*map(str, IN_KERNELS), *filter(None, [os.environ.get("PYTHONPATH")])]),
     }
     environ.pop("JUPYTER_DATA_DIR", None)
+    environ.pop("PYTHONDONTWRITEBYTECODE", None)  # each kernel would compile the package
     notifications = home / "settings" / f"{NOTIFICATIONS.replace(':', '/')}.jupyterlab-settings"
     notifications.parent.mkdir(parents=True)
     notifications.write_text('{"fetchNews": "false", "checkForUpdates": false}')  # their toasts cover what is clicked
