@@ -29,6 +29,7 @@ lab: $(VENV)/.run build  ## JupyterLab with the extension; the demo's notebook i
 # what `make test` runs beside the browser, and with it
 PLAIN = not browser and not slow and not live and not hub
 SCENES = browser and not slow
+IN_BROWSER = tests/e2e tests/server/test_example.py -n 2 --dist worksteal
 # each worker plays whole files, since the tests of a file share a kernel or a server
 PARALLEL = -n 2 --dist loadfile
 
@@ -38,8 +39,9 @@ test-py: $(VENV)/.test build
 	$(PYTEST) -m "$(PLAIN)" $(PARALLEL)
 
 # apart: the browser's driver keeps an event loop running in its thread
+# a worker has a Chromium and a JupyterLab of its own; pictures of what failed are in .failed-scenes
 test-browser: $(VENV)/.test build
-	$(PYTEST) -m "$(SCENES)"
+	$(PYTEST) $(IN_BROWSER) -m "$(SCENES) and not notebook7"
 
 test-ts: labextension/node_modules/.installed
 	cd labextension && node_modules/.bin/vitest run
@@ -47,7 +49,7 @@ test-ts: labextension/node_modules/.installed
 coverage: $(VENV)/.test build  ## the same with coverage, which must not fall
 	$(NPM) test
 	$(PYTEST) -m "$(PLAIN)" $(PARALLEL) --cov --cov-report=
-	$(PYTEST) -m "$(SCENES)" --cov --cov-append --cov-report=
+	$(PYTEST) $(IN_BROWSER) -m "$(SCENES)" --cov --cov-append --cov-report=
 	$(BIN)/coverage report --fail-under=80
 
 test-all: coverage  ## all tests with coverage, and every leg whole
@@ -59,12 +61,12 @@ test-times: $(VENV)/.test build  ## a table by file of what the tests take; TEST
 # ---- legs: what depends on the version of something, or takes long; .ci/run runs one, chosen by the commit ----
 
 KERNELS = 6.31 7.1
-LEGS = $(KERNELS:%=ipykernel-%) jupyterlab-4.4 jupyterhub soak soak-browser
+LEGS = $(KERNELS:%=ipykernel-%) jupyterlab-4.4 notebook-7 jupyterhub soak soak-browser
 
 legs:
 	@echo $(LEGS)
 
-leg:  ## LEG=name: one of ipykernel-6.31, ipykernel-7.1, jupyterlab-4.4, jupyterhub, soak, soak-browser; with WHOLE=1 all its tests
+leg:  ## LEG=name: one of ipykernel-6.31, ipykernel-7.1, jupyterlab-4.4, notebook-7, jupyterhub, soak, soak-browser; with WHOLE=1 all its tests
 	@test -n "$(filter $(LEG),$(LEGS))" || { echo "LEG must be one of: $(LEGS)"; exit 2; }
 	$(MAKE) --no-print-directory leg-$(LEG)
 
@@ -81,11 +83,14 @@ leg-ipykernel-%: $(OTHER)/ipykernel-% build
 	  $(PYTEST) -m "$(if $(WHOLE),kernel,kernel_version) and not slow" -q $(PARALLEL)
 
 ON_LAB44 = PYTHONPATH=$(CURDIR)/$(OTHER)/jupyterlab-4.4 JUPYTERLAB_DIR=$(CURDIR)/$(OTHER)/jupyterlab-4.4/share/jupyter/lab \
-  CELLWRIGHT_EXPECT_LAB=4.4 $(PYTEST) -q
+  CELLWRIGHT_EXPECT_LAB=4.4 $(PYTEST) -q $(IN_BROWSER)
 
 # pytest ends with 5 where it finds no test: then all scenes are played
 leg-jupyterlab-4.4: $(OTHER)/jupyterlab-4.4 build
 	$(ON_LAB44) -m "$(SCENES)$(if $(WHOLE),, and lab_version)" || { test $$? -eq 5 && $(ON_LAB44) -m "$(SCENES)"; }
+
+leg-notebook-7: $(VENV)/.test build
+	$(PYTEST) $(IN_BROWSER) -m "$(SCENES) and notebook7" -q
 
 HUB = $(VENV)/hub
 
@@ -102,7 +107,7 @@ leg-soak-browser: $(VENV)/.test build
 # ---- the rest ----
 
 pictures: $(VENV)/.test build  ## the pictures in docs/images, as the browser tests see the screen
-	CELLWRIGHT_TAKE_PICTURES=1 $(PYTEST) -m "browser and not slow" -q
+	CELLWRIGHT_TAKE_PICTURES=1 $(PYTEST) tests/e2e -m "$(SCENES)" -q
 
 example-recordings: $(VENV)/.test  ## the example notebooks and what they are played from, made anew
 	$(BIN)/python notebooks/record_examples.py

@@ -24,6 +24,7 @@ from cellwright.testing import MessagesServer
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
+SCENES = Path(__file__).parent / "e2e"
 # how long an example takes says how busy the machine is; the same examples each time: what fails is the change's doing
 hypothesis.settings.register_profile("tests", deadline=None, derandomize=True)
 # pytest --hypothesis-profile=explore: other examples each time, and more of them
@@ -76,8 +77,12 @@ def _installed(name: str) -> str:
         return "none"
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """A leg that means an older version of a package must not pass on another one."""
+    sys.path.insert(0, str(SCENES))  # importlib mode leaves it out
+    from unsteady import PlayedAgain
+
+    config.pluginmanager.register(PlayedAgain(config, SCENES))
     # a shell starts what it runs in the background with interrupts ignored, and children would inherit that
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for variable, name in EXPECTED.items():
@@ -92,12 +97,22 @@ def pytest_configure() -> None:
 
 
 @pytest.fixture(scope="session")
-def browser() -> Iterator[Any]:
-    """One Chromium for all tests: its driver's event loop can run once in a thread."""
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """One Chromium for all tests: its driver's event loop can run once in a thread.
+
+    It has a profile, as a user's has: what was compiled for one page is there for the next.
+    """
     from playwright.sync_api import sync_playwright
 
+    pixels = 1.5 if os.environ.get("CELLWRIGHT_TAKE_PICTURES") == "1" else 1
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=CHROMIUM_ARGUMENTS)
+        browser = playwright.chromium.launch_persistent_context(
+            tmp_path_factory.mktemp("profile"),
+            executable_path=CHROMIUM,
+            args=CHROMIUM_ARGUMENTS,
+            viewport={"width": 1180, "height": 900},
+            device_scale_factor=pixels,
+        )
         yield browser
         browser.close()
 

@@ -4,6 +4,7 @@ import json
 
 import pytest
 from accessibility import check_accessible
+from lab_tab import DARK, THEMES
 from playwright.sync_api import expect
 
 from cellwright.testing import Gate, hold, say, turn, use
@@ -226,7 +227,7 @@ def test_every_rule_that_would_be_kept_is_shown_and_kept(notebook, model):
     assert kept["permissions"]["allow"] == rules
 
 
-def test_the_cards_in_the_dark_theme(notebook, model, lab):
+def test_the_cards_in_the_dark_theme(notebook, model, choose):
     model.add(
         turn(use("AskUserQuestion", questions=[STORE])),
         turn(todos("completed", "in_progress", "pending", "pending")),
@@ -234,25 +235,21 @@ def test_the_cards_in_the_dark_theme(notebook, model, lab):
         turn(use("ExitPlanMode", plan=PLAN)),
         say("Done."),
     )
-    settings = "lab/api/settings/@jupyterlab/apputils-extension:themes"
-    lab.api("PUT", settings, {"raw": json.dumps({"theme": "JupyterLab Dark"})})
-    try:
-        book = loaded(notebook, "%%claude --mode plan\nMake the report of the month ready.")
-        book.run(1)
-        book.asked_by_keys(1)
-        book.page.keyboard.press("1")
-        book.page.keyboard.press("Enter")
-        book.output(1).locator(".ask[data-ready]").get_by_text("Which gauges").wait_for()
-        book.asked_by_keys(1)
-        book.page.keyboard.press("2")
-        check_accessible(book.output(1), ".ask")
-        book.screenshot("question-card-dark", book.cell(1))
-        book.page.keyboard.press("Enter")
-        book.output(1).locator(".ask[data-ready] .plan").wait_for()
-        check_accessible(book.output(1), ".ask")
-        book.screenshot("plan-card-dark", book.output(1).locator(".ask"))
-        book.asked_by_keys(1)
-        book.page.keyboard.press("1")
-        book.wait_done(1)
-    finally:
-        lab.api("PUT", settings, {"raw": "{}"})
+    choose(THEMES, theme=DARK)
+    book = loaded(notebook, "%%claude --mode plan\nMake the report of the month ready.")
+    book.run(1)
+    book.asked_by_keys(1)
+    book.page.keyboard.press("1")
+    book.page.keyboard.press("Enter")
+    book.output(1).locator(".ask[data-ready]").get_by_text("Which gauges").wait_for()
+    book.asked_by_keys(1)
+    book.page.keyboard.press("2")
+    check_accessible(book.output(1), ".ask")
+    book.screenshot("question-card-dark", book.cell(1))
+    book.page.keyboard.press("Enter")
+    book.output(1).locator(".ask[data-ready] .plan").wait_for()
+    check_accessible(book.output(1), ".ask")
+    book.screenshot("plan-card-dark", book.output(1).locator(".ask"))
+    book.asked_by_keys(1)
+    book.page.keyboard.press("1")
+    book.wait_done(1)

@@ -4,6 +4,7 @@ import json
 
 import pytest
 from eventual import eventually
+from lab_tab import DARK, LIGHT
 from playwright.sync_api import expect
 
 from cellwright.testing import Gate, hold, say, think, turn, use
@@ -63,6 +64,7 @@ def loaded(notebook, *cells, files=None):
     return book
 
 
+@pytest.mark.lab_version
 def test_text_streams_into_the_cell_while_it_runs(notebook, model):
     gate = Gate()
     model.add(turn(think("What is asked?"), say("The **first** half, "), hold(gate), say("and the second.")))
@@ -77,7 +79,7 @@ def test_text_streams_into_the_cell_while_it_runs(notebook, model):
     book.output(1).locator("text=and the second.").wait_for()
 
 
-def test_an_edit_is_shown_as_a_diff_and_allowed_by_key(notebook, model):
+def test_an_edit_is_shown_as_a_diff_and_allowed_by_key(notebook, model, tab):
     gate = Gate()
     script = fix_script()
     script[2] = turn(say(ANSWER[:330]), hold(gate), say(ANSWER[330:]))
@@ -89,7 +91,10 @@ def test_an_edit_is_shown_as_a_diff_and_allowed_by_key(notebook, model):
     card = book.asked_by_keys(1)
     expect(card.locator(".ask-title")).to_contain_text("tides.py")
     expect(card).to_contain_text("window + 1")
-    book.screenshot("permission-card", book.cell(1))
+    for theme, name in ((DARK, "dark-theme"), (LIGHT, "permission-card")):
+        tab.choose_theme(theme)
+        book.screenshot(name, book.cell(1))
+    book.asked_by_keys(1)
     assert (book.lab.root / book.path).parent.joinpath("tides.py").read_text() == TIDES
     book.page.keyboard.press("1")
     book.output(1).locator("text=before").first.wait_for()
@@ -142,6 +147,7 @@ def test_stop_ends_the_run_and_the_next_cell_goes_on(notebook, model):
     book.output(2).locator("text=Here I am again.").wait_for()
 
 
+@pytest.mark.lab_version
 def test_jupyter_s_own_stop_button(notebook, model):
     gate = Gate()
     model.add(turn(say("This takes "), hold(gate), say("for ever")))
@@ -168,7 +174,9 @@ def answer_of(book, index, text):
     return answer
 
 
-@pytest.mark.parametrize("is_saved", [True, False], ids=["saved", "never saved"])
+@pytest.mark.parametrize(
+    "is_saved", [pytest.param(True, marks=pytest.mark.lab_version), False], ids=["saved", "never saved"]
+)
 def test_a_question_survives_a_reload_of_the_page_and_the_answer_is_kept(notebook, model, lab, is_saved):
     model.add(turn(say("I need a file.\n"), use("Bash", command="touch after-reload.txt")), say("There it is."))
     book = loaded(notebook, "%%claude\nMake a file")
@@ -183,14 +191,15 @@ def test_a_question_survives_a_reload_of_the_page_and_the_answer_is_kept(noteboo
     answer_of(book, 1, "There it is.")
     assert (book.lab.root / book.path).parent.joinpath("after-reload.txt").exists()
     assert "There it is." in saved_text(book, 1)
-    for session in lab.api("GET", "api/sessions"):
-        lab.api("DELETE", f"api/sessions/{session['id']}")
+    lab.end_sessions()
     book.open()
     answer_of(book, 1, "There it is.")
     expect(book.output(1)).not_to_contain_text("model not found")
 
 
-@pytest.mark.parametrize("is_saved", [True, False], ids=["saved", "never saved"])
+@pytest.mark.parametrize(
+    "is_saved", [pytest.param(True, marks=pytest.mark.lab_version), False], ids=["saved", "never saved"]
+)
 def test_a_run_that_ends_while_the_page_reloads_keeps_its_answer(notebook, model, is_saved):
     gate = Gate()
     model.add(turn(say("Before the reload, "), hold(gate), say("and after it.")))
@@ -215,6 +224,7 @@ def test_a_run_that_ends_while_the_page_reloads_keeps_its_answer(notebook, model
     assert "Before the reload, and after it." in saved_text(book, 1)
 
 
+@pytest.mark.lab_version
 def test_a_second_tab_shows_the_run_and_its_answers(notebook, model):
     model.add(turn(say("I need a file.\n"), use("Bash", command="touch two-tabs.txt")), say("There it is."))
     book = loaded(notebook, "%%claude\nMake a file")
@@ -230,6 +240,7 @@ def test_a_second_tab_shows_the_run_and_its_answers(notebook, model):
     assert "There it is." in saved_text(second, 1)
 
 
+@pytest.mark.lab_version
 def test_the_saved_notebook_reads_well_without_a_kernel(notebook, model, lab):
     model.add(*fix_script())
     book = loaded(
@@ -247,27 +258,8 @@ def test_the_saved_notebook_reads_well_without_a_kernel(notebook, model, lab):
     assert "windows" in text
     assert "Edit" in text
     assert "```diff" in text
-    for session in lab.api("GET", "api/sessions"):
-        lab.api("DELETE", f"api/sessions/{session['id']}")
+    lab.end_sessions()
     book.open()
     book.output(1).locator("text=The last window").wait_for()
     expect(book.output(1)).not_to_contain_text("model not found")
     book.screenshot("saved-notebook", book.cell(1))
-
-
-def test_dark_theme(notebook, model, lab):
-    model.add(*fix_script())
-    theme = {"raw": json.dumps({"theme": "JupyterLab Dark"})}
-    settings = "lab/api/settings/@jupyterlab/apputils-extension:themes"
-    lab.api("PUT", settings, theme)
-    try:
-        book = loaded(
-            notebook, "%%claude\nThe rolling mean misses high tide. Find out why and fix it.", files={"tides.py": TIDES}
-        )
-        book.run(1)
-        book.asked_by_keys(1)
-        book.screenshot("dark-theme", book.cell(1))
-        book.page.keyboard.press("1")
-        book.wait_done(1)
-    finally:
-        lab.api("PUT", settings, {"raw": "{}"})

@@ -1,6 +1,7 @@
 """Fix, Edit and Explain with Claude, from the cell's own toolbar, by mouse and by keyboard."""
 
 import pytest
+from apps import in_apps
 from playwright.sync_api import expect
 
 from cellwright.testing import say, turn, use
@@ -9,7 +10,6 @@ pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 
 FAILING = "rates = {'de': 1.0}\nrates['dk']"
 FIXED = "rates = {'de': 1.0}\nrates.get('dk', 1.0)"
-APPS = pytest.mark.parametrize("app", ["lab", "notebook"])
 
 
 def tool(book, action):
@@ -36,6 +36,7 @@ def words(model):
     )
 
 
+@pytest.mark.lab_version
 def test_fix_proposes_a_change_of_the_failed_cell_and_a_key_accepts_it(notebook, model, page):
     book = notebook(FAILING, "print('below')")
     book.cell(0).locator(".cm-content").click()
@@ -63,7 +64,7 @@ def test_fix_proposes_a_change_of_the_failed_cell_and_a_key_accepts_it(notebook,
     expect(book.cell(0).get_by_role("button", name="Fix with Claude")).to_have_count(0)
 
 
-@APPS
+@in_apps()
 def test_the_button_under_a_failed_cell_needs_no_loaded_kernel(notebook, model, page, app):
     book = notebook(FAILING, app=app)
     book.run(0)
@@ -78,7 +79,7 @@ def test_the_button_under_a_failed_cell_needs_no_loaded_kernel(notebook, model, 
     assert sources(book)[:2] == [FAILING, "%claude fix @cell:cell-0"]
 
 
-@APPS
+@in_apps(on_older_lab=True)
 def test_explain_attaches_the_cell_and_can_be_asked_again(notebook, model, page, app):
     book = notebook("tide = 3.5", "print('below')", app=app)
     book.cell(0).locator(".cm-content").click()
@@ -94,6 +95,7 @@ def test_explain_attaches_the_cell_and_can_be_asked_again(notebook, model, page,
     assert len(sources(book)) == 3
 
 
+@pytest.mark.lab_version
 def test_edit_takes_an_instruction_at_the_cell_from_the_context_menu(notebook, model, page):
     book = notebook("tide = 3.5", "active = True")
     book.cell(1).locator(".cm-content").click()

@@ -8,6 +8,7 @@ from cellwright.testing import say, turn, use
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 
 
+@pytest.mark.lab_version
 def test_a_new_file_is_in_the_file_browser_and_a_changed_one_in_its_open_editor(notebook, model, page):
     ask = "%%claude --mode acceptEdits\nSort the tides"
     book = notebook("%load_ext cellwright", ask, files={"tides.py": "level = 1\n"})

@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+from apps import in_apps
 from eventual import SECONDS
 from playwright.sync_api import TimeoutError as NotYet
 from playwright.sync_api import expect
@@ -23,18 +24,6 @@ CONNECTED = """\
 import live_cell
 await live_cell.awaited(live_cell.own_notebook())
 """
-
-
-def choose(lab: Any, settings: str) -> None:
-    lab.api("PUT", "lab/api/settings/cellwright:completion", {"raw": settings})
-
-
-@pytest.fixture(autouse=True)
-def off(lab: Any) -> Iterator[None]:
-    """As users have it at first; afterwards other tests' typing asks nobody."""
-    choose(lab, "{}")
-    yield
-    choose(lab, "{}")
 
 
 def toggle(page: Any) -> None:
@@ -54,7 +43,7 @@ def type_at_end(notebook: Any, index: int, text: str) -> None:
     notebook.page.keyboard.insert_text(text)  # at once: a machine that pauses between keys would ask in between
 
 
-@pytest.mark.parametrize("app", ["lab", "notebook"])
+@in_apps(on_older_lab=True)
 def test_a_suggestion_is_shown_and_taken(
     notebook: Callable[..., Any],
     model: MessagesServer,
@@ -100,9 +89,9 @@ def asked(request: Any) -> str:
 
 
 def test_a_kernel_that_has_not_loaded_us_does_where_its_user_allows_that(
-    lab: Any, notebook: Callable[..., Any], model: MessagesServer
+    choose: Callable[..., None], notebook: Callable[..., Any], model: MessagesServer
 ) -> None:
-    choose(lab, '{"enabled": true, "loadExtension": true}')
+    choose("cellwright:completion", enabled=True, loadExtension=True)
     book = notebook("heights = [1, 2]", "")
     model.add(*(turn(say("<insert>(heights)")) for _ in range(200)))
     type_at_end(book, 1, "total = sum")

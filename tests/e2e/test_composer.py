@@ -7,14 +7,13 @@ import json
 import pytest
 from accessibility import check_accessible
 from eventual import eventually
+from lab_tab import DARK, LIGHT
 from PIL import Image
 from playwright.sync_api import expect
 
 from cellwright.testing import Gate, hold, say, turn
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
-
-THEMES = "lab/api/settings/@jupyterlab/apputils-extension:themes"
 
 LIST_TIMEOUT_SECONDS = 1.0
 """Of the quickest of some: a tenth of it is promised, and measured on a machine that does nothing else."""
@@ -102,52 +101,47 @@ def content(model, request=-1):
     return model.requests[request].body["messages"][-1]["content"]
 
 
-@pytest.mark.parametrize("theme", ["JupyterLab Light", "JupyterLab Dark"], ids=["light", "dark"])
-def test_commands_files_cells_and_variables_by_a_few_letters(notebook, model, lab, theme):
-    lab.api("PUT", THEMES, {"raw": json.dumps({"theme": theme})})
-    try:
-        files = {"data/two words.csv": "a,b\n1,2\n", "rules.md": "No discounts.\n"}
-        book = notebook("%load_ext cellwright", "prices = [3, 4, 5]", "", files=files)
-        for index in (0, 1):
-            book.run(index)
-            book.wait_done(index)
-        composer = Composer(book).open()
-        assert min(milliseconds_to_list(composer) for _ in range(5)) < LIST_TIMEOUT_SECONDS * 1_000
-        composer.type("/")
-        composer.rows.first.wait_for()
+def test_commands_files_cells_and_variables_by_a_few_letters(notebook, model, tab):
+    files = {"data/two words.csv": "a,b\n1,2\n", "rules.md": "No discounts.\n"}
+    book = notebook("%load_ext cellwright", "prices = [3, 4, 5]", "", files=files)
+    for index in (0, 1):
+        book.run(index)
+        book.wait_done(index)
+    composer = Composer(book).open()
+    assert min(milliseconds_to_list(composer) for _ in range(5)) < LIST_TIMEOUT_SECONDS * 1_000
+    composer.type("/")
+    composer.rows.first.wait_for()
+    for theme, name in ((DARK, "panel-palette-dark"), (LIGHT, "panel-palette")):
+        tab.choose_theme(theme)
         check_accessible(composer.node)
-        book.screenshot(
-            "panel-palette" if "Light" in theme else "panel-palette-dark", book.page.locator(".cellwright-panel")
-        )
-        book.page.keyboard.type("stat")
-        composer.choose("/status")
-        expect(composer.area).to_have_value("/status")
-        book.page.keyboard.press("Control+z")
-        expect(composer.area).to_have_value("/stat")
-        book.page.keyboard.press("Control+A")
-        book.page.keyboard.type("Explain @rul")
-        composer.choose("rules.md", "Enter")
-        book.page.keyboard.type("and @two")
-        composer.choose("two words.csv")
-        book.page.keyboard.type("for @cell:2")
-        composer.choose("prices = [3, 4, 5]")
-        book.page.keyboard.type("with $pri")
-        composer.choose("list of 3")
-        words = 'Explain @rules.md and @"data/two words.csv" for @cell:cell-1 with $prices '
-        expect(composer.area).to_have_value(words)
-        model.add(turn(say("They are prices.")))
-        book.page.keyboard.press("Enter")
-        composer.wait_done(0)
-        sent = "\n".join(block["text"] for block in content(model))
-        for told in ("No discounts.", "1,2", "prices: list", 'mention="@cell:cell-1"'):
-            assert told in sent
-        # what was sent is in the history
-        expect(composer.area).to_have_value("")
-        book.page.keyboard.press("ArrowUp")
-        expect(composer.area).to_have_value(words)
-        expect(composer.area).to_be_focused()
-    finally:
-        lab.api("PUT", THEMES, {"raw": json.dumps({"theme": "JupyterLab Light"})})
+        book.screenshot(name, book.page.locator(".cellwright-panel"))
+    book.page.keyboard.type("stat")
+    composer.choose("/status")
+    expect(composer.area).to_have_value("/status")
+    book.page.keyboard.press("Control+z")
+    expect(composer.area).to_have_value("/stat")
+    book.page.keyboard.press("Control+A")
+    book.page.keyboard.type("Explain @rul")
+    composer.choose("rules.md", "Enter")
+    book.page.keyboard.type("and @two")
+    composer.choose("two words.csv")
+    book.page.keyboard.type("for @cell:2")
+    composer.choose("prices = [3, 4, 5]")
+    book.page.keyboard.type("with $pri")
+    composer.choose("list of 3")
+    words = 'Explain @rules.md and @"data/two words.csv" for @cell:cell-1 with $prices '
+    expect(composer.area).to_have_value(words)
+    model.add(turn(say("They are prices.")))
+    book.page.keyboard.press("Enter")
+    composer.wait_done(0)
+    sent = "\n".join(block["text"] for block in content(model))
+    for told in ("No discounts.", "1,2", "prices: list", 'mention="@cell:cell-1"'):
+        assert told in sent
+    # what was sent is in the history
+    expect(composer.area).to_have_value("")
+    book.page.keyboard.press("ArrowUp")
+    expect(composer.area).to_have_value(words)
+    expect(composer.area).to_be_focused()
 
 
 def test_a_pasted_picture_and_the_cell_go_along_in_the_mode_that_was_chosen(notebook, model):

@@ -45,7 +45,7 @@ def run_in_notebook(book, index):
     book.wait_done(index)
 
 
-@pytest.mark.parametrize("reloaded", [False, True])
+@pytest.mark.parametrize("reloaded", [pytest.param(False, marks=pytest.mark.lab_version), True])
 def test_an_unsaved_file_is_not_written_to_until_it_is_saved(notebook, model, page, reloaded):
     ask = "%%claude --mode acceptEdits\nWrite the notes"
     book = notebook("%load_ext cellwright", ask, ask, "", files={"notes.txt": "first\n"})

@@ -13,6 +13,7 @@ TAKEN_WITHIN_MS = 500  # it waits for 100 ms without a change of size
 
 
 @pytest.mark.parametrize("place", FIELDS)
+@pytest.mark.lab_version
 def test_what_is_written_while_an_answer_streams_goes_to_no_notebook(notebook, model, page, place):
     book = notebook("%load_ext cellwright", "%%claude\nTell me a long story", "x = 1", "y = 2")
     book.run(0)

@@ -6,6 +6,7 @@ import re
 import ipykernel
 import nbformat
 import pytest
+from apps import in_apps
 from eventual import eventually
 from nbformat.sign import NotebookNotary
 from playwright.sync_api import expect
@@ -16,7 +17,6 @@ pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 
 LOAD = "%load_ext cellwright"
 ASK = "%%claude --mode acceptEdits\nWork on it"
-APPS = pytest.mark.parametrize("app", ["lab", "notebook"])
 ACTIVE = re.compile(r"\bjp-mod-active\b")
 NAMES = {"lab": "JupyterLab", "notebook": "Jupyter Notebook"}
 WAYS = {
@@ -123,7 +123,7 @@ def test_the_open_document_conforms_while_a_cell_is_busy(notebook, way):
     assert {name: said for name, said in found.items() if said != "ok"} == {}
 
 
-@APPS
+@in_apps(on_older_lab=True, always=True)
 def test_unsaved_typing_is_read_and_kept(notebook, model, page, app):
     book = notebook(LOAD, ASK, "x = 1", "y = 2", app=app)
     run(book, 0)
@@ -148,6 +148,7 @@ def test_unsaved_typing_is_read_and_kept(notebook, model, page, app):
     assert saved_sources(book)[2:4] == ["x = 1", "y = 2  # mine"]
 
 
+@pytest.mark.lab_version
 def test_cells_come_and_go_and_the_notebooks_own_undo_takes_that_back(notebook, model, page):
     book = notebook(LOAD, ASK, "x = 1", "y = 2")
     run(book, 0)
@@ -172,7 +173,7 @@ def test_cells_come_and_go_and_the_notebooks_own_undo_takes_that_back(notebook, 
     assert [cell["id"] for cell in saved["cells"]] == ["cell-0", "cell-1", "cell-2", "cell-3"]
 
 
-@APPS
+@in_apps()
 def test_what_changes_while_the_question_waits_is_not_overwritten(notebook, model, app):
     book = notebook(LOAD, "%%claude\nWork on it", "x = 1", app=app)
     run(book, 0)
@@ -240,7 +241,7 @@ def rename(book, name):
     page.locator(".jp-DirListing-item", has_text=name).wait_for()
 
 
-@APPS
+@in_apps(on_older_lab=True)
 def test_a_renamed_notebook_is_found_under_its_new_name(notebook, model, app):
     book = notebook(LOAD, ASK, "x = 1", app=app)
     run(book, 0)
@@ -257,6 +258,7 @@ def test_a_renamed_notebook_is_found_under_its_new_name(notebook, model, app):
     wait_source(book, 2, "x = 2")
 
 
+@pytest.mark.lab_version
 def test_a_notebook_that_is_closed_is_its_file_again(notebook, model, page):
     book = notebook(LOAD, ASK, files={"other.ipynb": other_notebook("z = 1")})
     run(book, 0)
@@ -292,6 +294,7 @@ def test_a_notebook_that_is_closed_is_its_file_again(notebook, model, page):
     assert "z = 3" in file.read_text("utf-8")
 
 
+@pytest.mark.lab_version
 def test_a_restarted_kernel_finds_the_page_again(notebook, model, page):
     book = notebook(LOAD, ASK, "x = 1")
     run(book, 0)
@@ -310,7 +313,7 @@ def test_a_restarted_kernel_finds_the_page_again(notebook, model, page):
     wait_source(book, 2, "x = 2")
 
 
-@APPS
+@in_apps()
 def test_the_page_is_reloaded_while_an_edit_waits_for_its_answer(notebook, model, app):
     book = notebook(LOAD, "%%claude\nWork on it", "x = 1", app=app)
     run(book, 0)

@@ -1,6 +1,7 @@
 """Claude runs cells of the notebook while its own cell is running: seen as they run, saved with it."""
 
 import pytest
+from apps import in_apps
 from playwright.sync_api import expect
 
 from cellwright.testing import Gate, hold, say, turn, use
@@ -42,7 +43,7 @@ def told(model):
     return result
 
 
-@pytest.mark.parametrize("app", ["lab", "notebook"])
+@in_apps(on_older_lab=True)
 def test_cells_run_while_the_one_that_asked_does(notebook, model, app):
     gate = Gate()
     model.add(
@@ -126,6 +127,7 @@ def test_a_failure_and_stop_while_cells_run(notebook, model):
     assert cells[4]["execution_count"] is None
 
 
+@pytest.mark.lab_version
 def test_a_page_that_is_reloaded_meanwhile_gets_the_outputs(notebook, model):
     model.add(turn(use("NotebookRun", cell_ids=["cell-1"])), turn(say("Done.")))
     book = loaded(notebook, COUNT, "%%claude\nRun the counting")

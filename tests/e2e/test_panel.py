@@ -7,6 +7,7 @@ import sys
 import ipykernel
 import pytest
 from eventual import eventually
+from lab_tab import DARK, LIGHT, wait_loaded
 from playwright.sync_api import expect
 
 from cellwright.testing import Gate, hold, say, turn, use
@@ -15,7 +16,6 @@ pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 
 LOAD = "%load_ext cellwright"
 PICTURED = "/opt/tides/bin/python -m pip install cellwright"
-THEMES = "lab/api/settings/@jupyterlab/apputils-extension:themes"
 ANSWER = """The gauge is read every ten minutes, and `rolling` takes **six** of them: an hour.
 
 1. Read the heights with their times.
@@ -171,7 +171,7 @@ def test_one_question_in_both_places_then_a_reload_in_the_middle_and_a_restart(n
     expect(panel.answer(1).locator(".prose")).to_have_text("".join(words).strip())
     expect(panel.answer(0).locator(".prose")).to_have_text("First answer.")
 
-    kernel = book.lab.api("GET", "api/sessions")[0]["kernel"]["id"]
+    kernel = book.lab.sessions()[0]["kernel"]["id"]
     book.lab.api("POST", f"api/kernels/{kernel}/restart")
     model.add(turn(say("After the restart.")))
     panel.node.locator(".first").wait_for()  # the new process has a session of its own
@@ -180,57 +180,53 @@ def test_one_question_in_both_places_then_a_reload_in_the_middle_and_a_restart(n
     panel.node.get_by_text("After the restart.").wait_for()
 
 
-@pytest.mark.parametrize("theme", ["JupyterLab Light", "JupyterLab Dark"], ids=["light", "dark"])
-def test_beside_the_notebook_an_answer_with_code_and_a_question_that_waits(notebook, model, lab, page, theme):
-    lab.api("PUT", THEMES, {"raw": json.dumps({"theme": theme})})
-    try:
-        model.add(turn(say(ANSWER), use("Bash", command="python -m pytest tests -q")), turn(say("They pass.")))
-        cells = ["import statistics\n\nheights = [1.2, 1.9, 2.4, 2.1, 1.3]", "max(heights)", ""]
-        book = notebook(*cells, files={"tides.py": "WINDOW = 6\n"})
-        for index in (0, 1):
-            book.run(index)
-            book.wait_done(index)
-        page.set_viewport_size({"width": 1440, "height": 960})
-        page.keyboard.press("Control+b")  # the file browser gives its place to the notebook
-        expect(page.locator(".jp-DirListing")).to_be_hidden()
-        panel = Panel(page).open()
-        panel.wait("connected")
-        panel.widen(600)
-        panel.ask("When is high tide, and how sure are you?")
-        panel.card().wait_for()
-        panel.wait_whole_card()
-        book.screenshot("panel" if "Light" in theme else "panel-dark")
-        panel.widen(250)
-        panel.wait_whole_card()
-        eventually(lambda: panel.node.evaluate("node => node.scrollWidth <= node.clientWidth"))
-        if "Light" in theme:
-            book.screenshot("panel-narrow", panel.node)
-        panel.card().get_by_role("button", name="Allow once").click()
-        panel.answer(0).get_by_text("They pass.").wait_for()
-    finally:
-        lab.api("PUT", THEMES, {"raw": json.dumps({"theme": "JupyterLab Light"})})
+def test_beside_the_notebook_an_answer_with_code_and_a_question_that_waits(notebook, model, tab, page):
+    model.add(turn(say(ANSWER), use("Bash", command="python -m pytest tests -q")), turn(say("They pass.")))
+    cells = ["import statistics\n\nheights = [1.2, 1.9, 2.4, 2.1, 1.3]", "max(heights)", ""]
+    book = notebook(*cells, files={"tides.py": "WINDOW = 6\n"})
+    for index in (0, 1):
+        book.run(index)
+        book.wait_done(index)
+    page.set_viewport_size({"width": 1440, "height": 960})
+    page.keyboard.press("Control+b")  # the file browser gives its place to the notebook
+    expect(page.locator(".jp-DirListing")).to_be_hidden()
+    panel = Panel(page).open()
+    panel.wait("connected")
+    panel.widen(600)
+    panel.ask("When is high tide, and how sure are you?")
+    panel.card().wait_for()
+    panel.wait_whole_card()
+    for theme, name in ((DARK, "panel-dark"), (LIGHT, "panel")):
+        tab.choose_theme(theme)
+        book.screenshot(name)
+    panel.widen(250)
+    panel.wait_whole_card()
+    eventually(lambda: panel.node.evaluate("node => node.scrollWidth <= node.clientWidth"))
+    book.screenshot("panel-narrow", panel.node)
+    panel.card().get_by_role("button", name="Allow once").click()
+    panel.answer(0).get_by_text("They pass.").wait_for()
 
 
-def test_without_a_notebook_a_kernel_of_its_own_begins_with_the_first_prompt(lab, model, page):
+@pytest.mark.lab_version
+def test_without_a_notebook_a_kernel_of_its_own_begins_with_the_first_prompt(tab, lab, model, page):
     model.add(turn(say("In a kernel of my own.")), turn(say("Still here.")))
-    page.goto(f"{lab.url}/lab?reset", wait_until="domcontentloaded")
-    page.locator(".jp-SideBar [data-id=cellwright-panel]").wait_for()
-    expect(page.locator("#jupyterlab-splash")).to_have_count(0)  # before, keys do nothing
+    tab.open_nothing()
     panel = Panel(page).open()
     panel.node.get_by_text("No notebook with a Python kernel is open").wait_for()
-    assert lab.api("GET", "api/sessions") == []
+    assert lab.sessions() == []
     panel.type("Hello?")
     panel.node.get_by_text("In a kernel of my own.").wait_for()
     expect(panel.node.locator(".kernel")).to_contain_text("Own kernel")
     panel.wait_kept(lab)
     page.reload(wait_until="domcontentloaded")
+    wait_loaded(page)  # a menu closes when another part of the page takes the keyboard
     panel.wait("connected")
     panel.node.get_by_text("In a kernel of my own.").wait_for()
-    assert len(lab.api("GET", "api/sessions")) == 1
+    assert len(lab.sessions()) == 1
     panel.node.get_by_role("button", name="More").click()
     page.get_by_role("menuitem", name="Shut down own kernel").click()
     panel.wait("none")
-    eventually(lambda: lab.api("GET", "api/sessions"), [].__eq__)
+    eventually(lab.sessions, [].__eq__)
 
 
 @pytest.fixture
@@ -248,7 +244,7 @@ def lacking(lab):
 
 def test_a_kernel_without_the_package_gets_the_command_for_its_own_python(notebook, lab, lacking, page):
     book = notebook("x = 1")
-    session = lab.api("GET", "api/sessions")[0]
+    session = lab.sessions()[0]
     lab.api("PATCH", f"api/sessions/{session['id']}", {"kernel": {"name": lacking}})
     book.reload()
     book.wait_idle()  # a notebook that is being opened takes the keyboard when it is there

@@ -1,7 +1,5 @@
 """The panel by keys from part to part, in forced colours, without motion, and while its window is not in front."""
 
-import json
-
 import pytest
 from playwright.sync_api import expect
 
@@ -23,15 +21,6 @@ AWAY = """() => {
     };
     document.hasFocus = () => false;
 }"""
-
-
-@pytest.fixture
-def panel_settings(lab):
-    """`panel_settings(name=value, …)`: what the user has set, before a page is opened."""
-    path = lab.home / "settings" / "cellwright" / "panel.jupyterlab-settings"
-    path.parent.mkdir(exist_ok=True)
-    yield lambda **values: path.write_text(json.dumps(values))
-    path.unlink(missing_ok=True)
 
 
 def opened(page):
@@ -74,8 +63,9 @@ def test_f6_goes_through_the_parts_and_what_goes_on_is_seen_in_forced_colors_wit
 
 
 @pytest.mark.parametrize("wanted", [True, False])
-def test_who_is_away_is_told_on_the_desktop_of_a_question_and_of_the_end(notebook, model, page, panel_settings, wanted):
-    panel_settings(desktopNotifications=wanted)
+@pytest.mark.usefixtures("own_page")
+def test_who_is_away_is_told_on_the_desktop_of_a_question_and_of_the_end(notebook, model, page, choose, wanted):
+    choose("cellwright:panel", desktopNotifications=wanted)
     page.add_init_script(f"({AWAY})()")
     model.add(turn(use("Write", file_path="tides.csv", content="hour,level\n")), turn(say("Written.")))
     notebook("height = 3")

@@ -68,16 +68,17 @@ def ask_in_new_tab(lab, context, prompt):
     return page
 
 
+@pytest.mark.usefixtures("own_page")
 def test_it_stays_when_its_tab_is_closed_and_is_taken_up_in_the_same_folder(lab, model, page):
     model.add(turn(say("Low.")), turn(say("High.")))
     first = ask_in_new_tab(lab, page.context, "How is the tide?")
-    [session] = lab.api("GET", "api/sessions")
+    [session] = lab.sessions()
     first.close()
 
     def connections():
-        return [found["kernel"]["connections"] for found in lab.api("GET", "api/sessions")]
+        return [found["kernel"]["connections"] for found in lab.sessions()]
 
     eventually(connections, lambda found: found == [0])
     second = ask_in_new_tab(lab, page.context, "And now?")
     expect(second.locator(".cellwright-panel .run", has_text="How is the tide?")).to_be_visible()
-    assert [found["kernel"]["id"] for found in lab.api("GET", "api/sessions")] == [session["kernel"]["id"]]
+    assert [found["kernel"]["id"] for found in lab.sessions()] == [session["kernel"]["id"]]

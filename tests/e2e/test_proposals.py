@@ -1,6 +1,7 @@
 """Changes that Claude proposes for cells: at the cells, in the turn's card, accepted, edited or rejected in either place."""
 
 import pytest
+from apps import in_apps
 from playwright.sync_api import expect
 
 from cellwright.testing import say, turn, use
@@ -9,7 +10,6 @@ pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 
 LOAD = "%load_ext cellwright"
 ASK = "%%claude\nImprove my cells"
-APPS = pytest.mark.parametrize("app", ["lab", "notebook"])
 
 
 def three_changes():
@@ -52,7 +52,7 @@ def button(card, name):
     return card.get_by_role("button", name=name)
 
 
-@APPS
+@in_apps(on_older_lab=True, always=True)
 def test_each_cell_has_its_own_answer(proposed, model, page, app):
     book = proposed(app)
     book.cell(3).locator(".cellwright-proposal").scroll_into_view_if_needed()
@@ -74,7 +74,7 @@ def test_each_cell_has_its_own_answer(proposed, model, page, app):
     expect(page.locator(".cellwright-proposal")).to_have_count(0)
 
 
-@APPS
+@in_apps()
 def test_all_are_accepted_at_once_in_the_turns_card(proposed, page, app):
     book = proposed(app)
     bar = book.output(1).locator(".cell-changes:not([disabled])")
@@ -123,6 +123,7 @@ def test_a_page_that_is_reloaded_shows_what_waits_and_can_answer(proposed, model
     assert ["".join(cell["source"]) for cell in book.save()["cells"]][2:4] == ["radius = 2", "radius * 2"]
 
 
+@pytest.mark.lab_version
 def test_what_is_undone_with_the_editors_own_keys_was_claudes_edit(proposed, page):
     book = proposed("lab")
     bar = book.output(1).locator(".cell-changes:not([disabled])")

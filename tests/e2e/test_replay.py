@@ -29,7 +29,7 @@ def answered(notebook, model, page):
     outputs = book.save()["cells"][1]["outputs"]
     assert outputs[0]["metadata"]["cellwright"]["turn"] == 1
     assert outputs[0]["metadata"]["cellwright"]["recording"] == "notebook.cellwright.jsonl"
-    (session,) = [found for found in book.lab.api("GET", "api/sessions") if found["path"] == book.path]
+    (session,) = [found for found in book.lab.sessions() if found["path"] == book.path]
     book.lab.api("POST", f"api/kernels/{session['kernel']['id']}/restart", {})
     book.reload()
     book.wait_idle()

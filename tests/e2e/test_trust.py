@@ -49,9 +49,9 @@ def write(book, index, source):
 
 
 @pytest.mark.parametrize("saved", [False, True])
-def test_a_notebook_made_in_jupyterlab_does_not_ask(page, lab, model, notebook_at, saved):
+def test_a_notebook_made_in_jupyterlab_does_not_ask(page, tab, lab, model, notebook_at, saved):
     made = lab.api("POST", "api/contents/", {"type": "notebook"})  # as the launcher does it
-    page.goto(f"{lab.url}/lab/tree/{made['path']}?reset", wait_until="domcontentloaded")
+    tab.open(made["path"])
     kernel = page.locator(".jp-Dialog").get_by_role("button", name="Select", exact=False)
     kernel.first.click()
     book = notebook_at(made["path"])

@@ -1,6 +1,7 @@
 """A turn is taken back under its answer, by a button: files and cells, what the user typed since left alone."""
 
 import pytest
+from apps import in_apps
 from playwright.sync_api import expect
 
 from cellwright.testing import say, turn, use
@@ -15,7 +16,6 @@ SCRIPT = [
     turn(use("Write", file_path="notes.txt", content="Tidied.\n")),
     turn(say("Tidied up.")),
 ]
-APPS = pytest.mark.parametrize("app", ["lab", "notebook"])
 
 
 def sources(book):
@@ -31,7 +31,7 @@ def asked_again(under):
             return
 
 
-@APPS
+@in_apps(on_older_lab=True)
 def test_the_button_shows_first_then_takes_back_files_and_cells(notebook, model, page, app):
     book = notebook("%load_ext cellwright", ASK, "tide = 3.5", "gauge = 'A'", app=app)
     notes = (book.lab.root / book.path).with_name("notes.txt")

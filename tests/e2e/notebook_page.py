@@ -1,0 +1,173 @@
+"""A notebook on the screen, as the scenes use it: its cells, what runs, what is asked, what is saved."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+from eventual import SECONDS, eventually
+from lab_server import Lab
+from lab_tab import LabTab, opened_page, wait_loaded
+from playwright.sync_api import expect
+
+IMAGES = Path(__file__).parents[2] / "docs" / "images"
+TAKE_PICTURES = os.environ.get("CELLWRIGHT_TAKE_PICTURES") == "1"
+COUNTED = re.compile(r"\[\d+\]")
+WATCH_PROMPT = """prompt => {
+    delete prompt.dataset.changed;
+    new MutationObserver((_, observer) => {
+        observer.disconnect();
+        prompt.dataset.changed = 'yes';
+    }).observe(prompt, {childList: true});
+}"""
+# of the notebook in sight, and as the page itself knows it
+KERNEL_IS_IDLE = """() => {
+    const widget = window.jupyterapp?.shell.currentWidget;
+    const kernel = widget?.context?.isReady && widget.sessionContext?.session?.kernel;
+    return kernel && kernel.connectionStatus === 'connected' && kernel.status === 'idle';
+}"""
+POLLING_MS = 50
+
+expect.set_options(timeout=SECONDS * 1_000)
+
+
+class NotebookPage:
+    """The notebook `path`, open in JupyterLab (`app` "lab") or in Jupyter Notebook 7 ("notebook")."""
+
+    def __init__(self, page: Any, tab: LabTab, path: str, app: str = "lab") -> None:
+        self.page = page
+        self.tab = tab
+        self.lab: Lab = tab.lab
+        self.path = path
+        self.app = app
+
+    def open(self) -> NotebookPage:
+        """Open it in the tab; at the second time that loads JupyterLab anew, with nothing else in it."""
+        if self.app == "lab":
+            self.tab.open(self.path)
+            self._wait_shown()
+        else:
+            self._go()
+        self.wait_idle()
+        return self
+
+    def reload(self) -> NotebookPage:
+        """Load the page again, once JupyterLab knows that this notebook is open in it, and no other scene's."""
+        if self.app == "lab":
+            eventually(self._is_kept)
+        self._go()
+        return self
+
+    def _is_kept(self) -> bool:
+        kept = self.lab.api("GET", "lab/api/workspaces/default")["data"]
+        open_there = {key for key, value in kept.items() if value and key.startswith("notebook:")}
+        folder = self.path.rpartition("/")[0]
+        return f"notebook:{self.path}" in open_there and all(f":{folder}/" in key for key in open_there)
+
+    def _go(self) -> None:
+        place = "lab/tree" if self.app == "lab" else "notebooks"
+        self.page.goto(f"{self.lab.url}/{place}/{self.path}", wait_until="domcontentloaded")
+        self._wait_shown()
+
+    def _wait_shown(self) -> None:
+        self.cell(0).wait_for()
+        if self.app == "lab":
+            wait_loaded(self.page)
+
+    def in_second_tab(self) -> NotebookPage:
+        """The same notebook in another page of the same browser."""
+        second = NotebookPage(opened_page(self.page.context), self.tab, self.path, self.app)
+        second._go()
+        return second
+
+    def wait_kernel_idle(self, seconds: float = SECONDS) -> None:
+        """Wait until the server says that the notebook's kernel has nothing to do."""
+
+        def states() -> list[str]:
+            return [found["kernel"]["execution_state"] for found in self.lab.sessions() if found["path"] == self.path]
+
+        eventually(states, lambda found: found == ["idle"], seconds)
+
+    def wait_idle(self) -> None:
+        if self.app == "notebook":  # it has no status bar
+            self.wait_kernel_idle()
+            self.page.locator(".jp-Notebook-ExecutionIndicator[data-status='idle']").wait_for()
+            return
+        self.page.wait_for_function(KERNEL_IS_IDLE, polling=POLLING_MS)
+
+    def cell(self, index: int) -> Any:
+        """A cell of the notebook that is in sight."""
+        return self.page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-Notebook .jp-Cell").nth(index)
+
+    def output(self, index: int) -> Any:
+        return self.cell(index).locator(".jp-Cell-outputArea")
+
+    def edit(self, index: int) -> Any:
+        """Click into a cell's editor until it has the keyboard: JupyterLab takes it away late, after a rename."""
+        content = self.cell(index).locator(".cm-content")
+
+        def clicked() -> bool:
+            content.click()
+            return bool(content.evaluate("node => node === document.activeElement"))
+
+        eventually(clicked)
+        return content
+
+    def run(self, index: int) -> None:
+        """Run a cell as a user does: click into it, Shift+Enter; when this returns, the notebook has begun with it."""
+        # the node itself, since the cell may stand elsewhere soon; its text may be the same again, of a new kernel
+        prompt = self.cell(index).locator(".jp-InputPrompt").element_handle()
+        prompt.evaluate(WATCH_PROMPT)
+        self.edit(index)
+        self.page.keyboard.press("Shift+Enter")
+        self.page.wait_for_function("prompt => prompt.dataset.changed", arg=prompt)
+
+    def wait_done(self, index: int) -> None:
+        """Wait until the cell has its execution count back."""
+        prompt = self.cell(index).locator(".jp-InputPrompt")
+
+        def shown() -> list[str]:
+            if not prompt.count():
+                self.go_to_top()
+            return prompt.all_inner_texts()
+
+        eventually(shown, lambda texts: any(COUNTED.search(text) for text in texts))
+
+    def go_to_top(self) -> None:
+        """Scroll there: a notebook whose cards are gone may be out of sight as a whole, and JupyterLab 4.4 leaves it out."""
+        outer = self.page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-WindowedPanel-outer")
+        outer.evaluate("node => { node.scrollTop = 0 }")
+
+    def asked(self, index: int) -> Any:
+        """The question in a cell, when it takes an answer by mouse."""
+        card = self.output(index).locator(".ask[data-ready]")
+        card.wait_for()
+        return card
+
+    def asked_by_keys(self, index: int) -> Any:
+        """The question in a cell, when it has the keyboard as well."""
+        card = self.asked(index)
+        expect(card).to_be_focused()
+        return card
+
+    def save(self) -> dict[str, Any]:
+        """Save with Ctrl-S; the notebook as the server has written it."""
+        with self.page.expect_response(self._is_save):
+            self.page.keyboard.press("Control+s")
+        return self.on_disk()
+
+    def _is_save(self, reply: Any) -> bool:
+        address = unquote(reply.url.partition("?")[0])
+        return reply.request.method == "PUT" and address.endswith(f"/api/contents/{self.path}")
+
+    def on_disk(self) -> dict[str, Any]:
+        return json.loads((self.lab.root / self.path).read_text("utf-8"))
+
+    def screenshot(self, name: str, target: Any = None) -> None:
+        """Take a picture for docs/images where `make pictures` asks for it."""
+        if TAKE_PICTURES:
+            (IMAGES / f"{name}.png").write_bytes((target or self.page).screenshot())
