@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))  # importlib mode leaves a test's own folder out
+sys.path.insert(0, str(Path(__file__).parent / "support"))  # importlib mode leaves it out
 
 from chat_panel import ChatPanel
 from IPython.core.interactiveshell import InteractiveShell

@@ -11,7 +11,7 @@ import pytest
 
 from cellwright.testing import MessagesServer
 
-sys.path.insert(0, str(Path(__file__).parent))  # importlib mode leaves a test's own folder out
+sys.path.insert(0, str(Path(__file__).parent / "support"))  # importlib mode leaves it out
 sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))  # what every open notebook must do
 
 from jupyter_process import JupyterServer, jupyter_server

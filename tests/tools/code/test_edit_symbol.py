@@ -481,7 +481,7 @@ def test_in_damaged_code_definitions_are_still_parts_of_the_text(name, cuts, jun
 
 
 def own_source() -> list[Path]:
-    return sorted((Path(__file__).parents[3] / "src/cellwright/tools").glob("*.py"))
+    return sorted((Path(__file__).parents[3] / "src/cellwright/tools").rglob("*.py"))
 
 
 @for_each_row("path", own_source()[:25], ids=lambda path: path.name)

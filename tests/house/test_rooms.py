@@ -8,7 +8,7 @@ import subprocess
 from collections import defaultdict
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 MAX_ENTRIES = 16
 MAX_ENTRIES_AT_THE_TOP = 22
 SOURCES = ("src/cellwright/", "labextension/src/", "labextension/test/", "tests/")

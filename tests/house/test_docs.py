@@ -11,7 +11,7 @@ from cellwright.agent.tool import Tool
 from cellwright.config.settings.settings import load_settings
 from cellwright.conversation.toolset import Workplace, builtin_tools
 
-DOCS = Path(__file__).parents[1] / "docs"
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 def tools_of(folder: Path) -> tuple[Tool, ...]:

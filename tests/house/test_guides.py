@@ -13,7 +13,7 @@ from cellwright.config.settings.keys import KEYS
 from cellwright.kernel.magic.line import OPTIONS
 from cellwright.terminal.arguments import parse
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 GUIDES = ("troubleshooting.md", "completion.md", "coming-from-claude-code.md")
 SUBCOMMANDS = ("doctor", "sessions", "demo", "trust-recording")

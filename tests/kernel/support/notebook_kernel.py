@@ -20,7 +20,7 @@ SECONDS = 60.0
 """Nothing takes so long, on a busy machine either."""
 
 POLL_SECONDS = 0.1
-SOURCES = Path(__file__).parents[2] / "src"
+SOURCES = Path(__file__).parents[3] / "src"
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 
 Message = dict[str, Any]
