@@ -1,7 +1,7 @@
 /** The plugins of the JupyterLab extension. */
 
-import { cellToolbarPlugin } from "./cell_toolbar/cell_toolbar_plugin";
-import { codeActionsPlugin } from "./code_actions/code_actions_plugin";
+import { cellToolbarPlugin } from "./notebook/cell_toolbar";
+import { codeActionsPlugin } from "./notebook/code_actions";
 import { completionPlugin } from "./completion/completion_plugin";
 import { savedOutputPlugin } from "./cells/saved_output_plugin";
 import { unsavedDocumentsPlugin } from "./documents/unsaved_documents_plugin";

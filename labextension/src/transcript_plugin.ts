@@ -2,7 +2,7 @@
 
 import type { IPlugin } from "@lumino/application";
 
-import { build, registry } from "./page_registry";
+import { build, registry } from "./renderer_registry";
 
 export const transcriptPlugin: IPlugin<unknown, void> = {
   id: "cellwright:transcript",

@@ -2,10 +2,10 @@ import { afterEach, describe, expect, it, vi } from "vitest";
 
 import plugins from "../src";
 import makeWidget from "../src/loader";
-import type { Renderer } from "../src/page_registry";
-import { build, registry } from "../src/page_registry";
+import type { Renderer } from "../src/renderer_registry";
+import { build, registry } from "../src/renderer_registry";
 import type { OpsMessage } from "../src/transcript/protocol";
-import { Kernel, RUN, shadowOf, text } from "./scene";
+import { Kernel, RUN, shadowOf, text } from "./transcript/scene";
 
 type Props = Parameters<ReturnType<typeof makeWidget>["initialize"]>[0];
 

@@ -1,6 +1,6 @@
 /** What Claude can be asked about a cell, as the cell that asks it: the notebook shows what was asked, and asks it again. */
 
-import type { Cell, Kernel, NotebookModel, Panel } from "./types";
+import type { Cell, Kernel, NotebookModel, Panel } from "../notebook/cell_toolbar_types";
 
 export type Action = "fix" | "explain" | "document" | "edit";
 

@@ -1,7 +1,7 @@
 /** A button under the output of a cell that failed just now; the toolbar is at the active cell, which is the next one by then. */
 
 import { applies } from "./cell_actions";
-import type { Cell } from "./types";
+import type { Cell } from "../notebook/cell_toolbar_types";
 
 const HOST = "cellwright-fix";
 

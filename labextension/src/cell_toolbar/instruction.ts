@@ -1,7 +1,7 @@
 /** The line above a cell in which the user says what Claude should change in it. */
 
 import { keepKeyboard } from "../transcript/keep_keyboard";
-import type { Cell } from "./types";
+import type { Cell } from "../notebook/cell_toolbar_types";
 
 const HOST = "cellwright-instruction";
 const OPENING_MS = 300;

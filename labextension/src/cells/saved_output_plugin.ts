@@ -6,7 +6,7 @@ import type { IPlugin } from "@lumino/application";
 
 import type { SavedMessage } from "../transcript/protocol";
 import { SAVED_EVENT } from "../transcript/saved_output";
-import { keep } from "./saved_output";
+import { keep } from "../notebook/saved_output";
 
 export const savedOutputPlugin: IPlugin<unknown, void> = {
   id: "cellwright:saved-output",

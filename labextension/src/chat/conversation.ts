@@ -1,8 +1,8 @@
 /** One kernel's conversation as this page holds it: messages in, state and runs out. */
 
 import { TranscriptStore } from "../transcript/store";
-import type { ShownRun } from "./chat";
-import type { AgainMessage, ChatState, KernelMessage, Run, RunOpsMessage } from "./protocol";
+import type { ShownRun } from "../transport/chat";
+import type { AgainMessage, ChatState, KernelMessage, Run, RunOpsMessage } from "../transport/chat_protocol";
 
 /** What the kernel did not send within this time is asked for again. */
 const ASK_AGAIN_MS = 2_000;

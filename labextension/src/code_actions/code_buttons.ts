@@ -1,8 +1,8 @@
 /** The buttons in the head of a block of code: into the notebook, in the place of a cell, into a console. */
 
-import type { Trans } from "../composer/deps";
+import type { Trans } from "../composer/composer_deps";
 import { button, setText } from "../transcript/dom";
-import { cellOf } from "./code_cells";
+import { cellOf } from "../notebook/cell_language";
 
 /** What the page can do with code. A problem says why it cannot now, empty when it can. */
 export type CodeHome = {

@@ -1,12 +1,12 @@
 /** Code that is put into the notebook that the user was at, as one step that Ctrl-Z takes back. */
 
-import type { Change } from "../notebooks/cells";
-import { change } from "../notebooks/cells";
-import type { SharedCell } from "../notebooks/types";
-import { randomName } from "../page_config";
-import type { CellOfCode } from "./code_cells";
-import { cellOf, languageOf } from "./code_cells";
-import type { Notebook } from "./types";
+import type { Change } from "../notebook/change_cells";
+import { change } from "../notebook/change_cells";
+import type { SharedCell } from "../notebook/jupyterlab_types";
+import { randomName } from "../page";
+import type { CellOfCode } from "../notebook/cell_language";
+import { cellOf, languageOf } from "../notebook/cell_language";
+import type { Notebook } from "../notebook/code_actions_types";
 
 /** Why nothing can be put into the notebook; empty when it can. */
 export function insertProblem(notebook: Notebook | null): "" | "no notebook" | "read-only" {

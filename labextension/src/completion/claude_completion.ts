@@ -1,8 +1,8 @@
 /** Suggests code as ghost text: waits for a pause, asks the kernel of the notebook, and leaves an answer nobody waits for. */
 
-import type { Link } from "../notebooks/link";
-import { RequestError } from "../notebooks/link";
-import type { JsonObject } from "../notebooks/types";
+import type { Link } from "../transport/rpc";
+import { RequestError } from "../transport/rpc";
+import type { JsonObject } from "../notebook/jupyterlab_types";
 import type { Place } from "./suggestions";
 import { Suggestions } from "./suggestions";
 import type { InlineContext, InlineItems, InlineProvider, InlineRequest } from "./types";

@@ -7,16 +7,16 @@ import { ISettingRegistry } from "@jupyterlab/settingregistry";
 import { ITranslator } from "@jupyterlab/translation";
 import type { Application, IPlugin } from "@lumino/application";
 
-import { load } from "../chat/loading";
-import type { Trans } from "../composer/deps";
-import { links } from "../notebooks/links";
-import { isForcedOff } from "../page_config";
-import type { Translator } from "../sidebar/translation";
-import { transOf } from "../sidebar/translation";
+import { load } from "../transport/load_extension";
+import type { Trans } from "../composer/composer_deps";
+import { links } from "../notebook/notebook_links";
+import { isForcedOff } from "../page";
+import type { Translator } from "../translation";
+import { transOf } from "../translation";
 import type { Choices } from "./claude_completion";
 import { ClaudeCompletion } from "./claude_completion";
 import { Loading } from "./loading";
-import { gapIn } from "./notebook_gap";
+import { gapIn } from "./completion_context";
 import type { CodeTracker, CompletionManager, SettingRegistry, Settings } from "./types";
 
 type Palette = { addItem(item: { command: string; category: string }): unknown };

@@ -1,8 +1,8 @@
 /** Has a notebook's kernel load Cellwright, where its user said that this may be done. */
 
 import { isPython } from "../cell_toolbar/cell_actions";
-import type { NotebookModel } from "../cell_toolbar/types";
-import type { ChatKernel } from "../chat/kernel_types";
+import type { NotebookModel } from "../notebook/cell_toolbar_types";
+import type { ChatKernel } from "../transport/kernel_types";
 import type { CodePanel } from "./types";
 
 export class Loading {

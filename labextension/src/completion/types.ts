@@ -1,6 +1,6 @@
 /** The little of JupyterLab that completion uses: its own type packages would bring hundreds of megabytes. */
 
-import type { NotebookPanel, Signal } from "../notebooks/types";
+import type { NotebookPanel, Signal } from "../notebook/jupyterlab_types";
 
 /** `offset` counts characters, not UTF-16 units. */
 export type InlineRequest = { readonly text: string; readonly offset: number };

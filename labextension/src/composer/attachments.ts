@@ -1,7 +1,7 @@
 /** Pictures and texts that go with the next prompt: read from what was dropped, pasted or chosen. */
 
-import type { Attachment } from "../chat/protocol";
-import type { Trans } from "./deps";
+import type { Attachment } from "../transport/chat_protocol";
+import type { Trans } from "./composer_deps";
 
 /** The kernel takes no more; and it holds pictures against what the API takes. */
 export const MOST_ATTACHMENTS = 20;

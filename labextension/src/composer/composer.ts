@@ -1,13 +1,13 @@
 /** The panel's composer: the prompt's field and everything around it. */
 
-import type { Chat } from "../chat/chat";
-import type { CellGiven, Completion } from "../chat/protocol";
+import type { Chat } from "../transport/chat";
+import type { CellGiven, Completion } from "../transport/chat_protocol";
 import { addPageStyle } from "../page_style";
 import { button, element, setText } from "../transcript/dom";
 import { revealed } from "../transcript/visible_text";
 import type { Attached } from "./attachments";
 import { Attachments } from "./attachments";
-import type { Composer, ComposerDeps } from "./deps";
+import type { Composer, ComposerDeps } from "./composer_deps";
 import { Drafts } from "./drafts";
 import { takeDrops } from "./drops";
 import { Extras } from "./extras";
@@ -15,13 +15,13 @@ import { handleKey, otherWay } from "./keys";
 import { Palette } from "./palette";
 import { Pickers } from "./pickers";
 import { RunBar } from "./run_bar";
-import { currentRun, hindrance, prompt, steer, wayOf } from "./sending";
+import { currentRun, hindrance, prompt, steer, wayOf } from "./steering";
 import css from "./style.css";
-import { Suggestions } from "./suggestions";
+import { Suggestions } from "./completions";
 import { grow, replaceText } from "./text_field";
 import { commandName, fileMention, kernelPath, triggerAt } from "./trigger";
 import { TypedAhead } from "./typed_ahead";
-import { Waiting } from "./waiting";
+import { Waiting } from "./pending_messages";
 
 /** What goes with the words. */
 type Along = { readonly attached: readonly Attached[]; readonly cell: CellGiven | null };

@@ -1,8 +1,8 @@
 /** What is being written and what was sent, for each conversation by itself; kept across reloads of the page. */
 
-import type { Chat } from "../chat/chat";
-import type { Memory } from "./deps";
-import { PromptHistory, forgiving } from "./history";
+import type { Chat } from "../transport/chat";
+import type { Memory } from "./composer_deps";
+import { PromptHistory, forgiving } from "./prompt_history";
 
 const DRAFT = "cellwright:draft:";
 const HISTORY = "cellwright:prompts:";

@@ -1,10 +1,10 @@
 /** The row above the prompt: what goes along with it. It is always there, so that nothing moves when something comes. */
 
-import type { CellGiven } from "../chat/protocol";
+import type { CellGiven } from "../transport/chat_protocol";
 import { button, element, setText } from "../transcript/dom";
 import { revealed } from "../transcript/visible_text";
 import type { Attached, Attachments } from "./attachments";
-import type { CellHere, ComposerDeps, Trans } from "./deps";
+import type { CellHere, ComposerDeps, Trans } from "./composer_deps";
 
 export class Extras {
   readonly node: HTMLElement;

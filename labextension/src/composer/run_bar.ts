@@ -2,7 +2,7 @@
 
 import type { SteerHow } from "../transcript/protocol";
 import { button, element, setText } from "../transcript/dom";
-import type { ComposerDeps } from "./deps";
+import type { ComposerDeps } from "./composer_deps";
 
 /** `about` is said instead of the keys, where it is not empty. `goesAlong`: more than words would be sent, and words alone steer. */
 export type RunNow = {

@@ -1,7 +1,7 @@
 /** What fills the context, as a table with bars, and what the conversation has cost. */
 
-import type { Chat } from "../chat/chat";
-import type { Trans } from "../composer/deps";
+import type { Chat } from "../transport/chat";
+import type { Trans } from "../composer/composer_deps";
 import { element } from "../transcript/dom";
 import { count, dollars } from "../transcript/format";
 

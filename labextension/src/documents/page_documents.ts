@@ -3,7 +3,7 @@
 import type { Kernel } from "@jupyterlab/docmanager";
 
 import { UnsavedDocuments } from "./unsaved_documents";
-import { serverRoot } from "../page_config";
+import { serverRoot } from "../page";
 
 let documents: UnsavedDocuments | null = null;
 

@@ -2,7 +2,7 @@
 
 import type { Comm, DocumentContext, Kernel } from "@jupyterlab/docmanager";
 
-import { randomName } from "../page_config";
+import { randomName } from "../page";
 
 export const TARGET = "cellwright.documents";
 /** Unless it is said again in time, the kernel forgets it: a page that was closed does not say so. */

@@ -1,7 +1,7 @@
 /** All keys of the panel, in one table; what JupyterLab's own registry knows of is read from there. */
 
-import type { Trans } from "../composer/deps";
-import type { PanelSettings, Shortcut } from "../sidebar/slots";
+import type { Trans } from "../composer/composer_deps";
+import type { PanelSettings, Shortcut } from "../panel_view";
 
 export type KeyLine = { readonly keys: string; readonly does: string };
 export type KeyGroup = { readonly title: string; readonly lines: readonly KeyLine[] };

@@ -3,9 +3,9 @@
 import { INotebookTracker } from "@jupyterlab/notebook";
 import type { IPlugin } from "@lumino/application";
 
-import { serverRoot } from "../page_config";
-import { links } from "./links";
-import type { NotebookTracker } from "./types";
+import { serverRoot } from "../page";
+import { links } from "../notebook/notebook_links";
+import type { NotebookTracker } from "../notebook/jupyterlab_types";
 
 type App = { readonly name: string; readonly version: string };
 

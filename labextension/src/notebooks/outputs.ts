@@ -1,7 +1,7 @@
 /** Outputs that the kernel has for a cell which it ran itself. */
 
-import { RequestError } from "./link";
-import type { JsonObject, NotebookModel } from "./types";
+import { RequestError } from "../transport/rpc";
+import type { JsonObject, NotebookModel } from "../notebook/jupyterlab_types";
 
 export type PutOutputs = {
   id: string;

@@ -3,11 +3,11 @@
 import { INotebookTracker } from "@jupyterlab/notebook";
 import type { IPlugin } from "@lumino/application";
 
-import { links } from "../notebooks/links";
+import { links } from "../notebook/notebook_links";
 import { addPageStyle } from "../page_style";
-import type { Panel } from "./proposals";
-import { Proposals } from "./proposals";
-import css from "./style.css";
+import type { Panel } from "../notebook/proposals";
+import { Proposals } from "../notebook/proposals";
+import css from "../notebook/proposals.css";
 
 type Tracker = { forEach(each: (panel: Panel) => void): void };
 
@@ -25,7 +25,7 @@ export const proposalsPlugin: IPlugin<unknown, void> = {
       return found;
     };
     const proposals = new Proposals(panels, async (host, ask, send) => {
-      const { proposal } = await import("../transcript/proposal");
+      const { proposal } = await import("../transcript/cards/proposal_card");
       return proposal(host, ask, send);
     });
     links.serve("propose", proposals.propose);

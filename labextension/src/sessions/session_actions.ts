@@ -1,12 +1,12 @@
 /** What can be done with a session: gone on with, forked, named, tagged, exported, deleted. */
 
-import type { Chat } from "../chat/chat";
-import type { SessionEntry } from "../chat/protocol";
-import type { JsonObject } from "../notebooks/types";
-import type { PanelDeps } from "../sidebar/slots";
+import type { Chat } from "../transport/chat";
+import type { SessionEntry } from "../transport/chat_protocol";
+import type { JsonObject } from "../notebook/jupyterlab_types";
+import type { PanelDeps } from "../panel_view";
 import type { Exported } from "./download";
 import { download } from "./download";
-import type { MenuItem } from "./menu";
+import type { MenuItem } from "./row_menu";
 import type { RowForm } from "./row_form";
 import { titleOf } from "./session_row";
 

@@ -1,6 +1,6 @@
 /** The sessions that a search finds, loaded page by page. It draws nothing. */
 
-import type { SessionEntry } from "../chat/protocol";
+import type { SessionEntry } from "../transport/chat_protocol";
 
 export const PAGE = 30;
 /** So long after the last key a search begins. */

@@ -1,7 +1,7 @@
 /** One session in the list. */
 
-import type { SessionEntry } from "../chat/protocol";
-import type { Trans } from "../composer/deps";
+import type { SessionEntry } from "../transport/chat_protocol";
+import type { Trans } from "../composer/composer_deps";
 import { element } from "../transcript/dom";
 import { dollars } from "../transcript/format";
 import { relativeTime } from "./relative_time";

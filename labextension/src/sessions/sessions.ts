@@ -5,11 +5,11 @@
  * the row that they are about.
  */
 
-import type { Chat } from "../chat/chat";
-import type { SessionEntry } from "../chat/protocol";
-import type { Disposable, Mount, PanelDeps } from "../sidebar/slots";
+import type { Chat } from "../transport/chat";
+import type { SessionEntry } from "../transport/chat_protocol";
+import type { Disposable, Mount, PanelDeps } from "../panel_view";
 import { button, element, freshId, setText } from "../transcript/dom";
-import { openMenu } from "./menu";
+import { openMenu } from "./row_menu";
 import type { RowForm } from "./row_form";
 import { openRowForm } from "./row_form";
 import { SessionActions } from "./session_actions";

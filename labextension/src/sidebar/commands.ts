@@ -2,7 +2,7 @@
 
 import type { CommandRegistry } from "@lumino/commands";
 
-import type { Trans } from "../composer/deps";
+import type { Trans } from "../composer/composer_deps";
 import { claudeIcon } from "./panel_widget";
 import type { Sidebar } from "./sidebar";
 

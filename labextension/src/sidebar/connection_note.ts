@@ -1,9 +1,9 @@
 /** What stands in the place of a conversation that is not there: why, and what to do. */
 
-import type { Chat, Trouble } from "../chat/chat";
-import { NO_TROUBLE } from "../chat/loading";
-import { PROTOCOL } from "../chat/protocol";
-import type { Trans } from "../composer/deps";
+import type { Chat, Trouble } from "../transport/chat";
+import { NO_TROUBLE } from "../transport/load_extension";
+import { PROTOCOL } from "../transport/chat_protocol";
+import type { Trans } from "../composer/composer_deps";
 import { copyButton } from "../transcript/clipboard";
 import { button, element } from "../transcript/dom";
 

@@ -1,9 +1,9 @@
 /** Which kernel the panel talks to: the current notebook's, unless the user has chosen another. */
 
-import type { KernelPlace } from "../chat/chat";
-import type { ChatKernel } from "../chat/kernel_types";
+import type { KernelPlace } from "../transport/chat";
+import type { ChatKernel } from "../transport/kernel_types";
 import type { OwnKernel } from "./own_kernel";
-import type { NotebookPanel, NotebookTracker, Services } from "./types";
+import type { NotebookPanel, NotebookTracker, Services } from "./jupyterlab_types";
 
 /** `own`: the kernel of the panel's own; a path: that notebook's; null: whichever notebook is the current one. */
 export type Pinned = "own" | { readonly notebook: string } | null;

@@ -2,9 +2,9 @@
 
 import { Notification } from "@jupyterlab/apputils";
 
-import type { Trans } from "../composer/deps";
-import type { News } from "./run_news";
-import type { PanelSettings } from "./slots";
+import type { Trans } from "../composer/composer_deps";
+import type { News } from "./notifications";
+import type { PanelSettings } from "../panel_view";
 
 const TOLD_MS = 10_000;
 

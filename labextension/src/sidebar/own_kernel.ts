@@ -1,9 +1,9 @@
 /** A kernel of the panel's own, for a page without a notebook: started when it is needed, never before. */
 
-import type { Memory } from "../composer/deps";
-import { RequestError } from "../notebooks/link";
-import { randomName } from "../page_config";
-import type { Services, SessionConnection, SessionModel, Specs } from "./types";
+import type { Memory } from "../composer/composer_deps";
+import { RequestError } from "../transport/rpc";
+import { randomName } from "../page";
+import type { Services, SessionConnection, SessionModel, Specs } from "./jupyterlab_types";
 
 /** Marks our sessions among the server's. */
 const TYPE = "cellwright";

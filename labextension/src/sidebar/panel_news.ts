@@ -1,7 +1,7 @@
 /** What a screen reader says of the panel as a whole when it changes; each run says its own. */
 
-import type { Chat } from "../chat/chat";
-import type { Trans } from "../composer/deps";
+import type { Chat } from "../transport/chat";
+import type { Trans } from "../composer/composer_deps";
 
 export function panelNews({ connection, place, waitsForCell }: Chat, trans: Trans): string {
   switch (connection) {

@@ -3,10 +3,10 @@
 import { LabIcon } from "@jupyterlab/ui-components";
 import { Widget } from "@lumino/widgets";
 
-import type { Trans } from "../composer/deps";
+import type { Trans } from "../composer/composer_deps";
 import { svgOf } from "./icons";
-import { lostText } from "./lost_code";
-import type { Panel } from "./panel";
+import { lostText } from "./stale_bundle";
+import type { Panel } from "./panel/panel";
 
 export const PANEL_ID = "cellwright-panel";
 

@@ -1,7 +1,7 @@
 /** The panel's settings: JupyterLab's registry, or what holds without one. */
 
-import type { Emits } from "../chat/kernel_types";
-import type { PanelSettings } from "./slots";
+import type { Emits } from "../transport/kernel_types";
+import type { PanelSettings } from "../panel_view";
 
 export type Loaded = { readonly composite: Record<string, unknown>; readonly changed: Emits };
 export type Registry = { load(plugin: string): Promise<Loaded> };

@@ -1,19 +1,19 @@
 /** What the panel is made of in a page: the store, the choice of a kernel, the widget, and what looks on beside it. */
 
-import { RequestError } from "../notebooks/link";
-import { ChatStore } from "../chat/chat_store";
-import type { ChatKernel } from "../chat/kernel_types";
-import type { Trans } from "../composer/deps";
-import { serverRoot } from "../page_config";
-import { cellHere, goToCell, onCellHere } from "./cell_here";
+import { RequestError } from "../transport/rpc";
+import { ChatStore } from "../transport/chat_store";
+import type { ChatKernel } from "../transport/kernel_types";
+import type { Trans } from "../composer/composer_deps";
+import { serverRoot } from "../page";
+import { cellHere, goToCell, onCellHere } from "./active_cell";
 import { KernelChoice } from "./kernel_choice";
 import type { MenuItem } from "./menu";
 import { OwnKernel } from "./own_kernel";
-import type { Panel, PanelHome } from "./panel";
+import type { Panel, PanelHome } from "./panel/panel";
 import { PANEL_ID, PanelWidget } from "./panel_widget";
 import { parts } from "./parts";
-import type { PanelSettings, Shortcut } from "./slots";
-import type { NotebookTracker, Services } from "./types";
+import type { PanelSettings, Shortcut } from "../panel_view";
+import type { NotebookTracker, Services } from "./jupyterlab_types";
 
 /** What the page gives. */
 export type Page = {
@@ -103,7 +103,7 @@ export class Sidebar {
   }
 
   private async mount(host: HTMLElement): Promise<Panel> {
-    const { Panel } = await import("./panel");
+    const { Panel } = await import("./panel/panel");
     return new Panel(host, this.store, this.home());
   }
 

@@ -13,24 +13,24 @@ import { ITranslator } from "@jupyterlab/translation";
 import type { Application, IPlugin } from "@lumino/application";
 import type { Widget } from "@lumino/widgets";
 
-import type { Emits } from "../chat/kernel_types";
+import type { Emits } from "../transport/kernel_types";
 import { tellOfDocuments } from "../documents/page_documents";
-import { links } from "../notebooks/links";
-import type { OpenDocument } from "./changed_files";
-import { ChangedFiles } from "./changed_files";
+import { links } from "../notebook/notebook_links";
+import type { OpenDocument } from "../documents/changed_files";
+import { ChangedFiles } from "../documents/changed_files";
 import { addCommands, COMMANDS } from "./commands";
 import { DesktopPermission, tellNews } from "./news_channels";
 import { PANEL_ID } from "./panel_widget";
-import { watchRuns } from "./run_news";
+import { watchRuns } from "./notifications";
 import type { Registry } from "./settings";
 import { panelSettings } from "./settings";
 import { Sidebar } from "./sidebar";
-import type { Shortcut } from "./slots";
-import type { StatusBar } from "./status_widget";
-import { addStatusItem } from "./status_widget";
-import type { Translator } from "./translation";
-import { transOf } from "./translation";
-import type { NotebookTracker, Services } from "./types";
+import type { Shortcut } from "../panel_view";
+import type { StatusBar } from "./status_bar";
+import { addStatusItem } from "./status_bar";
+import type { Translator } from "../translation";
+import { transOf } from "../translation";
+import type { NotebookTracker, Services } from "./jupyterlab_types";
 
 type Shell = {
   add(widget: Widget, area: string, options: { rank: number }): void;

@@ -1,7 +1,7 @@
 /** The line in the status bar: whether Claude works, waits for the user, and what the session has cost. */
 
-import type { Chat } from "../chat/chat";
-import type { Trans } from "../composer/deps";
+import type { Chat } from "../transport/chat";
+import type { Trans } from "../composer/composer_deps";
 import { dollars } from "../transcript/format";
 
 export type Status = { readonly state: "off" | "idle" | "working" | "asking"; readonly text: string; readonly title: string };

@@ -1,7 +1,7 @@
 /** Several changes of cells wait for an answer: all of them accepted or rejected with one button. */
 
 import { button, element, setText } from "./dom";
-import type { Place } from "./item_view";
+import type { Place } from "./items/item_view";
 import type { Question } from "./items";
 import type { AnswerMessage } from "./protocol";
 import { isCellChange } from "./questions";

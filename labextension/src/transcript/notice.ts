@@ -1,7 +1,7 @@
 /** Something the user should know that is no part of the answer. */
 
 import { element } from "./dom";
-import type { ItemView } from "./item_view";
+import type { ItemView } from "./items/item_view";
 import type { NoticeItem } from "./items";
 import type { Level } from "./protocol";
 

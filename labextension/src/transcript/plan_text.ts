@@ -1,7 +1,7 @@
 /** A plan as it reads: Markdown, with what would deceive written out. */
 
 import { element } from "./dom";
-import { Markdown } from "./markdown";
+import { Markdown } from "./markdown/markdown";
 import { revealed } from "./visible_text";
 
 export function planText(plan: string): HTMLElement {

@@ -1,6 +1,6 @@
 /** All there is to know before a question is answered: to what, the warning, the whole of it, why it is asked. */
 
-import { diffView } from "./diff";
+import { diffView } from "./cards/diff";
 import { element } from "./dom";
 import type { AskOp } from "./protocol";
 import { planText } from "./plan_text";

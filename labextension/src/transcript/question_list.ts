@@ -2,10 +2,10 @@
 
 import { answeredLine } from "./answered_line";
 import { element } from "./dom";
-import type { Place } from "./item_view";
+import type { Place } from "./items/item_view";
 import type { Question, ToolItem } from "./items";
-import type { QuestionCard } from "./question_card";
-import { questionCard } from "./question_card";
+import type { QuestionCard } from "./cards/question_card";
+import { questionCard } from "./cards/question_card";
 
 export type QuestionList = {
   readonly node: HTMLElement;

@@ -1,7 +1,7 @@
 /** What the user said while Claude worked, where Claude was given it. */
 
 import { element } from "./dom";
-import type { ItemView } from "./item_view";
+import type { ItemView } from "./items/item_view";
 import type { SaidItem } from "./items";
 import { visibleText } from "./visible_text";
 

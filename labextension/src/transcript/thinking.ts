@@ -2,9 +2,9 @@
 
 import { element, setText } from "./dom";
 import { wholeSeconds } from "./format";
-import type { ItemView, Place } from "./item_view";
+import type { ItemView, Place } from "./items/item_view";
 import type { ThinkingItem } from "./items";
-import { Markdown } from "./markdown";
+import { Markdown } from "./markdown/markdown";
 
 export function thinkingBlock(item: ThinkingItem, { store }: Place): ItemView {
   const summary = element("summary");

@@ -2,7 +2,7 @@
 
 import { element } from "./dom";
 import { count, plural } from "./format";
-import type { ItemView } from "./item_view";
+import type { ItemView } from "./items/item_view";
 import type { ToldItem } from "./items";
 import type { ToldPart } from "./protocol";
 import { visibleText } from "./visible_text";

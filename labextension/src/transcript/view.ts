@@ -4,20 +4,20 @@ import { cellChanges } from "./cell_changes";
 import { element, setText } from "./dom";
 import { keepKeys, watchAttention } from "./focus";
 import { keepKeyboard } from "./keep_keyboard";
-import { endText, footer } from "./footer";
-import type { ItemView, Place } from "./item_view";
+import { endText, footer } from "./items/footer";
+import type { ItemView, Place } from "./items/item_view";
 import type { Item } from "./items";
 import { notice } from "./notice";
 import type { BrowserMessage } from "./protocol";
 import type { TranscriptStore } from "./store";
 import { said } from "./said";
-import { steerInput } from "./steer_input";
+import { steerInput } from "./items/steer_input";
 import { adoptStyle } from "./style";
-import { textBlock } from "./text_block";
+import { textBlock } from "./items/text_items";
 import { thinkingBlock } from "./thinking";
-import { nowDoing, progressText, todoList } from "./todo_list";
+import { nowDoing, progressText, todoList } from "./items/todo_list";
 import { told } from "./told";
-import { toolCard } from "./tool_card";
+import { toolCard } from "./cards/tool_card";
 import { revealed } from "./visible_text";
 
 /** Drawing may take this part of the main thread; the notebook needs the rest. */

@@ -3,11 +3,11 @@
 import { INotebookTracker, NotebookActions } from "@jupyterlab/notebook";
 import type { IPlugin } from "@lumino/application";
 
-import { links } from "../notebooks/links";
+import { links } from "../notebook/notebook_links";
 import { addPageStyle } from "../page_style";
-import css from "./style.css";
-import type { Panel } from "./undo_buttons";
-import { UndoButtons } from "./undo_buttons";
+import css from "../notebook/undo.css";
+import type { Panel } from "../notebook/undo";
+import { UndoButtons } from "../notebook/undo";
 
 type Shown = Panel & Parameters<typeof links.of>[0];
 type Tracker = { forEach(each: (panel: Shown) => void): void };

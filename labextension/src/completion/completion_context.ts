@@ -1,0 +1,53 @@
+/** What of a notebook goes with a request for completion. */
+
+import type { Link } from "../transport/rpc";
+import type { JsonObject } from "../notebook/jupyterlab_types";
+import type { Gap } from "./claude_completion";
+import type { CodeCell, CodePanel, CodeTracker, InlineContext, InlineRequest } from "./types";
+
+/** The kernel keeps to bounds of its own; these are for what travels. */
+const MOST_ABOVE = 40, MOST_BELOW = 10, CELL_CHARS = 4_000;
+/** Prompts, and what is written in another language. */
+const NO_CODE = /^\s*%%(?!time|capture)/;
+
+/** The place of a request; null where it is not in code of a notebook whose kernel `linkOf` knows. */
+export function gapIn(
+  tracker: CodeTracker, linkOf: (panel: CodePanel) => Link | undefined, { text, offset }: InlineRequest, { widget, editor }: InlineContext,
+): Gap | null {
+  const panel = panelOf(tracker, widget);
+  const link = panel && linkOf(panel);
+  const at = panel ? panel.content.widgets.findIndex((cell) => cell.editor === editor && cell.editor !== null) : -1;
+  const cell = panel?.content.widgets[at];
+  if (!link || cell?.model.type !== "code" || NO_CODE.test(text)) return null;
+  const { widgets } = panel.content;
+  // the offset counts characters
+  const prefix = Array.from(text).slice(0, offset).join("");
+  return {
+    cell: `${panel.context.path} ${cell.model.id}`,
+    prefix,
+    suffix: text.slice(prefix.length),
+    cells: [
+      ...widgets.slice(Math.max(0, at - MOST_ABOVE), at).map((each) => told(each, false)),
+      ...widgets.slice(at + 1, at + 1 + MOST_BELOW).map((each) => told(each, true)),
+    ],
+    language: languageOf(panel),
+    link,
+  };
+}
+
+function panelOf(tracker: CodeTracker, widget: unknown): CodePanel | null {
+  let found: CodePanel | null = null;
+  tracker.forEach((panel) => {
+    if (panel === widget) found = panel;
+  });
+  return found;
+}
+
+function told({ model }: CodeCell, below: boolean): JsonObject {
+  return { source: model.sharedModel.getSource().slice(-CELL_CHARS), cell_type: model.type, below };
+}
+
+function languageOf({ content }: CodePanel): string {
+  const info = content.model?.getMetadata("language_info") as { name?: unknown } | undefined;
+  return typeof info?.name === "string" ? info.name : "python";
+}

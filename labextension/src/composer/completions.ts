@@ -1,0 +1,120 @@
+/** What can be completed: commands are known beforehand, the rest the kernel says; what was said before stands in meanwhile. */
+
+import type { Chat } from "../transport/chat";
+import type { Completion } from "../transport/chat_protocol";
+import { best } from "./fuzzy_match";
+import type { CompletionKind, Trigger } from "./trigger";
+
+/** After so long the list says that the kernel has not answered. */
+export const PATIENCE_MS = 300;
+
+const MOST_SHOWN = 50;
+
+/** `late`: the kernel has not answered yet. */
+export type Found = { readonly items: readonly Completion[]; readonly late: boolean };
+
+export class Suggestions {
+  private commands: readonly Completion[] = [];
+  private known: Partial<Record<CompletionKind, readonly Completion[]>> = {};
+  /** The kernel that the list of commands is from; "" for none. */
+  private kernel = "";
+  private wanted: Trigger | null = null;
+  private asking = false;
+  private timer: ReturnType<typeof setTimeout> | undefined;
+  private readonly stop: () => void;
+
+  /** `show` is called with what there is for the word that `look` was called with last. */
+  constructor(
+    private readonly chat: Chat,
+    private readonly show: (found: Found) => void,
+  ) {
+    this.stop = chat.subscribe(() => { this.connect(); });
+    this.connect();
+  }
+
+  dispose(): void {
+    this.stop();
+    this.rest();
+  }
+
+  /** The command of this name; undefined where the kernel has none. */
+  command(name: string): Completion | undefined {
+    return this.commands.find((command) => nameOf(command) === `/${name}`);
+  }
+
+  /** Shows what there is for `trigger`: at once what is known, then what the kernel says. */
+  look(trigger: Trigger): void {
+    this.wanted = trigger;
+    clearTimeout(this.timer);
+    this.tell(false);
+    if (trigger.kind === "command") {
+      if (this.commands.length === 0 && this.kernel) void this.learnCommands();
+      return;
+    }
+    this.timer = setTimeout(() => { this.tell(true); }, PATIENCE_MS);
+    void this.ask();
+  }
+
+  /** Nothing is looked for any more. */
+  rest(): void {
+    this.wanted = null;
+    clearTimeout(this.timer);
+  }
+
+  private tell(late: boolean): void {
+    if (!this.wanted) return;
+    const { kind, text } = this.wanted;
+    const items = kind === "command" ? this.commands : (this.known[kind] ?? []);
+    this.show({ items: best(text, items, nameOf).slice(0, MOST_SHOWN), late });
+  }
+
+  /** One request at a time: the kernel is asked for the newest word when it has answered for the one before. */
+  private async ask(): Promise<void> {
+    if (this.asking) return;
+    this.asking = true;
+    try {
+      let asked: Trigger | null = null;
+      while (this.wanted && this.wanted.kind !== "command" && this.wanted !== asked) {
+        asked = this.wanted;
+        const items = await this.request(asked.kind, asked.text);
+        this.known = { ...this.known, [asked.kind]: items };
+        if (this.wanted !== asked) continue;
+        clearTimeout(this.timer);
+        this.show({ items, late: false });
+      }
+    } catch {
+      // not connected, or the kernel does not answer: the list says so, and what is known stays in it
+    } finally {
+      this.asking = false;
+    }
+  }
+
+  private connect(): void {
+    const kernel = this.chat.connection === "connected" ? (this.chat.place?.kernelId ?? "") : "";
+    if (kernel === this.kernel) return;
+    if (kernel) this.known = {};
+    this.kernel = kernel;
+    if (kernel) void this.learnCommands();
+  }
+
+  private async learnCommands(): Promise<void> {
+    try {
+      this.commands = await this.request("command", "");
+      if (this.wanted?.kind === "command") this.tell(false);
+    } catch {
+      // asked again when somebody writes a command
+    }
+  }
+
+  private async request(kind: CompletionKind, text: string): Promise<readonly Completion[]> {
+    const notebook = this.chat.place?.notebook ?? "";
+    const result = (await this.chat.request("complete", { kind, text, notebook })) as { items?: Completion[] } | null;
+    return result?.items ?? [];
+  }
+}
+
+/** What a suggestion is found by: what it puts in, without what a mention begins with. */
+export function nameOf(item: Completion): string {
+  if (item.kind === "cell") return `cell:${item.label.replace(/^cell:/, "")} ${item.insert.slice("@cell:".length)} ${item.about}`;
+  return item.kind === "command" ? item.insert.trim() : item.label;
+}

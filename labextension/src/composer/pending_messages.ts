@@ -1,0 +1,122 @@
+/** The words that were said to the run that goes on and are not delivered yet: they can be taken back. Prompts that wait stand among the runs. */
+
+import type { Chat, ShownRun } from "../transport/chat";
+import { button, element } from "../transcript/dom";
+import type { TranscriptStore } from "../transcript/store";
+import { revealed, visibleText } from "../transcript/visible_text";
+import type { Trans } from "./composer_deps";
+
+const SHOWN_CHARS = 300;
+
+/** Words on their way: the kernel has not said yet that it has them. */
+type Sent = { readonly run: string; readonly text: string };
+
+type Row = { readonly id: string; readonly label: string; readonly text: string; readonly takeBack: (() => void) | null };
+
+export class Waiting {
+  readonly node: HTMLElement;
+  private readonly sent = new Map<string, Sent>();
+  /** This panel's own words, until they are delivered or given back. */
+  private readonly own = new Map<string, Sent>();
+  private shown = "";
+  private watched: ShownRun | null = null;
+  private unwatch: () => void = () => undefined;
+
+  /** `giveBack` is called with words that were not delivered (`late`: the run was over), `focus` after some were taken back. */
+  constructor(
+    private readonly chat: Chat,
+    private readonly trans: Trans,
+    private readonly giveBack: (text: string, late: boolean) => void,
+    private readonly focus: () => void,
+  ) {
+    this.node = element("ul", { class: "cellwright-waiting", "aria-label": trans.__("Not delivered yet"), hidden: "" });
+  }
+
+  /** Words for the run that goes on were sent under `id`. */
+  said(id: string, run: string, text: string): void {
+    this.sent.set(id, { run, text });
+    this.own.set(id, { run, text });
+    this.update();
+  }
+
+  update(): void {
+    this.watch();
+    this.settle();
+    const rows = this.rows();
+    const shown = JSON.stringify(rows.map(({ id, label, takeBack }) => [id, label, takeBack !== null]));
+    if (shown === this.shown) return;
+    this.shown = shown;
+    this.node.replaceChildren(...rows.map((row) => this.row(row)));
+    this.node.hidden = rows.length === 0;
+  }
+
+  dispose(): void {
+    this.unwatch();
+  }
+
+  /** What waits is told by the run's own store. */
+  private watch(): void {
+    const current = this.current();
+    if (current === this.watched) return;
+    this.unwatch();
+    this.watched = current;
+    this.unwatch = current?.transcript.subscribe(() => { this.update(); }) ?? (() => undefined);
+  }
+
+  private current(): ShownRun | null {
+    const id = this.chat.state?.current ?? null;
+    return this.chat.runs.find(({ run }) => run.id === id) ?? null;
+  }
+
+  /** Words that were taken back, or whose run was over before, go back to who wrote them. */
+  private settle(): void {
+    const left: string[] = [];
+    let late = false;
+    for (const [id, { run, text }] of this.own) {
+      const transcript = this.chat.runs.find((shown) => shown.run.id === run)?.transcript;
+      if (transcript?.knownWords.has(id)) this.sent.delete(id);
+      const fate = transcript ? fateOf(id, transcript) : "waits";
+      if (fate === "waits") continue;
+      this.own.delete(id);
+      this.sent.delete(id);
+      if (fate !== "delivered") left.push(text);
+      late ||= fate === "late";
+    }
+    if (left.length > 0) this.giveBack(left.join("\n\n"), late);
+  }
+
+  private rows(): Row[] {
+    const { trans, chat } = this;
+    const words = { steer: trans.__("with the next step"), queue: trans.__("after this turn") };
+    const current = this.watched;
+    const waiting = current?.transcript.end === null ? [...current.transcript.waitingWords.values()] : [];
+    return [
+      ...waiting.map(({ id, text, how }) => ({
+        id, label: words[how], text, takeBack: () => { chat.send({ type: "withdraw", id }); },
+      })),
+      ...[...this.sent].map(([id, { text }]) => ({ id, label: trans.__("sending…"), text, takeBack: null })),
+    ];
+  }
+
+  private row({ label, text, takeBack }: Row): HTMLElement {
+    const begin = revealed(text.slice(0, SHOWN_CHARS));
+    const words = this.trans.__("Take back: %1", begin);
+    const back = takeBack && button("×", () => {
+      takeBack();
+      this.focus();
+    }, { class: "cellwright-back", title: this.trans.__("Take back"), "aria-label": words });
+    return element(
+      "li",
+      {},
+      element("span", { class: "cellwright-when" }, label),
+      element("span", { class: "cellwright-words", title: begin }, visibleText(text.slice(0, SHOWN_CHARS))),
+      ...(back ? [back] : []),
+    );
+  }
+}
+
+/** What has become of words: `late` ones were not delivered when their run ended. */
+function fateOf(id: string, transcript: TranscriptStore): "waits" | "delivered" | "withdrawn" | "late" {
+  if (transcript.waitingWords.has(id) || !transcript.knownWords.has(id)) return transcript.end === null ? "waits" : "late";
+  return transcript.withdrawnWords.has(id) ? "withdrawn" : "delivered";
+}

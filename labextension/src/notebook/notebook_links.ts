@@ -1,0 +1,181 @@
+/** The links of this page to kernels that hold Cellwright: opened when such a kernel is met, told what the page shows. */
+
+import { randomName } from "../page";
+import type { Handler } from "../transport/rpc";
+import { Link } from "../transport/rpc";
+import { OpenNotebooks } from "./open_notebooks";
+import type { Comm, JsonObject, Kernel, NotebookPanel } from "./jupyterlab_types";
+
+export const TARGET = "cellwright.notebook";
+/** The kernel opens a comm for this when it loads the extension. */
+export const ANNOUNCED = "cellwright.documents";
+export const PROTOCOL = 1;
+/** How long a kernel may take to say whether it holds us; a busy one says nothing. */
+export const INFO_MS = 1_500;
+export const SUBSHELL_MS = 2_000;
+
+type Linked = { link: Link; comm: Comm; told: string };
+type About = { frontEnd: string; root: string };
+
+export class Links {
+  readonly notebooks = new OpenNotebooks(() => { this.tellSoon(); });
+  private readonly handlers = new Map<string, Handler>();
+  private readonly watched = new WeakSet<Kernel>();
+  private readonly linked = new Map<Kernel, Linked>();
+  private readonly opening = new Set<Kernel>();
+  /** Kernels that run no notebook of this page, and work on its notebooks all the same. */
+  private readonly without = new WeakSet<Kernel>();
+  private readonly listeners: (() => void)[] = [];
+  private readonly page = randomName();
+  private about: About = { frontEnd: "", root: "" };
+  private telling = false;
+
+  constructor() {
+    this.serve("ping", () => null);
+    this.serve("cells", this.notebooks.cells);
+    this.serve("change", this.notebooks.change);
+    this.serve("outputs", this.notebooks.outputs);
+  }
+
+  /** Answers what kernels ask by this method. */
+  serve(method: string, handler: Handler): void {
+    this.handlers.set(method, handler);
+  }
+
+  /** Has `listener` called whenever a kernel has been linked to. */
+  onLinked(listener: () => void): void {
+    this.listeners.push(listener);
+  }
+
+  /** The link to the kernel of a notebook; undefined where it does not hold Cellwright. */
+  of(panel: { readonly context: { readonly sessionContext: NotebookPanel["context"]["sessionContext"] } }): Link | undefined {
+    const id = panel.context.sessionContext.session?.kernel?.id;
+    return [...this.linked].find(([kernel]) => kernel.id === id)?.[1].link;
+  }
+
+  /** The first words to each kernel. */
+  introduce(about: About): void {
+    this.about = about;
+  }
+
+  /** Links to the kernel of each notebook that is opened, when there is something to link to. */
+  add(panel: NotebookPanel): void {
+    this.notebooks.add(panel);
+    const { sessionContext } = panel.context;
+    this.watch(sessionContext.session?.kernel ?? null);
+    sessionContext.kernelChanged.connect((_, { newValue }) => { this.watch(newValue); });
+    panel.content.disposed.connect(() => { this.leaveThoseWithout(); });
+  }
+
+  /** Links to a kernel that runs no notebook: it, too, works on those that are open here, and not behind their backs. */
+  addKernel(kernel: Kernel): void {
+    this.without.add(kernel);
+    this.watch(kernel);
+  }
+
+  /** The page goes away. */
+  leave(): void {
+    for (const [kernel, { link }] of this.linked) {
+      link.send({ type: "bye", page_left: true });
+      this.drop(kernel);
+    }
+  }
+
+  private watch(kernel: Kernel | null): void {
+    if (!kernel || kernel.isDisposed || this.watched.has(kernel)) return;
+    this.watched.add(kernel);
+    kernel.iopubMessage.connect((_, { header, content }) => {
+      if (header.msg_type !== "comm_open" || content.target_name !== ANNOUNCED) return;
+      this.drop(kernel); // what there was belongs to the process before: not every restart is told
+      void this.open(kernel);
+    });
+    kernel.statusChanged.connect((_, status) => {
+      if (status === "restarting" || status === "autorestarting" || status === "dead") this.drop(kernel);
+    });
+    kernel.disposed.connect(() => { this.drop(kernel); });
+    void this.find(kernel);
+  }
+
+  /** Finds out whether a kernel that was there before the page holds us. */
+  private async find(kernel: Kernel): Promise<void> {
+    const info = kernel.requestCommInfo({ target_name: ANNOUNCED }).then(
+      ({ content }) => Object.keys(content.comms ?? {}).length > 0,
+      () => false, // the kernel went away
+    );
+    const found = await Promise.race([info, after(INFO_MS, null)]);
+    if (found ?? this.notebooks.mentionUs(kernel)) await this.open(kernel);
+    // it may say yes when the cell has ended
+    if (found === null && (await info)) await this.open(kernel);
+  }
+
+  private async open(kernel: Kernel): Promise<void> {
+    if (this.linked.has(kernel) || this.opening.has(kernel) || kernel.isDisposed) return;
+    this.opening.add(kernel);
+    try {
+      const comm = kernel.createComm(TARGET);
+      // without one, messages wait for the cell that runs: better than none
+      const subshell = comm.subshellStarted?.catch(() => undefined);
+      if (kernel.supportsSubshells !== false) await Promise.race([subshell, after(SUBSHELL_MS, null)]);
+      this.connect(kernel, comm);
+    } catch (error) {
+      // the kernel went away, or another connection of this page to it has its comms
+      console.debug("Cellwright:", error);
+    } finally {
+      this.opening.delete(kernel);
+    }
+  }
+
+  private connect(kernel: Kernel, comm: Comm): void {
+    const link = new Link(comm, this.handlers);
+    const hello = this.hello(kernel);
+    this.linked.set(kernel, { link, comm, told: JSON.stringify(hello) });
+    comm.onMsg = ({ content }) => { link.take(content.data); };
+    comm.onClose = () => {
+      if (this.linked.get(kernel)?.comm === comm) this.drop(kernel);
+    };
+    comm.open(hello);
+    for (const listener of this.listeners) listener();
+  }
+
+  private hello(kernel: Kernel): JsonObject {
+    const { frontEnd, root } = this.about;
+    return { protocol: PROTOCOL, page: this.page, front_end: frontEnd, root, notebooks: this.notebooks.shown(kernel) };
+  }
+
+  /** Says what has changed, once for all that changes together. */
+  private tellSoon(): void {
+    if (this.telling) return;
+    this.telling = true;
+    setTimeout(() => {
+      this.telling = false;
+      for (const [kernel, linked] of this.linked) {
+        const hello = this.hello(kernel);
+        const said = JSON.stringify(hello);
+        if (said === linked.told) continue;
+        linked.told = said;
+        linked.link.send({ type: "hello", ...hello });
+      }
+    });
+  }
+
+  private leaveThoseWithout(): void {
+    for (const [kernel, { link }] of this.linked) {
+      if (this.notebooks.hasOwn(kernel) || this.without.has(kernel)) continue;
+      link.send({ type: "bye" });
+      this.drop(kernel);
+    }
+  }
+
+  private drop(kernel: Kernel): void {
+    const linked = this.linked.get(kernel);
+    this.linked.delete(kernel);
+    linked?.link.end();
+  }
+}
+
+/** One for the page: plugins share it. */
+export const links = new Links();
+
+function after<Value>(milliseconds: number, value: Value): Promise<Value> {
+  return new Promise((resolve) => { setTimeout(() => { resolve(value); }, milliseconds); });
+}

@@ -1,0 +1,93 @@
+/** The notebooks that this page shows, and what kernels may ask of them. */
+
+import type { Change } from "./change_cells";
+import { cellJson, change } from "./change_cells";
+import { RequestError } from "../transport/rpc";
+import type { PutOutputs } from "../notebooks/outputs";
+import { putOutputs } from "../notebooks/outputs";
+import type { Json, JsonObject, Kernel, NotebookContext, NotebookPanel } from "./jupyterlab_types";
+
+export class OpenNotebooks {
+  private readonly contexts = new Map<NotebookContext, number>();
+
+  /** `changed` is called when what `shown` gives may be another. */
+  constructor(private readonly changed: () => void) {}
+
+  /** Adds a panel's notebook; the same one may be in several panels. */
+  add({ context, content }: NotebookPanel): void {
+    const known = this.contexts.get(context) ?? 0;
+    this.contexts.set(context, known + 1);
+    content.disposed.connect(() => {
+      const left = (this.contexts.get(context) ?? 1) - 1;
+      if (left) this.contexts.set(context, left);
+      else this.contexts.delete(context);
+      this.changed();
+    });
+    if (known) return;
+    context.pathChanged.connect(this.changed);
+    context.sessionContext.kernelChanged.connect(this.changed);
+    context.model.stateChanged.connect(this.changed);
+    void context.ready.then(this.changed);
+  }
+
+  /** What a kernel is told of them; `own` are those that it runs. */
+  shown(kernel: Kernel): JsonObject[] {
+    return this.ready().map(({ path, model, sessionContext }) => {
+      const its = sessionContext.session?.kernel;
+      return {
+        path,
+        own: its?.id === kernel.id,
+        session: its?.clientId ?? "",
+        trusted: [...model.cells].every(({ type, trusted }) => type !== "code" || trusted),
+        unsaved: model.dirty,
+      };
+    });
+  }
+
+  /** Whether a notebook of `kernel` is among them. */
+  hasOwn(kernel: Kernel): boolean {
+    return [...this.contexts.keys()].some(({ sessionContext }) => sessionContext.session?.kernel?.id === kernel.id);
+  }
+
+  /** Whether code in a notebook of `kernel` has to do with us. */
+  mentionUs(kernel: Kernel): boolean {
+    return this.ready()
+      .filter(({ sessionContext }) => sessionContext.session?.kernel?.id === kernel.id)
+      .some(({ model }) => model.sharedModel.cells.some((cell) => cell.cell_type === "code" && OURS.test(cell.getSource())));
+  }
+
+  /** The notebook that a kernel names by its path. Throws RequestError. */
+  at(path: Json | undefined): NotebookContext {
+    const found = this.ready().find((context) => context.path === path);
+    if (!found) throw new RequestError("not_open", `${JSON.stringify(path)} is not open in this page any more.`);
+    return found;
+  }
+
+  cells = ({ path, outputs }: JsonObject): Json => {
+    const { model } = this.at(path);
+    return { cells: model.sharedModel.cells.map((cell) => cellJson(cell, outputs === true)), unsaved: model.dirty };
+  };
+
+  change = ({ path, changes }: JsonObject): Json => {
+    const { model } = this.writable(path);
+    return { changed: change(model.sharedModel, changes as unknown as Change[]) };
+  };
+
+  outputs = ({ path, ...put }: JsonObject): Json => {
+    putOutputs(this.writable(path).model, put as unknown as PutOutputs);
+    return null;
+  };
+
+  private writable(path: Json | undefined): NotebookContext {
+    const found = this.at(path);
+    if (found.model.readOnly) throw new RequestError("read_only", `${found.path} is open read-only.`);
+    return found;
+  }
+
+  /** Those whose file has been read. */
+  private ready(): NotebookContext[] {
+    return [...this.contexts.keys()].filter(({ isReady }) => isReady);
+  }
+}
+
+const OURS = /claude|cellwright/i;

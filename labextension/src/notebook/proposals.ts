@@ -1,0 +1,101 @@
+/** Changes of cells that Claude proposes, shown at the cells themselves until they are answered, here or elsewhere. */
+
+import type { Link } from "../transport/rpc";
+import type { JsonObject } from "./jupyterlab_types";
+import type { Proposal } from "../transcript/cards/proposal_card";
+import type { AnswerMessage, AskOp } from "../transcript/protocol";
+
+type CellWidget = { readonly model: { readonly id: string }; readonly node: HTMLElement };
+export type Panel = {
+  readonly context: { readonly path: string; readonly ready: Promise<void> };
+  readonly content: { readonly widgets: readonly CellWidget[] };
+};
+/** `where`: on the cell `cell`, before or after it, or at the start or end of the notebook. */
+type Proposed = { path: string; where: "on" | "before" | "after" | "start" | "end"; cell: string; ask: AskOp };
+/** The renderer is loaded when there is something to draw. */
+export type Draw = (host: HTMLElement, ask: AskOp, send: (answer: AnswerMessage) => void) => Promise<Proposal>;
+
+const PLACED = "cellwright-proposal";
+const SETTLES_MS = 1_000;
+
+export class Proposals {
+  /** What takes each open question out of the page again. */
+  private readonly open = new Map<string, () => void>();
+
+  /** `panels` gives the notebooks that are open in this page. */
+  constructor(
+    private readonly panels: () => Panel[],
+    private readonly draw: Draw,
+  ) {}
+
+  /** Shows a proposal wherever its notebook is open in this page. */
+  propose = async (params: JsonObject, link: Link): Promise<boolean> => {
+    const proposed = params as unknown as Proposed;
+    const { question } = proposed.ask;
+    this.open.get(question)?.();
+    const hosts: HTMLElement[] = [];
+    const cards: Proposal[] = [];
+    const takeAway = (): void => {
+      if (this.open.get(question) === takeAway) this.open.delete(question);
+      for (const card of cards) card.dispose();
+      for (const host of hosts) takeOut(host);
+    };
+    this.open.set(question, takeAway);
+    const isOpen = (): boolean => this.open.get(question) === takeAway;
+    for (const panel of this.panels().filter(({ context }) => context.path === proposed.path)) {
+      await panel.context.ready;
+      const host = isOpen() ? hostFor(panel, proposed) : null;
+      if (!host) continue;
+      hosts.push(host);
+      cards.push(
+        await this.draw(host, proposed.ask, (answer) => {
+          void link.request("answer", answer as unknown as JsonObject).then(
+            () => { for (const card of cards) card.acknowledge(); },
+            () => undefined, // the card offers to answer again
+          );
+        }),
+      );
+    }
+    // it was answered while its cards were drawn
+    if (!isOpen()) takeAway();
+    return isOpen() && hosts.length > 0;
+  };
+
+  /** The question was answered, or is none any more. */
+  withdraw = ({ question }: JsonObject): null => {
+    if (typeof question === "string") this.open.get(question)?.();
+    return null;
+  };
+}
+
+/** Takes a card out of the page. A notebook can be scrolled past its end: whoever looked at the card might see nothing. */
+function takeOut(host: HTMLElement): void {
+  const scroller = host.closest<HTMLElement>(".jp-WindowedPanel-outer");
+  const content = scroller?.querySelector<HTMLElement>(".jp-WindowedPanel-inner");
+  host.remove();
+  if (scroller && content) keepInSight(scroller, content);
+}
+
+/** Scrolls back while the turn's own card goes as well, until the end of the notebook stands no higher than at a quarter. */
+function keepInSight(scroller: HTMLElement, content: HTMLElement): void {
+  const watcher = new ResizeObserver(() => {
+    const { top, height } = scroller.getBoundingClientRect();
+    const tooHigh = top + height / 4 - content.getBoundingClientRect().bottom;
+    if (tooHigh > 0) scroller.scrollTop -= tooHigh;
+  });
+  watcher.observe(content);
+  setTimeout(() => { watcher.disconnect(); }, SETTLES_MS);
+}
+
+/** A place for the card in the page; null where there is no such cell. */
+function hostFor({ content }: Panel, { where, cell }: Proposed): HTMLElement | null {
+  const cells = content.widgets;
+  const at = where === "start" ? cells[0] : where === "end" ? cells.at(-1) : cells.find(({ model }) => model.id === cell);
+  if (!at) return null;
+  const host = document.createElement("div");
+  host.className = PLACED;
+  host.dataset.where = where === "start" ? "before" : where === "end" ? "after" : where;
+  // at its end in the DOM, since JupyterLab counts a cell's first children; the style sheet puts it where it belongs
+  at.node.append(host);
+  return host;
+}

@@ -1,0 +1,127 @@
+/** A button under each answer whose turn can be taken back: it shows what that would do, and does it when that is confirmed. */
+
+import type { JsonObject } from "./jupyterlab_types";
+
+export const HOST = "cellwright-undo";
+
+type Outputs = { readonly length: number; get(index: number): { readonly metadata?: unknown } };
+export type Cell = { readonly node: HTMLElement; readonly model: { readonly outputs?: Outputs } };
+export type Panel = { readonly content: { readonly widgets: readonly Cell[] } };
+export type Ask = (method: string, params: JsonObject) => Promise<unknown>;
+
+type Turn = { session: string; turn: number };
+type Shown = { title: string; text: string; does_something: boolean; conflicts: boolean };
+
+export class UndoButtons {
+  /** `askOf` gives the way to the kernel of a notebook; undefined where it does not hold Cellwright. */
+  constructor(private readonly askOf: (panel: Panel) => Ask | undefined) {}
+
+  /** Puts buttons where turns can be taken back now, and takes them away elsewhere. */
+  async look(panel: Panel): Promise<void> {
+    const ask = this.askOf(panel);
+    const there = ask ? await known(ask) : null;
+    for (const cell of panel.content.widgets) {
+      const turn = turnOf(cell.model.outputs);
+      const offered = there !== null && turn !== null && turn.session === there.session && there.turns.includes(turn.turn);
+      const host = cell.node.querySelector(`:scope > .${HOST}`);
+      if (!offered) host?.remove();
+      else if (!host) cell.node.append(button(turn, this.asks(panel)));
+    }
+  }
+
+  /** The way to the kernel as it is when something is asked: a connection that was lost has another since. */
+  private asks(panel: Panel): Ask {
+    return (method, params) =>
+      this.askOf(panel)?.(method, params) ?? Promise.reject(new Error("The kernel is not connected. Try again in a moment."));
+  }
+}
+
+/** The session of the kernel, and its turns that can be taken back; null where it does not say. */
+async function known(ask: Ask): Promise<{ session: string; turns: number[] } | null> {
+  try {
+    return (await ask("undo_turns", {})) as { session: string; turns: number[] };
+  } catch {
+    return null; // the kernel is gone, or older than this page
+  }
+}
+
+function turnOf(outputs: Outputs | undefined): Turn | null {
+  for (let index = 0; index < (outputs?.length ?? 0); index++) {
+    const said = (outputs?.get(index).metadata as { cellwright?: { session?: unknown; undo?: unknown } } | undefined)?.cellwright;
+    if (typeof said?.session === "string" && typeof said.undo === "number") return { session: said.session, turn: said.undo };
+  }
+  return null;
+}
+
+function button(turn: Turn, ask: Ask): HTMLElement {
+  const host = document.createElement("div");
+  host.className = HOST;
+  const offer = made("button", "Undo turn");
+  offer.addEventListener("click", () => { void preview(host, offer, turn, ask); });
+  host.append(offer);
+  return host;
+}
+
+async function preview(host: HTMLElement, offer: HTMLElement, turn: Turn, ask: Ask): Promise<void> {
+  const shown = await said(host, offer, () => ask("undo_turn", { ...turn, preview: true }));
+  if (!shown) return;
+  const leave = (): void => {
+    host.replaceChildren(offer);
+    offer.focus();
+  };
+  const choices = [
+    ...(shown.does_something ? [choice("Take back", host, offer, turn, ask, false)] : []),
+    ...(shown.conflicts ? [choice("Also what has changed since", host, offer, turn, ask, true)] : []),
+    closing("Leave everything as it is", leave),
+  ];
+  const card = document.createElement("div");
+  card.className = "card";
+  card.setAttribute("role", "group");
+  card.setAttribute("aria-label", shown.title);
+  const row = document.createElement("div");
+  row.append(...choices);
+  card.append(made("strong", shown.title), made("pre", shown.text), row);
+  card.addEventListener("keydown", (event) => {
+    event.stopPropagation(); // the notebook has commands on these keys
+    if (event.key === "Escape") leave();
+  });
+  host.replaceChildren(card);
+  choices[0]?.focus();
+}
+
+function choice(label: string, host: HTMLElement, offer: HTMLElement, turn: Turn, ask: Ask, force: boolean): HTMLElement {
+  return closing(label, () => {
+    void said(host, offer, () => ask("undo_turn", { ...turn, preview: false, force })).then((done) => {
+      if (done) tell(host, `${done.title}. %claude /redo brings it back.`);
+    });
+  });
+}
+
+function closing(label: string, close: () => void): HTMLElement {
+  const node = made("button", label);
+  node.addEventListener("click", close);
+  return node;
+}
+
+/** What the kernel answers; null where it says no, which is shown beside `offer`: it may be asked again. */
+async function said(host: HTMLElement, offer: HTMLElement, ask: () => Promise<unknown>): Promise<Shown | null> {
+  try {
+    return (await ask()) as Shown;
+  } catch (error) {
+    tell(host, error instanceof Error ? error.message : String(error), offer);
+    return null;
+  }
+}
+
+function tell(host: HTMLElement, text: string, ...beside: HTMLElement[]): void {
+  const line = made("span", text);
+  line.setAttribute("role", "status");
+  host.replaceChildren(...beside, line);
+}
+
+function made(tag: "button" | "strong" | "pre" | "span", text: string): HTMLElement {
+  const node = document.createElement(tag);
+  if (node instanceof HTMLButtonElement) node.type = "button";
+  node.textContent = text;
+  return node;
+}

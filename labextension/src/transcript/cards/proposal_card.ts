@@ -1,0 +1,39 @@
+/** A change of a cell that Claude proposes, at the cell itself: the same card as in the transcript, with the same keys. */
+
+import { element } from "../dom";
+import { keepKeys } from "../focus";
+import type { Question } from "../items";
+import type { AnswerMessage, AskOp } from "../protocol";
+import { questionCard } from "./question_card";
+import { adoptStyle } from "../style";
+
+export type Proposal = {
+  /** The kernel has taken the answer that was given here. */
+  acknowledge(): void;
+  dispose(): void;
+};
+
+/** Shows `ask` in `host`. */
+export function proposal(host: HTMLElement, ask: AskOp, send: (answer: AnswerMessage) => void): Proposal {
+  const question: Question = { ask, answer: null, taken: false };
+  const root = host.shadowRoot ?? host.attachShadow({ mode: "open" });
+  const card = questionCard(question, {
+    host,
+    attention: null,
+    send: (message) => {
+      if (message.type === "answer") send(message);
+    },
+  });
+  const body = element("section", { class: "transcript proposal", "aria-label": "Claude proposes a change of this cell" }, card.node);
+  body.addEventListener("keydown", keepKeys);
+  root.replaceChildren(body);
+  adoptStyle(root);
+  card.update(0, 1);
+  return {
+    acknowledge() {
+      question.taken = true;
+      card.update(0, 1);
+    },
+    dispose() { card.dispose(); },
+  };
+}

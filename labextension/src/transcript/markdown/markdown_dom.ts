@@ -1,0 +1,135 @@
+/**
+ * Markdown tokens as DOM. Only the elements named here come out, with only the attributes set here: there is no way from
+ * the model's text to markup, so nothing has to be sanitised afterwards. Raw HTML is shown as the text it is.
+ */
+
+import type { MarkedToken, Token, Tokens } from "marked";
+
+import { resolveReferences } from "../character_references";
+import { codeBlock } from "./code_block";
+import type { Child } from "../dom";
+import { element } from "../dom";
+import { isInlineImage, safeHref } from "../links";
+
+/** A block-level token; `key` of two tokens is equal when they look the same. */
+export function renderBlock(token: Token): Node {
+  const known = token as MarkedToken;
+  switch (known.type) {
+    case "code":
+      return codeBlock(known.text, language(known));
+    case "heading":
+      // the cell's own headings are the notebook's; the answer's begin below them
+      return element(`h${Math.min(6, known.depth + 1)}` as "h2", { class: `h${known.depth}` }, ...inline(known.tokens));
+    case "paragraph":
+      return element("p", {}, ...inline(known.tokens));
+    case "blockquote":
+      return element("blockquote", {}, ...known.tokens.map(renderBlock));
+    case "list":
+      return listElement(known, known.items.map((item) => renderListItem(item)));
+    case "table":
+      return table(known);
+    case "hr":
+      return element("hr");
+    case "space":
+    case "def":
+      return document.createTextNode("");
+    case "html":
+      return element("p", { class: "raw" }, known.raw.trimEnd());
+    case "text":
+      return wrap(inline(known.tokens ?? [known]));
+    default:
+      return wrap(inlineToken(known));
+  }
+}
+
+export function language(token: Tokens.Code): string {
+  return /^\S*/.exec(token.lang ?? "")?.[0] ?? "";
+}
+
+export function listElement(list: Tokens.List, items: Node[]): HTMLElement {
+  if (!list.ordered) return element("ul", {}, ...items);
+  return element("ol", { start: list.start === 1 || list.start === "" ? false : `${list.start}` }, ...items);
+}
+
+export function renderListItem(item: Tokens.ListItem): HTMLElement {
+  return element("li", { class: item.task && "task" }, ...item.tokens.map(renderBlock));
+}
+
+function wrap(nodes: Child[]): DocumentFragment {
+  const fragment = document.createDocumentFragment();
+  fragment.append(...nodes);
+  return fragment;
+}
+
+function table(token: Tokens.Table): HTMLElement {
+  const cell = (tag: "th" | "td", { tokens, align }: Tokens.TableCell): HTMLElement =>
+    element(tag, { style: align !== null && `text-align: ${align}` }, ...inline(tokens));
+  const row = (tag: "th" | "td", cells: Tokens.TableCell[]): HTMLElement =>
+    element("tr", {}, ...cells.map((one) => cell(tag, one)));
+  return element(
+    "div",
+    { class: "table", tabindex: "0", role: "group", "aria-label": "Table" },
+    element(
+      "table",
+      {},
+      element("thead", {}, row("th", token.header)),
+      element("tbody", {}, ...token.rows.map((cells) => row("td", cells))),
+    ),
+  );
+}
+
+function inline(tokens: Token[]): Child[] {
+  return tokens.flatMap((token) => inlineToken(token as MarkedToken));
+}
+
+function inlineToken(token: MarkedToken): Child[] {
+  switch (token.type) {
+    case "text":
+      return token.tokens ? inline(token.tokens) : [resolveReferences(token.text)];
+    case "escape":
+      return [token.text];
+    case "strong":
+      return [element("strong", {}, ...inline(token.tokens))];
+    case "em":
+      return [element("em", {}, ...inline(token.tokens))];
+    case "del":
+      return [element("del", {}, ...inline(token.tokens))];
+    case "codespan":
+      return [element("code", {}, token.text)];
+    case "br":
+      return [element("br")];
+    case "checkbox":
+      return [element("input", { type: "checkbox", disabled: "", checked: token.checked && "" })];
+    case "link":
+      return link(token);
+    case "image":
+      return [image(token)];
+    case "html":
+      return [/^<br\s*\/?>$/i.test(token.raw) ? element("br") : token.raw];
+    default:
+      // block tokens stand in no line; math (an extension's token) is shown as it was written
+      return [token.raw];
+  }
+}
+
+function link(token: Tokens.Link): Child[] {
+  const address = token.autolink ? token.href : resolveReferences(token.href);
+  const content = inline(token.tokens);
+  const href = safeHref(address);
+  if (href === null) return token.text === address ? content : [...content, ` (${address})`];
+  return [anchor(href, content)];
+}
+
+function image(token: Tokens.Image): HTMLElement | string {
+  const address = resolveReferences(token.href);
+  const alt = resolveReferences(token.text);
+  if (isInlineImage(address)) return element("img", { src: address, alt });
+  const href = safeHref(address);
+  // never fetched: the address of an image can carry data away
+  return href === null ? `[image: ${alt}]` : anchor(href, [`Image: ${alt || href}`]);
+}
+
+function anchor(href: string, content: Child[]): HTMLElement {
+  // the title shows where it leads, whatever its text says
+  return element("a", { href, title: href, target: "_blank", rel: "noopener noreferrer" }, ...content);
+}

@@ -1,0 +1,13 @@
+/** Texts in the user's language, or as they stand here where nobody translates. */
+
+import type { Trans } from "./composer/composer_deps";
+
+export type Translator = { load(domain: string): Trans };
+
+export function transOf(translator: Translator | null): Trans {
+  return translator?.load("cellwright") ?? { __: filled };
+}
+
+function filled(text: string, ...args: (string | number)[]): string {
+  return text.replace(/%(\d)/g, (sign, number: string) => `${args[Number(number) - 1] ?? sign}`);
+}

@@ -1,0 +1,132 @@
+/** Requests between this page and one kernel, in both directions: docs/protocol/notebook.md. */
+
+import type { Comm, Json, JsonObject } from "../notebook/jupyterlab_types";
+
+export const PIECE_CHARS = 200_000;
+export const REQUEST_MS = 15_000;
+
+/** The other side cannot do what was asked; `code` says why. */
+export class RequestError extends Error {
+  constructor(
+    readonly code: string,
+    message: string,
+    readonly details: JsonObject = {},
+  ) {
+    super(message);
+  }
+}
+
+export type Handler = (params: JsonObject, link: Link) => Json | Promise<Json>;
+
+type Message = {
+  type: string;
+  id: string;
+  method: string;
+  params: JsonObject;
+  result?: Json;
+  error?: { code: string; message: string; details?: JsonObject };
+};
+type Part = { type: "part"; of: number; text: string; last: boolean };
+type Waiting = { resolve(result: Json): void; reject(error: RequestError): void };
+
+export class Link {
+  private readonly waiting = new Map<string, Waiting>();
+  private readonly parts = new Map<number, string[]>();
+  private requests = 0;
+  private messages = 0;
+
+  /** `handlers` are what the kernel may ask for, by method. */
+  constructor(
+    private readonly comm: Pick<Comm, "send"> & Partial<Comm>,
+    private readonly handlers: ReadonlyMap<string, Handler>,
+  ) {}
+
+  /** Asks the kernel for something. Rejects with RequestError. */
+  request(method: string, params: JsonObject, timeout = REQUEST_MS): Promise<Json> {
+    const id = `p${++this.requests}`;
+    return new Promise((resolve, reject) => {
+      const timer = setTimeout(() => {
+        this.settle(id)?.reject(new RequestError("timeout", "The kernel does not answer."));
+      }, timeout);
+      const done = <Value>(settle: (value: Value) => void) => (value: Value): void => {
+        clearTimeout(timer);
+        settle(value);
+      };
+      this.waiting.set(id, { resolve: done(resolve), reject: done(reject) });
+      this.send({ type: "request", id, method, params });
+    });
+  }
+
+  /** Tells the kernel something. */
+  send(message: JsonObject): void {
+    const text = JSON.stringify(message);
+    if (text.length <= PIECE_CHARS) {
+      this.comm.send(message);
+      return;
+    }
+    const of = ++this.messages;
+    for (let start = 0; start < text.length; start += PIECE_CHARS) {
+      const last = start + PIECE_CHARS >= text.length;
+      this.comm.send({ type: "part", of, text: text.slice(start, start + PIECE_CHARS), last });
+    }
+  }
+
+  /** Takes a message of the kernel; gives it back, whole, when it is neither a request nor a reply. */
+  take(data: unknown): { readonly type: string } | null {
+    const message = this.whole(data as Message | Part);
+    if (message?.type === "request") void this.serve(message);
+    else if (message?.type === "reply") this.answered(message);
+    else return message;
+    return null;
+  }
+
+  /** The connection is over: nobody answers any more. */
+  end(): void {
+    for (const id of [...this.waiting.keys()]) this.settle(id)?.reject(new RequestError("gone", "The kernel is gone."));
+  }
+
+  private whole(piece: Message | Part): Message | null {
+    if (!isPart(piece)) return piece;
+    const texts = this.parts.get(piece.of) ?? [];
+    texts.push(piece.text);
+    this.parts.set(piece.of, texts);
+    if (!piece.last) return null;
+    this.parts.delete(piece.of);
+    return JSON.parse(texts.join("")) as Message;
+  }
+
+  private async serve({ id, method, params }: Message): Promise<void> {
+    const answer = await this.answer(method, params);
+    if (id) this.send({ type: "reply", id, ...answer });
+  }
+
+  private async answer(method: string, params: JsonObject): Promise<JsonObject> {
+    const handler = this.handlers.get(method);
+    try {
+      if (!handler) throw new RequestError("unknown_method", `This page does not know ${method}: reload it.`);
+      return { result: await handler(params, this) };
+    } catch (error) {
+      if (error instanceof RequestError) {
+        return { error: { code: error.code, message: error.message, details: error.details } };
+      }
+      console.error("Cellwright:", error);
+      return { error: { code: "failed", message: String(error), details: {} } };
+    }
+  }
+
+  private answered({ id, result, error }: Message): void {
+    const waiting = this.settle(id);
+    if (error) waiting?.reject(new RequestError(error.code, error.message, error.details));
+    else waiting?.resolve(result ?? null);
+  }
+
+  private settle(id: string): Waiting | undefined {
+    const waiting = this.waiting.get(id);
+    this.waiting.delete(id);
+    return waiting;
+  }
+}
+
+function isPart(piece: Message | Part): piece is Part {
+  return piece.type === "part";
+}
