@@ -3,8 +3,8 @@
  * the renderer from the page, else once from the kernel's hidden widget.
  */
 
-import { build, registry } from "./renderer_registry";
 import type { Renderer } from "./renderer_registry";
+import { build, registry } from "./renderer_registry";
 import type { BrowserMessage } from "./transcript/protocol";
 import type { Transcript } from "./transcript/transcript";
 

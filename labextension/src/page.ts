@@ -20,3 +20,10 @@ function read(): Config {
 export function randomName(): string {
   return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
+
+/** Adds a style sheet for what is drawn outside the transcripts. */
+export function addPageStyle(css: string): void {
+  const style = document.createElement("style");
+  style.textContent = css;
+  document.head.append(style);
+}

@@ -1,7 +1,8 @@
 /** The parts of the panel that are built elsewhere: each is loaded when it is first needed, and mounted into an element. */
 
+import type { Composer, ComposerDeps } from "./composer/composer_deps";
+import type { Trans } from "./translation";
 import type { Chat } from "./transport/chat";
-import type { Composer, ComposerDeps, Trans } from "./composer/composer_deps";
 
 export type Disposable = { dispose(): void };
 

@@ -1,6 +1,7 @@
 /** Texts in the user's language, or as they stand here where nobody translates. */
 
-import type { Trans } from "./composer/composer_deps";
+/** The page's translations: JupyterLab's TranslationBundle is one. `%1` in a text stands for the first of `args`. */
+export type Trans = { __(text: string, ...args: (string | number)[]): string };
 
 export type Translator = { load(domain: string): Trans };
 

@@ -1,7 +1,7 @@
 /** What of a notebook goes with a request for completion. */
 
+import type { JsonObject } from "../json";
 import type { Link } from "../transport/rpc";
-import type { JsonObject } from "../notebook/jupyterlab_types";
 import type { Gap } from "./claude_completion";
 import type { CodeCell, CodePanel, CodeTracker, InlineContext, InlineRequest } from "./types";
 

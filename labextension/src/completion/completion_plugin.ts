@@ -7,17 +7,18 @@ import { ISettingRegistry } from "@jupyterlab/settingregistry";
 import { ITranslator } from "@jupyterlab/translation";
 import type { Application, IPlugin } from "@lumino/application";
 
-import { load } from "../transport/load_extension";
-import type { Trans } from "../composer/composer_deps";
+import { isPython } from "../notebook/cell_language";
+import type { NotebookModel } from "../notebook/cell_toolbar_types";
 import { links } from "../notebook/notebook_links";
 import { isForcedOff } from "../page";
-import type { Translator } from "../translation";
+import type { Trans, Translator } from "../translation";
 import { transOf } from "../translation";
+import type { ChatKernel } from "../transport/kernel_types";
+import { load } from "../transport/load_extension";
 import type { Choices } from "./claude_completion";
 import { ClaudeCompletion } from "./claude_completion";
-import { Loading } from "./loading";
 import { gapIn } from "./completion_context";
-import type { CodeTracker, CompletionManager, SettingRegistry, Settings } from "./types";
+import type { CodePanel, CodeTracker, CompletionManager, SettingRegistry, Settings } from "./types";
 
 type Palette = { addItem(item: { command: string; category: string }): unknown };
 
@@ -85,4 +86,22 @@ function firstWords(trans: Trans): string {
   return trans.__(
     "Claude gets the cells nearby and your variables' names at each pause and suggests code (Tab takes it): about 0.05¢ each, $1 a day at most.",
   );
+}
+
+// Has a notebook's kernel load Cellwright, where its user said that this may be done.
+
+export class Loading {
+  /** Each kernel is asked once: where it lacks the package, it lacks it at the next key as well. */
+  private readonly tried = new WeakSet();
+
+  /** `load` gives null, or what kept the kernel from it. */
+  constructor(private readonly load: (kernel: ChatKernel) => Promise<unknown>) {}
+
+  /** Begins it for the kernel of a Python notebook; the page connects when the kernel says that it holds us. */
+  begin({ context, content }: CodePanel): void {
+    const kernel = context.sessionContext.session?.kernel;
+    if (!kernel || this.tried.has(kernel) || !content.model || !isPython(content.model as NotebookModel)) return;
+    this.tried.add(kernel);
+    this.load(kernel as unknown as ChatKernel).catch(() => undefined); // the kernel went away
+  }
 }

@@ -1,27 +1,22 @@
 /** The panel's composer: the prompt's field and everything around it. */
 
-import type { Chat } from "../transport/chat";
-import type { CellGiven, Completion } from "../transport/chat_protocol";
-import { addPageStyle } from "../page_style";
+import { addPageStyle } from "../page";
 import { button, element, setText } from "../transcript/dom";
 import { revealed } from "../transcript/visible_text";
+import type { Chat } from "../transport/chat";
+import type { CellGiven, Completion } from "../transport/chat_protocol";
 import type { Attached } from "./attachments";
-import { Attachments } from "./attachments";
+import { Attachments, Extras, takeDrops } from "./attachments";
+import { commandName, fileMention, kernelPath, Suggestions, triggerAt } from "./completions";
 import type { Composer, ComposerDeps } from "./composer_deps";
-import { Drafts } from "./drafts";
-import { takeDrops } from "./drops";
-import { Extras } from "./extras";
 import { handleKey, otherWay } from "./keys";
 import { Palette } from "./palette";
-import { Pickers } from "./pickers";
-import { RunBar } from "./run_bar";
-import { currentRun, hindrance, prompt, steer, wayOf } from "./steering";
-import css from "./style.css";
-import { Suggestions } from "./completions";
-import { grow, replaceText } from "./text_field";
-import { commandName, fileMention, kernelPath, triggerAt } from "./trigger";
-import { TypedAhead } from "./typed_ahead";
 import { Waiting } from "./pending_messages";
+import { Pickers } from "./pickers";
+import { Drafts } from "./prompt_history";
+import { currentRun, hindrance, prompt, RunBar, steer, wayOf } from "./steering";
+import css from "./style.css";
+import { grow, replaceText, TypedAhead } from "./text_field";
 
 /** What goes with the words. */
 type Along = { readonly attached: readonly Attached[]; readonly cell: CellGiven | null };

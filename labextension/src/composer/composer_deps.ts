@@ -1,7 +1,6 @@
 /** What the composer needs of the page around it. */
 
-/** The page's translations: JupyterLab's TranslationBundle is one. `%1` in a text stands for the first of `args`. */
-export type Trans = { __(text: string, ...args: (string | number)[]): string };
+import type { Trans } from "../translation";
 
 /** The cell that the user is at, in the notebook that the conversation is about. `path` as the page names the notebook. */
 export type CellHere = {

@@ -1,12 +1,11 @@
 /** The list above the prompt from which a command, a mention or a variable is chosen; the focus stays in the prompt. */
 
-import type { Completion } from "../transport/chat_protocol";
 import { element, freshId, setText } from "../transcript/dom";
 import { visibleText } from "../transcript/visible_text";
-import type { Trans } from "./composer_deps";
+import type { Trans } from "../translation";
+import type { Completion } from "../transport/chat_protocol";
+import type { CompletionKind, Found } from "./completions";
 import { match } from "./fuzzy_match";
-import type { Found } from "./completions";
-import type { CompletionKind } from "./trigger";
 
 const SIGNS: Record<string, string> = { command: "/", file: "@", folder: "▸", cell: "▦", agent: "◆", variable: "$" };
 

@@ -1,10 +1,10 @@
 /** The words that were said to the run that goes on and are not delivered yet: they can be taken back. Prompts that wait stand among the runs. */
 
-import type { Chat, ShownRun } from "../transport/chat";
 import { button, element } from "../transcript/dom";
 import type { TranscriptStore } from "../transcript/store";
 import { revealed, visibleText } from "../transcript/visible_text";
-import type { Trans } from "./composer_deps";
+import type { Trans } from "../translation";
+import type { Chat, ShownRun } from "../transport/chat";
 
 const SHOWN_CHARS = 300;
 

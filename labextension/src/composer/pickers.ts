@@ -1,9 +1,9 @@
 /** Model, mode, effort and context of the next prompts; what the kernel does not list is not offered. */
 
+import { button, element, setText } from "../transcript/dom";
+import type { Trans } from "../translation";
 import type { Chat } from "../transport/chat";
 import type { ChatState, Named, PromptParams } from "../transport/chat_protocol";
-import { button, element, setText } from "../transcript/dom";
-import type { Trans } from "./composer_deps";
 
 export const BYPASS = "bypassPermissions";
 

@@ -1,8 +1,10 @@
 /** Tells each notebook's kernel which documents are open with changes that are not on disk: nobody writes behind an editor's back. */
 
 import type { Comm, DocumentContext, Kernel } from "@jupyterlab/docmanager";
+import { IDocumentWidgetOpener } from "@jupyterlab/docmanager";
+import type { IPlugin } from "@lumino/application";
 
-import { randomName } from "../page";
+import { randomName, serverRoot } from "../page";
 
 export const TARGET = "cellwright.documents";
 /** Unless it is said again in time, the kernel forgets it: a page that was closed does not say so. */
@@ -77,3 +79,31 @@ export class UnsavedDocuments {
     comm.send({ type: "unsaved", page: this.page, root: this.root, paths: this.unsaved() });
   }
 }
+
+// The page's unsaved documents, for plugins that have a kernel of their own.
+
+let documents: UnsavedDocuments | null = null;
+
+export function pageDocuments(): UnsavedDocuments {
+  return (documents ??= new UnsavedDocuments(serverRoot()));
+}
+
+/** Has a kernel without a document know of those that are unsaved: it must not write behind an editor's back either. */
+export function tellOfDocuments(kernel: Kernel): void {
+  pageDocuments().serve(kernel);
+}
+
+// Has the kernels know of documents with unsaved changes, wherever they are open in this page.
+
+export const unsavedDocumentsPlugin: IPlugin<unknown, void> = {
+  id: "cellwright:unsaved-documents",
+  description: "Keeps Claude from writing to a file that is open with unsaved changes.",
+  autoStart: true,
+  optional: [IDocumentWidgetOpener],
+  activate: (_, opener: IDocumentWidgetOpener | null) => {
+    if (!opener) return;
+    const documents = pageDocuments();
+    opener.opened.connect((_sender, { context }) => { documents.add(context); });
+    setInterval(() => { documents.again(); }, AGAIN_MS);
+  },
+};

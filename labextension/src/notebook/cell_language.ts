@@ -73,3 +73,8 @@ export function languageOf(model: Metadata): string {
   // JupyterLab gives a notebook that has not run an empty name
   return [name, language].find((each) => each) ?? "python";
 }
+
+/** Whether the kernel of the notebook speaks Python, as far as the notebook says. */
+export function isPython(model: Metadata): boolean {
+  return languageOf(model).toLowerCase().startsWith("python");
+}

@@ -2,16 +2,14 @@
 
 import { ICommandPalette, Notification } from "@jupyterlab/apputils";
 import { INotebookTracker, NotebookActions } from "@jupyterlab/notebook";
+import { LabIcon } from "@jupyterlab/ui-components";
 import type { Application, IPlugin } from "@lumino/application";
 
-import { addPageStyle } from "../page_style";
-import type { Action } from "../cell_toolbar/cell_actions";
-import { applies, CellActions, isPython, sourceFor } from "../cell_toolbar/cell_actions";
-import { FixButtons } from "../cell_toolbar/fix_buttons";
-import { iconOf } from "../cell_toolbar/icons";
-import { openInstruction } from "../cell_toolbar/instruction";
+import { addPageStyle } from "../page";
+import { keepKeyboard } from "../transcript/focus";
+import { isPython } from "./cell_language";
 import css from "./cell_toolbar.css";
-import type { Cell, Panel, Tracker } from "./cell_toolbar_types";
+import type { Cell, Kernel, Panel, Tracker } from "./cell_toolbar_types";
 
 type Executed = { notebook: Panel["content"]; cell: Cell };
 /** `of` "menu": the cell that the context menu was opened at, which need not be the active one. */
@@ -113,4 +111,200 @@ function followActiveCell(tracker: Tracker, changed: () => void): void {
     known = cell ? ACTIONS.filter((action) => applies(action, cell)).join() : "";
     changed();
   });
+}
+
+// What Claude can be asked about a cell, as the cell that asks it: the notebook shows what was asked, and asks it again.
+
+export type Action = "fix" | "explain" | "document" | "edit";
+
+const PROMPT = /^\s*%{1,2}claude\b/;
+
+/** Whether its last output is an error. */
+export function hasFailed({ model: { outputs } }: Cell): boolean {
+  return outputs !== undefined && outputs.length > 0 && outputs.get(outputs.length - 1).type === "error";
+}
+
+/** Whether `action` makes sense for a cell; none does for an empty one, or for one that asks Claude itself. */
+export function applies(action: Action, cell: Cell): boolean {
+  const source = cell.model.sharedModel.getSource();
+  if (!source.trim() || PROMPT.test(source)) return false;
+  if (action === "fix") return cell.model.type === "code" && hasFailed(cell);
+  return action !== "document" || cell.model.type === "code";
+}
+
+/** The source of the cell that asks. */
+export function sourceFor(action: Action, { model: { id, type } }: Cell, instruction = ""): string {
+  const cell = `@cell:${id}`;
+  switch (action) {
+    case "fix":
+      return `%claude fix ${cell}`;
+    case "explain":
+      return `%%claude\nExplain ${cell}${type === "code" ? ": what it does, and what its output shows" : ""}.`;
+    case "document":
+      return `%%claude\nDocument ${cell}: docstrings and comments where they help a reader. Change nothing else in it.`;
+    case "edit":
+      return `%%claude\nChange ${cell}: ${instruction.trim()}`;
+  }
+}
+
+/** Says that something went wrong, and what to do. */
+export type Tell = (message: string) => void;
+/** Runs a cell as the user would. */
+export type Run = (panel: Panel, cell: Cell) => Promise<unknown>;
+
+export class CellActions {
+  /** The cells that wait for their kernel: a second click asks nothing twice. */
+  private readonly asking = new Set<Cell>();
+
+  constructor(
+    private readonly run: Run,
+    private readonly tell: Tell,
+  ) {}
+
+  /** Asks with a cell below `cell`; the same question that stands there already is asked again. */
+  async ask(panel: Panel, cell: Cell, source: string): Promise<void> {
+    const { content } = panel;
+    if (!content.model) return;
+    const at = content.widgets.indexOf(cell) + 1;
+    const isThere = content.widgets[at]?.model.sharedModel.getSource() === source;
+    if (!isThere) {
+      content.model.sharedModel.insertCell(at, { cell_type: "code", source, metadata: { trusted: true } });
+    }
+    const asks = content.widgets[at];
+    if (!asks || this.asking.has(asks)) return;
+    content.activeCellIndex = at;
+    content.mode = "command";
+    content.activate();
+    this.asking.add(asks);
+    try {
+      const problem = await unready(panel);
+      if (problem === null) await this.run(panel, asks);
+      else {
+        this.tell(problem);
+        if (!isThere) takeBack(panel, asks, source);
+      }
+    } finally {
+      this.asking.delete(asks);
+    }
+  }
+}
+
+/** What keeps the notebook's kernel from asking Claude, with what to do; null when it is ready. */
+async function unready({ sessionContext }: Panel): Promise<string | null> {
+  await sessionContext.ready;
+  const kernel = sessionContext.session?.kernel;
+  if (!kernel) return "This notebook has no kernel. Start one, then ask Claude again.";
+  return await load(kernel);
+}
+
+async function load(kernel: Kernel): Promise<string | null> {
+  // what is loaded already stays as it is
+  const code = 'get_ipython().run_line_magic("load_ext", "cellwright")';
+  const { content } = await kernel.requestExecute({ code, silent: true, store_history: false }).done;
+  if (content.status === "ok") return null;
+  if (content.ename === "ModuleNotFoundError") {
+    return "Cellwright is not installed in this notebook's kernel. Run %pip install cellwright in a cell, then ask again.";
+  }
+  const reason = content.ename ? ` (${content.ename}: ${content.evalue ?? ""})` : "";
+  return `Cellwright could not be loaded into this notebook's kernel${reason}. Run %load_ext cellwright to see why.`;
+}
+
+/** A question that could not be asked does not stay in the notebook, unless the user has changed it meanwhile. */
+function takeBack({ content }: Panel, cell: Cell, source: string): void {
+  const at = content.widgets.indexOf(cell);
+  if (at < 0 || cell.model.sharedModel.getSource() !== source) return;
+  content.model?.sharedModel.deleteCell(at);
+  content.activeCellIndex = Math.max(at - 1, 0);
+}
+
+// A button under the output of a cell that failed just now; the toolbar is at the active cell, which is the next one by then.
+
+const FIX_CLASS = "cellwright-fix";
+
+export class FixButtons {
+  constructor(private readonly fix: (cell: Cell) => void) {}
+
+  /** A cell was run: there is a button as long as its last output is an error. */
+  ran(cell: Cell): void {
+    const { outputs } = cell.model;
+    if (!outputs || !applies("fix", cell) || cell.node.querySelector(`:scope > .${FIX_CLASS}`)) return;
+    const host = document.createElement("div");
+    host.className = FIX_CLASS;
+    const button = document.createElement("button");
+    button.type = "button";
+    button.textContent = "Fix with Claude";
+    button.addEventListener("click", () => { this.fix(cell); });
+    host.append(button);
+    cell.node.append(host);
+    const changed = (): void => {
+      if (applies("fix", cell)) return;
+      host.remove();
+      outputs.changed.disconnect(changed);
+    };
+    outputs.changed.connect(changed);
+  }
+}
+
+// The line above a cell in which the user says what Claude should change in it.
+
+const INSTRUCTION_CLASS = "cellwright-instruction";
+const OPENING_MS = 300;
+
+/** Opens the line, or goes to the one that is open. Enter gives `send` what was typed, Escape closes it. */
+export function openInstruction(cell: Cell, send: (instruction: string) => void, close: () => void): void {
+  const open = cell.node.querySelector<HTMLInputElement>(`:scope > .${INSTRUCTION_CLASS} input`);
+  if (open) {
+    open.focus();
+    return;
+  }
+  const host = document.createElement("div");
+  host.className = INSTRUCTION_CLASS;
+  const input = document.createElement("input");
+  input.type = "text";
+  input.className = "jp-mod-styled";
+  input.placeholder = "What should Claude change in this cell?";
+  input.setAttribute("aria-label", input.placeholder);
+  const hint = document.createElement("span");
+  hint.textContent = "Enter to ask · Esc to close";
+  host.append(input, hint);
+  const stopKeeping = keepKeyboard(host);
+  const remove = (): void => {
+    stopKeeping();
+    host.remove();
+  };
+  host.addEventListener("keydown", (event) => {
+    // a notebook would take keys as commands
+    event.stopPropagation();
+    if (event.key === "Escape") {
+      remove();
+      close();
+    } else if (event.key === "Enter" && !event.isComposing && input.value.trim()) {
+      remove();
+      send(input.value);
+    }
+  });
+  // the button or menu that opened it takes the focus once more, and keys would be the notebook's commands
+  const opened = performance.now();
+  input.addEventListener("blur", () => {
+    if (performance.now() - opened < OPENING_MS) setTimeout(() => { input.focus(); });
+  });
+  // at its end in the DOM, since JupyterLab counts a cell's first children; the style sheet puts it where it belongs
+  cell.node.append(host);
+  input.focus();
+}
+
+// The icons of the actions, drawn as JupyterLab draws its own: `jp-icon3` follows the theme.
+
+const PATHS: Record<Action, string> = {
+  fix: "M22.7 19l-9.1-9.1c.9-2.3.4-5-1.5-6.9-2-2-5-2.4-7.4-1.3L9 6 6 9 1.6 4.7C.4 7.1.9 10.1 2.9 12.1c1.9 1.9 4.6 2.4 6.9 1.5l9.1 9.1c.4.4 1 .4 1.4 0l2.3-2.3c.5-.4.5-1.1.1-1.4z",
+  explain:
+    "M12 3a9 9 0 1 0 0 18 9 9 0 0 0 0-18zm0 16.2a7.2 7.2 0 1 1 0-14.4 7.2 7.2 0 0 1 0 14.4zM11.1 15.6h1.8v1.8h-1.8zM12 6.6a3.3 3.3 0 0 0-3.3 3.3h1.8a1.5 1.5 0 1 1 3 0c0 1.4-2.4 1.4-2.4 4.2h1.8c0-1.9 2.4-2.2 2.4-4.2A3.3 3.3 0 0 0 12 6.6z",
+  document: "M14 2H6a2 2 0 0 0-2 2v16a2 2 0 0 0 2 2h12a2 2 0 0 0 2-2V8zm4 18H6V4h7v5h5zM8 12h8v1.6H8zm0 3.4h8V17H8z",
+  edit: "M3 17.25V21h3.75L17.8 9.94l-3.75-3.75zM5.92 19H5v-.92l9.05-9.06.93.93zM18.5 1.5l.8 2.2 2.2.8-2.2.8-.8 2.2-.8-2.2-2.2-.8 2.2-.8z",
+};
+
+/** The icon of an action. */
+export function iconOf(action: Action): LabIcon {
+  const svgstr = `<svg xmlns="http://www.w3.org/2000/svg" width="16" viewBox="0 0 24 24"><path class="jp-icon3" fill="#616161" d="${PATHS[action]}"/></svg>`;
+  return new LabIcon({ name: `cellwright:${action}`, svgstr });
 }

@@ -1,7 +1,8 @@
 /** Cells of a shared notebook as the protocol has them, and changed as one step that can be undone. */
 
+import type { JsonObject } from "../json";
 import { RequestError } from "../transport/rpc";
-import type { JsonObject, NewCell, SharedCell, SharedNotebook } from "./jupyterlab_types";
+import type { NewCell, SharedCell, SharedNotebook } from "./jupyterlab_types";
 
 type Place = { where: "before" | "after" | "start" | "end"; beside: string };
 type Replace = {

@@ -5,14 +5,17 @@ import { INotebookTracker } from "@jupyterlab/notebook";
 import { ITranslator } from "@jupyterlab/translation";
 import type { Application, IPlugin } from "@lumino/application";
 
-import type { Trans } from "../composer/composer_deps";
-import { addPageStyle } from "../page_style";
+import { addPageStyle, randomName } from "../page";
+import { button, setText } from "../transcript/dom";
 import { codeBlocks } from "../transcript/markdown/code_block";
-import { CodeButtons } from "../code_actions/code_buttons";
-import { languageOf } from "./cell_language";
-import { insertBelow, insertProblem, replaceActive, replaceProblem } from "../code_actions/notebook_edits";
+import type { Trans } from "../translation";
+import type { CellOfCode } from "./cell_language";
+import { cellOf, languageOf } from "./cell_language";
+import type { Change } from "./change_cells";
+import { change } from "./change_cells";
 import css from "./code_actions.css";
-import type { ConsolePanel, Panel, Tracker } from "./code_actions_types";
+import type { ConsolePanel, Notebook, Panel, Tracker } from "./code_actions_types";
+import type { SharedCell } from "./jupyterlab_types";
 
 type App = Application & { readonly name: string; readonly shell: { activateById(id: string): void } };
 type Translator = { load(domain: string): Trans };
@@ -76,3 +79,172 @@ export const codeActionsPlugin: IPlugin<unknown, void> = {
     tracker.activeCellChanged.connect(refresh);
   },
 };
+
+// The buttons in the head of a block of code: into the notebook, in the place of a cell, into a console.
+
+/** What the page can do with code. A problem says why it cannot now, empty when it can. */
+export type CodeHome = {
+  readonly trans: Trans;
+  /** The language of the kernel. */
+  language(): string;
+  insertProblem(): string;
+  insert(language: string, text: string): void;
+  replaceProblem(): string;
+  replace(language: string, text: string): void;
+  /** Null where the page has no consoles. */
+  consoleProblem(): string | null;
+  runInConsole(code: string): Promise<unknown>;
+  tell(message: string): void;
+};
+
+const SAID_MS = 1500;
+
+type Action = { label: string; title: string; done: string; panelOnly: boolean; problem(): string | null; run(): unknown };
+
+export class CodeButtons {
+  /** Weak: a block that is thrown away takes its buttons along. */
+  private readonly shown = new Set<WeakRef<() => void>>();
+
+  constructor(private readonly home: CodeHome) {}
+
+  /** The buttons of one block. */
+  readonly of = (language: string, text: () => string): Node[] => this.actions(language, text).map((action) => this.node(action));
+
+  /** Another notebook, or none, is the current one: what can be done is something else. */
+  refresh(): void {
+    for (const reference of this.shown) {
+      const update = reference.deref();
+      if (update) update();
+      else this.shown.delete(reference);
+    }
+  }
+
+  private actions(language: string, text: () => string): Action[] {
+    const { home } = this;
+    const { trans } = home;
+    const isCode = cellOf(language, "", home.language()).cell_type === "code";
+    return [
+      {
+        label: trans.__("Insert"),
+        title: trans.__("Insert below the active cell of the notebook"),
+        done: trans.__("Inserted"),
+        panelOnly: false,
+        problem: () => home.insertProblem(),
+        run: () => { home.insert(language, text()); },
+      },
+      {
+        label: trans.__("Replace"),
+        title: trans.__("Put it in the place of the active cell's text"),
+        done: trans.__("Replaced"),
+        panelOnly: true,
+        problem: () => home.replaceProblem(),
+        run: () => { home.replace(language, text()); },
+      },
+      {
+        label: trans.__("Console"),
+        title: trans.__("Run it in a console of the kernel"),
+        done: trans.__("Sent"),
+        panelOnly: true,
+        problem: () => (isCode ? home.consoleProblem() : null),
+        run: () => home.runInConsole(cellOf(language, text(), home.language()).source),
+      },
+    ];
+  }
+
+  private node(action: Action): HTMLElement {
+    const node = button(action.label, () => { void this.run(action, node); }, { class: action.panelOnly ? "copy panel-only" : "copy" });
+    const update = (): void => {
+      const problem = action.problem();
+      node.hidden = problem === null;
+      // not `disabled`: why it cannot be done must be found by keyboard, too
+      node.setAttribute("aria-disabled", `${Boolean(problem)}`);
+      node.title = problem ? `${action.title}. ${problem}` : action.title;
+      node.setAttribute("aria-label", `${action.label}: ${node.title}`);
+    };
+    update();
+    node.addEventListener("pointerenter", update);
+    node.addEventListener("focus", update);
+    // the button's listeners keep it as long as there is the button
+    this.shown.add(new WeakRef(update));
+    return node;
+  }
+
+  private async run(action: Action, node: HTMLElement): Promise<void> {
+    const problem = action.problem();
+    if (problem) {
+      this.home.tell(problem);
+      return;
+    }
+    try {
+      await action.run();
+      setText(node, action.done);
+      setTimeout(() => { setText(node, action.label); }, SAID_MS);
+    } catch (error) {
+      this.home.tell(error instanceof Error ? error.message : String(error));
+    }
+  }
+}
+
+// Code that is put into the notebook that the user was at, as one step that Ctrl-Z takes back.
+
+/** Why nothing can be put into the notebook; empty when it can. */
+export function insertProblem(notebook: Notebook | null): "" | "no notebook" | "read-only" {
+  if (!notebook?.model) return "no notebook";
+  return notebook.model.readOnly ? "read-only" : "";
+}
+
+/** The same for the active cell. */
+export function replaceProblem(notebook: Notebook | null): ReturnType<typeof insertProblem> | "no cell" | "locked" {
+  const problem = insertProblem(notebook);
+  if (problem) return problem;
+  const cell = activeCell(notebook);
+  if (!cell) return "no cell";
+  return cell.metadata.editable === false ? "locked" : "";
+}
+
+/** Puts the code below the active cell, and makes it the active one. */
+export function insertBelow(notebook: Notebook, language: string, text: string): void {
+  const { model } = notebook;
+  if (!model) return;
+  const cell = cellOf(language, text, languageOf(model));
+  const active = activeCell(notebook);
+  const where = active ? { where: "after" as const, beside: active.id } : { where: "end" as const, beside: "" };
+  const [made] = change(model.sharedModel, [{ type: "insert", ...where, ...newCell(cell) }]);
+  if (made) show(notebook, made.position);
+}
+
+/** Puts the code in the place of the active cell's. Throws RequestError where that cell is running. */
+export function replaceActive(notebook: Notebook, language: string, text: string): void {
+  const { model } = notebook;
+  const active = activeCell(notebook);
+  if (!model || !active) return;
+  const { cell_type, source } = cellOf(language, text, languageOf(model));
+  const replace: Change = {
+    type: "replace",
+    id: active.id,
+    expect: active.getSource(),
+    source,
+    cell_type,
+    outputs: null,
+    execution_count: null,
+    attachments: null,
+  };
+  const [changed] = change(model.sharedModel, [replace]);
+  if (changed) show(notebook, changed.position);
+}
+
+function activeCell(notebook: Notebook | null): SharedCell | undefined {
+  return notebook?.model?.sharedModel.cells[notebook.activeCellIndex];
+}
+
+function newCell({ cell_type, source }: CellOfCode): Omit<Extract<Change, { type: "insert" }>, "type" | "where" | "beside"> {
+  return { id: randomName().slice(0, 8), cell_type, source, metadata: {}, outputs: [], execution_count: null, attachments: {} };
+}
+
+/** The notebook has the keyboard then, with its own undo on Ctrl-Z. */
+function show(notebook: Notebook, position: number): void {
+  notebook.activeCellIndex = position;
+  notebook.mode = "command";
+  notebook.activate();
+  void notebook.scrollToItem?.(position);
+}

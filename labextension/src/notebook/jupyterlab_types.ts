@@ -1,7 +1,6 @@
 /** The little of JupyterLab that is used to work on notebooks: its own type packages would bring hundreds of megabytes. */
 
-export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
-export type JsonObject = Record<string, Json>;
+import type { JsonObject } from "../json";
 
 export type Signal<Sender = unknown, Value = unknown> = {
   connect(slot: (sender: Sender, value: Value) => void): boolean;

@@ -1,14 +1,16 @@
 /** The links of this page to kernels that hold Cellwright: opened when such a kernel is met, told what the page shows. */
 
-import { randomName } from "../page";
+import { INotebookTracker } from "@jupyterlab/notebook";
+import type { IPlugin } from "@lumino/application";
+
+import type { JsonObject } from "../json";
+import { randomName, serverRoot } from "../page";
 import type { Handler } from "../transport/rpc";
-import { Link } from "../transport/rpc";
+import { ANNOUNCED, Link } from "../transport/rpc";
+import type { Comm, Kernel, NotebookPanel, NotebookTracker } from "./jupyterlab_types";
 import { OpenNotebooks } from "./open_notebooks";
-import type { Comm, JsonObject, Kernel, NotebookPanel } from "./jupyterlab_types";
 
 export const TARGET = "cellwright.notebook";
-/** The kernel opens a comm for this when it loads the extension. */
-export const ANNOUNCED = "cellwright.documents";
 export const PROTOCOL = 1;
 /** How long a kernel may take to say whether it holds us; a busy one says nothing. */
 export const INFO_MS = 1_500;
@@ -179,3 +181,22 @@ export const links = new Links();
 function after<Value>(milliseconds: number, value: Value): Promise<Value> {
   return new Promise((resolve) => { setTimeout(() => { resolve(value); }, milliseconds); });
 }
+
+// Lets Claude work on the notebooks of this page as their user sees them.
+
+type App = { readonly name: string; readonly version: string };
+
+export const notebooksPlugin: IPlugin<unknown, void> = {
+  id: "cellwright:notebooks",
+  description: "Lets Claude read and change the notebook as you see it, unsaved changes included.",
+  autoStart: true,
+  optional: [INotebookTracker],
+  activate: (app, tracker: NotebookTracker | null) => {
+    if (!tracker) return;
+    const { name, version } = app as App;
+    links.introduce({ frontEnd: `${name} ${version}`, root: serverRoot() });
+    tracker.forEach((panel) => { links.add(panel); });
+    tracker.widgetAdded.connect((_, panel) => { links.add(panel); });
+    window.addEventListener("pagehide", () => { links.leave(); });
+  },
+};

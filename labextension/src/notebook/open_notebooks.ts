@@ -1,11 +1,10 @@
 /** The notebooks that this page shows, and what kernels may ask of them. */
 
+import type { Json, JsonObject } from "../json";
+import { RequestError } from "../transport/rpc";
 import type { Change } from "./change_cells";
 import { cellJson, change } from "./change_cells";
-import { RequestError } from "../transport/rpc";
-import type { PutOutputs } from "../notebooks/outputs";
-import { putOutputs } from "../notebooks/outputs";
-import type { Json, JsonObject, Kernel, NotebookContext, NotebookPanel } from "./jupyterlab_types";
+import type { Kernel, NotebookContext, NotebookModel, NotebookPanel } from "./jupyterlab_types";
 
 export class OpenNotebooks {
   private readonly contexts = new Map<NotebookContext, number>();
@@ -91,3 +90,30 @@ export class OpenNotebooks {
 }
 
 const OURS = /claude|cellwright/i;
+
+// Outputs that the kernel has for a cell which it ran itself.
+
+export type PutOutputs = {
+  id: string;
+  expect: string | null;
+  outputs: JsonObject[];
+  execution_count: number | null;
+  clear: boolean;
+  running: boolean;
+};
+
+/** Puts outputs into a cell as JupyterLab does when it runs one. Throws RequestError. */
+export function putOutputs(model: NotebookModel, put: PutOutputs): void {
+  const cell = [...model.cells].find(({ id }) => id === put.id);
+  const shared = model.sharedModel.cells.find(({ id }) => id === put.id);
+  if (!cell || !shared) throw new RequestError("no_cell", `There is no cell ${put.id}.`);
+  if (!cell.outputs) throw new RequestError("not_code", `Cell ${put.id} is no code cell: it has no outputs.`);
+  const source = shared.getSource();
+  if (put.expect !== null && source !== put.expect) {
+    throw new RequestError("conflict", "The cell has changed.", { conflicts: [{ id: put.id, now: source }] });
+  }
+  if (put.clear) cell.outputs.clear();
+  for (const output of put.outputs) cell.outputs.add(output);
+  cell.executionState = put.running ? "running" : "idle";
+  cell.executionCount = put.running ? null : put.execution_count;
+}

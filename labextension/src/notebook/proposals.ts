@@ -1,9 +1,15 @@
 /** Changes of cells that Claude proposes, shown at the cells themselves until they are answered, here or elsewhere. */
 
-import type { Link } from "../transport/rpc";
-import type { JsonObject } from "./jupyterlab_types";
+import { INotebookTracker } from "@jupyterlab/notebook";
+import type { IPlugin } from "@lumino/application";
+
+import type { JsonObject } from "../json";
+import { addPageStyle } from "../page";
 import type { Proposal } from "../transcript/cards/proposal_card";
 import type { AnswerMessage, AskOp } from "../transcript/protocol";
+import type { Link } from "../transport/rpc";
+import { links } from "./notebook_links";
+import css from "./proposals.css";
 
 type CellWidget = { readonly model: { readonly id: string }; readonly node: HTMLElement };
 export type Panel = {
@@ -99,3 +105,29 @@ function hostFor({ content }: Panel, { where, cell }: Proposed): HTMLElement | n
   at.node.append(host);
   return host;
 }
+
+// Shows what Claude proposes for a cell at the cell.
+
+type Tracker = { forEach(each: (panel: Panel) => void): void };
+
+export const proposalsPlugin: IPlugin<unknown, void> = {
+  id: "cellwright:proposals",
+  description: "Shows changes that Claude proposes at the cells themselves, to accept, reject or edit.",
+  autoStart: true,
+  optional: [INotebookTracker],
+  activate: (_, tracker: Tracker | null) => {
+    if (!tracker) return;
+    addPageStyle(css);
+    const panels = (): Panel[] => {
+      const found: Panel[] = [];
+      tracker.forEach((panel) => { found.push(panel); });
+      return found;
+    };
+    const proposals = new Proposals(panels, async (host, ask, send) => {
+      const { proposal } = await import("../transcript/cards/proposal_card");
+      return proposal(host, ask, send);
+    });
+    links.serve("propose", proposals.propose);
+    links.serve("withdraw", proposals.withdraw);
+  },
+};

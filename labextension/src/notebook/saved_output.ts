@@ -1,8 +1,11 @@
 /** What came of a run, put into the notebook in the place of the widget that showed it. */
 
 import type { DisplayData, NotebookModel, OutputAreaModel } from "@jupyterlab/notebook";
+import { INotebookTracker } from "@jupyterlab/notebook";
+import type { IPlugin } from "@lumino/application";
 
 import type { SavedMessage } from "../transcript/protocol";
+import { SAVED_EVENT } from "../transcript/protocol";
 
 const WIDGET_VIEW = "application/vnd.jupyter.widget-view+json";
 
@@ -43,3 +46,22 @@ function addImages(outputs: OutputAreaModel, saved: SavedMessage): void {
 function displayData(data: DisplayData["data"], metadata: DisplayData["metadata"] = {}): DisplayData {
   return { output_type: "display_data", data, metadata };
 }
+
+// Keeps what came of a run in a notebook that was opened while it went on; elsewhere the kernel's own update does.
+
+export const savedOutputPlugin: IPlugin<unknown, void> = {
+  id: "cellwright:saved-output",
+  description: "Puts Claude's answer into the notebook where the page was reloaded while the cell ran.",
+  autoStart: true,
+  optional: [INotebookTracker],
+  activate: (_, tracker: INotebookTracker | null) => {
+    if (!tracker) return;
+    document.addEventListener(SAVED_EVENT, (event) => {
+      const notebooks: NotebookModel[] = [];
+      tracker.forEach(({ model }) => {
+        if (model) notebooks.push(model);
+      });
+      if (keep(notebooks, (event as CustomEvent<SavedMessage>).detail)) event.preventDefault();
+    });
+  },
+};

@@ -1,6 +1,12 @@
 /** A button under each answer whose turn can be taken back: it shows what that would do, and does it when that is confirmed. */
 
-import type { JsonObject } from "./jupyterlab_types";
+import { INotebookTracker, NotebookActions } from "@jupyterlab/notebook";
+import type { IPlugin } from "@lumino/application";
+
+import type { JsonObject } from "../json";
+import { addPageStyle } from "../page";
+import { links } from "./notebook_links";
+import css from "./undo.css";
 
 export const HOST = "cellwright-undo";
 
@@ -10,7 +16,7 @@ export type Panel = { readonly content: { readonly widgets: readonly Cell[] } };
 export type Ask = (method: string, params: JsonObject) => Promise<unknown>;
 
 type Turn = { session: string; turn: number };
-type Shown = { title: string; text: string; does_something: boolean; conflicts: boolean };
+type UndoPreview = { title: string; text: string; does_something: boolean; conflicts: boolean };
 
 export class UndoButtons {
   /** `askOf` gives the way to the kernel of a notebook; undefined where it does not hold Cellwright. */
@@ -104,9 +110,9 @@ function closing(label: string, close: () => void): HTMLElement {
 }
 
 /** What the kernel answers; null where it says no, which is shown beside `offer`: it may be asked again. */
-async function said(host: HTMLElement, offer: HTMLElement, ask: () => Promise<unknown>): Promise<Shown | null> {
+async function said(host: HTMLElement, offer: HTMLElement, ask: () => Promise<unknown>): Promise<UndoPreview | null> {
   try {
-    return (await ask()) as Shown;
+    return (await ask()) as UndoPreview;
   } catch (error) {
     tell(host, error instanceof Error ? error.message : String(error), offer);
     return null;
@@ -125,3 +131,26 @@ function made(tag: "button" | "strong" | "pre" | "span", text: string): HTMLElem
   node.textContent = text;
   return node;
 }
+
+// Offers to take a turn back under its answer.
+
+type UndoPanel = Panel & Parameters<typeof links.of>[0];
+type Tracker = { forEach(each: (panel: UndoPanel) => void): void };
+
+export const undoPlugin: IPlugin<unknown, void> = {
+  id: "cellwright:undo",
+  description: "Takes back what Claude changed in a turn, by a button under its answer.",
+  autoStart: true,
+  optional: [INotebookTracker],
+  activate: (_, tracker: Tracker | null) => {
+    if (!tracker) return;
+    addPageStyle(css);
+    const buttons = new UndoButtons((panel) => {
+      const link = links.of(panel as UndoPanel);
+      return link && ((method, params) => link.request(method, params));
+    });
+    const lookAtAll = (): void => { tracker.forEach((panel) => { void buttons.look(panel); }); };
+    links.onLinked(lookAtAll);
+    NotebookActions.executed.connect(lookAtAll);
+  },
+};

@@ -1,13 +1,11 @@
 /** What can be done with a session: gone on with, forked, named, tagged, exported, deleted. */
 
+import type { JsonObject } from "../json";
+import type { PanelDeps } from "../panel_view";
+import { element } from "../transcript/dom";
 import type { Chat } from "../transport/chat";
 import type { SessionEntry } from "../transport/chat_protocol";
-import type { JsonObject } from "../notebook/jupyterlab_types";
-import type { PanelDeps } from "../panel_view";
-import type { Exported } from "./download";
-import { download } from "./download";
-import type { MenuItem } from "./row_menu";
-import type { RowForm } from "./row_form";
+import type { MenuItem, RowForm } from "./row_menu";
 import { titleOf } from "./session_row";
 
 /** A long session takes a while to be written down. */
@@ -163,4 +161,15 @@ export class SessionActions {
     if (!state || (state.current === null && !state.waiting.length)) return "";
     return this.deps.trans.__("Claude is still at work in this session. Stop the run or wait for its end, then go on with another.");
   }
+}
+
+// A text as a file that the browser saves.
+
+export type Exported = { name: string; media_type: string; text: string };
+
+export function download({ name, media_type, text }: Exported): void {
+  const address = URL.createObjectURL(new Blob([text], { type: media_type }));
+  element("a", { href: address, download: name }).click();
+  // the browser has begun to read it by then
+  setTimeout(() => { URL.revokeObjectURL(address); }, 60_000);
 }

@@ -1,11 +1,9 @@
 /** One session in the list. */
 
-import type { SessionEntry } from "../transport/chat_protocol";
-import type { Trans } from "../composer/composer_deps";
 import { element } from "../transcript/dom";
 import { dollars } from "../transcript/format";
-import { relativeTime } from "./relative_time";
-import { markedHits } from "./snippet";
+import type { Trans } from "../translation";
+import type { SessionEntry } from "../transport/chat_protocol";
 
 export type RowPlace = { readonly id: string; readonly position: number; readonly current: boolean; readonly now: number };
 
@@ -46,4 +44,50 @@ function facts(entry: SessionEntry, trans: Trans, now: number): HTMLElement[] {
   ];
   if (entry.cost_usd !== null) said.push(element("span", { title: entry.model }, dollars(entry.cost_usd)));
   return said;
+}
+
+// How long ago something was, in the words of the page's language.
+
+const UNITS: readonly [unit: Intl.RelativeTimeFormatUnit, seconds: number][] = [
+  ["year", 31_557_600],
+  ["month", 2_629_800],
+  ["week", 604_800],
+  ["day", 86_400],
+  ["hour", 3_600],
+  ["minute", 60],
+];
+
+/** The language of the page; the browser's where the page does not say. */
+export function pageLanguage(): string | undefined {
+  const { lang } = document.documentElement;
+  try {
+    return Intl.getCanonicalLocales(lang.replace("_", "-"))[0] ?? navigator.language;
+  } catch {
+    return navigator.language; // what JupyterLab was told to speak is no language
+  }
+}
+
+/** `at` and `now` in seconds since the epoch. */
+export function relativeTime(at: number, now: number, language = pageLanguage()): string {
+  const words = new Intl.RelativeTimeFormat(language, { numeric: "auto" });
+  const ago = Math.max(0, now - at);
+  const [unit, seconds] = UNITS.find(([, seconds]) => ago >= seconds) ?? ["second", 1];
+  if (unit === "second") return words.format(0, "second");
+  return words.format(-Math.floor(ago / seconds), unit);
+}
+
+// Where a search hit, with the hits marked.
+
+const HIT = /⟪([^⟪⟫]*)⟫/g;
+
+/** The text with what stands between ⟪ and ⟫ marked. */
+export function markedHits(snippet: string): Node[] {
+  const nodes: Node[] = [];
+  let from = 0;
+  for (const found of snippet.matchAll(HIT)) {
+    nodes.push(document.createTextNode(snippet.slice(from, found.index)), element("mark", {}, found[1] ?? ""));
+    from = found.index + found[0].length;
+  }
+  nodes.push(document.createTextNode(snippet.slice(from)));
+  return nodes.filter((node) => node.textContent !== "");
 }

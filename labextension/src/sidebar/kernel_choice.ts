@@ -2,8 +2,8 @@
 
 import type { KernelPlace } from "../transport/chat";
 import type { ChatKernel } from "../transport/kernel_types";
-import type { OwnKernel } from "./own_kernel";
 import type { NotebookPanel, NotebookTracker, Services } from "./jupyterlab_types";
+import type { OwnKernel } from "./own_kernel";
 
 /** `own`: the kernel of the panel's own; a path: that notebook's; null: whichever notebook is the current one. */
 export type Pinned = "own" | { readonly notebook: string } | null;

@@ -1,8 +1,8 @@
 /** A kernel of the panel's own, for a page without a notebook: started when it is needed, never before. */
 
 import type { Memory } from "../composer/composer_deps";
-import { RequestError } from "../transport/rpc";
 import { randomName } from "../page";
+import { RequestError } from "../transport/rpc";
 import type { Services, SessionConnection, SessionModel, Specs } from "./jupyterlab_types";
 
 /** Marks our sessions among the server's. */

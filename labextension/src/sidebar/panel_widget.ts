@@ -3,10 +3,10 @@
 import { LabIcon } from "@jupyterlab/ui-components";
 import { Widget } from "@lumino/widgets";
 
-import type { Trans } from "../composer/composer_deps";
+import type { Trans } from "../translation";
 import { svgOf } from "./icons";
-import { lostText } from "./stale_bundle";
 import type { Panel } from "./panel/panel";
+import { lostText } from "./stale_bundle";
 
 export const PANEL_ID = "cellwright-panel";
 

@@ -1,19 +1,18 @@
 /** What the panel is made of in a page: the store, the choice of a kernel, the widget, and what looks on beside it. */
 
-import { RequestError } from "../transport/rpc";
+import { serverRoot } from "../page";
+import type { PanelSettings, Shortcut } from "../panel_view";
+import type { Trans } from "../translation";
 import { ChatStore } from "../transport/chat_store";
 import type { ChatKernel } from "../transport/kernel_types";
-import type { Trans } from "../composer/composer_deps";
-import { serverRoot } from "../page";
+import { RequestError } from "../transport/rpc";
 import { cellHere, goToCell, onCellHere } from "./active_cell";
-import { KernelChoice } from "./kernel_choice";
-import type { MenuItem } from "./menu";
-import { OwnKernel } from "./own_kernel";
-import type { Panel, PanelHome } from "./panel/panel";
-import { PANEL_ID, PanelWidget } from "./panel_widget";
-import { parts } from "./parts";
-import type { PanelSettings, Shortcut } from "../panel_view";
 import type { NotebookTracker, Services } from "./jupyterlab_types";
+import { KernelChoice } from "./kernel_choice";
+import { OwnKernel } from "./own_kernel";
+import type { MenuItem } from "./panel/header";
+import type { Panel, PanelHome, Parts } from "./panel/panel";
+import { PANEL_ID, PanelWidget } from "./panel_widget";
 
 /** What the page gives. */
 export type Page = {
@@ -162,3 +161,21 @@ export class Sidebar {
     } else this.page.shell.currentWidget?.activate();
   }
 }
+
+// Where the panel's parts are: each is a chunk of its own, loaded when it is needed.
+
+export const parts: Parts = {
+  composer: async () => (await import("../composer/composer")).mountComposer,
+  contextBar: async () => (await import("./views/context_bar")).mountContextBar,
+  view: async (name) => {
+    switch (name) {
+      case "sessions":
+        return (await import("../sessions/sessions")).mountSessions;
+      case "help":
+        return (await import("./views/help")).mountHelp;
+      case "log":
+        return (await import("./views/log_view")).mountLogView;
+    }
+  },
+  transcript: async () => (await import("../transcript/view")).view,
+};

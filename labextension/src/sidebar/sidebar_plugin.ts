@@ -11,26 +11,23 @@ import { ISettingRegistry } from "@jupyterlab/settingregistry";
 import { IStatusBar } from "@jupyterlab/statusbar";
 import { ITranslator } from "@jupyterlab/translation";
 import type { Application, IPlugin } from "@lumino/application";
+import type { CommandRegistry } from "@lumino/commands";
 import type { Widget } from "@lumino/widgets";
 
-import type { Emits } from "../transport/kernel_types";
-import { tellOfDocuments } from "../documents/page_documents";
-import { links } from "../notebook/notebook_links";
 import type { OpenDocument } from "../documents/changed_files";
 import { ChangedFiles } from "../documents/changed_files";
-import { addCommands, COMMANDS } from "./commands";
-import { DesktopPermission, tellNews } from "./news_channels";
-import { PANEL_ID } from "./panel_widget";
-import { watchRuns } from "./notifications";
-import type { Registry } from "./settings";
-import { panelSettings } from "./settings";
+import { tellOfDocuments } from "../documents/unsaved_documents";
+import { links } from "../notebook/notebook_links";
+import type { PanelSettings, Shortcut } from "../panel_view";
+import type { Trans, Translator } from "../translation";
+import { transOf } from "../translation";
+import type { Emits } from "../transport/kernel_types";
+import type { NotebookTracker, Services } from "./jupyterlab_types";
+import { DesktopPermission, tellNews, watchRuns } from "./notifications";
+import { claudeIcon, PANEL_ID } from "./panel_widget";
 import { Sidebar } from "./sidebar";
-import type { Shortcut } from "../panel_view";
 import type { StatusBar } from "./status_bar";
 import { addStatusItem } from "./status_bar";
-import type { Translator } from "../translation";
-import { transOf } from "../translation";
-import type { NotebookTracker, Services } from "./jupyterlab_types";
 
 type Shell = {
   add(widget: Widget, area: string, options: { rank: number }): void;
@@ -125,4 +122,85 @@ function folderOf(browser: Browser | null, tracker: NotebookTracker | null): str
   // a drive's name may stand before the first colon
   const folder = browser?.model.path ?? (path.includes("/") ? path.slice(0, path.lastIndexOf("/")) : "");
   return folder.slice(folder.indexOf(":") + 1);
+}
+
+// The panel's commands, for keys, menus, palette, launcher and other extensions.
+
+export const COMMANDS = {
+  focus: "cellwright:focus-composer",
+  open: "cellwright:open-panel",
+  newSession: "cellwright:new-session",
+  sessions: "cellwright:show-sessions",
+  stop: "cellwright:stop",
+  help: "cellwright:show-help",
+  log: "cellwright:show-log",
+  shutDown: "cellwright:shut-down-own-kernel",
+} as const;
+
+/** They make sense where the keyboard is in the panel: no menu and no palette has them. */
+const REGIONS = { next: "cellwright:next-region", previous: "cellwright:previous-region" } as const;
+
+const NO_ARGS = { args: { type: "object", properties: {} } } as const;
+
+/** Adds the commands; those that make no sense now are disabled. */
+export function addCommands(commands: CommandRegistry, sidebar: Sidebar, trans: Trans): void {
+  const { store } = sidebar;
+  const connected = (): boolean => store.connection === "connected";
+  const add = (id: string, label: string, execute: () => unknown, isEnabled: () => boolean = () => true): void => {
+    commands.addCommand(id, { label, isEnabled, execute, describedBy: NO_ARGS });
+  };
+  commands.addCommand(COMMANDS.focus, {
+    label: trans.__("Ask Claude"),
+    caption: trans.__("Open the panel and write a prompt; from there, go back to the notebook"),
+    icon: claudeIcon,
+    describedBy: { args: { type: "object", properties: { text: { type: "string" } } } },
+    execute: async ({ text }) => {
+      if (typeof text === "string") (await sidebar.open()).compose(text);
+      else await sidebar.toggle();
+    },
+  });
+  add(COMMANDS.open, trans.__("Show Claude"), () => sidebar.open());
+  add(COMMANDS.newSession, trans.__("New Session with Claude"), async () => { (await sidebar.open()).newSession(); }, connected);
+  add(COMMANDS.sessions, trans.__("Sessions with Claude"), async () => { (await sidebar.open()).open("sessions"); }, connected);
+  add(COMMANDS.stop, trans.__("Stop Claude"), () => { sidebar.stop(); }, () => store.state?.current != null);
+  add(COMMANDS.help, trans.__("Help on Claude"), async () => { (await sidebar.open()).open("help"); });
+  add(COMMANDS.log, trans.__("Log of Claude"), async () => { (await sidebar.open()).open("log"); });
+  add(REGIONS.next, trans.__("Next Part of the Panel"), () => sidebar.goToRegion(1));
+  add(REGIONS.previous, trans.__("Previous Part of the Panel"), () => sidebar.goToRegion(-1));
+  add(COMMANDS.shutDown, trans.__("Shut Down Claude's Own Kernel"), () => sidebar.shutDownOwnKernel(), () => sidebar.ownKernelRuns);
+  store.subscribe(() => {
+    for (const id of [COMMANDS.newSession, COMMANDS.sessions, COMMANDS.stop]) commands.notifyCommandChanged(id);
+  });
+}
+
+// The panel's settings: JupyterLab's registry, or what holds without one.
+
+export type Loaded = { readonly composite: Record<string, unknown>; readonly changed: Emits };
+export type Registry = { load(plugin: string): Promise<Loaded> };
+
+const DEFAULTS: PanelSettings = {
+  notifications: "away",
+  desktopNotifications: false,
+  followNotebook: true,
+  sendKey: "Enter",
+  whileRunning: "steer",
+  context: "auto",
+  fontSize: 13,
+};
+
+/** The settings of the plugin `id` as they stand at each call; `changed` is called when they are others. */
+export function panelSettings(registry: Registry | null, id: string, changed: () => void): () => PanelSettings {
+  let now = DEFAULTS;
+  const take = ({ composite }: Loaded): void => {
+    now = { ...DEFAULTS, ...composite };
+    changed();
+  };
+  registry?.load(id).then(
+    (loaded) => {
+      take(loaded);
+      loaded.changed.connect(() => { take(loaded); });
+    },
+    (error: unknown) => { console.warn("Cellwright: the panel's settings cannot be read.", error); },
+  );
+  return () => now;
 }

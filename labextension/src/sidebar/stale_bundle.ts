@@ -1,7 +1,7 @@
 /** Code that is loaded when it is needed may be gone by then: the extension was upgraded while the page was open. */
 
-import type { Trans } from "../composer/composer_deps";
 import { element } from "../transcript/dom";
+import type { Trans } from "../translation";
 
 export function lostText(trans: Trans): string {
   return trans.__("A part of Cellwright could not be loaded. Perhaps it was upgraded meanwhile: reload the page.");

@@ -2,12 +2,13 @@
 
 import { Widget } from "@lumino/widgets";
 
-import type { ChatStore } from "../transport/chat_store";
-import type { Trans } from "../composer/composer_deps";
-import { addPageStyle } from "../page_style";
+import { addPageStyle } from "../page";
 import { setText } from "../transcript/dom";
+import { dollars } from "../transcript/format";
+import type { Trans } from "../translation";
+import type { Chat } from "../transport/chat";
+import type { ChatStore } from "../transport/chat_store";
 import css from "./status_bar.css";
-import { statusOf } from "./status_item";
 
 type Item = { item: Widget; align: "right"; rank: number; isActive(): boolean };
 export type StatusBar = { registerStatusItem(id: string, item: Item): unknown };
@@ -32,4 +33,18 @@ export function addStatusItem(statusBar: StatusBar | null, store: ChatStore, tra
   store.subscribe(draw);
   draw();
   statusBar.registerStatusItem("cellwright:status", { item, align: "right", rank: 40, isActive: () => true });
+}
+
+// The line in the status bar: whether Claude works, waits for the user, and what the session has cost.
+
+export type Status = { readonly state: "off" | "idle" | "working" | "asking"; readonly text: string; readonly title: string };
+
+export function statusOf(chat: Chat, trans: Trans): Status {
+  const { state } = chat;
+  if (chat.connection !== "connected" || !state) return { state: "off", text: "", title: "" };
+  const cost = state.session.cost_usd ? ` · ${dollars(state.session.cost_usd)}` : "";
+  const title = trans.__("Claude: open the panel");
+  if (state.asking.length > 0) return { state: "asking", text: trans.__("Claude waits for you") + cost, title };
+  if (state.current !== null) return { state: "working", text: trans.__("Claude is working") + cost, title };
+  return { state: "idle", text: trans.__("Claude: idle") + cost, title };
 }

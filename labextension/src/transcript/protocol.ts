@@ -1,9 +1,11 @@
 /** The messages of docs/protocol/transcript.md, as types. */
 
-export const PROTOCOL = 1;
+import type { Json, JsonObject } from "../json";
 
-export type Json = null | boolean | number | string | Json[] | JsonObject;
-export type JsonObject = { [key: string]: Json };
+export const PROTOCOL = 1;
+/** On the document, with a `SavedMessage`: the page that can put the answer into its notebook cancels it. */
+export const SAVED_EVENT = "cellwright-saved";
+
 export type ToolStatus = "success" | "error" | "timeout" | "denied" | "interrupted";
 export type Scope = "once" | "session" | "always";
 export type DetailKind = "text" | "command" | "code" | "diff";

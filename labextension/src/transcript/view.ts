@@ -1,23 +1,17 @@
 /** One place in a page that shows a transcript: draws from the store, at most once a frame. */
 
-import { cellChanges } from "./cell_changes";
+import { cellChanges } from "./cards/question_card";
+import { toolCard } from "./cards/tool_card";
 import { element, setText } from "./dom";
-import { keepKeys, watchAttention } from "./focus";
-import { keepKeyboard } from "./keep_keyboard";
+import { keepKeyboard, keepKeys, watchAttention } from "./focus";
 import { endText, footer } from "./items/footer";
 import type { ItemView, Place } from "./items/item_view";
-import type { Item } from "./items";
-import { notice } from "./notice";
-import type { BrowserMessage } from "./protocol";
-import type { TranscriptStore } from "./store";
-import { said } from "./said";
 import { steerInput } from "./items/steer_input";
-import { adoptStyle } from "./style";
-import { textBlock } from "./items/text_items";
-import { thinkingBlock } from "./thinking";
+import { notice, said, textBlock, thinkingBlock, told } from "./items/text_items";
 import { nowDoing, progressText, todoList } from "./items/todo_list";
-import { told } from "./told";
-import { toolCard } from "./cards/tool_card";
+import type { BrowserMessage } from "./protocol";
+import type { Item, TranscriptStore } from "./store";
+import { adoptStyle } from "./style";
 import { revealed } from "./visible_text";
 
 /** Drawing may take this part of the main thread; the notebook needs the rest. */

@@ -1,6 +1,6 @@
 /** What the panel's parts know of the conversation: one kernel's, whichever that is now. */
 
-import type { Json, JsonObject } from "../notebook/jupyterlab_types";
+import type { Json, JsonObject } from "../json";
 import type { TranscriptStore } from "../transcript/store";
 import type { ChatState, PanelMessage, PromptParams, Run } from "./chat_protocol";
 

@@ -1,13 +1,12 @@
 /** The connection to one kernel's conversation: made again by itself whenever it was lost. */
 
-import { Link } from "./rpc";
-import type { Json, JsonObject } from "../notebook/jupyterlab_types";
+import type { Json, JsonObject } from "../json";
 import type { Connection, Trouble } from "./chat";
-import { ANNOUNCED } from "../notebook/notebook_links";
-import type { ChatComm, ChatKernel, IopubMessage } from "./kernel_types";
-import { about, load, NO_TROUBLE } from "./load_extension";
 import type { FailedMessage, KernelMessage } from "./chat_protocol";
 import { TARGET } from "./chat_protocol";
+import type { ChatComm, ChatKernel, IopubMessage } from "./kernel_types";
+import { about, load, NO_TROUBLE } from "./load_extension";
+import { ANNOUNCED, Link } from "./rpc";
 import { createSubshell, endSubshell, isKnown, subshellOf, through, within } from "./subshells";
 
 /** How long a kernel that can answer may take to do so. */

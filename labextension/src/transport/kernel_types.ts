@@ -1,6 +1,7 @@
 /** The little of JupyterLab's kernel connections that the chat uses. */
 
-import type { Comm, JsonObject, Kernel } from "../notebook/jupyterlab_types";
+import type { JsonObject } from "../json";
+import type { Comm, Kernel } from "../notebook/jupyterlab_types";
 
 export type Slot<Value> = (sender: unknown, value: Value) => void;
 export type Emits<Value = unknown> = { connect(slot: Slot<Value>): boolean; disconnect(slot: Slot<Value>): boolean };

@@ -1,6 +1,10 @@
 /** Requests between this page and one kernel, in both directions: docs/protocol/notebook.md. */
 
-import type { Comm, Json, JsonObject } from "../notebook/jupyterlab_types";
+import type { Json, JsonObject } from "../json";
+import type { Comm } from "../notebook/jupyterlab_types";
+
+/** The kernel opens a comm for this when it loads the extension. */
+export const ANNOUNCED = "cellwright.documents";
 
 export const PIECE_CHARS = 200_000;
 export const REQUEST_MS = 15_000;

@@ -1,6 +1,6 @@
 /** A way into a kernel that is busy: subshells, as JupyterLab's connections offer them. */
 
-import type { JsonObject } from "../notebook/jupyterlab_types";
+import type { JsonObject } from "../json";
 import { randomName } from "../page";
 import type { ChatComm, ChatKernel } from "./kernel_types";
 

@@ -2,15 +2,13 @@ import { Signal } from "@lumino/signaling";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 
 import type { Choices, Gap } from "../../src/completion/claude_completion";
-import { ClaudeCompletion, PAUSE_MS } from "../../src/completion/claude_completion";
-import { completionPlugin } from "../../src/completion/completion_plugin";
-import { Loading } from "../../src/completion/loading";
+import { ClaudeCompletion, PAUSE_MS, Suggestions } from "../../src/completion/claude_completion";
 import { gapIn } from "../../src/completion/completion_context";
-import { Suggestions } from "../../src/completion/suggestions";
+import { completionPlugin, Loading } from "../../src/completion/completion_plugin";
 import type { CodePanel, InlineProvider } from "../../src/completion/types";
-import { RequestError } from "../../src/transport/rpc";
+import type { JsonObject } from "../../src/json";
 import type { Link } from "../../src/transport/rpc";
-import type { JsonObject } from "../../src/notebook/jupyterlab_types";
+import { RequestError } from "../../src/transport/rpc";
 import { Notification } from "../support/jupyterlab/apputils";
 
 const AUTOMATIC = 1, INVOKED = 0, DELAY = 300;

@@ -2,10 +2,10 @@
 
 import { expect, it, vi } from "vitest";
 
+import { MOST_ATTACHMENTS } from "../../src/composer/attachments";
 import { find, text } from "../transcript/scene";
 import type { ComposerScene } from "./composer_scene";
 import { composerScene, key, settled, STATE, type } from "./composer_scene";
-import { MOST_ATTACHMENTS } from "../../src/composer/attachments";
 
 const PNG = new Uint8Array([0x89, 0x50, 0x4e, 0x47]);
 const picture = (name = "plot.png"): File => new File([PNG], name, { type: "image/png" });

@@ -3,8 +3,8 @@
 import axe from "axe-core";
 import { afterEach, expect, it, vi } from "vitest";
 
-import type { Completion } from "../../src/transport/chat_protocol";
 import { PATIENCE_MS } from "../../src/composer/completions";
+import type { Completion } from "../../src/transport/chat_protocol";
 import { find, text } from "../transcript/scene";
 import type { ComposerScene } from "./composer_scene";
 import { chosen, COMMANDS, composerScene, Conversation, key, labels, settled, STATE, type, write } from "./composer_scene";

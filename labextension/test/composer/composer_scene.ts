@@ -2,12 +2,12 @@
 
 import { vi } from "vitest";
 
-import type { Chat, Connection, KernelPlace, ShownRun } from "../../src/transport/chat";
-import type { ChatState, Completion, PanelMessage, PromptParams, Run } from "../../src/transport/chat_protocol";
 import { mountComposer } from "../../src/composer/composer";
 import type { CellHere, Composer, ComposerDeps, ComposerSettings } from "../../src/composer/composer_deps";
-import type { Json, JsonObject } from "../../src/notebook/jupyterlab_types";
+import type { Json, JsonObject } from "../../src/json";
 import { TranscriptStore } from "../../src/transcript/store";
+import type { Chat, Connection, KernelPlace, ShownRun } from "../../src/transport/chat";
+import type { ChatState, Completion, PanelMessage, PromptParams, Run } from "../../src/transport/chat_protocol";
 import { find } from "../transcript/scene";
 
 export const STATE: ChatState = {

@@ -2,9 +2,9 @@
 
 import { expect, it } from "vitest";
 
-import { forgiving, PromptHistory } from "../../src/composer/prompt_history";
+import { commandName, fileMention, kernelPath, triggerAt } from "../../src/composer/completions";
 import { best, match } from "../../src/composer/fuzzy_match";
-import { commandName, fileMention, kernelPath, triggerAt } from "../../src/composer/trigger";
+import { forgiving, PromptHistory } from "../../src/composer/prompt_history";
 import { KeptInMemory } from "./composer_scene";
 
 it.each([

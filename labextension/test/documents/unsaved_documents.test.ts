@@ -1,8 +1,7 @@
 import type { Comm, DocumentContext, Kernel, Signal } from "@jupyterlab/docmanager";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 
-import { AGAIN_MS, TARGET, UnsavedDocuments } from "../../src/documents/unsaved_documents";
-import { unsavedDocumentsPlugin } from "../../src/documents/unsaved_documents_plugin";
+import { AGAIN_MS, TARGET, UnsavedDocuments, unsavedDocumentsPlugin } from "../../src/documents/unsaved_documents";
 
 type Slot<Value> = (sender: unknown, value: Value) => void;
 

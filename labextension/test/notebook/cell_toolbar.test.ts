@@ -5,8 +5,8 @@ import { Signal } from "@lumino/signaling";
 import { beforeEach, describe, expect, it, vi } from "vitest";
 
 import schema from "../../schema/cell-toolbar.json";
-import { applies, isPython, sourceFor } from "../../src/cell_toolbar/cell_actions";
-import { cellToolbarPlugin } from "../../src/notebook/cell_toolbar";
+import { isPython } from "../../src/notebook/cell_language";
+import { applies, cellToolbarPlugin, sourceFor } from "../../src/notebook/cell_toolbar";
 import type { Cell, Kernel, Notebook, NotebookModel, Panel } from "../../src/notebook/cell_toolbar_types";
 
 const LOADED = { status: "ok" };

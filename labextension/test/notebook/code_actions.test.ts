@@ -4,8 +4,8 @@ import { Notification } from "@jupyterlab/apputils";
 import { Signal } from "@lumino/signaling";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 
-import { codeActionsPlugin } from "../../src/notebook/code_actions";
 import { cellOf, languageOf } from "../../src/notebook/cell_language";
+import { codeActionsPlugin } from "../../src/notebook/code_actions";
 import { codeBlock, codeBlocks } from "../../src/transcript/markdown/code_block";
 import { settled } from "../sidebar/panel_scene";
 import { code, markdown, OneSharedNotebook } from "./shared_notebook";

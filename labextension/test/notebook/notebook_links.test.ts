@@ -1,8 +1,9 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 
-import { Link, PIECE_CHARS, RequestError } from "../../src/transport/rpc";
-import { ANNOUNCED, INFO_MS, Links, SUBSHELL_MS, TARGET } from "../../src/notebook/notebook_links";
-import type { Comm, JsonObject, Kernel, NotebookModel, NotebookPanel, Signal } from "../../src/notebook/jupyterlab_types";
+import type { JsonObject } from "../../src/json";
+import type { Comm, Kernel, NotebookModel, NotebookPanel, Signal } from "../../src/notebook/jupyterlab_types";
+import { INFO_MS, Links, SUBSHELL_MS, TARGET } from "../../src/notebook/notebook_links";
+import { ANNOUNCED, Link, PIECE_CHARS, RequestError } from "../../src/transport/rpc";
 import { code, OneSharedNotebook } from "./shared_notebook";
 
 class Emitter<Value = unknown> implements Signal<unknown, Value> {

@@ -1,10 +1,10 @@
 import { beforeEach, describe, expect, it } from "vitest";
 
-import { Link } from "../../src/transport/rpc";
-import type { JsonObject } from "../../src/notebook/jupyterlab_types";
+import type { JsonObject } from "../../src/json";
 import type { Panel } from "../../src/notebook/proposals";
 import { Proposals } from "../../src/notebook/proposals";
 import { proposal } from "../../src/transcript/cards/proposal_card";
+import { Link } from "../../src/transport/rpc";
 import { ask, press, readyCard, shadowOf, text } from "../transcript/scene";
 
 const CHANGE = ask("q", { name: "NotebookEdit", title: "Edit cell b", detail: "--- a\n+++ b\n@@ -1 +1 @@\n-x\n+y\n", detail_kind: "diff" });

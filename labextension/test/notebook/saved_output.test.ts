@@ -1,8 +1,7 @@
 import type { DisplayData, NotebookModel, OutputAreaModel } from "@jupyterlab/notebook";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 
-import { keep } from "../../src/notebook/saved_output";
-import { savedOutputPlugin } from "../../src/cells/saved_output_plugin";
+import { keep, savedOutputPlugin } from "../../src/notebook/saved_output";
 import type { SavedMessage } from "../../src/transcript/protocol";
 import { open } from "../../src/transcript/transcript";
 import { END, Kernel, scene } from "../transcript/scene";

@@ -2,8 +2,7 @@
 
 import { expect, it } from "vitest";
 
-import { relativeTime } from "../../src/sessions/relative_time";
-import { markedHits } from "../../src/sessions/snippet";
+import { markedHits, relativeTime } from "../../src/sessions/session_row";
 
 it("marks hits as text, never as markup", () => {
   const host = document.createElement("div");

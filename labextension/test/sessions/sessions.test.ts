@@ -2,13 +2,12 @@
 
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 
+import type { Json, JsonObject } from "../../src/json";
+import { DEBOUNCE_MS, mountSessions, PAGE } from "../../src/sessions/sessions";
 import type { SessionEntry } from "../../src/transport/chat_protocol";
-import type { Json, JsonObject } from "../../src/notebook/jupyterlab_types";
-import { DEBOUNCE_MS, PAGE } from "../../src/sessions/session_list";
-import { mountSessions } from "../../src/sessions/sessions";
-import { find } from "../transcript/scene";
 import type { Mounted } from "../sidebar/panel_scene";
 import { expectAccessible, focused, mounted, OneChat, press, session, settled, STATE } from "../sidebar/panel_scene";
+import { find } from "../transcript/scene";
 
 let all: SessionEntry[];
 let failing: string;

@@ -2,8 +2,8 @@ import { CommandRegistry } from "@lumino/commands";
 import { expect, it } from "vitest";
 
 import schema from "../../schema/panel.json";
-import { addCommands, COMMANDS } from "../../src/sidebar/commands";
 import type { Sidebar } from "../../src/sidebar/sidebar";
+import { addCommands, COMMANDS } from "../../src/sidebar/sidebar_plugin";
 import { transOf } from "../../src/translation";
 import { OneChat } from "./panel_scene";
 

@@ -1,11 +1,11 @@
 import { beforeEach, describe, expect, it, vi } from "vitest";
 
-import type { KernelPlace } from "../../src/transport/chat";
-import type { ChatKernel } from "../../src/transport/kernel_types";
 import { cellHere, goToCell, onCellHere } from "../../src/sidebar/active_cell";
+import type { Cell, NotebookPanel, NotebookTracker, Services, SessionConnection, SessionModel } from "../../src/sidebar/jupyterlab_types";
 import { KernelChoice } from "../../src/sidebar/kernel_choice";
 import { OwnKernel } from "../../src/sidebar/own_kernel";
-import type { Cell, NotebookPanel, NotebookTracker, Services, SessionConnection, SessionModel } from "../../src/sidebar/jupyterlab_types";
+import type { KernelPlace } from "../../src/transport/chat";
+import type { ChatKernel } from "../../src/transport/kernel_types";
 import { Emitter, OneKernel } from "../transport/chat_kernel";
 
 class OnePanel implements NotebookPanel {

@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 
-import { DesktopPermission, tellNews } from "../../src/sidebar/news_channels";
-import type { News } from "../../src/sidebar/notifications";
-import { panelSettings } from "../../src/sidebar/settings";
 import type { PanelSettings } from "../../src/panel_view";
+import type { News } from "../../src/sidebar/notifications";
+import { DesktopPermission, tellNews } from "../../src/sidebar/notifications";
+import { panelSettings } from "../../src/sidebar/sidebar_plugin";
 import { transOf } from "../../src/translation";
 import { Notification as InPage } from "../support/jupyterlab/apputils";
 

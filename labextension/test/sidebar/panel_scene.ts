@@ -3,11 +3,10 @@
 import axe from "axe-core";
 import { expect } from "vitest";
 
-import type { Chat } from "../../src/transport/chat";
-import type { ChatState, SessionEntry } from "../../src/transport/chat_protocol";
-import type { Json, JsonObject } from "../../src/notebook/jupyterlab_types";
+import type { Json, JsonObject } from "../../src/json";
 import type { Disposable, Mount, PanelDeps } from "../../src/panel_view";
-import type { PanelMessage } from "../../src/transport/chat_protocol";
+import type { Chat } from "../../src/transport/chat";
+import type { ChatState, PanelMessage, SessionEntry } from "../../src/transport/chat_protocol";
 
 export const STATE: ChatState = {
   session: { id: "s1", title: "Tides", cost_usd: 0.134, context_tokens: 25_230, context_window: 1_000_000, turns: 3 },

@@ -1,14 +1,14 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 
-import type { Run, RunState } from "../../src/transport/chat_protocol";
 import type { OpenDocument } from "../../src/documents/changed_files";
 import { ChangedFiles, TOGETHER_MS } from "../../src/documents/changed_files";
 import type { News } from "../../src/sidebar/notifications";
 import { watchRuns } from "../../src/sidebar/notifications";
-import { panelSettings } from "../../src/sidebar/settings";
-import { statusOf } from "../../src/sidebar/status_item";
-import { transOf } from "../../src/translation";
+import { panelSettings } from "../../src/sidebar/sidebar_plugin";
+import { statusOf } from "../../src/sidebar/status_bar";
 import { TranscriptStore } from "../../src/transcript/store";
+import { transOf } from "../../src/translation";
+import type { Run, RunState } from "../../src/transport/chat_protocol";
 import { Emitter, runOf, stateOf } from "../transport/chat_kernel";
 import { OneChat } from "./panel_scene";
 

@@ -4,7 +4,7 @@ import "../support/browser";
 
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 
-import { keepKeyboard } from "../../src/transcript/keep_keyboard";
+import { keepKeyboard } from "../../src/transcript/focus";
 
 let home: HTMLElement;
 let area: HTMLTextAreaElement;

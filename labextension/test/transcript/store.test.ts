@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
-import type { TextItem, ThinkingItem, ToolItem } from "../../src/transcript/items";
 import type { Op } from "../../src/transcript/protocol";
+import type { TextItem, ThinkingItem, ToolItem } from "../../src/transcript/store";
 import { TranscriptStore } from "../../src/transcript/store";
 import { answered, ask, begun, END, ended, RUN } from "./scene";
 

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 
 import { changeCounts, diffView, parseDiff } from "../../src/transcript/cards/diff";
+import { terminalText } from "../../src/transcript/cards/tool_card";
 import { count, dollars, duration, wholeSeconds } from "../../src/transcript/format";
-import { terminalText } from "../../src/transcript/terminal_text";
 import { revealed, visibleText } from "../../src/transcript/visible_text";
 
 describe("what would deceive is written out", () => {

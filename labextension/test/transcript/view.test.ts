@@ -1,8 +1,8 @@
 import { describe, expect, it, vi } from "vitest";
 
-import { ask, begun, CHOICES, END, ended, find, drawn, Kernel, press, RUN, scene, shadowOf, text } from "./scene";
 import type { Op } from "../../src/transcript/protocol";
 import { mount } from "../../src/transcript/transcript";
+import { ask, begun, CHOICES, END, ended, find, drawn, Kernel, press, RUN, scene, shadowOf, text } from "./scene";
 
 const turn: Op = {
   op: "turn", cost_usd: 0.0214, context_tokens: 25_000, context_window: 1_000_000, input_tokens: 4018, output_tokens: 212, cache_read_tokens: 0,

@@ -1,10 +1,10 @@
 /** The browser's end of a kernel that holds a conversation, in the test's hand. */
 
-import type { ChatComm, ChatKernel, ExecuteReply, IopubMessage, Slot } from "../../src/transport/kernel_types";
+import type { JsonObject } from "../../src/json";
+import type { Op } from "../../src/transcript/protocol";
 import type { ChatState, Run } from "../../src/transport/chat_protocol";
 import { TARGET } from "../../src/transport/chat_protocol";
-import type { JsonObject } from "../../src/notebook/jupyterlab_types";
-import type { Op } from "../../src/transcript/protocol";
+import type { ChatComm, ChatKernel, ExecuteReply, IopubMessage, Slot } from "../../src/transport/kernel_types";
 
 export class Emitter<Value = unknown> {
   private slots: Slot<Value>[] = [];

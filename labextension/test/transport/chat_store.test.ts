@@ -1,14 +1,14 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 
-import type { ChatKernel } from "../../src/transport/kernel_types";
+import examples from "../../../docs/protocol/chat-examples.json";
+import type { TextItem } from "../../src/transcript/store";
 import { AGAIN_MS, ANSWER_MS, GRACE_MS, PING_MS } from "../../src/transport/chat_connection";
 import { ChatStore, PROMPT_MS } from "../../src/transport/chat_store";
-import { ANNOUNCED } from "../../src/notebook/notebook_links";
-import examples from "../../../docs/protocol/chat-examples.json";
+import type { ChatKernel } from "../../src/transport/kernel_types";
 import type { RequestError } from "../../src/transport/rpc";
-import type { TextItem } from "../../src/transcript/items";
-import { OneKernel, ops, run, state, text } from "./chat_kernel";
+import { ANNOUNCED } from "../../src/transport/rpc";
 import { RUN } from "../transcript/scene";
+import { OneKernel, ops, run, state, text } from "./chat_kernel";
 
 const NOTEBOOK = { kernelId: "kernel-1", name: "Python 3", notebook: "tides.ipynb" };
 const PROMPT = { text: "hello", attachments: [], context: "auto", cell: null, options: {} } as const;

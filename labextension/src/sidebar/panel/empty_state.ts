@@ -1,8 +1,11 @@
 /** What an empty conversation shows: what one could ask here, and the keys. */
 
-import type { Chat } from "../../transport/chat";
-import type { Trans } from "../../composer/composer_deps";
+import { copyButton } from "../../transcript/clipboard";
 import { button, element } from "../../transcript/dom";
+import type { Trans } from "../../translation";
+import type { Chat, Trouble } from "../../transport/chat";
+import { PROTOCOL } from "../../transport/chat_protocol";
+import { NO_TROUBLE } from "../../transport/load_extension";
 import { icon } from "../icons";
 import { nameOf } from "../kernel_choice";
 
@@ -48,4 +51,105 @@ function keyLine({ trans, shortcut }: FirstWordsDeps): Node[] {
   const keys: [string, string][] = [["/", trans.__("commands")], ["@", trans.__("files and cells")], ["$", trans.__("variables")]];
   if (shortcut) keys.push([shortcut, trans.__("comes here from anywhere")]);
   return keys.map(([key, meaning]) => element("span", {}, element("kbd", {}, key), ` ${meaning}`));
+}
+
+// What stands in the place of a conversation that is not there: why, and what to do.
+
+export type NoteDeps = { readonly trans: Trans; again(): void; startKernel(): void; restart(): void };
+
+export type ConnectionNote = { readonly node: HTMLElement; update(chat: Chat): void };
+
+export function connectionNote(deps: NoteDeps): ConnectionNote {
+  const node = element("div", { class: "note", role: "status", hidden: "" });
+  let shown = "";
+  return {
+    node,
+    update(chat) {
+      const { connection, trouble, waitsForCell, place } = chat;
+      const now = JSON.stringify([connection, trouble, waitsForCell, place?.kernelId]);
+      if (now === shown) return;
+      shown = now;
+      const parts = noteParts(chat, deps);
+      node.replaceChildren(...parts);
+      node.dataset.connection = connection;
+      node.hidden = parts.length === 0;
+    },
+  };
+}
+
+function noteParts(chat: Chat, deps: NoteDeps): Node[] {
+  const { trans } = deps;
+  switch (chat.connection) {
+    case "connected":
+    case "none":
+      return [];
+    case "connecting":
+      return [line(chat.waitsForCell
+        ? trans.__("The kernel is running a cell and can take no message before it ends. Claude comes then.")
+        : trans.__("Connecting to the kernel…"))];
+    case "lost":
+      return [
+        head(trans.__("The kernel is gone")),
+        line(chat.trouble?.message ?? "", trans.__("It has died or was shut down.")),
+        actions(button(trans.__("Try again"), () => { deps.again(); }), button(trans.__("Start a kernel here"), () => { deps.startKernel(); })),
+      ];
+    case "missing":
+    case "unsupported":
+      return packageNote(chat, deps);
+    default:
+      return chat.connection satisfies never;
+  }
+}
+
+/** The package is not there, does not load, or is not the one that this panel goes with. */
+function packageNote({ connection, trouble }: Chat, deps: NoteDeps): Node[] {
+  const { trans } = deps;
+  const { executable, message } = trouble ?? NO_TROUBLE;
+  const again = button(trans.__("Try again"), () => { deps.again(); }, { class: "primary" });
+  if (connection === "unsupported") return [...versionNote(trouble ?? NO_TROUBLE, deps.trans), actions(again, button(trans.__("Restart kernel"), () => { deps.restart(); }))];
+  if (message) return [head(trans.__("Cellwright does not load in this kernel")), code(message), actions(again)];
+  return [
+    head(trans.__("This kernel has no Cellwright")),
+    line(trans.__("Install it for the kernel's Python, then try again:")),
+    command(install(executable), trans),
+    actions(again),
+  ];
+}
+
+function versionNote({ executable, version, protocol }: Trouble, trans: Trans): Node[] {
+  const theirs = version ? trans.__("version %1", version) : trans.__("an unknown version");
+  const title = head(trans.__("Another version of Cellwright"));
+  const versions = trans.__("The kernel has %1 (protocol %2), this page speaks protocol %3.", theirs, protocol, PROTOCOL);
+  if (protocol > PROTOCOL) {
+    return [title, line(`${versions} ${trans.__("Reload the page; if that does not help, upgrade Cellwright where JupyterLab runs.")}`)];
+  }
+  return [title, line(`${versions} ${trans.__("Upgrade it, then restart the kernel:")}`), command(`${install(executable)} --upgrade`, trans)];
+}
+
+function install(executable: string): string {
+  const python = executable === "" ? "python" : executable;
+  return `${/[\s'"$&;()]/.test(python) ? `"${python}"` : python} -m pip install cellwright`;
+}
+
+function command(text: string, trans: Trans): HTMLElement {
+  const box = element("div", { class: "command" }, element("code", { tabindex: "0" }, text), copyButton(() => text));
+  box.setAttribute("aria-label", trans.__("Command to install it"));
+  box.setAttribute("role", "group");
+  return box;
+}
+
+function head(text: string): HTMLElement {
+  return element("h3", {}, text);
+}
+
+function line(text: string, otherwise = ""): HTMLElement {
+  return element("p", {}, text === "" ? otherwise : text);
+}
+
+function code(text: string): HTMLElement {
+  return element("pre", { tabindex: "0" }, text);
+}
+
+function actions(...buttons: HTMLButtonElement[]): HTMLElement {
+  return element("div", { class: "actions" }, ...buttons);
 }

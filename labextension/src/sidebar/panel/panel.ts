@@ -1,26 +1,23 @@
 /** The panel: head, runs, and the slots that other folders fill. Framework-free; JupyterLab's part is in panel_widget.ts. */
 
-import type { ChatStore } from "../../transport/chat_store";
-import type { Composer, ComposerDeps, Trans } from "../../composer/composer_deps";
-import { addPageStyle } from "../../page_style";
+import type { Composer, ComposerDeps } from "../../composer/composer_deps";
+import { addPageStyle } from "../../page";
+import type { Disposable, Mount, MountComposer, PanelDeps, PanelSettings, Shortcut, ViewName } from "../../panel_view";
 import { element, setText } from "../../transcript/dom";
-import { keepKeyboard } from "../../transcript/keep_keyboard";
-import type { ConnectionNote } from "../connection_note";
-import { connectionNote } from "../connection_note";
-import type { FirstWords } from "./empty_state";
-import { firstWords } from "./empty_state";
-import type { Header } from "./header";
-import { header } from "./header";
+import { keepKeyboard } from "../../transcript/focus";
+import type { Trans } from "../../translation";
+import type { Chat } from "../../transport/chat";
+import type { ChatStore } from "../../transport/chat_store";
 import { whenLoaded } from "../stale_bundle";
-import type { MenuItem } from "../menu";
-import { panelNews } from "../panel_news";
-import { focusQuestion, readyCard } from "../question_focus";
+import type { ConnectionNote, FirstWords } from "./empty_state";
+import { connectionNote, firstWords } from "./empty_state";
 import type { Region } from "./f6_navigation";
-import { goToRegion, regionOf } from "./f6_navigation";
+import { focusQuestion, goToRegion, readyCard, regionOf } from "./f6_navigation";
+import type { Header, MenuItem } from "./header";
+import { header } from "./header";
+import css from "./panel.css";
 import { RunList } from "./run_list";
 import type { DrawTranscript } from "./run_view";
-import type { Disposable, Mount, MountComposer, PanelDeps, PanelSettings, Shortcut, ViewName } from "../../panel_view";
-import css from "./panel.css";
 
 /** The panel's parts, loaded when they are needed. */
 export type Parts = {
@@ -267,4 +264,25 @@ function drawNotices(list: HTMLElement, texts: readonly string[]): void {
   list.dataset.shown = shown;
   list.hidden = texts.length === 0;
   list.replaceChildren(...texts.map((text) => element("li", {}, text)));
+}
+
+// What a screen reader says of the panel as a whole when it changes; each run says its own.
+
+export function panelNews({ connection, place, waitsForCell }: Chat, trans: Trans): string {
+  switch (connection) {
+    case "connected":
+      return trans.__("Connected to the kernel of %1", place?.notebook ?? trans.__("this panel"));
+    case "connecting":
+      return waitsForCell ? trans.__("Waiting for the cell that runs") : "";
+    case "lost":
+      return trans.__("The kernel is gone");
+    case "missing":
+      return trans.__("This kernel has no Cellwright");
+    case "unsupported":
+      return trans.__("This kernel has another version of Cellwright");
+    case "none":
+      return "";
+    default:
+      return connection satisfies never;
+  }
 }

@@ -1,12 +1,12 @@
 /** One run in the panel: what the user said and where, and what came of it. */
 
-import type { ShownRun } from "../../transport/chat";
-import type { PanelMessage, Run } from "../../transport/chat_protocol";
-import type { Trans } from "../../composer/composer_deps";
 import { button, element, setText } from "../../transcript/dom";
-import { whenLoaded } from "../stale_bundle";
 import type { BrowserMessage } from "../../transcript/protocol";
 import type { TranscriptStore } from "../../transcript/store";
+import type { Trans } from "../../translation";
+import type { ShownRun } from "../../transport/chat";
+import type { PanelMessage, Run } from "../../transport/chat_protocol";
+import { whenLoaded } from "../stale_bundle";
 
 /** Longer prompts are folded. */
 const FOLDED_CHARS = 700;

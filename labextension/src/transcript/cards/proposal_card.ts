@@ -2,10 +2,10 @@
 
 import { element } from "../dom";
 import { keepKeys } from "../focus";
-import type { Question } from "../items";
 import type { AnswerMessage, AskOp } from "../protocol";
-import { questionCard } from "./question_card";
+import type { Question } from "../store";
 import { adoptStyle } from "../style";
+import { questionCard } from "./question_card";
 
 export type Proposal = {
   /** The kernel has taken the answer that was given here. */

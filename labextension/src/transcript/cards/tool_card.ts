@@ -1,26 +1,22 @@
 /** One tool call: what it is, how it goes, what came of it; the question about it while there is one. */
 
-import { callInput } from "../call_input";
-import { decisionLine, isNews } from "../decision_line";
-import { diffView } from "./diff";
-import { display } from "../display";
+import type { Json } from "../../json";
 import { button, element, freshId, setText } from "../dom";
 import { count, duration, wholeSeconds } from "../format";
 import type { ItemView, Place } from "../items/item_view";
-import type { CallStatus, ToolItem } from "../items";
-import { isOver } from "../items";
-import type { LiveOutput } from "../live_output";
-import { liveOutput } from "../live_output";
-import { planText } from "../plan_text";
-import { questionList } from "../question_list";
-import { terminalText } from "../terminal_text";
 import { LIST_TOOLS } from "../items/todo_list";
-import { revealed } from "../visible_text";
+import { isInlineImage } from "../markdown/markdown_dom";
+import type { Behavior, DecidedOp } from "../protocol";
+import type { CallStatus, ToolItem } from "../store";
+import { isOver } from "../store";
+import { revealed, sentence, visibleText } from "../visible_text";
+import { diffView } from "./diff";
+import { planText, questionList } from "./question_card";
 
 const DIFF_LINES = 40;
 const ERROR_LINES = 8;
 
-const WORDS: Record<CallStatus | "asking", string> = {
+const STATUS_LABELS: Record<CallStatus | "asking", string> = {
   asking: "asks",
   writing: "writing",
   waiting: "waiting",
@@ -77,7 +73,7 @@ export function toolCard(item: ToolItem, place: Place): ItemView {
       setText(name, item.name || "Tool");
       setText(title, shortTitle(item));
       const now = asking ? "asking" : item.status;
-      setText(status, WORDS[now]);
+      setText(status, STATUS_LABELS[now]);
       node.dataset.status = now;
       fold.hidden = asking;
       node.hidden = !asking && isInList(item);
@@ -171,4 +167,90 @@ function stuckNotice(item: ToolItem, place: Place): HTMLElement {
     sure = true;
   }, { class: "deny" });
   return element("div", { class: "notice warning stuck", role: "alert" }, element("span", {}, item.stuck), restart);
+}
+
+// A call's input, as what was meant: a command or code as text, other fields by name.
+
+export function callInput(input: Json): HTMLElement {
+  if (typeof input !== "object" || input === null || Array.isArray(input)) return textOf(input);
+  const fields = Object.entries(input);
+  const only = fields[0];
+  if (fields.length === 1 && only && typeof only[1] === "string") return textOf(only[1]);
+  return element(
+    "dl",
+    { class: "fields" },
+    ...fields.flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, textOf(value))]),
+  );
+}
+
+function textOf(value: Json): HTMLElement {
+  const text = typeof value === "string" ? value : JSON.stringify(value, null, 2);
+  return element("pre", { class: "exact", tabindex: "0" }, visibleText(text));
+}
+
+// Why a call ran, was asked about or was refused, before anybody was asked.
+
+const BEHAVIORS: Record<Behavior, string> = { allow: "Allowed", ask: "Asked", deny: "Denied" };
+
+export function decisionLine({ behavior, by, reason, rule }: DecidedOp): HTMLElement {
+  const who = by === "hook" ? " by a hook" : "";
+  const why = behavior === "allow" && rule ? ["by the rule ", element("code", {}, revealed(rule))] : sentence(reason);
+  return element("p", { class: `decided ${behavior}` }, element("b", {}, `${BEHAVIORS[behavior]}${who}: `), ...why);
+}
+
+/** Whether it must be seen without opening the card: what was refused, and what a hook waved through. */
+export function isNews(decided: DecidedOp | null): decided is DecidedOp {
+  return decided !== null && (decided.behavior === "deny" || (decided.by === "hook" && decided.behavior === "allow"));
+}
+
+// What a call displayed: a picture, else its plain text.
+
+const PICTURES = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+
+export function display(data: Record<string, string>): HTMLElement {
+  const text = data["text/plain"] ?? "";
+  for (const type of PICTURES) {
+    // base64 as Python writes it has line ends
+    const src = `data:${type};base64,${(data[type] ?? "").replace(/\s/g, "")}`;
+    if (isInlineImage(src)) return element("img", { class: "display", src, alt: text || "Picture shown by the code" });
+  }
+  return element("pre", { class: "output display", tabindex: "0" }, text);
+}
+
+// The latest lines of a running call's output, in a box that scrolls by itself and never moves the page.
+
+const LINES = 200;
+/** Within this many pixels of the end the reader is following. */
+const FOLLOWING = 24;
+
+export type LiveOutput = { readonly node: HTMLElement; update(output: string): void };
+
+export function liveOutput(): LiveOutput {
+  const node = element("pre", { class: "output live", tabindex: "0", role: "region", "aria-label": "Latest output" });
+  return {
+    node,
+    update(output) {
+      const following = node.scrollHeight - node.scrollTop - node.clientHeight < FOLLOWING;
+      setText(node, terminalText(output).split("\n").slice(-LINES).join("\n"));
+      if (following) node.scrollTop = node.scrollHeight;
+    },
+  };
+}
+
+// What a program wrote for a terminal, as the text that would be seen there.
+
+// eslint-disable-next-line no-control-regex -- escape sequences are made of control characters
+const ESCAPES = /\u001b(?:\[[0-?]*[ -/]*[@-~]|\][^\u0007\u001b]*(?:\u0007|\u001b\\)|[@-Z\\-_])/g;
+// eslint-disable-next-line no-control-regex -- bells, nulls and the like: a terminal shows nothing for them
+const SILENT = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f]/g;
+
+/** Colours and other escape sequences removed; a progress bar's line is its latest state. */
+export function terminalText(text: string): string {
+  const plain = text.replace(ESCAPES, "").replaceAll("\r\n", "\n");
+  const lines = plain.includes("\r") ? plain.split("\n").map(overwritten).join("\n") : plain;
+  return lines.replace(SILENT, "");
+}
+
+function overwritten(line: string): string {
+  return line.split("\r").findLast((part) => part !== "") ?? "";
 }

@@ -2,10 +2,10 @@
 
 import { button, element, setText } from "../dom";
 import { count, dollars, duration, wholeSeconds } from "../format";
-import type { ItemView, Place } from "./item_view";
-import { isInPanel } from "./item_view";
 import type { ChangesOp, EndOp } from "../protocol";
 import type { TranscriptStore } from "../store";
+import type { ItemView, Place } from "./item_view";
+import { isInPanel } from "./item_view";
 
 /** A stop that the kernel did not follow may be tried again. */
 const STOP_AGAIN_MS = 5000;

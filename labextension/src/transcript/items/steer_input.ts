@@ -1,10 +1,10 @@
 /** Telling Claude something while it works: a field to write in, and what waits to be delivered. */
 
 import { button, element, freshId } from "../dom";
-import type { ItemView, Place } from "./item_view";
-import { isInPanel } from "./item_view";
 import type { SteerHow } from "../protocol";
 import { revealed, visibleText } from "../visible_text";
+import type { ItemView, Place } from "./item_view";
+import { isInPanel } from "./item_view";
 
 const WHEN: Record<SteerHow, string> = { steer: "with the next step", queue: "after this turn" };
 const SHOWN_CHARS = 60;

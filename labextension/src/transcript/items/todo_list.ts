@@ -1,10 +1,10 @@
 /** What Claude wants to do and how far it is: one list, kept up to date in its place. */
 
 import { element, setText } from "../dom";
-import type { ItemView } from "./item_view";
 import type { Todo } from "../protocol";
 import type { TranscriptStore } from "../store";
 import { revealed } from "../visible_text";
+import type { ItemView } from "./item_view";
 
 const MARKS: Record<Todo["status"], string> = { pending: "○", in_progress: "▸", completed: "✓" };
 const WORDS: Record<Todo["status"], string> = { pending: "to do", in_progress: "in progress", completed: "done" };

@@ -5,11 +5,9 @@
 
 import type { MarkedToken, Token, Tokens } from "marked";
 
-import { resolveReferences } from "../character_references";
-import { codeBlock } from "./code_block";
 import type { Child } from "../dom";
 import { element } from "../dom";
-import { isInlineImage, safeHref } from "../links";
+import { codeBlock } from "./code_block";
 
 /** A block-level token; `key` of two tokens is equal when they look the same. */
 export function renderBlock(token: Token): Node {
@@ -132,4 +130,44 @@ function image(token: Tokens.Image): HTMLElement | string {
 function anchor(href: string, content: Child[]): HTMLElement {
   // the title shows where it leads, whatever its text says
   return element("a", { href, title: href, target: "_blank", rel: "noopener noreferrer" }, ...content);
+}
+
+// `&amp;`, `&#58;`, `&copy;` in markdown text, as the characters they stand for.
+
+const REFERENCE = /&(?:#[xX][\da-fA-F]{1,6}|#\d{1,7}|[A-Za-z][A-Za-z\d]{1,31});/g;
+const known = new Map<string, string>();
+
+export function resolveReferences(text: string): string {
+  return text.includes("&") ? text.replace(REFERENCE, resolve) : text;
+}
+
+function resolve(reference: string): string {
+  let character = known.get(reference);
+  if (character === undefined) {
+    // the browser has the table of names; the pattern above lets nothing but one reference through
+    character = new DOMParser().parseFromString(reference, "text/html").body.textContent;
+    known.set(reference, character);
+  }
+  return character;
+}
+
+// Which addresses of the model's text may be followed or drawn.
+
+const FOLLOWED = new Set(["http:", "https:", "mailto:"]);
+const DRAWN = /^data:image\/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/]+={0,2}$/;
+
+/** The address as a browser understands it, or null where a click on it could do more than open a page. */
+export function safeHref(href: string): string | null {
+  try {
+    // without a base: a relative address would be one of the Jupyter server's own
+    const url = new URL(href);
+    return FOLLOWED.has(url.protocol) ? url.href : null;
+  } catch {
+    return null;
+  }
+}
+
+/** Whether `href` is an image that is wholly in the text: drawing it asks no server. */
+export function isInlineImage(href: string): boolean {
+  return DRAWN.test(href);
 }

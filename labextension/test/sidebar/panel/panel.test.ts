@@ -1,16 +1,16 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 
-import { ChatStore } from "../../../src/transport/chat_store";
-import type { KernelPlace } from "../../../src/transport/chat";
 import type { Composer } from "../../../src/composer/composer_deps";
+import type { MountComposer } from "../../../src/panel_view";
 import type { PanelHome } from "../../../src/sidebar/panel/panel";
 import { Panel } from "../../../src/sidebar/panel/panel";
-import type { MountComposer } from "../../../src/panel_view";
+import { focused } from "../../../src/transcript/focus";
 import { view } from "../../../src/transcript/view";
+import type { KernelPlace } from "../../../src/transport/chat";
+import { ChatStore } from "../../../src/transport/chat_store";
+import { answered, ask, begun, END, find, RUN, text as textOf } from "../../transcript/scene";
 import { OneKernel, ops, run, state, text } from "../../transport/chat_kernel";
 import { expectAccessible, press } from "../panel_scene";
-import { focused } from "../../../src/transcript/focus";
-import { answered, ask, begun, END, find, RUN, text as textOf } from "../../transcript/scene";
 
 const NOTEBOOK: KernelPlace = { kernelId: "kernel-1", name: "Python 3", notebook: "work/tides.ipynb" };
 const SETTINGS = {

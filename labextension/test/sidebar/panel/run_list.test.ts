@@ -1,6 +1,6 @@
 import { expect, test, vi } from "vitest";
 
-import { DrawAhead } from "../../../src/sidebar/draw_ahead";
+import { DrawAhead } from "../../../src/sidebar/panel/run_list";
 
 class Run {
   drawn = false;

@@ -2,10 +2,10 @@
 
 import { beforeEach, describe, expect, it } from "vitest";
 
-import type { ShownRun } from "../../../src/transport/chat";
+import type { Json } from "../../../src/json";
 import { mountContextBar } from "../../../src/sidebar/views/context_bar";
-import type { Json } from "../../../src/notebook/jupyterlab_types";
 import { TranscriptStore } from "../../../src/transcript/store";
+import type { ShownRun } from "../../../src/transport/chat";
 import { find } from "../../transcript/scene";
 import type { Mounted } from "../panel_scene";
 import { expectAccessible, focused, mounted, OneChat, press, settled, STATE } from "../panel_scene";

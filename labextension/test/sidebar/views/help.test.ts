@@ -3,11 +3,10 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 
 import composerKeys from "../../../src/composer/keys.ts?raw";
-import { mountHelp } from "../../../src/sidebar/views/help";
-import { keyCaps, keyTable } from "../../../src/help/key_table";
-import { mountLogView } from "../../../src/sidebar/views/log_view";
-import type { Json } from "../../../src/notebook/jupyterlab_types";
+import type { Json } from "../../../src/json";
 import sessionKeys from "../../../src/sessions/sessions.ts?raw";
+import { keyCaps, keyTable, mountHelp } from "../../../src/sidebar/views/help";
+import { mountLogView } from "../../../src/sidebar/views/log_view";
 import { find } from "../../transcript/scene";
 import type { Mounted } from "../panel_scene";
 import { expectAccessible, focused, mounted, OneChat, OnePanel, settled } from "../panel_scene";

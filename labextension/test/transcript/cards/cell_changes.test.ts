@@ -1,8 +1,8 @@
 import { describe, expect, it, vi } from "vitest";
 
+import { proposal } from "../../../src/transcript/cards/proposal_card";
 import { focused } from "../../../src/transcript/focus";
 import type { AnswerMessage, AskOp } from "../../../src/transcript/protocol";
-import { proposal } from "../../../src/transcript/cards/proposal_card";
 import { answered, ask, drawn, find, press, readyCard, RUN, scene, shadowOf, text } from "../scene";
 
 const DIFF = "--- a\n+++ b\n@@ -1 +1 @@\n-x = 1\n+x = 2\n";

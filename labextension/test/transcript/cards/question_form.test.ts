@@ -2,8 +2,9 @@
 
 import { describe, expect, it, vi } from "vitest";
 
+import type { JsonObject } from "../../../src/json";
 import { focused } from "../../../src/transcript/focus";
-import type { AskOp, JsonObject } from "../../../src/transcript/protocol";
+import type { AskOp } from "../../../src/transcript/protocol";
 import type { Scene } from "../scene";
 import { answered, ask, begun, drawn, ended, find, press, readyCard, RUN, scene, text } from "../scene";
 

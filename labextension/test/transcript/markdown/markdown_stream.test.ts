@@ -1,7 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { Markdown } from "../../../src/transcript/markdown/markdown";
-import { closeOpenMarks } from "../../../src/transcript/open_marks";
+import { closeOpenMarks, Markdown } from "../../../src/transcript/markdown/markdown";
 
 function whole(source: string): string {
   const node = document.createElement("div");
