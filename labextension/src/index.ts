@@ -10,7 +10,7 @@ import { notebooksPlugin } from "./notebook/notebook_links";
 import { proposalsPlugin } from "./notebook/proposals";
 import { savedOutputPlugin } from "./notebook/saved_output";
 import { undoPlugin } from "./notebook/undo";
-import { build, registry } from "./renderer_registry";
+import { buildHash, rendererRegistry } from "./renderer_registry";
 import { sidebarPlugin } from "./sidebar/sidebar_plugin";
 
 /** Gives the page the renderer, so that no kernel has to send it. */
@@ -20,7 +20,7 @@ const transcriptPlugin: IPlugin<unknown, void> = {
   autoStart: true,
   activate: () => {
     // loaded with the first cell that needs it, not with JupyterLab
-    registry()[build] = () => import("./transcript/transcript");
+    rendererRegistry()[buildHash] = () => import("./transcript/transcript");
   },
 };
 

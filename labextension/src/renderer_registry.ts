@@ -6,11 +6,11 @@ import type { Channel, Transcript } from "./transcript/transcript";
 declare const BUILD: string;
 
 export type Renderer = { open(channel: Channel): Transcript };
-export type Registry = Record<string, (() => Promise<Renderer>) | undefined>;
+export type RendererRegistry = Record<string, (() => Promise<Renderer>) | undefined>;
 
-export const build = BUILD;
+export const buildHash = BUILD;
 
-export function registry(): Registry {
-  const page = globalThis as unknown as Record<symbol, Registry | undefined>;
+export function rendererRegistry(): RendererRegistry {
+  const page = globalThis as unknown as Record<symbol, RendererRegistry | undefined>;
   return (page[Symbol.for("cellwright.transcript")] ??= {});
 }

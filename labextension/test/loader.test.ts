@@ -3,7 +3,7 @@ import { afterEach, describe, expect, it, vi } from "vitest";
 import plugins from "../src";
 import makeWidget from "../src/loader";
 import type { Renderer } from "../src/renderer_registry";
-import { build, registry } from "../src/renderer_registry";
+import { buildHash, rendererRegistry } from "../src/renderer_registry";
 import type { OpsMessage } from "../src/transcript/protocol";
 import { Kernel, RUN, shadowOf, text } from "./transcript/scene";
 
@@ -27,7 +27,7 @@ const EARLY: OpsMessage = { type: "ops", first: 0, now: 0, ops: [RUN, { op: "tex
 
 afterEach(() => {
   vi.useRealTimers();
-  registry()[build] = undefined;
+  rendererRegistry()[buildHash] = undefined;
 });
 
 describe("the renderer comes from the page when the extension has put it there", () => {
@@ -74,7 +74,7 @@ describe("without the extension the kernel's hidden widget is asked", () => {
 
   it("also when what the extension promised cannot be loaded", async () => {
     vi.useFakeTimers();
-    registry()[build] = () => Promise.reject<Renderer>(new Error("the file is gone"));
+    rendererRegistry()[buildHash] = () => Promise.reject<Renderer>(new Error("the file is gone"));
     const { props, lookups } = modelOf(new Kernel());
     const widget = makeWidget();
     widget.initialize(props);

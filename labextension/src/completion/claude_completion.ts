@@ -1,21 +1,21 @@
 /** Suggests code as ghost text: waits for a pause, asks the kernel of the notebook, and leaves an answer nobody waits for. */
 
 import type { JsonObject } from "../json";
-import type { Link } from "../transport/rpc";
+import type { RpcLink } from "../transport/rpc";
 import { RequestError } from "../transport/rpc";
 import type { InlineContext, InlineItems, InlineProvider, InlineRequest } from "./types";
 
 /** `delay`: milliseconds without a key before something is asked for. */
-export type Choices = { readonly enabled: boolean; readonly delay: number };
+export type CompletionSettings = { readonly enabled: boolean; readonly delay: number };
 
 /** Where the cursor is, what is told of the notebook around it, and who is asked. */
-export type Gap = Place & { readonly cells: JsonObject[]; readonly language: string; readonly link: Link };
+export type CompletionContext = CursorPosition & { readonly cells: JsonObject[]; readonly language: string; readonly link: RpcLink };
 
 /** Longer than the kernel waits for the model. */
-const REQUEST_MS = 10_000;
+const REQUEST_TIMEOUT_MS = 10_000;
 /** How long nothing is asked for after an error: each key would meet it again. */
 export const PAUSE_MS = 60_000;
-const INVOKED = 0;
+const INVOKED_BY_USER = 0;
 /** Of these the user hears nothing: the kernel went away, or is an older one that completes nothing. */
 const SILENT = new Set(["gone", "timeout", "unknown_method"]);
 export const MEASURE = "cellwright:completion";
@@ -25,16 +25,16 @@ export class ClaudeCompletion implements InlineProvider {
   readonly name = "Claude";
   /** JupyterLab's own settings of it: the delay is ours, so that a pause is waited for once. */
   readonly schema = { default: { enabled: true, autoFillInMiddle: true, debouncerDelay: 0, timeout: 15_000 } };
-  private readonly suggestions = new Suggestions();
+  private readonly suggestions = new SuggestionCache();
   private newest = 0;
-  private asked: Link | null = null;
+  private requestedFrom: RpcLink | null = null;
   private pausedUntil = 0;
-  private readonly told = new Set<string>();
+  private readonly reportedErrors = new Set<string>();
 
   /** `gapOf` gives the place of a request, null where there is nobody to ask; `tell` shows the user why nothing comes. */
   constructor(
-    private readonly choices: () => Choices,
-    private readonly gapOf: (request: InlineRequest, context: InlineContext) => Gap | null,
+    private readonly settings: () => CompletionSettings,
+    private readonly contextOf: (request: InlineRequest, context: InlineContext) => CompletionContext | null,
     private readonly tell: (message: string) => void,
     private readonly now: () => number = () => performance.now(),
   ) {}
@@ -46,19 +46,19 @@ export class ClaudeCompletion implements InlineProvider {
   }
 
   /** What was switched off, or mended, is tried anew. */
-  begin(): void {
+  reset(): void {
     this.newest++;
     this.pausedUntil = 0;
-    this.told.clear();
+    this.reportedErrors.clear();
     this.stop();
   }
 
   private async suggestion(request: InlineRequest, context: InlineContext): Promise<string> {
     const mine = ++this.newest;
     this.stop();
-    const { enabled, delay } = this.choices();
-    const invoked = context.triggerKind === INVOKED;
-    const gap = enabled ? this.gapOf(request, context) : null;
+    const { enabled, delay } = this.settings();
+    const invoked = context.triggerKind === INVOKED_BY_USER;
+    const gap = enabled ? this.contextOf(request, context) : null;
     if (!gap) return "";
     const known = this.suggestions.find(gap);
     if (known !== undefined) return known;
@@ -70,12 +70,12 @@ export class ClaudeCompletion implements InlineProvider {
     return this.ask(gap, mine);
   }
 
-  private async ask(gap: Gap, mine: number): Promise<string> {
+  private async ask(gap: CompletionContext, mine: number): Promise<string> {
     const { link, cells, language, prefix, suffix } = gap;
-    this.asked = link;
+    this.requestedFrom = link;
     const start = this.now();
     try {
-      const answer = await link.request("code", { prefix, suffix, cells, language }, REQUEST_MS);
+      const answer = await link.request("code", { prefix, suffix, cells, language }, REQUEST_TIMEOUT_MS);
       const { text, stopped } = answer as { text: string; stopped: boolean };
       // another page with this notebook may have stopped it: what is missing here is not known
       if (stopped || mine !== this.newest) return "";
@@ -86,22 +86,22 @@ export class ClaudeCompletion implements InlineProvider {
       if (mine === this.newest) this.failed(error);
       return "";
     } finally {
-      if (mine === this.newest) this.asked = null;
+      if (mine === this.newest) this.requestedFrom = null;
     }
   }
 
   /** Ends the request that is on its way, down to its connection to the API: its tokens are of no use any more. */
   private stop(): void {
-    const { asked } = this;
-    this.asked = null;
+    const { requestedFrom: asked } = this;
+    this.requestedFrom = null;
     asked?.request("code_stop", {}).catch(() => undefined); // it may have gone
   }
 
   private failed(error: unknown): void {
     this.pausedUntil = this.now() + PAUSE_MS;
     const { code, message } = error instanceof RequestError ? error : { code: "failed", message: String(error) };
-    if (SILENT.has(code) || this.told.has(code)) return;
-    this.told.add(code);
+    if (SILENT.has(code) || this.reportedErrors.has(code)) return;
+    this.reportedErrors.add(code);
     this.tell(message);
   }
 }
@@ -109,45 +109,45 @@ export class ClaudeCompletion implements InlineProvider {
 // What was suggested lately, so that typing along, and coming back to a place, asks nobody.
 
 /** A place in a cell: what stands before and behind the cursor. `cell` tells cells of all notebooks apart. */
-export type Place = { readonly cell: string; readonly prefix: string; readonly suffix: string };
+export type CursorPosition = { readonly cell: string; readonly prefix: string; readonly suffix: string };
 
-const MOST = 60;
+const MAX_SUGGESTIONS = 60;
 /** What the editor may have put behind the cursor by itself: the other half of what was typed. */
-const CLOSING = /^[)\]}"'`]{1,3}$/;
+const AUTO_CLOSED = /^[)\]}"'`]{1,3}$/;
 
-export class Suggestions {
+export class SuggestionCache {
   /** The newest last. */
-  private known: { place: Place; text: string }[] = [];
+  private known: { place: CursorPosition; text: string }[] = [];
 
   /** Keeps what was suggested at a place; an empty text says that nothing is missing there. */
-  put(place: Place, text: string): void {
-    this.known = [...this.known.filter((each) => !isSame(each.place, place)), { place, text }].slice(-MOST);
+  put(place: CursorPosition, text: string): void {
+    this.known = [...this.known.filter((each) => !samePosition(each.place, place)), { place, text }].slice(-MAX_SUGGESTIONS);
   }
 
   /** What is to be shown at a place without asking anybody; undefined where that is not known. */
-  find(place: Place): string | undefined {
-    const same = this.known.find((each) => isSame(each.place, place));
+  find(place: CursorPosition): string | undefined {
+    const same = this.known.find((each) => samePosition(each.place, place));
     if (same) return same.text;
     for (let at = this.known.length - 1; at >= 0; at--) {
       const each = this.known[at];
-      const rest = each && restOf(each.text, each.place, place);
+      const rest = each && remainder(each.text, each.place, place);
       if (rest) return rest;
     }
     return undefined;
   }
 }
 
-function isSame(one: Place, other: Place): boolean {
+function samePosition(one: CursorPosition, other: CursorPosition): boolean {
   return one.cell === other.cell && one.prefix === other.prefix && one.suffix === other.suffix;
 }
 
 /** What is left of `text`, suggested at `was`, when its user has typed as far as `now`; undefined where they typed something else. */
-function restOf(text: string, was: Place, now: Place): string | undefined {
+function remainder(text: string, was: CursorPosition, now: CursorPosition): string | undefined {
   if (was.cell !== now.cell || !now.prefix.startsWith(was.prefix) || !now.suffix.endsWith(was.suffix)) return undefined;
   const typed = now.prefix.slice(was.prefix.length);
   if (typed === "" || !text.startsWith(typed)) return undefined;
   const rest = text.slice(typed.length);
   const closed = now.suffix.slice(0, now.suffix.length - was.suffix.length);
   if (closed === "") return rest;
-  return CLOSING.test(closed) && rest.endsWith(closed) ? rest.slice(0, -closed.length) : undefined;
+  return AUTO_CLOSED.test(closed) && rest.endsWith(closed) ? rest.slice(0, -closed.length) : undefined;
 }

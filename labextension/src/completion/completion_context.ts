@@ -1,19 +1,19 @@
 /** What of a notebook goes with a request for completion. */
 
 import type { JsonObject } from "../json";
-import type { Link } from "../transport/rpc";
-import type { Gap } from "./claude_completion";
+import type { RpcLink } from "../transport/rpc";
+import type { CompletionContext } from "./claude_completion";
 import type { CodeCell, CodePanel, CodeTracker, InlineContext, InlineRequest } from "./types";
 
 /** The kernel keeps to bounds of its own; these are for what travels. */
-const MOST_ABOVE = 40, MOST_BELOW = 10, CELL_CHARS = 4_000;
+const MAX_CELLS_ABOVE = 40, MAX_CELLS_BELOW = 10, CELL_CHARS = 4_000;
 /** Prompts, and what is written in another language. */
 const NO_CODE = /^\s*%%(?!time|capture)/;
 
 /** The place of a request; null where it is not in code of a notebook whose kernel `linkOf` knows. */
-export function gapIn(
-  tracker: CodeTracker, linkOf: (panel: CodePanel) => Link | undefined, { text, offset }: InlineRequest, { widget, editor }: InlineContext,
-): Gap | null {
+export function completionContext(
+  tracker: CodeTracker, linkOf: (panel: CodePanel) => RpcLink | undefined, { text, offset }: InlineRequest, { widget, editor }: InlineContext,
+): CompletionContext | null {
   const panel = panelOf(tracker, widget);
   const link = panel && linkOf(panel);
   const at = panel ? panel.content.widgets.findIndex((cell) => cell.editor === editor && cell.editor !== null) : -1;
@@ -27,8 +27,8 @@ export function gapIn(
     prefix,
     suffix: text.slice(prefix.length),
     cells: [
-      ...widgets.slice(Math.max(0, at - MOST_ABOVE), at).map((each) => told(each, false)),
-      ...widgets.slice(at + 1, at + 1 + MOST_BELOW).map((each) => told(each, true)),
+      ...widgets.slice(Math.max(0, at - MAX_CELLS_ABOVE), at).map((each) => cellContext(each, false)),
+      ...widgets.slice(at + 1, at + 1 + MAX_CELLS_BELOW).map((each) => cellContext(each, true)),
     ],
     language: languageOf(panel),
     link,
@@ -43,7 +43,7 @@ function panelOf(tracker: CodeTracker, widget: unknown): CodePanel | null {
   return found;
 }
 
-function told({ model }: CodeCell, below: boolean): JsonObject {
+function cellContext({ model }: CodeCell, below: boolean): JsonObject {
   return { source: model.sharedModel.getSource().slice(-CELL_CHARS), cell_type: model.type, below };
 }
 

@@ -9,15 +9,15 @@ import type { Application, IPlugin } from "@lumino/application";
 
 import { isPython } from "../notebook/cell_language";
 import type { NotebookModel } from "../notebook/cell_toolbar_types";
-import { links } from "../notebook/notebook_links";
+import { notebookLinks } from "../notebook/notebook_links";
 import { isForcedOff } from "../page";
 import type { Trans, Translator } from "../translation";
 import { transOf } from "../translation";
 import type { ChatKernel } from "../transport/kernel_types";
-import { load } from "../transport/load_extension";
-import type { Choices } from "./claude_completion";
+import { loadExtension } from "../transport/load_extension";
+import type { CompletionSettings } from "./claude_completion";
 import { ClaudeCompletion } from "./claude_completion";
-import { gapIn } from "./completion_context";
+import { completionContext } from "./completion_context";
 import type { CodePanel, CodeTracker, CompletionManager, SettingRegistry, Settings } from "./types";
 
 type Palette = { addItem(item: { command: string; category: string }): unknown };
@@ -44,12 +44,12 @@ export const completionPlugin: IPlugin<unknown, void> = {
     const { commands } = app as Application;
     const trans = transOf(translator);
     let settings: Settings | null = null;
-    const choices = (): Choices => ({ enabled: settings?.composite.enabled === true, delay: Number(settings?.composite.delay) });
-    const loading = new Loading((kernel) => load(kernel, null));
+    const choices = (): CompletionSettings => ({ enabled: settings?.composite.enabled === true, delay: Number(settings?.composite.delay) });
+    const loading = new ExtensionLoader((kernel) => loadExtension(kernel, null));
     const completion = new ClaudeCompletion(
       choices,
-      (request, context) => gapIn(tracker, (panel) => {
-        const link = links.of(panel);
+      (request, context) => completionContext(tracker, (panel) => {
+        const link = notebookLinks.linkFor(panel);
         if (!link && settings?.composite.loadExtension === true) loading.begin(panel);
         return link;
       }, request, context),
@@ -65,14 +65,14 @@ export const completionPlugin: IPlugin<unknown, void> = {
       execute: async () => {
         const on = !choices().enabled;
         await registry.set(ID, "enabled", on);
-        if (on) Notification.info(firstWords(trans), { autoClose: false });
+        if (on) Notification.info(costNotice(trans), { autoClose: false });
       },
     });
     palette?.addItem({ command: TOGGLE, category: "Claude" });
     const follow = async (): Promise<void> => {
       settings = await registry.load(ID);
       settings.changed.connect(() => {
-        completion.begin();
+        completion.reset();
         commands.notifyCommandChanged(TOGGLE);
       });
       commands.notifyCommandChanged(TOGGLE);
@@ -82,7 +82,7 @@ export const completionPlugin: IPlugin<unknown, void> = {
 };
 
 /** What it means to have switched it on; JupyterLab shows 140 characters. */
-function firstWords(trans: Trans): string {
+function costNotice(trans: Trans): string {
   return trans.__(
     "Claude gets the cells nearby and your variables' names at each pause and suggests code (Tab takes it): about 0.05¢ each, $1 a day at most.",
   );
@@ -90,7 +90,7 @@ function firstWords(trans: Trans): string {
 
 // Has a notebook's kernel load Cellwright, where its user said that this may be done.
 
-export class Loading {
+export class ExtensionLoader {
   /** Each kernel is asked once: where it lacks the package, it lacks it at the next key as well. */
   private readonly tried = new WeakSet();
 
@@ -100,7 +100,7 @@ export class Loading {
   /** Begins it for the kernel of a Python notebook; the page connects when the kernel says that it holds us. */
   begin({ context, content }: CodePanel): void {
     const kernel = context.sessionContext.session?.kernel;
-    if (!kernel || this.tried.has(kernel) || !content.model || !isPython(content.model as NotebookModel)) return;
+    if (!kernel || this.tried.has(kernel) || !content.model || !isPython(content.model)) return;
     this.tried.add(kernel);
     this.load(kernel as unknown as ChatKernel).catch(() => undefined); // the kernel went away
   }

@@ -3,20 +3,20 @@
 import { button, element, setText } from "../transcript/dom";
 import { revealed } from "../transcript/visible_text";
 import type { Trans } from "../translation";
-import type { Attachment, CellGiven } from "../transport/chat_protocol";
-import type { CellHere, ComposerDeps } from "./composer_deps";
+import type { Attachment, AttachedCell } from "../transport/chat_protocol";
+import type { ActiveCell, ComposerDeps } from "./composer_deps";
 
 /** The kernel takes no more; and it holds pictures against what the API takes. */
-export const MOST_ATTACHMENTS = 20;
-export const IMAGE_BYTES = 20_000_000;
-export const TEXT_CHARS = 200_000;
+export const MAX_ATTACHMENTS = 20;
+export const MAX_IMAGE_BYTES = 20_000_000;
+export const MAX_TEXT_CHARS = 200_000;
 
 const IMAGES = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 
-export type Attached = { readonly id: number; readonly attachment: Attachment; readonly bytes: number };
+export type AttachedFile = { readonly id: number; readonly attachment: Attachment; readonly bytes: number };
 
 export class Attachments {
-  list: readonly Attached[] = [];
+  list: readonly AttachedFile[] = [];
   private ids = 0;
   /** Files that are being read: they count already. */
   private reading = 0;
@@ -31,8 +31,8 @@ export class Attachments {
   /** Reads `files`, and takes those that can go along. */
   async add(files: readonly File[]): Promise<void> {
     for (const file of files) {
-      if (this.list.length + this.reading >= MOST_ATTACHMENTS) {
-        this.refused(this.trans.__("%1 was not attached: a prompt takes %2 attachments.", file.name, MOST_ATTACHMENTS));
+      if (this.list.length + this.reading >= MAX_ATTACHMENTS) {
+        this.refused(this.trans.__("%1 was not attached: a prompt takes %2 attachments.", file.name, MAX_ATTACHMENTS));
         return;
       }
       this.reading += 1;
@@ -52,7 +52,7 @@ export class Attachments {
   }
 
   /** Takes those away that were sent. */
-  sent(sent: readonly Attached[]): void {
+  sent(sent: readonly AttachedFile[]): void {
     this.list = this.list.filter((one) => !sent.includes(one));
     this.changed();
   }
@@ -69,19 +69,19 @@ export class Attachments {
       throw new Refusal(this.trans.__("%1 was not attached: PNG, JPEG, GIF and WebP can be shown to Claude.", name));
     }
     // of UTF-8 each character takes four bytes at most
-    if (file.size > 4 * TEXT_CHARS) throw new Refusal(this.tooLong(name));
+    if (file.size > 4 * MAX_TEXT_CHARS) throw new Refusal(this.tooLong(name));
     const text = decoded(await file.arrayBuffer());
     if (text === null) {
       const why = "%1 was not attached: it is no text and no picture. Put it into the project, and mention it with @.";
       throw new Refusal(this.trans.__(why, name));
     }
-    if (text.length > TEXT_CHARS) throw new Refusal(this.tooLong(name));
+    if (text.length > MAX_TEXT_CHARS) throw new Refusal(this.tooLong(name));
     return { kind: "text", name, text };
   }
 
   private async readImage(file: File, name: string): Promise<Attachment> {
-    if (file.size > IMAGE_BYTES) {
-      throw new Refusal(this.trans.__("%1 was not attached: it has more than %2 MB. Scale it down.", name, IMAGE_BYTES / 1e6));
+    if (file.size > MAX_IMAGE_BYTES) {
+      throw new Refusal(this.trans.__("%1 was not attached: it has more than %2 MB. Scale it down.", name, MAX_IMAGE_BYTES / 1e6));
     }
     const url = await dataUrl(file);
     return { kind: "image", media_type: file.type, data: url.slice(url.indexOf(",") + 1), name };
@@ -89,7 +89,7 @@ export class Attachments {
 
   private tooLong(name: string): string {
     const why = "%1 was not attached: it has more than %2 characters. Put it into the project, and mention it with @.";
-    return this.trans.__(why, name, TEXT_CHARS.toLocaleString("en"));
+    return this.trans.__(why, name, MAX_TEXT_CHARS.toLocaleString("en"));
   }
 }
 
@@ -125,7 +125,7 @@ type LuminoDrag = Event & {
   dropAction: string;
 };
 
-export type Taken = {
+export type DropHandlers = {
   /** Files with content. */
   files(files: readonly File[]): void;
   /** Paths on the server. */
@@ -133,7 +133,7 @@ export type Taken = {
 };
 
 /** Has `node` take what is dropped on it, and `area` what is pasted into it; `dragging` says whether something hangs over it. */
-export function takeDrops(node: HTMLElement, area: HTMLTextAreaElement, taken: Taken, dragging: (over: boolean) => void): void {
+export function handleDrops(node: HTMLElement, area: HTMLTextAreaElement, taken: DropHandlers, dragging: (over: boolean) => void): void {
   node.addEventListener("dragover", (event) => {
     if (!event.dataTransfer?.types.includes("Files")) return;
     event.preventDefault();
@@ -159,11 +159,11 @@ export function takeDrops(node: HTMLElement, area: HTMLTextAreaElement, taken: T
     event.preventDefault();
     taken.files(files);
   });
-  takeFromFileBrowser(node, taken, dragging);
+  handleFileBrowserDrops(node, taken, dragging);
 }
 
 /** The file browser's drags are Lumino's own events. */
-function takeFromFileBrowser(node: HTMLElement, taken: Taken, dragging: (over: boolean) => void): void {
+function handleFileBrowserDrops(node: HTMLElement, taken: DropHandlers, dragging: (over: boolean) => void): void {
   const on = (type: string, handle: (event: LuminoDrag) => void): void => {
     node.addEventListener(type, (event) => {
       const drag = event as LuminoDrag;
@@ -186,7 +186,7 @@ function takeFromFileBrowser(node: HTMLElement, taken: Taken, dragging: (over: b
 
 // The row above the prompt: what goes along with it. It is always there, so that nothing moves when something comes.
 
-export class Extras {
+export class AttachmentBar {
   readonly node: HTMLElement;
   private readonly chip: HTMLButtonElement;
   private readonly list: HTMLElement;
@@ -216,7 +216,7 @@ export class Extras {
   }
 
   /** The cell that goes along now; null where the user has not asked for that. */
-  get cell(): CellGiven | null {
+  get cell(): AttachedCell | null {
     const cell = this.withCell ? this.deps.cell() : null;
     return cell && { path: cell.path, id: cell.id, selection: cell.selection };
   }
@@ -225,7 +225,7 @@ export class Extras {
     const cell = this.deps.cell();
     const { trans } = this.deps;
     this.chip.disabled = cell === null;
-    setText(this.chip, cell ? cellWords(cell, trans) : trans.__("No cell"));
+    setText(this.chip, cell ? cellLabel(cell, trans) : trans.__("No cell"));
     this.chip.setAttribute("aria-pressed", String(this.withCell && cell !== null));
     const goes = this.withCell ? trans.__("goes along with the prompt") : trans.__("does not go along with the prompt");
     this.chip.title = cell ? `${revealed(firstLine(cell))}\n(${goes})` : trans.__("No notebook's cell could go along.");
@@ -247,7 +247,7 @@ export class Extras {
     this.list.lastElementChild?.scrollIntoView({ block: "nearest", inline: "nearest" });
   }
 
-  private chipOf({ id, attachment, bytes }: Attached): HTMLElement {
+  private chipOf({ id, attachment, bytes }: AttachedFile): HTMLElement {
     const { trans } = this.deps;
     const name = revealed(attachment.name);
     const remove = button("×", () => {
@@ -262,14 +262,14 @@ export class Extras {
   }
 }
 
-function cellWords(cell: CellHere, trans: Trans): string {
+function cellLabel(cell: ActiveCell, trans: Trans): string {
   const name = cell.executionCount === null ? trans.__("Cell %1", cell.position + 1) : trans.__("Cell [%1]", cell.executionCount);
   if (!cell.selection.trim()) return name;
   const lines = cell.selection.split("\n").length;
   return lines === 1 ? trans.__("%1, 1 line selected", name) : trans.__("%1, %2 lines selected", name, lines);
 }
 
-function firstLine(cell: CellHere): string {
+function firstLine(cell: ActiveCell): string {
   return cell.source.split("\n").find((line) => line.trim()) ?? "";
 }
 

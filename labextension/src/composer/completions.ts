@@ -2,17 +2,17 @@
 
 import type { Chat } from "../transport/chat";
 import type { Completion } from "../transport/chat_protocol";
-import { best } from "./fuzzy_match";
+import { fuzzyFilter } from "./fuzzy_match";
 
 /** After so long the list says that the kernel has not answered. */
-export const PATIENCE_MS = 300;
+export const LATE_AFTER_MS = 300;
 
-const MOST_SHOWN = 50;
+const MAX_SHOWN = 50;
 
 /** `late`: the kernel has not answered yet. */
-export type Found = { readonly items: readonly Completion[]; readonly late: boolean };
+export type CompletionList = { readonly items: readonly Completion[]; readonly late: boolean };
 
-export class Suggestions {
+export class CompletionSource {
   private commands: readonly Completion[] = [];
   private known: Partial<Record<CompletionKind, readonly Completion[]>> = {};
   /** The kernel that the list of commands is from; "" for none. */
@@ -25,7 +25,7 @@ export class Suggestions {
   /** `show` is called with what there is for the word that `look` was called with last. */
   constructor(
     private readonly chat: Chat,
-    private readonly show: (found: Found) => void,
+    private readonly show: (found: CompletionList) => void,
   ) {
     this.stop = chat.subscribe(() => { this.connect(); });
     this.connect();
@@ -50,7 +50,7 @@ export class Suggestions {
       if (this.commands.length === 0 && this.kernel) void this.learnCommands();
       return;
     }
-    this.timer = setTimeout(() => { this.tell(true); }, PATIENCE_MS);
+    this.timer = setTimeout(() => { this.tell(true); }, LATE_AFTER_MS);
     void this.ask();
   }
 
@@ -64,7 +64,7 @@ export class Suggestions {
     if (!this.wanted) return;
     const { kind, text } = this.wanted;
     const items = kind === "command" ? this.commands : (this.known[kind] ?? []);
-    this.show({ items: best(text, items, nameOf).slice(0, MOST_SHOWN), late });
+    this.show({ items: fuzzyFilter(text, items, nameOf).slice(0, MAX_SHOWN), late });
   }
 
   /** One request at a time: the kernel is asked for the newest word when it has answered for the one before. */
@@ -89,7 +89,7 @@ export class Suggestions {
   }
 
   private connect(): void {
-    const kernel = this.chat.connection === "connected" ? (this.chat.place?.kernelId ?? "") : "";
+    const kernel = this.chat.connection === "connected" ? (this.chat.kernelInfo?.kernelId ?? "") : "";
     if (kernel === this.kernel) return;
     if (kernel) this.known = {};
     this.kernel = kernel;
@@ -106,7 +106,7 @@ export class Suggestions {
   }
 
   private async request(kind: CompletionKind, text: string): Promise<readonly Completion[]> {
-    const notebook = this.chat.place?.notebook ?? "";
+    const notebook = this.chat.kernelInfo?.notebook ?? "";
     const result = (await this.chat.request("complete", { kind, text, notebook })) as { items?: Completion[] } | null;
     return result?.items ?? [];
   }

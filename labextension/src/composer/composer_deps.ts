@@ -3,7 +3,7 @@
 import type { Trans } from "../translation";
 
 /** The cell that the user is at, in the notebook that the conversation is about. `path` as the page names the notebook. */
-export type CellHere = {
+export type ActiveCell = {
   readonly path: string;
   readonly id: string;
   /** What is selected in its editor; "" for nothing. */
@@ -15,7 +15,7 @@ export type CellHere = {
 };
 
 /** Where drafts and past prompts are kept across reloads; a Storage is one. */
-export type Memory = { getItem(key: string): string | null; setItem(key: string, value: string): void };
+export type KeyValueStorage = { getItem(key: string): string | null; setItem(key: string, value: string): void };
 
 export type ComposerSettings = {
   /** How much of the notebook a prompt tells, until the user chooses another. */
@@ -31,12 +31,12 @@ export type ComposerDeps = {
   /** The settings as they stand; asked whenever they matter. */
   settings(): ComposerSettings;
   /** The cell that could go along now; null where there is none. */
-  cell(): CellHere | null;
+  cell(): ActiveCell | null;
   /** Calls `listener` when another cell, selection or source may be there; gives how to stop that. */
   onCell(listener: () => void): () => void;
   /** Where the server's files are on its disk (`page_config.serverRoot`); "" where that is not known. */
   readonly serverRoot: string;
-  readonly memory: Memory;
+  readonly memory: KeyValueStorage;
   /** Gives the focus back to the notebook. */
   leave(): void;
 };

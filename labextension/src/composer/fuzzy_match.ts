@@ -13,10 +13,10 @@ const GAP = 2;
 /** More where the text itself begins so. */
 const BEGINS_TEXT = 20;
 
-export type Match = { readonly score: number; /** Where the letters stand in the text. */ readonly places: readonly number[] };
+export type FuzzyMatch = { readonly score: number; /** Where the letters stand in the text. */ readonly places: readonly number[] };
 
 /** How well `text` fits `query`; null where it does not. Upper and lower case are one. */
-export function match(query: string, text: string): Match | null {
+export function fuzzyMatch(query: string, text: string): FuzzyMatch | null {
   const wanted = query.toLowerCase();
   const letters = text.toLowerCase();
   const window = windowOf(wanted, letters);
@@ -38,11 +38,11 @@ export function match(query: string, text: string): Match | null {
 }
 
 /** Those of `things` that fit `query`, best first; those that fit as well stay in their order. */
-export function best<Thing>(query: string, things: readonly Thing[], text: (thing: Thing) => string): Thing[] {
+export function fuzzyFilter<Thing>(query: string, things: readonly Thing[], text: (thing: Thing) => string): Thing[] {
   if (!query) return [...things];
   return things
-    .map((thing) => ({ thing, found: match(query, text(thing)) }))
-    .filter((each): each is { thing: Thing; found: Match } => each.found !== null)
+    .map((thing) => ({ thing, found: fuzzyMatch(query, text(thing)) }))
+    .filter((each): each is { thing: Thing; found: FuzzyMatch } => each.found !== null)
     .sort((one, other) => other.found.score - one.found.score)
     .map(({ thing }) => thing);
 }

@@ -4,22 +4,22 @@ import { button, element } from "../transcript/dom";
 import type { TranscriptStore } from "../transcript/store";
 import { revealed, visibleText } from "../transcript/visible_text";
 import type { Trans } from "../translation";
-import type { Chat, ShownRun } from "../transport/chat";
+import type { Chat, RunTranscript } from "../transport/chat";
 
 const SHOWN_CHARS = 300;
 
 /** Words on their way: the kernel has not said yet that it has them. */
-type Sent = { readonly run: string; readonly text: string };
+type SentMessage = { readonly run: string; readonly text: string };
 
-type Row = { readonly id: string; readonly label: string; readonly text: string; readonly takeBack: (() => void) | null };
+type PendingRow = { readonly id: string; readonly label: string; readonly text: string; readonly takeBack: (() => void) | null };
 
-export class Waiting {
+export class PendingMessages {
   readonly node: HTMLElement;
-  private readonly sent = new Map<string, Sent>();
+  private readonly sent = new Map<string, SentMessage>();
   /** This panel's own words, until they are delivered or given back. */
-  private readonly own = new Map<string, Sent>();
+  private readonly own = new Map<string, SentMessage>();
   private shown = "";
-  private watched: ShownRun | null = null;
+  private watched: RunTranscript | null = null;
   private unwatch: () => void = () => undefined;
 
   /** `giveBack` is called with words that were not delivered (`late`: the run was over), `focus` after some were taken back. */
@@ -33,7 +33,7 @@ export class Waiting {
   }
 
   /** Words for the run that goes on were sent under `id`. */
-  said(id: string, run: string, text: string): void {
+  add(id: string, run: string, text: string): void {
     this.sent.set(id, { run, text });
     this.own.set(id, { run, text });
     this.update();
@@ -63,7 +63,7 @@ export class Waiting {
     this.unwatch = current?.transcript.subscribe(() => { this.update(); }) ?? (() => undefined);
   }
 
-  private current(): ShownRun | null {
+  private current(): RunTranscript | null {
     const id = this.chat.state?.current ?? null;
     return this.chat.runs.find(({ run }) => run.id === id) ?? null;
   }
@@ -74,8 +74,8 @@ export class Waiting {
     let late = false;
     for (const [id, { run, text }] of this.own) {
       const transcript = this.chat.runs.find((shown) => shown.run.id === run)?.transcript;
-      if (transcript?.knownWords.has(id)) this.sent.delete(id);
-      const fate = transcript ? fateOf(id, transcript) : "waits";
+      if (transcript?.knownMessages.has(id)) this.sent.delete(id);
+      const fate = transcript ? deliveryState(id, transcript) : "waits";
       if (fate === "waits") continue;
       this.own.delete(id);
       this.sent.delete(id);
@@ -85,11 +85,11 @@ export class Waiting {
     if (left.length > 0) this.giveBack(left.join("\n\n"), late);
   }
 
-  private rows(): Row[] {
+  private rows(): PendingRow[] {
     const { trans, chat } = this;
     const words = { steer: trans.__("with the next step"), queue: trans.__("after this turn") };
     const current = this.watched;
-    const waiting = current?.transcript.end === null ? [...current.transcript.waitingWords.values()] : [];
+    const waiting = current?.transcript.end === null ? [...current.transcript.pendingMessages.values()] : [];
     return [
       ...waiting.map(({ id, text, how }) => ({
         id, label: words[how], text, takeBack: () => { chat.send({ type: "withdraw", id }); },
@@ -98,7 +98,7 @@ export class Waiting {
     ];
   }
 
-  private row({ label, text, takeBack }: Row): HTMLElement {
+  private row({ label, text, takeBack }: PendingRow): HTMLElement {
     const begin = revealed(text.slice(0, SHOWN_CHARS));
     const words = this.trans.__("Take back: %1", begin);
     const back = takeBack && button("×", () => {
@@ -116,7 +116,7 @@ export class Waiting {
 }
 
 /** What has become of words: `late` ones were not delivered when their run ended. */
-function fateOf(id: string, transcript: TranscriptStore): "waits" | "delivered" | "withdrawn" | "late" {
-  if (transcript.waitingWords.has(id) || !transcript.knownWords.has(id)) return transcript.end === null ? "waits" : "late";
-  return transcript.withdrawnWords.has(id) ? "withdrawn" : "delivered";
+function deliveryState(id: string, transcript: TranscriptStore): "waits" | "delivered" | "withdrawn" | "late" {
+  if (transcript.pendingMessages.has(id) || !transcript.knownMessages.has(id)) return transcript.end === null ? "waits" : "late";
+  return transcript.withdrawnMessages.has(id) ? "withdrawn" : "delivered";
 }

@@ -1,11 +1,11 @@
 /** Past prompts, gone through with ↑ and ↓; what was being written comes back behind the newest. */
 
 import type { Chat } from "../transport/chat";
-import type { Memory } from "./composer_deps";
+import type { KeyValueStorage } from "./composer_deps";
 
-const KEPT = 100;
+const MAX_PROMPTS = 100;
 /** A longer one is kept as long as the panel stands, but not across reloads. */
-const KEPT_CHARS = 10_000;
+const MAX_PROMPT_CHARS = 10_000;
 
 export class PromptHistory {
   private kept: string[];
@@ -15,7 +15,7 @@ export class PromptHistory {
 
   /** `key` names the conversation in `memory`. */
   constructor(
-    private readonly memory: Memory,
+    private readonly memory: KeyValueStorage,
     private readonly key: string,
   ) {
     this.kept = read(memory, key);
@@ -24,8 +24,8 @@ export class PromptHistory {
   /** Remembers a prompt that was sent. */
   add(prompt: string): void {
     this.leave();
-    this.kept = [...this.kept.filter((other) => other !== prompt), prompt].slice(-KEPT);
-    const short = this.kept.filter((one) => one.length <= KEPT_CHARS);
+    this.kept = [...this.kept.filter((other) => other !== prompt), prompt].slice(-MAX_PROMPTS);
+    const short = this.kept.filter((one) => one.length <= MAX_PROMPT_CHARS);
     this.memory.setItem(this.key, JSON.stringify(short));
   }
 
@@ -59,7 +59,7 @@ export class PromptHistory {
   }
 }
 
-function read(memory: Memory, key: string): string[] {
+function read(memory: KeyValueStorage, key: string): string[] {
   try {
     const found: unknown = JSON.parse(memory.getItem(key) ?? "[]");
     return Array.isArray(found) ? found.filter((one) => typeof one === "string") : [];
@@ -69,7 +69,7 @@ function read(memory: Memory, key: string): string[] {
 }
 
 /** A memory that forgets rather than fail: where the browser keeps nothing, or no more, the panel works all the same. */
-export function forgiving(memory: Memory): Memory {
+export function tolerantStorage(memory: KeyValueStorage): KeyValueStorage {
   return {
     getItem(key) {
       try {
@@ -90,38 +90,38 @@ export function forgiving(memory: Memory): Memory {
 
 // What is being written and what was sent, for each conversation by itself; kept across reloads of the page.
 
-const DRAFT = "cellwright:draft:";
-const HISTORY = "cellwright:prompts:";
+const DRAFT_KEY = "cellwright:draft:";
+const HISTORY_KEY = "cellwright:prompts:";
 
 export class Drafts {
   /** A past prompt is being shown: it was not written anew. */
-  going = false;
-  private readonly memory: Memory;
+  browsing = false;
+  private readonly memory: KeyValueStorage;
   private key: string;
   private history: PromptHistory;
 
   constructor(
-    memory: Memory,
+    memory: KeyValueStorage,
     private readonly chat: Chat,
   ) {
-    this.memory = forgiving(memory);
+    this.memory = tolerantStorage(memory);
     this.key = keyOf(chat);
-    this.history = new PromptHistory(this.memory, HISTORY + this.key);
+    this.history = new PromptHistory(this.memory, HISTORY_KEY + this.key);
   }
 
   /** What was being written when the page was left. */
   text(): string {
-    return this.memory.getItem(DRAFT + this.key) ?? "";
+    return this.memory.getItem(DRAFT_KEY + this.key) ?? "";
   }
 
   /** Keeps what stands there. */
   keep(text: string): void {
-    this.memory.setItem(DRAFT + this.key, text);
+    this.memory.setItem(DRAFT_KEY + this.key, text);
   }
 
   /** What stands there was changed. */
   written(text: string): void {
-    if (!this.going) this.history.leave();
+    if (!this.browsing) this.history.leave();
     this.keep(text);
   }
 
@@ -155,11 +155,11 @@ export class Drafts {
   private goTo(key: string): void {
     if (this.key === "") this.keep(""); // it went along
     this.key = key;
-    this.history = new PromptHistory(this.memory, HISTORY + key);
+    this.history = new PromptHistory(this.memory, HISTORY_KEY + key);
   }
 }
 
 /** A notebook stays the same when its kernel is another one. */
-function keyOf({ place }: Chat): string {
+function keyOf({ kernelInfo: place }: Chat): string {
   return place ? (place.notebook ?? place.kernelId) : "";
 }

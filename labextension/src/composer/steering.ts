@@ -18,7 +18,7 @@ export function currentRun(chat: Chat): string | null {
 }
 
 /** Why nothing can be sent now; "" where it can. Where there is no kernel, sending starts one. */
-export function hindrance(chat: Chat, trans: Trans): string {
+export function sendBlocker(chat: Chat, trans: Trans): string {
   switch (chat.connection) {
     case "lost":
       return trans.__("The kernel does not answer. What you have written stays here.");
@@ -35,19 +35,19 @@ export function hindrance(chat: Chat, trans: Trans): string {
 }
 
 /** How `text` reaches Claude: told to the run that goes on ("steer"), or as a prompt of its own. Words alone can be told: not with what goes along with them. */
-export function wayOf(chat: Chat, how: SteerHow, text: string, goesAlong: boolean): "steer" | "prompt" {
+export function deliveryOf(chat: Chat, how: SteerHow, text: string, goesAlong: boolean): "steer" | "prompt" {
   return how === "steer" && currentRun(chat) !== null && !goesAlong && commandName(text) === null ? "steer" : "prompt";
 }
 
 /** Tells the run something; gives the id of the words. */
-export function steer(chat: Chat, run: string, text: string): string {
+export function sendSteering(chat: Chat, run: string, text: string): string {
   const id = randomName();
   chat.send({ type: "steer", id, text, how: "steer", run });
   return id;
 }
 
 /** Sends a prompt; why that failed, for the user, or null. */
-export async function prompt(chat: Chat, params: PromptParams): Promise<string | null> {
+export async function sendPrompt(chat: Chat, params: PromptParams): Promise<string | null> {
   try {
     await chat.prompt(params);
     return null;
@@ -59,7 +59,7 @@ export async function prompt(chat: Chat, params: PromptParams): Promise<string |
 // The line below the prompt: what the keys do; while a run goes on, how words reach it. Its height never changes.
 
 /** `about` is said instead of the keys, where it is not empty. `goesAlong`: more than words would be sent, and words alone steer. */
-export type RunNow = {
+export type RunBarState = {
   readonly isRunning: boolean; readonly steers: boolean; readonly goesAlong: boolean; readonly isStopping: boolean; readonly about: string;
 };
 
@@ -87,7 +87,7 @@ export class RunBar {
     this.node = element("div", { class: "cellwright-run-bar" }, this.ways, this.hint);
   }
 
-  update(now: RunNow): void {
+  update(now: RunBarState): void {
     this.ways.hidden = !now.isRunning;
     this.buttons.steer.setAttribute("aria-pressed", String(now.steers));
     this.buttons.queue.setAttribute("aria-pressed", String(!now.steers));
@@ -96,7 +96,7 @@ export class RunBar {
     this.hint.title = words;
   }
 
-  private words({ isRunning, steers, goesAlong, isStopping, about }: RunNow): string {
+  private words({ isRunning, steers, goesAlong, isStopping, about }: RunBarState): string {
     const { trans } = this.deps;
     if (isStopping) return trans.__("Esc once more stops Claude");
     if (about) return about;

@@ -1,14 +1,14 @@
 /** The prompt's text field: it grows with its text, and what is put into it can be undone. */
 
 /** A longer text is put in at once: the browser's own command takes seconds for it. */
-const MOST_UNDONE = 20_000;
+const MAX_UNDOABLE_CHARS = 20_000;
 
 /** Puts `text` in place of what stands from `start` to `end`, as if it had been typed. */
 export function replaceText(area: HTMLTextAreaElement, start: number, end: number, text: string): void {
   if (area.value.slice(start, end) === text) return;
   area.setSelectionRange(start, end);
   const focused = area.getRootNode() as Document | ShadowRoot;
-  const undoable = focused.activeElement === area && text.length + end - start <= MOST_UNDONE && "execCommand" in document;
+  const undoable = focused.activeElement === area && text.length + end - start <= MAX_UNDOABLE_CHARS && "execCommand" in document;
   // deprecated, and the only way into the browser's own list of what can be undone
   // eslint-disable-next-line @typescript-eslint/no-deprecated
   if (undoable && document.execCommand(text ? "insertText" : "delete", false, text)) return;
@@ -17,7 +17,7 @@ export function replaceText(area: HTMLTextAreaElement, start: number, end: numbe
 }
 
 /** Makes the field as high as its text; its style sheet says how high at most. */
-export function grow(area: HTMLTextAreaElement): void {
+export function fitHeight(area: HTMLTextAreaElement): void {
   area.style.height = "auto";
   if (area.scrollHeight > 0) area.style.height = `${area.scrollHeight}px`;
 }
@@ -48,7 +48,7 @@ function wraps(area: HTMLTextAreaElement): boolean {
 /** "Enter", "ArrowUp", …: keys that are no text have names. */
 const TEXT = /^.$/u;
 
-export class TypedAhead {
+export class TypeAheadBuffer {
   private readonly keys: string[] = [];
 
   /** Whether the key was one of text, and is kept. */

@@ -3,7 +3,7 @@
 import type { Emits } from "../transport/kernel_types";
 
 /** One look at all that is written together. */
-export const TOGETHER_MS = 300;
+export const REFRESH_DELAY_MS = 300;
 
 export type OpenDocument = {
   readonly path: string;
@@ -15,7 +15,7 @@ export type OpenDocument = {
   revert(): Promise<void>;
 };
 
-export type Disk = {
+export type FileAccess = {
   refreshBrowser(): Promise<unknown>;
   /** When the file was changed last. */
   lastModified(path: string): Promise<string>;
@@ -25,7 +25,7 @@ export class ChangedFiles {
   private readonly documents = new Set<OpenDocument>();
   private timer: ReturnType<typeof setTimeout> | undefined;
 
-  constructor(private readonly disk: Disk) {}
+  constructor(private readonly disk: FileAccess) {}
 
   /** Keeps a document that was opened as it is on disk. */
   add(document: OpenDocument): void {
@@ -40,7 +40,7 @@ export class ChangedFiles {
     this.timer ??= setTimeout(() => {
       this.timer = undefined;
       void this.refresh();
-    }, TOGETHER_MS);
+    }, REFRESH_DELAY_MS);
   }
 
   private async refresh(): Promise<void> {

@@ -8,13 +8,13 @@ import { randomName, serverRoot } from "../page";
 
 export const TARGET = "cellwright.documents";
 /** Unless it is said again in time, the kernel forgets it: a page that was closed does not say so. */
-export const AGAIN_MS = 20_000;
+export const REPEAT_MS = 20_000;
 
 export class UnsavedDocuments {
   private readonly contexts = new Set<DocumentContext>();
   private readonly comms = new Map<string, Comm>();
-  private readonly page = randomName();
-  private told = "";
+  private readonly pageId = randomName();
+  private lastSent = "";
 
   /** `root` is the folder that documents' paths start from, on the server's disk. */
   constructor(private readonly root: string) {}
@@ -24,38 +24,38 @@ export class UnsavedDocuments {
     this.serve(context.sessionContext.session?.kernel ?? null);
     if (this.contexts.has(context)) return;
     this.contexts.add(context);
-    const changed = (): void => { this.tell(); };
+    const changed = (): void => { this.sendChanges(); };
     context.model.stateChanged.connect(changed);
     context.pathChanged.connect(changed);
     context.sessionContext.kernelChanged.connect((_, { newValue }) => { this.serve(newValue); });
     context.disposed.connect(() => {
       this.contexts.delete(context);
-      this.tell();
+      this.sendChanges();
     });
-    this.tell();
+    this.sendChanges();
   }
 
   /** Says it once more, where there is something to say. */
-  again(): void {
+  repeat(): void {
     if (this.unsaved().length > 0) this.comms.forEach((comm) => { this.send(comm); });
   }
 
   /** Tells a kernel from now on. Those that hold Cellwright have a comm for it: they open it, or had before the page came. */
   serve(kernel: Kernel | null): void {
     if (!kernel || kernel.isDisposed) return;
-    kernel.registerCommTarget(TARGET, (comm) => { this.keep(kernel, comm); });
+    kernel.registerCommTarget(TARGET, (comm) => { this.addComm(kernel, comm); });
     kernel.disposed.connect(() => { this.comms.delete(kernel.id); });
     if (this.comms.has(kernel.id)) return;
     void kernel.requestCommInfo({ target_name: TARGET }).then(
       ({ content }) => {
         const [id] = Object.keys(content.comms ?? {});
-        if (id && !this.comms.has(kernel.id)) this.keep(kernel, kernel.createComm(TARGET, id));
+        if (id && !this.comms.has(kernel.id)) this.addComm(kernel, kernel.createComm(TARGET, id));
       },
       () => undefined, // the kernel went away
     );
   }
 
-  private keep(kernel: Kernel, comm: Comm): void {
+  private addComm(kernel: Kernel, comm: Comm): void {
     this.comms.set(kernel.id, comm);
     comm.onClose = () => {
       if (this.comms.get(kernel.id) === comm) this.comms.delete(kernel.id);
@@ -67,16 +67,16 @@ export class UnsavedDocuments {
     return [...this.contexts].filter(({ model }) => model.dirty).map(({ path }) => path).sort();
   }
 
-  private tell(): void {
+  private sendChanges(): void {
     const unsaved = this.unsaved();
     const said = JSON.stringify(unsaved);
-    if (said === this.told) return;
-    this.told = said;
+    if (said === this.lastSent) return;
+    this.lastSent = said;
     this.comms.forEach((comm) => { this.send(comm); });
   }
 
   private send(comm: Comm): void {
-    comm.send({ type: "unsaved", page: this.page, root: this.root, paths: this.unsaved() });
+    comm.send({ type: "unsaved", page: this.pageId, root: this.root, paths: this.unsaved() });
   }
 }
 
@@ -89,7 +89,7 @@ export function pageDocuments(): UnsavedDocuments {
 }
 
 /** Has a kernel without a document know of those that are unsaved: it must not write behind an editor's back either. */
-export function tellOfDocuments(kernel: Kernel): void {
+export function reportUnsavedDocuments(kernel: Kernel): void {
   pageDocuments().serve(kernel);
 }
 
@@ -104,6 +104,6 @@ export const unsavedDocumentsPlugin: IPlugin<unknown, void> = {
     if (!opener) return;
     const documents = pageDocuments();
     opener.opened.connect((_sender, { context }) => { documents.add(context); });
-    setInterval(() => { documents.again(); }, AGAIN_MS);
+    setInterval(() => { documents.repeat(); }, REPEAT_MS);
   },
 };

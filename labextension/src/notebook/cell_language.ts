@@ -1,9 +1,9 @@
 /** A block of code in an answer as a cell of a notebook: by what language it is in, and which one the notebook's kernel speaks. */
 
-export type CellOfCode = { cell_type: "code" | "markdown"; source: string };
+export type CellForCode = { cell_type: "code" | "markdown"; source: string };
 
 /** Other names of languages, as they stand behind a fence. */
-const SAME: Readonly<Record<string, string>> = {
+const ALIASES: Readonly<Record<string, string>> = {
   py: "python",
   python3: "python",
   ipython: "python",
@@ -35,19 +35,19 @@ const MAGICS: Readonly<Record<string, string>> = {
   ruby: "%%ruby",
 };
 
-function known(language: string): string {
+function canonicalName(language: string): string {
   const name = language.toLowerCase();
-  return SAME[name] ?? name;
+  return ALIASES[name] ?? name;
 }
 
 /** The cell that a block becomes in a notebook whose kernel speaks `kernel`. */
-export function cellOf(language: string, text: string, kernel: string): CellOfCode {
+export function cellForCode(language: string, text: string, kernel: string): CellForCode {
   const code = text.replace(/\s+$/, "");
-  const name = known(language);
+  const name = canonicalName(language);
   if (name === "markdown") return { cell_type: "markdown", source: code };
   // no language is said: what stands in a notebook's answer is most likely the notebook's
-  if (!name || name === known(kernel)) return { cell_type: "code", source: code };
-  const magic = known(kernel) === "python" ? MAGICS[name] : undefined;
+  if (!name || name === canonicalName(kernel)) return { cell_type: "code", source: code };
+  const magic = canonicalName(kernel) === "python" ? MAGICS[name] : undefined;
   if (magic) return { cell_type: "code", source: `${magic}\n${name === "session" ? commandsOf(code) : code}` };
   return { cell_type: "markdown", source: fenced(language, code) };
 }

@@ -6,7 +6,7 @@ import { LabIcon } from "@jupyterlab/ui-components";
 import type { Application, IPlugin } from "@lumino/application";
 
 import { addPageStyle } from "../page";
-import { keepKeyboard } from "../transcript/focus";
+import { guardFocus } from "../transcript/focus";
 import { isPython } from "./cell_language";
 import css from "./cell_toolbar.css";
 import type { Cell, Kernel, Panel, Tracker } from "./cell_toolbar_types";
@@ -17,13 +17,13 @@ type Args = { of?: "menu" };
 type App = Application & { contextMenuHitTest(isIt: (node: HTMLElement) => boolean): HTMLElement | undefined };
 type Palette = { addItem(item: { command: string; category: string }): unknown };
 
-const TEXTS: Record<Action, { label: string; caption: string }> = {
+const COMMAND_TEXTS: Record<CellAction, { label: string; caption: string }> = {
   fix: { label: "Fix with Claude", caption: "Have Claude fix the error of this cell" },
   edit: { label: "Edit with Claude…", caption: "Say what Claude should change in this cell" },
   explain: { label: "Explain with Claude", caption: "Have Claude explain this cell" },
   document: { label: "Document with Claude", caption: "Have Claude document the code of this cell" },
 };
-const ACTIONS = Object.keys(TEXTS) as Action[];
+const ACTIONS = Object.keys(COMMAND_TEXTS) as CellAction[];
 
 export const cellToolbarPlugin: IPlugin<unknown, void> = {
   // the toolbar's and the menu's items stand in the schema of this name
@@ -40,15 +40,15 @@ export const cellToolbarPlugin: IPlugin<unknown, void> = {
       (message) => { Notification.warning(message, { autoClose: 10_000 }); },
     );
     /** The cell that is meant; null where `action` makes no sense for it. */
-    const cellFor = (action: Action, args: Args): Cell | null => {
+    const cellFor = (action: CellAction, args: Args): Cell | null => {
       const content = tracker.currentWidget?.content;
-      const cell = content ? meantCell(app as App, content, args) : null;
+      const cell = content ? targetCell(app as App, content, args) : null;
       return content?.model && cell && isPython(content.model) && applies(action, cell) ? cell : null;
     };
     for (const action of ACTIONS) {
       const command = commandOf(action);
       commands.addCommand(command, {
-        ...TEXTS[action],
+        ...COMMAND_TEXTS[action],
         icon: iconOf(action),
         isEnabled: (args) => cellFor(action, args) !== null,
         isVisible: (args) => cellFor(action, args) !== null,
@@ -72,17 +72,17 @@ export const cellToolbarPlugin: IPlugin<unknown, void> = {
   },
 };
 
-function commandOf(action: Action): string {
+function commandOf(action: CellAction): string {
   return `cellwright:${action}-cell`;
 }
 
-function meantCell(app: App, content: Panel["content"], { of }: Args): Cell | null {
+function targetCell(app: App, content: Panel["content"], { of }: Args): Cell | null {
   if (of !== "menu") return content.activeCell;
   const node = app.contextMenuHitTest(({ classList }) => classList.contains("jp-Cell"));
   return content.widgets.find((cell) => cell.node === node) ?? null;
 }
 
-function begin(actions: CellActions, action: Action, panel: Panel, cell: Cell): Promise<void> | undefined {
+function begin(actions: CellActions, action: CellAction, panel: Panel, cell: Cell): Promise<void> | undefined {
   panel.content.activeCellIndex = panel.content.widgets.indexOf(cell);
   if (action !== "edit") return actions.ask(panel, cell, sourceFor(action, cell));
   openInstruction(
@@ -115,7 +115,7 @@ function followActiveCell(tracker: Tracker, changed: () => void): void {
 
 // What Claude can be asked about a cell, as the cell that asks it: the notebook shows what was asked, and asks it again.
 
-export type Action = "fix" | "explain" | "document" | "edit";
+export type CellAction = "fix" | "explain" | "document" | "edit";
 
 const PROMPT = /^\s*%{1,2}claude\b/;
 
@@ -125,7 +125,7 @@ export function hasFailed({ model: { outputs } }: Cell): boolean {
 }
 
 /** Whether `action` makes sense for a cell; none does for an empty one, or for one that asks Claude itself. */
-export function applies(action: Action, cell: Cell): boolean {
+export function applies(action: CellAction, cell: Cell): boolean {
   const source = cell.model.sharedModel.getSource();
   if (!source.trim() || PROMPT.test(source)) return false;
   if (action === "fix") return cell.model.type === "code" && hasFailed(cell);
@@ -133,7 +133,7 @@ export function applies(action: Action, cell: Cell): boolean {
 }
 
 /** The source of the cell that asks. */
-export function sourceFor(action: Action, { model: { id, type } }: Cell, instruction = ""): string {
+export function sourceFor(action: CellAction, { model: { id, type } }: Cell, instruction = ""): string {
   const cell = `@cell:${id}`;
   switch (action) {
     case "fix":
@@ -148,17 +148,17 @@ export function sourceFor(action: Action, { model: { id, type } }: Cell, instruc
 }
 
 /** Says that something went wrong, and what to do. */
-export type Tell = (message: string) => void;
+export type ShowMessage = (message: string) => void;
 /** Runs a cell as the user would. */
-export type Run = (panel: Panel, cell: Cell) => Promise<unknown>;
+export type RunCell = (panel: Panel, cell: Cell) => Promise<unknown>;
 
 export class CellActions {
   /** The cells that wait for their kernel: a second click asks nothing twice. */
   private readonly asking = new Set<Cell>();
 
   constructor(
-    private readonly run: Run,
-    private readonly tell: Tell,
+    private readonly run: RunCell,
+    private readonly tell: ShowMessage,
   ) {}
 
   /** Asks with a cell below `cell`; the same question that stands there already is asked again. */
@@ -177,11 +177,11 @@ export class CellActions {
     content.activate();
     this.asking.add(asks);
     try {
-      const problem = await unready(panel);
+      const problem = await kernelProblem(panel);
       if (problem === null) await this.run(panel, asks);
       else {
         this.tell(problem);
-        if (!isThere) takeBack(panel, asks, source);
+        if (!isThere) removeQuestion(panel, asks, source);
       }
     } finally {
       this.asking.delete(asks);
@@ -190,14 +190,14 @@ export class CellActions {
 }
 
 /** What keeps the notebook's kernel from asking Claude, with what to do; null when it is ready. */
-async function unready({ sessionContext }: Panel): Promise<string | null> {
+async function kernelProblem({ sessionContext }: Panel): Promise<string | null> {
   await sessionContext.ready;
   const kernel = sessionContext.session?.kernel;
   if (!kernel) return "This notebook has no kernel. Start one, then ask Claude again.";
-  return await load(kernel);
+  return await loadInKernel(kernel);
 }
 
-async function load(kernel: Kernel): Promise<string | null> {
+async function loadInKernel(kernel: Kernel): Promise<string | null> {
   // what is loaded already stays as it is
   const code = 'get_ipython().run_line_magic("load_ext", "cellwright")';
   const { content } = await kernel.requestExecute({ code, silent: true, store_history: false }).done;
@@ -210,7 +210,7 @@ async function load(kernel: Kernel): Promise<string | null> {
 }
 
 /** A question that could not be asked does not stay in the notebook, unless the user has changed it meanwhile. */
-function takeBack({ content }: Panel, cell: Cell, source: string): void {
+function removeQuestion({ content }: Panel, cell: Cell, source: string): void {
   const at = content.widgets.indexOf(cell);
   if (at < 0 || cell.model.sharedModel.getSource() !== source) return;
   content.model?.sharedModel.deleteCell(at);
@@ -248,7 +248,7 @@ export class FixButtons {
 // The line above a cell in which the user says what Claude should change in it.
 
 const INSTRUCTION_CLASS = "cellwright-instruction";
-const OPENING_MS = 300;
+const FOCUS_DELAY_MS = 300;
 
 /** Opens the line, or goes to the one that is open. Enter gives `send` what was typed, Escape closes it. */
 export function openInstruction(cell: Cell, send: (instruction: string) => void, close: () => void): void {
@@ -267,7 +267,7 @@ export function openInstruction(cell: Cell, send: (instruction: string) => void,
   const hint = document.createElement("span");
   hint.textContent = "Enter to ask · Esc to close";
   host.append(input, hint);
-  const stopKeeping = keepKeyboard(host);
+  const stopKeeping = guardFocus(host);
   const remove = (): void => {
     stopKeeping();
     host.remove();
@@ -286,7 +286,7 @@ export function openInstruction(cell: Cell, send: (instruction: string) => void,
   // the button or menu that opened it takes the focus once more, and keys would be the notebook's commands
   const opened = performance.now();
   input.addEventListener("blur", () => {
-    if (performance.now() - opened < OPENING_MS) setTimeout(() => { input.focus(); });
+    if (performance.now() - opened < FOCUS_DELAY_MS) setTimeout(() => { input.focus(); });
   });
   // at its end in the DOM, since JupyterLab counts a cell's first children; the style sheet puts it where it belongs
   cell.node.append(host);
@@ -295,7 +295,7 @@ export function openInstruction(cell: Cell, send: (instruction: string) => void,
 
 // The icons of the actions, drawn as JupyterLab draws its own: `jp-icon3` follows the theme.
 
-const PATHS: Record<Action, string> = {
+const PATHS: Record<CellAction, string> = {
   fix: "M22.7 19l-9.1-9.1c.9-2.3.4-5-1.5-6.9-2-2-5-2.4-7.4-1.3L9 6 6 9 1.6 4.7C.4 7.1.9 10.1 2.9 12.1c1.9 1.9 4.6 2.4 6.9 1.5l9.1 9.1c.4.4 1 .4 1.4 0l2.3-2.3c.5-.4.5-1.1.1-1.4z",
   explain:
     "M12 3a9 9 0 1 0 0 18 9 9 0 0 0 0-18zm0 16.2a7.2 7.2 0 1 1 0-14.4 7.2 7.2 0 0 1 0 14.4zM11.1 15.6h1.8v1.8h-1.8zM12 6.6a3.3 3.3 0 0 0-3.3 3.3h1.8a1.5 1.5 0 1 1 3 0c0 1.4-2.4 1.4-2.4 4.2h1.8c0-1.9 2.4-2.2 2.4-4.2A3.3 3.3 0 0 0 12 6.6z",
@@ -304,7 +304,7 @@ const PATHS: Record<Action, string> = {
 };
 
 /** The icon of an action. */
-export function iconOf(action: Action): LabIcon {
+export function iconOf(action: CellAction): LabIcon {
   const svgstr = `<svg xmlns="http://www.w3.org/2000/svg" width="16" viewBox="0 0 24 24"><path class="jp-icon3" fill="#616161" d="${PATHS[action]}"/></svg>`;
   return new LabIcon({ name: `cellwright:${action}`, svgstr });
 }

@@ -4,8 +4,8 @@ import type { JsonObject } from "../json";
 import { RequestError } from "../transport/rpc";
 import type { NewCell, SharedCell, SharedNotebook } from "./jupyterlab_types";
 
-type Place = { where: "before" | "after" | "start" | "end"; beside: string };
-type Replace = {
+type InsertPosition = { where: "before" | "after" | "start" | "end"; beside: string };
+type ReplaceChange = {
   type: "replace";
   id: string;
   expect: string;
@@ -15,15 +15,15 @@ type Replace = {
   execution_count: number | null;
   attachments: JsonObject | null;
 };
-type Insert = Place & NewCell & { type: "insert"; outputs: JsonObject[]; attachments: JsonObject };
-type Delete = { type: "delete"; id: string; expect: string };
-type Move = Place & { type: "move"; id: string };
-export type Change = Replace | Insert | Delete | Move;
+type InsertChange = InsertPosition & NewCell & { type: "insert"; outputs: JsonObject[]; attachments: JsonObject };
+type DeleteChange = { type: "delete"; id: string; expect: string };
+type MoveChange = InsertPosition & { type: "move"; id: string };
+export type CellChange = ReplaceChange | InsertChange | DeleteChange | MoveChange;
 
-export type Changed = { id: string; position: number; was: number; before: JsonObject | null; after: JsonObject | null };
+export type ChangedCell = { id: string; position: number; was: number; before: JsonObject | null; after: JsonObject | null };
 
 /** Undo managers take back what has an origin that they follow. */
-const CLAUDE = { changedBy: "Claude" };
+const ORIGIN = { changedBy: "Claude" };
 
 export function cellJson(cell: SharedCell, outputs = true): JsonObject {
   return {
@@ -38,35 +38,35 @@ export function cellJson(cell: SharedCell, outputs = true): JsonObject {
 }
 
 /** Makes all changes or none. Throws RequestError. */
-export function change(notebook: SharedNotebook, changes: Change[]): Changed[] {
-  check(notebook, changes);
+export function changeCells(notebook: SharedNotebook, changes: CellChange[]): ChangedCell[] {
+  checkChanges(notebook, changes);
   const managers = undoManagers(notebook, changes);
   // what the user has typed just now is a step of its own
   for (const manager of managers) {
-    manager.trackedOrigins.add(CLAUDE);
+    manager.trackedOrigins.add(ORIGIN);
     manager.stopCapturing();
   }
-  const changed: Changed[] = [];
+  const changed: ChangedCell[] = [];
   notebook.ydoc.transact(() => {
     // the notebook's own list follows when the transaction is over
     const cells = [...notebook.cells];
-    for (const each of changes) changed.push(step(notebook, cells, each));
-  }, CLAUDE);
+    for (const each of changes) changed.push(applyChange(notebook, cells, each));
+  }, ORIGIN);
   for (const manager of managers) manager.stopCapturing();
   return readBack(notebook, changed);
 }
 
-function undoManagers(notebook: SharedNotebook, changes: Change[]): Set<SharedNotebook["undoManager"]> {
+function undoManagers(notebook: SharedNotebook, changes: CellChange[]): Set<SharedNotebook["undoManager"]> {
   const ids = new Set(changes.map(({ id }) => id));
   const touched = notebook.cells.filter(({ id }) => ids.has(id)).flatMap(({ undoManager }) => undoManager ?? []);
   return new Set([notebook.undoManager, ...touched]);
 }
 
-type Sketch = { id: string; cell_type: string; source: string; running: boolean };
+type CellOutline = { id: string; cell_type: string; source: string; running: boolean };
 
 /** Goes through all changes without making them: a transaction cannot be taken back half done. */
-function check(notebook: SharedNotebook, changes: Change[]): void {
-  const cells: Sketch[] = notebook.cells.map((cell) => ({
+function checkChanges(notebook: SharedNotebook, changes: CellChange[]): void {
+  const cells: CellOutline[] = notebook.cells.map((cell) => ({
     id: cell.id,
     cell_type: cell.cell_type,
     source: cell.getSource(),
@@ -76,16 +76,16 @@ function check(notebook: SharedNotebook, changes: Change[]): void {
   for (const each of changes) {
     if (each.type === "insert") {
       const id = cells.some((cell) => cell.id === each.id) ? "" : each.id;
-      cells.splice(placeOf(cells, each), 0, { id, cell_type: each.cell_type, source: each.source, running: false });
+      cells.splice(positionFor(cells, each), 0, { id, cell_type: each.cell_type, source: each.source, running: false });
       continue;
     }
     const at = indexOf(cells, each.id);
-    const cell = nth(cells, at);
+    const cell = cellAt(cells, at);
     if (cell.running) {
       throw new RequestError("running", `Cell ${cell.id} is running, or waits to be run: it can be changed when it has ended.`);
     }
     if (each.type === "move") {
-      const to = placeOf(cells, each);
+      const to = positionFor(cells, each);
       cells.splice(to - Number(to > at), 0, ...cells.splice(at, 1));
       continue;
     }
@@ -105,69 +105,69 @@ function indexOf(cells: readonly { id: string }[], id: string): number {
   return index;
 }
 
-function nth<Cell>(cells: readonly Cell[], index: number): Cell {
+function cellAt<Cell>(cells: readonly Cell[], index: number): Cell {
   const cell = cells[index];
   if (cell === undefined) throw new RangeError(`no cell ${index}`);
   return cell;
 }
 
-function placeOf(cells: readonly { id: string }[], { where, beside }: Place): number {
+function positionFor(cells: readonly { id: string }[], { where, beside }: InsertPosition): number {
   if (where === "start") return 0;
   if (where === "end") return cells.length;
   return indexOf(cells, beside) + Number(where === "after");
 }
 
-function step(notebook: SharedNotebook, cells: SharedCell[], each: Change): Changed {
-  if (each.type === "insert") return insert(notebook, cells, each);
+function applyChange(notebook: SharedNotebook, cells: SharedCell[], each: CellChange): ChangedCell {
+  if (each.type === "insert") return insertCell(notebook, cells, each);
   const at = indexOf(cells, each.id);
-  const cell = nth(cells, at);
+  const cell = cellAt(cells, at);
   const before = cellJson(cell);
   let now = at;
-  if (each.type === "replace") replace(notebook, cells, at, each);
+  if (each.type === "replace") replaceCell(notebook, cells, at, each);
   else if (each.type === "move") {
-    const to = placeOf(cells, each);
+    const to = positionFor(cells, each);
     now = to - Number(to > at);
     if (now !== at) {
       const same = cell.toJSON();
-      takeOut(notebook, cells, at);
-      putIn(notebook, cells, now, same);
+      removeCell(notebook, cells, at);
+      addCell(notebook, cells, now, same);
     }
   } else {
-    takeOut(notebook, cells, at);
+    removeCell(notebook, cells, at);
     return { id: each.id, position: at, was: at, before, after: null };
   }
-  return { id: each.id, position: now, was: at, before, after: cellJson(nth(cells, now)) };
+  return { id: each.id, position: now, was: at, before, after: cellJson(cellAt(cells, now)) };
 }
 
-function takeOut(notebook: SharedNotebook, cells: SharedCell[], at: number): void {
+function removeCell(notebook: SharedNotebook, cells: SharedCell[], at: number): void {
   notebook.deleteCell(at);
   cells.splice(at, 1);
 }
 
-function putIn(notebook: SharedNotebook, cells: SharedCell[], at: number, cell: NewCell): void {
+function addCell(notebook: SharedNotebook, cells: SharedCell[], at: number, cell: NewCell): void {
   cells.splice(at, 0, notebook.insertCell(at, cell));
 }
 
-function insert(notebook: SharedNotebook, cells: SharedCell[], each: Insert): Changed {
-  const at = placeOf(cells, each);
+function insertCell(notebook: SharedNotebook, cells: SharedCell[], each: InsertChange): ChangedCell {
+  const at = positionFor(cells, each);
   const taken = cells.some(({ id }) => id === each.id);
   const id = taken ? `${each.id}-${crypto.getRandomValues(new Uint16Array(1))[0]}` : each.id;
   const { cell_type, source, metadata } = each;
   const cell: NewCell = { id, cell_type, source, metadata };
   if (cell_type === "code") Object.assign(cell, { outputs: each.outputs, execution_count: each.execution_count });
   else if (Object.keys(each.attachments).length) cell.attachments = each.attachments;
-  putIn(notebook, cells, at, cell);
-  return { id, position: at, was: at, before: null, after: cellJson(nth(cells, at)) };
+  addCell(notebook, cells, at, cell);
+  return { id, position: at, was: at, before: null, after: cellJson(cellAt(cells, at)) };
 }
 
-function replace(notebook: SharedNotebook, cells: SharedCell[], at: number, each: Replace): void {
-  const cell = nth(cells, at);
+function replaceCell(notebook: SharedNotebook, cells: SharedCell[], at: number, each: ReplaceChange): void {
+  const cell = cellAt(cells, at);
   const old = cell.getSource();
   const source = each.source ?? old;
   if (each.cell_type !== null && each.cell_type !== cell.cell_type) {
-    const other = ofOtherType(cell, each, each.cell_type, source);
-    takeOut(notebook, cells, at);
-    putIn(notebook, cells, at, other);
+    const other = withCellType(cell, each, each.cell_type, source);
+    removeCell(notebook, cells, at);
+    addCell(notebook, cells, at, other);
     return;
   }
   if (source !== old) setSource(cell, old, source);
@@ -176,7 +176,7 @@ function replace(notebook: SharedNotebook, cells: SharedCell[], at: number, each
   else if (source !== old) setOutputs(cell, [], null);
 }
 
-function ofOtherType(cell: SharedCell, each: Replace, kind: string, source: string): NewCell {
+function withCellType(cell: SharedCell, each: ReplaceChange, kind: string, source: string): NewCell {
   const same: NewCell = { id: cell.id, cell_type: kind, source, metadata: cell.metadata };
   if (kind === "code") return { ...same, outputs: each.outputs ?? [], execution_count: each.execution_count };
   const attachments = each.attachments ?? cell.getAttachments?.();
@@ -207,13 +207,13 @@ function isLowSurrogate(character: string | undefined): boolean {
 }
 
 /** What the document holds now, of the last change of each cell. */
-function readBack(notebook: SharedNotebook, changed: Changed[]): Changed[] {
+function readBack(notebook: SharedNotebook, changed: ChangedCell[]): ChangedCell[] {
   const places = new Map(notebook.cells.map((cell, index) => [cell.id, index]));
   const last = new Map(changed.map((each) => [each.id, each]));
   for (const each of last.values()) {
     const at = places.get(each.id);
     if (at === undefined) each.after = null;
-    else if (each.after) Object.assign(each, { position: at, after: cellJson(nth(notebook.cells, at)) });
+    else if (each.after) Object.assign(each, { position: at, after: cellJson(cellAt(notebook.cells, at)) });
   }
   return changed;
 }

@@ -9,10 +9,10 @@ import { addPageStyle, randomName } from "../page";
 import { button, setText } from "../transcript/dom";
 import { codeBlocks } from "../transcript/markdown/code_block";
 import type { Trans } from "../translation";
-import type { CellOfCode } from "./cell_language";
-import { cellOf, languageOf } from "./cell_language";
-import type { Change } from "./change_cells";
-import { change } from "./change_cells";
+import type { CellForCode } from "./cell_language";
+import { cellForCode, languageOf } from "./cell_language";
+import type { CellChange } from "./change_cells";
+import { changeCells } from "./change_cells";
 import css from "./code_actions.css";
 import type { ConsolePanel, Notebook, Panel, Tracker } from "./code_actions_types";
 import type { SharedCell } from "./jupyterlab_types";
@@ -83,7 +83,7 @@ export const codeActionsPlugin: IPlugin<unknown, void> = {
 // The buttons in the head of a block of code: into the notebook, in the place of a cell, into a console.
 
 /** What the page can do with code. A problem says why it cannot now, empty when it can. */
-export type CodeHome = {
+export type CodeTargets = {
   readonly trans: Trans;
   /** The language of the kernel. */
   language(): string;
@@ -97,15 +97,15 @@ export type CodeHome = {
   tell(message: string): void;
 };
 
-const SAID_MS = 1500;
+const FEEDBACK_MS = 1500;
 
-type Action = { label: string; title: string; done: string; panelOnly: boolean; problem(): string | null; run(): unknown };
+type CodeAction = { label: string; title: string; done: string; panelOnly: boolean; problem(): string | null; run(): unknown };
 
 export class CodeButtons {
   /** Weak: a block that is thrown away takes its buttons along. */
   private readonly shown = new Set<WeakRef<() => void>>();
 
-  constructor(private readonly home: CodeHome) {}
+  constructor(private readonly home: CodeTargets) {}
 
   /** The buttons of one block. */
   readonly of = (language: string, text: () => string): Node[] => this.actions(language, text).map((action) => this.node(action));
@@ -119,10 +119,10 @@ export class CodeButtons {
     }
   }
 
-  private actions(language: string, text: () => string): Action[] {
+  private actions(language: string, text: () => string): CodeAction[] {
     const { home } = this;
     const { trans } = home;
-    const isCode = cellOf(language, "", home.language()).cell_type === "code";
+    const isCode = cellForCode(language, "", home.language()).cell_type === "code";
     return [
       {
         label: trans.__("Insert"),
@@ -146,12 +146,12 @@ export class CodeButtons {
         done: trans.__("Sent"),
         panelOnly: true,
         problem: () => (isCode ? home.consoleProblem() : null),
-        run: () => home.runInConsole(cellOf(language, text(), home.language()).source),
+        run: () => home.runInConsole(cellForCode(language, text(), home.language()).source),
       },
     ];
   }
 
-  private node(action: Action): HTMLElement {
+  private node(action: CodeAction): HTMLElement {
     const node = button(action.label, () => { void this.run(action, node); }, { class: action.panelOnly ? "copy panel-only" : "copy" });
     const update = (): void => {
       const problem = action.problem();
@@ -169,7 +169,7 @@ export class CodeButtons {
     return node;
   }
 
-  private async run(action: Action, node: HTMLElement): Promise<void> {
+  private async run(action: CodeAction, node: HTMLElement): Promise<void> {
     const problem = action.problem();
     if (problem) {
       this.home.tell(problem);
@@ -178,7 +178,7 @@ export class CodeButtons {
     try {
       await action.run();
       setText(node, action.done);
-      setTimeout(() => { setText(node, action.label); }, SAID_MS);
+      setTimeout(() => { setText(node, action.label); }, FEEDBACK_MS);
     } catch (error) {
       this.home.tell(error instanceof Error ? error.message : String(error));
     }
@@ -206,10 +206,10 @@ export function replaceProblem(notebook: Notebook | null): ReturnType<typeof ins
 export function insertBelow(notebook: Notebook, language: string, text: string): void {
   const { model } = notebook;
   if (!model) return;
-  const cell = cellOf(language, text, languageOf(model));
+  const cell = cellForCode(language, text, languageOf(model));
   const active = activeCell(notebook);
   const where = active ? { where: "after" as const, beside: active.id } : { where: "end" as const, beside: "" };
-  const [made] = change(model.sharedModel, [{ type: "insert", ...where, ...newCell(cell) }]);
+  const [made] = changeCells(model.sharedModel, [{ type: "insert", ...where, ...newCell(cell) }]);
   if (made) show(notebook, made.position);
 }
 
@@ -218,8 +218,8 @@ export function replaceActive(notebook: Notebook, language: string, text: string
   const { model } = notebook;
   const active = activeCell(notebook);
   if (!model || !active) return;
-  const { cell_type, source } = cellOf(language, text, languageOf(model));
-  const replace: Change = {
+  const { cell_type, source } = cellForCode(language, text, languageOf(model));
+  const replace: CellChange = {
     type: "replace",
     id: active.id,
     expect: active.getSource(),
@@ -229,7 +229,7 @@ export function replaceActive(notebook: Notebook, language: string, text: string
     execution_count: null,
     attachments: null,
   };
-  const [changed] = change(model.sharedModel, [replace]);
+  const [changed] = changeCells(model.sharedModel, [replace]);
   if (changed) show(notebook, changed.position);
 }
 
@@ -237,7 +237,7 @@ function activeCell(notebook: Notebook | null): SharedCell | undefined {
   return notebook?.model?.sharedModel.cells[notebook.activeCellIndex];
 }
 
-function newCell({ cell_type, source }: CellOfCode): Omit<Extract<Change, { type: "insert" }>, "type" | "where" | "beside"> {
+function newCell({ cell_type, source }: CellForCode): Omit<Extract<CellChange, { type: "insert" }>, "type" | "where" | "beside"> {
   return { id: randomName().slice(0, 8), cell_type, source, metadata: {}, outputs: [], execution_count: null, attachments: {} };
 }
 

@@ -5,32 +5,32 @@ import type { IPlugin } from "@lumino/application";
 
 import type { JsonObject } from "../json";
 import { randomName, serverRoot } from "../page";
-import type { Handler } from "../transport/rpc";
-import { ANNOUNCED, Link } from "../transport/rpc";
+import type { RequestHandler } from "../transport/rpc";
+import { LOADED_TARGET, RpcLink } from "../transport/rpc";
 import type { Comm, Kernel, NotebookPanel, NotebookTracker } from "./jupyterlab_types";
 import { OpenNotebooks } from "./open_notebooks";
 
 export const TARGET = "cellwright.notebook";
 export const PROTOCOL = 1;
 /** How long a kernel may take to say whether it holds us; a busy one says nothing. */
-export const INFO_MS = 1_500;
-export const SUBSHELL_MS = 2_000;
+export const INFO_TIMEOUT_MS = 1_500;
+export const SUBSHELL_TIMEOUT_MS = 2_000;
 
-type Linked = { link: Link; comm: Comm; told: string };
-type About = { frontEnd: string; root: string };
+type OpenLink = { link: RpcLink; comm: Comm; told: string };
+type FrontEndInfo = { frontEnd: string; root: string };
 
-export class Links {
-  readonly notebooks = new OpenNotebooks(() => { this.tellSoon(); });
-  private readonly handlers = new Map<string, Handler>();
+export class NotebookLinks {
+  readonly notebooks = new OpenNotebooks(() => { this.sendHelloSoon(); });
+  private readonly handlers = new Map<string, RequestHandler>();
   private readonly watched = new WeakSet<Kernel>();
-  private readonly linked = new Map<Kernel, Linked>();
+  private readonly linked = new Map<Kernel, OpenLink>();
   private readonly opening = new Set<Kernel>();
   /** Kernels that run no notebook of this page, and work on its notebooks all the same. */
-  private readonly without = new WeakSet<Kernel>();
+  private readonly kernelsWithoutNotebook = new WeakSet<Kernel>();
   private readonly listeners: (() => void)[] = [];
-  private readonly page = randomName();
-  private about: About = { frontEnd: "", root: "" };
-  private telling = false;
+  private readonly pageId = randomName();
+  private frontEnd: FrontEndInfo = { frontEnd: "", root: "" };
+  private helloScheduled = false;
 
   constructor() {
     this.serve("ping", () => null);
@@ -40,7 +40,7 @@ export class Links {
   }
 
   /** Answers what kernels ask by this method. */
-  serve(method: string, handler: Handler): void {
+  serve(method: string, handler: RequestHandler): void {
     this.handlers.set(method, handler);
   }
 
@@ -50,14 +50,14 @@ export class Links {
   }
 
   /** The link to the kernel of a notebook; undefined where it does not hold Cellwright. */
-  of(panel: { readonly context: { readonly sessionContext: NotebookPanel["context"]["sessionContext"] } }): Link | undefined {
+  linkFor(panel: { readonly context: { readonly sessionContext: NotebookPanel["context"]["sessionContext"] } }): RpcLink | undefined {
     const id = panel.context.sessionContext.session?.kernel?.id;
     return [...this.linked].find(([kernel]) => kernel.id === id)?.[1].link;
   }
 
   /** The first words to each kernel. */
-  introduce(about: About): void {
-    this.about = about;
+  setFrontEnd(about: FrontEndInfo): void {
+    this.frontEnd = about;
   }
 
   /** Links to the kernel of each notebook that is opened, when there is something to link to. */
@@ -66,17 +66,17 @@ export class Links {
     const { sessionContext } = panel.context;
     this.watch(sessionContext.session?.kernel ?? null);
     sessionContext.kernelChanged.connect((_, { newValue }) => { this.watch(newValue); });
-    panel.content.disposed.connect(() => { this.leaveThoseWithout(); });
+    panel.content.disposed.connect(() => { this.closeUnused(); });
   }
 
   /** Links to a kernel that runs no notebook: it, too, works on those that are open here, and not behind their backs. */
   addKernel(kernel: Kernel): void {
-    this.without.add(kernel);
+    this.kernelsWithoutNotebook.add(kernel);
     this.watch(kernel);
   }
 
   /** The page goes away. */
-  leave(): void {
+  close(): void {
     for (const [kernel, { link }] of this.linked) {
       link.send({ type: "bye", page_left: true });
       this.drop(kernel);
@@ -87,7 +87,7 @@ export class Links {
     if (!kernel || kernel.isDisposed || this.watched.has(kernel)) return;
     this.watched.add(kernel);
     kernel.iopubMessage.connect((_, { header, content }) => {
-      if (header.msg_type !== "comm_open" || content.target_name !== ANNOUNCED) return;
+      if (header.msg_type !== "comm_open" || content.target_name !== LOADED_TARGET) return;
       this.drop(kernel); // what there was belongs to the process before: not every restart is told
       void this.open(kernel);
     });
@@ -100,12 +100,12 @@ export class Links {
 
   /** Finds out whether a kernel that was there before the page holds us. */
   private async find(kernel: Kernel): Promise<void> {
-    const info = kernel.requestCommInfo({ target_name: ANNOUNCED }).then(
+    const info = kernel.requestCommInfo({ target_name: LOADED_TARGET }).then(
       ({ content }) => Object.keys(content.comms ?? {}).length > 0,
       () => false, // the kernel went away
     );
-    const found = await Promise.race([info, after(INFO_MS, null)]);
-    if (found ?? this.notebooks.mentionUs(kernel)) await this.open(kernel);
+    const found = await Promise.race([info, delayed(INFO_TIMEOUT_MS, null)]);
+    if (found ?? this.notebooks.mentionsClaude(kernel)) await this.open(kernel);
     // it may say yes when the cell has ended
     if (found === null && (await info)) await this.open(kernel);
   }
@@ -117,7 +117,7 @@ export class Links {
       const comm = kernel.createComm(TARGET);
       // without one, messages wait for the cell that runs: better than none
       const subshell = comm.subshellStarted?.catch(() => undefined);
-      if (kernel.supportsSubshells !== false) await Promise.race([subshell, after(SUBSHELL_MS, null)]);
+      if (kernel.supportsSubshells !== false) await Promise.race([subshell, delayed(SUBSHELL_TIMEOUT_MS, null)]);
       this.connect(kernel, comm);
     } catch (error) {
       // the kernel went away, or another connection of this page to it has its comms
@@ -128,10 +128,10 @@ export class Links {
   }
 
   private connect(kernel: Kernel, comm: Comm): void {
-    const link = new Link(comm, this.handlers);
+    const link = new RpcLink(comm, this.handlers);
     const hello = this.hello(kernel);
     this.linked.set(kernel, { link, comm, told: JSON.stringify(hello) });
-    comm.onMsg = ({ content }) => { link.take(content.data); };
+    comm.onMsg = ({ content }) => { link.receive(content.data); };
     comm.onClose = () => {
       if (this.linked.get(kernel)?.comm === comm) this.drop(kernel);
     };
@@ -140,16 +140,16 @@ export class Links {
   }
 
   private hello(kernel: Kernel): JsonObject {
-    const { frontEnd, root } = this.about;
-    return { protocol: PROTOCOL, page: this.page, front_end: frontEnd, root, notebooks: this.notebooks.shown(kernel) };
+    const { frontEnd, root } = this.frontEnd;
+    return { protocol: PROTOCOL, page: this.pageId, front_end: frontEnd, root, notebooks: this.notebooks.shown(kernel) };
   }
 
   /** Says what has changed, once for all that changes together. */
-  private tellSoon(): void {
-    if (this.telling) return;
-    this.telling = true;
+  private sendHelloSoon(): void {
+    if (this.helloScheduled) return;
+    this.helloScheduled = true;
     setTimeout(() => {
-      this.telling = false;
+      this.helloScheduled = false;
       for (const [kernel, linked] of this.linked) {
         const hello = this.hello(kernel);
         const said = JSON.stringify(hello);
@@ -160,9 +160,9 @@ export class Links {
     });
   }
 
-  private leaveThoseWithout(): void {
+  private closeUnused(): void {
     for (const [kernel, { link }] of this.linked) {
-      if (this.notebooks.hasOwn(kernel) || this.without.has(kernel)) continue;
+      if (this.notebooks.hasOwn(kernel) || this.kernelsWithoutNotebook.has(kernel)) continue;
       link.send({ type: "bye" });
       this.drop(kernel);
     }
@@ -176,9 +176,9 @@ export class Links {
 }
 
 /** One for the page: plugins share it. */
-export const links = new Links();
+export const notebookLinks = new NotebookLinks();
 
-function after<Value>(milliseconds: number, value: Value): Promise<Value> {
+function delayed<Value>(milliseconds: number, value: Value): Promise<Value> {
   return new Promise((resolve) => { setTimeout(() => { resolve(value); }, milliseconds); });
 }
 
@@ -194,9 +194,9 @@ export const notebooksPlugin: IPlugin<unknown, void> = {
   activate: (app, tracker: NotebookTracker | null) => {
     if (!tracker) return;
     const { name, version } = app as App;
-    links.introduce({ frontEnd: `${name} ${version}`, root: serverRoot() });
-    tracker.forEach((panel) => { links.add(panel); });
-    tracker.widgetAdded.connect((_, panel) => { links.add(panel); });
-    window.addEventListener("pagehide", () => { links.leave(); });
+    notebookLinks.setFrontEnd({ frontEnd: `${name} ${version}`, root: serverRoot() });
+    tracker.forEach((panel) => { notebookLinks.add(panel); });
+    tracker.widgetAdded.connect((_, panel) => { notebookLinks.add(panel); });
+    window.addEventListener("pagehide", () => { notebookLinks.close(); });
   },
 };

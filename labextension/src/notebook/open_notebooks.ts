@@ -2,8 +2,8 @@
 
 import type { Json, JsonObject } from "../json";
 import { RequestError } from "../transport/rpc";
-import type { Change } from "./change_cells";
-import { cellJson, change } from "./change_cells";
+import type { CellChange } from "./change_cells";
+import { cellJson, changeCells } from "./change_cells";
 import type { Kernel, NotebookContext, NotebookModel, NotebookPanel } from "./jupyterlab_types";
 
 export class OpenNotebooks {
@@ -49,27 +49,27 @@ export class OpenNotebooks {
   }
 
   /** Whether code in a notebook of `kernel` has to do with us. */
-  mentionUs(kernel: Kernel): boolean {
+  mentionsClaude(kernel: Kernel): boolean {
     return this.ready()
       .filter(({ sessionContext }) => sessionContext.session?.kernel?.id === kernel.id)
-      .some(({ model }) => model.sharedModel.cells.some((cell) => cell.cell_type === "code" && OURS.test(cell.getSource())));
+      .some(({ model }) => model.sharedModel.cells.some((cell) => cell.cell_type === "code" && MENTIONS_CLAUDE.test(cell.getSource())));
   }
 
   /** The notebook that a kernel names by its path. Throws RequestError. */
-  at(path: Json | undefined): NotebookContext {
+  find(path: Json | undefined): NotebookContext {
     const found = this.ready().find((context) => context.path === path);
     if (!found) throw new RequestError("not_open", `${JSON.stringify(path)} is not open in this page any more.`);
     return found;
   }
 
   cells = ({ path, outputs }: JsonObject): Json => {
-    const { model } = this.at(path);
+    const { model } = this.find(path);
     return { cells: model.sharedModel.cells.map((cell) => cellJson(cell, outputs === true)), unsaved: model.dirty };
   };
 
   change = ({ path, changes }: JsonObject): Json => {
     const { model } = this.writable(path);
-    return { changed: change(model.sharedModel, changes as unknown as Change[]) };
+    return { changed: changeCells(model.sharedModel, changes as unknown as CellChange[]) };
   };
 
   outputs = ({ path, ...put }: JsonObject): Json => {
@@ -78,7 +78,7 @@ export class OpenNotebooks {
   };
 
   private writable(path: Json | undefined): NotebookContext {
-    const found = this.at(path);
+    const found = this.find(path);
     if (found.model.readOnly) throw new RequestError("read_only", `${found.path} is open read-only.`);
     return found;
   }
@@ -89,7 +89,7 @@ export class OpenNotebooks {
   }
 }
 
-const OURS = /claude|cellwright/i;
+const MENTIONS_CLAUDE = /claude|cellwright/i;
 
 // Outputs that the kernel has for a cell which it ran itself.
 

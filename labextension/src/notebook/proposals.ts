@@ -5,24 +5,24 @@ import type { IPlugin } from "@lumino/application";
 
 import type { JsonObject } from "../json";
 import { addPageStyle } from "../page";
-import type { Proposal } from "../transcript/cards/proposal_card";
+import type { ProposalCard } from "../transcript/cards/proposal_card";
 import type { AnswerMessage, AskOp } from "../transcript/protocol";
-import type { Link } from "../transport/rpc";
-import { links } from "./notebook_links";
+import type { RpcLink } from "../transport/rpc";
+import { notebookLinks } from "./notebook_links";
 import css from "./proposals.css";
 
 type CellWidget = { readonly model: { readonly id: string }; readonly node: HTMLElement };
-export type Panel = {
+export type ProposalPanel = {
   readonly context: { readonly path: string; readonly ready: Promise<void> };
   readonly content: { readonly widgets: readonly CellWidget[] };
 };
 /** `where`: on the cell `cell`, before or after it, or at the start or end of the notebook. */
-type Proposed = { path: string; where: "on" | "before" | "after" | "start" | "end"; cell: string; ask: AskOp };
+type ProposalRequest = { path: string; where: "on" | "before" | "after" | "start" | "end"; cell: string; ask: AskOp };
 /** The renderer is loaded when there is something to draw. */
-export type Draw = (host: HTMLElement, ask: AskOp, send: (answer: AnswerMessage) => void) => Promise<Proposal>;
+export type DrawProposal = (host: HTMLElement, ask: AskOp, send: (answer: AnswerMessage) => void) => Promise<ProposalCard>;
 
-const PLACED = "cellwright-proposal";
-const SETTLES_MS = 1_000;
+const PROPOSAL_CLASS = "cellwright-proposal";
+const SETTLE_MS = 1_000;
 
 export class Proposals {
   /** What takes each open question out of the page again. */
@@ -30,27 +30,27 @@ export class Proposals {
 
   /** `panels` gives the notebooks that are open in this page. */
   constructor(
-    private readonly panels: () => Panel[],
-    private readonly draw: Draw,
+    private readonly panels: () => ProposalPanel[],
+    private readonly draw: DrawProposal,
   ) {}
 
   /** Shows a proposal wherever its notebook is open in this page. */
-  propose = async (params: JsonObject, link: Link): Promise<boolean> => {
-    const proposed = params as unknown as Proposed;
+  propose = async (params: JsonObject, link: RpcLink): Promise<boolean> => {
+    const proposed = params as unknown as ProposalRequest;
     const { question } = proposed.ask;
     this.open.get(question)?.();
     const hosts: HTMLElement[] = [];
-    const cards: Proposal[] = [];
+    const cards: ProposalCard[] = [];
     const takeAway = (): void => {
       if (this.open.get(question) === takeAway) this.open.delete(question);
       for (const card of cards) card.dispose();
-      for (const host of hosts) takeOut(host);
+      for (const host of hosts) removeCard(host);
     };
     this.open.set(question, takeAway);
     const isOpen = (): boolean => this.open.get(question) === takeAway;
     for (const panel of this.panels().filter(({ context }) => context.path === proposed.path)) {
       await panel.context.ready;
-      const host = isOpen() ? hostFor(panel, proposed) : null;
+      const host = isOpen() ? insertHost(panel, proposed) : null;
       if (!host) continue;
       hosts.push(host);
       cards.push(
@@ -75,31 +75,31 @@ export class Proposals {
 }
 
 /** Takes a card out of the page. A notebook can be scrolled past its end: whoever looked at the card might see nothing. */
-function takeOut(host: HTMLElement): void {
+function removeCard(host: HTMLElement): void {
   const scroller = host.closest<HTMLElement>(".jp-WindowedPanel-outer");
   const content = scroller?.querySelector<HTMLElement>(".jp-WindowedPanel-inner");
   host.remove();
-  if (scroller && content) keepInSight(scroller, content);
+  if (scroller && content) keepInView(scroller, content);
 }
 
 /** Scrolls back while the turn's own card goes as well, until the end of the notebook stands no higher than at a quarter. */
-function keepInSight(scroller: HTMLElement, content: HTMLElement): void {
+function keepInView(scroller: HTMLElement, content: HTMLElement): void {
   const watcher = new ResizeObserver(() => {
     const { top, height } = scroller.getBoundingClientRect();
     const tooHigh = top + height / 4 - content.getBoundingClientRect().bottom;
     if (tooHigh > 0) scroller.scrollTop -= tooHigh;
   });
   watcher.observe(content);
-  setTimeout(() => { watcher.disconnect(); }, SETTLES_MS);
+  setTimeout(() => { watcher.disconnect(); }, SETTLE_MS);
 }
 
 /** A place for the card in the page; null where there is no such cell. */
-function hostFor({ content }: Panel, { where, cell }: Proposed): HTMLElement | null {
+function insertHost({ content }: ProposalPanel, { where, cell }: ProposalRequest): HTMLElement | null {
   const cells = content.widgets;
   const at = where === "start" ? cells[0] : where === "end" ? cells.at(-1) : cells.find(({ model }) => model.id === cell);
   if (!at) return null;
   const host = document.createElement("div");
-  host.className = PLACED;
+  host.className = PROPOSAL_CLASS;
   host.dataset.where = where === "start" ? "before" : where === "end" ? "after" : where;
   // at its end in the DOM, since JupyterLab counts a cell's first children; the style sheet puts it where it belongs
   at.node.append(host);
@@ -108,7 +108,7 @@ function hostFor({ content }: Panel, { where, cell }: Proposed): HTMLElement | n
 
 // Shows what Claude proposes for a cell at the cell.
 
-type Tracker = { forEach(each: (panel: Panel) => void): void };
+type Tracker = { forEach(each: (panel: ProposalPanel) => void): void };
 
 export const proposalsPlugin: IPlugin<unknown, void> = {
   id: "cellwright:proposals",
@@ -118,16 +118,16 @@ export const proposalsPlugin: IPlugin<unknown, void> = {
   activate: (_, tracker: Tracker | null) => {
     if (!tracker) return;
     addPageStyle(css);
-    const panels = (): Panel[] => {
-      const found: Panel[] = [];
+    const panels = (): ProposalPanel[] => {
+      const found: ProposalPanel[] = [];
       tracker.forEach((panel) => { found.push(panel); });
       return found;
     };
     const proposals = new Proposals(panels, async (host, ask, send) => {
-      const { proposal } = await import("../transcript/cards/proposal_card");
+      const { proposalCard: proposal } = await import("../transcript/cards/proposal_card");
       return proposal(host, ask, send);
     });
-    links.serve("propose", proposals.propose);
-    links.serve("withdraw", proposals.withdraw);
+    notebookLinks.serve("propose", proposals.propose);
+    notebookLinks.serve("withdraw", proposals.withdraw);
   },
 };

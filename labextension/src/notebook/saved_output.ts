@@ -10,7 +10,7 @@ import { SAVED_EVENT } from "../transcript/protocol";
 const WIDGET_VIEW = "application/vnd.jupyter.widget-view+json";
 
 /** Puts `saved` into the place of its widget, else into its cell; says whether a notebook has either. */
-export function keep(notebooks: readonly NotebookModel[], saved: SavedMessage): boolean {
+export function insertSavedOutput(notebooks: readonly NotebookModel[], saved: SavedMessage): boolean {
   const cells = notebooks.flatMap((notebook) => [...notebook.cells]);
   const showing = outputsOf(cells).filter((outputs) => indexOfView(outputs, saved.model) >= 0);
   // while the run goes on it is the widget itself that belongs there
@@ -61,7 +61,7 @@ export const savedOutputPlugin: IPlugin<unknown, void> = {
       tracker.forEach(({ model }) => {
         if (model) notebooks.push(model);
       });
-      if (keep(notebooks, (event as CustomEvent<SavedMessage>).detail)) event.preventDefault();
+      if (insertSavedOutput(notebooks, (event as CustomEvent<SavedMessage>).detail)) event.preventDefault();
     });
   },
 };

@@ -5,45 +5,45 @@ import type { IPlugin } from "@lumino/application";
 
 import type { JsonObject } from "../json";
 import { addPageStyle } from "../page";
-import { links } from "./notebook_links";
+import { notebookLinks } from "./notebook_links";
 import css from "./undo.css";
 
-export const HOST = "cellwright-undo";
+export const UNDO_CLASS = "cellwright-undo";
 
 type Outputs = { readonly length: number; get(index: number): { readonly metadata?: unknown } };
-export type Cell = { readonly node: HTMLElement; readonly model: { readonly outputs?: Outputs } };
-export type Panel = { readonly content: { readonly widgets: readonly Cell[] } };
-export type Ask = (method: string, params: JsonObject) => Promise<unknown>;
+export type UndoCell = { readonly node: HTMLElement; readonly model: { readonly outputs?: Outputs } };
+export type UndoNotebookPanel = { readonly content: { readonly widgets: readonly UndoCell[] } };
+export type KernelRequest = (method: string, params: JsonObject) => Promise<unknown>;
 
-type Turn = { session: string; turn: number };
+type UndoableTurn = { session: string; turn: number };
 type UndoPreview = { title: string; text: string; does_something: boolean; conflicts: boolean };
 
 export class UndoButtons {
   /** `askOf` gives the way to the kernel of a notebook; undefined where it does not hold Cellwright. */
-  constructor(private readonly askOf: (panel: Panel) => Ask | undefined) {}
+  constructor(private readonly askOf: (panel: UndoNotebookPanel) => KernelRequest | undefined) {}
 
   /** Puts buttons where turns can be taken back now, and takes them away elsewhere. */
-  async look(panel: Panel): Promise<void> {
+  async update(panel: UndoNotebookPanel): Promise<void> {
     const ask = this.askOf(panel);
-    const there = ask ? await known(ask) : null;
+    const there = ask ? await undoableTurns(ask) : null;
     for (const cell of panel.content.widgets) {
       const turn = turnOf(cell.model.outputs);
       const offered = there !== null && turn !== null && turn.session === there.session && there.turns.includes(turn.turn);
-      const host = cell.node.querySelector(`:scope > .${HOST}`);
+      const host = cell.node.querySelector(`:scope > .${UNDO_CLASS}`);
       if (!offered) host?.remove();
-      else if (!host) cell.node.append(button(turn, this.asks(panel)));
+      else if (!host) cell.node.append(button(turn, this.requestNow(panel)));
     }
   }
 
   /** The way to the kernel as it is when something is asked: a connection that was lost has another since. */
-  private asks(panel: Panel): Ask {
+  private requestNow(panel: UndoNotebookPanel): KernelRequest {
     return (method, params) =>
       this.askOf(panel)?.(method, params) ?? Promise.reject(new Error("The kernel is not connected. Try again in a moment."));
   }
 }
 
 /** The session of the kernel, and its turns that can be taken back; null where it does not say. */
-async function known(ask: Ask): Promise<{ session: string; turns: number[] } | null> {
+async function undoableTurns(ask: KernelRequest): Promise<{ session: string; turns: number[] } | null> {
   try {
     return (await ask("undo_turns", {})) as { session: string; turns: number[] };
   } catch {
@@ -51,7 +51,7 @@ async function known(ask: Ask): Promise<{ session: string; turns: number[] } | n
   }
 }
 
-function turnOf(outputs: Outputs | undefined): Turn | null {
+function turnOf(outputs: Outputs | undefined): UndoableTurn | null {
   for (let index = 0; index < (outputs?.length ?? 0); index++) {
     const said = (outputs?.get(index).metadata as { cellwright?: { session?: unknown; undo?: unknown } } | undefined)?.cellwright;
     if (typeof said?.session === "string" && typeof said.undo === "number") return { session: said.session, turn: said.undo };
@@ -59,26 +59,26 @@ function turnOf(outputs: Outputs | undefined): Turn | null {
   return null;
 }
 
-function button(turn: Turn, ask: Ask): HTMLElement {
+function button(turn: UndoableTurn, ask: KernelRequest): HTMLElement {
   const host = document.createElement("div");
-  host.className = HOST;
-  const offer = made("button", "Undo turn");
+  host.className = UNDO_CLASS;
+  const offer = textElement("button", "Undo turn");
   offer.addEventListener("click", () => { void preview(host, offer, turn, ask); });
   host.append(offer);
   return host;
 }
 
-async function preview(host: HTMLElement, offer: HTMLElement, turn: Turn, ask: Ask): Promise<void> {
-  const shown = await said(host, offer, () => ask("undo_turn", { ...turn, preview: true }));
+async function preview(host: HTMLElement, offer: HTMLElement, turn: UndoableTurn, ask: KernelRequest): Promise<void> {
+  const shown = await requestPreview(host, offer, () => ask("undo_turn", { ...turn, preview: true }));
   if (!shown) return;
   const leave = (): void => {
     host.replaceChildren(offer);
     offer.focus();
   };
   const choices = [
-    ...(shown.does_something ? [choice("Take back", host, offer, turn, ask, false)] : []),
-    ...(shown.conflicts ? [choice("Also what has changed since", host, offer, turn, ask, true)] : []),
-    closing("Leave everything as it is", leave),
+    ...(shown.does_something ? [applyButton("Take back", host, offer, turn, ask, false)] : []),
+    ...(shown.conflicts ? [applyButton("Also what has changed since", host, offer, turn, ask, true)] : []),
+    cardButton("Leave everything as it is", leave),
   ];
   const card = document.createElement("div");
   card.className = "card";
@@ -86,7 +86,7 @@ async function preview(host: HTMLElement, offer: HTMLElement, turn: Turn, ask: A
   card.setAttribute("aria-label", shown.title);
   const row = document.createElement("div");
   row.append(...choices);
-  card.append(made("strong", shown.title), made("pre", shown.text), row);
+  card.append(textElement("strong", shown.title), textElement("pre", shown.text), row);
   card.addEventListener("keydown", (event) => {
     event.stopPropagation(); // the notebook has commands on these keys
     if (event.key === "Escape") leave();
@@ -95,37 +95,37 @@ async function preview(host: HTMLElement, offer: HTMLElement, turn: Turn, ask: A
   choices[0]?.focus();
 }
 
-function choice(label: string, host: HTMLElement, offer: HTMLElement, turn: Turn, ask: Ask, force: boolean): HTMLElement {
-  return closing(label, () => {
-    void said(host, offer, () => ask("undo_turn", { ...turn, preview: false, force })).then((done) => {
-      if (done) tell(host, `${done.title}. %claude /redo brings it back.`);
+function applyButton(label: string, host: HTMLElement, offer: HTMLElement, turn: UndoableTurn, ask: KernelRequest, force: boolean): HTMLElement {
+  return cardButton(label, () => {
+    void requestPreview(host, offer, () => ask("undo_turn", { ...turn, preview: false, force })).then((done) => {
+      if (done) showMessage(host, `${done.title}. %claude /redo brings it back.`);
     });
   });
 }
 
-function closing(label: string, close: () => void): HTMLElement {
-  const node = made("button", label);
+function cardButton(label: string, close: () => void): HTMLElement {
+  const node = textElement("button", label);
   node.addEventListener("click", close);
   return node;
 }
 
 /** What the kernel answers; null where it says no, which is shown beside `offer`: it may be asked again. */
-async function said(host: HTMLElement, offer: HTMLElement, ask: () => Promise<unknown>): Promise<UndoPreview | null> {
+async function requestPreview(host: HTMLElement, offer: HTMLElement, ask: () => Promise<unknown>): Promise<UndoPreview | null> {
   try {
     return (await ask()) as UndoPreview;
   } catch (error) {
-    tell(host, error instanceof Error ? error.message : String(error), offer);
+    showMessage(host, error instanceof Error ? error.message : String(error), offer);
     return null;
   }
 }
 
-function tell(host: HTMLElement, text: string, ...beside: HTMLElement[]): void {
-  const line = made("span", text);
+function showMessage(host: HTMLElement, text: string, ...beside: HTMLElement[]): void {
+  const line = textElement("span", text);
   line.setAttribute("role", "status");
   host.replaceChildren(...beside, line);
 }
 
-function made(tag: "button" | "strong" | "pre" | "span", text: string): HTMLElement {
+function textElement(tag: "button" | "strong" | "pre" | "span", text: string): HTMLElement {
   const node = document.createElement(tag);
   if (node instanceof HTMLButtonElement) node.type = "button";
   node.textContent = text;
@@ -134,7 +134,7 @@ function made(tag: "button" | "strong" | "pre" | "span", text: string): HTMLElem
 
 // Offers to take a turn back under its answer.
 
-type UndoPanel = Panel & Parameters<typeof links.of>[0];
+type UndoPanel = UndoNotebookPanel & Parameters<typeof notebookLinks.linkFor>[0];
 type Tracker = { forEach(each: (panel: UndoPanel) => void): void };
 
 export const undoPlugin: IPlugin<unknown, void> = {
@@ -146,11 +146,11 @@ export const undoPlugin: IPlugin<unknown, void> = {
     if (!tracker) return;
     addPageStyle(css);
     const buttons = new UndoButtons((panel) => {
-      const link = links.of(panel as UndoPanel);
+      const link = notebookLinks.linkFor(panel as UndoPanel);
       return link && ((method, params) => link.request(method, params));
     });
-    const lookAtAll = (): void => { tracker.forEach((panel) => { void buttons.look(panel); }); };
-    links.onLinked(lookAtAll);
+    const lookAtAll = (): void => { tracker.forEach((panel) => { void buttons.update(panel); }); };
+    notebookLinks.onLinked(lookAtAll);
     NotebookActions.executed.connect(lookAtAll);
   },
 };

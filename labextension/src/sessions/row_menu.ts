@@ -2,7 +2,7 @@
 
 import { button, element, freshId, setText } from "../transcript/dom";
 
-export type MenuItem = {
+export type RowAction = {
   readonly label: string;
   /** Why it cannot be done now; empty when it can. */
   readonly problem?: string;
@@ -10,13 +10,13 @@ export type MenuItem = {
 };
 
 /** Shows the menu in `host`; `left` is called when it is closed without a choice. Gives how to close it. */
-export function openMenu(host: HTMLElement, label: string, items: readonly MenuItem[], left: () => void): () => void {
+export function openRowMenu(host: HTMLElement, label: string, items: readonly RowAction[], left: () => void): () => void {
   const menu = element("div", { role: "menu", class: "menu", "aria-label": label });
   const close = (): void => {
     document.removeEventListener("pointerdown", outside, true);
     menu.remove();
   };
-  const choose = (item: MenuItem): void => {
+  const choose = (item: RowAction): void => {
     if (item.problem) return;
     close();
     item.run();
@@ -32,7 +32,7 @@ export function openMenu(host: HTMLElement, label: string, items: readonly MenuI
   const focus = (index: number): void => { nodes[(index + nodes.length) % nodes.length]?.focus(); };
   menu.addEventListener("keydown", (event) => {
     const at = nodes.findIndex((node) => node === event.target);
-    const to = target(event, at, items);
+    const to = menuStep(event, at, items);
     if (to === null) return;
     event.preventDefault();
     event.stopPropagation();
@@ -57,7 +57,7 @@ export function openMenu(host: HTMLElement, label: string, items: readonly MenuI
   return close;
 }
 
-function target({ key }: KeyboardEvent, at: number, items: readonly MenuItem[]): number | "leave" | "choose" | null {
+function menuStep({ key }: KeyboardEvent, at: number, items: readonly RowAction[]): number | "leave" | "choose" | null {
   switch (key) {
     case "ArrowDown":
       return at + 1;

@@ -5,10 +5,10 @@ import { dollars } from "../transcript/format";
 import type { Trans } from "../translation";
 import type { SessionEntry } from "../transport/chat_protocol";
 
-export type RowPlace = { readonly id: string; readonly position: number; readonly current: boolean; readonly now: number };
+export type RowState = { readonly id: string; readonly position: number; readonly current: boolean; readonly now: number };
 
 /** The option of the list; its `.more` opens the menu for a mouse, the keyboard has keys for that. */
-export function sessionRow(entry: SessionEntry, trans: Trans, { id, position, current, now }: RowPlace): HTMLElement {
+export function sessionRow(entry: SessionEntry, trans: Trans, { id, position, current, now }: RowState): HTMLElement {
   const title = element("span", { class: "title" }, titleOf(entry, trans));
   const head = element("div", { class: "head" }, title, ...badges(entry, trans, current));
   head.append(element("span", { class: "more", "aria-hidden": "true", title: trans.__("Rename, fork, export, delete…") }, "⋯"));
@@ -20,7 +20,7 @@ export function sessionRow(entry: SessionEntry, trans: Trans, { id, position, cu
     head,
     about,
     ...(tags.length ? [element("div", { class: "tags" }, ...tags)] : []),
-    ...(entry.snippet ? [element("div", { class: "snippet" }, ...markedHits(entry.snippet))] : []),
+    ...(entry.snippet ? [element("div", { class: "snippet" }, ...highlightMatches(entry.snippet))] : []),
   );
 }
 
@@ -78,13 +78,13 @@ export function relativeTime(at: number, now: number, language = pageLanguage())
 
 // Where a search hit, with the hits marked.
 
-const HIT = /⟪([^⟪⟫]*)⟫/g;
+const MATCH = /⟪([^⟪⟫]*)⟫/g;
 
 /** The text with what stands between ⟪ and ⟫ marked. */
-export function markedHits(snippet: string): Node[] {
+export function highlightMatches(snippet: string): Node[] {
   const nodes: Node[] = [];
   let from = 0;
-  for (const found of snippet.matchAll(HIT)) {
+  for (const found of snippet.matchAll(MATCH)) {
     nodes.push(document.createTextNode(snippet.slice(from, found.index)), element("mark", {}, found[1] ?? ""));
     from = found.index + found[0].length;
   }

@@ -10,7 +10,7 @@ import { button, element, freshId, setText } from "../transcript/dom";
 import type { Chat } from "../transport/chat";
 import type { SessionEntry } from "../transport/chat_protocol";
 import type { RowForm } from "./row_menu";
-import { openMenu, openRowForm } from "./row_menu";
+import { openRowMenu, openRowForm } from "./row_menu";
 import { SessionActions } from "./session_actions";
 import { sessionRow, titleOf } from "./session_row";
 import css from "./style.css";
@@ -88,7 +88,7 @@ class SessionPicker implements Disposable {
     input.addEventListener("input", () => { this.list.search(input.value.trim()); });
     input.addEventListener("keydown", (event) => {
       if (event.isComposing || (event.key !== "ArrowDown" && event.key !== "Enter") || !this.shown.length) return;
-      taken(event);
+      consume(event);
       rows.focus();
     });
     rows.addEventListener("keydown", (event) => { this.key(event); });
@@ -103,7 +103,7 @@ class SessionPicker implements Disposable {
     rows.addEventListener("contextmenu", (event) => {
       const at = this.indexOf(event.target);
       if (at < 0) return;
-      taken(event);
+      consume(event);
       this.setActive(at);
       this.openMenu(at);
     });
@@ -114,7 +114,7 @@ class SessionPicker implements Disposable {
 
   /** Another session, or another kernel: what is marked, or the whole list, is another. */
   private chatChanged(): void {
-    const { connection, place, state } = this.chat;
+    const { connection, kernelInfo: place, state } = this.chat;
     const about = [connection, place?.kernelId, state?.session.id, state?.session.title].join("\n");
     if (about === this.about) return;
     this.about = about;
@@ -162,7 +162,7 @@ class SessionPicker implements Disposable {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     const act = this.act(event.shiftKey && event.key === "F10" ? "ContextMenu" : event.key);
     if (act) {
-      taken(event);
+      consume(event);
       act();
     } else if (event.key === "Backspace" || (event.key.length === 1 && event.key !== " ")) {
       this.input.focus(); // where the key is typed then
@@ -240,7 +240,7 @@ class SessionPicker implements Disposable {
     if (!entry) return;
     this.placeOver(index);
     const label = this.deps.trans.__("Actions on “%1”", titleOf(entry, this.deps.trans));
-    this.closeOverlay = openMenu(this.over, label, this.actions.items(entry), () => { this.rows.focus(); });
+    this.closeOverlay = openRowMenu(this.over, label, this.actions.items(entry), () => { this.rows.focus(); });
   }
 
   private openForm(entry: SessionEntry, form: RowForm): void {
@@ -262,19 +262,19 @@ class SessionPicker implements Disposable {
   }
 }
 
-function taken(event: Event): void {
+function consume(event: Event): void {
   event.preventDefault();
   event.stopPropagation();
 }
 
 // The sessions that a search finds, loaded page by page. It draws nothing.
 
-export const PAGE = 30;
+export const PAGE_SIZE = 30;
 /** So long after the last key a search begins. */
 export const DEBOUNCE_MS = 150;
 
-export type Ask = (method: string, params: { query: string; limit: number; offset: number }) => Promise<unknown>;
-type Answer = { sessions: SessionEntry[]; more: boolean };
+export type SessionRequest = (method: string, params: { query: string; limit: number; offset: number }) => Promise<unknown>;
+type SessionPage = { sessions: SessionEntry[]; more: boolean };
 
 export class SessionList {
   entries: SessionEntry[] = [];
@@ -290,7 +290,7 @@ export class SessionList {
 
   /** `changed` is called after each change of what is above. */
   constructor(
-    private readonly ask: Ask,
+    private readonly ask: SessionRequest,
     private readonly changed: () => void,
   ) {}
 
@@ -304,12 +304,12 @@ export class SessionList {
   /** Loads the list anew, as much of it as there was. */
   load(): Promise<void> {
     clearTimeout(this.timer);
-    return this.request(0, Math.max(PAGE, this.entries.length));
+    return this.request(0, Math.max(PAGE_SIZE, this.entries.length));
   }
 
   /** Loads the next page, if there is one and nothing is on its way. */
   async loadMore(): Promise<void> {
-    if (this.more && !this.loading && !this.problem) await this.request(this.entries.length, PAGE);
+    if (this.more && !this.loading && !this.problem) await this.request(this.entries.length, PAGE_SIZE);
   }
 
   dispose(): void {
@@ -323,7 +323,7 @@ export class SessionList {
     this.problem = "";
     this.changed();
     try {
-      const { sessions, more } = (await this.ask("sessions", { query: this.query, limit, offset })) as Answer;
+      const { sessions, more } = (await this.ask("sessions", { query: this.query, limit, offset })) as SessionPage;
       if (asked !== this.asked) return;
       const known = new Set(offset ? this.entries.map(({ id }) => id) : []);
       // a session that was begun meanwhile moves the pages: none is shown twice

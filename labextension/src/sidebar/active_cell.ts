@@ -1,17 +1,17 @@
 /** The cell that the user is at, in the notebook that the conversation is about. */
 
-import type { CellHere } from "../composer/composer_deps";
+import type { ActiveCell } from "../composer/composer_deps";
 import type { Cell, NotebookPanel, NotebookTracker } from "./jupyterlab_types";
 
 /** The active cell of `panel`; null where there is none. */
-export function cellHere(panel: NotebookPanel | null): CellHere | null {
+export function activeCell(panel: NotebookPanel | null): ActiveCell | null {
   const cell = panel?.content.activeCell;
   if (!panel || !cell) return null;
   const { id, sharedModel, executionCount } = cell.model;
   return {
     path: panel.context.path,
     id,
-    selection: selected(cell),
+    selection: selectedText(cell),
     source: sharedModel.getSource(),
     executionCount: executionCount ?? null,
     position: panel.content.widgets.indexOf(cell),
@@ -19,7 +19,7 @@ export function cellHere(panel: NotebookPanel | null): CellHere | null {
 }
 
 /** Calls `listener` when the active cell, its text or what is selected in it changes; gives how to stop. */
-export function onCellHere(tracker: NotebookTracker | null, listener: () => void): () => void {
+export function onActiveCell(tracker: NotebookTracker | null, listener: () => void): () => void {
   let stopCell = (): void => undefined;
   const changed = (): void => { listener(); };
   const follow = (): void => {
@@ -52,7 +52,7 @@ export function goToCell(panel: NotebookPanel | null, place: string): boolean {
   return true;
 }
 
-function selected({ editor, model }: Cell): string {
+function selectedText({ editor, model }: Cell): string {
   if (!editor) return "";
   const { start, end } = editor.getSelection();
   const [from, to] = [editor.getOffsetAt(start), editor.getOffsetAt(end)].sort((a, b) => a - b);

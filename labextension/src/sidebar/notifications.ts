@@ -7,28 +7,28 @@ import type { Trans } from "../translation";
 import type { Chat } from "../transport/chat";
 import type { Run, RunState } from "../transport/chat_protocol";
 
-export type News = { readonly title: string; readonly body: string; readonly run: string; readonly urgent: boolean };
+export type RunNotification = { readonly title: string; readonly body: string; readonly run: string; readonly urgent: boolean };
 
-export type NewsDeps = {
+export type RunNotificationDeps = {
   readonly trans: Trans;
   /** Whether the user sees the page, and in it the panel. */
-  seen(): { readonly page: boolean; readonly panel: boolean };
-  tell(news: News): void;
+  visibility(): { readonly page: boolean; readonly panel: boolean };
+  tell(news: RunNotification): void;
 };
 
-const OVER: readonly RunState[] = ["done", "failed", "interrupted"];
+const ENDED_STATES: readonly RunState[] = ["done", "failed", "interrupted"];
 const SHOWN_CHARS = 80;
 
 /** Watches the runs of `chat`; gives how to stop. What had happened before is no news. */
-export function watchRuns(chat: Chat, deps: NewsDeps): () => void {
+export function watchRuns(chat: Chat, deps: RunNotificationDeps): () => void {
   const known = new Map<string, RunState>();
   const look = (): void => {
     for (const { run } of chat.runs) {
       const before = known.get(run.id);
       known.set(run.id, run.state);
-      if (before === undefined || before === run.state || OVER.includes(before)) continue;
-      const news = newsOf(run, deps.trans);
-      if (news && isUnseen(run, deps.seen())) deps.tell(news);
+      if (before === undefined || before === run.state || ENDED_STATES.includes(before)) continue;
+      const news = notificationFor(run, deps.trans);
+      if (news && isUnseen(run, deps.visibility())) deps.tell(news);
     }
     const here = new Set(chat.runs.map(({ run }) => run.id));
     for (const id of known.keys()) if (!here.has(id)) known.delete(id);
@@ -43,7 +43,7 @@ function isUnseen(run: Run, { page, panel }: { page: boolean; panel: boolean }):
   return !panel && (run.background || !run.place.startsWith("["));
 }
 
-function newsOf({ state, prompt, id }: Run, trans: Trans): News | null {
+function notificationFor({ state, prompt, id }: Run, trans: Trans): RunNotification | null {
   const body = prompt.length > SHOWN_CHARS ? `${prompt.slice(0, SHOWN_CHARS)}…` : prompt;
   switch (state) {
     case "asking":
@@ -63,21 +63,21 @@ function newsOf({ state, prompt, id }: Run, trans: Trans): News | null {
 
 // Where news are told: in the page, and on the desktop where the user wants that and the browser allows it.
 
-const TOLD_MS = 10_000;
+const NOTIFICATION_MS = 10_000;
 
 type Desktop = typeof globalThis.Notification;
 
 /** Tells `news` as the settings want it; `open` goes to the run. */
-export function tellNews(news: News, settings: PanelSettings, trans: Trans, open: () => void): void {
+export function showNotification(news: RunNotification, settings: PanelSettings, trans: Trans, open: () => void): void {
   if (settings.notifications === "never") return;
   const message = `${news.title}: ${news.body}`;
   const actions = [{ label: trans.__("Show"), callback: open }];
   // what waits for an answer stays until it is seen
   if (news.urgent) Notification.warning(message, { autoClose: false, actions });
-  else Notification.info(message, { autoClose: TOLD_MS, actions });
-  const desktop = ofBrowser();
+  else Notification.info(message, { autoClose: NOTIFICATION_MS, actions });
+  const desktop = browserNotifications();
   const isInFront = document.hasFocus() && !document.hidden;
-  if (isWanted(settings) && desktop?.permission === "granted" && !isInFront) showOnDesktop(desktop, news, open);
+  if (wantsDesktop(settings) && desktop?.permission === "granted" && !isInFront) showOnDesktop(desktop, news, open);
 }
 
 /** Asks for the browser's permission where the settings want what needs it: once for each time that it is switched on. */
@@ -89,8 +89,8 @@ export class DesktopPermission {
 
   /** The settings were read, or are others now. */
   look(): void {
-    if (!isWanted(this.settings())) this.asked = false;
-    else if (!this.asked && ofBrowser()?.permission === "default") {
+    if (!wantsDesktop(this.settings())) this.asked = false;
+    else if (!this.asked && browserNotifications()?.permission === "default") {
       this.asked = true;
       // browsers hear such a question only when the user has just done something
       if (navigator.userActivation.isActive) this.ask();
@@ -109,22 +109,22 @@ export class DesktopPermission {
   }
 
   private ask(): void {
-    const desktop = ofBrowser();
-    if (!isWanted(this.settings()) || desktop?.permission !== "default") return;
+    const desktop = browserNotifications();
+    if (!wantsDesktop(this.settings()) || desktop?.permission !== "default") return;
     desktop.requestPermission().catch((error: unknown) => { console.debug("Cellwright:", error); });
   }
 }
 
 /** Pages that are not served safely have none. */
-function ofBrowser(): Desktop | undefined {
+function browserNotifications(): Desktop | undefined {
   return (globalThis as { Notification?: Desktop }).Notification;
 }
 
-function isWanted({ notifications, desktopNotifications }: PanelSettings): boolean {
+function wantsDesktop({ notifications, desktopNotifications }: PanelSettings): boolean {
   return desktopNotifications && notifications !== "never";
 }
 
-function showOnDesktop(desktop: Desktop, { title, body, run }: News, open: () => void): void {
+function showOnDesktop(desktop: Desktop, { title, body, run }: RunNotification, open: () => void): void {
   // the newest of a run takes the place of the one before, and is heard like that one
   const options: NotificationOptions & { renotify: boolean } = { body, tag: `cellwright-${run}`, renotify: true };
   const shown = new desktop(title, options);

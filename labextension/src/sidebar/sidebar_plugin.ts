@@ -16,14 +16,14 @@ import type { Widget } from "@lumino/widgets";
 
 import type { OpenDocument } from "../documents/changed_files";
 import { ChangedFiles } from "../documents/changed_files";
-import { tellOfDocuments } from "../documents/unsaved_documents";
-import { links } from "../notebook/notebook_links";
+import { reportUnsavedDocuments } from "../documents/unsaved_documents";
+import { notebookLinks } from "../notebook/notebook_links";
 import type { PanelSettings, Shortcut } from "../panel_view";
 import type { Trans, Translator } from "../translation";
 import { transOf } from "../translation";
 import type { Emits } from "../transport/kernel_types";
 import type { NotebookTracker, Services } from "./jupyterlab_types";
-import { DesktopPermission, tellNews, watchRuns } from "./notifications";
+import { DesktopPermission, showNotification, watchRuns } from "./notifications";
 import { claudeIcon, PANEL_ID } from "./panel_widget";
 import { Sidebar } from "./sidebar";
 import type { StatusBar } from "./status_bar";
@@ -42,7 +42,7 @@ type Palette = { addItem(item: { command: string; category: string }): unknown }
 type Launcher = { add(item: { command: string; category: string; rank: number }): unknown };
 type Restorer = { add(widget: Widget, name: string): void };
 
-const TOLD_MS = 8_000;
+const WARNING_MS = 8_000;
 
 export const sidebarPlugin: IPlugin<unknown, void> = {
   // the settings stand in the schema of this name
@@ -63,7 +63,7 @@ export const sidebarPlugin: IPlugin<unknown, void> = {
     const trans = transOf(translator);
     const settings = panelSettings(registry, "cellwright:panel", () => {
       permission.look();
-      store.touch();
+      store.notify();
     });
     const permission = new DesktopPermission(settings);
     const run = (command: string, args?: Record<string, unknown>): Promise<unknown> =>
@@ -74,11 +74,11 @@ export const sidebarPlugin: IPlugin<unknown, void> = {
       tracker, trans, settings, shell, run,
       folder: () => folderOf(browser, tracker),
       shortcuts: () => shortcutsOf(commands),
-      tell: (message) => { Notification.warning(message, { autoClose: TOLD_MS }); },
+      tell: (message) => { Notification.warning(message, { autoClose: WARNING_MS }); },
       kernelStarted: (kernel) => {
         // what is open here is worked on here
-        tellOfDocuments(kernel as unknown as Kernel);
-        links.addKernel(kernel);
+        reportUnsavedDocuments(kernel as unknown as Kernel);
+        notebookLinks.addKernel(kernel);
       },
     });
     const { store, widget } = sidebar;
@@ -90,15 +90,15 @@ export const sidebarPlugin: IPlugin<unknown, void> = {
     addStatusItem(statusBar, store, trans, () => { void run(COMMANDS.focus); });
     watchRuns(store, {
       trans,
-      seen: () => ({ page: !document.hidden && document.hasFocus(), panel: widget.isVisible }),
-      tell: (news) => { tellNews(news, settings(), trans, () => { void sidebar.open().then((panel) => { panel.show(news.run); }); }); },
+      visibility: () => ({ page: !document.hidden && document.hasFocus(), panel: widget.isVisible }),
+      tell: (news) => { showNotification(news, settings(), trans, () => { void sidebar.open().then((panel) => { panel.show(news.run); }); }); },
     });
     const files = new ChangedFiles({
       refreshBrowser: () => browser?.model.refresh() ?? Promise.resolve(),
       lastModified: async (path) => (await serviceManager.contents.get(path, { content: false })).last_modified,
     });
     opener?.opened.connect((_, { context }) => { files.add(context); });
-    links.serve("files_changed", () => {
+    notebookLinks.serve("files_changed", () => {
       files.changed();
       return null;
     });
@@ -175,8 +175,8 @@ export function addCommands(commands: CommandRegistry, sidebar: Sidebar, trans: 
 
 // The panel's settings: JupyterLab's registry, or what holds without one.
 
-export type Loaded = { readonly composite: Record<string, unknown>; readonly changed: Emits };
-export type Registry = { load(plugin: string): Promise<Loaded> };
+export type LoadedSettings = { readonly composite: Record<string, unknown>; readonly changed: Emits };
+export type Registry = { load(plugin: string): Promise<LoadedSettings> };
 
 const DEFAULTS: PanelSettings = {
   notifications: "away",
@@ -191,7 +191,7 @@ const DEFAULTS: PanelSettings = {
 /** The settings of the plugin `id` as they stand at each call; `changed` is called when they are others. */
 export function panelSettings(registry: Registry | null, id: string, changed: () => void): () => PanelSettings {
   let now = DEFAULTS;
-  const take = ({ composite }: Loaded): void => {
+  const take = ({ composite }: LoadedSettings): void => {
     now = { ...DEFAULTS, ...composite };
     changed();
   };

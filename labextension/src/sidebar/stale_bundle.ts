@@ -3,7 +3,7 @@
 import { element } from "../transcript/dom";
 import type { Trans } from "../translation";
 
-export function lostText(trans: Trans): string {
+export function staleBundleMessage(trans: Trans): string {
   return trans.__("A part of Cellwright could not be loaded. Perhaps it was upgraded meanwhile: reload the page.");
 }
 
@@ -12,6 +12,6 @@ export function whenLoaded<Code>(loading: Promise<Code>, host: HTMLElement, tran
   loading.then(use).catch((error: unknown) => {
     console.error("Cellwright:", error);
     // what a part has drawn into a root of its own hides what stands beside that
-    (host.shadowRoot ?? host).replaceChildren(element("p", { class: "lost", role: "alert" }, lostText(trans)));
+    (host.shadowRoot ?? host).replaceChildren(element("p", { class: "lost", role: "alert" }, staleBundleMessage(trans)));
   });
 }

@@ -10,8 +10,8 @@ import type { Chat } from "../transport/chat";
 import type { ChatStore } from "../transport/chat_store";
 import css from "./status_bar.css";
 
-type Item = { item: Widget; align: "right"; rank: number; isActive(): boolean };
-export type StatusBar = { registerStatusItem(id: string, item: Item): unknown };
+type StatusItem = { item: Widget; align: "right"; rank: number; isActive(): boolean };
+export type StatusBar = { registerStatusItem(id: string, item: StatusItem): unknown };
 
 /** Adds the item where there is a status bar; it is empty while there is no conversation. */
 export function addStatusItem(statusBar: StatusBar | null, store: ChatStore, trans: Trans, open: () => void): void {
@@ -37,9 +37,9 @@ export function addStatusItem(statusBar: StatusBar | null, store: ChatStore, tra
 
 // The line in the status bar: whether Claude works, waits for the user, and what the session has cost.
 
-export type Status = { readonly state: "off" | "idle" | "working" | "asking"; readonly text: string; readonly title: string };
+export type StatusLine = { readonly state: "off" | "idle" | "working" | "asking"; readonly text: string; readonly title: string };
 
-export function statusOf(chat: Chat, trans: Trans): Status {
+export function statusOf(chat: Chat, trans: Trans): StatusLine {
   const { state } = chat;
   if (chat.connection !== "connected" || !state) return { state: "off", text: "", title: "" };
   const cost = state.session.cost_usd ? ` · ${dollars(state.session.cost_usd)}` : "";

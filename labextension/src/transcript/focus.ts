@@ -14,14 +14,14 @@ export function focused(): Element | null {
   return active;
 }
 
-export type Attention = {
+export type UserAttention = {
   /** Whether a key or the mouse was pressed outside the cell of the transcript since it appeared. */
   hasMovedOn(): boolean;
   stop(): void;
 };
 
 /** Watches whether the user goes on with something else than the cell of `host`. */
-export function watchAttention(host: HTMLElement): Attention {
+export function watchAttention(host: HTMLElement): UserAttention {
   let moved = false;
   const notice = (event: Event): void => {
     moved ||= !event.composedPath().includes(host.closest(CELL) ?? host);
@@ -55,7 +55,7 @@ function isOnNotebook(host: HTMLElement): boolean {
  * now, where running the cell has left it and the user has not moved on. The notebook moves focus itself while a cell starts, so
  * one call of `focus` is lost: frame by frame, until it has stayed for two. Returns how to give up.
  */
-export function focusWhenFree(target: HTMLElement, host: HTMLElement, attention: Attention): () => void {
+export function focusWhenFree(target: HTMLElement, host: HTMLElement, attention: UserAttention): () => void {
   const cameUp = performance.now();
   let until = 0;
   let stayed = 0;
@@ -102,7 +102,7 @@ export function returnFocus(leaving: HTMLElement, before: Element | null, host: 
 const PRESSED_HERE = new Set(["Enter", " ", "ArrowUp", "ArrowDown", "ArrowLeft", "ArrowRight", "PageUp", "PageDown", "Home", "End"]);
 
 /** Keeps keys that work a button, a fold or a scrollable box from the notebook, which would act on them as well. */
-export function keepKeys(event: KeyboardEvent): void {
+export function stopNotebookKeys(event: KeyboardEvent): void {
   const target = event.composedPath()[0];
   if (!(target instanceof Element) || event.ctrlKey || event.metaKey || event.altKey) return;
   const typing = target.matches("input, textarea");
@@ -121,7 +121,7 @@ const LEAVING = new Set(["Tab", "Escape", "F6"]);
 const PRESSING = new Set(["Enter", " "]);
 
 /** Gives the focus back to what had it in `home` when the notebook takes it and the user did not ask for that; returns how to end this. */
-export function keepKeyboard(home: HTMLElement | ShadowRoot): () => void {
+export function guardFocus(home: HTMLElement | ShadowRoot): () => void {
   let leaves = false;
   // a button has the focus from its press on, before what it does
   const entered = (event: Event): void => { leaves &&= onPressable(event); };

@@ -24,8 +24,8 @@ export type Choice = {
 export type Todo = { content: string; status: "pending" | "in_progress" | "completed"; activeForm: string };
 
 export type RunOp = { op: "run"; model: string; mode: string; session: string; started: number };
-export type ToldPart = { title: string; kind: string; text: string; chars: number; tokens: number };
-export type ToldOp = { op: "told"; tokens: number; parts: ToldPart[] };
+export type ContextPart = { title: string; kind: string; text: string; chars: number; tokens: number };
+export type ContextOp = { op: "told"; tokens: number; parts: ContextPart[] };
 export type TextOp = { op: "text"; block: number; text: string };
 export type ThinkingOp = { op: "thinking"; block: number; text: string; at: number };
 export type DropOp = { op: "drop"; blocks: number[]; tools: string[] };
@@ -143,7 +143,7 @@ export type EndOp = {
 
 export type Op =
   | RunOp
-  | ToldOp
+  | ContextOp
   | TextOp
   | ThinkingOp
   | DropOp

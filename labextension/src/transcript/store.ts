@@ -1,10 +1,10 @@
 /** The transcript's state: operations in, items out. It draws nothing and knows no channel. */
 
 import type { Json } from "../json";
-import type { AnsweredOp, AskOp, ChangesOp, DecidedOp, EndOp, ErrorInfo, Level, Op, OpsMessage, RetryOp, RunOp, SteerOp, Todo, ToldPart, ToolEndOp, ToolStatus, TurnOp } from "./protocol";
+import type { AnsweredOp, AskOp, ChangesOp, DecidedOp, EndOp, ErrorInfo, Level, Op, OpsMessage, RetryOp, RunOp, SteerOp, Todo, ContextPart, ToolEndOp, ToolStatus, TurnOp } from "./protocol";
 
 /** Live output is for looking at; the whole of it is the kernel's. */
-const OUTPUT_CHARS = 64_000;
+const MAX_OUTPUT_CHARS = 64_000;
 
 export type Totals = { cost: number | null; input: number; output: number; context: number; window: number | null };
 
@@ -20,11 +20,11 @@ export class TranscriptStore {
   /** What the run changed, when it is about to end. */
   changes: ChangesOp | null = null;
   /** The user's words that wait to be delivered, by their ids; at the end: that were not. */
-  readonly waitingWords = new Map<string, SteerOp>();
+  readonly pendingMessages = new Map<string, SteerOp>();
   /** All words that the kernel has said anything of. */
-  readonly knownWords = new Set<string>();
+  readonly knownMessages = new Set<string>();
   /** Those that were taken back, or came too late. */
-  readonly withdrawnWords = new Set<string>();
+  readonly withdrawnMessages = new Set<string>();
   readonly items: Item[] = [];
   readonly totals: Totals = { cost: 0, input: 0, output: 0, context: 0, window: null };
 
@@ -142,7 +142,7 @@ export class TranscriptStore {
         return;
       case "output": {
         const tool = this.tool(op.id);
-        tool.output = (tool.output + op.text).slice(-OUTPUT_CHARS);
+        tool.output = (tool.output + op.text).slice(-MAX_OUTPUT_CHARS);
         return;
       }
       case "display":
@@ -182,10 +182,10 @@ export class TranscriptStore {
   }
 
   private steer(op: SteerOp): void {
-    this.knownWords.add(op.id);
-    if (op.state === "waiting") this.waitingWords.set(op.id, op);
-    else this.waitingWords.delete(op.id);
-    if (op.state === "withdrawn") this.withdrawnWords.add(op.id);
+    this.knownMessages.add(op.id);
+    if (op.state === "waiting") this.pendingMessages.set(op.id, op);
+    else this.pendingMessages.delete(op.id);
+    if (op.state === "withdrawn") this.withdrawnMessages.add(op.id);
     if (op.state === "delivered") this.push({ kind: "said", text: op.text, revision: 0 });
   }
 
@@ -322,11 +322,11 @@ export type ToolItem = Revised & {
   questions: Question[];
 };
 /** Words of the user that Claude was given here. */
-export type SaidItem = Revised & { kind: "said"; text: string };
+export type UserMessageItem = Revised & { kind: "said"; text: string };
 export type NoticeItem = Revised & { kind: "notice"; level: Level; text: string };
 /** What Claude was told besides the user's words. */
-export type ToldItem = Revised & { kind: "told"; tokens: number; parts: ToldPart[] };
-export type Item = ToldItem | TextItem | ThinkingItem | ToolItem | SaidItem | NoticeItem;
+export type ContextItem = Revised & { kind: "told"; tokens: number; parts: ContextPart[] };
+export type Item = ContextItem | TextItem | ThinkingItem | ToolItem | UserMessageItem | NoticeItem;
 
 export function newTool(id: string, name: string): ToolItem {
   return {

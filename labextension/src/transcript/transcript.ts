@@ -24,7 +24,7 @@ export type Transcript = {
 };
 
 /** What the kernel did not send within this time is asked for again. */
-const ASK_AGAIN_MS = 2000;
+const RESEND_AFTER_MS = 2000;
 
 /** Opens the transcript at the other end of `channel` and tells the kernel that somebody listens. */
 export function open(channel: Channel): Transcript {
@@ -34,7 +34,7 @@ export function open(channel: Channel): Transcript {
   let askedAt = 0;
   const ready = (): void => {
     // messages go on arriving at 30 a second until the kernel has answered: one `ready` for each gap
-    if (askedFor === store.have && Date.now() - askedAt < ASK_AGAIN_MS) return;
+    if (askedFor === store.have && Date.now() - askedAt < RESEND_AFTER_MS) return;
     askedFor = store.have;
     askedAt = Date.now();
     channel.send({ type: "ready", have: store.have, protocol: PROTOCOL });

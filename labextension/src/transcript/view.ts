@@ -1,13 +1,13 @@
 /** One place in a page that shows a transcript: draws from the store, at most once a frame. */
 
-import { cellChanges } from "./cards/question_card";
+import { cellChangesBar } from "./cards/question_card";
 import { toolCard } from "./cards/tool_card";
 import { element, setText } from "./dom";
-import { keepKeyboard, keepKeys, watchAttention } from "./focus";
+import { guardFocus, stopNotebookKeys, watchAttention } from "./focus";
 import { endText, footer } from "./items/footer";
-import type { ItemView, Place } from "./items/item_view";
+import type { ItemView, TranscriptContext } from "./items/item_view";
 import { steerInput } from "./items/steer_input";
-import { notice, said, textBlock, thinkingBlock, told } from "./items/text_items";
+import { notice, userMessage, textBlock, thinkingBlock, attachedContext } from "./items/text_items";
 import { nowDoing, progressText, todoList } from "./items/todo_list";
 import type { BrowserMessage } from "./protocol";
 import type { Item, TranscriptStore } from "./store";
@@ -17,7 +17,7 @@ import { revealed } from "./visible_text";
 /** Drawing may take this part of the main thread; the notebook needs the rest. */
 const SHARE = 0.25;
 
-function itemView(item: Item, place: Place): ItemView {
+function itemView(item: Item, place: TranscriptContext): ItemView {
   switch (item.kind) {
     case "text":
       return textBlock(item);
@@ -26,11 +26,11 @@ function itemView(item: Item, place: Place): ItemView {
     case "tool":
       return toolCard(item, place);
     case "said":
-      return said(item);
+      return userMessage(item);
     case "notice":
       return notice(item);
     case "told":
-      return told(item);
+      return attachedContext(item);
     default:
       return item satisfies never;
   }
@@ -39,21 +39,21 @@ function itemView(item: Item, place: Place): ItemView {
 /** Shows `store` in `host`; returns how to take it away. */
 export function view(host: HTMLElement, store: TranscriptStore, send: (message: BrowserMessage) => void): () => void {
   const attention = watchAttention(host);
-  const place: Place = { store, host, attention, send };
+  const place: TranscriptContext = { store, host, attention, send };
   // a root of its own: no style of the page or of a notebook's HTML reaches in, the theme's variables do
   const root = host.shadowRoot ?? host.attachShadow({ mode: "open" });
   const items = element("div", { class: "items" });
   const waiting = element("p", { class: "notice info", role: "status", hidden: "" });
   const failure = element("div", { class: "failure", role: "alert", hidden: "" });
   const todos = todoList(store);
-  const changes = cellChanges(place);
+  const changes = cellChangesBar(place);
   const steer = steerInput(place);
   const foot = footer(place);
   const announcer = element("p", { class: "unseen", role: "status", "aria-live": "polite" });
   const body = element("section", { class: "transcript", "aria-label": "Claude" }, items, waiting, failure, changes.node, todos.node, steer.node, foot.node, announcer);
-  body.addEventListener("keydown", keepKeys);
+  body.addEventListener("keydown", stopNotebookKeys);
   root.replaceChildren(body);
-  const stopKeeping = keepKeyboard(root);
+  const stopKeeping = guardFocus(root);
   adoptStyle(root);
 
   const views = new Map<Item, { view: ItemView; revision: number }>();

@@ -8,13 +8,13 @@ import type { ChatState, PanelMessage, PromptParams, Run } from "./chat_protocol
 export type Connection = "none" | "connecting" | "connected" | "missing" | "unsupported" | "lost";
 
 /** A run with what was said in it. */
-export type ShownRun = { readonly run: Run; readonly transcript: TranscriptStore };
+export type RunTranscript = { readonly run: Run; readonly transcript: TranscriptStore };
 
 /** The notebook that the conversation's kernel belongs to; null for a kernel of the panel's own. */
-export type KernelPlace = { readonly kernelId: string; readonly name: string; readonly notebook: string | null };
+export type KernelInfo = { readonly kernelId: string; readonly name: string; readonly notebook: string | null };
 
 /** What keeps the panel from the conversation; each is empty where it is not known. */
-export type Trouble = {
+export type ConnectionProblem = {
   /** The Python of the kernel. */
   readonly executable: string;
   /** The version of the package that the kernel holds. */
@@ -27,15 +27,15 @@ export type Trouble = {
 
 export type Chat = {
   readonly connection: Connection;
-  readonly place: KernelPlace | null;
+  readonly kernelInfo: KernelInfo | null;
   /** With `missing`, `unsupported` and `lost`. */
-  readonly trouble: Trouble | null;
+  readonly problem: ConnectionProblem | null;
   /** Whether a kernel without subshells has to end its cell before it can answer. */
   readonly waitsForCell: boolean;
   /** Null until the kernel has said it. */
   readonly state: ChatState | null;
   /** In the order in which they were asked for. */
-  readonly runs: readonly ShownRun[];
+  readonly runs: readonly RunTranscript[];
   /** Calls `listener` after each change of what is above; a run's text tells its own store's listeners. Gives how to stop that. */
   subscribe(listener: () => void): () => void;
   /** Sends a prompt, or a slash command; gives the run's id. Starts a kernel where there is none. Rejects with RequestError. */

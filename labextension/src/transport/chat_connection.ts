@@ -1,77 +1,77 @@
 /** The connection to one kernel's conversation: made again by itself whenever it was lost. */
 
 import type { Json, JsonObject } from "../json";
-import type { Connection, Trouble } from "./chat";
+import type { Connection, ConnectionProblem } from "./chat";
 import type { FailedMessage, KernelMessage } from "./chat_protocol";
 import { TARGET } from "./chat_protocol";
 import type { ChatComm, ChatKernel, IopubMessage } from "./kernel_types";
-import { about, load, NO_TROUBLE } from "./load_extension";
-import { ANNOUNCED, Link } from "./rpc";
-import { createSubshell, endSubshell, isKnown, subshellOf, through, within } from "./subshells";
+import { packageInfo, loadExtension, NO_PROBLEM } from "./load_extension";
+import { LOADED_TARGET, RpcLink } from "./rpc";
+import { createSubshell, endSubshell, hasKernelInfo, subshellOf, withSubshell, withTimeout } from "./subshells";
 
 /** How long a kernel that can answer may take to do so. */
-export const ANSWER_MS = 20_000;
+export const ANSWER_TIMEOUT_MS = 20_000;
 /** A kernel that closed the connection is asked again after this time, and then less and less often. */
-export const AGAIN_MS = 1_000;
-const MOST_MS = 30_000;
+export const RETRY_MS = 1_000;
+const MAX_RETRY_MS = 30_000;
 /** What was sent on a comm is read by then. */
-export const GRACE_MS = 1_000;
+export const CLOSE_DELAY_MS = 1_000;
 
 /** How often the kernel is asked whether it is there, and how long it may take: nobody tells a page that others restarted it. */
-export const PING_MS = 10_000;
+export const PING_INTERVAL_MS = 10_000;
 
 /** The kernel asks whether the page is there. */
 const HANDLERS = new Map([["ping", () => null]]);
 const RESTARTS: readonly string[] = ["restarting", "autorestarting"];
 const MESSAGES: readonly unknown[] = ["welcome", "unsupported", "state", "run", "ops", "gone", "ack"] satisfies KernelMessage["type"][];
 
-export type Events = {
+export type ChatConnectionEvents = {
   /** The data of the `comm_open`. */
   opening(): JsonObject;
-  connection(connection: Connection, about: { trouble?: Trouble; waitsForCell?: boolean }): void;
+  connection(connection: Connection, about: { trouble?: ConnectionProblem; waitsForCell?: boolean }): void;
   message(message: KernelMessage): void;
 };
 
-type Open = { comm: ChatComm; link: Link; subshell: string | null };
+type OpenComm = { comm: ChatComm; link: RpcLink; subshell: string | null };
 type Outcome = "welcome" | "unsupported" | "failed" | "closed" | "silent";
 
-export class ChatLink {
-  private open: Open | null = null;
+export class ChatConnection {
+  private open: OpenComm | null = null;
   /** Rises whenever what was begun before is void. */
   private attempt = 0;
   private connecting = false;
   private closings = 0;
   /** Whether the kernel is on its way: it is connected to when it is there. */
-  private awaiting = false;
+  private awaitsKernel = false;
   private timer: ReturnType<typeof setTimeout> | undefined;
-  private asking: ReturnType<typeof setTimeout> | undefined;
+  private pingTimer: ReturnType<typeof setTimeout> | undefined;
 
   constructor(
     readonly kernel: ChatKernel,
-    private readonly events: Events,
+    private readonly events: ChatConnectionEvents,
   ) {
     kernel.statusChanged.connect(this.onStatus);
     kernel.connectionStatusChanged.connect(this.onConnection);
     kernel.disposed.connect(this.onDisposed);
     kernel.iopubMessage.connect(this.onMessage);
-    this.again();
+    this.reconnect();
   }
 
   /** Connects anew, as long as there is a kernel. */
-  again(): void {
+  reconnect(): void {
     this.drop();
     const { kernel } = this;
-    if (kernel.isDisposed || kernel.status === "dead") this.lose("");
-    else if (kernel.connectionStatus === "disconnected") this.lose("The connection to the server is lost.");
+    if (kernel.isDisposed || kernel.status === "dead") this.reportLost("");
+    else if (kernel.connectionStatus === "disconnected") this.reportLost("The connection to the server is lost.");
     else {
       this.events.connection("connecting", {});
-      this.awaiting = kernel.connectionStatus !== "connected" || RESTARTS.includes(kernel.status);
-      if (!this.awaiting) void this.connect();
+      this.awaitsKernel = kernel.connectionStatus !== "connected" || RESTARTS.includes(kernel.status);
+      if (!this.awaitsKernel) void this.connect();
     }
   }
 
   /** Ends it for good. */
-  end(): void {
+  dispose(): void {
     const { kernel } = this;
     kernel.statusChanged.disconnect(this.onStatus);
     kernel.connectionStatusChanged.disconnect(this.onConnection);
@@ -93,15 +93,15 @@ export class ChatLink {
 
   private readonly onStatus = (_: unknown, status: string): void => {
     // `starting` comes of a new process, also where somebody else restarted it
-    if (RESTARTS.includes(status) || status === "starting" || status === "dead") this.again();
-    else if (this.awaiting && (status === "idle" || status === "busy")) this.again();
+    if (RESTARTS.includes(status) || status === "starting" || status === "dead") this.reconnect();
+    else if (this.awaitsKernel && (status === "idle" || status === "busy")) this.reconnect();
   };
 
-  private readonly onConnection = (): void => { this.again(); };
-  private readonly onDisposed = (): void => { this.again(); };
+  private readonly onConnection = (): void => { this.reconnect(); };
+  private readonly onDisposed = (): void => { this.reconnect(); };
   /** A cell has loaded what was missing. */
   private readonly onMessage = (_: unknown, { header, content }: IopubMessage): void => {
-    if (!this.open && !this.connecting && header.msg_type === "comm_open" && content.target_name === ANNOUNCED) this.again();
+    if (!this.open && !this.connecting && header.msg_type === "comm_open" && content.target_name === LOADED_TARGET) this.reconnect();
   };
 
   private async connect(): Promise<void> {
@@ -109,22 +109,22 @@ export class ChatLink {
     const isVoid = (): boolean => attempt !== this.attempt;
     this.connecting = true;
     try {
-      let outcome = await this.begin(isVoid, false);
-      if (outcome === "silent" && !isVoid()) outcome = await this.begin(isVoid, true);
-      if (outcome === "silent" && !isVoid()) this.lose("The kernel does not answer.");
+      let outcome = await this.tryToConnect(isVoid, false);
+      if (outcome === "silent" && !isVoid()) outcome = await this.tryToConnect(isVoid, true);
+      if (outcome === "silent" && !isVoid()) this.reportLost("The kernel does not answer.");
     } catch (error) {
       // the kernel went away in the middle, which its signals tell, or another connection of this page has its comms
       console.debug("Cellwright:", error);
-      if (!isVoid()) this.later();
+      if (!isVoid()) this.reconnectLater();
     } finally {
       if (!isVoid()) this.connecting = false;
     }
   }
 
   /** One try; null where it ended before anybody was asked. `own`: by a subshell that is new for sure. */
-  private async begin(isVoid: () => boolean, own: boolean): Promise<Outcome | null> {
+  private async tryToConnect(isVoid: () => boolean, own: boolean): Promise<Outcome | null> {
     const { kernel } = this;
-    await isKnown(kernel);
+    await hasKernelInfo(kernel);
     if (isVoid()) return null;
     const comm = kernel.createComm(TARGET);
     const subshell = await subshellOf(kernel, comm, own);
@@ -134,25 +134,25 @@ export class ChatLink {
     };
     if (isVoid()) return stop();
     if (subshell === null) this.events.connection("connecting", { waitsForCell: true });
-    const loading = load(kernel, subshell);
-    const trouble = await (subshell === null ? loading : within(ANSWER_MS, loading));
+    const loading = loadExtension(kernel, subshell);
+    const trouble = await (subshell === null ? loading : withTimeout(ANSWER_TIMEOUT_MS, loading));
     if (isVoid()) return stop();
-    if (trouble === null) return this.meet(comm, subshell, isVoid);
+    if (trouble === null) return this.openComm(comm, subshell, isVoid);
     stop();
     if (trouble === undefined || /subshell/i.test(trouble.message)) return "silent";
     this.events.connection("missing", { trouble });
     return null;
   }
 
-  private async meet(comm: ChatComm, subshell: string | null, isVoid: () => boolean): Promise<Outcome> {
+  private async openComm(comm: ChatComm, subshell: string | null, isVoid: () => boolean): Promise<Outcome> {
     const send = (data: JsonObject): void => {
-      if (!comm.isDisposed) through(this.kernel, subshell, () => comm.send(data));
+      if (!comm.isDisposed) withSubshell(this.kernel, subshell, () => comm.send(data));
     };
-    const link = new Link({ send }, HANDLERS);
+    const link = new RpcLink({ send }, HANDLERS);
     this.open = { comm, link, subshell };
     const outcome = await new Promise<Outcome>((resolve) => {
       comm.onMsg = ({ content }) => {
-        const message = link.take(content.data);
+        const message = link.receive(content.data);
         if (!message || isVoid()) return;
         if (message.type === "unsupported") void this.refused(subshell, message as KernelMessage, isVoid);
         if (message.type === "failed") this.failed(message as FailedMessage);
@@ -163,8 +163,8 @@ export class ChatLink {
         resolve("closed");
         if (!isVoid() && this.open?.comm === comm) this.closed();
       };
-      if (subshell !== null) setTimeout(resolve, ANSWER_MS, "silent");
-      through(this.kernel, subshell, () => comm.open(this.events.opening()));
+      if (subshell !== null) setTimeout(resolve, ANSWER_TIMEOUT_MS, "silent");
+      withSubshell(this.kernel, subshell, () => comm.open(this.events.opening()));
     });
     if (isVoid()) return outcome;
     if (outcome === "closed") await this.refused(subshell, null, isVoid);
@@ -175,21 +175,21 @@ export class ChatLink {
 
   private welcomed(): void {
     this.closings = 0;
-    this.keepAsking();
+    this.keepPinging();
   }
 
   /** A process that took the place of another knows nothing of what was open, and so does not answer. */
-  private keepAsking(): void {
+  private keepPinging(): void {
     const { open } = this;
     if (!open) return;
     if (open.subshell === null) return; // busy, it would answer nobody
     const isHere = (): boolean => this.open === open;
-    this.asking = setTimeout(() => {
-      open.link.request("ping", {}, PING_MS).then(
-        () => { if (isHere()) this.keepAsking(); },
-        () => { if (isHere()) this.again(); },
+    this.pingTimer = setTimeout(() => {
+      open.link.request("ping", {}, PING_INTERVAL_MS).then(
+        () => { if (isHere()) this.keepPinging(); },
+        () => { if (isHere()) this.reconnect(); },
       );
-    }, PING_MS);
+    }, PING_INTERVAL_MS);
   }
 
   /** The kernel's package is of another time. */
@@ -198,18 +198,18 @@ export class ChatLink {
     this.open = null;
     // the comm's subshell goes with the comm: nobody would answer there
     const own = subshell === null ? null : await createSubshell(kernel);
-    const asked = about(kernel, own);
-    const { executable, version } = (subshell === null ? await asked : await within(ANSWER_MS, asked)) ?? NO_TROUBLE;
+    const asked = packageInfo(kernel, own);
+    const { executable, version } = (subshell === null ? await asked : await withTimeout(ANSWER_TIMEOUT_MS, asked)) ?? NO_PROBLEM;
     if (own !== null) endSubshell(kernel, own);
     if (isVoid()) return;
     const protocol = message?.type === "unsupported" ? message.protocol : 0;
-    this.events.connection("unsupported", { trouble: { ...NO_TROUBLE, executable, version, protocol } });
+    this.events.connection("unsupported", { trouble: { ...NO_PROBLEM, executable, version, protocol } });
   }
 
   /** The kernel cannot make the conversation: its settings are broken. */
   private failed({ code, message }: FailedMessage): void {
     this.open = null;
-    this.events.connection("missing", { trouble: { ...NO_TROUBLE, message: `${code}: ${message}` } });
+    this.events.connection("missing", { trouble: { ...NO_PROBLEM, message: `${code}: ${message}` } });
   }
 
   /** The kernel closed what was open. */
@@ -217,26 +217,26 @@ export class ChatLink {
     const { open } = this;
     this.open = null;
     open?.link.end();
-    if (!this.connecting) this.later();
+    if (!this.connecting) this.reconnectLater();
   }
 
-  private later(): void {
-    const wait = Math.min(AGAIN_MS * 2 ** this.closings++, MOST_MS);
+  private reconnectLater(): void {
+    const wait = Math.min(RETRY_MS * 2 ** this.closings++, MAX_RETRY_MS);
     this.events.connection("connecting", {});
     clearTimeout(this.timer);
-    this.timer = setTimeout(() => { this.again(); }, wait);
+    this.timer = setTimeout(() => { this.reconnect(); }, wait);
   }
 
-  private lose(message: string): void {
-    this.events.connection("lost", { trouble: { ...NO_TROUBLE, message } });
+  private reportLost(message: string): void {
+    this.events.connection("lost", { trouble: { ...NO_PROBLEM, message } });
   }
 
   /** Leaves what there is, and what was begun. */
   private drop(): void {
     this.attempt++;
-    this.connecting = this.awaiting = false;
+    this.connecting = this.awaitsKernel = false;
     clearTimeout(this.timer);
-    clearTimeout(this.asking);
+    clearTimeout(this.pingTimer);
     this.close();
   }
 
@@ -249,11 +249,11 @@ export class ChatLink {
     open.comm.onMsg = () => undefined;
     if (open.comm.isDisposed || this.kernel.isDisposed) return;
     // its subshell goes with it, and what was just sent is to be read before
-    setTimeout(() => { this.closeComm(open); }, GRACE_MS);
+    setTimeout(() => { this.closeComm(open); }, CLOSE_DELAY_MS);
   }
 
   /** The kernel is told while it can be; else it sees that a page of the same name comes. */
-  private closeComm({ comm, subshell }: Open): void {
+  private closeComm({ comm, subshell }: OpenComm): void {
     const { kernel } = this;
     if (comm.isDisposed || kernel.isDisposed) return;
     if (kernel.connectionStatus !== "connected" || RESTARTS.includes(kernel.status)) {
@@ -261,8 +261,8 @@ export class ChatLink {
       return;
     }
     const own = subshell !== comm.subshellId;
-    through(kernel, subshell, () => comm.close());
-    if (own && subshell !== null) setTimeout(endSubshell, GRACE_MS, kernel, subshell);
+    withSubshell(kernel, subshell, () => comm.close());
+    if (own && subshell !== null) setTimeout(endSubshell, CLOSE_DELAY_MS, kernel, subshell);
   }
 }
 

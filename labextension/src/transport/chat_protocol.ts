@@ -21,7 +21,7 @@ export type Run = {
   background: boolean;
 };
 
-export type SessionNow = {
+export type CurrentSession = {
   id: string;
   title: string;
   cost_usd: number | null;
@@ -30,16 +30,16 @@ export type SessionNow = {
   turns: number;
 };
 
-export type Named = { id: string; name: string; about?: string };
+export type NamedOption = { id: string; name: string; about?: string };
 
 export type ChatState = {
-  session: SessionNow;
+  session: CurrentSession;
   cwd: string;
   kernel: { executable: string; python: string; busy: boolean };
   model: string;
-  models: Named[];
+  models: NamedOption[];
   mode: string;
-  modes: Named[];
+  modes: NamedOption[];
   effort: string;
   efforts: string[];
   current: string | null;
@@ -71,13 +71,13 @@ export type Attachment =
   | { kind: "text"; name: string; text: string };
 
 /** The cell that goes with a prompt. */
-export type CellGiven = { path: string; id: string; selection: string };
+export type AttachedCell = { path: string; id: string; selection: string };
 
 export type PromptParams = {
   text: string;
   attachments: Attachment[];
   context: "none" | "auto" | "code" | "full";
-  cell: CellGiven | null;
+  cell: AttachedCell | null;
   options: { model?: string; mode?: string; effort?: string; max_turns?: number; budget_usd?: number };
 };
 
@@ -99,7 +99,7 @@ export type KernelMessage =
   | AckMessage;
 
 export type StopRunMessage = { type: "stop"; run: string };
-export type AgainMessage = { type: "again"; run: string; have: number };
+export type ResendMessage = { type: "again"; run: string; have: number };
 /** Words for this run and no other: it may end while they are on their way. */
 export type SteerRunMessage = SteerMessage & { run: string };
-export type PanelMessage = Extract<BrowserMessage, { type: "answer" | "withdraw" }> | SteerRunMessage | StopRunMessage | AgainMessage | { type: "bye" };
+export type PanelMessage = Extract<BrowserMessage, { type: "answer" | "withdraw" }> | SteerRunMessage | StopRunMessage | ResendMessage | { type: "bye" };

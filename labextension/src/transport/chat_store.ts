@@ -3,31 +3,31 @@
 import type { Json, JsonObject } from "../json";
 import { randomName } from "../page";
 import { TranscriptStore } from "../transcript/store";
-import type { Chat, Connection, KernelPlace, ShownRun, Trouble } from "./chat";
-import { ChatLink } from "./chat_connection";
-import type { AgainMessage, ChatState, KernelMessage, PanelMessage, PromptParams, Run, RunOpsMessage } from "./chat_protocol";
+import type { Chat, Connection, KernelInfo, RunTranscript, ConnectionProblem } from "./chat";
+import { ChatConnection } from "./chat_connection";
+import type { ResendMessage, ChatState, KernelMessage, PanelMessage, PromptParams, Run, RunOpsMessage } from "./chat_protocol";
 import { PROTOCOL } from "./chat_protocol";
 import type { ChatKernel } from "./kernel_types";
-import { NO_TROUBLE } from "./load_extension";
+import { NO_PROBLEM } from "./load_extension";
 import { RequestError } from "./rpc";
 
 /** How long a prompt waits for a kernel that is being connected to, and then for the kernel to have taken it. */
-export const PROMPT_MS = 60_000;
+export const PROMPT_TIMEOUT_MS = 60_000;
 /** Conversations of kernels that were left are shown at once when one comes back to them. */
-const KEPT = 5;
+const MAX_CONVERSATIONS = 5;
 
 export class ChatStore implements Chat {
   connection: Connection = "none";
-  place: KernelPlace | null = null;
-  trouble: Trouble | null = null;
+  kernelInfo: KernelInfo | null = null;
+  problem: ConnectionProblem | null = null;
   waitsForCell = false;
   /** The version of the package in the kernel. */
   version = "";
-  private link: ChatLink | null = null;
+  private link: ChatConnection | null = null;
   private conversation = new Conversation();
-  private readonly kept = new Map<string, Conversation>();
+  private readonly conversations = new Map<string, Conversation>();
   private readonly listeners = new Set<() => void>();
-  private readonly page = randomName();
+  private readonly pageId = randomName();
 
   /** `client`: this page's program and version. `start` finds a kernel where there is none, and connects to it. */
   constructor(
@@ -39,7 +39,7 @@ export class ChatStore implements Chat {
     return this.conversation.state;
   }
 
-  get runs(): readonly ShownRun[] {
+  get runs(): readonly RunTranscript[] {
     return this.conversation.runs;
   }
 
@@ -48,27 +48,27 @@ export class ChatStore implements Chat {
   }
 
   /** Goes to another kernel's conversation, or to none; the one that it is at stays as it is. */
-  connect(kernel: ChatKernel | null, place: KernelPlace | null): void {
+  connect(kernel: ChatKernel | null, place: KernelInfo | null): void {
     const same = kernel === this.kernel;
-    this.place = place;
+    this.kernelInfo = place;
     if (same) {
       this.changed();
       return;
     }
-    this.link?.end();
+    this.link?.dispose();
     this.link = null;
     this.conversation = this.conversationOf(kernel);
-    this.told("none", {});
+    this.setConnection("none", {});
     if (kernel) this.link = this.linkTo(kernel, this.conversation);
   }
 
   /** Connects anew: the package may have been installed meanwhile. */
-  again(): void {
-    this.link?.again();
+  reconnect(): void {
+    this.link?.reconnect();
   }
 
   /** Has all listeners look again: something beside the conversation has changed. */
-  touch(): void {
+  notify(): void {
     this.changed();
   }
 
@@ -80,7 +80,7 @@ export class ChatStore implements Chat {
   async prompt(params: PromptParams): Promise<string> {
     if (this.connection === "none") await this.start();
     await this.connected();
-    const taken = await this.request("prompt", params, PROMPT_MS);
+    const taken = await this.request("prompt", params, PROMPT_TIMEOUT_MS);
     return (taken as { run: string }).run;
   }
 
@@ -96,38 +96,38 @@ export class ChatStore implements Chat {
   /** A conversation that was left is kept, the oldest of many is not. */
   private conversationOf(kernel: ChatKernel | null): Conversation {
     if (!kernel) return new Conversation();
-    const conversation = this.kept.get(kernel.id) ?? new Conversation();
-    this.kept.delete(kernel.id);
-    this.kept.set(kernel.id, conversation);
-    for (const id of [...this.kept.keys()].slice(0, -KEPT)) this.kept.delete(id);
+    const conversation = this.conversations.get(kernel.id) ?? new Conversation();
+    this.conversations.delete(kernel.id);
+    this.conversations.set(kernel.id, conversation);
+    for (const id of [...this.conversations.keys()].slice(0, -MAX_CONVERSATIONS)) this.conversations.delete(id);
     return conversation;
   }
 
-  private linkTo(kernel: ChatKernel, conversation: Conversation): ChatLink {
+  private linkTo(kernel: ChatKernel, conversation: Conversation): ChatConnection {
     // what a link says when it has been left is about another kernel
     const isHere = (): boolean => this.conversation === conversation;
-    return new ChatLink(kernel, {
-      opening: () => ({ protocol: PROTOCOL, client: this.client, page: this.page, view: "ops", ...conversation.held() }),
+    return new ChatConnection(kernel, {
+      opening: () => ({ protocol: PROTOCOL, client: this.client, page: this.pageId, view: "ops", ...conversation.held() }),
       connection: (connection, about) => {
-        if (isHere()) this.told(connection, about);
+        if (isHere()) this.setConnection(connection, about);
       },
       message: (message) => {
-        if (isHere()) this.take(message);
+        if (isHere()) this.receive(message);
       },
     });
   }
 
-  private take(message: KernelMessage): void {
-    const changed = this.conversation.take(message, (again) => { this.send(again); });
+  private receive(message: KernelMessage): void {
+    const changed = this.conversation.receive(message, (again) => { this.send(again); });
     if (message.type === "welcome") {
       this.version = message.version;
-      this.told("connected", {});
+      this.setConnection("connected", {});
     } else if (changed) this.changed();
   }
 
-  private told(connection: Connection, { trouble, waitsForCell }: { trouble?: Trouble; waitsForCell?: boolean }): void {
+  private setConnection(connection: Connection, { trouble, waitsForCell }: { trouble?: ConnectionProblem; waitsForCell?: boolean }): void {
     this.connection = connection;
-    this.trouble = trouble ?? null;
+    this.problem = trouble ?? null;
     this.waitsForCell = waitsForCell ?? false;
     this.changed();
   }
@@ -143,14 +143,14 @@ export class ChatStore implements Chat {
         if (this.connection === "connected") settle(resolve);
         else if (this.connection !== "connecting") settle(() => { reject(this.refusal()); });
       };
-      const timer = setTimeout(() => { settle(() => { reject(this.refusal()); }); }, PROMPT_MS);
+      const timer = setTimeout(() => { settle(() => { reject(this.refusal()); }); }, PROMPT_TIMEOUT_MS);
       const stop = this.subscribe(look);
       look();
     });
   }
 
   private refusal(): RequestError {
-    const { message } = this.trouble ?? NO_TROUBLE;
+    const { message } = this.problem ?? NO_PROBLEM;
     return new RequestError("not_connected", message || "There is no connection to Claude in this kernel.");
   }
 
@@ -162,13 +162,13 @@ export class ChatStore implements Chat {
 // One kernel's conversation as this page holds it: messages in, state and runs out.
 
 /** What the kernel did not send within this time is asked for again. */
-const ASK_AGAIN_MS = 2_000;
+const RESEND_AFTER_MS = 2_000;
 
 export class Conversation {
   state: ChatState | null = null;
-  runs: readonly ShownRun[] = [];
+  runs: readonly RunTranscript[] = [];
   private log = "";
-  private readonly asked = new Map<string, { have: number; at: number }>();
+  private readonly resendRequests = new Map<string, { have: number; at: number }>();
 
   /** What the kernel has to know of what is here, to send the rest. */
   held(): { log: string; have: Record<string, number> } {
@@ -176,7 +176,7 @@ export class Conversation {
   }
 
   /** Takes a message; `again` is called where operations before it are missing. Whether what is above has changed. */
-  take(message: KernelMessage, again: (message: AgainMessage) => void): boolean {
+  receive(message: KernelMessage, again: (message: ResendMessage) => void): boolean {
     switch (message.type) {
       case "welcome":
         return this.begin(message.log);
@@ -187,7 +187,7 @@ export class Conversation {
         this.put(message.run);
         return true;
       case "ops":
-        this.receive(message, again);
+        this.receiveOps(message, again);
         return false;
       case "gone":
         this.runs = this.runs.filter(({ run }) => !message.runs.includes(run.id));
@@ -204,7 +204,7 @@ export class Conversation {
   private begin(log: string): boolean {
     const other = this.log !== log;
     this.log = log;
-    this.asked.clear();
+    this.resendRequests.clear();
     if (!other) return false;
     this.state = null;
     this.runs = [];
@@ -217,13 +217,13 @@ export class Conversation {
     this.runs = at < 0 ? [...this.runs, shown] : this.runs.with(at, shown);
   }
 
-  private receive(message: RunOpsMessage, again: (message: AgainMessage) => void): void {
+  private receiveOps(message: RunOpsMessage, again: (message: ResendMessage) => void): void {
     const transcript = this.runs.find(({ run }) => run.id === message.run)?.transcript;
     if (!transcript || transcript.receive({ ...message, type: "ops" })) return;
     // messages go on arriving until the kernel has answered: one question for each gap
-    const asked = this.asked.get(message.run);
-    if (asked?.have === transcript.have && Date.now() - asked.at < ASK_AGAIN_MS) return;
-    this.asked.set(message.run, { have: transcript.have, at: Date.now() });
+    const asked = this.resendRequests.get(message.run);
+    if (asked?.have === transcript.have && Date.now() - asked.at < RESEND_AFTER_MS) return;
+    this.resendRequests.set(message.run, { have: transcript.have, at: Date.now() });
     again({ type: "again", run: message.run, have: transcript.have });
   }
 }

@@ -4,10 +4,10 @@ import type { Json, JsonObject } from "../json";
 import type { Comm } from "../notebook/jupyterlab_types";
 
 /** The kernel opens a comm for this when it loads the extension. */
-export const ANNOUNCED = "cellwright.documents";
+export const LOADED_TARGET = "cellwright.documents";
 
-export const PIECE_CHARS = 200_000;
-export const REQUEST_MS = 15_000;
+export const CHUNK_CHARS = 200_000;
+export const REQUEST_TIMEOUT_MS = 15_000;
 
 /** The other side cannot do what was asked; `code` says why. */
 export class RequestError extends Error {
@@ -20,9 +20,9 @@ export class RequestError extends Error {
   }
 }
 
-export type Handler = (params: JsonObject, link: Link) => Json | Promise<Json>;
+export type RequestHandler = (params: JsonObject, link: RpcLink) => Json | Promise<Json>;
 
-type Message = {
+type RpcMessage = {
   type: string;
   id: string;
   method: string;
@@ -30,23 +30,23 @@ type Message = {
   result?: Json;
   error?: { code: string; message: string; details?: JsonObject };
 };
-type Part = { type: "part"; of: number; text: string; last: boolean };
-type Waiting = { resolve(result: Json): void; reject(error: RequestError): void };
+type ChunkMessage = { type: "part"; of: number; text: string; last: boolean };
+type PendingRequest = { resolve(result: Json): void; reject(error: RequestError): void };
 
-export class Link {
-  private readonly waiting = new Map<string, Waiting>();
-  private readonly parts = new Map<number, string[]>();
+export class RpcLink {
+  private readonly pending = new Map<string, PendingRequest>();
+  private readonly chunks = new Map<number, string[]>();
   private requests = 0;
   private messages = 0;
 
   /** `handlers` are what the kernel may ask for, by method. */
   constructor(
     private readonly comm: Pick<Comm, "send"> & Partial<Comm>,
-    private readonly handlers: ReadonlyMap<string, Handler>,
+    private readonly handlers: ReadonlyMap<string, RequestHandler>,
   ) {}
 
   /** Asks the kernel for something. Rejects with RequestError. */
-  request(method: string, params: JsonObject, timeout = REQUEST_MS): Promise<Json> {
+  request(method: string, params: JsonObject, timeout = REQUEST_TIMEOUT_MS): Promise<Json> {
     const id = `p${++this.requests}`;
     return new Promise((resolve, reject) => {
       const timer = setTimeout(() => {
@@ -56,7 +56,7 @@ export class Link {
         clearTimeout(timer);
         settle(value);
       };
-      this.waiting.set(id, { resolve: done(resolve), reject: done(reject) });
+      this.pending.set(id, { resolve: done(resolve), reject: done(reject) });
       this.send({ type: "request", id, method, params });
     });
   }
@@ -64,42 +64,42 @@ export class Link {
   /** Tells the kernel something. */
   send(message: JsonObject): void {
     const text = JSON.stringify(message);
-    if (text.length <= PIECE_CHARS) {
+    if (text.length <= CHUNK_CHARS) {
       this.comm.send(message);
       return;
     }
     const of = ++this.messages;
-    for (let start = 0; start < text.length; start += PIECE_CHARS) {
-      const last = start + PIECE_CHARS >= text.length;
-      this.comm.send({ type: "part", of, text: text.slice(start, start + PIECE_CHARS), last });
+    for (let start = 0; start < text.length; start += CHUNK_CHARS) {
+      const last = start + CHUNK_CHARS >= text.length;
+      this.comm.send({ type: "part", of, text: text.slice(start, start + CHUNK_CHARS), last });
     }
   }
 
   /** Takes a message of the kernel; gives it back, whole, when it is neither a request nor a reply. */
-  take(data: unknown): { readonly type: string } | null {
-    const message = this.whole(data as Message | Part);
+  receive(data: unknown): { readonly type: string } | null {
+    const message = this.assemble(data as RpcMessage | ChunkMessage);
     if (message?.type === "request") void this.serve(message);
-    else if (message?.type === "reply") this.answered(message);
+    else if (message?.type === "reply") this.receiveReply(message);
     else return message;
     return null;
   }
 
   /** The connection is over: nobody answers any more. */
   end(): void {
-    for (const id of [...this.waiting.keys()]) this.settle(id)?.reject(new RequestError("gone", "The kernel is gone."));
+    for (const id of [...this.pending.keys()]) this.settle(id)?.reject(new RequestError("gone", "The kernel is gone."));
   }
 
-  private whole(piece: Message | Part): Message | null {
-    if (!isPart(piece)) return piece;
-    const texts = this.parts.get(piece.of) ?? [];
+  private assemble(piece: RpcMessage | ChunkMessage): RpcMessage | null {
+    if (!isChunk(piece)) return piece;
+    const texts = this.chunks.get(piece.of) ?? [];
     texts.push(piece.text);
-    this.parts.set(piece.of, texts);
+    this.chunks.set(piece.of, texts);
     if (!piece.last) return null;
-    this.parts.delete(piece.of);
-    return JSON.parse(texts.join("")) as Message;
+    this.chunks.delete(piece.of);
+    return JSON.parse(texts.join("")) as RpcMessage;
   }
 
-  private async serve({ id, method, params }: Message): Promise<void> {
+  private async serve({ id, method, params }: RpcMessage): Promise<void> {
     const answer = await this.answer(method, params);
     if (id) this.send({ type: "reply", id, ...answer });
   }
@@ -118,19 +118,19 @@ export class Link {
     }
   }
 
-  private answered({ id, result, error }: Message): void {
+  private receiveReply({ id, result, error }: RpcMessage): void {
     const waiting = this.settle(id);
     if (error) waiting?.reject(new RequestError(error.code, error.message, error.details));
     else waiting?.resolve(result ?? null);
   }
 
-  private settle(id: string): Waiting | undefined {
-    const waiting = this.waiting.get(id);
-    this.waiting.delete(id);
+  private settle(id: string): PendingRequest | undefined {
+    const waiting = this.pending.get(id);
+    this.pending.delete(id);
     return waiting;
   }
 }
 
-function isPart(piece: Message | Part): piece is Part {
+function isChunk(piece: RpcMessage | ChunkMessage): piece is ChunkMessage {
   return piece.type === "part";
 }

@@ -5,31 +5,31 @@ import { randomName } from "../page";
 import type { ChatComm, ChatKernel } from "./kernel_types";
 
 /** How long a kernel may take to say what it can; a busy one says it when its cell has ended. */
-export const INFO_MS = 1_500;
-export const SUBSHELL_MS = 2_000;
+export const INFO_TIMEOUT_MS = 1_500;
+export const SUBSHELL_TIMEOUT_MS = 2_000;
 const SUBSHELL_TRIES = 2;
 
 /** The subshell that a comm's messages go to, once it is there; null: there is none, messages wait for the cell that runs. */
 export async function subshellOf(kernel: ChatKernel, comm: ChatComm, own: boolean): Promise<string | null> {
   if (kernel.supportsSubshells) {
-    await within(SUBSHELL_MS, comm.subshellStarted);
+    await withTimeout(SUBSHELL_TIMEOUT_MS, comm.subshellStarted);
     if (!own && comm.subshellId) return comm.subshellId;
     // what the page thinks is there may have gone with the process before
     comm.commsOverSubshells = "disabled";
     return createSubshell(kernel);
   }
   // it has said that it has none, or it is too busy to say anything: one that can, can do that while it is busy
-  return (await isKnown(kernel)) ? null : createSubshell(kernel);
+  return (await hasKernelInfo(kernel)) ? null : createSubshell(kernel);
 }
 
 /** Waits until a kernel has said what it can; whether it has. */
-export async function isKnown(kernel: ChatKernel): Promise<boolean> {
+export async function hasKernelInfo(kernel: ChatKernel): Promise<boolean> {
   const known = kernel.info.then(() => true, () => false);
-  return (await within(INFO_MS, known)) ?? false;
+  return (await withTimeout(INFO_TIMEOUT_MS, known)) ?? false;
 }
 
 /** Does what sends messages such that they go to `subshell`. */
-export function through<Result>(kernel: ChatKernel, subshell: string | null, work: () => Result): Result {
+export function withSubshell<Result>(kernel: ChatKernel, subshell: string | null, work: () => Result): Result {
   if (subshell === null) return work();
   const before = kernel.subshellId ?? null;
   kernel.subshellId = subshell;
@@ -47,7 +47,7 @@ export function through<Result>(kernel: ChatKernel, subshell: string | null, wor
 export async function createSubshell(kernel: ChatKernel): Promise<string | null> {
   for (let tries = 0; tries < SUBSHELL_TRIES; tries++) {
     const reply = control(kernel, "create_subshell_request", {}).catch(() => null);
-    const answer = await within(SUBSHELL_MS, reply);
+    const answer = await withTimeout(SUBSHELL_TIMEOUT_MS, reply);
     if (answer !== undefined) return answer?.content.subshell_id ?? null;
     // one that comes late is nobody's
     void reply.then((late) => { if (late?.content.subshell_id) endSubshell(kernel, late.content.subshell_id); });
@@ -68,7 +68,7 @@ async function control(kernel: ChatKernel, type: string, content: JsonObject): P
 }
 
 /** What `promise` gives, or undefined when it takes longer or fails. */
-export function within<Value>(ms: number, promise: Promise<Value> | undefined): Promise<Value | undefined> {
+export function withTimeout<Value>(ms: number, promise: Promise<Value> | undefined): Promise<Value | undefined> {
   return new Promise((resolve) => {
     const timer = setTimeout(resolve, ms, undefined);
     const done = (value?: Value): void => {

@@ -1,13 +1,13 @@
 import { Signal } from "@lumino/signaling";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 
-import type { Choices, Gap } from "../../src/completion/claude_completion";
-import { ClaudeCompletion, PAUSE_MS, Suggestions } from "../../src/completion/claude_completion";
-import { gapIn } from "../../src/completion/completion_context";
-import { completionPlugin, Loading } from "../../src/completion/completion_plugin";
+import type { CompletionSettings, CompletionContext } from "../../src/completion/claude_completion";
+import { ClaudeCompletion, PAUSE_MS, SuggestionCache } from "../../src/completion/claude_completion";
+import { completionContext } from "../../src/completion/completion_context";
+import { completionPlugin, ExtensionLoader } from "../../src/completion/completion_plugin";
 import type { CodePanel, InlineProvider } from "../../src/completion/types";
 import type { JsonObject } from "../../src/json";
-import type { Link } from "../../src/transport/rpc";
+import type { RpcLink } from "../../src/transport/rpc";
 import { RequestError } from "../../src/transport/rpc";
 import { Notification } from "../support/jupyterlab/apputils";
 
@@ -37,14 +37,14 @@ class OneLink {
 const settled = (): Promise<void> => vi.advanceTimersByTimeAsync(0).then(() => undefined);
 
 /** The provider in a cell that is typed into; `|` is the cursor. */
-function scene(choices: Partial<Choices> = {}) {
+function scene(choices: Partial<CompletionSettings> = {}) {
   const link = new OneLink();
   const told: string[] = [];
   const chosen = { enabled: true, delay: DELAY, ...choices };
   const completion = new ClaudeCompletion(
     () => chosen,
-    ({ text, offset }): Gap => ({
-      cell: "a.ipynb c1", prefix: text.slice(0, offset), suffix: text.slice(offset), cells: [], language: "python", link: link as unknown as Link,
+    ({ text, offset }): CompletionContext => ({
+      cell: "a.ipynb c1", prefix: text.slice(0, offset), suffix: text.slice(offset), cells: [], language: "python", link: link as unknown as RpcLink,
     }),
     (message) => { told.push(message); },
     () => Date.now(),
@@ -171,7 +171,7 @@ describe("what goes wrong", () => {
       await vi.advanceTimersByTimeAsync(DELAY);
       link.asked.at(-1)?.reject(new RequestError("API_KEY_MISSING", "No key."));
       await settled();
-      completion.begin();
+      completion.reset();
     }
     expect(told).toEqual(["No key.", "No key."]);
   });
@@ -190,7 +190,7 @@ describe("what is known", () => {
   const at = (prefix: string, suffix = "", cell = "c1") => ({ cell, prefix, suffix });
 
   it("belongs to a cell, and to what stands behind the cursor", () => {
-    const known = new Suggestions();
+    const known = new SuggestionCache();
     known.put(at("f", ")"), "oo(x)");
     expect(known.find(at("f", ")", "c2"))).toBeUndefined();
     expect(known.find(at("f", "]"))).toBeUndefined();
@@ -199,13 +199,13 @@ describe("what is known", () => {
   });
 
   it("ends where all of it was typed: what comes then is asked for", () => {
-    const known = new Suggestions();
+    const known = new SuggestionCache();
     known.put(at("f"), "oo");
     expect(known.find(at("foo"))).toBeUndefined();
   });
 
   it("forgets what was long ago", () => {
-    const known = new Suggestions();
+    const known = new SuggestionCache();
     for (let n = 0; n < 61; n++) known.put(at(`${n}x`), "y");
     expect(known.find(at("0x"))).toBeUndefined();
     expect(known.find(at("60x"))).toBe("y");
@@ -216,16 +216,16 @@ describe("a notebook", () => {
   const cellOf = (id: string, source: string, type = "code") => ({
     editor: { of: id }, model: { id, type, sharedModel: { getSource: () => source } },
   });
-  const link = new OneLink() as unknown as Link;
+  const link = new OneLink() as unknown as RpcLink;
 
   function open(...cells: ReturnType<typeof cellOf>[]) {
     const panel = { context: { path: "tides.ipynb" }, content: { widgets: cells, model: { getMetadata: () => ({ name: "python" }) } } };
     const tracker = { forEach: (each: (panel: CodePanel) => void) => { each(panel as unknown as CodePanel); } };
-    return (at: number, offset: number, linkOf: () => Link | undefined = () => link) => {
+    return (at: number, offset: number, linkOf: () => RpcLink | undefined = () => link) => {
       const cell = cells[at];
       if (!cell) throw new RangeError(String(at));
       const { editor, model } = cell;
-      return gapIn(tracker, linkOf, { text: model.sharedModel.getSource(), offset }, { widget: panel, editor });
+      return completionContext(tracker, linkOf, { text: model.sharedModel.getSource(), offset }, { widget: panel, editor });
     };
   }
 
@@ -257,7 +257,7 @@ describe("a kernel without us", () => {
 
   it("is asked once to load us, where it runs Python", async () => {
     const load = vi.fn(() => Promise.resolve(null));
-    const loading = new Loading(load);
+    const loading = new ExtensionLoader(load);
     const [python, other] = [{ id: "k" }, { id: "r" }];
     for (const panel of [panelWith(python, "python"), panelWith(python, "python"), panelWith(other, "R"), panelWith(null, "python")]) {
       loading.begin(panel);

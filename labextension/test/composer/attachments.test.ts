@@ -2,7 +2,7 @@
 
 import { expect, it, vi } from "vitest";
 
-import { MOST_ATTACHMENTS } from "../../src/composer/attachments";
+import { MAX_ATTACHMENTS } from "../../src/composer/attachments";
 import { find, text } from "../transcript/scene";
 import type { ComposerScene } from "./composer_scene";
 import { composerScene, key, settled, STATE, type } from "./composer_scene";
@@ -115,9 +115,9 @@ it.each([
 
 it("takes so many and no more", async () => {
   const scene = composerScene();
-  scene.composer.attach(Array.from({ length: MOST_ATTACHMENTS + 1 }, (_, index) => new File(["x"], `${index}.txt`)));
+  scene.composer.attach(Array.from({ length: MAX_ATTACHMENTS + 1 }, (_, index) => new File(["x"], `${index}.txt`)));
   await vi.waitFor(() => { expect(problem(scene)).toContain("20.txt was not attached"); });
-  expect(names(scene)).toHaveLength(MOST_ATTACHMENTS);
+  expect(names(scene)).toHaveLength(MAX_ATTACHMENTS);
 });
 
 it("sends the cell along where the user says so, with what is selected in it then", async () => {

@@ -3,7 +3,7 @@
 import axe from "axe-core";
 import { afterEach, expect, it, vi } from "vitest";
 
-import { PATIENCE_MS } from "../../src/composer/completions";
+import { LATE_AFTER_MS } from "../../src/composer/completions";
 import type { Completion } from "../../src/transport/chat_protocol";
 import { find, text } from "../transcript/scene";
 import type { ComposerScene } from "./composer_scene";
@@ -48,7 +48,7 @@ it("learns the commands again from another kernel, and when a lost one is back",
   await settled();
   scene.chat.change({ connection: "lost" });
   scene.chat.change({ connection: "connected" });
-  scene.chat.change({ place: { kernelId: "k2", name: "other", notebook: null } });
+  scene.chat.change({ kernelInfo: { kernelId: "k2", name: "other", notebook: null } });
   await settled();
   expect(scene.chat.asked).toHaveLength(3);
   scene.chat.change({ state: STATE });
@@ -160,7 +160,7 @@ it("shows what is known at once, while the kernel has yet to answer, and says wh
   type(scene.area, "pe");
   expect(labels(scene.host)).toEqual(["pear.txt", "apple.txt"]);
   expect(remark(scene)).not.toContain("not answered");
-  vi.advanceTimersByTime(PATIENCE_MS);
+  vi.advanceTimersByTime(LATE_AFTER_MS);
   expect(remark(scene)).toContain("not answered");
   expect(labels(scene.host)).toEqual(["pear.txt", "apple.txt"]);
   key(scene.area, "Tab");

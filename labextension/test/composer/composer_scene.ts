@@ -3,10 +3,10 @@
 import { vi } from "vitest";
 
 import { mountComposer } from "../../src/composer/composer";
-import type { CellHere, Composer, ComposerDeps, ComposerSettings } from "../../src/composer/composer_deps";
+import type { ActiveCell, Composer, ComposerDeps, ComposerSettings } from "../../src/composer/composer_deps";
 import type { Json, JsonObject } from "../../src/json";
 import { TranscriptStore } from "../../src/transcript/store";
-import type { Chat, Connection, KernelPlace, ShownRun } from "../../src/transport/chat";
+import type { Chat, Connection, KernelInfo, RunTranscript } from "../../src/transport/chat";
 import type { ChatState, Completion, PanelMessage, PromptParams, Run } from "../../src/transport/chat_protocol";
 import { find } from "../transcript/scene";
 
@@ -35,11 +35,11 @@ export const COMMANDS: Completion[] = [
 /** The kernel's side: answers as `answers` says, at once or when the test lets it. */
 export class Conversation implements Chat {
   connection: Connection = "connected";
-  place: KernelPlace | null = { kernelId: "k1", name: "Python 3", notebook: "tides/notebook.ipynb" };
+  kernelInfo: KernelInfo | null = { kernelId: "k1", name: "Python 3", notebook: "tides/notebook.ipynb" };
   state: ChatState | null = STATE;
-  trouble = null;
+  problem = null;
   waitsForCell = false;
-  runs: ShownRun[] = [];
+  runs: RunTranscript[] = [];
   readonly prompts: PromptParams[] = [];
   readonly sent: PanelMessage[] = [];
   readonly asked: { method: string; params: JsonObject }[] = [];
@@ -68,7 +68,7 @@ export class Conversation implements Chat {
     this.sent.push(message);
   }
 
-  change(changes: Partial<Pick<Conversation, "connection" | "place" | "state" | "runs">>): void {
+  change(changes: Partial<Pick<Conversation, "connection" | "kernelInfo" | "state" | "runs">>): void {
     Object.assign(this, changes);
     for (const listener of this.listeners) listener();
   }
@@ -102,7 +102,7 @@ export type ComposerScene = {
   area: HTMLTextAreaElement;
   left: ReturnType<typeof vi.fn>;
   /** Another cell, or none, is the active one. */
-  goToCell(cell: CellHere | null): void;
+  goToCell(cell: ActiveCell | null): void;
 };
 
 export const SETTINGS: ComposerSettings = { sendKey: "Enter", whileRunning: "steer", context: "auto" };
@@ -114,7 +114,7 @@ export function composerScene(
   const host = document.createElement("div");
   document.body.replaceChildren(host);
   const left = vi.fn();
-  let cell: CellHere | null = null;
+  let cell: ActiveCell | null = null;
   let changed = (): void => undefined;
   const deps: ComposerDeps = {
     trans: { __: (text, ...args) => text.replace(/%(\d)/g, (_, place: string) => String(args[Number(place) - 1])) },
@@ -130,7 +130,7 @@ export function composerScene(
     leave: left,
   };
   const composer = mountComposer(host, chat, deps);
-  const goToCell = (to: CellHere | null): void => {
+  const goToCell = (to: ActiveCell | null): void => {
     cell = to;
     changed();
   };

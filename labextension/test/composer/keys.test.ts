@@ -129,7 +129,7 @@ it("starts a kernel by sending where there is none; what was written goes to it"
   let take: (id: string) => void = () => undefined;
   chat.taking = () => new Promise((resolve) => (take = resolve));
   key(scene.area, "Enter");
-  chat.change({ connection: "connected", place: { kernelId: "own", name: "Python 3", notebook: null }, state: STATE });
+  chat.change({ connection: "connected", kernelInfo: { kernelId: "own", name: "Python 3", notebook: null }, state: STATE });
   expect(scene.area.value).toBe("Hello");
   take("run-1");
   await settled();
@@ -143,7 +143,7 @@ it("takes over what was written before there was a kernel", () => {
   Object.assign(chat, { connection: "none", place: null, state: null });
   const scene = composerScene({}, { chat });
   type(scene.area, "Half writ");
-  chat.change({ connection: "connected", place: { kernelId: "own", name: "Python 3", notebook: null }, state: STATE });
+  chat.change({ connection: "connected", kernelInfo: { kernelId: "own", name: "Python 3", notebook: null }, state: STATE });
   expect(scene.area.value).toBe("Half writ");
 });
 
@@ -153,7 +153,7 @@ it("does not bring back what was sent to the kernel that was started for it", as
   const chat = Object.assign(new Conversation(), none);
   const scene = composerScene({}, { chat, memory });
   type(scene.area, "First words");
-  chat.change({ connection: "connected", place: { kernelId: "own", name: "Python 3", notebook: null }, state: STATE });
+  chat.change({ connection: "connected", kernelInfo: { kernelId: "own", name: "Python 3", notebook: null }, state: STATE });
   key(scene.area, "Enter");
   await settled();
   scene.composer.dispose();
@@ -164,13 +164,13 @@ it("keeps drafts across reloads, for each conversation by itself", () => {
   const memory = new KeptInMemory();
   const first = composerScene({}, { memory });
   type(first.area, "of the notebook");
-  first.chat.change({ place: { kernelId: "k2", name: "other", notebook: "b.ipynb" } });
+  first.chat.change({ kernelInfo: { kernelId: "k2", name: "other", notebook: "b.ipynb" } });
   expect(first.area.value).toBe("");
   type(first.area, "of the other");
   first.composer.dispose();
   const again = composerScene({}, { memory });
   expect(again.area.value).toBe("of the notebook");
-  again.chat.change({ place: { kernelId: "k3", name: "other", notebook: "b.ipynb" } });
+  again.chat.change({ kernelInfo: { kernelId: "k3", name: "other", notebook: "b.ipynb" } });
   expect(again.area.value).toBe("of the other");
 });
 

@@ -3,8 +3,8 @@
 import { expect, it } from "vitest";
 
 import { commandName, fileMention, kernelPath, triggerAt } from "../../src/composer/completions";
-import { best, match } from "../../src/composer/fuzzy_match";
-import { forgiving, PromptHistory } from "../../src/composer/prompt_history";
+import { fuzzyFilter, fuzzyMatch } from "../../src/composer/fuzzy_match";
+import { tolerantStorage, PromptHistory } from "../../src/composer/prompt_history";
 import { KeptInMemory } from "./composer_scene";
 
 it.each([
@@ -18,13 +18,13 @@ it.each([
   ["a.b", ["axb", "a.b"], ["a.b"]],
   ["", ["b", "a"], ["b", "a"]],
 ])("%s finds the likeliest first", (query, names, order) => {
-  expect(best(query, names, (name) => name)).toEqual(order);
+  expect(fuzzyFilter(query, names, (name) => name)).toEqual(order);
 });
 
 it("says where the letters stand", () => {
-  expect(match("rdf", "raw_df")?.places).toEqual([0, 4, 5]);
-  expect(match("per", "supper_permit")?.places).toEqual([7, 8, 9]);
-  expect(match("x", "abc")).toBeNull();
+  expect(fuzzyMatch("rdf", "raw_df")?.places).toEqual([0, 4, 5]);
+  expect(fuzzyMatch("per", "supper_permit")?.places).toEqual([7, 8, 9]);
+  expect(fuzzyMatch("x", "abc")).toBeNull();
 });
 
 it.each([
@@ -112,7 +112,7 @@ it("bears a memory that holds something else, or nothing", () => {
     memory.setItem("k", kept);
     expect(new PromptHistory(memory, "k").before("", [])).toBeNull();
   }
-  const full = forgiving({
+  const full = tolerantStorage({
     getItem: () => { throw new Error("not allowed"); },
     setItem: () => { throw new Error("full"); },
   });

@@ -1,7 +1,7 @@
 import type { Comm, DocumentContext, Kernel, Signal } from "@jupyterlab/docmanager";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 
-import { AGAIN_MS, TARGET, UnsavedDocuments, unsavedDocumentsPlugin } from "../../src/documents/unsaved_documents";
+import { REPEAT_MS, TARGET, UnsavedDocuments, unsavedDocumentsPlugin } from "../../src/documents/unsaved_documents";
 
 type Slot<Value> = (sender: unknown, value: Value) => void;
 
@@ -149,7 +149,7 @@ describe("unsaved documents", () => {
     const comm = kernel.load();
     comm.onClose();
     notebook.type();
-    documents.again();
+    documents.repeat();
     expect(comm.said).toHaveLength(1);
   });
 });
@@ -171,7 +171,7 @@ describe("the plugin", () => {
     opened.emit({ context: notebook });
     const comm = kernel.load();
     notebook.type();
-    vi.advanceTimersByTime(AGAIN_MS);
+    vi.advanceTimersByTime(REPEAT_MS);
     expect(comm.said.map(({ root, paths }) => [root, paths])).toEqual([
       ["~/work", []],
       ["~/work", ["n.ipynb"]],

@@ -141,7 +141,7 @@ describe("which actions a cell offers", () => {
     [{ language_info: { name: "python" }, kernelspec: { language: "R" } }, true],
   ])("in a notebook with %j: %s", (metadata: Record<string, unknown>, python) => {
     const getMetadata = (key: string): unknown => metadata[key];
-    expect(isPython({ getMetadata } as unknown as NotebookModel)).toBe(python);
+    expect(isPython({ getMetadata })).toBe(python);
   });
 });
 

@@ -4,7 +4,7 @@ import { Notification } from "@jupyterlab/apputils";
 import { Signal } from "@lumino/signaling";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 
-import { cellOf, languageOf } from "../../src/notebook/cell_language";
+import { cellForCode, languageOf } from "../../src/notebook/cell_language";
 import { codeActionsPlugin } from "../../src/notebook/code_actions";
 import { codeBlock, codeBlocks } from "../../src/transcript/markdown/code_block";
 import { settled } from "../sidebar/panel_scene";
@@ -31,7 +31,7 @@ describe("which cell a block becomes", () => {
     ["js", "let x", "javascript", "code", "let x"],
   ];
   it.each(rows)("%s", (language, text, kernel, cell_type, source) => {
-    expect(cellOf(language, text, kernel)).toEqual({ cell_type, source });
+    expect(cellForCode(language, text, kernel)).toEqual({ cell_type, source });
   });
 
   it("depends on the kernel's language, which a new notebook names in its kernel's description alone", () => {

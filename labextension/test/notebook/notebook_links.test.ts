@@ -2,8 +2,8 @@ import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 
 import type { JsonObject } from "../../src/json";
 import type { Comm, Kernel, NotebookModel, NotebookPanel, Signal } from "../../src/notebook/jupyterlab_types";
-import { INFO_MS, Links, SUBSHELL_MS, TARGET } from "../../src/notebook/notebook_links";
-import { ANNOUNCED, Link, PIECE_CHARS, RequestError } from "../../src/transport/rpc";
+import { INFO_TIMEOUT_MS, NotebookLinks, SUBSHELL_TIMEOUT_MS, TARGET } from "../../src/notebook/notebook_links";
+import { LOADED_TARGET, RpcLink, CHUNK_CHARS, RequestError } from "../../src/transport/rpc";
 import { code, OneSharedNotebook } from "./shared_notebook";
 
 class Emitter<Value = unknown> implements Signal<unknown, Value> {
@@ -78,7 +78,7 @@ class OneKernel implements Kernel {
   }
 
   load(): void {
-    this.iopubMessage.emit({ header: { msg_type: "comm_open" }, content: { target_name: ANNOUNCED } });
+    this.iopubMessage.emit({ header: { msg_type: "comm_open" }, content: { target_name: LOADED_TARGET } });
   }
 
   get comm(): OneComm {
@@ -124,10 +124,10 @@ beforeEach(() => { vi.useFakeTimers(); });
 afterEach(() => { vi.useRealTimers(); });
 
 describe("a link", () => {
-  const linked = (): [Link, OneComm] => {
+  const linked = (): [RpcLink, OneComm] => {
     const comm = new OneComm();
-    const link = new Link(comm, new Map([["double", ({ n }) => Number(n) * 2]]));
-    comm.onMsg = ({ content }) => { link.take(content.data); };
+    const link = new RpcLink(comm, new Map([["double", ({ n }) => Number(n) * 2]]));
+    comm.onMsg = ({ content }) => { link.receive(content.data); };
     return [link, comm];
   };
 
@@ -155,7 +155,7 @@ describe("a link", () => {
 
   it("sends what is long in pieces, and puts pieces together", async () => {
     const [link, comm] = linked();
-    const text = "ä".repeat(PIECE_CHARS * 2);
+    const text = "ä".repeat(CHUNK_CHARS * 2);
     link.send({ type: "hello", text });
     expect(comm.sent.map(({ type, last }) => [type, last])).toEqual([["part", false], ["part", false], ["part", true]]);
     expect(JSON.parse(comm.sent.map((piece) => piece.text as string).join(""))).toEqual({ type: "hello", text });
@@ -169,8 +169,8 @@ describe("a link", () => {
 
 describe("a page connects to a kernel", () => {
   it("that loads us, and says what it shows", async () => {
-    const [links, kernel, other] = [new Links(), new OneKernel("k"), new OneKernel("other")];
-    links.introduce({ frontEnd: "JupyterLab 4.6.6", root: "/root" });
+    const [links, kernel, other] = [new NotebookLinks(), new OneKernel("k"), new OneKernel("other")];
+    links.setFrontEnd({ frontEnd: "JupyterLab 4.6.6", root: "/root" });
     links.add(new OnePanel("a.ipynb", kernel, "x"));
     links.add(new OnePanel("b.ipynb", other, "x"));
     await settled();
@@ -189,7 +189,7 @@ describe("a page connects to a kernel", () => {
   });
 
   it("that held us before it came, and once more where that was restarted unseen", async () => {
-    const [links, kernel] = [new Links(), new OneKernel("k")];
+    const [links, kernel] = [new NotebookLinks(), new OneKernel("k")];
     kernel.holdsUs = true;
     const panel = new OnePanel("a.ipynb", kernel, "x");
     links.add(panel);
@@ -198,19 +198,19 @@ describe("a page connects to a kernel", () => {
     kernel.load();
     await settled();
     expect(kernel.comms.map(({ opened }) => opened !== null)).toEqual([true, true]);
-    expect(links.of(panel)).toBeDefined();
+    expect(links.linkFor(panel)).toBeDefined();
   });
 
   it.each([["%%claude\nhelp", 1], ["x = 1", 0]])("that is too busy to say it, where the notebook has to do with us: %j", async (source, connected) => {
-    const [links, kernel] = [new Links(), new OneKernel("k")];
+    const [links, kernel] = [new NotebookLinks(), new OneKernel("k")];
     kernel.holdsUs = null;
     links.add(new OnePanel("a.ipynb", kernel, source));
-    await vi.advanceTimersByTimeAsync(INFO_MS + 1);
+    await vi.advanceTimersByTimeAsync(INFO_TIMEOUT_MS + 1);
     expect(kernel.comms).toHaveLength(connected);
   });
 
   it("that runs no notebook, as long as it is there", async () => {
-    const [links, kernel, own] = [new Links(), new OneKernel("k"), new OneKernel("own")];
+    const [links, kernel, own] = [new NotebookLinks(), new OneKernel("k"), new OneKernel("own")];
     const panel = new OnePanel("a.ipynb", kernel, "x");
     links.add(panel);
     links.addKernel(own);
@@ -225,26 +225,26 @@ describe("a page connects to a kernel", () => {
   });
 
   it("whose subshell does not start, after a while", async () => {
-    const [links, kernel] = [new Links(), new OneKernel("k")];
+    const [links, kernel] = [new NotebookLinks(), new OneKernel("k")];
     kernel.subshell = new Promise(() => undefined);
     links.add(new OnePanel("a.ipynb", kernel, "x"));
     await settled();
     kernel.load();
-    await vi.advanceTimersByTimeAsync(SUBSHELL_MS + 1);
+    await vi.advanceTimersByTimeAsync(SUBSHELL_TIMEOUT_MS + 1);
     expect(kernel.comm.opened).not.toBeNull();
   });
 
   it("again when it was restarted, or closed the comm", async () => {
-    const [links, kernel] = [new Links(), new OneKernel("k")];
+    const [links, kernel] = [new NotebookLinks(), new OneKernel("k")];
     const panel = new OnePanel("a.ipynb", kernel, "x");
     links.add(panel);
     await settled();
     for (const lose of [() => { kernel.statusChanged.emit("restarting"); }, () => { kernel.comm.onClose(); }]) {
       kernel.load();
       await settled();
-      expect(links.of(panel)).toBeDefined();
+      expect(links.linkFor(panel)).toBeDefined();
       lose();
-      expect(links.of(panel)).toBeUndefined();
+      expect(links.linkFor(panel)).toBeUndefined();
     }
     kernel.load();
     await settled();
@@ -253,8 +253,8 @@ describe("a page connects to a kernel", () => {
 });
 
 describe("a connected page", () => {
-  const connected = async (): Promise<[Links, OneKernel, OnePanel]> => {
-    const [links, kernel] = [new Links(), new OneKernel("k")];
+  const connected = async (): Promise<[NotebookLinks, OneKernel, OnePanel]> => {
+    const [links, kernel] = [new NotebookLinks(), new OneKernel("k")];
     const panel = new OnePanel("a.ipynb", kernel, "x = 1");
     links.add(panel);
     await settled();
@@ -287,7 +287,7 @@ describe("a connected page", () => {
     expect(comm.sent.at(-1)).toEqual({ type: "bye" });
     const [leaving, other] = await connected();
     const left = other.comm;
-    leaving.leave();
+    leaving.close();
     expect(left.sent.at(-1)).toEqual({ type: "bye", page_left: true });
   });
 

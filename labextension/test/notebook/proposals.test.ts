@@ -1,16 +1,16 @@
 import { beforeEach, describe, expect, it } from "vitest";
 
 import type { JsonObject } from "../../src/json";
-import type { Panel } from "../../src/notebook/proposals";
+import type { ProposalPanel } from "../../src/notebook/proposals";
 import { Proposals } from "../../src/notebook/proposals";
-import { proposal } from "../../src/transcript/cards/proposal_card";
-import { Link } from "../../src/transport/rpc";
+import { proposalCard } from "../../src/transcript/cards/proposal_card";
+import { RpcLink } from "../../src/transport/rpc";
 import { ask, press, readyCard, shadowOf, text } from "../transcript/scene";
 
 const CHANGE = ask("q", { name: "NotebookEdit", title: "Edit cell b", detail: "--- a\n+++ b\n@@ -1 +1 @@\n-x\n+y\n", detail_kind: "diff" });
 
 /** A notebook with cells of these ids, open in the page. */
-function panel(path: string, ...ids: string[]): Panel & { cells: HTMLElement[] } {
+function panel(path: string, ...ids: string[]): ProposalPanel & { cells: HTMLElement[] } {
   const notebook = document.createElement("div");
   const widgets = ids.map((id) => {
     const node = document.createElement("div");
@@ -24,7 +24,7 @@ function panel(path: string, ...ids: string[]): Panel & { cells: HTMLElement[] }
 
 class Page {
   readonly sent: JsonObject[] = [];
-  readonly link = new Link(
+  readonly link = new RpcLink(
     {
       onMsg: () => undefined,
       onClose: () => undefined,
@@ -36,8 +36,8 @@ class Page {
   );
   readonly proposals: Proposals;
 
-  constructor(...panels: Panel[]) {
-    this.proposals = new Proposals(() => panels, (host, asked, send) => Promise.resolve(proposal(host, asked, send)));
+  constructor(...panels: ProposalPanel[]) {
+    this.proposals = new Proposals(() => panels, (host, asked, send) => Promise.resolve(proposalCard(host, asked, send)));
   }
 
   propose(params: JsonObject): Promise<boolean> {
@@ -82,7 +82,7 @@ describe("a proposal", () => {
     if (!first || !second) throw new Error("two views have two cards");
     press(await readyCard(shadowOf(second)), "1");
     expect(page.sent).toMatchObject([{ type: "request", method: "answer", params: { question: "q", behavior: "allow" } }]);
-    page.link.take({ type: "reply", id: page.sent[0]?.id, result: null });
+    page.link.receive({ type: "reply", id: page.sent[0]?.id, result: null });
     await Promise.resolve();
     expect(text(shadowOf(first), ".ask-status")).toBe("The answer was taken.");
     page.proposals.withdraw({ question: "q" });

@@ -1,7 +1,7 @@
 import type { DisplayData, NotebookModel, OutputAreaModel } from "@jupyterlab/notebook";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 
-import { keep, savedOutputPlugin } from "../../src/notebook/saved_output";
+import { insertSavedOutput, savedOutputPlugin } from "../../src/notebook/saved_output";
 import type { SavedMessage } from "../../src/transcript/protocol";
 import { open } from "../../src/transcript/transcript";
 import { END, Kernel, scene } from "../transcript/scene";
@@ -59,13 +59,13 @@ const notebook = (...outputs: CellOutputs[]): NotebookModel => ({
 describe("what came of a run is put", () => {
   it("into the place of its widget, its images after what else is there", () => {
     const outputs = new CellOutputs(printed, view("the-model"), view("another"));
-    expect(keep([notebook(new CellOutputs(), new CellOutputs()), notebook(outputs)], SAVED)).toBe(true);
+    expect(insertSavedOutput([notebook(new CellOutputs(), new CellOutputs()), notebook(outputs)], SAVED)).toBe(true);
     expect(outputs.all).toEqual([printed, STATIC[0], view("another"), STATIC[1]]);
   });
 
   it("to the end of its cell where no output shows the widget", () => {
     const cells = [new CellOutputs(), new CellOutputs(printed)] as const;
-    expect(keep([notebook(...cells)], SAVED)).toBe(true);
+    expect(insertSavedOutput([notebook(...cells)], SAVED)).toBe(true);
     expect(cells[0].all).toEqual([]);
     expect(cells[1].all).toEqual([printed, ...STATIC]);
   });
@@ -73,19 +73,19 @@ describe("what came of a run is put", () => {
   it("while it goes on as its widget, where that is not shown", () => {
     const running = { ...SAVED, data: view("the-model").data as SavedMessage["data"], images: [] };
     const cells = [new CellOutputs(), new CellOutputs()] as const;
-    expect(keep([notebook(...cells)], running)).toBe(true);
+    expect(insertSavedOutput([notebook(...cells)], running)).toBe(true);
     const shown = cells[1].get(0);
-    expect(keep([notebook(...cells)], running)).toBe(true);
+    expect(insertSavedOutput([notebook(...cells)], running)).toBe(true);
     expect(cells[1].get(0)).toBe(shown);
-    expect(keep([notebook(...cells)], SAVED)).toBe(true);
+    expect(insertSavedOutput([notebook(...cells)], SAVED)).toBe(true);
     expect(cells[1].all).toEqual(STATIC);
   });
 
   it("nowhere where the cell is not known, or there is a copy of it", () => {
     const cells = [new CellOutputs(view("another")), new CellOutputs()] as const;
-    expect(keep([], SAVED)).toBe(false);
-    expect(keep([notebook(...cells)], { ...SAVED, cell: null })).toBe(false);
-    expect(keep([notebook(...cells), notebook(...cells)], SAVED)).toBe(false);
+    expect(insertSavedOutput([], SAVED)).toBe(false);
+    expect(insertSavedOutput([notebook(...cells)], { ...SAVED, cell: null })).toBe(false);
+    expect(insertSavedOutput([notebook(...cells), notebook(...cells)], SAVED)).toBe(false);
     expect(cells.map((cell) => cell.length)).toEqual([1, 0]);
   });
 });

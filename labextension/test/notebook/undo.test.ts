@@ -2,8 +2,8 @@
 
 import { beforeEach, expect, it } from "vitest";
 
-import type { Cell } from "../../src/notebook/undo";
-import { HOST, UndoButtons } from "../../src/notebook/undo";
+import type { UndoCell } from "../../src/notebook/undo";
+import { UNDO_CLASS, UndoButtons } from "../../src/notebook/undo";
 
 type Asked = [method: string, params: Record<string, unknown>];
 
@@ -12,7 +12,7 @@ const SHOWN = { title: "Take back turn 3 “Rename it”", text: "a.py  is chang
 let asked: Asked[];
 let open: number[];
 
-function cell(undo: number | null, session = "s1"): Cell {
+function cell(undo: number | null, session = "s1"): UndoCell {
   const node = document.createElement("div");
   document.body.append(node);
   const metadata = undo === null ? {} : { cellwright: { session, undo } };
@@ -42,24 +42,24 @@ beforeEach(() => {
 it("stands under answers whose turn can be taken back, and nowhere else", async () => {
   const cells = [cell(3), cell(2), cell(null), cell(3, "of another session")];
   const buttons = new UndoButtons(() => kernel);
-  await buttons.look({ content: { widgets: cells } });
-  await buttons.look({ content: { widgets: cells } });
-  expect(cells.map(({ node }) => node.querySelectorAll(`.${HOST}`).length)).toEqual([1, 0, 0, 0]);
+  await buttons.update({ content: { widgets: cells } });
+  await buttons.update({ content: { widgets: cells } });
+  expect(cells.map(({ node }) => node.querySelectorAll(`.${UNDO_CLASS}`).length)).toEqual([1, 0, 0, 0]);
   open = [];
-  await buttons.look({ content: { widgets: cells } });
-  expect(document.querySelector(`.${HOST}`)).toBeNull();
+  await buttons.update({ content: { widgets: cells } });
+  expect(document.querySelector(`.${UNDO_CLASS}`)).toBeNull();
 });
 
 it("is not there without a kernel that holds Cellwright", async () => {
   const one = cell(3);
-  await new UndoButtons(() => undefined).look({ content: { widgets: [one] } });
-  await new UndoButtons(() => () => Promise.reject(new Error("gone"))).look({ content: { widgets: [one] } });
+  await new UndoButtons(() => undefined).update({ content: { widgets: [one] } });
+  await new UndoButtons(() => () => Promise.reject(new Error("gone"))).update({ content: { widgets: [one] } });
   expect(one.node.childElementCount).toBe(0);
 });
 
 it("shows first, then does it", async () => {
   const one = cell(3);
-  await new UndoButtons(() => kernel).look({ content: { widgets: [one] } });
+  await new UndoButtons(() => kernel).update({ content: { widgets: [one] } });
   press(one.node, "Undo turn");
   await settled();
   expect(one.node.querySelector("pre")?.textContent).toBe(SHOWN.text);
@@ -73,7 +73,7 @@ it("shows first, then does it", async () => {
 
 it("leaves everything, by Escape as well, and overwrites only when told", async () => {
   const one = cell(3);
-  await new UndoButtons(() => kernel).look({ content: { widgets: [one] } });
+  await new UndoButtons(() => kernel).update({ content: { widgets: [one] } });
   press(one.node, "Undo turn");
   await settled();
   one.node.querySelector(".card")?.dispatchEvent(new KeyboardEvent("keydown", { key: "Escape", bubbles: true }));
@@ -89,7 +89,7 @@ it("says why it cannot be", async () => {
   const one = cell(3);
   const refusing = (method: string, params: Record<string, unknown>): Promise<unknown> =>
     method === "undo_turns" ? kernel(method, params) : Promise.reject(new Error("Claude is still at work."));
-  await new UndoButtons(() => refusing).look({ content: { widgets: [one] } });
+  await new UndoButtons(() => refusing).update({ content: { widgets: [one] } });
   press(one.node, "Undo turn");
   await settled();
   expect(one.node.querySelector("[role=status]")?.textContent).toBe("Claude is still at work.");
@@ -100,7 +100,7 @@ it("asks over the connection that there is when it is pressed, and may be presse
   const dead = (method: string, params: Record<string, unknown>): Promise<unknown> =>
     method === "undo_turns" ? kernel(method, params) : Promise.reject(new Error("The kernel does not answer."));
   let link: typeof kernel | undefined = dead;
-  await new UndoButtons(() => link).look({ content: { widgets: [one] } });
+  await new UndoButtons(() => link).update({ content: { widgets: [one] } });
   link = undefined;
   press(one.node, "Undo turn");
   await settled();

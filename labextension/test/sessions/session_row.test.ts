@@ -2,11 +2,11 @@
 
 import { expect, it } from "vitest";
 
-import { markedHits, relativeTime } from "../../src/sessions/session_row";
+import { highlightMatches, relativeTime } from "../../src/sessions/session_row";
 
 it("marks hits as text, never as markup", () => {
   const host = document.createElement("div");
-  host.append(...markedHits("<b>a</b> ⟪<i>⟫ and ⟪two⟫"));
+  host.append(...highlightMatches("<b>a</b> ⟪<i>⟫ and ⟪two⟫"));
   expect(host.textContent).toBe("<b>a</b> <i> and two");
   expect([...host.children].map(({ tagName, textContent }) => [tagName, textContent])).toEqual([["MARK", "<i>"], ["MARK", "two"]]);
 });

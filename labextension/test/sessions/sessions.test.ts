@@ -3,7 +3,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 
 import type { Json, JsonObject } from "../../src/json";
-import { DEBOUNCE_MS, mountSessions, PAGE } from "../../src/sessions/sessions";
+import { DEBOUNCE_MS, mountSessions, PAGE_SIZE } from "../../src/sessions/sessions";
 import type { SessionEntry } from "../../src/transport/chat_protocol";
 import type { Mounted } from "../sidebar/panel_scene";
 import { expectAccessible, focused, mounted, OneChat, press, session, settled, STATE } from "../sidebar/panel_scene";
@@ -120,18 +120,18 @@ describe("what is listed", () => {
   });
 
   it("goes on when its end comes near, and shows nothing twice", async () => {
-    all = Array.from({ length: PAGE * 2 + 1 }, (_, index) => session(`n${index}`, { title: `number ${index}` }));
+    all = Array.from({ length: PAGE_SIZE * 2 + 1 }, (_, index) => session(`n${index}`, { title: `number ${index}` }));
     const scene = await open();
-    expect(rows(scene)).toHaveLength(PAGE);
-    expect(find(scene.host, ".status").textContent).toBe(`More than ${PAGE} sessions`);
+    expect(rows(scene)).toHaveLength(PAGE_SIZE);
+    expect(find(scene.host, ".status").textContent).toBe(`More than ${PAGE_SIZE} sessions`);
     all = [session("new", { title: "begun meanwhile" }), ...all];
     list(scene).focus();
     press(list(scene), "End");
     await settled();
     expect(new Set(titles(scene)).size).toBe(rows(scene).length);
-    expect(rows(scene)).toHaveLength(2 * PAGE - 1);
-    expect(active(scene)).toBe(PAGE - 1);
-    expect(scene.chat.last("sessions")).toEqual({ query: "", limit: PAGE, offset: PAGE });
+    expect(rows(scene)).toHaveLength(2 * PAGE_SIZE - 1);
+    expect(active(scene)).toBe(PAGE_SIZE - 1);
+    expect(scene.chat.last("sessions")).toEqual({ query: "", limit: PAGE_SIZE, offset: PAGE_SIZE });
   });
 });
 
@@ -149,7 +149,7 @@ describe("the search", () => {
     }
     expect(scene.chat.asked).toHaveLength(1);
     await vi.advanceTimersByTimeAsync(DEBOUNCE_MS);
-    expect(scene.chat.asked.slice(1)).toEqual([["sessions", { query: "Moo", limit: PAGE, offset: 0 }]]);
+    expect(scene.chat.asked.slice(1)).toEqual([["sessions", { query: "Moo", limit: PAGE_SIZE, offset: 0 }]]);
     expect(titles(scene)).toEqual(["Moons"]);
     input.value = "nowhere";
     input.dispatchEvent(new Event("input"));

@@ -1,10 +1,10 @@
 import { beforeEach, describe, expect, it, vi } from "vitest";
 
-import { cellHere, goToCell, onCellHere } from "../../src/sidebar/active_cell";
+import { activeCell, goToCell, onActiveCell } from "../../src/sidebar/active_cell";
 import type { Cell, NotebookPanel, NotebookTracker, Services, SessionConnection, SessionModel } from "../../src/sidebar/jupyterlab_types";
 import { KernelChoice } from "../../src/sidebar/kernel_choice";
 import { OwnKernel } from "../../src/sidebar/own_kernel";
-import type { KernelPlace } from "../../src/transport/chat";
+import type { KernelInfo } from "../../src/transport/chat";
 import type { ChatKernel } from "../../src/transport/kernel_types";
 import { Emitter, OneKernel } from "../transport/chat_kernel";
 
@@ -92,9 +92,9 @@ function scene(follows = true): { tracker: OneTracker; server: OneServer; own: O
   const server = new OneServer();
   const connected: Connected[] = [];
   const store = {
-    connect: (kernel: ChatKernel | null, place: KernelPlace | null) => void connected.push([kernel?.id ?? null, place?.notebook ?? null]),
+    connect: (kernel: ChatKernel | null, place: KernelInfo | null) => void connected.push([kernel?.id ?? null, place?.notebook ?? null]),
   };
-  const own = new OwnKernel(server.services, sessionStorage, () => { choice.look(); });
+  const own = new OwnKernel(server.services, sessionStorage, () => { choice.update(); });
   const choice: KernelChoice = new KernelChoice(tracker, server.services, own, store, () => follows);
   return { tracker, server, own, choice, now: () => connected.at(-1) ?? [null, null], count: () => connected.length };
 }
@@ -106,14 +106,14 @@ describe("which kernel", () => {
     const { tracker, choice, now, count } = scene();
     tracker.open(new OnePanel("a.ipynb", new OneKernel("a")));
     expect(count()).toBe(0);
-    choice.want();
+    choice.activate();
     expect(now()).toEqual(["a", "a.ipynb"]);
   });
 
   it("goes along with the current notebook, and stays where that is none", () => {
     const { tracker, choice, now } = scene();
     const first = tracker.open(new OnePanel("a.ipynb", new OneKernel("a")));
-    choice.want();
+    choice.activate();
     tracker.open(new OnePanel("b.ipynb", new OneKernel("b")));
     expect(now()).toEqual(["b", "b.ipynb"]);
     tracker.show(first);
@@ -121,14 +121,14 @@ describe("which kernel", () => {
     tracker.show(null);
     expect(now()).toEqual(["a", "a.ipynb"]);
     first.isDisposed = true;
-    choice.look();
+    choice.update();
     expect(now()).toEqual([null, null]);
   });
 
   it("stays with one notebook where the user wants that", () => {
     const { tracker, choice, now } = scene(false);
     tracker.open(new OnePanel("a.ipynb", new OneKernel("a")));
-    choice.want();
+    choice.activate();
     tracker.open(new OnePanel("b.ipynb", new OneKernel("b")));
     expect(now()).toEqual(["a", "a.ipynb"]);
   });
@@ -136,7 +136,7 @@ describe("which kernel", () => {
   it("is another when the notebook gets another, and none when that speaks no Python", () => {
     const { tracker, choice, now } = scene();
     const panel = tracker.open(new OnePanel("a.ipynb", null));
-    choice.want();
+    choice.activate();
     expect(now()).toEqual([null, null]);
     panel.change(new OneKernel("a"));
     expect(now()).toEqual(["a", "a.ipynb"]);
@@ -148,7 +148,7 @@ describe("which kernel", () => {
     const { tracker, choice, now } = scene();
     const first = tracker.open(new OnePanel("a.ipynb", new OneKernel("a")));
     tracker.open(new OnePanel("b.ipynb", new OneKernel("b")));
-    choice.want();
+    choice.activate();
     const options = choice.options({ own: "Own", start: "Start" }, () => undefined);
     expect(options.map(({ label, about, chosen }) => [label, about, chosen])).toEqual([
       ["a.ipynb", "Python 3", false], ["b.ipynb", "Python 3", true], ["Start", "", false],
@@ -165,7 +165,7 @@ describe("which kernel", () => {
 describe("a kernel of its own", () => {
   it("is Python, in the folder, and the conversation goes there", async () => {
     const { choice, own, server, now } = scene();
-    choice.want();
+    choice.activate();
     await own.start("work/tides");
     expect(server.started).toMatchObject([{ type: "cellwright", kernel: { name: "python3" } }]);
     expect(server.started[0]?.path).toMatch(/^work\/tides\/claude-/);
@@ -183,7 +183,7 @@ describe("a kernel of its own", () => {
 
   it("gives way to a notebook unless it was chosen", async () => {
     const { tracker, choice, own, now } = scene();
-    choice.want();
+    choice.activate();
     await own.start("");
     tracker.open(new OnePanel("a.ipynb", new OneKernel("a")));
     expect(now()).toEqual(["a", "a.ipynb"]);
@@ -196,13 +196,13 @@ describe("a kernel of its own", () => {
     await first.own.start("");
     const again = scene();
     again.server.running.push({ id: "session-1", path: "claude-x", type: "cellwright", kernel: { id: "k", connections: 1 } });
-    again.choice.want();
-    await again.own.find();
+    again.choice.activate();
+    await again.own.restore();
     expect(again.now()).toEqual(["kernel of session-1", null]);
     sessionStorage.clear();
     const other = scene();
     other.server.running.push(...again.server.running);
-    await other.own.find();
+    await other.own.restore();
     expect(other.own.current).toBeNull();
   });
 
@@ -239,8 +239,8 @@ describe("the cell that the user is at", () => {
 
   it("goes along with what is selected in it, whichever way that was done", () => {
     const panel = new OnePanel("a.ipynb", null, cellOf("c1", "tide = 4.2", 3, [7, 0]));
-    expect(cellHere(panel)).toEqual({ path: "a.ipynb", id: "c1", selection: "tide = ", source: "tide = 4.2", executionCount: 3, position: 0 });
-    expect(cellHere(null)).toBeNull();
+    expect(activeCell(panel)).toEqual({ path: "a.ipynb", id: "c1", selection: "tide = ", source: "tide = 4.2", executionCount: 3, position: 0 });
+    expect(activeCell(null)).toBeNull();
   });
 
   it("is followed as long as somebody looks", () => {
@@ -248,7 +248,7 @@ describe("the cell that the user is at", () => {
     const cell = cellOf("c1", "x", null);
     tracker.open(new OnePanel("a.ipynb", null, cell));
     const heard = vi.fn();
-    const stop = onCellHere(tracker, heard);
+    const stop = onActiveCell(tracker, heard);
     signals.source.emit(undefined);
     signals.selection.emit(undefined);
     expect(heard).toHaveBeenCalledTimes(3);

@@ -1,14 +1,14 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 
 import type { PanelSettings } from "../../src/panel_view";
-import type { News } from "../../src/sidebar/notifications";
-import { DesktopPermission, tellNews } from "../../src/sidebar/notifications";
+import type { RunNotification } from "../../src/sidebar/notifications";
+import { DesktopPermission, showNotification } from "../../src/sidebar/notifications";
 import { panelSettings } from "../../src/sidebar/sidebar_plugin";
 import { transOf } from "../../src/translation";
 import { Notification as InPage } from "../support/jupyterlab/apputils";
 
 const trans = transOf(null);
-const news: News = { title: "Claude is done", body: "How is the tide?", run: "r1", urgent: false };
+const news: RunNotification = { title: "Claude is done", body: "How is the tide?", run: "r1", urgent: false };
 const desired: PanelSettings = { ...panelSettings(null, "", () => undefined)(), desktopNotifications: true };
 
 class OnDesktop {
@@ -44,7 +44,7 @@ describe("news", () => {
   it("are told on the desktop while the window is not in front; a click there goes to the run", () => {
     const open = vi.fn();
     const focus = vi.spyOn(window, "focus").mockReturnValue();
-    tellNews(news, desired, trans, open);
+    showNotification(news, desired, trans, open);
     const [shown] = OnDesktop.shown;
     expect(shown).toMatchObject({ title: "Claude is done", options: { body: "How is the tide?" } });
     shown?.onclick();
@@ -58,14 +58,14 @@ describe("news", () => {
     ["the window is in front", () => (hasFocus.mockReturnValue(true), desired)],
     ["the browser has not allowed it", () => ((OnDesktop.permission = "default"), desired)],
   ])("are told in the page alone where %s, and nobody is asked then", (_, prepare) => {
-    tellNews(news, prepare(), trans, () => undefined);
+    showNotification(news, prepare(), trans, () => undefined);
     expect(OnDesktop.shown).toEqual([]);
     expect(InPage.shown).toEqual(["Claude is done: How is the tide?"]);
     expect(OnDesktop.requestPermission).not.toHaveBeenCalled();
   });
 
   it("are told nowhere where the user wants none", () => {
-    tellNews(news, { ...desired, notifications: "never" }, trans, () => undefined);
+    showNotification(news, { ...desired, notifications: "never" }, trans, () => undefined);
     expect([...OnDesktop.shown, ...InPage.shown]).toEqual([]);
   });
 });

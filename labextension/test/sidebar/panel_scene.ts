@@ -29,8 +29,8 @@ type Answer = (params: JsonObject) => Json | Promise<Json>;
 /** A conversation whose kernel answers as the test says. */
 export class OneChat implements Chat {
   connection: Chat["connection"] = "connected";
-  place: Chat["place"] = { kernelId: "k1", name: "Python 3", notebook: "tides/notebook.ipynb" };
-  trouble: Chat["trouble"] = null;
+  kernelInfo: Chat["kernelInfo"] = { kernelId: "k1", name: "Python 3", notebook: "tides/notebook.ipynb" };
+  problem: Chat["problem"] = null;
   waitsForCell = false;
   state: ChatState | null = STATE;
   runs: Chat["runs"] = [];
@@ -50,7 +50,7 @@ export class OneChat implements Chat {
   }
 
   /** Something of the conversation is another. */
-  change(what: Partial<Pick<OneChat, "connection" | "place" | "state" | "runs">>): void {
+  change(what: Partial<Pick<OneChat, "connection" | "kernelInfo" | "state" | "runs">>): void {
     Object.assign(this, what);
     for (const listener of this.listeners) listener();
   }

@@ -1,6 +1,6 @@
 import { expect, it, vi } from "vitest";
 
-import { lostText, whenLoaded } from "../../src/sidebar/stale_bundle";
+import { staleBundleMessage, whenLoaded } from "../../src/sidebar/stale_bundle";
 import { transOf } from "../../src/translation";
 
 const trans = transOf(null);
@@ -16,7 +16,7 @@ it.each<[string, () => Promise<string>, () => void]>([
   const logged = vi.spyOn(console, "error").mockReturnValue();
   const host = document.createElement("div");
   whenLoaded(load(), host, trans, use);
-  await vi.waitFor(() => { expect(host.querySelector("[role='alert']")?.textContent).toBe(lostText(trans)); });
+  await vi.waitFor(() => { expect(host.querySelector("[role='alert']")?.textContent).toBe(staleBundleMessage(trans)); });
   expect(logged).toHaveBeenCalledOnce();
   logged.mockRestore();
 });

@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 
 import type { OpenDocument } from "../../src/documents/changed_files";
-import { ChangedFiles, TOGETHER_MS } from "../../src/documents/changed_files";
-import type { News } from "../../src/sidebar/notifications";
+import { ChangedFiles, REFRESH_DELAY_MS } from "../../src/documents/changed_files";
+import type { RunNotification } from "../../src/sidebar/notifications";
 import { watchRuns } from "../../src/sidebar/notifications";
 import { panelSettings } from "../../src/sidebar/sidebar_plugin";
 import { statusOf } from "../../src/sidebar/status_bar";
@@ -15,10 +15,10 @@ import { OneChat } from "./panel_scene";
 const trans = transOf(null);
 
 describe("news", () => {
-  const scene = (seen: { page: boolean; panel: boolean }): { told: News[]; set: (state: RunState, more?: Partial<Run>) => void } => {
+  const scene = (seen: { page: boolean; panel: boolean }): { told: RunNotification[]; set: (state: RunState, more?: Partial<Run>) => void } => {
     const chat = new OneChat();
-    const told: News[] = [];
-    watchRuns(chat, { trans, seen: () => seen, tell: (news) => void told.push(news) });
+    const told: RunNotification[] = [];
+    watchRuns(chat, { trans, visibility: () => seen, tell: (news) => void told.push(news) });
     const transcript = new TranscriptStore();
     return { told, set: (state, more = {}) => { chat.change({ runs: [{ run: runOf("r1", { state, ...more }), transcript }] }); } };
   };
@@ -99,7 +99,7 @@ describe("files that tools wrote", () => {
   it("are there at once: in the file browser, and in an editor without changes", async () => {
     const { files, document, refreshBrowser } = scene();
     files.changed();
-    await vi.advanceTimersByTimeAsync(TOGETHER_MS);
+    await vi.advanceTimersByTimeAsync(REFRESH_DELAY_MS);
     expect(refreshBrowser).toHaveBeenCalledOnce();
     expect(document.revert).toHaveBeenCalledOnce();
   });
@@ -108,7 +108,7 @@ describe("files that tools wrote", () => {
     const { files, refreshBrowser } = scene();
     for (let times = 0; times < 4; times++) {
       files.changed();
-      await vi.advanceTimersByTimeAsync(TOGETHER_MS / 2);
+      await vi.advanceTimersByTimeAsync(REFRESH_DELAY_MS / 2);
     }
     expect(refreshBrowser).toHaveBeenCalledTimes(2);
   });
@@ -124,7 +124,7 @@ describe("files that tools wrote", () => {
     const { files, document, times } = scene();
     prepare(document, times);
     files.changed();
-    await vi.advanceTimersByTimeAsync(TOGETHER_MS);
+    await vi.advanceTimersByTimeAsync(REFRESH_DELAY_MS);
     expect(document.revert).not.toHaveBeenCalled();
   });
 });

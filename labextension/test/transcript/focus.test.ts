@@ -4,7 +4,7 @@ import "../support/browser";
 
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 
-import { keepKeyboard } from "../../src/transcript/focus";
+import { guardFocus } from "../../src/transcript/focus";
 
 let home: HTMLElement;
 let area: HTMLTextAreaElement;
@@ -43,7 +43,7 @@ async function taken(by: HTMLElement = cell): Promise<Element | null> {
 
 beforeEach(() => {
   fill();
-  stop = keepKeyboard(home);
+  stop = guardFocus(home);
 });
 afterEach(() => { stop(); });
 
@@ -117,7 +117,7 @@ it("keeps what stands in a shadow root, and lets the keyboard go from part to pa
   const root = host.attachShadow({ mode: "open" });
   root.innerHTML = "<textarea></textarea><input>";
   cell.append(host);
-  stop = keepKeyboard(root);
+  stop = guardFocus(root);
   const [inner, other] = [root.querySelector("textarea") as HTMLElement, root.querySelector("input") as HTMLElement];
   inner.focus();
   other.focus();

@@ -2,11 +2,11 @@ import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 
 import examples from "../../../docs/protocol/chat-examples.json";
 import type { TextItem } from "../../src/transcript/store";
-import { AGAIN_MS, ANSWER_MS, GRACE_MS, PING_MS } from "../../src/transport/chat_connection";
-import { ChatStore, PROMPT_MS } from "../../src/transport/chat_store";
+import { RETRY_MS, ANSWER_TIMEOUT_MS, CLOSE_DELAY_MS, PING_INTERVAL_MS } from "../../src/transport/chat_connection";
+import { ChatStore, PROMPT_TIMEOUT_MS } from "../../src/transport/chat_store";
 import type { ChatKernel } from "../../src/transport/kernel_types";
 import type { RequestError } from "../../src/transport/rpc";
-import { ANNOUNCED } from "../../src/transport/rpc";
+import { LOADED_TARGET } from "../../src/transport/rpc";
 import { RUN } from "../transcript/scene";
 import { OneKernel, ops, run, state, text } from "./chat_kernel";
 
@@ -82,12 +82,12 @@ describe("connecting", () => {
     const chat = store(kernel);
     await settled();
     expect(chat.connection).toBe("missing");
-    expect(chat.trouble).toEqual({ executable: "/env/bin/python", version: "", protocol: 0, message: "" });
+    expect(chat.problem).toEqual({ executable: "/env/bin/python", version: "", protocol: 0, message: "" });
     kernel.setStatus("busy");
     kernel.setStatus("idle");
     expect(chat.connection).toBe("missing");
     kernel.loading = { status: "ok" };
-    chat.again();
+    chat.reconnect();
     await settled();
     expect(chat.connection).toBe("connected");
   });
@@ -98,7 +98,7 @@ describe("connecting", () => {
     const chat = store(kernel);
     await settled();
     kernel.loading = { status: "ok" };
-    kernel.iopubMessage.emit({ header: { msg_type: "comm_open" }, content: { target_name: ANNOUNCED } });
+    kernel.iopubMessage.emit({ header: { msg_type: "comm_open" }, content: { target_name: LOADED_TARGET } });
     await settled();
     expect(chat.connection).toBe("connected");
   });
@@ -108,7 +108,7 @@ describe("connecting", () => {
     kernel.loading = { status: "error", ename: "ModuleNotFoundError", evalue: "No module named 'httpx2'" };
     const chat = store(kernel);
     await settled();
-    expect([chat.connection, chat.trouble?.message]).toEqual(["missing", "ModuleNotFoundError: No module named 'httpx2'"]);
+    expect([chat.connection, chat.problem?.message]).toEqual(["missing", "ModuleNotFoundError: No module named 'httpx2'"]);
   });
 
   it("shows broken settings in the kernel's words", async () => {
@@ -117,7 +117,7 @@ describe("connecting", () => {
     kernel.refuses = true;
     const chat = store(kernel);
     await settled();
-    expect([chat.connection, chat.trouble?.message]).toEqual(["missing", "CONFIG_INVALID: settings.json: no such mode"]);
+    expect([chat.connection, chat.problem?.message]).toEqual(["missing", "CONFIG_INVALID: settings.json: no such mode"]);
   });
 
   it.each([
@@ -130,7 +130,7 @@ describe("connecting", () => {
     const chat = store(kernel);
     await vi.advanceTimersByTimeAsync(10);
     expect(chat.connection).toBe("unsupported");
-    expect(chat.trouble).toMatchObject({ version: "0.1.0", executable: "/env/bin/python", protocol });
+    expect(chat.problem).toMatchObject({ version: "0.1.0", executable: "/env/bin/python", protocol });
     // the comm's own is gone with the comm
     expect(kernel.executed.at(-1)?.subshell).toBe("own-1");
     expect(kernel.ended).toEqual(["own-1"]);
@@ -142,11 +142,11 @@ describe("connecting", () => {
     const kernel = new OneKernel();
     kernel.greeting = [];
     const chat = store(kernel);
-    await vi.advanceTimersByTimeAsync(ANSWER_MS + 10);
+    await vi.advanceTimersByTimeAsync(ANSWER_TIMEOUT_MS + 10);
     expect(kernel.comms).toHaveLength(2);
     expect(kernel.comm.opened?.subshell).toBe("own-1");
-    await vi.advanceTimersByTimeAsync(ANSWER_MS);
-    expect([chat.connection, chat.trouble?.message]).toEqual(["lost", "The kernel does not answer."]);
+    await vi.advanceTimersByTimeAsync(ANSWER_TIMEOUT_MS);
+    expect([chat.connection, chat.problem?.message]).toEqual(["lost", "The kernel does not answer."]);
   });
 
   it("does not wait for ever for a kernel that has closed the comm and says nothing", async () => {
@@ -155,15 +155,15 @@ describe("connecting", () => {
     kernel.refuses = true;
     kernel.about = never;
     const chat = store(kernel);
-    await vi.advanceTimersByTimeAsync(ANSWER_MS + 10);
-    expect([chat.connection, chat.trouble?.version]).toEqual(["unsupported", ""]);
+    await vi.advanceTimersByTimeAsync(ANSWER_TIMEOUT_MS + 10);
+    expect([chat.connection, chat.problem?.version]).toEqual(["unsupported", ""]);
   });
 
   it("leaves nothing behind in a kernel that it goes away from", async () => {
     const { chat, kernel } = await connected();
     chat.connect(null, null);
     expect(kernel.comm.sent.map(({ message }) => message.type)).toEqual(["bye"]);
-    await vi.advanceTimersByTimeAsync(GRACE_MS);
+    await vi.advanceTimersByTimeAsync(CLOSE_DELAY_MS);
     expect(kernel.comm.isClosed).toBe(true);
     expect(kernel.statusChanged.listeners + kernel.connectionStatusChanged.listeners + kernel.disposed.listeners + kernel.iopubMessage.listeners).toBe(0);
     expect(chat.connection).toBe("none");
@@ -248,7 +248,7 @@ describe("coming back", () => {
   it("says that the server is gone when the page has given up", async () => {
     const { chat, kernel } = await connected();
     kernel.setConnection("disconnected");
-    expect([chat.connection, chat.trouble?.message]).toEqual(["lost", "The connection to the server is lost."]);
+    expect([chat.connection, chat.problem?.message]).toEqual(["lost", "The connection to the server is lost."]);
   });
 
   it.each(["restarting", "autorestarting"])("after a kernel is %s begins with the new log", async (status) => {
@@ -276,10 +276,10 @@ describe("coming back", () => {
 
   it("notices a restart that nobody has told it of", async () => {
     const { chat, kernel } = await connected();
-    await vi.advanceTimersByTimeAsync(10 * PING_MS);
+    await vi.advanceTimersByTimeAsync(10 * PING_INTERVAL_MS);
     expect(kernel.comms).toHaveLength(1);
     kernel.comm.answers = false;
-    await vi.advanceTimersByTimeAsync(2 * PING_MS);
+    await vi.advanceTimersByTimeAsync(2 * PING_INTERVAL_MS);
     expect([chat.connection, kernel.comms.length]).toEqual(["connected", 2]);
   });
 
@@ -294,7 +294,7 @@ describe("coming back", () => {
     const { chat, kernel } = await connected();
     kernel.comm.onClose();
     expect(chat.connection).toBe("connecting");
-    await vi.advanceTimersByTimeAsync(AGAIN_MS);
+    await vi.advanceTimersByTimeAsync(RETRY_MS);
     expect([chat.connection, kernel.comms.length]).toEqual(["connected", 2]);
   });
 
@@ -343,7 +343,7 @@ describe("asking", () => {
     kernel.loading = never;
     const chat = store(kernel);
     const [asked, prompted] = [refused(chat.request("context", {})), refused(chat.prompt({ ...PROMPT, attachments: [] }))];
-    await vi.advanceTimersByTimeAsync(PROMPT_MS);
+    await vi.advanceTimersByTimeAsync(PROMPT_TIMEOUT_MS);
     expect([await asked, await prompted]).toEqual(["not_connected", "not_connected"]);
   });
 

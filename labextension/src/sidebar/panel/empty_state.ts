@@ -3,17 +3,17 @@
 import { copyButton } from "../../transcript/clipboard";
 import { button, element } from "../../transcript/dom";
 import type { Trans } from "../../translation";
-import type { Chat, Trouble } from "../../transport/chat";
+import type { Chat, ConnectionProblem } from "../../transport/chat";
 import { PROTOCOL } from "../../transport/chat_protocol";
-import { NO_TROUBLE } from "../../transport/load_extension";
+import { NO_PROBLEM } from "../../transport/load_extension";
 import { icon } from "../icons";
-import { nameOf } from "../kernel_choice";
+import { baseName } from "../kernel_choice";
 
-export type FirstWordsDeps = { readonly trans: Trans; compose(text: string): void; startKernel(): void; readonly shortcut: string };
+export type EmptyStateDeps = { readonly trans: Trans; compose(text: string): void; startKernel(): void; readonly shortcut: string };
 
-export type FirstWords = { readonly node: HTMLElement; update(chat: Chat): void };
+export type EmptyState = { readonly node: HTMLElement; update(chat: Chat): void };
 
-export function firstWords(deps: FirstWordsDeps): FirstWords {
+export function emptyState(deps: EmptyStateDeps): EmptyState {
   const { trans } = deps;
   const about = element("p", { class: "about" });
   const list = element("ul", { class: "examples", "aria-label": trans.__("Examples") });
@@ -24,7 +24,7 @@ export function firstWords(deps: FirstWordsDeps): FirstWords {
     node,
     update(chat) {
       node.hidden = chat.runs.length > 0 || !["connected", "none"].includes(chat.connection);
-      const notebook = chat.place?.notebook ?? null;
+      const notebook = chat.kernelInfo?.notebook ?? null;
       const now = `${chat.connection} ${notebook}`;
       if (now === shown) return;
       shown = now;
@@ -35,9 +35,9 @@ export function firstWords(deps: FirstWordsDeps): FirstWords {
   };
 }
 
-function aboutText({ place, connection }: Chat, trans: Trans): string {
+function aboutText({ kernelInfo: place, connection }: Chat, trans: Trans): string {
   if (connection === "none") return trans.__("No notebook with a Python kernel is open. Your first prompt starts a kernel in the file browser's folder.");
-  if (place && place.notebook !== null) return trans.__("Claude works in the kernel of %1: it sees your variables and cells, and asks before it acts.", nameOf(place.notebook));
+  if (place && place.notebook !== null) return trans.__("Claude works in the kernel of %1: it sees your variables and cells, and asks before it acts.", baseName(place.notebook));
   return trans.__("Claude works in a kernel of its own in this folder, and asks before it acts.");
 }
 
@@ -47,7 +47,7 @@ function examples(hasNotebook: boolean, trans: Trans): string[] {
     : [trans.__("What is in this folder?"), trans.__("Write a notebook that explores the data here"), trans.__("Run the tests and explain what fails")];
 }
 
-function keyLine({ trans, shortcut }: FirstWordsDeps): Node[] {
+function keyLine({ trans, shortcut }: EmptyStateDeps): Node[] {
   const keys: [string, string][] = [["/", trans.__("commands")], ["@", trans.__("files and cells")], ["$", trans.__("variables")]];
   if (shortcut) keys.push([shortcut, trans.__("comes here from anywhere")]);
   return keys.map(([key, meaning]) => element("span", {}, element("kbd", {}, key), ` ${meaning}`));
@@ -55,17 +55,17 @@ function keyLine({ trans, shortcut }: FirstWordsDeps): Node[] {
 
 // What stands in the place of a conversation that is not there: why, and what to do.
 
-export type NoteDeps = { readonly trans: Trans; again(): void; startKernel(): void; restart(): void };
+export type ConnectionNoteDeps = { readonly trans: Trans; again(): void; startKernel(): void; restart(): void };
 
 export type ConnectionNote = { readonly node: HTMLElement; update(chat: Chat): void };
 
-export function connectionNote(deps: NoteDeps): ConnectionNote {
+export function connectionNote(deps: ConnectionNoteDeps): ConnectionNote {
   const node = element("div", { class: "note", role: "status", hidden: "" });
   let shown = "";
   return {
     node,
     update(chat) {
-      const { connection, trouble, waitsForCell, place } = chat;
+      const { connection, problem: trouble, waitsForCell, kernelInfo: place } = chat;
       const now = JSON.stringify([connection, trouble, waitsForCell, place?.kernelId]);
       if (now === shown) return;
       shown = now;
@@ -77,7 +77,7 @@ export function connectionNote(deps: NoteDeps): ConnectionNote {
   };
 }
 
-function noteParts(chat: Chat, deps: NoteDeps): Node[] {
+function noteParts(chat: Chat, deps: ConnectionNoteDeps): Node[] {
   const { trans } = deps;
   switch (chat.connection) {
     case "connected":
@@ -90,7 +90,7 @@ function noteParts(chat: Chat, deps: NoteDeps): Node[] {
     case "lost":
       return [
         head(trans.__("The kernel is gone")),
-        line(chat.trouble?.message ?? "", trans.__("It has died or was shut down.")),
+        line(chat.problem?.message ?? "", trans.__("It has died or was shut down.")),
         actions(button(trans.__("Try again"), () => { deps.again(); }), button(trans.__("Start a kernel here"), () => { deps.startKernel(); })),
       ];
     case "missing":
@@ -102,11 +102,11 @@ function noteParts(chat: Chat, deps: NoteDeps): Node[] {
 }
 
 /** The package is not there, does not load, or is not the one that this panel goes with. */
-function packageNote({ connection, trouble }: Chat, deps: NoteDeps): Node[] {
+function packageNote({ connection, problem: trouble }: Chat, deps: ConnectionNoteDeps): Node[] {
   const { trans } = deps;
-  const { executable, message } = trouble ?? NO_TROUBLE;
+  const { executable, message } = trouble ?? NO_PROBLEM;
   const again = button(trans.__("Try again"), () => { deps.again(); }, { class: "primary" });
-  if (connection === "unsupported") return [...versionNote(trouble ?? NO_TROUBLE, deps.trans), actions(again, button(trans.__("Restart kernel"), () => { deps.restart(); }))];
+  if (connection === "unsupported") return [...versionNote(trouble ?? NO_PROBLEM, deps.trans), actions(again, button(trans.__("Restart kernel"), () => { deps.restart(); }))];
   if (message) return [head(trans.__("Cellwright does not load in this kernel")), code(message), actions(again)];
   return [
     head(trans.__("This kernel has no Cellwright")),
@@ -116,7 +116,7 @@ function packageNote({ connection, trouble }: Chat, deps: NoteDeps): Node[] {
   ];
 }
 
-function versionNote({ executable, version, protocol }: Trouble, trans: Trans): Node[] {
+function versionNote({ executable, version, protocol }: ConnectionProblem, trans: Trans): Node[] {
   const theirs = version ? trans.__("version %1", version) : trans.__("an unknown version");
   const title = head(trans.__("Another version of Cellwright"));
   const versions = trans.__("The kernel has %1 (protocol %2), this page speaks protocol %3.", theirs, protocol, PROTOCOL);

@@ -2,10 +2,10 @@
 
 import { focused } from "../../transcript/focus";
 
-export type Region = { readonly node: Element; focus(): void };
+export type PanelRegion = { readonly node: Element; focus(): void };
 
 /** Gives the focus to the region after that which has it (`step` 1), or before it (-1), round the ends. */
-export function goToRegion(regions: readonly Region[], step: 1 | -1): void {
+export function goToRegion(regions: readonly PanelRegion[], step: 1 | -1): void {
   // a question stands in the conversation: what is further inside comes later
   const at = regions.findLastIndex(({ node }) => node.contains(document.activeElement) || node.contains(focused()));
   const next = at < 0 && step < 0 ? -1 : (at + step) % regions.length;
@@ -13,7 +13,7 @@ export function goToRegion(regions: readonly Region[], step: 1 | -1): void {
 }
 
 /** `node` as a region: its first control that Tab reaches has the focus; undefined while there is none. */
-export function regionOf(node: HTMLElement): Region | undefined {
+export function regionOf(node: HTMLElement): PanelRegion | undefined {
   const target = [...node.querySelectorAll<HTMLElement>("button, input, select, [tabindex]")].find(reached);
   return target && { node, focus: () => { target.focus(); } };
 }
@@ -25,17 +25,17 @@ function reached(control: HTMLElement): boolean {
 // Who has just sent a prompt, and is writing nothing, can answer Claude's question at once.
 
 /** A card takes keys a moment after it came up, and drawing it takes some frames. */
-const FRAMES = 90;
+const MAX_FRAMES = 90;
 
 /** Moves the focus from an empty composer to the question that waits in `panel`. */
 export function focusQuestion(panel: HTMLElement, composer: HTMLElement): void {
   const writing = focused();
   if (!writing || !composer.contains(document.activeElement) || textOf(writing).trim()) return;
-  let left = FRAMES;
+  let left = MAX_FRAMES;
   const attempt = (): void => {
     // it is somebody's who has gone on
     if (focused() !== writing || textOf(writing).trim()) return;
-    const card = readyCard(panel);
+    const card = answerableCard(panel);
     if (card) {
       card.focus({ preventScroll: true });
       card.scrollIntoView({ block: "nearest" });
@@ -45,7 +45,7 @@ export function focusQuestion(panel: HTMLElement, composer: HTMLElement): void {
 }
 
 /** The question in `panel` that can be answered now. */
-export function readyCard(panel: HTMLElement): HTMLElement | null {
+export function answerableCard(panel: HTMLElement): HTMLElement | null {
   const roots = [...panel.querySelectorAll(".answer")].map(({ shadowRoot }) => shadowRoot);
   return roots.map((root) => root?.querySelector<HTMLElement>(".ask[data-ready]") ?? null).find((card) => card !== null) ?? null;
 }

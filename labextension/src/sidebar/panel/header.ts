@@ -5,7 +5,7 @@ import type { Trans } from "../../translation";
 import type { Chat } from "../../transport/chat";
 import type { IconName } from "../icons";
 import { icon } from "../icons";
-import { nameOf } from "../kernel_choice";
+import { baseName } from "../kernel_choice";
 
 export type HeaderDeps = {
   readonly trans: Trans;
@@ -79,9 +79,9 @@ function arrowKeys(toolbar: HTMLElement): void {
   });
 }
 
-function placeText({ place, connection }: Chat, trans: Trans): string {
+function placeText({ kernelInfo: place, connection }: Chat, trans: Trans): string {
   if (!place) return connection === "none" ? trans.__("No kernel") : "";
-  return place.notebook === null ? trans.__("Own kernel") : nameOf(place.notebook);
+  return place.notebook === null ? trans.__("Own kernel") : baseName(place.notebook);
 }
 
 /** The last two folders are what tells one from another. */
@@ -90,7 +90,7 @@ function shortFolder(path: string): string {
   return parts.length > 2 ? `…/${parts.slice(-2).join("/")}` : path;
 }
 
-function kernelTitle({ place, state }: Chat): string {
+function kernelTitle({ kernelInfo: place, state }: Chat): string {
   return [place?.name, place?.notebook, state?.cwd, state?.kernel.executable].filter((line) => line).join("\n");
 }
 

@@ -4,15 +4,15 @@ import type { Composer, ComposerDeps } from "../../composer/composer_deps";
 import { addPageStyle } from "../../page";
 import type { Disposable, Mount, MountComposer, PanelDeps, PanelSettings, Shortcut, ViewName } from "../../panel_view";
 import { element, setText } from "../../transcript/dom";
-import { keepKeyboard } from "../../transcript/focus";
+import { guardFocus } from "../../transcript/focus";
 import type { Trans } from "../../translation";
 import type { Chat } from "../../transport/chat";
 import type { ChatStore } from "../../transport/chat_store";
 import { whenLoaded } from "../stale_bundle";
-import type { ConnectionNote, FirstWords } from "./empty_state";
-import { connectionNote, firstWords } from "./empty_state";
-import type { Region } from "./f6_navigation";
-import { focusQuestion, goToRegion, readyCard, regionOf } from "./f6_navigation";
+import type { ConnectionNote, EmptyState } from "./empty_state";
+import { connectionNote, emptyState } from "./empty_state";
+import type { PanelRegion } from "./f6_navigation";
+import { focusQuestion, goToRegion, answerableCard, regionOf } from "./f6_navigation";
 import type { Header, MenuItem } from "./header";
 import { header } from "./header";
 import css from "./panel.css";
@@ -20,7 +20,7 @@ import { RunList } from "./run_list";
 import type { DrawTranscript } from "./run_view";
 
 /** The panel's parts, loaded when they are needed. */
-export type Parts = {
+export type PanelParts = {
   composer(): Promise<MountComposer>;
   contextBar(): Promise<Mount>;
   view(name: ViewName): Promise<Mount>;
@@ -28,9 +28,9 @@ export type Parts = {
 };
 
 /** What the page around the panel does for it. */
-export type PanelHome = {
+export type PanelHost = {
   readonly trans: Trans;
-  readonly parts: Parts;
+  readonly parts: PanelParts;
   readonly composer: Omit<ComposerDeps, "trans" | "leave">;
   settings(): PanelSettings;
   /** The kernels that one can choose. */
@@ -53,51 +53,51 @@ export class Panel implements Disposable {
   private readonly node: HTMLElement;
   private readonly head: Header;
   private readonly note: ConnectionNote;
-  private readonly first: FirstWords;
+  private readonly empty: EmptyState;
   private readonly runs: RunList;
   private readonly view: HTMLElement;
-  private readonly bar = element("div", { class: "cellwright-slot bar" });
-  private readonly below = element("div", { class: "cellwright-slot composer" });
+  private readonly contextBarSlot = element("div", { class: "cellwright-slot bar" });
+  private readonly composerSlot = element("div", { class: "cellwright-slot composer" });
   private readonly announcer = element("p", { class: "unseen", role: "status", "aria-live": "polite" });
   private readonly notices: HTMLElement;
   private readonly disposables: Disposable[] = [];
   private readonly deps: PanelDeps;
   private composer: Composer | null = null;
   /** What is to be put into the composer when it is there; null: nobody has asked for it yet. */
-  private early: string | null = null;
+  private pendingText: string | null = null;
   private opened: { readonly name: ViewName; mounted: Disposable | null } | null = null;
-  private gone = false;
+  private disposed = false;
   private frame = 0;
-  private news = "";
+  private announced = "";
   private asking = 0;
 
   /** Fills `host` with the panel. */
   constructor(
     private readonly host: HTMLElement,
     private readonly chat: ChatStore,
-    private readonly home: PanelHome,
+    private readonly page: PanelHost,
   ) {
     if (!styled) addPageStyle(css);
     styled = true;
-    const { trans } = home;
+    const { trans } = page;
     this.deps = this.slotDeps();
     const restart = (): void => { this.restart(); };
-    const startKernel = (): void => { home.startKernel(); };
+    const startKernel = (): void => { page.startKernel(); };
     this.head = header({
       trans,
       newSession: () => { this.newSession(); },
       sessions: () => { this.open("sessions"); },
-      settings: () => { home.openSettings(); },
+      settings: () => { page.openSettings(); },
       help: () => { this.open("help"); },
-      kernels: () => home.kernels(),
-      more: () => [{ label: trans.__("Log"), choose: () => { this.open("log"); } }, ...home.more()],
+      kernels: () => page.kernels(),
+      more: () => [{ label: trans.__("Log"), choose: () => { this.open("log"); } }, ...page.more()],
     });
-    this.note = connectionNote({ trans, again: () => { chat.again(); }, startKernel, restart });
-    this.first = firstWords({ trans, compose: (text) => { this.compose(text); }, startKernel, shortcut: home.shortcuts()[0]?.keys ?? "" });
-    this.runs = new RunList(this.first.node, {
+    this.note = connectionNote({ trans, again: () => { chat.reconnect(); }, startKernel, restart });
+    this.empty = emptyState({ trans, compose: (text) => { this.compose(text); }, startKernel, shortcut: page.shortcuts()[0]?.keys ?? "" });
+    this.runs = new RunList(this.empty.node, {
       trans, restart,
-      draw: () => home.parts.transcript(),
-      showCell: (place) => { home.showCell(place); },
+      draw: () => page.parts.transcript(),
+      showCell: (place) => { page.showCell(place); },
       send: (message) => { chat.send(message); },
     });
     this.view = element("div", { class: "cellwright-slot view", hidden: "" });
@@ -105,7 +105,7 @@ export class Panel implements Disposable {
     this.node = element(
       "section",
       { class: "cellwright-panel", tabindex: "-1", "aria-label": trans.__("Claude") },
-      this.head.node, this.note.node, this.runs.node, this.view, this.notices, this.bar, this.below, this.announcer,
+      this.head.node, this.note.node, this.runs.node, this.view, this.notices, this.contextBarSlot, this.composerSlot, this.announcer,
     );
     host.replaceChildren(this.node);
     this.begin();
@@ -116,14 +116,14 @@ export class Panel implements Disposable {
     const { composer } = this;
     if (this.opened) this.close();
     else if (composer) composer.focus();
-    else this.early ??= "";
+    else this.pendingText ??= "";
   }
 
   /** Puts text into the composer, for the user to go on with. */
   compose(text: string): void {
     this.focusComposer();
     if (this.composer) this.composer.insert(text);
-    else this.early = (this.early ?? "") + text;
+    else this.pendingText = (this.pendingText ?? "") + text;
   }
 
   /** Opens a view in the place of the runs; the one that is open is closed. */
@@ -134,7 +134,7 @@ export class Panel implements Disposable {
     const opened = (this.opened = { name, mounted: null as Disposable | null });
     this.view.hidden = false;
     this.runs.node.hidden = true;
-    whenLoaded(this.home.parts.view(name), this.view, this.home.trans, (mount) => {
+    whenLoaded(this.page.parts.view(name), this.view, this.page.trans, (mount) => {
       if (this.opened === opened) opened.mounted = mount(this.view, this.chat, this.deps);
     });
   }
@@ -142,7 +142,7 @@ export class Panel implements Disposable {
   newSession(): void {
     this.close();
     this.chat.request("session_new", {}).catch((error: unknown) => {
-      this.home.tell(error instanceof Error ? error.message : String(error));
+      this.page.tell(error instanceof Error ? error.message : String(error));
     });
   }
 
@@ -158,7 +158,7 @@ export class Panel implements Disposable {
   }
 
   dispose(): void {
-    this.gone = true;
+    this.disposed = true;
     cancelAnimationFrame(this.frame);
     this.opened?.mounted?.dispose();
     for (const each of this.disposables) each.dispose();
@@ -166,35 +166,35 @@ export class Panel implements Disposable {
   }
 
   private begin(): void {
-    const { chat, home } = this;
+    const { chat, page: home } = this;
     const stop = chat.subscribe(() => { this.frame ||= requestAnimationFrame(() => { this.draw(); }); });
-    this.disposables.push({ dispose: stop }, { dispose: keepKeyboard(this.node) }, this.head, this.runs);
+    this.disposables.push({ dispose: stop }, { dispose: guardFocus(this.node) }, this.head, this.runs);
     this.node.addEventListener("keydown", (event) => { this.leaveByEscape(event); });
     this.draw();
     this.runs.toEnd();
-    whenLoaded(home.parts.composer(), this.below, home.trans, (mount) => { this.mountComposer(mount); });
-    whenLoaded(home.parts.contextBar(), this.bar, home.trans, (mount) => {
-      if (!this.gone) this.disposables.push(mount(this.bar, chat, this.deps));
+    whenLoaded(home.parts.composer(), this.composerSlot, home.trans, (mount) => { this.mountComposer(mount); });
+    whenLoaded(home.parts.contextBar(), this.contextBarSlot, home.trans, (mount) => {
+      if (!this.disposed) this.disposables.push(mount(this.contextBarSlot, chat, this.deps));
     });
   }
 
   /** From top to bottom, without those that are not there now. */
-  private regions(): Region[] {
+  private regions(): PanelRegion[] {
     const { composer } = this;
-    const card = this.opened ? null : readyCard(this.node);
-    const question: Region | null = card && { node: card, focus: () => { card.focus(); } };
+    const card = this.opened ? null : answerableCard(this.node);
+    const question: PanelRegion | null = card && { node: card, focus: () => { card.focus(); } };
     return [
       regionOf(this.head.node),
       regionOf(this.note.node),
       regionOf(this.opened ? this.view : this.runs.node),
       question,
-      regionOf(this.bar),
-      composer && { node: this.below, focus: () => { composer.focus(); } },
+      regionOf(this.contextBarSlot),
+      composer && { node: this.composerSlot, focus: () => { composer.focus(); } },
     ].filter((region) => region != null);
   }
 
   private slotDeps(): PanelDeps {
-    const { home } = this;
+    const { page: home } = this;
     return {
       trans: home.trans,
       settings: () => home.settings(),
@@ -208,31 +208,31 @@ export class Panel implements Disposable {
   }
 
   private draw(): void {
-    const { chat, home } = this;
+    const { chat, page: home } = this;
     this.frame = 0;
     this.node.style.setProperty("--cw-size", `${home.settings().fontSize}px`);
     this.head.update(chat);
     this.note.update(chat);
-    this.first.update(chat);
+    this.empty.update(chat);
     this.runs.update(chat.runs);
     drawNotices(this.notices, chat.state?.notices ?? []);
-    const news = panelNews(chat, home.trans);
-    if (news && news !== this.news) setText(this.announcer, news);
-    this.news = news;
+    const news = ariaLiveText(chat, home.trans);
+    if (news && news !== this.announced) setText(this.announcer, news);
+    this.announced = news;
     const asking = chat.state?.asking.length ?? 0;
-    if (asking > this.asking) focusQuestion(this.node, this.below);
+    if (asking > this.asking) focusQuestion(this.node, this.composerSlot);
     this.asking = asking;
   }
 
   private mountComposer(mount: MountComposer): void {
-    if (this.gone) return;
-    const { home } = this;
-    const composer = mount(this.below, this.chat, { ...home.composer, trans: home.trans, leave: () => { home.leave(); } });
+    if (this.disposed) return;
+    const { page: home } = this;
+    const composer = mount(this.composerSlot, this.chat, { ...home.composer, trans: home.trans, leave: () => { home.leave(); } });
     this.composer = composer;
     this.disposables.push(composer);
-    if (this.early === null) return;
+    if (this.pendingText === null) return;
     composer.focus();
-    if (this.early) composer.insert(this.early);
+    if (this.pendingText) composer.insert(this.pendingText);
   }
 
   /** Closes the view that is open, and goes back to the composer. */
@@ -250,11 +250,11 @@ export class Panel implements Disposable {
     if (event.key !== "Escape" || event.defaultPrevented) return;
     event.stopPropagation();
     if (this.opened) this.close();
-    else this.home.leave();
+    else this.page.leave();
   }
 
   private restart(): void {
-    this.chat.kernel?.restart().catch((error: unknown) => { this.home.tell(String(error)); });
+    this.chat.kernel?.restart().catch((error: unknown) => { this.page.tell(String(error)); });
   }
 }
 
@@ -268,7 +268,7 @@ function drawNotices(list: HTMLElement, texts: readonly string[]): void {
 
 // What a screen reader says of the panel as a whole when it changes; each run says its own.
 
-export function panelNews({ connection, place, waitsForCell }: Chat, trans: Trans): string {
+export function ariaLiveText({ connection, kernelInfo: place, waitsForCell }: Chat, trans: Trans): string {
   switch (connection) {
     case "connected":
       return trans.__("Connected to the kernel of %1", place?.notebook ?? trans.__("this panel"));

@@ -1,7 +1,7 @@
 /** The runs, the newest at the bottom, which is kept in sight while text streams in. Runs out of sight are laid out by the browser when they come near. */
 
 import { button, element } from "../../transcript/dom";
-import type { ShownRun } from "../../transport/chat";
+import type { RunTranscript } from "../../transport/chat";
 import type { Run } from "../../transport/chat_protocol";
 import type { RunDeps } from "./run_view";
 import { RunView } from "./run_view";
@@ -9,7 +9,7 @@ import { RunView } from "./run_view";
 /** Closer to the end than this is at the end. */
 const AT_END_PX = 48;
 /** How far out of sight a run is drawn before others. */
-const NEAR = "900px 0px";
+const NEAR_MARGIN = "900px 0px";
 
 export class RunList {
   readonly node: HTMLElement;
@@ -17,7 +17,7 @@ export class RunList {
   private readonly list = element("ol", { class: "runs" });
   private readonly newest: HTMLButtonElement;
   private readonly views = new Map<string, RunView>();
-  private readonly ahead = new DrawAhead(() => this.views.values());
+  private readonly idleDrawing = new IdleDrawing(() => this.views.values());
   private readonly stop: (() => void)[] = [];
   private nearby: IntersectionObserver | null = null;
   private atEnd = true;
@@ -34,12 +34,12 @@ export class RunList {
   }
 
   /** Shows these runs. */
-  update(runs: readonly ShownRun[]): void {
+  update(runs: readonly RunTranscript[]): void {
     const ids = new Set(runs.map(({ run }) => run.id));
     for (const [id, view] of this.views) {
       if (ids.has(id)) continue;
       this.nearby?.unobserve(view.node);
-      this.ahead.forget(view);
+      this.idleDrawing.forget(view);
       view.dispose();
       this.views.delete(id);
     }
@@ -62,12 +62,12 @@ export class RunList {
   }
 
   dispose(): void {
-    this.ahead.dispose();
+    this.idleDrawing.dispose();
     for (const view of this.views.values()) view.dispose();
     for (const stop of this.stop) stop();
   }
 
-  private put(shown: ShownRun, at: number): void {
+  private put(shown: RunTranscript, at: number): void {
     let view = this.views.get(shown.run.id);
     if (view) view.update(shown);
     else {
@@ -85,9 +85,9 @@ export class RunList {
     const nearby = new IntersectionObserver((entries) => {
       for (const { target, isIntersecting } of entries) {
         const view = this.views.get((target as HTMLElement).dataset.run ?? "");
-        if (view) this.ahead.setNear(view, isIntersecting);
+        if (view) this.idleDrawing.setNear(view, isIntersecting);
       }
-    }, { root: this.scroller, rootMargin: NEAR });
+    }, { root: this.scroller, rootMargin: NEAR_MARGIN });
     this.nearby = nearby;
     // in the frame in which something has grown, after its layout: nothing is measured that was not measured anyway
     const sizes = new ResizeObserver(() => { this.grown(); });
@@ -123,15 +123,15 @@ function isPast({ state }: Run): boolean {
 // Draws runs when the page has time for it: what is near to what is seen first, then the rest, the newest first.
 
 /** A page that is never at rest draws one run in this time. */
-const AT_MOST_MS = 100;
+const IDLE_TIMEOUT_MS = 100;
 /** So much of the page's rest is left is enough for one more. */
-const ENOUGH_MS = 8;
+const MIN_IDLE_MS = 8;
 
 type Deadline = { timeRemaining(): number };
 
-export type Drawable = { readonly drawn: boolean; draw(): void };
+export type DrawableRun = { readonly drawn: boolean; draw(): void };
 
-export class DrawAhead<Run extends Drawable> {
+export class IdleDrawing<Run extends DrawableRun> {
   private readonly near = new Set<Run>();
   private cancel: (() => void) | null = null;
 
@@ -167,7 +167,7 @@ export class DrawAhead<Run extends Drawable> {
     do {
       run?.draw();
       run = this.next();
-    } while (run && deadline.timeRemaining() > ENOUGH_MS);
+    } while (run && deadline.timeRemaining() > MIN_IDLE_MS);
     if (run) this.request();
   }
 
@@ -180,7 +180,7 @@ export class DrawAhead<Run extends Drawable> {
 /** Calls `work` when the page rests; gives how to call it off. Safari does not say when it rests. */
 function whenIdle(work: (deadline: Deadline) => void): () => void {
   if ("requestIdleCallback" in globalThis) {
-    const idle = requestIdleCallback(work, { timeout: AT_MOST_MS });
+    const idle = requestIdleCallback(work, { timeout: IDLE_TIMEOUT_MS });
     return () => { cancelIdleCallback(idle); };
   }
   const timer = setTimeout(work, 0, { timeRemaining: () => 0 });

@@ -4,7 +4,7 @@ import { button, element, setText } from "../../transcript/dom";
 import type { BrowserMessage } from "../../transcript/protocol";
 import type { TranscriptStore } from "../../transcript/store";
 import type { Trans } from "../../translation";
-import type { ShownRun } from "../../transport/chat";
+import type { RunTranscript } from "../../transport/chat";
 import type { PanelMessage, Run } from "../../transport/chat_protocol";
 import { whenLoaded } from "../stale_bundle";
 
@@ -37,9 +37,9 @@ export class RunView {
   private undraw: (() => void) | null = null;
   private wanted = false;
   private gone = false;
-  private shown: ShownRun;
+  private shown: RunTranscript;
 
-  constructor(shown: ShownRun, private readonly deps: RunDeps) {
+  constructor(shown: RunTranscript, private readonly deps: RunDeps) {
     const { trans } = deps;
     this.shown = shown;
     this.place = button("", () => { deps.showCell(this.shown.run.place); }, { class: "place" });
@@ -53,7 +53,7 @@ export class RunView {
   }
 
   /** Something about the run has changed; its text draws itself. */
-  update(shown: ShownRun): void {
+  update(shown: RunTranscript): void {
     this.shown = shown;
     const { run } = shown;
     this.node.dataset.state = run.state;

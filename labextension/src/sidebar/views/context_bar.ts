@@ -5,7 +5,7 @@ import { button, element, freshId, setText } from "../../transcript/dom";
 import { count, dollars } from "../../transcript/format";
 import type { Trans } from "../../translation";
 import type { Chat } from "../../transport/chat";
-import type { SessionNow } from "../../transport/chat_protocol";
+import type { CurrentSession } from "../../transport/chat_protocol";
 import css from "./context_bar.css";
 
 /** From here on the bar warns; from there it says that little is left. */
@@ -36,7 +36,7 @@ export const mountContextBar: Mount = (host, chat, deps) => {
     shown = now;
   };
 
-  const drawSession = (session: SessionNow): void => {
+  const drawSession = (session: CurrentSession): void => {
     const share = shareOf(session);
     meter.hidden = !session.context_window;
     fill.style.width = `${Math.min(100, share * 100).toFixed(1)}%`;
@@ -102,7 +102,7 @@ export const mountContextBar: Mount = (host, chat, deps) => {
   };
 };
 
-function shareOf({ context_tokens, context_window }: SessionNow): number {
+function shareOf({ context_tokens, context_window }: CurrentSession): number {
   return context_window ? context_tokens / context_window : 0;
 }
 
@@ -110,12 +110,12 @@ function levelOf(share: number): "" | "much" | "nearly all" {
   return share >= NEARLY_ALL ? "nearly all" : share >= MUCH ? "much" : "";
 }
 
-function shortText({ context_tokens, context_window, cost_usd }: SessionNow, { trans }: PanelDeps): string {
+function shortText({ context_tokens, context_window, cost_usd }: CurrentSession, { trans }: PanelDeps): string {
   const tokens = context_window ? trans.__("%1 of %2", count(context_tokens), count(context_window)) : trans.__("%1 tokens", count(context_tokens));
   return cost_usd === null ? tokens : `${tokens} · ${dollars(cost_usd)}`;
 }
 
-function longText({ context_tokens, context_window, cost_usd }: SessionNow, { trans }: PanelDeps): string {
+function longText({ context_tokens, context_window, cost_usd }: CurrentSession, { trans }: PanelDeps): string {
   const said = context_window
     ? trans.__("%1 of %2 tokens, %3 %", count(context_tokens), count(context_window), Math.round((context_tokens / context_window) * 100))
     : trans.__("%1 tokens", count(context_tokens));

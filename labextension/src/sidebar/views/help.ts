@@ -28,14 +28,14 @@ export const mountHelp: Mount = (host, chat, deps) => {
   let gone = false;
   let asked = "";
   const look = (): void => {
-    const about = `${chat.connection} ${chat.place?.kernelId ?? ""}`;
+    const about = `${chat.connection} ${chat.kernelInfo?.kernelId ?? ""}`;
     if (about === asked) return;
     asked = about;
     if (chat.connection !== "connected") {
       commands.replaceChildren(element("p", {}, trans.__("They are listed when the panel is connected to a kernel.")));
       return;
     }
-    chat.request("complete", { kind: "command", text: "", notebook: chat.place?.notebook ?? "" }).then(
+    chat.request("complete", { kind: "command", text: "", notebook: chat.kernelInfo?.notebook ?? "" }).then(
       (found) => { if (!gone && about === asked) commands.replaceChildren(commandTable((found as { items: Completion[] }).items, deps)); },
       (error: unknown) => {
         if (!gone) commands.replaceChildren(element("p", { role: "alert" }, error instanceof Error ? error.message : String(error)));

@@ -6,23 +6,23 @@ import { button, element, freshId, setText } from "../dom";
 import type { AskOp, Choice, Scope } from "../protocol";
 import { concealed, revealed, sentence } from "../visible_text";
 
-type Words = { placeholder: string; why: string; edit: string; edited(choice: Choice): string; offer(choice: Choice): string };
+type FormText = { placeholder: string; why: string; edit: string; edited(choice: Choice): string; offer(choice: Choice): string };
 
-const PERMISSION: Words = {
+const PERMISSION: FormText = {
   placeholder: "Reason, or what to do instead (optional)",
   why: "Reason for denying",
   edit: "Edit first…",
   edited: () => "Allow once with this input",
   offer,
 };
-const CELL_CHANGE: Words = {
+const CELL_CHANGE: FormText = {
   placeholder: "What should be different? (optional)",
   why: "Reason for rejecting",
   edit: "Edit first…",
   edited: () => "Accept with this source",
   offer: (choice) => (choice.scope !== "once" ? offer(choice) : choice.action === "deny" ? "Reject" : "Accept"),
 };
-const PLAN: Words = {
+const PLAN: FormText = {
   placeholder: "What should be different? (optional)",
   why: "Comment on the plan",
   edit: "Edit the plan…",
@@ -30,9 +30,9 @@ const PLAN: Words = {
   offer: (choice) => choice.label,
 };
 
-const TRUST: Words = { ...PERMISSION, offer: (choice) => choice.label };
+const TRUST: FormText = { ...PERMISSION, offer: (choice) => choice.label };
 
-function wordsFor(ask: AskOp): Words {
+function formTextFor(ask: AskOp): FormText {
   if (ask.kind === "plan") return PLAN;
   if (ask.kind === "trust") return TRUST;
   return isCellChange(ask) ? CELL_CHANGE : PERMISSION;
@@ -43,9 +43,9 @@ export function isCellChange({ name, kind }: AskOp): boolean {
   return name === "NotebookEdit" && kind === "permission";
 }
 
-export function keyForm(ask: AskOp, card: Card): Form {
-  const words = wordsFor(ask);
-  const why = whyField(words);
+export function approvalForm(ask: AskOp, card: AnswerTarget): AnswerForm {
+  const words = formTextFor(ask);
+  const why = reasonField(words);
   const take = (choice: Choice, edited: JsonObject | null = null): void => {
     const denies = choice.action === "deny";
     const input = edited || choice.input ? { ...edited, ...choice.input } : null;
@@ -65,7 +65,7 @@ export function keyForm(ask: AskOp, card: Card): Form {
       editor.replaceWith(node);
       card.focus();
     };
-    const submits: Submit[] = ask.choices
+    const submits: SubmitAction[] = ask.choices
       .filter(({ action, scope }) => action === "allow" && scope === "once")
       .map((choice) => ({ label: words.edited(choice), run: (input) => { close(); take(choice, input); } }));
     const editor = inputEditor(inputForm(ask, ask.input), submits, close);
@@ -103,7 +103,7 @@ export function keyForm(ask: AskOp, card: Card): Form {
 }
 
 /** Where a "no" is explained. */
-export function whyField({ placeholder, why }: { placeholder: string; why: string }): HTMLInputElement {
+export function reasonField({ placeholder, why }: { placeholder: string; why: string }): HTMLInputElement {
   return element("input", { type: "text", autocomplete: "off", placeholder, "aria-label": why });
 }
 
@@ -115,7 +115,7 @@ export function keyButton(key: string, label: Child[], onClick: () => void, kind
 }
 
 /** What the choice covers; for the one that is kept for ever every rule as well. */
-function choiceLabel(choice: Choice, words: Words): Child[] {
+function choiceLabel(choice: Choice, words: FormText): Child[] {
   const { label, scope, rules } = choice;
   const unsaid = scope === "always" ? rules.filter((rule) => !label.includes(`\`${rule}\``)) : [];
   const text = element("span", {}, ...sentence(words.offer(choice)));
@@ -130,20 +130,20 @@ function offer({ label, action }: Choice): string {
 
 // What a question's card holds to answer it with.
 
-export type Given = { behavior: "allow" | "deny"; scope: Scope; reason: string; input: JsonObject | null };
+export type GivenAnswer = { behavior: "allow" | "deny"; scope: Scope; reason: string; input: JsonObject | null };
 
 /** What a form is given by its card. */
-export type Card = {
+export type AnswerTarget = {
   /** Whether an answer counts now. */
   readonly ready: () => boolean;
-  readonly send: (given: Given) => void;
+  readonly send: (given: GivenAnswer) => void;
   /** Says something about answering. */
   readonly tell: (text: string) => void;
   /** Takes the keyboard back from a field. */
   readonly focus: () => void;
 };
 
-export type Form = {
+export type AnswerForm = {
   /** Disabled by the card while no answer counts. */
   readonly node: HTMLFieldSetElement;
   /** Does what `event` asks for, if it is one of the form's keys. */
@@ -152,10 +152,10 @@ export type Form = {
 
 // Editing a call's input before it is allowed: the command, code or source itself where there is one, else the JSON.
 
-const MOST_ROWS = 20;
+const MAX_ROWS = 20;
 
-export type Parsed = { input: JsonObject } | { problem: string };
-export type InputForm = { label: string; text: string; parse: (text: string) => Parsed };
+export type ParsedInput = { input: JsonObject } | { problem: string };
+export type InputForm = { label: string; text: string; parse: (text: string) => ParsedInput };
 
 /** How the input of `ask` is edited. An editor hides what would deceive as well as any other text: it is written out here, too. */
 export function inputForm(ask: AskOp, input: JsonObject): InputForm {
@@ -178,7 +178,7 @@ function textKey(ask: AskOp, input: JsonObject): string | undefined {
   return Object.keys(input).find((name) => input[name] === ask.detail && ask.detail !== "");
 }
 
-function parseObject(text: string): Parsed {
+function parseObject(text: string): ParsedInput {
   try {
     const value = JSON.parse(text) as unknown;
     if (typeof value === "object" && value !== null && !Array.isArray(value)) return { input: value as JsonObject };
@@ -193,21 +193,21 @@ function first(index: number): Record<string, string> {
 }
 
 /** One way of allowing what was edited. */
-export type Submit = { label: string; run: (input: JsonObject) => void };
+export type SubmitAction = { label: string; run: (input: JsonObject) => void };
 
 /** The form; a button for each of `submits`, Ctrl+Enter for the first; `cancel` is called when nothing is to change. */
-export function inputEditor(form: InputForm, submits: Submit[], cancel: () => void): HTMLElement {
+export function inputEditor(form: InputForm, submits: SubmitAction[], cancel: () => void): HTMLElement {
   const id = freshId();
   const area = element("textarea", {
     id,
     spellcheck: "false",
     autocomplete: "off",
-    rows: `${Math.min(MOST_ROWS, form.text.split("\n").length + 1)}`,
+    rows: `${Math.min(MAX_ROWS, form.text.split("\n").length + 1)}`,
     "aria-describedby": `${id}-problem`,
   });
   area.value = form.text;
   const problem = element("p", { class: "problem", id: `${id}-problem`, role: "alert" });
-  const submit = (to: Submit | undefined): void => {
+  const submit = (to: SubmitAction | undefined): void => {
     const parsed = form.parse(area.value);
     if ("input" in parsed) {
       to?.run(parsed.input);

@@ -1,20 +1,20 @@
 /** A change of a cell that Claude proposes, at the cell itself: the same card as in the transcript, with the same keys. */
 
 import { element } from "../dom";
-import { keepKeys } from "../focus";
+import { stopNotebookKeys } from "../focus";
 import type { AnswerMessage, AskOp } from "../protocol";
 import type { Question } from "../store";
 import { adoptStyle } from "../style";
 import { questionCard } from "./question_card";
 
-export type Proposal = {
+export type ProposalCard = {
   /** The kernel has taken the answer that was given here. */
   acknowledge(): void;
   dispose(): void;
 };
 
 /** Shows `ask` in `host`. */
-export function proposal(host: HTMLElement, ask: AskOp, send: (answer: AnswerMessage) => void): Proposal {
+export function proposalCard(host: HTMLElement, ask: AskOp, send: (answer: AnswerMessage) => void): ProposalCard {
   const question: Question = { ask, answer: null, taken: false };
   const root = host.shadowRoot ?? host.attachShadow({ mode: "open" });
   const card = questionCard(question, {
@@ -25,7 +25,7 @@ export function proposal(host: HTMLElement, ask: AskOp, send: (answer: AnswerMes
     },
   });
   const body = element("section", { class: "transcript proposal", "aria-label": "Claude proposes a change of this cell" }, card.node);
-  body.addEventListener("keydown", keepKeys);
+  body.addEventListener("keydown", stopNotebookKeys);
   root.replaceChildren(body);
   adoptStyle(root);
   card.update(0, 1);

@@ -3,22 +3,22 @@
 import type { Json } from "../../json";
 import type { Child } from "../dom";
 import { button, element, freshId, setText } from "../dom";
-import type { Attention } from "../focus";
+import type { UserAttention } from "../focus";
 import { focused, focusWhenFree, returnFocus } from "../focus";
-import type { Place } from "../items/item_view";
+import type { TranscriptContext } from "../items/item_view";
 import { Markdown } from "../markdown/markdown";
 import type { AnsweredOp, AnswerMessage, AskOp, Scope } from "../protocol";
 import type { Question, ToolItem } from "../store";
 import { revealed, sentence, visibleText } from "../visible_text";
-import type { Card, Form } from "./approval_form";
-import { isCellChange, keyForm } from "./approval_form";
+import type { AnswerTarget, AnswerForm } from "./approval_form";
+import { isCellChange, approvalForm } from "./approval_form";
 import { diffView } from "./diff";
-import { choiceForm, questionsOf } from "./question_form";
+import { questionForm, questionsOf } from "./question_form";
 
 /** A key or click that was meant for something else must not answer a question that has just come up. */
 const READY_AFTER_MS = 300;
 /** An answer that the kernel has not taken by then may be given again. */
-const TAKEN_WITHIN_MS = 4000;
+const ACKNOWLEDGE_TIMEOUT_MS = 4000;
 
 export type QuestionCard = {
   readonly node: HTMLElement;
@@ -28,9 +28,9 @@ export type QuestionCard = {
 };
 
 /** Where a question stands; with no `attention` it never takes the keyboard. */
-export type Setting = Pick<Place, "host" | "send"> & { readonly attention: Attention | null };
+export type QuestionContext = Pick<TranscriptContext, "host" | "send"> & { readonly attention: UserAttention | null };
 
-export function questionCard(question: Question, place: Setting): QuestionCard {
+export function questionCard(question: Question, place: QuestionContext): QuestionCard {
   const { ask } = question;
   const [titleId, reasonId] = [freshId(), freshId()];
   const before = focused();
@@ -58,7 +58,7 @@ export function questionCard(question: Question, place: Setting): QuestionCard {
     setText(status, "The kernel has not taken the answer yet. It may be busy; you can answer again.");
     setReady(true);
   };
-  const card: Card = {
+  const card: AnswerTarget = {
     ready: () => ready,
     send: (given) => {
       if (!ready) return;
@@ -67,7 +67,7 @@ export function questionCard(question: Question, place: Setting): QuestionCard {
       place.send({ type: "answer", question: ask.question, ...given });
       // the button that was pressed is disabled now
       card.focus();
-      timers.push(setTimeout(offerAgain, TAKEN_WITHIN_MS));
+      timers.push(setTimeout(offerAgain, ACKNOWLEDGE_TIMEOUT_MS));
     },
     tell: (text) => { setText(status, text); },
     focus: () => { node.focus({ preventScroll: true }); },
@@ -104,10 +104,10 @@ export function questionCard(question: Question, place: Setting): QuestionCard {
 }
 
 /** The form of a question, and what stands above it. */
-function formOf(ask: AskOp, card: Card, titleId: string, reasonId: string): { form: Form; parts: HTMLElement[] } {
+function formOf(ask: AskOp, card: AnswerTarget, titleId: string, reasonId: string): { form: AnswerForm; parts: HTMLElement[] } {
   const questions = ask.kind === "question" ? questionsOf(ask.input) : [];
-  if (questions.length > 0) return { form: choiceForm(questions, card, titleId, reasonId), parts: [] };
-  return { form: keyForm(ask, card), parts: questionDetail(ask, reasonId) };
+  if (questions.length > 0) return { form: questionForm(questions, card, titleId, reasonId), parts: [] };
+  return { form: approvalForm(ask, card), parts: questionDetail(ask, reasonId) };
 }
 
 // All there is to know before a question is answered: to what, the warning, the whole of it, why it is asked.
@@ -157,7 +157,7 @@ export type QuestionList = {
   dispose(): void;
 };
 
-export function questionList(item: ToolItem, place: Place): QuestionList {
+export function questionList(item: ToolItem, place: TranscriptContext): QuestionList {
   const node = element("div", { class: "questions" });
   const open = new Map<Question, QuestionCard>();
   const closed = new Set<Question>();
@@ -223,14 +223,14 @@ export function answeredLine({ ask, answer }: Question): HTMLElement {
   // one question is the title of its card already
   const [short] = given.filter(([question]) => question === ask.title);
   const said = short?.[1] ?? (answer.reason || textOf(answer.input?.feedback));
-  const line = element("p", {}, element("b", {}, headline(ask, answer)), ...reach(answer));
+  const line = element("p", {}, element("b", {}, headline(ask, answer)), ...scopeAndSource(answer));
   if (said) line.append(": ", short ? element("strong", {}, revealed(said)) : revealed(said));
   const lines = short ? [] : given.map(([question, text]) => answerLine(question, text));
   return element("div", { class: `answered ${answer.behavior}` }, line, ...lines);
 }
 
 /** How far the answer goes, and where it came from. */
-function reach({ behavior, by, edited, rules, input }: AnsweredOp): Child[] {
+function scopeAndSource({ behavior, by, edited, rules, input }: AnsweredOp): Child[] {
   const kept = behavior === "allow" ? rules.flatMap((rule) => [" ", element("code", {}, revealed(rule))]) : [];
   if (behavior === "allow" && edited) kept.unshift(", with an edited input");
   const nobody = by === "policy" && input !== null;
@@ -285,7 +285,7 @@ function textOf(value: Json | undefined): string {
 
 // Several changes of cells wait for an answer: all of them accepted or rejected with one button.
 
-export function cellChanges(place: Place): { readonly node: HTMLElement; update(): void } {
+export function cellChangesBar(place: TranscriptContext): { readonly node: HTMLElement; update(): void } {
   const what = element("span", { class: "what" });
   const answer = (behavior: AnswerMessage["behavior"]) => (): void => {
     node.toggleAttribute("disabled", true);
@@ -318,6 +318,6 @@ export function cellChanges(place: Place): { readonly node: HTMLElement; update(
   };
 }
 
-function waiting(place: Place): Question[] {
+function waiting(place: TranscriptContext): Question[] {
   return place.store.pending().filter(({ ask, taken }) => isCellChange(ask) && !taken);
 }

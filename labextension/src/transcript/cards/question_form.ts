@@ -4,22 +4,22 @@ import type { Json, JsonObject } from "../../json";
 import { element, freshId } from "../dom";
 import { focused } from "../focus";
 import { revealed, visibleText } from "../visible_text";
-import type { Card, Form } from "./approval_form";
-import { keyButton, whyField } from "./approval_form";
+import type { AnswerTarget, AnswerForm } from "./approval_form";
+import { keyButton, reasonField } from "./approval_form";
 
 const HOW = "Digits choose, Enter sends.";
 const HOW_ALL = "Digits choose in the marked question, Enter sends all answers.";
 const WHY = { placeholder: "Why, or what you want instead (optional)", why: "Reason for dismissing" };
 
 /** `titleId`: what the card is called, which is the question itself where there is only one. */
-export function choiceForm(questions: AskedQuestion[], card: Card, titleId: string, reasonId: string): Form {
+export function questionForm(questions: AskedQuestion[], card: AnswerTarget, titleId: string, reasonId: string): AnswerForm {
   const only = questions.length === 1;
   const how = element("span", { class: "remark", id: reasonId }, only ? HOW : HOW_ALL);
   const place = (index: number): HTMLElement => element("span", { class: "remark" }, `${index + 1}/${questions.length}`);
   const lists = questions.map((question, index) =>
     optionList(question, only ? titleId : null, only ? how : place(index), changed),
   );
-  const why = whyField(WHY);
+  const why = reasonField(WHY);
   /** The question that digits are for. */
   let current = lists[0];
   let insisted = false;
@@ -194,7 +194,7 @@ function row(digit: number, box: HTMLInputElement, content: (Node | string)[], t
   return element(tag, { class: "option" }, key, box, element("span", { class: "what" }, ...content));
 }
 
-function optionText(option: Option | undefined): HTMLElement[] {
+function optionText(option: QuestionOption | undefined): HTMLElement[] {
   const { label = "", description = "" } = option ?? {};
   const parts = [element("b", {}, visibleText(label))];
   if (description) parts.push(element("span", { class: "description" }, visibleText(description)));
@@ -202,7 +202,7 @@ function optionText(option: Option | undefined): HTMLElement[] {
 }
 
 /** All previews in one place, one of them seen: the card keeps its height, whichever it is. */
-function previewStack(options: Option[]): { nodes: HTMLElement[]; show: (index: number) => void } {
+function previewStack(options: QuestionOption[]): { nodes: HTMLElement[]; show: (index: number) => void } {
   if (!options.some((option) => option.preview)) return { nodes: [], show: () => undefined };
   const shown = options.map(({ label, preview }) =>
     element("pre", { class: "exact detail", tabindex: "0", role: "region", "aria-label": `Preview of ${revealed(label)}` }, visibleText(preview || "No preview")),
@@ -216,8 +216,8 @@ function previewStack(options: Option[]): { nodes: HTMLElement[]; show: (index: 
 
 // What is asked: Claude's own questions, as the input of its call has them, and changes of cells.
 
-export type Option = { label: string; description: string; preview: string };
-export type AskedQuestion = { text: string; header: string; options: Option[]; several: boolean };
+export type QuestionOption = { label: string; description: string; preview: string };
+export type AskedQuestion = { text: string; header: string; options: QuestionOption[]; several: boolean };
 
 /** The questions in `input`; none when it is not here, or not what the kernel says that it is. */
 export function questionsOf(input: JsonObject | null): AskedQuestion[] {

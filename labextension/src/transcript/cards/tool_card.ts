@@ -3,7 +3,7 @@
 import type { Json } from "../../json";
 import { button, element, freshId, setText } from "../dom";
 import { count, duration, wholeSeconds } from "../format";
-import type { ItemView, Place } from "../items/item_view";
+import type { ItemView, TranscriptContext } from "../items/item_view";
 import { LIST_TOOLS } from "../items/todo_list";
 import { isInlineImage } from "../markdown/markdown_dom";
 import type { Behavior, DecidedOp } from "../protocol";
@@ -13,7 +13,7 @@ import { revealed, sentence, visibleText } from "../visible_text";
 import { diffView } from "./diff";
 import { planText, questionList } from "./question_card";
 
-const DIFF_LINES = 40;
+const FOLDED_DIFF_LINES = 40;
 const ERROR_LINES = 8;
 
 const STATUS_LABELS: Record<CallStatus | "asking", string> = {
@@ -29,7 +29,7 @@ const STATUS_LABELS: Record<CallStatus | "asking", string> = {
   untold: "",
 };
 
-export function toolCard(item: ToolItem, place: Place): ItemView {
+export function toolCard(item: ToolItem, place: TranscriptContext): ItemView {
   const titleId = freshId();
   const name = element("b");
   const title = element("span", { class: "title" });
@@ -60,7 +60,7 @@ export function toolCard(item: ToolItem, place: Place): ItemView {
   const showNews = (): void => {
     for (const data of item.displays.slice(displays)) outcome.append(display(data));
     displays = item.displays.length;
-    if (told || !isNews(item.decided)) return;
+    if (told || !isNotable(item.decided)) return;
     told = true;
     fold.after(decisionLine(item.decided));
   };
@@ -114,7 +114,7 @@ function isInList({ name, status }: ToolItem): boolean {
 
 function insideParts(item: ToolItem): HTMLElement[] {
   const parts: HTMLElement[] = [];
-  if (item.decided && !isNews(item.decided)) parts.push(decisionLine(item.decided));
+  if (item.decided && !isNotable(item.decided)) parts.push(decisionLine(item.decided));
   const plan = planOf(item);
   if (plan) return [...parts, planText(plan)];
   if (item.input !== null) parts.push(element("p", { class: "label" }, "Input"), callInput(item.input));
@@ -136,7 +136,7 @@ function planOf({ name, input, questions }: ToolItem): string {
   return typeof plan === "string" ? plan : "";
 }
 
-function updateLive(item: ToolItem, live: LiveOutput | null, fold: HTMLElement, place: Place): LiveOutput | null {
+function updateLive(item: ToolItem, live: LiveOutput | null, fold: HTMLElement, place: TranscriptContext): LiveOutput | null {
   if (item.stuck && !fold.parentElement?.querySelector(".stuck")) fold.after(stuckNotice(item, place));
   if (!item.output) return live;
   const box = live ?? liveOutput();
@@ -148,7 +148,7 @@ function updateLive(item: ToolItem, live: LiveOutput | null, fold: HTMLElement, 
 /** What stays visible of a call that has ended. */
 function outcomeParts(item: ToolItem): HTMLElement[] {
   const parts: HTMLElement[] = [];
-  if (item.diff) parts.push(diffView(item.diff, DIFF_LINES));
+  if (item.diff) parts.push(diffView(item.diff, FOLDED_DIFF_LINES));
   if (item.error && item.status !== "denied") {
     const lines = terminalText(item.error.message).trimEnd().split("\n");
     // of a traceback the end tells most; the whole is in the result
@@ -158,7 +158,7 @@ function outcomeParts(item: ToolItem): HTMLElement[] {
   return parts;
 }
 
-function stuckNotice(item: ToolItem, place: Place): HTMLElement {
+function stuckNotice(item: ToolItem, place: TranscriptContext): HTMLElement {
   let sure = false;
   const restart = button("Restart the kernel", () => {
     if (sure) place.send({ type: "restart" });
@@ -199,7 +199,7 @@ export function decisionLine({ behavior, by, reason, rule }: DecidedOp): HTMLEle
 }
 
 /** Whether it must be seen without opening the card: what was refused, and what a hook waved through. */
-export function isNews(decided: DecidedOp | null): decided is DecidedOp {
+export function isNotable(decided: DecidedOp | null): decided is DecidedOp {
   return decided !== null && (decided.behavior === "deny" || (decided.by === "hook" && decided.behavior === "allow"));
 }
 
@@ -219,9 +219,9 @@ export function display(data: Record<string, string>): HTMLElement {
 
 // The latest lines of a running call's output, in a box that scrolls by itself and never moves the page.
 
-const LINES = 200;
+const MAX_LIVE_LINES = 200;
 /** Within this many pixels of the end the reader is following. */
-const FOLLOWING = 24;
+const FOLLOW_PX = 24;
 
 export type LiveOutput = { readonly node: HTMLElement; update(output: string): void };
 
@@ -230,8 +230,8 @@ export function liveOutput(): LiveOutput {
   return {
     node,
     update(output) {
-      const following = node.scrollHeight - node.scrollTop - node.clientHeight < FOLLOWING;
-      setText(node, terminalText(output).split("\n").slice(-LINES).join("\n"));
+      const following = node.scrollHeight - node.scrollTop - node.clientHeight < FOLLOW_PX;
+      setText(node, terminalText(output).split("\n").slice(-MAX_LIVE_LINES).join("\n"));
       if (following) node.scrollTop = node.scrollHeight;
     },
   };

@@ -4,7 +4,7 @@ import { button, element, setText } from "../dom";
 import { count, dollars, duration, wholeSeconds } from "../format";
 import type { ChangesOp, EndOp } from "../protocol";
 import type { TranscriptStore } from "../store";
-import type { ItemView, Place } from "./item_view";
+import type { ItemView, TranscriptContext } from "./item_view";
 import { isInPanel } from "./item_view";
 
 /** A stop that the kernel did not follow may be tried again. */
@@ -35,7 +35,7 @@ export function endText(end: EndOp): string {
   return ENDS[end.stop_reason] ?? (end.error ? "Failed" : "Done");
 }
 
-export function footer(place: Place): ItemView {
+export function footer(place: TranscriptContext): ItemView {
   const { store } = place;
   const state = element("span", { class: "state" });
   const mode = element("span", { class: "chip mode" });
@@ -92,11 +92,11 @@ function factTexts(store: TranscriptStore): string[] {
 
 /** What the run changed, and how to take it back: the widget is gone when that can be done. */
 function changedText({ files, cells }: ChangesOp): string {
-  const counts = [many(files.length, "file"), many(cells.length, "cell")].filter((text) => text !== "");
+  const counts = [countOf(files.length, "file"), countOf(cells.length, "cell")].filter((text) => text !== "");
   return counts.length > 0 ? `${counts.join(", ")} changed, /undo takes it back` : "nothing to undo";
 }
 
-function many(number: number, what: string): string {
+function countOf(number: number, what: string): string {
   return number === 0 ? "" : `${number} ${what}${number > 1 ? "s" : ""}`;
 }
 

@@ -3,20 +3,20 @@
 import { button, element, freshId } from "../dom";
 import type { SteerHow } from "../protocol";
 import { revealed, visibleText } from "../visible_text";
-import type { ItemView, Place } from "./item_view";
+import type { ItemView, TranscriptContext } from "./item_view";
 import { isInPanel } from "./item_view";
 
 const WHEN: Record<SteerHow, string> = { steer: "with the next step", queue: "after this turn" };
 const SHOWN_CHARS = 60;
-const MOST_ROWS = 8;
+const MAX_ROWS = 8;
 
 /** What was not delivered when a run ended, and what was being written, by session: the next run's field holds it. */
 const drafts = new Map<string, string>();
 
-type Words = { id: string; text: string; label: string; takeBack: boolean };
+type UndeliveredMessage = { id: string; text: string; label: string; takeBack: boolean };
 
 /** Enter sends with Claude's next step, Alt+Enter after the turn, Shift+Enter begins a line. */
-export function steerInput(place: Place): ItemView {
+export function steerInput(place: TranscriptContext): ItemView {
   const { store } = place;
   // sent, and not yet taken by the kernel
   const sent = new Map<string, { text: string; how: SteerHow }>();
@@ -48,7 +48,7 @@ export function steerInput(place: Place): ItemView {
   const node = element("div", { class: "steer" }, list, field);
 
   const grow = (): void => {
-    area.rows = Math.min(MOST_ROWS, area.value.split("\n").length);
+    area.rows = Math.min(MAX_ROWS, area.value.split("\n").length);
     field.classList.toggle("written", area.value.trim() !== "");
   };
   area.addEventListener("input", grow);
@@ -65,8 +65,8 @@ export function steerInput(place: Place): ItemView {
   let shown = "";
   let over = false;
   const update = (): void => {
-    for (const id of store.knownWords) sent.delete(id);
-    const words = wordsOf(place, sent);
+    for (const id of store.knownMessages) sent.delete(id);
+    const words = undeliveredMessages(place, sent);
     const state = words.map((one) => one.id + one.label).join();
     if (state !== shown) {
       shown = state;
@@ -90,7 +90,7 @@ export function steerInput(place: Place): ItemView {
     grow();
   };
   const keepDraft = (): void => {
-    const undelivered = [...store.waitingWords.values(), ...sent.values()].map((one) => one.text);
+    const undelivered = [...store.pendingMessages.values(), ...sent.values()].map((one) => one.text);
     const draft = [...undelivered, area.value].filter((text) => text.trim()).join("\n\n");
     if (store.run && draft) drafts.set(store.run.session, draft);
   };
@@ -104,16 +104,16 @@ export function steerInput(place: Place): ItemView {
   };
 }
 
-function wordsOf({ store }: Place, sent: Map<string, { text: string; how: SteerHow }>): Words[] {
+function undeliveredMessages({ store }: TranscriptContext, sent: Map<string, { text: string; how: SteerHow }>): UndeliveredMessage[] {
   const over = store.end !== null;
-  const waiting = [...store.waitingWords.values()].map(({ id, text, how }) => ({
+  const waiting = [...store.pendingMessages.values()].map(({ id, text, how }) => ({
     id, text, label: over ? "not delivered" : WHEN[how], takeBack: !over,
   }));
   const onTheirWay = [...sent].map(([id, { text }]) => ({ id, text, label: over ? "not delivered" : "sending…", takeBack: false }));
   return [...waiting, ...onTheirWay];
 }
 
-function row(place: Place, words: Words, field: HTMLElement): HTMLElement {
+function row(place: TranscriptContext, words: UndeliveredMessage, field: HTMLElement): HTMLElement {
   const begin = revealed(words.text.slice(0, SHOWN_CHARS));
   const back = button("×", () => {
     place.send({ type: "withdraw", id: words.id });

@@ -3,10 +3,10 @@
 import { element, setText } from "../dom";
 import { count, plural, wholeSeconds } from "../format";
 import { Markdown } from "../markdown/markdown";
-import type { Level, ToldPart } from "../protocol";
-import type { NoticeItem, SaidItem, TextItem, ThinkingItem, ToldItem } from "../store";
+import type { Level, ContextPart } from "../protocol";
+import type { NoticeItem, UserMessageItem, TextItem, ThinkingItem, ContextItem } from "../store";
 import { visibleText } from "../visible_text";
-import type { ItemView, Place } from "./item_view";
+import type { ItemView, TranscriptContext } from "./item_view";
 
 export function textBlock(item: TextItem): ItemView {
   const node = element("div", { class: "prose" });
@@ -21,7 +21,7 @@ export function textBlock(item: TextItem): ItemView {
 
 // Thinking: one line with a clock; its text on demand.
 
-export function thinkingBlock(item: ThinkingItem, { store }: Place): ItemView {
+export function thinkingBlock(item: ThinkingItem, { store }: TranscriptContext): ItemView {
   const summary = element("summary");
   const body = element("div", { class: "prose" });
   const node = element("details", { class: "thinking" }, summary, body);
@@ -41,7 +41,7 @@ export function thinkingBlock(item: ThinkingItem, { store }: Place): ItemView {
 
 // What the user said while Claude worked, where Claude was given it.
 
-export function said(item: SaidItem): ItemView {
+export function userMessage(item: UserMessageItem): ItemView {
   const node = element("p", { class: "said" }, element("b", {}, "You"), " ", element("span", {}, visibleText(item.text)));
   return { node, update: () => undefined };
 }
@@ -62,7 +62,7 @@ export function notice(item: NoticeItem): ItemView {
 
 // What Claude was told besides the user's words: one closed line, and in it each part with its text.
 
-export function told(item: ToldItem): ItemView {
+export function attachedContext(item: ContextItem): ItemView {
   const summary = element("summary", {}, `What Claude was told (${tokens(item.tokens)})`);
   const list = element("ul");
   const node = element("details", { class: "told" }, summary, list);
@@ -73,7 +73,7 @@ export function told(item: ToldItem): ItemView {
   return { node, update: () => undefined };
 }
 
-function partView(part: ToldPart): HTMLElement {
+function partView(part: ContextPart): HTMLElement {
   const title = element("b", {}, visibleText(part.title));
   const node = element("details", {}, element("summary", {}, title, element("span", {}, tokens(part.tokens))));
   const fill = (): void => {

@@ -2,17 +2,17 @@ import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 
 import type { Composer } from "../../../src/composer/composer_deps";
 import type { MountComposer } from "../../../src/panel_view";
-import type { PanelHome } from "../../../src/sidebar/panel/panel";
+import type { PanelHost } from "../../../src/sidebar/panel/panel";
 import { Panel } from "../../../src/sidebar/panel/panel";
 import { focused } from "../../../src/transcript/focus";
 import { view } from "../../../src/transcript/view";
-import type { KernelPlace } from "../../../src/transport/chat";
+import type { KernelInfo } from "../../../src/transport/chat";
 import { ChatStore } from "../../../src/transport/chat_store";
 import { answered, ask, begun, END, find, RUN, text as textOf } from "../../transcript/scene";
 import { OneKernel, ops, run, state, text } from "../../transport/chat_kernel";
 import { expectAccessible, press } from "../panel_scene";
 
-const NOTEBOOK: KernelPlace = { kernelId: "kernel-1", name: "Python 3", notebook: "work/tides.ipynb" };
+const NOTEBOOK: KernelInfo = { kernelId: "kernel-1", name: "Python 3", notebook: "work/tides.ipynb" };
 const SETTINGS = {
   notifications: "away", desktopNotifications: false, followNotebook: true, sendKey: "Enter", whileRunning: "steer", context: "auto", fontSize: 13,
 } as const;
@@ -30,18 +30,18 @@ function field(): { mount: MountComposer; area: HTMLTextAreaElement } {
   return { area, mount: (host) => (host.append(area), composer) };
 }
 
-type Scene = { panel: Panel; host: HTMLElement; kernel: OneKernel; chat: ChatStore; area: HTMLTextAreaElement; home: { [Name in keyof PanelHome]: PanelHome[Name] } };
+type Scene = { panel: Panel; host: HTMLElement; kernel: OneKernel; chat: ChatStore; area: HTMLTextAreaElement; home: { [Name in keyof PanelHost]: PanelHost[Name] } };
 
 let current: Panel | null = null;
 
-async function scene(prepare: (kernel: OneKernel) => void = () => undefined, place: KernelPlace | null = NOTEBOOK): Promise<Scene> {
+async function scene(prepare: (kernel: OneKernel) => void = () => undefined, place: KernelInfo | null = NOTEBOOK): Promise<Scene> {
   const host = document.createElement("div");
   document.body.replaceChildren(host);
   const kernel = new OneKernel();
   prepare(kernel);
   const chat = new ChatStore("JupyterLab 4.6.6", () => Promise.resolve());
   const { area, mount } = field();
-  const home: PanelHome = {
+  const home: PanelHost = {
     trans: { __: (words, ...args) => words.replace(/%(\d)/g, (_, number: string) => String(args[Number(number) - 1])) },
     parts: {
       composer: () => Promise.resolve(mount),

@@ -1,6 +1,6 @@
 import { expect, test, vi } from "vitest";
 
-import { DrawAhead } from "../../../src/sidebar/panel/run_list";
+import { IdleDrawing } from "../../../src/sidebar/panel/run_list";
 
 class Run {
   drawn = false;
@@ -13,10 +13,10 @@ class Run {
   }
 }
 
-function scene(): { order: string[]; oldest: Run; older: Run; ahead: DrawAhead<Run> } {
+function scene(): { order: string[]; oldest: Run; older: Run; ahead: IdleDrawing<Run> } {
   const order: string[] = [];
   const [oldest, older, newer, newest] = [new Run("oldest", order), new Run("older", order), new Run("newer", order), new Run("newest", order)];
-  return { order, oldest, older, ahead: new DrawAhead(() => [oldest, older, newer, newest]) };
+  return { order, oldest, older, ahead: new IdleDrawing(() => [oldest, older, newer, newest]) };
 }
 
 test("what is near is drawn first, then all the others, the newest first", async () => {

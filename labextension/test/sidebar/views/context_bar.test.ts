@@ -5,7 +5,7 @@ import { beforeEach, describe, expect, it } from "vitest";
 import type { Json } from "../../../src/json";
 import { mountContextBar } from "../../../src/sidebar/views/context_bar";
 import { TranscriptStore } from "../../../src/transcript/store";
-import type { ShownRun } from "../../../src/transport/chat";
+import type { RunTranscript } from "../../../src/transport/chat";
 import { find } from "../../transcript/scene";
 import type { Mounted } from "../panel_scene";
 import { expectAccessible, focused, mounted, OneChat, press, settled, STATE } from "../panel_scene";
@@ -38,7 +38,7 @@ beforeEach(() => {
   answer = () => USE;
 });
 
-function ranFor(cost: number): ShownRun {
+function ranFor(cost: number): RunTranscript {
   const transcript = new TranscriptStore();
   const turn = { op: "turn", cost_usd: cost, context_tokens: 1, context_window: null, input_tokens: 1, output_tokens: 1, cache_read_tokens: 0 } as const;
   transcript.receive({ type: "ops", first: 0, now: 0, ops: [turn] });

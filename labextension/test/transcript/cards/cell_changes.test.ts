@@ -1,6 +1,6 @@
 import { describe, expect, it, vi } from "vitest";
 
-import { proposal } from "../../../src/transcript/cards/proposal_card";
+import { proposalCard } from "../../../src/transcript/cards/proposal_card";
 import { focused } from "../../../src/transcript/focus";
 import type { AnswerMessage, AskOp } from "../../../src/transcript/protocol";
 import { answered, ask, drawn, find, press, readyCard, RUN, scene, shadowOf, text } from "../scene";
@@ -86,11 +86,11 @@ describe("several changes of cells", () => {
 });
 
 describe("at the cell itself", () => {
-  function shown(): { root: ShadowRoot; sent: AnswerMessage[]; card: ReturnType<typeof proposal> } {
+  function shown(): { root: ShadowRoot; sent: AnswerMessage[]; card: ReturnType<typeof proposalCard> } {
     const host = document.createElement("div");
     document.body.replaceChildren(host);
     const sent: AnswerMessage[] = [];
-    const card = proposal(host, change("q"), (answer) => void sent.push(answer));
+    const card = proposalCard(host, change("q"), (answer) => void sent.push(answer));
     return { root: shadowOf(host), sent, card };
   }
 
