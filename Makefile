@@ -78,7 +78,7 @@ test-slow: $(VENV)/.test build  ## soak and other slow tests
 test-live: $(VENV)/.test  ## a few tests on the real API; needs ANTHROPIC_API_KEY
 	$(PYTEST) -m live
 
-check: $(VENV)/.test labextension/node_modules/.installed  ## linters, type checkers, import contracts
+check: $(VENV)/.test labextension/node_modules/.installed labextension/typecheck/node_modules/.installed  ## linters, type checkers, import contracts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -108,6 +108,11 @@ $(VENV)/bin/python:
 labextension/node_modules/.installed: labextension/package.json labextension/package-lock.json
 	$(NPM) ci --no-audit --no-fund --loglevel=error
 	@touch $@
+
+# JupyterLab's packages, for their types alone: who builds or tests does not need them
+labextension/typecheck/node_modules/.installed: labextension/typecheck/package.json labextension/typecheck/package-lock.json
+	npm --prefix labextension/typecheck ci --ignore-scripts --no-audit --no-fund --loglevel=error
+	touch $@
 
 $(WIDGET): labextension/node_modules/.installed $(LAB_SOURCES)
 	$(NPM) run --silent build:widget

@@ -1,6 +1,6 @@
 /** The plugins of the JupyterLab extension. */
 
-import type { IPlugin } from "@lumino/application";
+import type { JupyterFrontEndPlugin } from "@jupyterlab/application";
 
 import { completionPlugin } from "./completion/completion_plugin";
 import { unsavedDocumentsPlugin } from "./documents/unsaved_documents";
@@ -14,7 +14,7 @@ import { buildHash, rendererRegistry } from "./renderer_registry";
 import { sidebarPlugin } from "./sidebar/sidebar_plugin";
 
 /** Gives the page the renderer, so that no kernel has to send it. */
-const transcriptPlugin: IPlugin<unknown, void> = {
+const transcriptPlugin: JupyterFrontEndPlugin<void> = {
   id: "cellwright:transcript",
   description: "Draws the transcripts of %%claude cells.",
   autoStart: true,

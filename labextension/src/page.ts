@@ -1,11 +1,11 @@
-/** What the page was told of its server. */
+/** The page: its server's settings, unique names, style sheets. */
 
-/** Where the server's files are, on its disk; empty: not known. */
+/** The folder of the server's files on its disk; empty: not known. */
 export function serverRoot(): string {
   return read().serverRoot ?? "";
 }
 
-/** Whether the server's administrator has switched a feature off for everybody (`c.CellwrightApp.…_policy`). */
+/** True where the server's administrator has switched a feature off for everybody (`c.CellwrightApp.…_policy`). */
 export function isForcedOff(feature: string): boolean {
   return read().cellwrightPolicy?.choices?.[feature] === "force-off";
 }

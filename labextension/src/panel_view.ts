@@ -6,7 +6,7 @@ import type { Chat } from "./transport/chat";
 
 export type Disposable = { dispose(): void };
 
-/** What the panel's settings say now; `schema/panel.json` has them. */
+/** The panel's settings; `schema/panel.json` has them. */
 export type PanelSettings = {
   readonly notifications: "away" | "never";
   readonly desktopNotifications: boolean;
@@ -20,7 +20,7 @@ export type PanelSettings = {
 /** A command of JupyterLab, by its label, and the keys that run it; `inPanel`: only there. */
 export type Shortcut = { readonly label: string; readonly keys: string; readonly inPanel: boolean };
 
-/** What a part of the panel is given besides its element and the conversation. */
+/** The panel as its parts see it, besides their element and the conversation. */
 export type PanelDeps = {
   readonly trans: Trans;
   settings(): PanelSettings;

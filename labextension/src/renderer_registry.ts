@@ -1,4 +1,4 @@
-/** Where a page keeps the renderer, so that its code is loaded once: by the build's hash, for kernels may have different versions. */
+/** The page's registry of renderers, so that their code is loaded once: by the build's hash, for kernels may have different versions. */
 
 import type { Channel, Transcript } from "./transcript/transcript";
 

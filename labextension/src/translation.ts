@@ -1,11 +1,11 @@
 /** Texts in the user's language, or as they stand here where nobody translates. */
 
+import type { ITranslator } from "@jupyterlab/translation";
+
 /** The page's translations: JupyterLab's TranslationBundle is one. `%1` in a text stands for the first of `args`. */
 export type Trans = { __(text: string, ...args: (string | number)[]): string };
 
-export type Translator = { load(domain: string): Trans };
-
-export function transOf(translator: Translator | null): Trans {
+export function transOf(translator: ITranslator | null): Trans {
   return translator?.load("cellwright") ?? { __: filled };
 }
 

@@ -5,6 +5,7 @@ import makeWidget from "../src/loader";
 import type { Renderer } from "../src/renderer_registry";
 import { buildHash, rendererRegistry } from "../src/renderer_registry";
 import type { OpsMessage } from "../src/transcript/protocol";
+import { standIn } from "./support/stand_in";
 import { Kernel, RUN, shadowOf, text } from "./transcript/scene";
 
 type Props = Parameters<ReturnType<typeof makeWidget>["initialize"]>[0];
@@ -32,7 +33,7 @@ afterEach(() => {
 
 describe("the renderer comes from the page when the extension has put it there", () => {
   it("loses nothing that came before it was loaded, and goes with its view", async () => {
-    for (const plugin of plugins) void plugin.activate(undefined, null);
+    for (const plugin of plugins) void plugin.activate(standIn(undefined), null);
     const kernel = new Kernel();
     const widget = makeWidget();
     const { props, lookups } = modelOf(kernel);
@@ -51,7 +52,7 @@ describe("the renderer comes from the page when the extension has put it there",
   });
 
   it("is asked for at once, though no view is there", async () => {
-    for (const plugin of plugins) void plugin.activate(undefined, null);
+    for (const plugin of plugins) void plugin.activate(standIn(undefined), null);
     const kernel = new Kernel();
     makeWidget().initialize(modelOf(kernel).props);
     await vi.waitFor(() => { expect(kernel.received).toEqual([{ type: "ready", have: 0, protocol: 1 }]); });

@@ -1,26 +1,27 @@
 /** Suggests code as ghost text: waits for a pause, asks the kernel of the notebook, and leaves an answer nobody waits for. */
 
+import type { CompletionHandler, IInlineCompletionContext, IInlineCompletionList, IInlineCompletionProvider } from "@jupyterlab/completer";
+
 import type { JsonObject } from "../json";
 import type { RpcLink } from "../transport/rpc";
 import { RequestError } from "../transport/rpc";
-import type { InlineContext, InlineItems, InlineProvider, InlineRequest } from "./types";
 
 /** `delay`: milliseconds without a key before something is asked for. */
 export type CompletionSettings = { readonly enabled: boolean; readonly delay: number };
 
-/** Where the cursor is, what is told of the notebook around it, and who is asked. */
+/** The cursor's position, the cells around it, and the kernel that is asked. */
 export type CompletionContext = CursorPosition & { readonly cells: JsonObject[]; readonly language: string; readonly link: RpcLink };
 
 /** Longer than the kernel waits for the model. */
 const REQUEST_TIMEOUT_MS = 10_000;
-/** How long nothing is asked for after an error: each key would meet it again. */
+/** The pause after an error: each key would meet it again. */
 export const PAUSE_MS = 60_000;
-const INVOKED_BY_USER = 0;
+const INVOKED_BY_USER: unknown = 0;
 /** Of these the user hears nothing: the kernel went away, or is an older one that completes nothing. */
 const SILENT = new Set(["gone", "timeout", "unknown_method"]);
 export const MEASURE = "cellwright:completion";
 
-export class ClaudeCompletion implements InlineProvider {
+export class ClaudeCompletion implements IInlineCompletionProvider {
   readonly identifier = "cellwright:completion";
   readonly name = "Claude";
   /** JupyterLab's own settings of it: the delay is ours, so that a pause is waited for once. */
@@ -34,18 +35,18 @@ export class ClaudeCompletion implements InlineProvider {
   /** `gapOf` gives the place of a request, null where there is nobody to ask; `tell` shows the user why nothing comes. */
   constructor(
     private readonly settings: () => CompletionSettings,
-    private readonly contextOf: (request: InlineRequest, context: InlineContext) => CompletionContext | null,
+    private readonly contextOf: (request: CompletionHandler.IRequest, context: IInlineCompletionContext) => CompletionContext | null,
     private readonly tell: (message: string) => void,
     private readonly now: () => number = () => performance.now(),
   ) {}
 
-  async fetch(request: InlineRequest, context: InlineContext): Promise<InlineItems> {
+  async fetch(request: CompletionHandler.IRequest, context: IInlineCompletionContext): Promise<IInlineCompletionList> {
     const text = await this.suggestion(request, context);
     // JupyterLab changes what it is given as the user types along
     return { items: text ? [{ insertText: text }] : [] };
   }
 
-  /** What was switched off, or mended, is tried anew. */
+  /** Forget errors: the settings have changed. */
   reset(): void {
     this.newest++;
     this.pausedUntil = 0;
@@ -53,7 +54,7 @@ export class ClaudeCompletion implements InlineProvider {
     this.stop();
   }
 
-  private async suggestion(request: InlineRequest, context: InlineContext): Promise<string> {
+  private async suggestion(request: CompletionHandler.IRequest, context: IInlineCompletionContext): Promise<string> {
     const mine = ++this.newest;
     this.stop();
     const { enabled, delay } = this.settings();
@@ -106,13 +107,13 @@ export class ClaudeCompletion implements InlineProvider {
   }
 }
 
-// What was suggested lately, so that typing along, and coming back to a place, asks nobody.
+// Recent suggestions, so that typing along, and coming back to a position, makes no request.
 
 /** A place in a cell: what stands before and behind the cursor. `cell` tells cells of all notebooks apart. */
 export type CursorPosition = { readonly cell: string; readonly prefix: string; readonly suffix: string };
 
 const MAX_SUGGESTIONS = 60;
-/** What the editor may have put behind the cursor by itself: the other half of what was typed. */
+/** Closing brackets and quotes that the editor may have put behind the cursor by itself. */
 const AUTO_CLOSED = /^[)\]}"'`]{1,3}$/;
 
 export class SuggestionCache {
@@ -124,7 +125,7 @@ export class SuggestionCache {
     this.known = [...this.known.filter((each) => !samePosition(each.place, place)), { place, text }].slice(-MAX_SUGGESTIONS);
   }
 
-  /** What is to be shown at a place without asking anybody; undefined where that is not known. */
+  /** The suggestion for a position without a request; undefined where it is not known. */
   find(place: CursorPosition): string | undefined {
     const same = this.known.find((each) => samePosition(each.place, place));
     if (same) return same.text;
@@ -141,7 +142,7 @@ function samePosition(one: CursorPosition, other: CursorPosition): boolean {
   return one.cell === other.cell && one.prefix === other.prefix && one.suffix === other.suffix;
 }
 
-/** What is left of `text`, suggested at `was`, when its user has typed as far as `now`; undefined where they typed something else. */
+/** The rest of `text`, suggested at `was`, when the user has typed as far as `now`; undefined where they typed something else. */
 function remainder(text: string, was: CursorPosition, now: CursorPosition): string | undefined {
   if (was.cell !== now.cell || !now.prefix.startsWith(was.prefix) || !now.suffix.endsWith(was.suffix)) return undefined;
   const typed = now.prefix.slice(was.prefix.length);

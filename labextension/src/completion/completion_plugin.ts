@@ -1,31 +1,28 @@
 /** Ghost text by Claude in cells of code; off until its user switches it on, for it is paid for. */
 
+import type { JupyterFrontEndPlugin } from "@jupyterlab/application";
 import { ICommandPalette, Notification } from "@jupyterlab/apputils";
 import { ICompletionProviderManager } from "@jupyterlab/completer";
+import type { NotebookPanel } from "@jupyterlab/notebook";
 import { INotebookTracker } from "@jupyterlab/notebook";
+import type { Kernel } from "@jupyterlab/services";
 import { ISettingRegistry } from "@jupyterlab/settingregistry";
 import { ITranslator } from "@jupyterlab/translation";
-import type { Application, IPlugin } from "@lumino/application";
 
 import { isPython } from "../notebook/cell_language";
-import type { NotebookModel } from "../notebook/cell_toolbar_types";
 import { notebookLinks } from "../notebook/notebook_links";
 import { isForcedOff } from "../page";
-import type { Trans, Translator } from "../translation";
+import type { Trans } from "../translation";
 import { transOf } from "../translation";
-import type { ChatKernel } from "../transport/kernel_types";
 import { loadExtension } from "../transport/load_extension";
 import type { CompletionSettings } from "./claude_completion";
 import { ClaudeCompletion } from "./claude_completion";
 import { completionContext } from "./completion_context";
-import type { CodePanel, CodeTracker, CompletionManager, SettingRegistry, Settings } from "./types";
-
-type Palette = { addItem(item: { command: string; category: string }): unknown };
 
 const ID = "cellwright:completion";
 const TOGGLE = "cellwright:toggle-inline-completion";
 
-export const completionPlugin: IPlugin<unknown, void> = {
+export const completionPlugin: JupyterFrontEndPlugin<void> = {
   // its settings stand in the schema of this name
   id: ID,
   description: "Suggests code as you type, where you have switched that on.",
@@ -33,17 +30,17 @@ export const completionPlugin: IPlugin<unknown, void> = {
   optional: [ICompletionProviderManager, INotebookTracker, ISettingRegistry, ICommandPalette, ITranslator],
   activate: (
     app,
-    manager: CompletionManager | null,
-    tracker: CodeTracker | null,
-    registry: SettingRegistry | null,
-    palette: Palette | null,
-    translator: Translator | null,
+    manager: ICompletionProviderManager | null,
+    tracker: INotebookTracker | null,
+    registry: ISettingRegistry | null,
+    palette: ICommandPalette | null,
+    translator: ITranslator | null,
   ) => {
     // what the administrator switched off is in no menu
     if (!manager || !tracker || !registry || isForcedOff("inline_completion")) return;
-    const { commands } = app as Application;
+    const { commands } = app;
     const trans = transOf(translator);
-    let settings: Settings | null = null;
+    let settings: ISettingRegistry.ISettings | null = null;
     const choices = (): CompletionSettings => ({ enabled: settings?.composite.enabled === true, delay: Number(settings?.composite.delay) });
     const loading = new ExtensionLoader((kernel) => loadExtension(kernel, null));
     const completion = new ClaudeCompletion(
@@ -81,7 +78,7 @@ export const completionPlugin: IPlugin<unknown, void> = {
   },
 };
 
-/** What it means to have switched it on; JupyterLab shows 140 characters. */
+/** The notice when it is switched on; JupyterLab shows 140 characters. */
 function costNotice(trans: Trans): string {
   return trans.__(
     "Claude gets the cells nearby and your variables' names at each pause and suggests code (Tab takes it): about 0.05¢ each, $1 a day at most.",
@@ -95,13 +92,13 @@ export class ExtensionLoader {
   private readonly tried = new WeakSet();
 
   /** `load` gives null, or what kept the kernel from it. */
-  constructor(private readonly load: (kernel: ChatKernel) => Promise<unknown>) {}
+  constructor(private readonly load: (kernel: Kernel.IKernelConnection) => Promise<unknown>) {}
 
   /** Begins it for the kernel of a Python notebook; the page connects when the kernel says that it holds us. */
-  begin({ context, content }: CodePanel): void {
+  begin({ context, content }: NotebookPanel): void {
     const kernel = context.sessionContext.session?.kernel;
     if (!kernel || this.tried.has(kernel) || !content.model || !isPython(content.model)) return;
     this.tried.add(kernel);
-    this.load(kernel as unknown as ChatKernel).catch(() => undefined); // the kernel went away
+    this.load(kernel).catch(() => undefined); // the kernel went away
   }
 }

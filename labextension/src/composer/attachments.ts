@@ -93,7 +93,7 @@ export class Attachments {
   }
 }
 
-/** Why a file does not go along, for the user. */
+/** The reason why a file is not attached, for the user. */
 class Refusal extends Error {}
 
 function decoded(content: ArrayBuffer): string | null {
@@ -114,9 +114,9 @@ function dataUrl(file: File): Promise<string> {
   });
 }
 
-// What is dropped or pasted into the composer: files of the computer, and files of JupyterLab's file browser.
+// Drops and pastes: files of the computer, and files of JupyterLab's file browser.
 
-/** What JupyterLab's file browser drags: paths on the server. */
+/** The type of JupyterLab's file browser's drags: paths on the server. */
 const CONTENTS = "application/x-jupyter-icontents";
 
 type LuminoDrag = Event & {

@@ -1,4 +1,4 @@
-/** What can be completed: commands are known beforehand, the rest the kernel says; what was said before stands in meanwhile. */
+/** Completions in the prompt: commands are known beforehand, the rest comes from the kernel; its last answer stands in meanwhile. */
 
 import type { Chat } from "../transport/chat";
 import type { Completion } from "../transport/chat_protocol";
@@ -112,13 +112,13 @@ export class CompletionSource {
   }
 }
 
-/** What a suggestion is found by: what it puts in, without what a mention begins with. */
+/** The text that a completion is matched by: without the sign that a mention begins with. */
 export function nameOf(item: Completion): string {
   if (item.kind === "cell") return `cell:${item.label.replace(/^cell:/, "")} ${item.insert.slice("@cell:".length)} ${item.about}`;
   return item.kind === "command" ? item.insert.trim() : item.label;
 }
 
-// What is being written at the caret that can be completed: a slash command, a mention, a variable.
+// The word at the caret that can be completed: a slash command, a mention, a variable.
 
 export type CompletionKind = "command" | "mention" | "variable";
 
@@ -152,7 +152,7 @@ export function commandName(value: string): string | null {
   return /^\s*\/([A-Za-z][\w-]*)(?:\s|$)/.exec(value)?.[1] ?? null;
 }
 
-/** How a prompt mentions the file at `path`: in quotes where it would end earlier. */
+/** The mention of the file at `path`: in quotes where it would end earlier. */
 export function fileMention(path: string): string {
   const plain = /^[^\s,;!?()[\]{}<>"'`“”„‘’«»|*@\\#:]+$/.test(path) && !path.endsWith(".");
   return plain ? `@${path}` : `@"${path}"`;

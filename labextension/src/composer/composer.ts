@@ -18,7 +18,7 @@ import { currentRun, sendBlocker, sendPrompt, RunBar, sendSteering, deliveryOf }
 import css from "./style.css";
 import { fitHeight, replaceText, TypeAheadBuffer } from "./text_field";
 
-/** What goes with the words. */
+/** Attachments and cell of a prompt. */
 type PromptExtras = { readonly attached: readonly AttachedFile[]; readonly cell: AttachedCell | null };
 
 const NO_EXTRAS: PromptExtras = { attached: [], cell: null };
@@ -64,7 +64,7 @@ class PanelComposer {
   private isSending = false;
   /** The run that the next Esc stops. */
   private stopping: string | null = null;
-  /** Where the word begins for which the list was closed. */
+  /** The start of the word for which the list was closed. */
   private dismissed = -1;
 
   constructor(
@@ -263,7 +263,7 @@ class PanelComposer {
     return this.suggestions.command(commandName(text) ?? "");
   }
 
-  /** What the command that stands there takes and does; "" where there is none. */
+  /** The usage of the command in the field; "" where there is none. */
   private commandHint(): string {
     const command = this.commandIn(this.area.value);
     return command && !this.palette.isOpen ? `${revealed(command.label)} · ${revealed(command.about)}` : "";
@@ -328,7 +328,7 @@ class PanelComposer {
     await this.ask(text, attached, cell);
   }
 
-  /** Whether nothing can be sent now: then it is said why. */
+  /** True when nothing can be sent now: the reason is shown then. */
   private isHindered(): boolean {
     const why = sendBlocker(this.chat, this.deps.trans);
     this.tell(why);

@@ -1,4 +1,4 @@
-/** What the composer needs of the page around it. */
+/** The composer's interface to the page around it. */
 
 import type { Trans } from "../translation";
 
@@ -6,7 +6,7 @@ import type { Trans } from "../translation";
 export type ActiveCell = {
   readonly path: string;
   readonly id: string;
-  /** What is selected in its editor; "" for nothing. */
+  /** The selection in its editor; "" for nothing. */
   readonly selection: string;
   readonly source: string;
   readonly executionCount: number | null;
@@ -14,15 +14,15 @@ export type ActiveCell = {
   readonly position: number;
 };
 
-/** Where drafts and past prompts are kept across reloads; a Storage is one. */
+/** The store of drafts and past prompts across reloads; a Storage is one. */
 export type KeyValueStorage = { getItem(key: string): string | null; setItem(key: string, value: string): void };
 
 export type ComposerSettings = {
-  /** How much of the notebook a prompt tells, until the user chooses another. */
+  /** The notebook context of a prompt, until the user chooses another. */
   readonly context: "none" | "auto" | "code" | "full";
-  /** Which key sends; the other one begins a new line. */
+  /** The key that sends; the other one begins a new line. */
   readonly sendKey: "Enter" | "Shift+Enter";
-  /** What is said while Claude works: told with its next step, or asked when it is done. */
+  /** The default for messages while Claude works: with its next step, or as a prompt when it is done. */
   readonly whileRunning: "steer" | "queue";
 };
 
@@ -34,7 +34,7 @@ export type ComposerDeps = {
   cell(): ActiveCell | null;
   /** Calls `listener` when another cell, selection or source may be there; gives how to stop that. */
   onCell(listener: () => void): () => void;
-  /** Where the server's files are on its disk (`page_config.serverRoot`); "" where that is not known. */
+  /** The folder of the server's files on its disk (`serverRoot` in page.ts); "" where that is not known. */
   readonly serverRoot: string;
   readonly memory: KeyValueStorage;
   /** Gives the focus back to the notebook. */

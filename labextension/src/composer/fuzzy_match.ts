@@ -1,5 +1,5 @@
 /**
- * What somebody means who types a few letters of a name: names that hold the letters in order, the likeliest first.
+ * Fuzzy matching: names that hold the typed letters in order, the likeliest first.
  * The kernel's `fuzzy_order.py` orders by the same figures, so that a list does not jump when its answer comes.
  */
 
@@ -15,7 +15,7 @@ const BEGINS_TEXT = 20;
 
 export type FuzzyMatch = { readonly score: number; /** Where the letters stand in the text. */ readonly places: readonly number[] };
 
-/** How well `text` fits `query`; null where it does not. Upper and lower case are one. */
+/** The score of `text` for `query`; null where it does not match. Case does not matter. */
 export function fuzzyMatch(query: string, text: string): FuzzyMatch | null {
   const wanted = query.toLowerCase();
   const letters = text.toLowerCase();
@@ -37,7 +37,7 @@ export function fuzzyMatch(query: string, text: string): FuzzyMatch | null {
   return { score: score - text.length / 100, places };
 }
 
-/** Those of `things` that fit `query`, best first; those that fit as well stay in their order. */
+/** The `things` that match `query`, best first; equals stay in their order. */
 export function fuzzyFilter<Thing>(query: string, things: readonly Thing[], text: (thing: Thing) => string): Thing[] {
   if (!query) return [...things];
   return things
@@ -47,7 +47,7 @@ export function fuzzyFilter<Thing>(query: string, things: readonly Thing[], text
     .map(({ thing }) => thing);
 }
 
-/** Where the letters stand in order: all together, or as near as their first end allows. */
+/** The range in which the letters stand in order: all together, or as near as their first end allows. */
 function windowOf(wanted: string, letters: string): [number, number] | null {
   const whole = letters.indexOf(wanted);
   if (whole >= 0) return atWord(wanted, letters, whole);

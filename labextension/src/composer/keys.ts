@@ -21,7 +21,7 @@ export type KeyContext = {
   otherKey(): void;
 };
 
-/** Whether an input method has the key: what it is for is its own. */
+/** True while an input method composes: the key is its own. */
 export function isComposing(event: KeyboardEvent): boolean {
   // Safari ends the composition before it tells of the Enter that ended it: only this old name of it still says so
   // eslint-disable-next-line @typescript-eslint/no-deprecated
@@ -71,7 +71,7 @@ function paletteKey(event: KeyboardEvent, keys: KeyContext): boolean {
   }
 }
 
-/** Whether what is chosen stands there already: Enter then sends. */
+/** True where the chosen item stands there already: Enter then sends. */
 function isWritten({ palette, area }: KeyContext): boolean {
   const wanted = palette.chosen?.insert.trim() ?? "";
   const end = area.value.slice(0, area.selectionEnd);

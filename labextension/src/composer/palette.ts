@@ -36,7 +36,7 @@ export class Palette {
     return !this.node.hidden;
   }
 
-  /** What Enter would take; undefined where nothing is listed. */
+  /** The item that Enter would take; undefined where nothing is listed. */
   get chosen(): Completion | undefined {
     return this.isOpen ? this.items[this.chosenAt] : undefined;
   }

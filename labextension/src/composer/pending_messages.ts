@@ -54,7 +54,7 @@ export class PendingMessages {
     this.unwatch();
   }
 
-  /** What waits is told by the run's own store. */
+  /** Follow the current run's store, which has the pending messages. */
   private watch(): void {
     const current = this.current();
     if (current === this.watched) return;
@@ -115,7 +115,7 @@ export class PendingMessages {
   }
 }
 
-/** What has become of words: `late` ones were not delivered when their run ended. */
+/** The state of a message: a `late` one was not delivered when its run ended. */
 function deliveryState(id: string, transcript: TranscriptStore): "waits" | "delivered" | "withdrawn" | "late" {
   if (transcript.pendingMessages.has(id) || !transcript.knownMessages.has(id)) return transcript.end === null ? "waits" : "late";
   return transcript.withdrawnMessages.has(id) ? "withdrawn" : "delivered";

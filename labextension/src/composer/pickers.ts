@@ -10,7 +10,7 @@ export const BYPASS = "bypassPermissions";
 export type ContextChoice = PromptParams["context"];
 type PickerOption = { id: string; name: string; about: string };
 
-/** What the user may set for the conversation. */
+/** The settings of the conversation that the user may change. */
 type ConversationSetting = "model" | "mode" | "effort";
 
 export class Pickers {
@@ -20,7 +20,7 @@ export class Pickers {
   context: ContextChoice;
   private readonly selects: Record<ConversationSetting | "context", HTMLSelectElement>;
   private readonly status: HTMLElement;
-  /** What was asked for and not yet confirmed by the kernel's state. */
+  /** Requested values that the kernel's state has not confirmed yet. */
   private pending: Partial<Record<ConversationSetting, string>> = {};
 
   /** `failed` is called with why a choice did not come about. */

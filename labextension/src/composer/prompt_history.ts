@@ -52,7 +52,7 @@ export class PromptHistory {
     return found;
   }
 
-  /** What stands there was changed: it is written by the user now. */
+  /** The text was changed: it is the user's own now. */
   leave(): void {
     this.gone = [];
     this.at = 0;
@@ -88,7 +88,7 @@ export function tolerantStorage(memory: KeyValueStorage): KeyValueStorage {
   };
 }
 
-// What is being written and what was sent, for each conversation by itself; kept across reloads of the page.
+// Drafts and sent prompts, for each conversation by itself; kept across reloads of the page.
 
 const DRAFT_KEY = "cellwright:draft:";
 const HISTORY_KEY = "cellwright:prompts:";
@@ -109,7 +109,7 @@ export class Drafts {
     this.history = new PromptHistory(this.memory, HISTORY_KEY + this.key);
   }
 
-  /** What was being written when the page was left. */
+  /** The draft from before the page was left. */
   text(): string {
     return this.memory.getItem(DRAFT_KEY + this.key) ?? "";
   }
@@ -119,7 +119,7 @@ export class Drafts {
     this.memory.setItem(DRAFT_KEY + this.key, text);
   }
 
-  /** What stands there was changed. */
+  /** The text was changed. */
   written(text: string): void {
     if (!this.browsing) this.history.leave();
     this.keep(text);
@@ -160,6 +160,6 @@ export class Drafts {
 }
 
 /** A notebook stays the same when its kernel is another one. */
-function keyOf({ kernelInfo: place }: Chat): string {
-  return place ? (place.notebook ?? place.kernelId) : "";
+function keyOf({ kernelInfo }: Chat): string {
+  return kernelInfo ? (kernelInfo.notebook ?? kernelInfo.kernelId) : "";
 }

@@ -1,4 +1,4 @@
-/** What becomes of what was written: a prompt, or words for the run that goes on. Nothing of it is lost before the kernel has it. */
+/** Sending what was written: as a prompt, or to the run in progress (steering). Nothing of it is lost before the kernel has it. */
 
 import { randomName } from "../page";
 import { button, element, setText } from "../transcript/dom";
@@ -17,7 +17,7 @@ export function currentRun(chat: Chat): string | null {
   return run && (run.kind !== "prompt" || run.state === "waiting") ? null : id;
 }
 
-/** Why nothing can be sent now; "" where it can. Where there is no kernel, sending starts one. */
+/** The reason why nothing can be sent now; "" where it can. Where there is no kernel, sending starts one. */
 export function sendBlocker(chat: Chat, trans: Trans): string {
   switch (chat.connection) {
     case "lost":
@@ -34,7 +34,7 @@ export function sendBlocker(chat: Chat, trans: Trans): string {
   }
 }
 
-/** How `text` reaches Claude: told to the run that goes on ("steer"), or as a prompt of its own. Words alone can be told: not with what goes along with them. */
+/** The way `text` takes: steering the run in progress, or a prompt of its own. Only text can steer, not attachments. */
 export function deliveryOf(chat: Chat, how: SteerHow, text: string, goesAlong: boolean): "steer" | "prompt" {
   return how === "steer" && currentRun(chat) !== null && !goesAlong && commandName(text) === null ? "steer" : "prompt";
 }

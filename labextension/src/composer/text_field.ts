@@ -22,19 +22,19 @@ export function fitHeight(area: HTMLTextAreaElement): void {
   if (area.scrollHeight > 0) area.style.height = `${area.scrollHeight}px`;
 }
 
-/** Whether ↑ at the caret cannot go up within the text. */
+/** True where ↑ at the caret cannot go up within the text. */
 export function isAtFirstLine(area: HTMLTextAreaElement): boolean {
   if (area.selectionStart !== area.selectionEnd) return false;
   return area.selectionStart === 0 || (!area.value.slice(0, area.selectionStart).includes("\n") && !wraps(area));
 }
 
-/** Whether ↓ at the caret cannot go down within the text. */
+/** True where ↓ at the caret cannot go down within the text. */
 export function isAtLastLine(area: HTMLTextAreaElement): boolean {
   if (area.selectionStart !== area.selectionEnd) return false;
   return area.selectionEnd === area.value.length || (!area.value.slice(area.selectionEnd).includes("\n") && !wraps(area));
 }
 
-/** Whether a line of the text takes several rows on the screen: then only its ends are certain to be at the edge. */
+/** True where a line of the text takes several rows on the screen: then only its ends are certain to be at the edge. */
 function wraps(area: HTMLTextAreaElement): boolean {
   const { lineHeight, paddingTop, paddingBottom } = getComputedStyle(area);
   const row = parseFloat(lineHeight);
@@ -51,7 +51,7 @@ const TEXT = /^.$/u;
 export class TypeAheadBuffer {
   private readonly keys: string[] = [];
 
-  /** Whether the key was one of text, and is kept. */
+  /** Keep the key if it is one of text; false for others. */
   key({ key, shiftKey, ctrlKey, metaKey, altKey, isComposing }: KeyboardEvent): boolean {
     if (ctrlKey || metaKey || altKey || isComposing) return false;
     if (key === "Backspace") this.keys.pop();
@@ -61,7 +61,7 @@ export class TypeAheadBuffer {
     return true;
   }
 
-  /** What was typed; it is not kept any longer. */
+  /** Give the typed text, and forget it. */
   take(): string {
     return this.keys.splice(0).join("");
   }

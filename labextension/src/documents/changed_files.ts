@@ -1,34 +1,24 @@
-/** What tools wrote appears in the page at once: in the file browser, and in open documents without changes of the user. */
+/** Files changed by tools appear in the page at once: in the file browser, and in open documents without unsaved changes. */
 
-import type { Emits } from "../transport/kernel_types";
+import type { DocumentRegistry } from "@jupyterlab/docregistry";
 
 /** One look at all that is written together. */
 export const REFRESH_DELAY_MS = 300;
 
-export type OpenDocument = {
-  readonly path: string;
-  readonly isReady: boolean;
-  readonly model: { readonly dirty: boolean };
-  readonly contentsModel: { readonly last_modified: string } | null;
-  readonly sessionContext: { readonly session: { readonly kernel: { readonly status: string } | null } | null };
-  readonly disposed: Emits;
-  revert(): Promise<void>;
-};
-
 export type FileAccess = {
   refreshBrowser(): Promise<unknown>;
-  /** When the file was changed last. */
+  /** The time of the file's last change. */
   lastModified(path: string): Promise<string>;
 };
 
 export class ChangedFiles {
-  private readonly documents = new Set<OpenDocument>();
+  private readonly documents = new Set<DocumentRegistry.Context>();
   private timer: ReturnType<typeof setTimeout> | undefined;
 
   constructor(private readonly disk: FileAccess) {}
 
   /** Keeps a document that was opened as it is on disk. */
-  add(document: OpenDocument): void {
+  add(document: DocumentRegistry.Context): void {
     if (this.documents.has(document)) return;
     this.documents.add(document);
     document.disposed.connect(() => { this.documents.delete(document); });
@@ -48,7 +38,7 @@ export class ChangedFiles {
   }
 
   /** Reads a document again that is another on disk. */
-  private async update(document: OpenDocument): Promise<void> {
+  private async update(document: DocumentRegistry.Context): Promise<void> {
     // a cell that runs in it is about to write its output there
     const isFree = (): boolean => document.isReady && !document.model.dirty && document.sessionContext.session?.kernel?.status !== "busy";
     const known = document.contentsModel?.last_modified;

@@ -1,8 +1,9 @@
 /** Tells each notebook's kernel which documents are open with changes that are not on disk: nobody writes behind an editor's back. */
 
-import type { Comm, DocumentContext, Kernel } from "@jupyterlab/docmanager";
+import type { JupyterFrontEndPlugin } from "@jupyterlab/application";
 import { IDocumentWidgetOpener } from "@jupyterlab/docmanager";
-import type { IPlugin } from "@lumino/application";
+import type { DocumentRegistry } from "@jupyterlab/docregistry";
+import type { Kernel } from "@jupyterlab/services";
 
 import { randomName, serverRoot } from "../page";
 
@@ -11,8 +12,8 @@ export const TARGET = "cellwright.documents";
 export const REPEAT_MS = 20_000;
 
 export class UnsavedDocuments {
-  private readonly contexts = new Set<DocumentContext>();
-  private readonly comms = new Map<string, Comm>();
+  private readonly contexts = new Set<DocumentRegistry.Context>();
+  private readonly comms = new Map<string, Kernel.IComm>();
   private readonly pageId = randomName();
   private lastSent = "";
 
@@ -20,7 +21,7 @@ export class UnsavedDocuments {
   constructor(private readonly root: string) {}
 
   /** Watches a document that was opened; the same document can be open in several places. */
-  add(context: DocumentContext): void {
+  add(context: DocumentRegistry.Context): void {
     this.serve(context.sessionContext.session?.kernel ?? null);
     if (this.contexts.has(context)) return;
     this.contexts.add(context);
@@ -41,21 +42,21 @@ export class UnsavedDocuments {
   }
 
   /** Tells a kernel from now on. Those that hold Cellwright have a comm for it: they open it, or had before the page came. */
-  serve(kernel: Kernel | null): void {
+  serve(kernel: Kernel.IKernelConnection | null): void {
     if (!kernel || kernel.isDisposed) return;
     kernel.registerCommTarget(TARGET, (comm) => { this.addComm(kernel, comm); });
     kernel.disposed.connect(() => { this.comms.delete(kernel.id); });
     if (this.comms.has(kernel.id)) return;
     void kernel.requestCommInfo({ target_name: TARGET }).then(
       ({ content }) => {
-        const [id] = Object.keys(content.comms ?? {});
+        const [id] = Object.keys("comms" in content ? content.comms : {});
         if (id && !this.comms.has(kernel.id)) this.addComm(kernel, kernel.createComm(TARGET, id));
       },
       () => undefined, // the kernel went away
     );
   }
 
-  private addComm(kernel: Kernel, comm: Comm): void {
+  private addComm(kernel: Kernel.IKernelConnection, comm: Kernel.IComm): void {
     this.comms.set(kernel.id, comm);
     comm.onClose = () => {
       if (this.comms.get(kernel.id) === comm) this.comms.delete(kernel.id);
@@ -75,7 +76,7 @@ export class UnsavedDocuments {
     this.comms.forEach((comm) => { this.send(comm); });
   }
 
-  private send(comm: Comm): void {
+  private send(comm: Kernel.IComm): void {
     comm.send({ type: "unsaved", page: this.pageId, root: this.root, paths: this.unsaved() });
   }
 }
@@ -89,13 +90,13 @@ export function pageDocuments(): UnsavedDocuments {
 }
 
 /** Has a kernel without a document know of those that are unsaved: it must not write behind an editor's back either. */
-export function reportUnsavedDocuments(kernel: Kernel): void {
+export function reportUnsavedDocuments(kernel: Kernel.IKernelConnection): void {
   pageDocuments().serve(kernel);
 }
 
 // Has the kernels know of documents with unsaved changes, wherever they are open in this page.
 
-export const unsavedDocumentsPlugin: IPlugin<unknown, void> = {
+export const unsavedDocumentsPlugin: JupyterFrontEndPlugin<void> = {
   id: "cellwright:unsaved-documents",
   description: "Keeps Claude from writing to a file that is open with unsaved changes.",
   autoStart: true,

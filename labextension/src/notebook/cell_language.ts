@@ -1,5 +1,10 @@
 /** A block of code in an answer as a cell of a notebook: by what language it is in, and which one the notebook's kernel speaks. */
 
+import type { ICellModel, ICodeCellModel } from "@jupyterlab/cells";
+
+/** A cell's model: those of code alone have outputs. */
+export type CellModel = ICellModel & Partial<Omit<ICodeCellModel, keyof ICellModel>>;
+
 export type CellForCode = { cell_type: "code" | "markdown"; source: string };
 
 /** Other names of languages, as they stand behind a fence. */
@@ -74,7 +79,7 @@ export function languageOf(model: Metadata): string {
   return [name, language].find((each) => each) ?? "python";
 }
 
-/** Whether the kernel of the notebook speaks Python, as far as the notebook says. */
+/** True for a notebook whose kernel speaks Python, as far as the notebook says. */
 export function isPython(model: Metadata): boolean {
   return languageOf(model).toLowerCase().startsWith("python");
 }

@@ -1,21 +1,21 @@
 /** Fix, Explain, Document and Edit with Claude: in the cell's toolbar, its context menu and the command palette. */
 
+import type { JupyterFrontEnd, JupyterFrontEndPlugin } from "@jupyterlab/application";
 import { ICommandPalette, Notification } from "@jupyterlab/apputils";
+import type { Cell as CellWidget } from "@jupyterlab/cells";
+import type { Notebook, NotebookPanel } from "@jupyterlab/notebook";
 import { INotebookTracker, NotebookActions } from "@jupyterlab/notebook";
+import type { Kernel } from "@jupyterlab/services";
 import { LabIcon } from "@jupyterlab/ui-components";
-import type { Application, IPlugin } from "@lumino/application";
 
 import { addPageStyle } from "../page";
 import { guardFocus } from "../transcript/focus";
+import type { CellModel } from "./cell_language";
 import { isPython } from "./cell_language";
 import css from "./cell_toolbar.css";
-import type { Cell, Kernel, Panel, Tracker } from "./cell_toolbar_types";
 
-type Executed = { notebook: Panel["content"]; cell: Cell };
 /** `of` "menu": the cell that the context menu was opened at, which need not be the active one. */
 type Args = { of?: "menu" };
-type App = Application & { contextMenuHitTest(isIt: (node: HTMLElement) => boolean): HTMLElement | undefined };
-type Palette = { addItem(item: { command: string; category: string }): unknown };
 
 const COMMAND_TEXTS: Record<CellAction, { label: string; caption: string }> = {
   fix: { label: "Fix with Claude", caption: "Have Claude fix the error of this cell" },
@@ -25,15 +25,15 @@ const COMMAND_TEXTS: Record<CellAction, { label: string; caption: string }> = {
 };
 const ACTIONS = Object.keys(COMMAND_TEXTS) as CellAction[];
 
-export const cellToolbarPlugin: IPlugin<unknown, void> = {
+export const cellToolbarPlugin: JupyterFrontEndPlugin<void> = {
   // the toolbar's and the menu's items stand in the schema of this name
   id: "cellwright:cell-toolbar",
   description: "Has Claude fix, explain, document or edit a cell.",
   autoStart: true,
   optional: [INotebookTracker, ICommandPalette],
-  activate: (app, tracker: Tracker | null, palette: Palette | null) => {
+  activate: (app, tracker: INotebookTracker | null, palette: ICommandPalette | null) => {
     if (!tracker) return;
-    const { commands } = app as App;
+    const { commands } = app;
     addPageStyle(css);
     const actions = new CellActions(
       (panel, cell) => NotebookActions.runCells(panel.content, [cell], panel.sessionContext),
@@ -42,7 +42,7 @@ export const cellToolbarPlugin: IPlugin<unknown, void> = {
     /** The cell that is meant; null where `action` makes no sense for it. */
     const cellFor = (action: CellAction, args: Args): Cell | null => {
       const content = tracker.currentWidget?.content;
-      const cell = content ? targetCell(app as App, content, args) : null;
+      const cell = content ? targetCell(app, content, args) : null;
       return content?.model && cell && isPython(content.model) && applies(action, cell) ? cell : null;
     };
     for (const action of ACTIONS) {
@@ -66,7 +66,7 @@ export const cellToolbarPlugin: IPlugin<unknown, void> = {
       const panel = tracker.currentWidget;
       if (panel?.content.widgets.includes(cell)) void begin(actions, "fix", panel, cell);
     });
-    NotebookActions.executed.connect((_, { notebook, cell }: Executed) => {
+    NotebookActions.executed.connect((_, { notebook, cell }) => {
       if (notebook.model && isPython(notebook.model)) buttons.ran(cell);
     });
   },
@@ -76,13 +76,13 @@ function commandOf(action: CellAction): string {
   return `cellwright:${action}-cell`;
 }
 
-function targetCell(app: App, content: Panel["content"], { of }: Args): Cell | null {
+function targetCell(app: JupyterFrontEnd, content: Notebook, { of }: Args): Cell | null {
   if (of !== "menu") return content.activeCell;
   const node = app.contextMenuHitTest(({ classList }) => classList.contains("jp-Cell"));
   return content.widgets.find((cell) => cell.node === node) ?? null;
 }
 
-function begin(actions: CellActions, action: CellAction, panel: Panel, cell: Cell): Promise<void> | undefined {
+function begin(actions: CellActions, action: CellAction, panel: NotebookPanel, cell: Cell): Promise<void> | undefined {
   panel.content.activeCellIndex = panel.content.widgets.indexOf(cell);
   if (action !== "edit") return actions.ask(panel, cell, sourceFor(action, cell));
   openInstruction(
@@ -94,7 +94,7 @@ function begin(actions: CellActions, action: CellAction, panel: Panel, cell: Cel
 }
 
 /** Calls `changed` when another cell is active, and when what can be done with the active one is something else. */
-function followActiveCell(tracker: Tracker, changed: () => void): void {
+function followActiveCell(tracker: INotebookTracker, changed: () => void): void {
   let followed: Cell | null = null;
   let known = "";
   const look = (): void => {
@@ -102,7 +102,7 @@ function followActiveCell(tracker: Tracker, changed: () => void): void {
     if (now !== known) changed();
     known = now;
   };
-  tracker.activeCellChanged.connect((_, cell) => {
+  tracker.activeCellChanged.connect((_, cell: Cell | null) => {
     followed?.model.contentChanged.disconnect(look);
     followed?.model.outputs?.changed.disconnect(look);
     followed = cell;
@@ -113,18 +113,21 @@ function followActiveCell(tracker: Tracker, changed: () => void): void {
   });
 }
 
-// What Claude can be asked about a cell, as the cell that asks it: the notebook shows what was asked, and asks it again.
+// Questions about a cell, as a cell that asks them: the notebook shows what was asked, and can ask it again.
+
+/** A cell's widget: its model has outputs where it is of code. */
+export type Cell = CellWidget & { readonly model: CellModel };
 
 export type CellAction = "fix" | "explain" | "document" | "edit";
 
 const PROMPT = /^\s*%{1,2}claude\b/;
 
-/** Whether its last output is an error. */
+/** True if its last output is an error. */
 export function hasFailed({ model: { outputs } }: Cell): boolean {
   return outputs !== undefined && outputs.length > 0 && outputs.get(outputs.length - 1).type === "error";
 }
 
-/** Whether `action` makes sense for a cell; none does for an empty one, or for one that asks Claude itself. */
+/** True if `action` makes sense for a cell; none does for an empty one, or for one that asks Claude itself. */
 export function applies(action: CellAction, cell: Cell): boolean {
   const source = cell.model.sharedModel.getSource();
   if (!source.trim() || PROMPT.test(source)) return false;
@@ -150,7 +153,7 @@ export function sourceFor(action: CellAction, { model: { id, type } }: Cell, ins
 /** Says that something went wrong, and what to do. */
 export type ShowMessage = (message: string) => void;
 /** Runs a cell as the user would. */
-export type RunCell = (panel: Panel, cell: Cell) => Promise<unknown>;
+export type RunCell = (panel: NotebookPanel, cell: Cell) => Promise<unknown>;
 
 export class CellActions {
   /** The cells that wait for their kernel: a second click asks nothing twice. */
@@ -162,7 +165,7 @@ export class CellActions {
   ) {}
 
   /** Asks with a cell below `cell`; the same question that stands there already is asked again. */
-  async ask(panel: Panel, cell: Cell, source: string): Promise<void> {
+  async ask(panel: NotebookPanel, cell: Cell, source: string): Promise<void> {
     const { content } = panel;
     if (!content.model) return;
     const at = content.widgets.indexOf(cell) + 1;
@@ -189,28 +192,29 @@ export class CellActions {
   }
 }
 
-/** What keeps the notebook's kernel from asking Claude, with what to do; null when it is ready. */
-async function kernelProblem({ sessionContext }: Panel): Promise<string | null> {
+/** The reason why the notebook's kernel cannot ask Claude, with what to do; null when it is ready. */
+async function kernelProblem({ sessionContext }: NotebookPanel): Promise<string | null> {
   await sessionContext.ready;
   const kernel = sessionContext.session?.kernel;
   if (!kernel) return "This notebook has no kernel. Start one, then ask Claude again.";
   return await loadInKernel(kernel);
 }
 
-async function loadInKernel(kernel: Kernel): Promise<string | null> {
+async function loadInKernel(kernel: Kernel.IKernelConnection): Promise<string | null> {
   // what is loaded already stays as it is
   const code = 'get_ipython().run_line_magic("load_ext", "cellwright")';
   const { content } = await kernel.requestExecute({ code, silent: true, store_history: false }).done;
   if (content.status === "ok") return null;
-  if (content.ename === "ModuleNotFoundError") {
+  const { ename, evalue } = content.status === "error" ? content : { ename: "", evalue: "" };
+  if (ename === "ModuleNotFoundError") {
     return "Cellwright is not installed in this notebook's kernel. Run %pip install cellwright in a cell, then ask again.";
   }
-  const reason = content.ename ? ` (${content.ename}: ${content.evalue ?? ""})` : "";
+  const reason = ename ? ` (${ename}: ${evalue})` : "";
   return `Cellwright could not be loaded into this notebook's kernel${reason}. Run %load_ext cellwright to see why.`;
 }
 
 /** A question that could not be asked does not stay in the notebook, unless the user has changed it meanwhile. */
-function removeQuestion({ content }: Panel, cell: Cell, source: string): void {
+function removeQuestion({ content }: NotebookPanel, cell: Cell, source: string): void {
   const at = content.widgets.indexOf(cell);
   if (at < 0 || cell.model.sharedModel.getSource() !== source) return;
   content.model?.sharedModel.deleteCell(at);

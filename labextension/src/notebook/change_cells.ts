@@ -1,8 +1,10 @@
 /** Cells of a shared notebook as the protocol has them, and changed as one step that can be undone. */
 
+import type { YBaseCell, YCodeCell, YMarkdownCell, YNotebook } from "@jupyter/ydoc";
+import type { IAttachments, IBaseCellMetadata, IOutput } from "@jupyterlab/nbformat";
+
 import type { JsonObject } from "../json";
 import { RequestError } from "../transport/rpc";
-import type { NewCell, SharedCell, SharedNotebook } from "./jupyterlab_types";
 
 type InsertPosition = { where: "before" | "after" | "start" | "end"; beside: string };
 type ReplaceChange = {
@@ -15,6 +17,15 @@ type ReplaceChange = {
   execution_count: number | null;
   attachments: JsonObject | null;
 };
+type NewCell = {
+  id: string;
+  cell_type: string;
+  source: string;
+  metadata: JsonObject;
+  outputs?: JsonObject[];
+  execution_count?: number | null;
+  attachments?: JsonObject;
+};
 type InsertChange = InsertPosition & NewCell & { type: "insert"; outputs: JsonObject[]; attachments: JsonObject };
 type DeleteChange = { type: "delete"; id: string; expect: string };
 type MoveChange = InsertPosition & { type: "move"; id: string };
@@ -22,18 +33,26 @@ export type CellChange = ReplaceChange | InsertChange | DeleteChange | MoveChang
 
 export type ChangedCell = { id: string; position: number; was: number; before: JsonObject | null; after: JsonObject | null };
 
+/** A notebook's document, as far as changes of cells use it. */
+export type SharedNotebook = Pick<YNotebook, "cells" | "ydoc" | "undoManager" | "insertCell" | "deleteCell">;
+
+/** A cell of any type: those of code have outputs, the others attachments. */
+type AnyCell = { readonly cell_type: string } & Pick<YBaseCell<IBaseCellMetadata>, "id" | "metadata" | "undoManager" | "toJSON" | "getSource" | "updateSource"> &
+  Partial<Pick<YCodeCell, "execution_count" | "executionState" | "getOutputs" | "setOutputs">> &
+  Partial<Pick<YMarkdownCell, "getAttachments" | "setAttachments">>;
+
 /** Undo managers take back what has an origin that they follow. */
 const ORIGIN = { changedBy: "Claude" };
 
-export function cellJson(cell: SharedCell, outputs = true): JsonObject {
+export function cellJson(cell: AnyCell, outputs = true): JsonObject {
   return {
     id: cell.id,
     cell_type: cell.cell_type,
     source: cell.getSource(),
-    metadata: cell.metadata,
+    metadata: cell.metadata as JsonObject,
     execution_count: cell.execution_count ?? null,
-    outputs: outputs ? (cell.getOutputs?.() ?? []) : [],
-    attachments: cell.getAttachments?.() ?? {},
+    outputs: outputs ? ((cell.getOutputs?.() ?? []) as JsonObject[]) : [],
+    attachments: (cell.getAttachments?.() ?? {}) as JsonObject,
   };
 }
 
@@ -66,7 +85,7 @@ type CellOutline = { id: string; cell_type: string; source: string; running: boo
 
 /** Goes through all changes without making them: a transaction cannot be taken back half done. */
 function checkChanges(notebook: SharedNotebook, changes: CellChange[]): void {
-  const cells: CellOutline[] = notebook.cells.map((cell) => ({
+  const cells: CellOutline[] = notebook.cells.map((cell: AnyCell) => ({
     id: cell.id,
     cell_type: cell.cell_type,
     source: cell.getSource(),
@@ -117,7 +136,7 @@ function positionFor(cells: readonly { id: string }[], { where, beside }: Insert
   return indexOf(cells, beside) + Number(where === "after");
 }
 
-function applyChange(notebook: SharedNotebook, cells: SharedCell[], each: CellChange): ChangedCell {
+function applyChange(notebook: SharedNotebook, cells: AnyCell[], each: CellChange): ChangedCell {
   if (each.type === "insert") return insertCell(notebook, cells, each);
   const at = indexOf(cells, each.id);
   const cell = cellAt(cells, at);
@@ -128,7 +147,7 @@ function applyChange(notebook: SharedNotebook, cells: SharedCell[], each: CellCh
     const to = positionFor(cells, each);
     now = to - Number(to > at);
     if (now !== at) {
-      const same = cell.toJSON();
+      const same = cell.toJSON() as NewCell;
       removeCell(notebook, cells, at);
       addCell(notebook, cells, now, same);
     }
@@ -139,16 +158,16 @@ function applyChange(notebook: SharedNotebook, cells: SharedCell[], each: CellCh
   return { id: each.id, position: now, was: at, before, after: cellJson(cellAt(cells, now)) };
 }
 
-function removeCell(notebook: SharedNotebook, cells: SharedCell[], at: number): void {
+function removeCell(notebook: SharedNotebook, cells: AnyCell[], at: number): void {
   notebook.deleteCell(at);
   cells.splice(at, 1);
 }
 
-function addCell(notebook: SharedNotebook, cells: SharedCell[], at: number, cell: NewCell): void {
+function addCell(notebook: SharedNotebook, cells: AnyCell[], at: number, cell: NewCell): void {
   cells.splice(at, 0, notebook.insertCell(at, cell));
 }
 
-function insertCell(notebook: SharedNotebook, cells: SharedCell[], each: InsertChange): ChangedCell {
+function insertCell(notebook: SharedNotebook, cells: AnyCell[], each: InsertChange): ChangedCell {
   const at = positionFor(cells, each);
   const taken = cells.some(({ id }) => id === each.id);
   const id = taken ? `${each.id}-${crypto.getRandomValues(new Uint16Array(1))[0]}` : each.id;
@@ -160,7 +179,7 @@ function insertCell(notebook: SharedNotebook, cells: SharedCell[], each: InsertC
   return { id, position: at, was: at, before: null, after: cellJson(cellAt(cells, at)) };
 }
 
-function replaceCell(notebook: SharedNotebook, cells: SharedCell[], at: number, each: ReplaceChange): void {
+function replaceCell(notebook: SharedNotebook, cells: AnyCell[], at: number, each: ReplaceChange): void {
   const cell = cellAt(cells, at);
   const old = cell.getSource();
   const source = each.source ?? old;
@@ -171,26 +190,26 @@ function replaceCell(notebook: SharedNotebook, cells: SharedCell[], at: number, 
     return;
   }
   if (source !== old) setSource(cell, old, source);
-  if (each.attachments) cell.setAttachments?.(each.attachments);
+  if (each.attachments) cell.setAttachments?.(each.attachments as IAttachments);
   if (each.outputs) setOutputs(cell, each.outputs, each.execution_count);
   else if (source !== old) setOutputs(cell, [], null);
 }
 
-function withCellType(cell: SharedCell, each: ReplaceChange, kind: string, source: string): NewCell {
-  const same: NewCell = { id: cell.id, cell_type: kind, source, metadata: cell.metadata };
+function withCellType(cell: AnyCell, each: ReplaceChange, kind: string, source: string): NewCell {
+  const same: NewCell = { id: cell.id, cell_type: kind, source, metadata: cell.metadata as JsonObject };
   if (kind === "code") return { ...same, outputs: each.outputs ?? [], execution_count: each.execution_count };
-  const attachments = each.attachments ?? cell.getAttachments?.();
+  const attachments = each.attachments ?? (cell.getAttachments?.() as JsonObject | undefined);
   return attachments ? { ...same, attachments } : same;
 }
 
-function setOutputs(cell: SharedCell, outputs: JsonObject[], count: number | null): void {
+function setOutputs(cell: AnyCell, outputs: JsonObject[], count: number | null): void {
   if (!cell.setOutputs) return; // no code
-  cell.setOutputs(outputs);
+  cell.setOutputs(outputs as unknown as IOutput[]);
   cell.execution_count = count;
 }
 
 /** Only what differs is exchanged: the user's cursor stays where it is, and what others type elsewhere in the cell. */
-function setSource(cell: SharedCell, old: string, source: string): void {
+function setSource(cell: AnyCell, old: string, source: string): void {
   let start = 0;
   const least = Math.min(old.length, source.length);
   while (start < least && old[start] === source[start]) start++;
@@ -206,7 +225,7 @@ function isLowSurrogate(character: string | undefined): boolean {
   return character !== undefined && character >= "\udc00" && character <= "\udfff";
 }
 
-/** What the document holds now, of the last change of each cell. */
+/** The document's current state of the last change of each cell. */
 function readBack(notebook: SharedNotebook, changed: ChangedCell[]): ChangedCell[] {
   const places = new Map(notebook.cells.map((cell, index) => [cell.id, index]));
   const last = new Map(changed.map((each) => [each.id, each]));

@@ -1,9 +1,12 @@
 /** Puts code of Claude's answers into the notebook or a console, by buttons in each block of code. */
 
+import type { YCellType } from "@jupyter/ydoc";
+import type { JupyterFrontEnd, JupyterFrontEndPlugin } from "@jupyterlab/application";
 import { Notification } from "@jupyterlab/apputils";
+import type { ConsolePanel } from "@jupyterlab/console";
+import type { Notebook } from "@jupyterlab/notebook";
 import { INotebookTracker } from "@jupyterlab/notebook";
 import { ITranslator } from "@jupyterlab/translation";
-import type { Application, IPlugin } from "@lumino/application";
 
 import { addPageStyle, randomName } from "../page";
 import { button, setText } from "../transcript/dom";
@@ -11,25 +14,20 @@ import { codeBlocks } from "../transcript/markdown/code_block";
 import type { Trans } from "../translation";
 import type { CellForCode } from "./cell_language";
 import { cellForCode, languageOf } from "./cell_language";
-import type { CellChange } from "./change_cells";
+import type { CellChange, SharedNotebook } from "./change_cells";
 import { changeCells } from "./change_cells";
 import css from "./code_actions.css";
-import type { ConsolePanel, Notebook, Panel, Tracker } from "./code_actions_types";
-import type { SharedCell } from "./jupyterlab_types";
 
-type App = Application & { readonly name: string; readonly shell: { activateById(id: string): void } };
-type Translator = { load(domain: string): Trans };
 
 const OPEN_CONSOLE = "console:open";
 
-export const codeActionsPlugin: IPlugin<unknown, void> = {
+export const codeActionsPlugin: JupyterFrontEndPlugin<void> = {
   id: "cellwright:code-actions",
   description: "Puts code of Claude's answers into the notebook or a console.",
   autoStart: true,
   optional: [INotebookTracker, ITranslator],
-  activate: (application, tracker: Tracker | null, translator: Translator | null) => {
+  activate: (app: JupyterFrontEnd, tracker: INotebookTracker | null, translator: ITranslator | null) => {
     if (!tracker) return;
-    const app = application as App;
     const trans: Trans = translator?.load("cellwright") ?? { __: (text) => text };
     const words: Record<ReturnType<typeof replaceProblem>, string> = {
       "": "",
@@ -38,9 +36,9 @@ export const codeActionsPlugin: IPlugin<unknown, void> = {
       "no cell": trans.__("The notebook has no active cell."),
       locked: trans.__("The active cell is locked against changes."),
     };
-    const content = (): Panel["content"] | null => tracker.currentWidget?.content ?? null;
+    const content = (): Notebook | null => tracker.currentWidget?.content ?? null;
     /** Has the notebook in front, for what is changed must be seen. */
-    const inFront = (change: (content: Panel["content"]) => void): void => {
+    const inFront = (change: (content: Notebook) => void): void => {
       const panel = tracker.currentWidget;
       if (!panel) return;
       app.shell.activateById(panel.id);
@@ -82,7 +80,7 @@ export const codeActionsPlugin: IPlugin<unknown, void> = {
 
 // The buttons in the head of a block of code: into the notebook, in the place of a cell, into a console.
 
-/** What the page can do with code. A problem says why it cannot now, empty when it can. */
+/** The page's ways to use code. A problem says why it cannot now, empty when it can. */
 export type CodeTargets = {
   readonly trans: Trans;
   /** The language of the kernel. */
@@ -187,7 +185,7 @@ export class CodeButtons {
 
 // Code that is put into the notebook that the user was at, as one step that Ctrl-Z takes back.
 
-/** Why nothing can be put into the notebook; empty when it can. */
+/** The reason why nothing can be put into the notebook; empty when it can. */
 export function insertProblem(notebook: Notebook | null): "" | "no notebook" | "read-only" {
   if (!notebook?.model) return "no notebook";
   return notebook.model.readOnly ? "read-only" : "";
@@ -209,7 +207,7 @@ export function insertBelow(notebook: Notebook, language: string, text: string):
   const cell = cellForCode(language, text, languageOf(model));
   const active = activeCell(notebook);
   const where = active ? { where: "after" as const, beside: active.id } : { where: "end" as const, beside: "" };
-  const [made] = changeCells(model.sharedModel, [{ type: "insert", ...where, ...newCell(cell) }]);
+  const [made] = changeCells(model.sharedModel as unknown as SharedNotebook, [{ type: "insert", ...where, ...newCell(cell) }]);
   if (made) show(notebook, made.position);
 }
 
@@ -229,12 +227,12 @@ export function replaceActive(notebook: Notebook, language: string, text: string
     execution_count: null,
     attachments: null,
   };
-  const [changed] = changeCells(model.sharedModel, [replace]);
+  const [changed] = changeCells(model.sharedModel as unknown as SharedNotebook, [replace]);
   if (changed) show(notebook, changed.position);
 }
 
-function activeCell(notebook: Notebook | null): SharedCell | undefined {
-  return notebook?.model?.sharedModel.cells[notebook.activeCellIndex];
+function activeCell(notebook: Notebook | null): YCellType | undefined {
+  return (notebook?.model?.sharedModel as unknown as SharedNotebook | undefined)?.cells[notebook?.activeCellIndex ?? -1];
 }
 
 function newCell({ cell_type, source }: CellForCode): Omit<Extract<CellChange, { type: "insert" }>, "type" | "where" | "beside"> {
@@ -246,5 +244,5 @@ function show(notebook: Notebook, position: number): void {
   notebook.activeCellIndex = position;
   notebook.mode = "command";
   notebook.activate();
-  void notebook.scrollToItem?.(position);
+  void notebook.scrollToItem(position);
 }

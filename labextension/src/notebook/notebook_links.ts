@@ -1,32 +1,34 @@
 /** The links of this page to kernels that hold Cellwright: opened when such a kernel is met, told what the page shows. */
 
+import type { JupyterFrontEndPlugin } from "@jupyterlab/application";
+import type { NotebookPanel } from "@jupyterlab/notebook";
 import { INotebookTracker } from "@jupyterlab/notebook";
-import type { IPlugin } from "@lumino/application";
+import type { Kernel } from "@jupyterlab/services";
 
 import type { JsonObject } from "../json";
 import { randomName, serverRoot } from "../page";
 import type { RequestHandler } from "../transport/rpc";
 import { LOADED_TARGET, RpcLink } from "../transport/rpc";
-import type { Comm, Kernel, NotebookPanel, NotebookTracker } from "./jupyterlab_types";
+import type { SubshellComm } from "../transport/subshells";
 import { OpenNotebooks } from "./open_notebooks";
 
 export const TARGET = "cellwright.notebook";
 export const PROTOCOL = 1;
-/** How long a kernel may take to say whether it holds us; a busy one says nothing. */
+/** The time to wait for a kernel to say whether the extension is loaded; a busy one says nothing. */
 export const INFO_TIMEOUT_MS = 1_500;
 export const SUBSHELL_TIMEOUT_MS = 2_000;
 
-type OpenLink = { link: RpcLink; comm: Comm; told: string };
+type OpenLink = { link: RpcLink; comm: Kernel.IComm; told: string };
 type FrontEndInfo = { frontEnd: string; root: string };
 
 export class NotebookLinks {
   readonly notebooks = new OpenNotebooks(() => { this.sendHelloSoon(); });
   private readonly handlers = new Map<string, RequestHandler>();
-  private readonly watched = new WeakSet<Kernel>();
-  private readonly linked = new Map<Kernel, OpenLink>();
-  private readonly opening = new Set<Kernel>();
+  private readonly watched = new WeakSet<Kernel.IKernelConnection>();
+  private readonly linked = new Map<Kernel.IKernelConnection, OpenLink>();
+  private readonly opening = new Set<Kernel.IKernelConnection>();
   /** Kernels that run no notebook of this page, and work on its notebooks all the same. */
-  private readonly kernelsWithoutNotebook = new WeakSet<Kernel>();
+  private readonly kernelsWithoutNotebook = new WeakSet<Kernel.IKernelConnection>();
   private readonly listeners: (() => void)[] = [];
   private readonly pageId = randomName();
   private frontEnd: FrontEndInfo = { frontEnd: "", root: "" };
@@ -50,12 +52,12 @@ export class NotebookLinks {
   }
 
   /** The link to the kernel of a notebook; undefined where it does not hold Cellwright. */
-  linkFor(panel: { readonly context: { readonly sessionContext: NotebookPanel["context"]["sessionContext"] } }): RpcLink | undefined {
+  linkFor(panel: NotebookPanel): RpcLink | undefined {
     const id = panel.context.sessionContext.session?.kernel?.id;
     return [...this.linked].find(([kernel]) => kernel.id === id)?.[1].link;
   }
 
-  /** The first words to each kernel. */
+  /** Set what each kernel is told first. */
   setFrontEnd(about: FrontEndInfo): void {
     this.frontEnd = about;
   }
@@ -70,7 +72,7 @@ export class NotebookLinks {
   }
 
   /** Links to a kernel that runs no notebook: it, too, works on those that are open here, and not behind their backs. */
-  addKernel(kernel: Kernel): void {
+  addKernel(kernel: Kernel.IKernelConnection): void {
     this.kernelsWithoutNotebook.add(kernel);
     this.watch(kernel);
   }
@@ -83,11 +85,11 @@ export class NotebookLinks {
     }
   }
 
-  private watch(kernel: Kernel | null): void {
+  private watch(kernel: Kernel.IKernelConnection | null): void {
     if (!kernel || kernel.isDisposed || this.watched.has(kernel)) return;
     this.watched.add(kernel);
     kernel.iopubMessage.connect((_, { header, content }) => {
-      if (header.msg_type !== "comm_open" || content.target_name !== LOADED_TARGET) return;
+      if (header.msg_type !== "comm_open" || (content as { target_name?: unknown }).target_name !== LOADED_TARGET) return;
       this.drop(kernel); // what there was belongs to the process before: not every restart is told
       void this.open(kernel);
     });
@@ -99,9 +101,9 @@ export class NotebookLinks {
   }
 
   /** Finds out whether a kernel that was there before the page holds us. */
-  private async find(kernel: Kernel): Promise<void> {
+  private async find(kernel: Kernel.IKernelConnection): Promise<void> {
     const info = kernel.requestCommInfo({ target_name: LOADED_TARGET }).then(
-      ({ content }) => Object.keys(content.comms ?? {}).length > 0,
+      ({ content }) => "comms" in content && Object.keys(content.comms).length > 0,
       () => false, // the kernel went away
     );
     const found = await Promise.race([info, delayed(INFO_TIMEOUT_MS, null)]);
@@ -110,14 +112,14 @@ export class NotebookLinks {
     if (found === null && (await info)) await this.open(kernel);
   }
 
-  private async open(kernel: Kernel): Promise<void> {
+  private async open(kernel: Kernel.IKernelConnection): Promise<void> {
     if (this.linked.has(kernel) || this.opening.has(kernel) || kernel.isDisposed) return;
     this.opening.add(kernel);
     try {
-      const comm = kernel.createComm(TARGET);
+      const comm: SubshellComm = kernel.createComm(TARGET);
       // without one, messages wait for the cell that runs: better than none
       const subshell = comm.subshellStarted?.catch(() => undefined);
-      if (kernel.supportsSubshells !== false) await Promise.race([subshell, delayed(SUBSHELL_TIMEOUT_MS, null)]);
+      if (kernel.supportsSubshells) await Promise.race([subshell, delayed(SUBSHELL_TIMEOUT_MS, null)]);
       this.connect(kernel, comm);
     } catch (error) {
       // the kernel went away, or another connection of this page to it has its comms
@@ -127,7 +129,7 @@ export class NotebookLinks {
     }
   }
 
-  private connect(kernel: Kernel, comm: Comm): void {
+  private connect(kernel: Kernel.IKernelConnection, comm: Kernel.IComm): void {
     const link = new RpcLink(comm, this.handlers);
     const hello = this.hello(kernel);
     this.linked.set(kernel, { link, comm, told: JSON.stringify(hello) });
@@ -139,7 +141,7 @@ export class NotebookLinks {
     for (const listener of this.listeners) listener();
   }
 
-  private hello(kernel: Kernel): JsonObject {
+  private hello(kernel: Kernel.IKernelConnection): JsonObject {
     const { frontEnd, root } = this.frontEnd;
     return { protocol: PROTOCOL, page: this.pageId, front_end: frontEnd, root, notebooks: this.notebooks.shown(kernel) };
   }
@@ -168,7 +170,7 @@ export class NotebookLinks {
     }
   }
 
-  private drop(kernel: Kernel): void {
+  private drop(kernel: Kernel.IKernelConnection): void {
     const linked = this.linked.get(kernel);
     this.linked.delete(kernel);
     linked?.link.end();
@@ -184,16 +186,14 @@ function delayed<Value>(milliseconds: number, value: Value): Promise<Value> {
 
 // Lets Claude work on the notebooks of this page as their user sees them.
 
-type App = { readonly name: string; readonly version: string };
-
-export const notebooksPlugin: IPlugin<unknown, void> = {
+export const notebooksPlugin: JupyterFrontEndPlugin<void> = {
   id: "cellwright:notebooks",
   description: "Lets Claude read and change the notebook as you see it, unsaved changes included.",
   autoStart: true,
   optional: [INotebookTracker],
-  activate: (app, tracker: NotebookTracker | null) => {
+  activate: (app, tracker: INotebookTracker | null) => {
     if (!tracker) return;
-    const { name, version } = app as App;
+    const { name, version } = app;
     notebookLinks.setFrontEnd({ frontEnd: `${name} ${version}`, root: serverRoot() });
     tracker.forEach((panel) => { notebookLinks.add(panel); });
     tracker.widgetAdded.connect((_, panel) => { notebookLinks.add(panel); });

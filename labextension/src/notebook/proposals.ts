@@ -1,7 +1,8 @@
 /** Changes of cells that Claude proposes, shown at the cells themselves until they are answered, here or elsewhere. */
 
+import type { JupyterFrontEndPlugin } from "@jupyterlab/application";
+import type { NotebookPanel } from "@jupyterlab/notebook";
 import { INotebookTracker } from "@jupyterlab/notebook";
-import type { IPlugin } from "@lumino/application";
 
 import type { JsonObject } from "../json";
 import { addPageStyle } from "../page";
@@ -11,11 +12,6 @@ import type { RpcLink } from "../transport/rpc";
 import { notebookLinks } from "./notebook_links";
 import css from "./proposals.css";
 
-type CellWidget = { readonly model: { readonly id: string }; readonly node: HTMLElement };
-export type ProposalPanel = {
-  readonly context: { readonly path: string; readonly ready: Promise<void> };
-  readonly content: { readonly widgets: readonly CellWidget[] };
-};
 /** `where`: on the cell `cell`, before or after it, or at the start or end of the notebook. */
 type ProposalRequest = { path: string; where: "on" | "before" | "after" | "start" | "end"; cell: string; ask: AskOp };
 /** The renderer is loaded when there is something to draw. */
@@ -25,12 +21,12 @@ const PROPOSAL_CLASS = "cellwright-proposal";
 const SETTLE_MS = 1_000;
 
 export class Proposals {
-  /** What takes each open question out of the page again. */
+  /** A function for each open question that removes it from the page. */
   private readonly open = new Map<string, () => void>();
 
   /** `panels` gives the notebooks that are open in this page. */
   constructor(
-    private readonly panels: () => ProposalPanel[],
+    private readonly panels: () => NotebookPanel[],
     private readonly draw: DrawProposal,
   ) {}
 
@@ -94,7 +90,7 @@ function keepInView(scroller: HTMLElement, content: HTMLElement): void {
 }
 
 /** A place for the card in the page; null where there is no such cell. */
-function insertHost({ content }: ProposalPanel, { where, cell }: ProposalRequest): HTMLElement | null {
+function insertHost({ content }: NotebookPanel, { where, cell }: ProposalRequest): HTMLElement | null {
   const cells = content.widgets;
   const at = where === "start" ? cells[0] : where === "end" ? cells.at(-1) : cells.find(({ model }) => model.id === cell);
   if (!at) return null;
@@ -108,18 +104,16 @@ function insertHost({ content }: ProposalPanel, { where, cell }: ProposalRequest
 
 // Shows what Claude proposes for a cell at the cell.
 
-type Tracker = { forEach(each: (panel: ProposalPanel) => void): void };
-
-export const proposalsPlugin: IPlugin<unknown, void> = {
+export const proposalsPlugin: JupyterFrontEndPlugin<void> = {
   id: "cellwright:proposals",
   description: "Shows changes that Claude proposes at the cells themselves, to accept, reject or edit.",
   autoStart: true,
   optional: [INotebookTracker],
-  activate: (_, tracker: Tracker | null) => {
+  activate: (_, tracker: INotebookTracker | null) => {
     if (!tracker) return;
     addPageStyle(css);
-    const panels = (): ProposalPanel[] => {
-      const found: ProposalPanel[] = [];
+    const panels = (): NotebookPanel[] => {
+      const found: NotebookPanel[] = [];
       tracker.forEach((panel) => { found.push(panel); });
       return found;
     };

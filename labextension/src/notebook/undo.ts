@@ -1,18 +1,17 @@
 /** A button under each answer whose turn can be taken back: it shows what that would do, and does it when that is confirmed. */
 
+import type { JupyterFrontEndPlugin } from "@jupyterlab/application";
+import type { NotebookPanel } from "@jupyterlab/notebook";
 import { INotebookTracker, NotebookActions } from "@jupyterlab/notebook";
-import type { IPlugin } from "@lumino/application";
 
 import type { JsonObject } from "../json";
 import { addPageStyle } from "../page";
+import type { CellModel } from "./cell_language";
 import { notebookLinks } from "./notebook_links";
 import css from "./undo.css";
 
 export const UNDO_CLASS = "cellwright-undo";
 
-type Outputs = { readonly length: number; get(index: number): { readonly metadata?: unknown } };
-export type UndoCell = { readonly node: HTMLElement; readonly model: { readonly outputs?: Outputs } };
-export type UndoNotebookPanel = { readonly content: { readonly widgets: readonly UndoCell[] } };
 export type KernelRequest = (method: string, params: JsonObject) => Promise<unknown>;
 
 type UndoableTurn = { session: string; turn: number };
@@ -20,14 +19,14 @@ type UndoPreview = { title: string; text: string; does_something: boolean; confl
 
 export class UndoButtons {
   /** `askOf` gives the way to the kernel of a notebook; undefined where it does not hold Cellwright. */
-  constructor(private readonly askOf: (panel: UndoNotebookPanel) => KernelRequest | undefined) {}
+  constructor(private readonly askOf: (panel: NotebookPanel) => KernelRequest | undefined) {}
 
   /** Puts buttons where turns can be taken back now, and takes them away elsewhere. */
-  async update(panel: UndoNotebookPanel): Promise<void> {
+  async update(panel: NotebookPanel): Promise<void> {
     const ask = this.askOf(panel);
     const there = ask ? await undoableTurns(ask) : null;
     for (const cell of panel.content.widgets) {
-      const turn = turnOf(cell.model.outputs);
+      const turn = turnOf((cell.model as CellModel).outputs);
       const offered = there !== null && turn !== null && turn.session === there.session && there.turns.includes(turn.turn);
       const host = cell.node.querySelector(`:scope > .${UNDO_CLASS}`);
       if (!offered) host?.remove();
@@ -36,7 +35,7 @@ export class UndoButtons {
   }
 
   /** The way to the kernel as it is when something is asked: a connection that was lost has another since. */
-  private requestNow(panel: UndoNotebookPanel): KernelRequest {
+  private requestNow(panel: NotebookPanel): KernelRequest {
     return (method, params) =>
       this.askOf(panel)?.(method, params) ?? Promise.reject(new Error("The kernel is not connected. Try again in a moment."));
   }
@@ -51,7 +50,7 @@ async function undoableTurns(ask: KernelRequest): Promise<{ session: string; tur
   }
 }
 
-function turnOf(outputs: Outputs | undefined): UndoableTurn | null {
+function turnOf(outputs: CellModel["outputs"]): UndoableTurn | null {
   for (let index = 0; index < (outputs?.length ?? 0); index++) {
     const said = (outputs?.get(index).metadata as { cellwright?: { session?: unknown; undo?: unknown } } | undefined)?.cellwright;
     if (typeof said?.session === "string" && typeof said.undo === "number") return { session: said.session, turn: said.undo };
@@ -109,7 +108,7 @@ function cardButton(label: string, close: () => void): HTMLElement {
   return node;
 }
 
-/** What the kernel answers; null where it says no, which is shown beside `offer`: it may be asked again. */
+/** The kernel's answer; null for an error, which is shown beside `offer`: it may be asked again. */
 async function requestPreview(host: HTMLElement, offer: HTMLElement, ask: () => Promise<unknown>): Promise<UndoPreview | null> {
   try {
     return (await ask()) as UndoPreview;
@@ -134,19 +133,16 @@ function textElement(tag: "button" | "strong" | "pre" | "span", text: string): H
 
 // Offers to take a turn back under its answer.
 
-type UndoPanel = UndoNotebookPanel & Parameters<typeof notebookLinks.linkFor>[0];
-type Tracker = { forEach(each: (panel: UndoPanel) => void): void };
-
-export const undoPlugin: IPlugin<unknown, void> = {
+export const undoPlugin: JupyterFrontEndPlugin<void> = {
   id: "cellwright:undo",
   description: "Takes back what Claude changed in a turn, by a button under its answer.",
   autoStart: true,
   optional: [INotebookTracker],
-  activate: (_, tracker: Tracker | null) => {
+  activate: (_, tracker: INotebookTracker | null) => {
     if (!tracker) return;
     addPageStyle(css);
     const buttons = new UndoButtons((panel) => {
-      const link = notebookLinks.linkFor(panel as UndoPanel);
+      const link = notebookLinks.linkFor(panel);
       return link && ((method, params) => link.request(method, params));
     });
     const lookAtAll = (): void => { tracker.forEach((panel) => { void buttons.update(panel); }); };

@@ -4,7 +4,7 @@ import { button, element, freshId, setText } from "../transcript/dom";
 
 export type RowAction = {
   readonly label: string;
-  /** Why it cannot be done now; empty when it can. */
+  /** The reason why it cannot be done now; empty when it can. */
   readonly problem?: string;
   run(): void;
 };
@@ -85,9 +85,9 @@ function menuStep({ key }: KeyboardEvent, at: number, items: readonly RowAction[
 // A small form over a session's row: a new title, tags, where to fork, or whether to delete.
 
 export type RowForm = {
-  /** What the form is for, said above its field. */
+  /** The label above the field. */
   readonly label: string;
-  /** What the button says that does it. */
+  /** The label of the submit button. */
   readonly action: string;
   readonly leave: string;
   /** The field; none where there is only something to confirm. */

@@ -1,4 +1,4 @@
-/** What can be done with a session: gone on with, forked, named, tagged, exported, deleted. */
+/** Actions on a session: resume, fork, rename, tag, export, delete. */
 
 import type { JsonObject } from "../json";
 import type { PanelDeps } from "../panel_view";
@@ -155,7 +155,7 @@ export class SessionActions {
     return this.deps.trans.__("This conversation goes on in it. Begin a new session, then it can be deleted.");
   }
 
-  /** Why the session cannot be exchanged now; empty when it can. */
+  /** The reason why the session cannot be switched now; empty when it can. */
   private busy(): string {
     const { state } = this.chat;
     if (!state || (state.current === null && !state.waiting.length)) return "";

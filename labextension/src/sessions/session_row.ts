@@ -46,7 +46,7 @@ function facts(entry: SessionEntry, trans: Trans, now: number): HTMLElement[] {
   return said;
 }
 
-// How long ago something was, in the words of the page's language.
+// Relative times in the page's language.
 
 const UNITS: readonly [unit: Intl.RelativeTimeFormatUnit, seconds: number][] = [
   ["year", 31_557_600],
@@ -76,7 +76,7 @@ export function relativeTime(at: number, now: number, language = pageLanguage())
   return words.format(-Math.floor(ago / seconds), unit);
 }
 
-// Where a search hit, with the hits marked.
+// Search snippets, with the matches marked.
 
 const MATCH = /⟪([^⟪⟫]*)⟫/g;
 

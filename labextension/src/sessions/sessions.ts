@@ -15,7 +15,7 @@ import { SessionActions } from "./session_actions";
 import { sessionRow, titleOf } from "./session_row";
 import css from "./style.css";
 
-/** So near to its end the list goes on. */
+/** The distance from the end at which the next page is loaded. */
 const NEAR_END_PX = 200;
 const NEAR_END_ROWS = 5;
 const PAGE_ROWS = 8;
@@ -114,8 +114,8 @@ class SessionPicker implements Disposable {
 
   /** Another session, or another kernel: what is marked, or the whole list, is another. */
   private chatChanged(): void {
-    const { connection, kernelInfo: place, state } = this.chat;
-    const about = [connection, place?.kernelId, state?.session.id, state?.session.title].join("\n");
+    const { connection, kernelInfo, state } = this.chat;
+    const about = [connection, kernelInfo?.kernelId, state?.session.id, state?.session.title].join("\n");
     if (about === this.about) return;
     this.about = about;
     if (connection === "connected") void this.list.load();
@@ -169,7 +169,7 @@ class SessionPicker implements Disposable {
     }
   }
 
-  /** What a key does in the list. */
+  /** The action of a key in the list. */
   private act(key: string): (() => void) | null {
     const to = this.moved(key);
     if (to !== null) return () => { if (to < 0) this.input.focus(); else this.setActive(to); };
@@ -248,7 +248,7 @@ class SessionPicker implements Disposable {
     this.closeOverlay = openRowForm(this.over, form, () => { this.rows.focus(); });
   }
 
-  /** What is laid over the list goes to the row. */
+  /** Move the overlay to the row. */
   private placeOver(index: number): void {
     this.closeOverlay();
     this.tell("");
@@ -270,7 +270,7 @@ function consume(event: Event): void {
 // The sessions that a search finds, loaded page by page. It draws nothing.
 
 export const PAGE_SIZE = 30;
-/** So long after the last key a search begins. */
+/** The pause after the last key before a search begins. */
 export const DEBOUNCE_MS = 150;
 
 export type SessionRequest = (method: string, params: { query: string; limit: number; offset: number }) => Promise<unknown>;
@@ -280,7 +280,7 @@ export class SessionList {
   entries: SessionEntry[] = [];
   more = false;
   loading = false;
-  /** Why the last request failed; empty when it did not. */
+  /** The error of the last request; empty when there was none. */
   problem = "";
   query = "";
 

@@ -1,13 +1,16 @@
 /** The cell that the user is at, in the notebook that the conversation is about. */
 
+import type { Cell } from "@jupyterlab/cells";
+import type { INotebookTracker, NotebookPanel } from "@jupyterlab/notebook";
+
 import type { ActiveCell } from "../composer/composer_deps";
-import type { Cell, NotebookPanel, NotebookTracker } from "./jupyterlab_types";
+import type { CellModel } from "../notebook/cell_language";
 
 /** The active cell of `panel`; null where there is none. */
 export function activeCell(panel: NotebookPanel | null): ActiveCell | null {
   const cell = panel?.content.activeCell;
   if (!panel || !cell) return null;
-  const { id, sharedModel, executionCount } = cell.model;
+  const { id, sharedModel, executionCount } = cell.model as CellModel;
   return {
     path: panel.context.path,
     id,
@@ -19,7 +22,7 @@ export function activeCell(panel: NotebookPanel | null): ActiveCell | null {
 }
 
 /** Calls `listener` when the active cell, its text or what is selected in it changes; gives how to stop. */
-export function onActiveCell(tracker: NotebookTracker | null, listener: () => void): () => void {
+export function onActiveCell(tracker: INotebookTracker | null, listener: () => void): () => void {
   let stopCell = (): void => undefined;
   const changed = (): void => { listener(); };
   const follow = (): void => {
@@ -43,7 +46,7 @@ export function onActiveCell(tracker: NotebookTracker | null, listener: () => vo
 /** Goes to the cell of `panel` that was run as `[count]`. Whether there is one. */
 export function goToCell(panel: NotebookPanel | null, place: string): boolean {
   const count = Number(/^\[(\d+)\]$/.exec(place)?.[1]);
-  const at = panel?.content.widgets.findIndex(({ model }) => model.executionCount === count) ?? -1;
+  const at = panel?.content.widgets.findIndex(({ model }) => (model as CellModel).executionCount === count) ?? -1;
   const cell = panel?.content.widgets[at];
   if (!panel || !cell) return false;
   panel.content.activeCellIndex = at;

@@ -1,15 +1,16 @@
-/** Which kernel the panel talks to: the current notebook's, unless the user has chosen another. */
+/** The kernel that the panel talks to: the current notebook's, unless the user has chosen another. */
+
+import type { INotebookTracker, NotebookPanel } from "@jupyterlab/notebook";
+import type { Kernel, ServiceManager } from "@jupyterlab/services";
 
 import type { KernelInfo } from "../transport/chat";
-import type { ChatKernel } from "../transport/kernel_types";
-import type { NotebookPanel, NotebookTracker, Services } from "./jupyterlab_types";
 import type { OwnKernel } from "./own_kernel";
 
 /** `own`: the kernel of the panel's own; a path: that notebook's; null: whichever notebook is the current one. */
 export type PinnedKernel = "own" | { readonly notebook: string } | null;
 export type KernelOption = { readonly label: string; readonly about: string; readonly chosen: boolean; choose(): void };
-type Store = { connect(kernel: ChatKernel | null, place: KernelInfo | null): void };
-type ChosenKernel = { kernel: ChatKernel; place: KernelInfo };
+type Store = { connect(kernel: Kernel.IKernelConnection | null, place: KernelInfo | null): void };
+type ChosenKernel = { kernel: Kernel.IKernelConnection; place: KernelInfo };
 
 export class KernelChoice {
   pinned: PinnedKernel = null;
@@ -19,11 +20,11 @@ export class KernelChoice {
   private readonly watched = new WeakSet<NotebookPanel>();
 
   constructor(
-    private readonly tracker: NotebookTracker | null,
-    private readonly services: Services,
+    private readonly tracker: INotebookTracker | null,
+    private readonly services: ServiceManager.IManager,
     private readonly own: OwnKernel,
     private readonly store: Store,
-    /** Whether the panel goes along when another notebook becomes the current one. */
+    /** True if the panel follows when another notebook becomes the current one. */
     private readonly follows: () => boolean,
   ) {
     tracker?.forEach((panel) => { this.watch(panel); });
@@ -59,7 +60,7 @@ export class KernelChoice {
     this.update();
   }
 
-  /** What one can choose, for a menu. `start` starts the panel's own kernel. */
+  /** The kernels to choose from, for a menu. `start` starts the panel's own kernel. */
   options(words: { own: string; start: string }, start: () => void): KernelOption[] {
     const here = this.found();
     const notebooks = this.panels().flatMap((panel) => {
@@ -87,13 +88,13 @@ export class KernelChoice {
   }
 
   /** The kernel of a notebook, where it speaks Python. */
-  private kernelOf(panel: NotebookPanel): ChatKernel | null {
+  private kernelOf(panel: NotebookPanel): Kernel.IKernelConnection | null {
     const kernel = panel.sessionContext.session?.kernel ?? null;
     const language = kernel && this.services.kernelspecs.specs?.kernelspecs[kernel.name]?.language;
     return (language ?? "python").toLowerCase() === "python" ? kernel : null;
   }
 
-  private display(kernel: ChatKernel): string {
+  private display(kernel: Kernel.IKernelConnection): string {
     return this.services.kernelspecs.specs?.kernelspecs[kernel.name]?.display_name ?? kernel.name;
   }
 

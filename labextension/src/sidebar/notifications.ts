@@ -1,4 +1,4 @@
-/** Tells that a turn has ended, or waits for an answer, to a user who is looking elsewhere. */
+/** Notifications for a user who is looking elsewhere: a turn has ended, or waits for an answer. */
 
 import { Notification } from "@jupyterlab/apputils";
 
@@ -11,7 +11,7 @@ export type RunNotification = { readonly title: string; readonly body: string; r
 
 export type RunNotificationDeps = {
   readonly trans: Trans;
-  /** Whether the user sees the page, and in it the panel. */
+  /** Tells whether the user sees the page, and in it the panel. */
   visibility(): { readonly page: boolean; readonly panel: boolean };
   tell(news: RunNotification): void;
 };
@@ -61,7 +61,7 @@ function notificationFor({ state, prompt, id }: Run, trans: Trans): RunNotificat
   }
 }
 
-// Where news are told: in the page, and on the desktop where the user wants that and the browser allows it.
+// Notifications in the page, and on the desktop where the user wants that and the browser allows it.
 
 const NOTIFICATION_MS = 10_000;
 

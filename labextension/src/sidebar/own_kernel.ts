@@ -1,9 +1,10 @@
 /** A kernel of the panel's own, for a page without a notebook: started when it is needed, never before. */
 
+import type { KernelSpec, ServiceManager, Session } from "@jupyterlab/services";
+
 import type { KeyValueStorage } from "../composer/composer_deps";
 import { randomName } from "../page";
 import { RequestError } from "../transport/rpc";
-import type { Services, SessionConnection, SessionModel, Specs } from "./jupyterlab_types";
 
 /** Marks our sessions among the server's. */
 const SESSION_TYPE = "cellwright";
@@ -11,18 +12,18 @@ const SESSION_TYPE = "cellwright";
 const SESSION_KEY = "cellwright:own-kernel";
 
 export class OwnKernel {
-  private session: SessionConnection | null = null;
-  private starting: Promise<SessionConnection> | null = null;
+  private session: Session.ISessionConnection | null = null;
+  private starting: Promise<Session.ISessionConnection> | null = null;
 
   /** `changed` is called when there is another kernel, or none any more. `memory` is the tab's. */
   constructor(
-    private readonly services: Services,
+    private readonly services: ServiceManager.IManager,
     private readonly memory: KeyValueStorage & { removeItem(key: string): void },
     private readonly changed: () => void,
   ) {}
 
   /** The session, where one is there. */
-  get current(): SessionConnection | null {
+  get current(): Session.ISessionConnection | null {
     return this.session;
   }
 
@@ -61,7 +62,7 @@ export class OwnKernel {
     await session?.shutdown();
   }
 
-  private async startOrReuse(folder: string): Promise<SessionConnection> {
+  private async startOrReuse(folder: string): Promise<Session.ISessionConnection> {
     const { sessions, kernelspecs } = this.services;
     await kernelspecs.ready;
     const name = pythonSpec(kernelspecs.specs);
@@ -72,7 +73,7 @@ export class OwnKernel {
     return sessions.startNew({ path: joinPath(folder, `claude-${randomName().slice(0, 8)}`), name: "Claude", type: SESSION_TYPE, kernel: { name } });
   }
 
-  private adopt(session: SessionConnection): void {
+  private adopt(session: Session.ISessionConnection): void {
     if (this.session === session) return;
     this.session = session;
     this.memory.setItem(SESSION_KEY, session.id);
@@ -87,12 +88,12 @@ export class OwnKernel {
 }
 
 /** One of ours in `folder` that no page is connected to: its conversation goes on. */
-function isUnused({ type, path, kernel }: SessionModel, folder: string): boolean {
+function isUnused({ type, path, kernel }: Session.IModel, folder: string): boolean {
   return type === SESSION_TYPE && folderOf(path) === folder && kernel?.connections === 0;
 }
 
 /** The server's default where that is Python, else the first that is. */
-function pythonSpec(specs: Specs | null): string | undefined {
+function pythonSpec(specs: KernelSpec.ISpecModels | null): string | undefined {
   const isPython = (name: string): boolean => specs?.kernelspecs[name]?.language.toLowerCase() === "python";
   return [specs?.default ?? "", ...Object.keys(specs?.kernelspecs ?? {})].find(isPython);
 }

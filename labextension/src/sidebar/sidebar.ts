@@ -1,24 +1,25 @@
-/** What the panel is made of in a page: the store, the choice of a kernel, the widget, and what looks on beside it. */
+/** The sidebar's composition: the store, the choice of a kernel, the widget, and the panel's parts. */
+
+import type { INotebookTracker } from "@jupyterlab/notebook";
+import type { Kernel, ServiceManager } from "@jupyterlab/services";
 
 import { serverRoot } from "../page";
 import type { PanelSettings, Shortcut } from "../panel_view";
 import type { Trans } from "../translation";
 import { ChatStore } from "../transport/chat_store";
-import type { ChatKernel } from "../transport/kernel_types";
 import { RequestError } from "../transport/rpc";
 import { activeCell, goToCell, onActiveCell } from "./active_cell";
-import type { NotebookTracker, Services } from "./jupyterlab_types";
 import { KernelChoice } from "./kernel_choice";
 import { OwnKernel } from "./own_kernel";
 import type { MenuItem } from "./panel/header";
 import type { Panel, PanelHost, PanelParts } from "./panel/panel";
 import { PANEL_ID, PanelWidget } from "./panel_widget";
 
-/** What the page gives. */
+/** The page as the sidebar sees it. */
 export type SidebarHost = {
   readonly frontEnd: string;
-  readonly services: Services;
-  readonly tracker: NotebookTracker | null;
+  readonly services: ServiceManager.IManager;
+  readonly tracker: INotebookTracker | null;
   readonly trans: Trans;
   settings(): PanelSettings;
   /** The file browser's folder, as it names it. */
@@ -29,7 +30,7 @@ export type SidebarHost = {
   run(command: string, args?: Record<string, unknown>): Promise<unknown>;
   tell(message: string): void;
   /** A kernel that runs no notebook works for Claude. */
-  kernelStarted(kernel: ChatKernel): void;
+  kernelStarted(kernel: Kernel.IKernelConnection): void;
 };
 
 export class Sidebar {
@@ -162,7 +163,7 @@ export class Sidebar {
   }
 }
 
-// Where the panel's parts are: each is a chunk of its own, loaded when it is needed.
+// The panel's parts: each is a chunk of its own, loaded when it is needed.
 
 export const panelParts: PanelParts = {
   composer: async () => (await import("../composer/composer")).mountComposer,

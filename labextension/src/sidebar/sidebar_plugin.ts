@@ -1,8 +1,8 @@
 /** The panel in JupyterLab's sidebar and Notebook 7's: where its tokens come in, and all of them may be missing. */
 
+import type { JupyterFrontEnd, JupyterFrontEndPlugin } from "@jupyterlab/application";
 import { ILayoutRestorer } from "@jupyterlab/application";
 import { ICommandPalette, Notification } from "@jupyterlab/apputils";
-import type { Kernel } from "@jupyterlab/docmanager";
 import { IDocumentWidgetOpener } from "@jupyterlab/docmanager";
 import { IDefaultFileBrowser } from "@jupyterlab/filebrowser";
 import { ILauncher } from "@jupyterlab/launcher";
@@ -10,41 +10,22 @@ import { INotebookTracker } from "@jupyterlab/notebook";
 import { ISettingRegistry } from "@jupyterlab/settingregistry";
 import { IStatusBar } from "@jupyterlab/statusbar";
 import { ITranslator } from "@jupyterlab/translation";
-import type { Application, IPlugin } from "@lumino/application";
 import type { CommandRegistry } from "@lumino/commands";
-import type { Widget } from "@lumino/widgets";
 
-import type { OpenDocument } from "../documents/changed_files";
 import { ChangedFiles } from "../documents/changed_files";
 import { reportUnsavedDocuments } from "../documents/unsaved_documents";
 import { notebookLinks } from "../notebook/notebook_links";
 import type { PanelSettings, Shortcut } from "../panel_view";
-import type { Trans, Translator } from "../translation";
+import type { Trans } from "../translation";
 import { transOf } from "../translation";
-import type { Emits } from "../transport/kernel_types";
-import type { NotebookTracker, Services } from "./jupyterlab_types";
 import { DesktopPermission, showNotification, watchRuns } from "./notifications";
 import { claudeIcon, PANEL_ID } from "./panel_widget";
 import { Sidebar } from "./sidebar";
-import type { StatusBar } from "./status_bar";
 import { addStatusItem } from "./status_bar";
-
-type Shell = {
-  add(widget: Widget, area: string, options: { rank: number }): void;
-  activateById(id: string): void;
-  readonly currentWidget: Widget | null;
-};
-type Contents = { get(path: string, options: { content: false }): Promise<{ last_modified: string }> };
-type App = Application & { readonly name: string; readonly version: string; readonly serviceManager: Services & { readonly contents: Contents } };
-type Browser = { readonly model: { readonly path: string; refresh(): Promise<void> } };
-type Opener = { readonly opened: Emits<{ readonly context: OpenDocument }> };
-type Palette = { addItem(item: { command: string; category: string }): unknown };
-type Launcher = { add(item: { command: string; category: string; rank: number }): unknown };
-type Restorer = { add(widget: Widget, name: string): void };
 
 const WARNING_MS = 8_000;
 
-export const sidebarPlugin: IPlugin<unknown, void> = {
+export const sidebarPlugin: JupyterFrontEndPlugin<void> = {
   // the settings stand in the schema of this name
   id: "cellwright:panel",
   description: "A panel in which you talk with Claude in the kernel of your notebook.",
@@ -53,13 +34,13 @@ export const sidebarPlugin: IPlugin<unknown, void> = {
     INotebookTracker, ITranslator, ISettingRegistry, IDefaultFileBrowser, ICommandPalette, ILauncher, ILayoutRestorer, IStatusBar, IDocumentWidgetOpener,
   ],
   activate: (
-    given, tracker: NotebookTracker | null, translator: Translator | null, registry: Registry | null, browser: Browser | null,
-    palette: Palette | null, launcher: Launcher | null, restorer: Restorer | null, statusBar: StatusBar | null, opener: Opener | null,
+    given, tracker: INotebookTracker | null, translator: ITranslator | null, registry: ISettingRegistry | null, browser: IDefaultFileBrowser | null,
+    palette: ICommandPalette | null, launcher: ILauncher | null, restorer: ILayoutRestorer | null, statusBar: IStatusBar | null,
+    opener: IDocumentWidgetOpener | null,
   ) => {
-    const app = given as App | undefined;
-    const shell = app?.shell as unknown as Shell | undefined;
-    if (!app || !shell) return;
-    const { commands, serviceManager } = app;
+    const app = given as JupyterFrontEnd | undefined;
+    if (!app) return;
+    const { commands, serviceManager, shell } = app;
     const trans = transOf(translator);
     const settings = panelSettings(registry, "cellwright:panel", () => {
       permission.look();
@@ -77,7 +58,7 @@ export const sidebarPlugin: IPlugin<unknown, void> = {
       tell: (message) => { Notification.warning(message, { autoClose: WARNING_MS }); },
       kernelStarted: (kernel) => {
         // what is open here is worked on here
-        reportUnsavedDocuments(kernel as unknown as Kernel);
+        reportUnsavedDocuments(kernel);
         notebookLinks.addKernel(kernel);
       },
     });
@@ -106,7 +87,7 @@ export const sidebarPlugin: IPlugin<unknown, void> = {
 };
 
 /** The keys of our commands as the user has set them, that which focuses the composer first. */
-function shortcutsOf(commands: App["commands"]): Shortcut[] {
+function shortcutsOf(commands: CommandRegistry): Shortcut[] {
   const ours = commands.keyBindings.filter(({ command }) => command.startsWith("cellwright:") && commands.hasCommand(command));
   const first = (command: string): number => (command === COMMANDS.focus ? 0 : 1);
   return [...ours]
@@ -116,8 +97,8 @@ function shortcutsOf(commands: App["commands"]): Shortcut[] {
     }));
 }
 
-/** Where a kernel of the panel's own works: the file browser's folder, else the notebook's. */
-function folderOf(browser: Browser | null, tracker: NotebookTracker | null): string {
+/** The folder for a kernel of the panel's own: the file browser's, else the notebook's. */
+function folderOf(browser: IDefaultFileBrowser | null, tracker: INotebookTracker | null): string {
   const path = tracker?.currentWidget?.context.path ?? "";
   // a drive's name may stand before the first colon
   const folder = browser?.model.path ?? (path.includes("/") ? path.slice(0, path.lastIndexOf("/")) : "");
@@ -175,9 +156,6 @@ export function addCommands(commands: CommandRegistry, sidebar: Sidebar, trans: 
 
 // The panel's settings: JupyterLab's registry, or what holds without one.
 
-export type LoadedSettings = { readonly composite: Record<string, unknown>; readonly changed: Emits };
-export type Registry = { load(plugin: string): Promise<LoadedSettings> };
-
 const DEFAULTS: PanelSettings = {
   notifications: "away",
   desktopNotifications: false,
@@ -189,9 +167,9 @@ const DEFAULTS: PanelSettings = {
 };
 
 /** The settings of the plugin `id` as they stand at each call; `changed` is called when they are others. */
-export function panelSettings(registry: Registry | null, id: string, changed: () => void): () => PanelSettings {
+export function panelSettings(registry: ISettingRegistry | null, id: string, changed: () => void): () => PanelSettings {
   let now = DEFAULTS;
-  const take = ({ composite }: LoadedSettings): void => {
+  const take = ({ composite }: ISettingRegistry.ISettings): void => {
     now = { ...DEFAULTS, ...composite };
     changed();
   };

@@ -1,5 +1,6 @@
 /** The status bar's item, as a widget of JupyterLab. */
 
+import type { IStatusBar } from "@jupyterlab/statusbar";
 import { Widget } from "@lumino/widgets";
 
 import { addPageStyle } from "../page";
@@ -10,11 +11,8 @@ import type { Chat } from "../transport/chat";
 import type { ChatStore } from "../transport/chat_store";
 import css from "./status_bar.css";
 
-type StatusItem = { item: Widget; align: "right"; rank: number; isActive(): boolean };
-export type StatusBar = { registerStatusItem(id: string, item: StatusItem): unknown };
-
 /** Adds the item where there is a status bar; it is empty while there is no conversation. */
-export function addStatusItem(statusBar: StatusBar | null, store: ChatStore, trans: Trans, open: () => void): void {
+export function addStatusItem(statusBar: IStatusBar | null, store: ChatStore, trans: Trans, open: () => void): void {
   if (!statusBar) return;
   addPageStyle(css);
   const button = document.createElement("button");

@@ -1,6 +1,6 @@
 /** The keyboard's place: taking it without taking it away from someone, and giving it back. */
 
-/** How long a card that came up tries to get the keyboard. */
+/** The time in which a card that came up tries to get the keyboard. */
 const TRY_MS = 3000;
 /** A notebook's cell, of the second name in the classic notebook; or the panel. */
 const CELL = ".jp-Cell, .cell, .cellwright-panel";
@@ -15,7 +15,7 @@ export function focused(): Element | null {
 }
 
 export type UserAttention = {
-  /** Whether a key or the mouse was pressed outside the cell of the transcript since it appeared. */
+  /** True once a key or the mouse was pressed outside the transcript's cell since it appeared. */
   hasMovedOn(): boolean;
   stop(): void;
 };
@@ -36,14 +36,14 @@ export function watchAttention(host: HTMLElement): UserAttention {
   };
 }
 
-/** Whether focus is nowhere, or in the cell that `host` stands in, and nobody is typing there. */
+/** True when focus is nowhere, or in the cell that `host` stands in, and nobody is typing there. */
 function isFree(host: HTMLElement): boolean {
   const active = document.activeElement;
   if (!active || active === document.body) return true;
   return (host.closest(CELL) ?? host).contains(active) && !(focused()?.matches(EDITABLE) ?? false);
 }
 
-/** Whether focus is where running a cell leaves it: on the notebook or another of its cells, or in an empty new one. */
+/** True when focus is where running a cell leaves it: on the notebook or another of its cells, or in an empty new one. */
 function isOnNotebook(host: HTMLElement): boolean {
   const active = document.activeElement;
   if (!active || !host.closest(NOTEBOOK)?.contains(active)) return false;
@@ -114,7 +114,7 @@ export function stopNotebookKeys(event: KeyboardEvent): void {
 // `WindowedList.scrollToItem`, whose timer begins anew with every resize): for an answer that streams that is at its first pause,
 // long after the user has gone on. What is typed then would be commands of the notebook: `d d` deletes a cell.
 
-/** Where the notebook puts the focus of its own accord; not the field of an `input()`, which asks for something. */
+/** The elements that the notebook focuses of its own accord; not the field of an `input()`, which asks for something. */
 const NOTEBOOKS_OWN = ".jp-Notebook, .jp-Cell, .jp-Notebook-footer, .jp-Notebook .cm-content";
 const PRESSABLE = "button, a, summary, select";
 const LEAVING = new Set(["Tab", "Escape", "F6"]);

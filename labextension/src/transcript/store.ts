@@ -9,7 +9,7 @@ const MAX_OUTPUT_CHARS = 64_000;
 export type Totals = { cost: number | null; input: number; output: number; context: number; window: number | null };
 
 export class TranscriptStore {
-  /** How many operations of the kernel's log are in here. */
+  /** The number of operations of the kernel's log that are in here. */
   have = 0;
   run: RunOp | null = null;
   retry: RetryOp | null = null;
@@ -17,13 +17,13 @@ export class TranscriptStore {
   /** The permission mode that is in force. */
   mode = "";
   todos: readonly Todo[] = [];
-  /** What the run changed, when it is about to end. */
+  /** The run's changes, told when it is about to end. */
   changes: ChangesOp | null = null;
-  /** The user's words that wait to be delivered, by their ids; at the end: that were not. */
+  /** The user's messages that wait to be delivered, by their ids; at the end: those that were not. */
   readonly pendingMessages = new Map<string, SteerOp>();
-  /** All words that the kernel has said anything of. */
+  /** All messages that the kernel has mentioned. */
   readonly knownMessages = new Set<string>();
-  /** Those that were taken back, or came too late. */
+  /** Messages that were taken back, or came too late. */
   readonly withdrawnMessages = new Set<string>();
   readonly items: Item[] = [];
   readonly totals: Totals = { cost: 0, input: 0, output: 0, context: 0, window: null };
@@ -278,7 +278,7 @@ export class TranscriptStore {
   }
 }
 
-// What the store holds: the parts of a transcript in the order in which they appeared.
+// The items of a transcript, in the order in which they appeared.
 
 /** `revision` rises with every change, so that a view can tell in one comparison whether to draw again. */
 type Revised = { revision: number };
@@ -324,7 +324,7 @@ export type ToolItem = Revised & {
 /** Words of the user that Claude was given here. */
 export type UserMessageItem = Revised & { kind: "said"; text: string };
 export type NoticeItem = Revised & { kind: "notice"; level: Level; text: string };
-/** What Claude was told besides the user's words. */
+/** The context attached to a prompt. */
 export type ContextItem = Revised & { kind: "told"; tokens: number; parts: ContextPart[] };
 export type Item = ContextItem | TextItem | ThinkingItem | ToolItem | UserMessageItem | NoticeItem;
 

@@ -23,7 +23,7 @@ export type Transcript = {
   close(): void;
 };
 
-/** What the kernel did not send within this time is asked for again. */
+/** Missing operations are asked for again after this time. */
 const RESEND_AFTER_MS = 2000;
 
 /** Opens the transcript at the other end of `channel` and tells the kernel that somebody listens. */
@@ -80,7 +80,7 @@ export function mount(host: HTMLElement, channel: Channel): () => void {
   };
 }
 
-// What a notebook keeps of a run, offered to the page where the kernel cannot put it into the notebook itself.
+// The saved output of a run, offered to the page where the kernel cannot put it into the notebook itself.
 // The front end that can takes it with `preventDefault()`; elsewhere the transcript goes on being shown.
 
 export type SavedOutput = {
@@ -108,7 +108,7 @@ export function savedOutput(store: TranscriptStore, send: (message: KeptMessage)
   };
 }
 
-/** Whether this page was loaded while the run went on: what it read from disk may lack the run's output. */
+/** True where this page was loaded while the run went on: what it read from disk may lack the run's output. */
 function loadedDuring(store: TranscriptStore): boolean {
   const { run, end } = store;
   const after = store.now() - performance.now() / 1000 - (run?.started ?? Infinity);

@@ -164,7 +164,7 @@ function drawEnding(store: TranscriptStore, waiting: HTMLElement, failure: HTMLE
   failure.append(element("b", {}, error.code), element("p", {}, error.message));
 }
 
-/** What a screen reader says when it changes; never the streaming text. */
+/** The text that a screen reader says when it changes; never the streaming text. */
 function newsOf(store: TranscriptStore): string {
   const [first] = store.pending();
   if (first) return `Claude asks: ${revealed(first.ask.title)}`;

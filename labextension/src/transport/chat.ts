@@ -1,4 +1,4 @@
-/** What the panel's parts know of the conversation: one kernel's, whichever that is now. */
+/** The conversation as the panel's parts see it: one kernel's, whichever that is now. */
 
 import type { Json, JsonObject } from "../json";
 import type { TranscriptStore } from "../transcript/store";
@@ -13,7 +13,7 @@ export type RunTranscript = { readonly run: Run; readonly transcript: Transcript
 /** The notebook that the conversation's kernel belongs to; null for a kernel of the panel's own. */
 export type KernelInfo = { readonly kernelId: string; readonly name: string; readonly notebook: string | null };
 
-/** What keeps the panel from the conversation; each is empty where it is not known. */
+/** The reason why there is no conversation; each field is empty where it is not known. */
 export type ConnectionProblem = {
   /** The Python of the kernel. */
   readonly executable: string;
@@ -21,7 +21,7 @@ export type ConnectionProblem = {
   readonly version: string;
   /** The protocol that it speaks; 0: none that the panel knows. */
   readonly protocol: number;
-  /** What went wrong, in the kernel's words. */
+  /** The error, in the kernel's words. */
   readonly message: string;
 };
 
@@ -30,7 +30,7 @@ export type Chat = {
   readonly kernelInfo: KernelInfo | null;
   /** With `missing`, `unsupported` and `lost`. */
   readonly problem: ConnectionProblem | null;
-  /** Whether a kernel without subshells has to end its cell before it can answer. */
+  /** True while a kernel without subshells has to end its cell before it can answer. */
   readonly waitsForCell: boolean;
   /** Null until the kernel has said it. */
   readonly state: ChatState | null;

@@ -1,38 +1,40 @@
 /** The connection to one kernel's conversation: made again by itself whenever it was lost. */
 
+import type { Kernel, KernelMessage } from "@jupyterlab/services";
+
 import type { Json, JsonObject } from "../json";
 import type { Connection, ConnectionProblem } from "./chat";
-import type { FailedMessage, KernelMessage } from "./chat_protocol";
+import type { FailedMessage, ChatMessage } from "./chat_protocol";
 import { TARGET } from "./chat_protocol";
-import type { ChatComm, ChatKernel, IopubMessage } from "./kernel_types";
 import { packageInfo, loadExtension, NO_PROBLEM } from "./load_extension";
 import { LOADED_TARGET, RpcLink } from "./rpc";
+import type { SubshellComm } from "./subshells";
 import { createSubshell, endSubshell, hasKernelInfo, subshellOf, withSubshell, withTimeout } from "./subshells";
 
-/** How long a kernel that can answer may take to do so. */
+/** The time in which a kernel that can answer has to do so. */
 export const ANSWER_TIMEOUT_MS = 20_000;
 /** A kernel that closed the connection is asked again after this time, and then less and less often. */
 export const RETRY_MS = 1_000;
 const MAX_RETRY_MS = 30_000;
-/** What was sent on a comm is read by then. */
+/** Messages sent on a comm are read by then. */
 export const CLOSE_DELAY_MS = 1_000;
 
-/** How often the kernel is asked whether it is there, and how long it may take: nobody tells a page that others restarted it. */
+/** The interval and the timeout of pings: nobody tells a page that others restarted the kernel. */
 export const PING_INTERVAL_MS = 10_000;
 
 /** The kernel asks whether the page is there. */
 const HANDLERS = new Map([["ping", () => null]]);
 const RESTARTS: readonly string[] = ["restarting", "autorestarting"];
-const MESSAGES: readonly unknown[] = ["welcome", "unsupported", "state", "run", "ops", "gone", "ack"] satisfies KernelMessage["type"][];
+const MESSAGES: readonly unknown[] = ["welcome", "unsupported", "state", "run", "ops", "gone", "ack"] satisfies ChatMessage["type"][];
 
 export type ChatConnectionEvents = {
   /** The data of the `comm_open`. */
   opening(): JsonObject;
   connection(connection: Connection, about: { trouble?: ConnectionProblem; waitsForCell?: boolean }): void;
-  message(message: KernelMessage): void;
+  message(message: ChatMessage): void;
 };
 
-type OpenComm = { comm: ChatComm; link: RpcLink; subshell: string | null };
+type OpenComm = { comm: SubshellComm; link: RpcLink; subshell: string | null };
 type Outcome = "welcome" | "unsupported" | "failed" | "closed" | "silent";
 
 export class ChatConnection {
@@ -41,13 +43,13 @@ export class ChatConnection {
   private attempt = 0;
   private connecting = false;
   private closings = 0;
-  /** Whether the kernel is on its way: it is connected to when it is there. */
+  /** True while the kernel starts: the connection follows when it is there. */
   private awaitsKernel = false;
   private timer: ReturnType<typeof setTimeout> | undefined;
   private pingTimer: ReturnType<typeof setTimeout> | undefined;
 
   constructor(
-    readonly kernel: ChatKernel,
+    readonly kernel: Kernel.IKernelConnection,
     private readonly events: ChatConnectionEvents,
   ) {
     kernel.statusChanged.connect(this.onStatus);
@@ -100,8 +102,8 @@ export class ChatConnection {
   private readonly onConnection = (): void => { this.reconnect(); };
   private readonly onDisposed = (): void => { this.reconnect(); };
   /** A cell has loaded what was missing. */
-  private readonly onMessage = (_: unknown, { header, content }: IopubMessage): void => {
-    if (!this.open && !this.connecting && header.msg_type === "comm_open" && content.target_name === LOADED_TARGET) this.reconnect();
+  private readonly onMessage = (_: unknown, { header, content }: KernelMessage.IIOPubMessage): void => {
+    if (!this.open && !this.connecting && header.msg_type === "comm_open" && (content as { target_name?: unknown }).target_name === LOADED_TARGET) this.reconnect();
   };
 
   private async connect(): Promise<void> {
@@ -144,7 +146,7 @@ export class ChatConnection {
     return null;
   }
 
-  private async openComm(comm: ChatComm, subshell: string | null, isVoid: () => boolean): Promise<Outcome> {
+  private async openComm(comm: Kernel.IComm, subshell: string | null, isVoid: () => boolean): Promise<Outcome> {
     const send = (data: JsonObject): void => {
       if (!comm.isDisposed) withSubshell(this.kernel, subshell, () => comm.send(data));
     };
@@ -154,10 +156,10 @@ export class ChatConnection {
       comm.onMsg = ({ content }) => {
         const message = link.receive(content.data);
         if (!message || isVoid()) return;
-        if (message.type === "unsupported") void this.refused(subshell, message as KernelMessage, isVoid);
+        if (message.type === "unsupported") void this.refused(subshell, message as ChatMessage, isVoid);
         if (message.type === "failed") this.failed(message as FailedMessage);
         if (message.type === "welcome" || message.type === "unsupported" || message.type === "failed") resolve(message.type);
-        if (MESSAGES.includes(message.type)) this.events.message(message as KernelMessage);
+        if (MESSAGES.includes(message.type)) this.events.message(message as ChatMessage);
       };
       comm.onClose = () => {
         resolve("closed");
@@ -193,7 +195,7 @@ export class ChatConnection {
   }
 
   /** The kernel's package is of another time. */
-  private async refused(subshell: string | null, message: KernelMessage | null, isVoid: () => boolean): Promise<void> {
+  private async refused(subshell: string | null, message: ChatMessage | null, isVoid: () => boolean): Promise<void> {
     const { kernel } = this;
     this.open = null;
     // the comm's subshell goes with the comm: nobody would answer there

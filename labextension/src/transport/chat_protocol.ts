@@ -88,15 +88,15 @@ export type StateMessage = { type: "state" } & ChatState;
 export type RunMessage = { type: "run"; run: Run };
 export type RunOpsMessage = { type: "ops"; run: string; first: number; now: number; ops: Op[] };
 export type GoneMessage = { type: "gone"; runs: string[] };
-export type AckMessage = { type: "ack"; question: string };
-export type KernelMessage =
+export type ChatAckMessage = { type: "ack"; question: string };
+export type ChatMessage =
   | WelcomeMessage
   | UnsupportedMessage
   | StateMessage
   | RunMessage
   | RunOpsMessage
   | GoneMessage
-  | AckMessage;
+  | ChatAckMessage;
 
 export type StopRunMessage = { type: "stop"; run: string };
 export type ResendMessage = { type: "again"; run: string; have: number };

@@ -1,17 +1,18 @@
 /** The panel's one store: the conversation of the kernel that it is at, and of those that it was at before. */
 
+import type { Kernel } from "@jupyterlab/services";
+
 import type { Json, JsonObject } from "../json";
 import { randomName } from "../page";
 import { TranscriptStore } from "../transcript/store";
 import type { Chat, Connection, KernelInfo, RunTranscript, ConnectionProblem } from "./chat";
 import { ChatConnection } from "./chat_connection";
-import type { ResendMessage, ChatState, KernelMessage, PanelMessage, PromptParams, Run, RunOpsMessage } from "./chat_protocol";
+import type { ResendMessage, ChatState, ChatMessage, PanelMessage, PromptParams, Run, RunOpsMessage } from "./chat_protocol";
 import { PROTOCOL } from "./chat_protocol";
-import type { ChatKernel } from "./kernel_types";
 import { NO_PROBLEM } from "./load_extension";
 import { RequestError } from "./rpc";
 
-/** How long a prompt waits for a kernel that is being connected to, and then for the kernel to have taken it. */
+/** The time that a prompt waits for a connection, and then for the kernel to have taken it. */
 export const PROMPT_TIMEOUT_MS = 60_000;
 /** Conversations of kernels that were left are shown at once when one comes back to them. */
 const MAX_CONVERSATIONS = 5;
@@ -43,12 +44,12 @@ export class ChatStore implements Chat {
     return this.conversation.runs;
   }
 
-  get kernel(): ChatKernel | null {
+  get kernel(): Kernel.IKernelConnection | null {
     return this.link?.kernel ?? null;
   }
 
   /** Goes to another kernel's conversation, or to none; the one that it is at stays as it is. */
-  connect(kernel: ChatKernel | null, place: KernelInfo | null): void {
+  connect(kernel: Kernel.IKernelConnection | null, place: KernelInfo | null): void {
     const same = kernel === this.kernel;
     this.kernelInfo = place;
     if (same) {
@@ -94,7 +95,7 @@ export class ChatStore implements Chat {
   }
 
   /** A conversation that was left is kept, the oldest of many is not. */
-  private conversationOf(kernel: ChatKernel | null): Conversation {
+  private conversationOf(kernel: Kernel.IKernelConnection | null): Conversation {
     if (!kernel) return new Conversation();
     const conversation = this.conversations.get(kernel.id) ?? new Conversation();
     this.conversations.delete(kernel.id);
@@ -103,7 +104,7 @@ export class ChatStore implements Chat {
     return conversation;
   }
 
-  private linkTo(kernel: ChatKernel, conversation: Conversation): ChatConnection {
+  private linkTo(kernel: Kernel.IKernelConnection, conversation: Conversation): ChatConnection {
     // what a link says when it has been left is about another kernel
     const isHere = (): boolean => this.conversation === conversation;
     return new ChatConnection(kernel, {
@@ -117,7 +118,7 @@ export class ChatStore implements Chat {
     });
   }
 
-  private receive(message: KernelMessage): void {
+  private receive(message: ChatMessage): void {
     const changed = this.conversation.receive(message, (again) => { this.send(again); });
     if (message.type === "welcome") {
       this.version = message.version;
@@ -161,7 +162,7 @@ export class ChatStore implements Chat {
 
 // One kernel's conversation as this page holds it: messages in, state and runs out.
 
-/** What the kernel did not send within this time is asked for again. */
+/** Missing operations are asked for again after this time. */
 const RESEND_AFTER_MS = 2_000;
 
 export class Conversation {
@@ -170,13 +171,13 @@ export class Conversation {
   private log = "";
   private readonly resendRequests = new Map<string, { have: number; at: number }>();
 
-  /** What the kernel has to know of what is here, to send the rest. */
+  /** The state that the kernel needs to send the rest. */
   held(): { log: string; have: Record<string, number> } {
     return { log: this.log, have: Object.fromEntries(this.runs.map(({ run, transcript }) => [run.id, transcript.have])) };
   }
 
   /** Takes a message; `again` is called where operations before it are missing. Whether what is above has changed. */
-  receive(message: KernelMessage, again: (message: ResendMessage) => void): boolean {
+  receive(message: ChatMessage, again: (message: ResendMessage) => void): boolean {
     switch (message.type) {
       case "welcome":
         return this.begin(message.log);

@@ -1,7 +1,6 @@
 /** Requests between this page and one kernel, in both directions: docs/protocol/notebook.md. */
 
 import type { Json, JsonObject } from "../json";
-import type { Comm } from "../notebook/jupyterlab_types";
 
 /** The kernel opens a comm for this when it loads the extension. */
 export const LOADED_TARGET = "cellwright.documents";
@@ -41,7 +40,7 @@ export class RpcLink {
 
   /** `handlers` are what the kernel may ask for, by method. */
   constructor(
-    private readonly comm: Pick<Comm, "send"> & Partial<Comm>,
+    private readonly comm: { send(data: JsonObject): unknown },
     private readonly handlers: ReadonlyMap<string, RequestHandler>,
   ) {}
 

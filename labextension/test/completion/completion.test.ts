@@ -5,11 +5,12 @@ import type { CompletionSettings, CompletionContext } from "../../src/completion
 import { ClaudeCompletion, PAUSE_MS, SuggestionCache } from "../../src/completion/claude_completion";
 import { completionContext } from "../../src/completion/completion_context";
 import { completionPlugin, ExtensionLoader } from "../../src/completion/completion_plugin";
-import type { CodePanel, InlineProvider } from "../../src/completion/types";
 import type { JsonObject } from "../../src/json";
 import type { RpcLink } from "../../src/transport/rpc";
 import { RequestError } from "../../src/transport/rpc";
+import type { CodePanel, InlineProvider } from "../support/completion_shapes";
 import { Notification } from "../support/jupyterlab/apputils";
+import { standIn } from "../support/stand_in";
 
 const AUTOMATIC = 1, INVOKED = 0, DELAY = 300;
 
@@ -53,7 +54,7 @@ function scene(choices: Partial<CompletionSettings> = {}) {
   const type = (cell: string, triggerKind = AUTOMATIC): Promise<void> => {
     const offset = cell.indexOf("|");
     const at = shown.push(["?"]) - 1;
-    return completion.fetch({ text: cell.replace("|", ""), offset }, { widget: null, triggerKind }).then(({ items }) => {
+    return completion.fetch({ text: cell.replace("|", ""), offset }, standIn({ widget: null, triggerKind })).then(({ items }) => {
       shown[at] = items.map(({ insertText }) => insertText);
     });
   };
@@ -225,7 +226,7 @@ describe("a notebook", () => {
       const cell = cells[at];
       if (!cell) throw new RangeError(String(at));
       const { editor, model } = cell;
-      return completionContext(tracker, linkOf, { text: model.sharedModel.getSource(), offset }, { widget: panel, editor });
+      return completionContext(standIn(tracker), linkOf, { text: model.sharedModel.getSource(), offset }, standIn({ widget: panel, editor }));
     };
   }
 
@@ -260,7 +261,7 @@ describe("a kernel without us", () => {
     const loading = new ExtensionLoader(load);
     const [python, other] = [{ id: "k" }, { id: "r" }];
     for (const panel of [panelWith(python, "python"), panelWith(python, "python"), panelWith(other, "R"), panelWith(null, "python")]) {
-      loading.begin(panel);
+      loading.begin(standIn(panel));
     }
     await settled();
     expect(load.mock.calls).toEqual([[python]]);
@@ -284,7 +285,7 @@ describe("the plugin", () => {
     const providers: InlineProvider[] = [];
     const palette = { addItem: vi.fn() };
     void completionPlugin.activate(
-      { commands }, { registerInlineProvider: (each: InlineProvider) => providers.push(each) }, { forEach: () => undefined }, registry, palette, null,
+      standIn({ commands }), { registerInlineProvider: (each: InlineProvider) => providers.push(each) }, { forEach: () => undefined }, registry, palette, null,
     );
     await settled();
     const toggle = commands.added.get("cellwright:toggle-inline-completion");
@@ -300,6 +301,6 @@ describe("the plugin", () => {
   });
 
   it("stays away where the page has no such thing", () => {
-    expect(() => { void completionPlugin.activate({}, null, null, null, null, null); }).not.toThrow();
+    expect(() => { void completionPlugin.activate(standIn({}), null, null, null, null, null); }).not.toThrow();
   });
 });

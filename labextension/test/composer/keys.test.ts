@@ -123,7 +123,7 @@ it.each(["lost", "missing", "unsupported"] as const)("sends nothing to a kernel 
 
 it("starts a kernel by sending where there is none; what was written goes to it", async () => {
   const chat = new Conversation();
-  Object.assign(chat, { connection: "none", place: null, state: null });
+  Object.assign(chat, { connection: "none", kernelInfo: null, state: null });
   const scene = composerScene({}, { chat });
   type(scene.area, "Hello");
   let take: (id: string) => void = () => undefined;
@@ -140,7 +140,7 @@ it("starts a kernel by sending where there is none; what was written goes to it"
 
 it("takes over what was written before there was a kernel", () => {
   const chat = new Conversation();
-  Object.assign(chat, { connection: "none", place: null, state: null });
+  Object.assign(chat, { connection: "none", kernelInfo: null, state: null });
   const scene = composerScene({}, { chat });
   type(scene.area, "Half writ");
   chat.change({ connection: "connected", kernelInfo: { kernelId: "own", name: "Python 3", notebook: null }, state: STATE });
@@ -149,7 +149,7 @@ it("takes over what was written before there was a kernel", () => {
 
 it("does not bring back what was sent to the kernel that was started for it", async () => {
   const memory = new KeptInMemory();
-  const none = { connection: "none", place: null, state: null } as const;
+  const none = { connection: "none", kernelInfo: null, state: null } as const;
   const chat = Object.assign(new Conversation(), none);
   const scene = composerScene({}, { chat, memory });
   type(scene.area, "First words");

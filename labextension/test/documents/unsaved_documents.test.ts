@@ -1,7 +1,9 @@
-import type { Comm, DocumentContext, Kernel, Signal } from "@jupyterlab/docmanager";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 
 import { REPEAT_MS, TARGET, UnsavedDocuments, unsavedDocumentsPlugin } from "../../src/documents/unsaved_documents";
+import type { Signal } from "../support/cell_shapes";
+import type { Comm, DocumentContext, Kernel } from "../support/document_shapes";
+import { standIn } from "../support/stand_in";
 
 type Slot<Value> = (sender: unknown, value: Value) => void;
 
@@ -96,7 +98,7 @@ describe("unsaved documents", () => {
     const [young, old] = [new OneKernel("young"), new OneKernel("old", ["its-comm"])];
     const documents = new UnsavedDocuments("/root");
     const text = new OneDocument("a.py");
-    [new OneDocument("young.ipynb", young), new OneDocument("old.ipynb", old), text].forEach((each) => { documents.add(each); });
+    [new OneDocument("young.ipynb", young), new OneDocument("old.ipynb", old), text].forEach((each) => { documents.add(standIn(each)); });
     await settled();
     text.type();
     const comm = young.load();
@@ -108,8 +110,8 @@ describe("unsaved documents", () => {
     const kernel = new OneKernel("k");
     const documents = new UnsavedDocuments("/root");
     const [one, two] = [new OneDocument("one.py", kernel), new OneDocument("two.py")];
-    documents.add(one);
-    documents.add(two);
+    documents.add(standIn(one));
+    documents.add(standIn(two));
     await settled();
     const comm = kernel.load();
     one.type();
@@ -128,7 +130,7 @@ describe("unsaved documents", () => {
     const [before, after] = [new OneKernel("before"), new OneKernel("after")];
     const notebook = new OneDocument("n.ipynb", before);
     const documents = new UnsavedDocuments("/root");
-    documents.add(notebook);
+    documents.add(standIn(notebook));
     await settled();
     const first = before.load();
     before.disposed.emit(undefined);
@@ -144,7 +146,7 @@ describe("unsaved documents", () => {
     const kernel = new OneKernel("k");
     const notebook = new OneDocument("n.ipynb", kernel);
     const documents = new UnsavedDocuments("/root");
-    documents.add(notebook);
+    documents.add(standIn(notebook));
     await settled();
     const comm = kernel.load();
     comm.onClose();
@@ -165,7 +167,7 @@ describe("the plugin", () => {
     config.textContent = JSON.stringify({ serverRoot: "~/work" });
     document.head.append(config);
     const opened = new Emitter<{ context: DocumentContext }>();
-    void unsavedDocumentsPlugin.activate(undefined, { opened });
+    void unsavedDocumentsPlugin.activate(standIn(undefined), { opened });
     const kernel = new OneKernel("k");
     const notebook = new OneDocument("n.ipynb", kernel);
     opened.emit({ context: notebook });
@@ -181,6 +183,6 @@ describe("the plugin", () => {
   });
 
   it("does nothing where documents are not opened", () => {
-    expect(() => unsavedDocumentsPlugin.activate(undefined, null)).not.toThrow();
+    expect(() => unsavedDocumentsPlugin.activate(standIn(undefined), null)).not.toThrow();
   });
 });

@@ -7,7 +7,8 @@ import { beforeEach, describe, expect, it, vi } from "vitest";
 import schema from "../../schema/cell-toolbar.json";
 import { isPython } from "../../src/notebook/cell_language";
 import { applies, cellToolbarPlugin, sourceFor } from "../../src/notebook/cell_toolbar";
-import type { Cell, Kernel, Notebook, NotebookModel, Panel } from "../../src/notebook/cell_toolbar_types";
+import type { Cell, Kernel, Notebook, NotebookModel, Panel } from "../support/cell_shapes";
+import { standIn } from "../support/stand_in";
 
 const LOADED = { status: "ok" };
 
@@ -84,7 +85,7 @@ class Scene {
     this.panel = { content, sessionContext: { ready: Promise.resolve(), session: { kernel } } };
     const tracker = { currentWidget: this.panel, activeCellChanged: this.activeCellChanged };
     const palette = { addItem: ({ command }: { command: string }) => this.inPalette.push(command) };
-    void cellToolbarPlugin.activate({ commands: this.commands, contextMenuHitTest: () => this.menuAt?.node }, tracker, palette);
+    void cellToolbarPlugin.activate(standIn({ commands: this.commands, contextMenuHitTest: () => this.menuAt?.node }), tracker, palette);
   }
 
   get sources(): string[] {
@@ -128,7 +129,7 @@ describe("which actions a cell offers", () => {
     ["%claudette", "code", [], "explain document edit"],
   ])("%j (%s, %j): %s", (source, type, outputs, offered) => {
     const found = (["fix", "explain", "document", "edit"] as const).filter((action) =>
-      applies(action, cell(source, type, ...outputs)),
+      applies(action, standIn(cell(source, type, ...outputs))),
     );
     expect(found.join(" ")).toBe(offered);
   });
@@ -312,6 +313,6 @@ it("has each command in the palette, the toolbar and the context menu", () => {
 it("names the cell in every question", () => {
   const cell = new TestCell("b2d4", "x");
   for (const action of ["fix", "explain", "document", "edit"] as const) {
-    expect(sourceFor(action, cell, "words")).toMatch(/^%{1,2}claude\s[^]*@cell:b2d4\b/);
+    expect(sourceFor(action, standIn(cell), "words")).toMatch(/^%{1,2}claude\s[^]*@cell:b2d4\b/);
   }
 });

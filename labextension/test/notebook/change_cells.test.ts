@@ -3,6 +3,7 @@ import { describe, expect, it } from "vitest";
 import type { CellChange } from "../../src/notebook/change_cells";
 import { cellJson, changeCells } from "../../src/notebook/change_cells";
 import { RequestError } from "../../src/transport/rpc";
+import { standIn } from "../support/stand_in";
 import { code, markdown, OneSharedNotebook } from "./shared_notebook";
 
 const PRINTED = { output_type: "stream", name: "stdout", text: "1\n" };
@@ -38,7 +39,7 @@ const errorOf = (work: () => unknown): RequestError => {
 describe("a change of cells", () => {
   it("is one transaction that undo managers follow, apart from what was typed before and after", () => {
     const book = notebook();
-    changeCells(book, [replace("a", "x = 1", { source: "x = 2" }), insert("d", "z", { where: "before", beside: "c" }), move("c", "start")]);
+    changeCells(standIn(book), [replace("a", "x = 1", { source: "x = 2" }), insert("d", "z", { where: "before", beside: "c" }), move("c", "start")]);
     expect(ids(book)).toEqual(["c", "a", "b", "d"]);
     expect(book.origins).toHaveLength(1);
     const [, first] = book.cells;
@@ -50,30 +51,30 @@ describe("a change of cells", () => {
 
   it("exchanges what differs alone, and keeps the halves of a character together", () => {
     const book = new OneSharedNotebook(code("a", "one two three"), code("b", "a😀b"));
-    changeCells(book, [replace("a", "one two three", { source: "one 2 three" }), replace("b", "a😀b", { source: "a😁b" })]);
+    changeCells(standIn(book), [replace("a", "one two three", { source: "one 2 three" }), replace("b", "a😀b", { source: "a😁b" })]);
     expect(book.cells.map(({ edits }) => edits)).toEqual([[[4, 7, "2"]], [[1, 3, "😁"]]]);
     expect(book.cells.map((cell) => cell.getSource())).toEqual(["one 2 three", "a😁b"]);
   });
 
   it("takes outputs and count from a code cell whose source changes, and no trust from anybody", () => {
     const book = notebook();
-    const [changed] = changeCells(book, [replace("a", "x = 1", { source: "x = 2" })]);
+    const [changed] = changeCells(standIn(book), [replace("a", "x = 1", { source: "x = 2" })]);
     expect(changed).toMatchObject({ id: "a", position: 0, before: { outputs: [PRINTED], execution_count: 3 } });
     expect(changed?.after).toMatchObject({ source: "x = 2", outputs: [], execution_count: null, metadata: { trusted: true } });
-    changeCells(book, [replace("a", "x = 2", { source: "x = 1", outputs: [PRINTED], execution_count: 3 })]);
+    changeCells(standIn(book), [replace("a", "x = 2", { source: "x = 1", outputs: [PRINTED], execution_count: 3 })]);
     expect(book.cells[0]?.toJSON()).toEqual(notebook().cells[0]?.toJSON());
   });
 
   it("leaves outputs where the source stays", () => {
     const book = notebook();
-    changeCells(book, [replace("a", "x = 1", { source: "x = 1" })]);
+    changeCells(standIn(book), [replace("a", "x = 1", { source: "x = 1" })]);
     expect(book.cells[0]?.getOutputs?.()).toEqual([PRINTED]);
     expect(book.cells[0]?.edits).toEqual([]);
   });
 
   it("changes types: id and metadata stay, what the type does not have is gone", () => {
     const book = notebook();
-    changeCells(book, [replace("a", "x = 1", { cell_type: "markdown" }), replace("b", "# Title", { cell_type: "code", source: "z" })]);
+    changeCells(standIn(book), [replace("a", "x = 1", { cell_type: "markdown" }), replace("b", "# Title", { cell_type: "code", source: "z" })]);
     expect(book.cells.map((cell) => cell.toJSON()).slice(0, 2)).toEqual([
       { id: "a", cell_type: "markdown", source: "x = 1", metadata: { trusted: true } },
       { id: "b", cell_type: "code", source: "z", metadata: {}, outputs: [], execution_count: null },
@@ -83,24 +84,24 @@ describe("a change of cells", () => {
   it("moves a cell as it is", () => {
     const book = notebook();
     const before = book.cells.map((cell) => cell.toJSON());
-    const [moved] = changeCells(book, [move("b", "start")]);
+    const [moved] = changeCells(standIn(book), [move("b", "start")]);
     expect(moved).toMatchObject({ id: "b", was: 1, position: 0 });
     expect(book.cells.map((cell) => cell.toJSON())).toEqual([before[1], before[0], before[2]]);
-    changeCells(book, [move("b", "after", "c")]);
+    changeCells(standIn(book), [move("b", "after", "c")]);
     expect(ids(book)).toEqual(["a", "c", "b"]);
-    expect(changeCells(book, [move("b", "end")])[0]).toMatchObject({ was: 2, position: 2 });
+    expect(changeCells(standIn(book), [move("b", "end")])[0]).toMatchObject({ was: 2, position: 2 });
   });
 
   it("gives a new cell another id where its own is taken", () => {
     const book = notebook();
-    const [made] = changeCells(book, [insert("a", "z", {})]);
+    const [made] = changeCells(standIn(book), [insert("a", "z", {})]);
     expect(made?.id).not.toBe("a");
     expect(new Set(ids(book)).size).toBe(4);
   });
 
   it("reads back what the last change of each cell has left", () => {
     const book = notebook();
-    const changed = changeCells(book, [
+    const changed = changeCells(standIn(book), [
       replace("c", "y = 2", { source: "y = 3" }),
       replace("c", "y = 3", { source: "y = 4" }),
       remove("a", "x = 1"),
@@ -114,7 +115,7 @@ describe("a change that cannot be made", () => {
     const book = notebook();
     const before = book.cells.map((cell) => cell.toJSON());
     const error = errorOf(() =>
-      changeCells(book, [insert("d", "z", {}), replace("a", "old", { source: "x" }), remove("c", "older")]),
+      changeCells(standIn(book), [insert("d", "z", {}), replace("a", "old", { source: "x" }), remove("c", "older")]),
     );
     expect(error.code).toBe("conflict");
     expect(error.details.conflicts).toEqual([{ id: "a", now: "x = 1" }, { id: "c", now: "y = 2" }]);
@@ -125,7 +126,7 @@ describe("a change that cannot be made", () => {
   it("names the cells that there are", () => {
     const book = notebook();
     for (const each of [remove("z", ""), move("a", "after", "z"), insert("d", "", { where: "before", beside: "z" })]) {
-      const error = errorOf(() => changeCells(book, [each]));
+      const error = errorOf(() => changeCells(standIn(book), [each]));
       expect(error.code).toBe("no_cell");
       expect(error.message).toContain("a, b, c");
     }
@@ -135,11 +136,11 @@ describe("a change that cannot be made", () => {
     const book = notebook();
     const [first] = book.cells;
     if (first) first.executionState = "running";
-    expect(errorOf(() => changeCells(book, [replace("a", "x = 1", { source: "x" })])).code).toBe("running");
+    expect(errorOf(() => changeCells(standIn(book), [replace("a", "x = 1", { source: "x" })])).code).toBe("running");
   });
 });
 
 it("a cell is told without its outputs where they are not wanted", () => {
   const [first] = notebook().cells;
-  expect(first && cellJson(first, false)).toMatchObject({ source: "x = 1", outputs: [], execution_count: 3 });
+  expect(first && cellJson(standIn(first), false)).toMatchObject({ source: "x = 1", outputs: [], execution_count: 3 });
 });

@@ -8,6 +8,7 @@ import { cellForCode, languageOf } from "../../src/notebook/cell_language";
 import { codeActionsPlugin } from "../../src/notebook/code_actions";
 import { codeBlock, codeBlocks } from "../../src/transcript/markdown/code_block";
 import { settled } from "../sidebar/panel_scene";
+import { standIn } from "../support/stand_in";
 import { code, markdown, OneSharedNotebook } from "./shared_notebook";
 
 const shown = (Notification as unknown as { shown: string[] }).shown;
@@ -72,7 +73,7 @@ class Page {
         },
       },
     };
-    void codeActionsPlugin.activate(app, tracker, null);
+    void codeActionsPlugin.activate(standIn(app), tracker, null);
   }
 
   /** Another notebook, or none, is the current one. */

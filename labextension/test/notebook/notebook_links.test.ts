@@ -1,9 +1,10 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 
 import type { JsonObject } from "../../src/json";
-import type { Comm, Kernel, NotebookModel, NotebookPanel, Signal } from "../../src/notebook/jupyterlab_types";
 import { INFO_TIMEOUT_MS, NotebookLinks, SUBSHELL_TIMEOUT_MS, TARGET } from "../../src/notebook/notebook_links";
 import { LOADED_TARGET, RpcLink, CHUNK_CHARS, RequestError } from "../../src/transport/rpc";
+import type { Comm, Kernel, NotebookModel, NotebookPanel, Signal } from "../support/notebook_shapes";
+import { standIn } from "../support/stand_in";
 import { code, OneSharedNotebook } from "./shared_notebook";
 
 class Emitter<Value = unknown> implements Signal<unknown, Value> {
@@ -171,8 +172,8 @@ describe("a page connects to a kernel", () => {
   it("that loads us, and says what it shows", async () => {
     const [links, kernel, other] = [new NotebookLinks(), new OneKernel("k"), new OneKernel("other")];
     links.setFrontEnd({ frontEnd: "JupyterLab 4.6.6", root: "/root" });
-    links.add(new OnePanel("a.ipynb", kernel, "x"));
-    links.add(new OnePanel("b.ipynb", other, "x"));
+    links.add(standIn(new OnePanel("a.ipynb", kernel, "x")));
+    links.add(standIn(new OnePanel("b.ipynb", other, "x")));
     await settled();
     kernel.load();
     await settled();
@@ -192,19 +193,19 @@ describe("a page connects to a kernel", () => {
     const [links, kernel] = [new NotebookLinks(), new OneKernel("k")];
     kernel.holdsUs = true;
     const panel = new OnePanel("a.ipynb", kernel, "x");
-    links.add(panel);
+    links.add(standIn(panel));
     await settled();
     expect(kernel.comm.opened).not.toBeNull();
     kernel.load();
     await settled();
     expect(kernel.comms.map(({ opened }) => opened !== null)).toEqual([true, true]);
-    expect(links.linkFor(panel)).toBeDefined();
+    expect(links.linkFor(standIn(panel))).toBeDefined();
   });
 
   it.each([["%%claude\nhelp", 1], ["x = 1", 0]])("that is too busy to say it, where the notebook has to do with us: %j", async (source, connected) => {
     const [links, kernel] = [new NotebookLinks(), new OneKernel("k")];
     kernel.holdsUs = null;
-    links.add(new OnePanel("a.ipynb", kernel, source));
+    links.add(standIn(new OnePanel("a.ipynb", kernel, source)));
     await vi.advanceTimersByTimeAsync(INFO_TIMEOUT_MS + 1);
     expect(kernel.comms).toHaveLength(connected);
   });
@@ -212,8 +213,8 @@ describe("a page connects to a kernel", () => {
   it("that runs no notebook, as long as it is there", async () => {
     const [links, kernel, own] = [new NotebookLinks(), new OneKernel("k"), new OneKernel("own")];
     const panel = new OnePanel("a.ipynb", kernel, "x");
-    links.add(panel);
-    links.addKernel(own);
+    links.add(standIn(panel));
+    links.addKernel(standIn(own));
     await settled();
     own.load();
     await settled();
@@ -227,7 +228,7 @@ describe("a page connects to a kernel", () => {
   it("whose subshell does not start, after a while", async () => {
     const [links, kernel] = [new NotebookLinks(), new OneKernel("k")];
     kernel.subshell = new Promise(() => undefined);
-    links.add(new OnePanel("a.ipynb", kernel, "x"));
+    links.add(standIn(new OnePanel("a.ipynb", kernel, "x")));
     await settled();
     kernel.load();
     await vi.advanceTimersByTimeAsync(SUBSHELL_TIMEOUT_MS + 1);
@@ -237,14 +238,14 @@ describe("a page connects to a kernel", () => {
   it("again when it was restarted, or closed the comm", async () => {
     const [links, kernel] = [new NotebookLinks(), new OneKernel("k")];
     const panel = new OnePanel("a.ipynb", kernel, "x");
-    links.add(panel);
+    links.add(standIn(panel));
     await settled();
     for (const lose of [() => { kernel.statusChanged.emit("restarting"); }, () => { kernel.comm.onClose(); }]) {
       kernel.load();
       await settled();
-      expect(links.linkFor(panel)).toBeDefined();
+      expect(links.linkFor(standIn(panel))).toBeDefined();
       lose();
-      expect(links.linkFor(panel)).toBeUndefined();
+      expect(links.linkFor(standIn(panel))).toBeUndefined();
     }
     kernel.load();
     await settled();
@@ -256,7 +257,7 @@ describe("a connected page", () => {
   const connected = async (): Promise<[NotebookLinks, OneKernel, OnePanel]> => {
     const [links, kernel] = [new NotebookLinks(), new OneKernel("k")];
     const panel = new OnePanel("a.ipynb", kernel, "x = 1");
-    links.add(panel);
+    links.add(standIn(panel));
     await settled();
     kernel.load();
     await settled();
@@ -279,7 +280,7 @@ describe("a connected page", () => {
     const [links, kernel, panel] = await connected();
     const { comm } = kernel;
     const again = new OnePanel("a.ipynb", kernel, "x");
-    links.add(Object.assign(again, { context: panel.context }));
+    links.add(standIn(Object.assign(again, { context: panel.context })));
     panel.content.disposed.emit(undefined);
     await settled();
     expect(comm.sent.filter(({ type }) => type === "bye")).toEqual([]);

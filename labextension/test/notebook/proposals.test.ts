@@ -1,16 +1,17 @@
 import { beforeEach, describe, expect, it } from "vitest";
 
 import type { JsonObject } from "../../src/json";
-import type { ProposalPanel } from "../../src/notebook/proposals";
 import { Proposals } from "../../src/notebook/proposals";
 import { proposalCard } from "../../src/transcript/cards/proposal_card";
 import { RpcLink } from "../../src/transport/rpc";
+import { standIn } from "../support/stand_in";
 import { ask, press, readyCard, shadowOf, text } from "../transcript/scene";
+import type { NotebookPanel } from "@jupyterlab/notebook";
 
 const CHANGE = ask("q", { name: "NotebookEdit", title: "Edit cell b", detail: "--- a\n+++ b\n@@ -1 +1 @@\n-x\n+y\n", detail_kind: "diff" });
 
 /** A notebook with cells of these ids, open in the page. */
-function panel(path: string, ...ids: string[]): ProposalPanel & { cells: HTMLElement[] } {
+function panel(path: string, ...ids: string[]): NotebookPanel & { cells: HTMLElement[] } {
   const notebook = document.createElement("div");
   const widgets = ids.map((id) => {
     const node = document.createElement("div");
@@ -19,24 +20,20 @@ function panel(path: string, ...ids: string[]): ProposalPanel & { cells: HTMLEle
     return { model: { id }, node };
   });
   document.body.append(notebook);
-  return { context: { path, ready: Promise.resolve() }, content: { widgets }, cells: widgets.map(({ node }) => node) };
+  return standIn({ context: { path, ready: Promise.resolve() }, content: { widgets }, cells: widgets.map(({ node }) => node) });
 }
 
 class Page {
   readonly sent: JsonObject[] = [];
   readonly link = new RpcLink(
     {
-      onMsg: () => undefined,
-      onClose: () => undefined,
-      open: () => undefined,
-      close: () => undefined,
       send: (message) => void this.sent.push(message),
     },
     new Map(),
   );
   readonly proposals: Proposals;
 
-  constructor(...panels: ProposalPanel[]) {
+  constructor(...panels: NotebookPanel[]) {
     this.proposals = new Proposals(() => panels, (host, asked, send) => Promise.resolve(proposalCard(host, asked, send)));
   }
 

@@ -1,9 +1,11 @@
-import type { DisplayData, NotebookModel, OutputAreaModel } from "@jupyterlab/notebook";
+import type { INotebookModel } from "@jupyterlab/notebook";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 
+import type { JsonObject } from "../../src/json";
 import { insertSavedOutput, savedOutputPlugin } from "../../src/notebook/saved_output";
 import type { SavedMessage } from "../../src/transcript/protocol";
 import { open } from "../../src/transcript/transcript";
+import { standIn } from "../support/stand_in";
 import { END, Kernel, scene } from "../transcript/scene";
 
 const SAVED: SavedMessage = {
@@ -19,13 +21,14 @@ const STATIC: DisplayData[] = [
   ...SAVED.images.map((data): DisplayData => ({ output_type: "display_data", data, metadata: {} })),
 ];
 
+type DisplayData = { output_type: "display_data"; data: JsonObject; metadata: JsonObject };
 type Output = { data: Record<string, unknown> };
 
 const view = (model: string): Output => ({ data: { "application/vnd.jupyter.widget-view+json": { model_id: model } } });
 const printed: Output = { data: { "text/plain": "printed before" } };
 
 /** Outputs as JupyterLab's model has them. */
-class CellOutputs implements OutputAreaModel {
+class CellOutputs {
   readonly all: Output[];
 
   constructor(...outputs: Output[]) {
@@ -51,7 +54,7 @@ class CellOutputs implements OutputAreaModel {
   }
 }
 
-const notebook = (...outputs: CellOutputs[]): NotebookModel => ({
+const notebook = (...outputs: CellOutputs[]): INotebookModel => standIn({
   // the first cell is Markdown and has no outputs
   cells: [{ id: "prose" }, ...outputs.map((each, index) => ({ id: `cell-${index}`, outputs: each }))],
 });
@@ -133,11 +136,11 @@ describe("a transcript offers what was saved", () => {
 it("the plugin takes it for the notebooks that are open, and is silent without notebooks", () => {
   const outputs = new CellOutputs(view("the-model"));
   const models = [null, notebook(outputs)];
-  const tracker = { forEach: (each: (panel: { model: NotebookModel | null }) => void) => { models.forEach((model) => { each({ model }); }); } };
+  const tracker = { forEach: (each: (panel: { model: INotebookModel | null }) => void) => { models.forEach((model) => { each({ model }); }); } };
   const offer = (): boolean => document.dispatchEvent(new CustomEvent("cellwright-saved", { cancelable: true, detail: SAVED }));
-  void savedOutputPlugin.activate(undefined, null);
+  void savedOutputPlugin.activate(standIn(undefined), null);
   expect(offer()).toBe(true);
-  void savedOutputPlugin.activate(undefined, tracker);
+  void savedOutputPlugin.activate(standIn(undefined), tracker);
   expect(offer()).toBe(false);
   expect(outputs.all).toEqual(STATIC);
 });

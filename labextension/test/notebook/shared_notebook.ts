@@ -1,7 +1,7 @@
 /** In the place of `@jupyter/ydoc`: a shared notebook that behaves as its does, as far as the plugin uses it. */
 
 import type { JsonObject } from "../../src/json";
-import type { NewCell, SharedCell, SharedNotebook } from "../../src/notebook/jupyterlab_types";
+import type { NewCell, SharedCell, SharedNotebook } from "../support/notebook_shapes";
 
 class Undo {
   readonly trackedOrigins = new Set<unknown>();

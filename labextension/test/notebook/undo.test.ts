@@ -2,8 +2,10 @@
 
 import { beforeEach, expect, it } from "vitest";
 
-import type { UndoCell } from "../../src/notebook/undo";
 import { UNDO_CLASS, UndoButtons } from "../../src/notebook/undo";
+import { standIn } from "../support/stand_in";
+
+type UndoCell = { readonly node: HTMLElement; readonly model: { readonly outputs: { readonly length: number; get(): { readonly metadata: unknown } } } };
 
 type Asked = [method: string, params: Record<string, unknown>];
 
@@ -42,24 +44,24 @@ beforeEach(() => {
 it("stands under answers whose turn can be taken back, and nowhere else", async () => {
   const cells = [cell(3), cell(2), cell(null), cell(3, "of another session")];
   const buttons = new UndoButtons(() => kernel);
-  await buttons.update({ content: { widgets: cells } });
-  await buttons.update({ content: { widgets: cells } });
+  await buttons.update(standIn({ content: { widgets: cells } }));
+  await buttons.update(standIn({ content: { widgets: cells } }));
   expect(cells.map(({ node }) => node.querySelectorAll(`.${UNDO_CLASS}`).length)).toEqual([1, 0, 0, 0]);
   open = [];
-  await buttons.update({ content: { widgets: cells } });
+  await buttons.update(standIn({ content: { widgets: cells } }));
   expect(document.querySelector(`.${UNDO_CLASS}`)).toBeNull();
 });
 
 it("is not there without a kernel that holds Cellwright", async () => {
   const one = cell(3);
-  await new UndoButtons(() => undefined).update({ content: { widgets: [one] } });
-  await new UndoButtons(() => () => Promise.reject(new Error("gone"))).update({ content: { widgets: [one] } });
+  await new UndoButtons(() => undefined).update(standIn({ content: { widgets: [one] } }));
+  await new UndoButtons(() => () => Promise.reject(new Error("gone"))).update(standIn({ content: { widgets: [one] } }));
   expect(one.node.childElementCount).toBe(0);
 });
 
 it("shows first, then does it", async () => {
   const one = cell(3);
-  await new UndoButtons(() => kernel).update({ content: { widgets: [one] } });
+  await new UndoButtons(() => kernel).update(standIn({ content: { widgets: [one] } }));
   press(one.node, "Undo turn");
   await settled();
   expect(one.node.querySelector("pre")?.textContent).toBe(SHOWN.text);
@@ -73,7 +75,7 @@ it("shows first, then does it", async () => {
 
 it("leaves everything, by Escape as well, and overwrites only when told", async () => {
   const one = cell(3);
-  await new UndoButtons(() => kernel).update({ content: { widgets: [one] } });
+  await new UndoButtons(() => kernel).update(standIn({ content: { widgets: [one] } }));
   press(one.node, "Undo turn");
   await settled();
   one.node.querySelector(".card")?.dispatchEvent(new KeyboardEvent("keydown", { key: "Escape", bubbles: true }));
@@ -89,7 +91,7 @@ it("says why it cannot be", async () => {
   const one = cell(3);
   const refusing = (method: string, params: Record<string, unknown>): Promise<unknown> =>
     method === "undo_turns" ? kernel(method, params) : Promise.reject(new Error("Claude is still at work."));
-  await new UndoButtons(() => refusing).update({ content: { widgets: [one] } });
+  await new UndoButtons(() => refusing).update(standIn({ content: { widgets: [one] } }));
   press(one.node, "Undo turn");
   await settled();
   expect(one.node.querySelector("[role=status]")?.textContent).toBe("Claude is still at work.");
@@ -100,7 +102,7 @@ it("asks over the connection that there is when it is pressed, and may be presse
   const dead = (method: string, params: Record<string, unknown>): Promise<unknown> =>
     method === "undo_turns" ? kernel(method, params) : Promise.reject(new Error("The kernel does not answer."));
   let link: typeof kernel | undefined = dead;
-  await new UndoButtons(() => link).update({ content: { widgets: [one] } });
+  await new UndoButtons(() => link).update(standIn({ content: { widgets: [one] } }));
   link = undefined;
   press(one.node, "Undo turn");
   await settled();

@@ -1,11 +1,12 @@
 import { beforeEach, describe, expect, it, vi } from "vitest";
 
 import { activeCell, goToCell, onActiveCell } from "../../src/sidebar/active_cell";
-import type { Cell, NotebookPanel, NotebookTracker, Services, SessionConnection, SessionModel } from "../../src/sidebar/jupyterlab_types";
 import { KernelChoice } from "../../src/sidebar/kernel_choice";
 import { OwnKernel } from "../../src/sidebar/own_kernel";
 import type { KernelInfo } from "../../src/transport/chat";
-import type { ChatKernel } from "../../src/transport/kernel_types";
+import type { ChatKernel } from "../support/kernel_shapes";
+import type { Cell, NotebookPanel, NotebookTracker, Services, SessionConnection, SessionModel } from "../support/panel_shapes";
+import { standIn } from "../support/stand_in";
 import { Emitter, OneKernel } from "../transport/chat_kernel";
 
 class OnePanel implements NotebookPanel {
@@ -94,8 +95,8 @@ function scene(follows = true): { tracker: OneTracker; server: OneServer; own: O
   const store = {
     connect: (kernel: ChatKernel | null, place: KernelInfo | null) => void connected.push([kernel?.id ?? null, place?.notebook ?? null]),
   };
-  const own = new OwnKernel(server.services, sessionStorage, () => { choice.update(); });
-  const choice: KernelChoice = new KernelChoice(tracker, server.services, own, store, () => follows);
+  const own = new OwnKernel(standIn(server.services), sessionStorage, () => { choice.update(); });
+  const choice: KernelChoice = new KernelChoice(standIn(tracker), standIn(server.services), own, standIn(store), () => follows);
   return { tracker, server, own, choice, now: () => connected.at(-1) ?? [null, null], count: () => connected.length };
 }
 
@@ -220,7 +221,7 @@ describe("a kernel of its own", () => {
   it("cannot be where there is no Python", async () => {
     const { server } = scene();
     server.specs = { default: "ir", kernelspecs: { ir: { language: "R", display_name: "R" } } };
-    const own = new OwnKernel(server.services, sessionStorage, () => undefined);
+    const own = new OwnKernel(standIn(server.services), sessionStorage, () => undefined);
     await expect(own.start("")).rejects.toMatchObject({ code: "no_python" });
   });
 });
@@ -239,7 +240,7 @@ describe("the cell that the user is at", () => {
 
   it("goes along with what is selected in it, whichever way that was done", () => {
     const panel = new OnePanel("a.ipynb", null, cellOf("c1", "tide = 4.2", 3, [7, 0]));
-    expect(activeCell(panel)).toEqual({ path: "a.ipynb", id: "c1", selection: "tide = ", source: "tide = 4.2", executionCount: 3, position: 0 });
+    expect(activeCell(standIn(panel))).toEqual({ path: "a.ipynb", id: "c1", selection: "tide = ", source: "tide = 4.2", executionCount: 3, position: 0 });
     expect(activeCell(null)).toBeNull();
   });
 
@@ -248,7 +249,7 @@ describe("the cell that the user is at", () => {
     const cell = cellOf("c1", "x", null);
     tracker.open(new OnePanel("a.ipynb", null, cell));
     const heard = vi.fn();
-    const stop = onActiveCell(tracker, heard);
+    const stop = onActiveCell(standIn(tracker), heard);
     signals.source.emit(undefined);
     signals.selection.emit(undefined);
     expect(heard).toHaveBeenCalledTimes(3);
@@ -260,7 +261,7 @@ describe("the cell that the user is at", () => {
 
   it("is found by its count", () => {
     const panel = new OnePanel("a.ipynb", null, cellOf("c1", "x", 3), cellOf("c2", "y", 7));
-    expect([goToCell(panel, "[7]"), panel.content.activeCellIndex]).toEqual([true, 1]);
-    expect([goToCell(panel, "[8]"), goToCell(panel, "sidebar"), goToCell(null, "[7]")]).toEqual([false, false, false]);
+    expect([goToCell(standIn(panel), "[7]"), panel.content.activeCellIndex]).toEqual([true, 1]);
+    expect([goToCell(standIn(panel), "[8]"), goToCell(standIn(panel), "sidebar"), goToCell(null, "[7]")]).toEqual([false, false, false]);
   });
 });

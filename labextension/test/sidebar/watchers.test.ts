@@ -1,6 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 
-import type { OpenDocument } from "../../src/documents/changed_files";
 import { ChangedFiles, REFRESH_DELAY_MS } from "../../src/documents/changed_files";
 import type { RunNotification } from "../../src/sidebar/notifications";
 import { watchRuns } from "../../src/sidebar/notifications";
@@ -9,6 +8,7 @@ import { statusOf } from "../../src/sidebar/status_bar";
 import { TranscriptStore } from "../../src/transcript/store";
 import { transOf } from "../../src/translation";
 import type { Run, RunState } from "../../src/transport/chat_protocol";
+import { standIn } from "../support/stand_in";
 import { Emitter, runOf, stateOf } from "../transport/chat_kernel";
 import { OneChat } from "./panel_scene";
 
@@ -69,7 +69,7 @@ describe("the status bar", () => {
 });
 
 describe("files that tools wrote", () => {
-  class OneDocument implements OpenDocument {
+  class OneDocument {
     isReady = true;
     model = { dirty: false };
     contentsModel = { last_modified: "2026-11-22T08:00:00Z" };
@@ -89,7 +89,7 @@ describe("files that tools wrote", () => {
     };
     const files = new ChangedFiles({ refreshBrowser, lastModified });
     const document = new OneDocument("a.py");
-    files.add(document);
+    files.add(standIn(document));
     return { files, document, refreshBrowser, times };
   };
 
@@ -134,7 +134,7 @@ describe("settings and texts", () => {
     const composite: Record<string, unknown> = { fontSize: 16 };
     const changed = new Emitter();
     const heard = vi.fn();
-    const settings = panelSettings({ load: () => Promise.resolve({ composite, changed }) }, "cellwright:panel", heard);
+    const settings = panelSettings(standIn({ load: () => Promise.resolve({ composite, changed }) }), "cellwright:panel", heard);
     expect(settings()).toMatchObject({ fontSize: 13, sendKey: "Enter" });
     await Promise.resolve();
     expect(settings().fontSize).toBe(16);
@@ -146,6 +146,6 @@ describe("settings and texts", () => {
 
   it("stand as they are where nobody translates, with what belongs into them", () => {
     expect(trans.__("%2 of %1, %3", 5, "one")).toBe("one of 5, %3");
-    expect(transOf({ load: (domain) => ({ __: () => domain }) }).__("x")).toBe("cellwright");
+    expect(transOf(standIn({ load: (domain: string) => ({ __: () => domain }) })).__("x")).toBe("cellwright");
   });
 });

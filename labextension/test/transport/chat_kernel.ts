@@ -4,7 +4,7 @@ import type { JsonObject } from "../../src/json";
 import type { Op } from "../../src/transcript/protocol";
 import type { ChatState, Run } from "../../src/transport/chat_protocol";
 import { TARGET } from "../../src/transport/chat_protocol";
-import type { ChatComm, ChatKernel, ExecuteReply, IopubMessage, Slot } from "../../src/transport/kernel_types";
+import type { ChatComm, ChatKernel, ExecuteReply, IopubMessage, Slot } from "../support/kernel_shapes";
 
 export class Emitter<Value = unknown> {
   private slots: Slot<Value>[] = [];

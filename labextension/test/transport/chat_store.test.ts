@@ -4,9 +4,10 @@ import examples from "../../../docs/protocol/chat-examples.json";
 import type { TextItem } from "../../src/transcript/store";
 import { RETRY_MS, ANSWER_TIMEOUT_MS, CLOSE_DELAY_MS, PING_INTERVAL_MS } from "../../src/transport/chat_connection";
 import { ChatStore, PROMPT_TIMEOUT_MS } from "../../src/transport/chat_store";
-import type { ChatKernel } from "../../src/transport/kernel_types";
 import type { RequestError } from "../../src/transport/rpc";
 import { LOADED_TARGET } from "../../src/transport/rpc";
+import type { ChatKernel } from "../support/kernel_shapes";
+import { standIn } from "../support/stand_in";
 import { RUN } from "../transcript/scene";
 import { OneKernel, ops, run, state, text } from "./chat_kernel";
 
@@ -18,7 +19,7 @@ const settled = (): Promise<unknown> => vi.advanceTimersByTimeAsync(0);
 
 function store(kernel: ChatKernel | null = null, start = (): Promise<void> => Promise.reject(new Error("no kernel"))): ChatStore {
   const made = new ChatStore("JupyterLab 4.6.6", start);
-  if (kernel) made.connect(kernel, NOTEBOOK);
+  if (kernel) made.connect(standIn(kernel), NOTEBOOK);
   return made;
 }
 
@@ -302,12 +303,12 @@ describe("coming back", () => {
     const { chat, kernel } = await connected();
     kernel.tell(state(), run("r1"), ops("r1", 0, RUN, text("one ")));
     const other = new OneKernel("kernel-2");
-    chat.connect(other, { ...NOTEBOOK, kernelId: "kernel-2", notebook: "other.ipynb" });
+    chat.connect(standIn(other), { ...NOTEBOOK, kernelId: "kernel-2", notebook: "other.ipynb" });
     await settled();
     expect(shown(chat)).toEqual([]);
     kernel.tell(run("unseen"));
     expect(shown(chat)).toEqual([]);
-    chat.connect(kernel, NOTEBOOK);
+    chat.connect(standIn(kernel), NOTEBOOK);
     expect(wordsOf(chat, "r1")).toBe("one ");
     await settled();
     expect(kernel.comm.opened?.message).toMatchObject({ log: "log-1", have: { r1: 2 } });
@@ -328,7 +329,7 @@ describe("asking", () => {
   it("starts a kernel with the first prompt where there is none", async () => {
     const kernel = new OneKernel();
     const chat: ChatStore = store(null, () => {
-      chat.connect(kernel, { kernelId: kernel.id, name: "Python 3", notebook: null });
+      chat.connect(standIn(kernel), { kernelId: kernel.id, name: "Python 3", notebook: null });
       return Promise.resolve();
     });
     const id = chat.prompt({ ...PROMPT, attachments: [] });

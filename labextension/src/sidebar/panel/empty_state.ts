@@ -1,4 +1,4 @@
-/** What an empty conversation shows: what one could ask here, and the keys. */
+/** The panel without a conversation: examples and keys where it is empty, the reason where there is no connection. */
 
 import { copyButton } from "../../transcript/clipboard";
 import { button, element } from "../../transcript/dom";
@@ -35,9 +35,9 @@ export function emptyState(deps: EmptyStateDeps): EmptyState {
   };
 }
 
-function aboutText({ kernelInfo: place, connection }: Chat, trans: Trans): string {
+function aboutText({ kernelInfo, connection }: Chat, trans: Trans): string {
   if (connection === "none") return trans.__("No notebook with a Python kernel is open. Your first prompt starts a kernel in the file browser's folder.");
-  if (place && place.notebook !== null) return trans.__("Claude works in the kernel of %1: it sees your variables and cells, and asks before it acts.", baseName(place.notebook));
+  if (kernelInfo && kernelInfo.notebook !== null) return trans.__("Claude works in the kernel of %1: it sees your variables and cells, and asks before it acts.", baseName(kernelInfo.notebook));
   return trans.__("Claude works in a kernel of its own in this folder, and asks before it acts.");
 }
 
@@ -53,7 +53,7 @@ function keyLine({ trans, shortcut }: EmptyStateDeps): Node[] {
   return keys.map(([key, meaning]) => element("span", {}, element("kbd", {}, key), ` ${meaning}`));
 }
 
-// What stands in the place of a conversation that is not there: why, and what to do.
+// The note where there is no connection: why, and what to do.
 
 export type ConnectionNoteDeps = { readonly trans: Trans; again(): void; startKernel(): void; restart(): void };
 
@@ -65,8 +65,8 @@ export function connectionNote(deps: ConnectionNoteDeps): ConnectionNote {
   return {
     node,
     update(chat) {
-      const { connection, problem: trouble, waitsForCell, kernelInfo: place } = chat;
-      const now = JSON.stringify([connection, trouble, waitsForCell, place?.kernelId]);
+      const { connection, problem, waitsForCell, kernelInfo } = chat;
+      const now = JSON.stringify([connection, problem, waitsForCell, kernelInfo?.kernelId]);
       if (now === shown) return;
       shown = now;
       const parts = noteParts(chat, deps);
@@ -102,11 +102,11 @@ function noteParts(chat: Chat, deps: ConnectionNoteDeps): Node[] {
 }
 
 /** The package is not there, does not load, or is not the one that this panel goes with. */
-function packageNote({ connection, problem: trouble }: Chat, deps: ConnectionNoteDeps): Node[] {
+function packageNote({ connection, problem }: Chat, deps: ConnectionNoteDeps): Node[] {
   const { trans } = deps;
-  const { executable, message } = trouble ?? NO_PROBLEM;
+  const { executable, message } = problem ?? NO_PROBLEM;
   const again = button(trans.__("Try again"), () => { deps.again(); }, { class: "primary" });
-  if (connection === "unsupported") return [...versionNote(trouble ?? NO_PROBLEM, deps.trans), actions(again, button(trans.__("Restart kernel"), () => { deps.restart(); }))];
+  if (connection === "unsupported") return [...versionNote(problem ?? NO_PROBLEM, deps.trans), actions(again, button(trans.__("Restart kernel"), () => { deps.restart(); }))];
   if (message) return [head(trans.__("Cellwright does not load in this kernel")), code(message), actions(again)];
   return [
     head(trans.__("This kernel has no Cellwright")),

@@ -1,4 +1,4 @@
-/** The panel's parts, one after another, by a key: F6 as in other programs of many parts. */
+/** F6 goes from one part of the panel to the next, as in other programs of many parts. */
 
 import { focused } from "../../transcript/focus";
 
@@ -22,7 +22,7 @@ function reached(control: HTMLElement): boolean {
   return control.tabIndex >= 0 && !control.matches(":disabled") && control.closest("[hidden]") === null;
 }
 
-// Who has just sent a prompt, and is writing nothing, can answer Claude's question at once.
+// Focus moves from an empty composer to Claude's question, which can be answered at once.
 
 /** A card takes keys a moment after it came up, and drawing it takes some frames. */
 const MAX_FRAMES = 90;

@@ -79,9 +79,9 @@ function arrowKeys(toolbar: HTMLElement): void {
   });
 }
 
-function placeText({ kernelInfo: place, connection }: Chat, trans: Trans): string {
-  if (!place) return connection === "none" ? trans.__("No kernel") : "";
-  return place.notebook === null ? trans.__("Own kernel") : baseName(place.notebook);
+function placeText({ kernelInfo, connection }: Chat, trans: Trans): string {
+  if (!kernelInfo) return connection === "none" ? trans.__("No kernel") : "";
+  return kernelInfo.notebook === null ? trans.__("Own kernel") : baseName(kernelInfo.notebook);
 }
 
 /** The last two folders are what tells one from another. */
@@ -90,8 +90,8 @@ function shortFolder(path: string): string {
   return parts.length > 2 ? `…/${parts.slice(-2).join("/")}` : path;
 }
 
-function kernelTitle({ kernelInfo: place, state }: Chat): string {
-  return [place?.name, place?.notebook, state?.cwd, state?.kernel.executable].filter((line) => line).join("\n");
+function kernelTitle({ kernelInfo, state }: Chat): string {
+  return [kernelInfo?.name, kernelInfo?.notebook, state?.cwd, state?.kernel.executable].filter((line) => line).join("\n");
 }
 
 // A small menu below a button, by the pattern of ARIA: arrows, Home and End, Enter, Escape.

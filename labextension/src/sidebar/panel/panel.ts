@@ -27,7 +27,7 @@ export type PanelParts = {
   transcript(): Promise<DrawTranscript>;
 };
 
-/** What the page around the panel does for it. */
+/** The page as the panel sees it. */
 export type PanelHost = {
   readonly trans: Trans;
   readonly parts: PanelParts;
@@ -36,7 +36,7 @@ export type PanelHost = {
   /** The kernels that one can choose. */
   kernels(): readonly MenuItem[];
   startKernel(): void;
-  /** What else the menu has: what belongs to the page. */
+  /** The page's own items of the menu. */
   more(): readonly MenuItem[];
   openSettings(): void;
   showCell(place: string): void;
@@ -63,7 +63,7 @@ export class Panel implements Disposable {
   private readonly disposables: Disposable[] = [];
   private readonly deps: PanelDeps;
   private composer: Composer | null = null;
-  /** What is to be put into the composer when it is there; null: nobody has asked for it yet. */
+  /** The text for the composer when it is there; null: nobody has asked for it yet. */
   private pendingText: string | null = null;
   private opened: { readonly name: ViewName; mounted: Disposable | null } | null = null;
   private disposed = false;
@@ -97,7 +97,7 @@ export class Panel implements Disposable {
     this.runs = new RunList(this.empty.node, {
       trans, restart,
       draw: () => page.parts.transcript(),
-      showCell: (place) => { page.showCell(place); },
+      showCell: (kernelInfo) => { page.showCell(kernelInfo); },
       send: (message) => { chat.send(message); },
     });
     this.view = element("div", { class: "cellwright-slot view", hidden: "" });
@@ -266,12 +266,12 @@ function drawNotices(list: HTMLElement, texts: readonly string[]): void {
   list.replaceChildren(...texts.map((text) => element("li", {}, text)));
 }
 
-// What a screen reader says of the panel as a whole when it changes; each run says its own.
+// The text that a screen reader says of the panel as a whole when it changes; each run says its own.
 
-export function ariaLiveText({ connection, kernelInfo: place, waitsForCell }: Chat, trans: Trans): string {
+export function ariaLiveText({ connection, kernelInfo, waitsForCell }: Chat, trans: Trans): string {
   switch (connection) {
     case "connected":
-      return trans.__("Connected to the kernel of %1", place?.notebook ?? trans.__("this panel"));
+      return trans.__("Connected to the kernel of %1", kernelInfo?.notebook ?? trans.__("this panel"));
     case "connecting":
       return waitsForCell ? trans.__("Waiting for the cell that runs") : "";
     case "lost":

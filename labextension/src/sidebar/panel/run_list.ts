@@ -8,7 +8,7 @@ import { RunView } from "./run_view";
 
 /** Closer to the end than this is at the end. */
 const AT_END_PX = 48;
-/** How far out of sight a run is drawn before others. */
+/** The distance out of sight within which a run is drawn before others. */
 const NEAR_MARGIN = "900px 0px";
 
 export class RunList {
@@ -115,7 +115,7 @@ export class RunList {
   }
 }
 
-/** Whether nothing of it comes any more. */
+/** True for a run that has ended. */
 function isPast({ state }: Run): boolean {
   return ["done", "failed", "interrupted"].includes(state);
 }
@@ -124,7 +124,7 @@ function isPast({ state }: Run): boolean {
 
 /** A page that is never at rest draws one run in this time. */
 const IDLE_TIMEOUT_MS = 100;
-/** So much of the page's rest is left is enough for one more. */
+/** The idle time that suffices to draw one more run. */
 const MIN_IDLE_MS = 8;
 
 type Deadline = { timeRemaining(): number };
@@ -138,7 +138,7 @@ export class IdleDrawing<Run extends DrawableRun> {
   /** `runs` are all there are, the newest last. */
   constructor(private readonly runs: () => Iterable<Run>) {}
 
-  /** Whether `run` is in sight, or may soon be. */
+  /** Mark `run` as in sight, or nearly so. */
   setNear(run: Run, near: boolean): void {
     if (near) this.near.add(run);
     else this.near.delete(run);

@@ -10,7 +10,7 @@ import { whenLoaded } from "../stale_bundle";
 
 /** Longer prompts are folded. */
 const FOLDED_CHARS = 700;
-/** How high a transcript may be that is not drawn yet, and one that is drawn but was never laid out: by its characters, in a narrow panel. */
+/** The height of a transcript that is not drawn yet, and of one that was never laid out: by its characters, in a narrow panel. */
 const GUESSED_HEIGHT = 120;
 const PX_PER_CHAR = 0.8;
 
@@ -70,7 +70,7 @@ export class RunView {
     this.drawIfWanted();
   }
 
-  /** Whether its transcript is drawn, or will be as soon as there is one. */
+  /** True if its transcript is drawn, or will be as soon as there is one. */
   get drawn(): boolean {
     return this.wanted;
   }

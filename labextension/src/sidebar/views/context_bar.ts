@@ -1,4 +1,4 @@
-/** How full Claude's context is and what the session has cost: a thin bar, and on demand what it is full of. */
+/** The context bar: how full Claude's context is, what the session has cost, and on demand what fills it. */
 
 import type { Mount, PanelDeps } from "../../panel_view";
 import { button, element, freshId, setText } from "../../transcript/dom";
@@ -122,7 +122,7 @@ function longText({ context_tokens, context_window, cost_usd }: CurrentSession, 
   return cost_usd === null ? said : trans.__("%1; the session has cost %2", said, dollars(cost_usd));
 }
 
-// What fills the context, as a table with bars, and what the conversation has cost.
+// The parts of the context, as a table with bars, and the cost of the conversation.
 
 export type ContextUse = { parts: { name: string; tokens: number }[]; tokens: number; window: number | null };
 

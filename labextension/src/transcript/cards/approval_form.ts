@@ -38,7 +38,7 @@ function formTextFor(ask: AskOp): FormText {
   return isCellChange(ask) ? CELL_CHANGE : PERMISSION;
 }
 
-/** Whether a cell of a notebook is to be changed: that is accepted or rejected. */
+/** True for a change of a notebook's cell: that is accepted or rejected. */
 export function isCellChange({ name, kind }: AskOp): boolean {
   return name === "NotebookEdit" && kind === "permission";
 }
@@ -102,7 +102,7 @@ export function approvalForm(ask: AskOp, card: AnswerTarget): AnswerForm {
   };
 }
 
-/** Where a "no" is explained. */
+/** The field in which a "no" is explained. */
 export function reasonField({ placeholder, why }: { placeholder: string; why: string }): HTMLInputElement {
   return element("input", { type: "text", autocomplete: "off", placeholder, "aria-label": why });
 }
@@ -114,7 +114,7 @@ export function keyButton(key: string, label: Child[], onClick: () => void, kind
   return node;
 }
 
-/** What the choice covers; for the one that is kept for ever every rule as well. */
+/** The label of a choice; for the one that is kept for ever, every rule as well. */
 function choiceLabel(choice: Choice, words: FormText): Child[] {
   const { label, scope, rules } = choice;
   const unsaid = scope === "always" ? rules.filter((rule) => !label.includes(`\`${rule}\``)) : [];
@@ -128,13 +128,13 @@ function offer({ label, action }: Choice): string {
   return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
-// What a question's card holds to answer it with.
+// The form in a question's card.
 
 export type GivenAnswer = { behavior: "allow" | "deny"; scope: Scope; reason: string; input: JsonObject | null };
 
-/** What a form is given by its card. */
+/** The card as its form sees it. */
 export type AnswerTarget = {
-  /** Whether an answer counts now. */
+  /** True when an answer counts now. */
   readonly ready: () => boolean;
   readonly send: (given: GivenAnswer) => void;
   /** Says something about answering. */
@@ -157,7 +157,7 @@ const MAX_ROWS = 20;
 export type ParsedInput = { input: JsonObject } | { problem: string };
 export type InputForm = { label: string; text: string; parse: (text: string) => ParsedInput };
 
-/** How the input of `ask` is edited. An editor hides what would deceive as well as any other text: it is written out here, too. */
+/** The form that edits the input of `ask`. Invisible characters are written out here, too. */
 export function inputForm(ask: AskOp, input: JsonObject): InputForm {
   const key = textKey(ask, input);
   const value = key === undefined ? null : input[key];

@@ -12,7 +12,7 @@ export type DiffLine = { kind: LineKind; old: number | null; new: number | null;
 const HUNK = /^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@ ?(.*)$/;
 const KINDS: Record<string, LineKind> = { "+": "added", "-": "removed", " ": "same", "": "same" };
 
-/** Where a hunk's next line stands, and how many of its lines are still to come. */
+/** The position of a hunk's next line, and the number of lines still to come. */
 type Hunk = { old: number; new: number; oldLeft: number; newLeft: number };
 
 /** The lines of `diff`; file headers only where there are several files. */

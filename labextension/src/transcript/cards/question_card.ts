@@ -1,4 +1,4 @@
-/** What Claude asks: what it will do, to what, in full, and the answers with their keys. */
+/** A question's card: what Claude will do, to what, in full, and the answers with their keys. */
 
 import type { Json } from "../../json";
 import type { Child } from "../dom";
@@ -27,7 +27,7 @@ export type QuestionCard = {
   dispose(): void;
 };
 
-/** Where a question stands; with no `attention` it never takes the keyboard. */
+/** The surroundings of a question; with no `attention` it never takes the keyboard. */
 export type QuestionContext = Pick<TranscriptContext, "host" | "send"> & { readonly attention: UserAttention | null };
 
 export function questionCard(question: Question, place: QuestionContext): QuestionCard {
@@ -152,7 +152,7 @@ export function planText(plan: string): HTMLElement {
 
 export type QuestionList = {
   readonly node: HTMLElement;
-  /** Whether a question is open. */
+  /** True while a question is open. */
   update(): boolean;
   dispose(): void;
 };
@@ -229,7 +229,7 @@ export function answeredLine({ ask, answer }: Question): HTMLElement {
   return element("div", { class: `answered ${answer.behavior}` }, line, ...lines);
 }
 
-/** How far the answer goes, and where it came from. */
+/** The scope of an answer, and where it came from. */
 function scopeAndSource({ behavior, by, edited, rules, input }: AnsweredOp): Child[] {
   const kept = behavior === "allow" ? rules.flatMap((rule) => [" ", element("code", {}, revealed(rule))]) : [];
   if (behavior === "allow" && edited) kept.unshift(", with an edited input");
@@ -266,7 +266,7 @@ function permissionHeadline(ask: AskOp, { behavior, scope }: AnsweredOp): string
   return isCellChange(ask) && scope === "once" ? "Accepted" : ALLOWED[scope];
 }
 
-/** What the user answered, by the question. */
+/** The user's answers, by question. */
 function answers({ input }: AnsweredOp): [string, string][] {
   const given = input?.answers;
   if (typeof given !== "object" || given === null || Array.isArray(given)) return [];

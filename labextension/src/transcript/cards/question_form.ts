@@ -69,7 +69,7 @@ export function questionForm(questions: AskedQuestion[], card: AnswerTarget, tit
     for (const one of lists) one.node.toggleAttribute("data-current", one === list && !only);
   }
 
-  /** Whether `key` is the digit of an answer; then it is chosen. */
+  /** Choose the answer of the digit `key`; false where there is none. */
   function choose(key: string): boolean {
     const list = current;
     if (!/^[1-9]$/.test(key) || !card.ready() || !list?.choose(Number(key))) return false;
@@ -113,7 +113,7 @@ export type OptionList = {
   readonly node: HTMLElement;
   /** The question's text, by which answers go. */
   readonly question: string;
-  /** Whether several options may be chosen. */
+  /** True where several options may be chosen. */
   readonly several: boolean;
   /** Takes the option of this digit, or goes to the free text; whether there is such an option. */
   choose(digit: number): boolean;
@@ -214,7 +214,7 @@ function previewStack(options: QuestionOption[]): { nodes: HTMLElement[]; show: 
   return { nodes: [element("div", { class: "previews" }, ...shown)], show };
 }
 
-// What is asked: Claude's own questions, as the input of its call has them, and changes of cells.
+// Claude's own questions, as the input of the call has them.
 
 export type QuestionOption = { label: string; description: string; preview: string };
 export type AskedQuestion = { text: string; header: string; options: QuestionOption[]; several: boolean };

@@ -107,7 +107,7 @@ function timeText(item: ToolItem, now: number): string {
   return isOver(item.status) && item.ms >= 1 ? duration(item.ms / 1000) : "";
 }
 
-/** Whether all that the call does is seen in the list of todos. */
+/** True where the list of todos shows all that the call does. */
 function isInList({ name, status }: ToolItem): boolean {
   return LIST_TOOLS.has(name) && ["writing", "waiting", "running", "success"].includes(status);
 }
@@ -145,7 +145,7 @@ function updateLive(item: ToolItem, live: LiveOutput | null, fold: HTMLElement, 
   return box;
 }
 
-/** What stays visible of a call that has ended. */
+/** The part of a call that stays visible when it has ended. */
 function outcomeParts(item: ToolItem): HTMLElement[] {
   const parts: HTMLElement[] = [];
   if (item.diff) parts.push(diffView(item.diff, FOLDED_DIFF_LINES));
@@ -188,7 +188,7 @@ function textOf(value: Json): HTMLElement {
   return element("pre", { class: "exact", tabindex: "0" }, visibleText(text));
 }
 
-// Why a call ran, was asked about or was refused, before anybody was asked.
+// The policy's or a hook's reason why a call ran, was asked about or was refused.
 
 const BEHAVIORS: Record<Behavior, string> = { allow: "Allowed", ask: "Asked", deny: "Denied" };
 
@@ -198,12 +198,12 @@ export function decisionLine({ behavior, by, reason, rule }: DecidedOp): HTMLEle
   return element("p", { class: `decided ${behavior}` }, element("b", {}, `${BEHAVIORS[behavior]}${who}: `), ...why);
 }
 
-/** Whether it must be seen without opening the card: what was refused, and what a hook waved through. */
+/** True for a decision that must be seen without opening the card: a refusal, or a hook's "allow". */
 export function isNotable(decided: DecidedOp | null): decided is DecidedOp {
   return decided !== null && (decided.behavior === "deny" || (decided.by === "hook" && decided.behavior === "allow"));
 }
 
-// What a call displayed: a picture, else its plain text.
+// A call's display: a picture, else its plain text.
 
 const PICTURES = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 
@@ -237,7 +237,7 @@ export function liveOutput(): LiveOutput {
   };
 }
 
-// What a program wrote for a terminal, as the text that would be seen there.
+// Terminal output as the text that would be seen there.
 
 // eslint-disable-next-line no-control-regex -- escape sequences are made of control characters
 const ESCAPES = /\u001b(?:\[[0-?]*[ -/]*[@-~]|\][^\u0007\u001b]*(?:\u0007|\u001b\\)|[@-Z\\-_])/g;

@@ -20,9 +20,9 @@ const ENDS: Record<string, string> = {
   refusal: "Refused",
 };
 
-export type RunState = "starting" | "running" | "asking" | "retrying" | "done" | "interrupted" | "failed";
+export type FooterState = "starting" | "running" | "asking" | "retrying" | "done" | "interrupted" | "failed";
 
-export function runState(store: TranscriptStore): RunState {
+export function runState(store: TranscriptStore): FooterState {
   const { end, run } = store;
   if (end) return end.stop_reason === "interrupted" ? "interrupted" : end.error ? "failed" : "done";
   if (store.pending().length > 0) return "asking";
@@ -30,7 +30,7 @@ export function runState(store: TranscriptStore): RunState {
   return run ? "running" : "starting";
 }
 
-/** How the run ended, in a few words. */
+/** The end of the run in a few words. */
 export function endText(end: EndOp): string {
   return ENDS[end.stop_reason] ?? (end.error ? "Failed" : "Done");
 }
@@ -90,7 +90,7 @@ function factTexts(store: TranscriptStore): string[] {
   return facts;
 }
 
-/** What the run changed, and how to take it back: the widget is gone when that can be done. */
+/** The number of changes, and how to take them back: the widget is gone when that can be done. */
 function changedText({ files, cells }: ChangesOp): string {
   const counts = [countOf(files.length, "file"), countOf(cells.length, "cell")].filter((text) => text !== "");
   return counts.length > 0 ? `${counts.join(", ")} changed, /undo takes it back` : "nothing to undo";

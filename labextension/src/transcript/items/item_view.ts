@@ -1,4 +1,4 @@
-/** What the view of one part offers, and what it is given. */
+/** The view of one item, and the context that it is given. */
 
 import type { UserAttention } from "../focus";
 import type { BrowserMessage } from "../protocol";
@@ -13,7 +13,7 @@ export type ItemView = {
   dispose?(): void;
 };
 
-/** Where a transcript is shown: `host` is the element in the page that holds it, `attention` whether the user is still there. */
+/** A transcript's surroundings: `host` is the element in the page that holds it, `attention` tells whether the user is still there. */
 export type TranscriptContext = {
   readonly store: TranscriptStore;
   readonly host: HTMLElement;
@@ -21,7 +21,7 @@ export type TranscriptContext = {
   send(message: BrowserMessage): void;
 };
 
-/** Whether it stands in the panel, which has a place of its own to write, with Stop beside it: in sight wherever one has scrolled to. */
+/** True in the panel, which has a field and a Stop button of its own, always in sight. */
 export function isInPanel({ host }: TranscriptContext): boolean {
   return host.closest(".cellwright-panel") !== null;
 }

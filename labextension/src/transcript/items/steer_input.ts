@@ -10,7 +10,7 @@ const WHEN: Record<SteerHow, string> = { steer: "with the next step", queue: "af
 const SHOWN_CHARS = 60;
 const MAX_ROWS = 8;
 
-/** What was not delivered when a run ended, and what was being written, by session: the next run's field holds it. */
+/** Drafts and undelivered messages by session: the next run's field holds them. */
 const drafts = new Map<string, string>();
 
 type UndeliveredMessage = { id: string; text: string; label: string; takeBack: boolean };

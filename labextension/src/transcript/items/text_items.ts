@@ -39,7 +39,7 @@ export function thinkingBlock(item: ThinkingItem, { store }: TranscriptContext):
   return { node, update, tick };
 }
 
-// What the user said while Claude worked, where Claude was given it.
+// The user's steering message, where Claude received it.
 
 export function userMessage(item: UserMessageItem): ItemView {
   const node = element("p", { class: "said" }, element("b", {}, "You"), " ", element("span", {}, visibleText(item.text)));
@@ -60,7 +60,7 @@ export function notice(item: NoticeItem): ItemView {
   };
 }
 
-// What Claude was told besides the user's words: one closed line, and in it each part with its text.
+// The context attached to a prompt: one closed line, and in it each block with its text.
 
 export function attachedContext(item: ContextItem): ItemView {
   const summary = element("summary", {}, `What Claude was told (${tokens(item.tokens)})`);

@@ -1,4 +1,4 @@
-/** What Claude wants to do and how far it is: one list, kept up to date in its place. */
+/** Claude's todos: one list, kept up to date in its place. */
 
 import { element, setText } from "../dom";
 import type { Todo } from "../protocol";
@@ -16,7 +16,7 @@ export function progressText(todos: readonly Todo[]): string {
   return `${todos.filter((todo) => todo.status === "completed").length} of ${todos.length} done`;
 }
 
-/** What is being done now, in words; "" when nothing is. */
+/** The todo in progress, in words; "" when there is none. */
 export function nowDoing(todos: readonly Todo[]): string {
   const doing = todos.find((todo) => todo.status === "in_progress");
   return doing ? revealed(doing.activeForm) : "";

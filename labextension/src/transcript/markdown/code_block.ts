@@ -3,7 +3,7 @@
 import { copyButton } from "../clipboard";
 import { element, setText } from "../dom";
 
-/** What a page offers to do with code besides copying it: buttons in the block's head. `text` gives the code as it is then. */
+/** The page's own buttons in a block's head, besides Copy. `text` gives the code as it is then. */
 export const codeBlocks: { actions(language: string, text: () => string): Node[] } = { actions: () => [] };
 
 export function codeBlock(text: string, language: string): HTMLElement {

@@ -1,6 +1,6 @@
 /**
  * Markdown that grows: blocks that are complete are drawn once and never touched again, only the live tail is drawn anew.
- * What stands there at the end is what drawing the whole text at once would give.
+ * The result is the same as drawing the whole text at once.
  */
 
 import type { MarkedExtension, Token, Tokens, TokensList } from "marked";
@@ -39,7 +39,7 @@ function closed(block: string): string {
   return open.length > 0 ? text.trimEnd() + open.reverse().join("") : text;
 }
 
-/** Whether `mark` is escaped, or stands in code that `last` opened. */
+/** True for a mark that is escaped, or stands in code that `last` opened. */
 function isLiteral(mark: string, last: string): boolean {
   return mark.startsWith("\\") || (last.startsWith("`") && mark !== last);
 }

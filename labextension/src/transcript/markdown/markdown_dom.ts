@@ -151,7 +151,7 @@ function resolve(reference: string): string {
   return character;
 }
 
-// Which addresses of the model's text may be followed or drawn.
+// The addresses in the model's text that may be followed or drawn.
 
 const FOLLOWED = new Set(["http:", "https:", "mailto:"]);
 const DRAWN = /^data:image\/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/]+={0,2}$/;
@@ -167,7 +167,7 @@ export function safeHref(href: string): string | null {
   }
 }
 
-/** Whether `href` is an image that is wholly in the text: drawing it asks no server. */
+/** True for an image that is wholly in the text: drawing it asks no server. */
 export function isInlineImage(href: string): boolean {
   return DRAWN.test(href);
 }

@@ -8,6 +8,7 @@ import { focused } from "../../../src/transcript/focus";
 import { view } from "../../../src/transcript/view";
 import type { KernelInfo } from "../../../src/transport/chat";
 import { ChatStore } from "../../../src/transport/chat_store";
+import { standIn } from "../../support/stand_in";
 import { answered, ask, begun, END, find, RUN, text as textOf } from "../../transcript/scene";
 import { OneKernel, ops, run, state, text } from "../../transport/chat_kernel";
 import { expectAccessible, press } from "../panel_scene";
@@ -67,7 +68,7 @@ async function scene(prepare: (kernel: OneKernel) => void = () => undefined, pla
     tell: vi.fn(),
   };
   const panel = (current = new Panel(host, chat, home));
-  if (place) chat.connect(kernel, place);
+  if (place) chat.connect(standIn(kernel), place);
   await drawn();
   return { panel, host, kernel, chat, area, home };
 }

@@ -1,6 +1,6 @@
-/** The little of JupyterLab that completion uses: its own type packages would bring hundreds of megabytes. */
+/** What the stand-ins for JupyterLab's completion consist of. */
 
-import type { NotebookPanel, Signal } from "../notebook/jupyterlab_types";
+import type { NotebookPanel, Signal } from "./notebook_shapes";
 
 /** `offset` counts characters, not UTF-16 units. */
 export type InlineRequest = { readonly text: string; readonly offset: number };

@@ -1,6 +1,6 @@
-/** The little of JupyterLab that is used to work on notebooks: its own type packages would bring hundreds of megabytes. */
+/** What the stand-ins for JupyterLab's notebooks, documents and kernels consist of. */
 
-import type { JsonObject } from "../json";
+import type { JsonObject } from "../../src/json";
 
 export type Signal<Sender = unknown, Value = unknown> = {
   connect(slot: (sender: Sender, value: Value) => void): boolean;

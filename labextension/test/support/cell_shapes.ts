@@ -1,4 +1,4 @@
-/** The little of JupyterLab that the actions on cells use: its own type packages would bring hundreds of megabytes. */
+/** What the stand-ins for JupyterLab's cells and notebooks consist of, where actions on cells are tested. */
 
 export type Signal<Value = unknown> = {
   connect(slot: (sender: unknown, value: Value) => void): boolean;

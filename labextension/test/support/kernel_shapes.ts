@@ -1,7 +1,7 @@
-/** The little of JupyterLab's kernel connections that the chat uses. */
+/** What the stand-in for a kernel's connection consists of. */
 
-import type { JsonObject } from "../json";
-import type { Comm, Kernel } from "../notebook/jupyterlab_types";
+import type { JsonObject } from "../../src/json";
+import type { Comm, Kernel } from "./notebook_shapes";
 
 export type Slot<Value> = (sender: unknown, value: Value) => void;
 export type Emits<Value = unknown> = { connect(slot: Slot<Value>): boolean; disconnect(slot: Slot<Value>): boolean };

@@ -1,6 +1,6 @@
-/** The little of JupyterLab that the panel uses: its own type packages would bring hundreds of megabytes. */
+/** What the stand-ins for JupyterLab consist of, where the panel is tested. */
 
-import type { ChatKernel, Emits } from "../transport/kernel_types";
+import type { ChatKernel, Emits } from "./kernel_shapes";
 
 export type CodeEditor = {
   getSelection(): { readonly start: Position; readonly end: Position };
