@@ -1,6 +1,6 @@
 """What somebody means who types a few letters of a name: names that hold the letters in order, the likeliest first.
 
-The panel's `fuzzy.ts` orders by the same figures, so that a list does not jump when the kernel's answer comes.
+The panel's `fuzzy_match.ts` orders by the same figures, so that a list does not jump when the kernel's answer comes.
 """
 
 from __future__ import annotations
