@@ -13,7 +13,6 @@ export default tseslint.config(
     rules: {
       // a switch is one decision, however many kinds there are
       complexity: ["error", { max: 10, variant: "modified" }],
-      "max-lines": ["error", 400],
       // the shape of the wire is a type with a tag, and so are the unions made of it
       "@typescript-eslint/consistent-type-definitions": "off",
       "@typescript-eslint/restrict-template-expressions": ["error", { allowNumber: true }],

@@ -18,7 +18,7 @@ export default defineConfig({
     alias: Object.fromEntries(
       ["application", "apputils", "completer", "docmanager", "filebrowser", "launcher", "notebook", "settingregistry", "statusbar", "translation", "ui-components"].map((name) => [
         `@jupyterlab/${name}`,
-        fileURLToPath(new URL(`test/jupyterlab_${name.replace("-", "_")}.ts`, import.meta.url)),
+        fileURLToPath(new URL(`test/support/jupyterlab/${name.replace("-", "_")}.ts`, import.meta.url)),
       ]),
     ),
   },
@@ -30,7 +30,7 @@ export default defineConfig({
     // requestAnimationFrame as in a visible page
     environmentOptions: { jsdom: { pretendToBeVisual: true } },
     include: ["test/**/*.test.ts"],
-    setupFiles: ["test/browser.ts"],
+    setupFiles: ["test/support/browser.ts"],
     // on a busy machine as well
     testTimeout: 60_000,
     coverage: {

@@ -1,14 +1,27 @@
 /** The plugins of the JupyterLab extension. */
 
-import { cellToolbarPlugin } from "./cell_toolbar/cell_toolbar_plugin";
-import { codeActionsPlugin } from "./code_actions/code_actions_plugin";
+import type { JupyterFrontEndPlugin } from "@jupyterlab/application";
+
 import { completionPlugin } from "./completion/completion_plugin";
-import { savedOutputPlugin } from "./cells/saved_output_plugin";
-import { unsavedDocumentsPlugin } from "./documents/unsaved_documents_plugin";
-import { notebooksPlugin } from "./notebooks/notebooks_plugin";
-import { proposalsPlugin } from "./proposals/proposals_plugin";
+import { unsavedDocumentsPlugin } from "./documents/unsaved_documents";
+import { cellToolbarPlugin } from "./notebook/cell_toolbar";
+import { codeActionsPlugin } from "./notebook/code_actions";
+import { notebooksPlugin } from "./notebook/notebook_links";
+import { proposalsPlugin } from "./notebook/proposals";
+import { savedOutputPlugin } from "./notebook/saved_output";
+import { undoPlugin } from "./notebook/undo";
+import { buildHash, rendererRegistry } from "./renderer_registry";
 import { sidebarPlugin } from "./sidebar/sidebar_plugin";
-import { undoPlugin } from "./undo/undo_plugin";
-import { transcriptPlugin } from "./transcript_plugin";
+
+/** Gives the page the renderer, so that no kernel has to send it. */
+const transcriptPlugin: JupyterFrontEndPlugin<void> = {
+  id: "cellwright:transcript",
+  description: "Draws the transcripts of %%claude cells.",
+  autoStart: true,
+  activate: () => {
+    // loaded with the first cell that needs it, not with JupyterLab
+    rendererRegistry()[buildHash] = () => import("./transcript/transcript");
+  },
+};
 
 export default [transcriptPlugin, savedOutputPlugin, unsavedDocumentsPlugin, notebooksPlugin, proposalsPlugin, cellToolbarPlugin, undoPlugin, sidebarPlugin, completionPlugin, codeActionsPlugin];

@@ -3,8 +3,8 @@
  * the renderer from the page, else once from the kernel's hidden widget.
  */
 
-import { build, registry } from "./page_registry";
-import type { Renderer } from "./page_registry";
+import type { Renderer } from "./renderer_registry";
+import { buildHash, rendererRegistry } from "./renderer_registry";
 import type { BrowserMessage } from "./transcript/protocol";
 import type { Transcript } from "./transcript/transcript";
 
@@ -34,14 +34,14 @@ async function fromKernel(model: Model): Promise<Renderer> {
 }
 
 function load(model: Model): Promise<Renderer> {
-  const page = registry();
+  const page = rendererRegistry();
   const own = (): Promise<Renderer> => {
     const loading = fromKernel(model);
-    page[build] = () => loading;
+    page[buildHash] = () => loading;
     return loading;
   };
   // what another put there may fail: the extension's file when it was upgraded meanwhile, a kernel's widget when it ended
-  return page[build]?.().catch(own) ?? own();
+  return page[buildHash]?.().catch(own) ?? own();
 }
 
 export default () => {

@@ -2,10 +2,11 @@ import { afterEach, describe, expect, it, vi } from "vitest";
 
 import plugins from "../src";
 import makeWidget from "../src/loader";
-import type { Renderer } from "../src/page_registry";
-import { build, registry } from "../src/page_registry";
+import type { Renderer } from "../src/renderer_registry";
+import { buildHash, rendererRegistry } from "../src/renderer_registry";
 import type { OpsMessage } from "../src/transcript/protocol";
-import { Kernel, RUN, shadowOf, text } from "./scene";
+import { standIn } from "./support/stand_in";
+import { Kernel, RUN, shadowOf, text } from "./transcript/scene";
 
 type Props = Parameters<ReturnType<typeof makeWidget>["initialize"]>[0];
 
@@ -27,12 +28,12 @@ const EARLY: OpsMessage = { type: "ops", first: 0, now: 0, ops: [RUN, { op: "tex
 
 afterEach(() => {
   vi.useRealTimers();
-  registry()[build] = undefined;
+  rendererRegistry()[buildHash] = undefined;
 });
 
 describe("the renderer comes from the page when the extension has put it there", () => {
   it("loses nothing that came before it was loaded, and goes with its view", async () => {
-    for (const plugin of plugins) void plugin.activate(undefined, null);
+    for (const plugin of plugins) void plugin.activate(standIn(undefined), null);
     const kernel = new Kernel();
     const widget = makeWidget();
     const { props, lookups } = modelOf(kernel);
@@ -51,7 +52,7 @@ describe("the renderer comes from the page when the extension has put it there",
   });
 
   it("is asked for at once, though no view is there", async () => {
-    for (const plugin of plugins) void plugin.activate(undefined, null);
+    for (const plugin of plugins) void plugin.activate(standIn(undefined), null);
     const kernel = new Kernel();
     makeWidget().initialize(modelOf(kernel).props);
     await vi.waitFor(() => { expect(kernel.received).toEqual([{ type: "ready", have: 0, protocol: 1 }]); });
@@ -74,7 +75,7 @@ describe("without the extension the kernel's hidden widget is asked", () => {
 
   it("also when what the extension promised cannot be loaded", async () => {
     vi.useFakeTimers();
-    registry()[build] = () => Promise.reject<Renderer>(new Error("the file is gone"));
+    rendererRegistry()[buildHash] = () => Promise.reject<Renderer>(new Error("the file is gone"));
     const { props, lookups } = modelOf(new Kernel());
     const widget = makeWidget();
     widget.initialize(props);

@@ -1,19 +1,22 @@
 /** Pictures and texts that go with the next prompt: read from what was dropped, pasted or chosen. */
 
-import type { Attachment } from "../chat/protocol";
-import type { Trans } from "./deps";
+import { button, element, setText } from "../transcript/dom";
+import { revealed } from "../transcript/visible_text";
+import type { Trans } from "../translation";
+import type { Attachment, AttachedCell } from "../transport/chat_protocol";
+import type { ActiveCell, ComposerDeps } from "./composer_deps";
 
 /** The kernel takes no more; and it holds pictures against what the API takes. */
-export const MOST_ATTACHMENTS = 20;
-export const IMAGE_BYTES = 20_000_000;
-export const TEXT_CHARS = 200_000;
+export const MAX_ATTACHMENTS = 20;
+export const MAX_IMAGE_BYTES = 20_000_000;
+export const MAX_TEXT_CHARS = 200_000;
 
 const IMAGES = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 
-export type Attached = { readonly id: number; readonly attachment: Attachment; readonly bytes: number };
+export type AttachedFile = { readonly id: number; readonly attachment: Attachment; readonly bytes: number };
 
 export class Attachments {
-  list: readonly Attached[] = [];
+  list: readonly AttachedFile[] = [];
   private ids = 0;
   /** Files that are being read: they count already. */
   private reading = 0;
@@ -28,8 +31,8 @@ export class Attachments {
   /** Reads `files`, and takes those that can go along. */
   async add(files: readonly File[]): Promise<void> {
     for (const file of files) {
-      if (this.list.length + this.reading >= MOST_ATTACHMENTS) {
-        this.refused(this.trans.__("%1 was not attached: a prompt takes %2 attachments.", file.name, MOST_ATTACHMENTS));
+      if (this.list.length + this.reading >= MAX_ATTACHMENTS) {
+        this.refused(this.trans.__("%1 was not attached: a prompt takes %2 attachments.", file.name, MAX_ATTACHMENTS));
         return;
       }
       this.reading += 1;
@@ -49,7 +52,7 @@ export class Attachments {
   }
 
   /** Takes those away that were sent. */
-  sent(sent: readonly Attached[]): void {
+  sent(sent: readonly AttachedFile[]): void {
     this.list = this.list.filter((one) => !sent.includes(one));
     this.changed();
   }
@@ -66,19 +69,19 @@ export class Attachments {
       throw new Refusal(this.trans.__("%1 was not attached: PNG, JPEG, GIF and WebP can be shown to Claude.", name));
     }
     // of UTF-8 each character takes four bytes at most
-    if (file.size > 4 * TEXT_CHARS) throw new Refusal(this.tooLong(name));
+    if (file.size > 4 * MAX_TEXT_CHARS) throw new Refusal(this.tooLong(name));
     const text = decoded(await file.arrayBuffer());
     if (text === null) {
       const why = "%1 was not attached: it is no text and no picture. Put it into the project, and mention it with @.";
       throw new Refusal(this.trans.__(why, name));
     }
-    if (text.length > TEXT_CHARS) throw new Refusal(this.tooLong(name));
+    if (text.length > MAX_TEXT_CHARS) throw new Refusal(this.tooLong(name));
     return { kind: "text", name, text };
   }
 
   private async readImage(file: File, name: string): Promise<Attachment> {
-    if (file.size > IMAGE_BYTES) {
-      throw new Refusal(this.trans.__("%1 was not attached: it has more than %2 MB. Scale it down.", name, IMAGE_BYTES / 1e6));
+    if (file.size > MAX_IMAGE_BYTES) {
+      throw new Refusal(this.trans.__("%1 was not attached: it has more than %2 MB. Scale it down.", name, MAX_IMAGE_BYTES / 1e6));
     }
     const url = await dataUrl(file);
     return { kind: "image", media_type: file.type, data: url.slice(url.indexOf(",") + 1), name };
@@ -86,11 +89,11 @@ export class Attachments {
 
   private tooLong(name: string): string {
     const why = "%1 was not attached: it has more than %2 characters. Put it into the project, and mention it with @.";
-    return this.trans.__(why, name, TEXT_CHARS.toLocaleString("en"));
+    return this.trans.__(why, name, MAX_TEXT_CHARS.toLocaleString("en"));
   }
 }
 
-/** Why a file does not go along, for the user. */
+/** The reason why a file is not attached, for the user. */
 class Refusal extends Error {}
 
 function decoded(content: ArrayBuffer): string | null {
@@ -109,4 +112,168 @@ function dataUrl(file: File): Promise<string> {
     reader.onerror = () => { reject(reader.error ?? new Error(file.name)); };
     reader.readAsDataURL(file);
   });
+}
+
+// Drops and pastes: files of the computer, and files of JupyterLab's file browser.
+
+/** The type of JupyterLab's file browser's drags: paths on the server. */
+const CONTENTS = "application/x-jupyter-icontents";
+
+type LuminoDrag = Event & {
+  readonly mimeData: { hasData(type: string): boolean; getData(type: string): unknown };
+  readonly proposedAction: string;
+  dropAction: string;
+};
+
+export type DropHandlers = {
+  /** Files with content. */
+  files(files: readonly File[]): void;
+  /** Paths on the server. */
+  paths(paths: readonly string[]): void;
+};
+
+/** Has `node` take what is dropped on it, and `area` what is pasted into it; `dragging` says whether something hangs over it. */
+export function handleDrops(node: HTMLElement, area: HTMLTextAreaElement, taken: DropHandlers, dragging: (over: boolean) => void): void {
+  node.addEventListener("dragover", (event) => {
+    if (!event.dataTransfer?.types.includes("Files")) return;
+    event.preventDefault();
+    event.dataTransfer.dropEffect = "copy";
+    dragging(true);
+  });
+  node.addEventListener("dragleave", (event) => {
+    if (!node.contains(event.relatedTarget as Node | null)) dragging(false);
+  });
+  node.addEventListener("drop", (event) => {
+    dragging(false);
+    const files = [...(event.dataTransfer?.files ?? [])];
+    if (files.length === 0) return;
+    event.preventDefault();
+    event.stopPropagation();
+    taken.files(files);
+  });
+  area.addEventListener("paste", (event) => {
+    const data = event.clipboardData;
+    const files = [...(data?.files ?? [])];
+    // a table copied from an office program comes as a picture, too: its text is what is meant
+    if (files.length === 0 || data?.getData("text/plain")) return;
+    event.preventDefault();
+    taken.files(files);
+  });
+  handleFileBrowserDrops(node, taken, dragging);
+}
+
+/** The file browser's drags are Lumino's own events. */
+function handleFileBrowserDrops(node: HTMLElement, taken: DropHandlers, dragging: (over: boolean) => void): void {
+  const on = (type: string, handle: (event: LuminoDrag) => void): void => {
+    node.addEventListener(type, (event) => {
+      const drag = event as LuminoDrag;
+      if (!drag.mimeData.hasData(CONTENTS)) return;
+      event.preventDefault();
+      event.stopPropagation();
+      handle(drag);
+    });
+  };
+  on("lm-dragenter", () => { dragging(true); });
+  on("lm-dragleave", () => { dragging(false); });
+  on("lm-dragover", (event) => { event.dropAction = event.proposedAction; });
+  on("lm-drop", (event) => {
+    dragging(false);
+    const paths = event.mimeData.getData(CONTENTS);
+    event.dropAction = event.proposedAction;
+    if (Array.isArray(paths)) taken.paths(paths.filter((path) => typeof path === "string"));
+  });
+}
+
+// The row above the prompt: what goes along with it. It is always there, so that nothing moves when something comes.
+
+export class AttachmentBar {
+  readonly node: HTMLElement;
+  private readonly chip: HTMLButtonElement;
+  private readonly list: HTMLElement;
+  private withCell = false;
+
+  /** `choose` takes the files that the user picked; `changed` is called when another cell goes along, `focus` gives the focus back to the prompt. */
+  constructor(
+    private readonly deps: ComposerDeps,
+    private readonly attachments: Attachments,
+    choose: (files: readonly File[]) => void,
+    private readonly changed: () => void,
+    private readonly focus: () => void,
+  ) {
+    const { trans } = deps;
+    const picker = element("input", { type: "file", multiple: "", hidden: "", "aria-label": trans.__("Files to attach"), tabindex: "-1" });
+    picker.addEventListener("change", () => {
+      choose([...(picker.files ?? [])]);
+      picker.value = ""; // the same file may be chosen again
+      focus();
+    });
+    const words = trans.__("Attach pictures or text files (or paste them, or drop them here)");
+    const attach = button("+", () => { picker.click(); }, { class: "cellwright-attach", title: words, "aria-label": words });
+    this.chip = button("", () => { this.toggle(); }, { class: "cellwright-chip cellwright-cell-chip", "aria-pressed": "false" });
+    this.list = element("ul", { class: "cellwright-attached", "aria-label": trans.__("Attached") });
+    this.node = element("div", { class: "cellwright-extras" }, attach, picker, this.chip, this.list);
+    this.update();
+  }
+
+  /** The cell that goes along now; null where the user has not asked for that. */
+  get cell(): AttachedCell | null {
+    const cell = this.withCell ? this.deps.cell() : null;
+    return cell && { path: cell.path, id: cell.id, selection: cell.selection };
+  }
+
+  update(): void {
+    const cell = this.deps.cell();
+    const { trans } = this.deps;
+    this.chip.disabled = cell === null;
+    setText(this.chip, cell ? cellLabel(cell, trans) : trans.__("No cell"));
+    this.chip.setAttribute("aria-pressed", String(this.withCell && cell !== null));
+    const goes = this.withCell ? trans.__("goes along with the prompt") : trans.__("does not go along with the prompt");
+    this.chip.title = cell ? `${revealed(firstLine(cell))}\n(${goes})` : trans.__("No notebook's cell could go along.");
+    this.showAttached();
+  }
+
+  private toggle(): void {
+    this.withCell = !this.withCell;
+    this.changed();
+    this.focus();
+  }
+
+  private showAttached(): void {
+    const { list } = this.attachments;
+    const shown = list.map(({ id }) => id).join();
+    if (this.list.dataset.shown === shown) return;
+    this.list.dataset.shown = shown;
+    this.list.replaceChildren(...list.map((one) => this.chipOf(one)));
+    this.list.lastElementChild?.scrollIntoView({ block: "nearest", inline: "nearest" });
+  }
+
+  private chipOf({ id, attachment, bytes }: AttachedFile): HTMLElement {
+    const { trans } = this.deps;
+    const name = revealed(attachment.name);
+    const remove = button("×", () => {
+      this.attachments.remove(id);
+      this.focus();
+    }, { title: trans.__("Do not attach it"), "aria-label": trans.__("Do not attach %1", name) });
+    const face = attachment.kind === "image"
+      ? element("img", { src: `data:${attachment.media_type};base64,${attachment.data}`, alt: "" })
+      : element("span", { class: "cellwright-file-sign", "aria-hidden": "true" }, "≡");
+    const label = element("span", { class: "cellwright-chip-name" }, name);
+    return element("li", { class: "cellwright-chip", title: `${name}, ${size(bytes)}` }, face, label, remove);
+  }
+}
+
+function cellLabel(cell: ActiveCell, trans: Trans): string {
+  const name = cell.executionCount === null ? trans.__("Cell %1", cell.position + 1) : trans.__("Cell [%1]", cell.executionCount);
+  if (!cell.selection.trim()) return name;
+  const lines = cell.selection.split("\n").length;
+  return lines === 1 ? trans.__("%1, 1 line selected", name) : trans.__("%1, %2 lines selected", name, lines);
+}
+
+function firstLine(cell: ActiveCell): string {
+  return cell.source.split("\n").find((line) => line.trim()) ?? "";
+}
+
+function size(bytes: number): string {
+  if (bytes < 1_000) return `${bytes} B`;
+  return bytes < 1e6 ? `${Math.round(bytes / 1_000)} kB` : `${(bytes / 1e6).toFixed(1)} MB`;
 }

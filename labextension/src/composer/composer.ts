@@ -1,32 +1,27 @@
 /** The panel's composer: the prompt's field and everything around it. */
 
-import type { Chat } from "../chat/chat";
-import type { CellGiven, Completion } from "../chat/protocol";
-import { addPageStyle } from "../page_style";
+import { addPageStyle } from "../page";
 import { button, element, setText } from "../transcript/dom";
 import { revealed } from "../transcript/visible_text";
-import type { Attached } from "./attachments";
-import { Attachments } from "./attachments";
-import type { Composer, ComposerDeps } from "./deps";
-import { Drafts } from "./drafts";
-import { takeDrops } from "./drops";
-import { Extras } from "./extras";
+import type { Chat } from "../transport/chat";
+import type { AttachedCell, Completion } from "../transport/chat_protocol";
+import type { AttachedFile } from "./attachments";
+import { Attachments, AttachmentBar, handleDrops } from "./attachments";
+import { commandName, fileMention, kernelPath, CompletionSource, triggerAt } from "./completions";
+import type { Composer, ComposerDeps } from "./composer_deps";
 import { handleKey, otherWay } from "./keys";
 import { Palette } from "./palette";
+import { PendingMessages } from "./pending_messages";
 import { Pickers } from "./pickers";
-import { RunBar } from "./run_bar";
-import { currentRun, hindrance, prompt, steer, wayOf } from "./sending";
+import { Drafts } from "./prompt_history";
+import { currentRun, sendBlocker, sendPrompt, RunBar, sendSteering, deliveryOf } from "./steering";
 import css from "./style.css";
-import { Suggestions } from "./suggestions";
-import { grow, replaceText } from "./text_field";
-import { commandName, fileMention, kernelPath, triggerAt } from "./trigger";
-import { TypedAhead } from "./typed_ahead";
-import { Waiting } from "./waiting";
+import { fitHeight, replaceText, TypeAheadBuffer } from "./text_field";
 
-/** What goes with the words. */
-type Along = { readonly attached: readonly Attached[]; readonly cell: CellGiven | null };
+/** Attachments and cell of a prompt. */
+type PromptExtras = { readonly attached: readonly AttachedFile[]; readonly cell: AttachedCell | null };
 
-const NOTHING: Along = { attached: [], cell: null };
+const NO_EXTRAS: PromptExtras = { attached: [], cell: null };
 
 let styled = false;
 
@@ -52,11 +47,11 @@ class PanelComposer {
   readonly node: HTMLElement;
   readonly area: HTMLTextAreaElement;
   private readonly palette: Palette;
-  private readonly suggestions: Suggestions;
+  private readonly suggestions: CompletionSource;
   private readonly attachments: Attachments;
-  private readonly extras: Extras;
+  private readonly attachmentBar: AttachmentBar;
   private readonly pickers: Pickers;
-  private readonly waiting: Waiting;
+  private readonly waiting: PendingMessages;
   private readonly runBar: RunBar;
   private readonly drafts: Drafts;
   private readonly problem: HTMLElement;
@@ -64,12 +59,12 @@ class PanelComposer {
   private readonly stopButton: HTMLButtonElement;
   private readonly unsubscribe: () => void;
   private readonly stopCell: () => void;
-  private readonly ahead = new TypedAhead();
+  private readonly typeAhead = new TypeAheadBuffer();
   private way: "steer" | "queue" | null = null;
   private isSending = false;
   /** The run that the next Esc stops. */
   private stopping: string | null = null;
-  /** Where the word begins for which the list was closed. */
+  /** The start of the word for which the list was closed. */
   private dismissed = -1;
 
   constructor(
@@ -83,14 +78,14 @@ class PanelComposer {
       rows: "2", class: "cellwright-prompt", autocomplete: "off", spellcheck: "true", "aria-label": trans.__("Prompt for Claude"),
     });
     this.palette = new Palette(this.area, trans, (item) => { this.take(item); });
-    this.suggestions = new Suggestions(chat, (found) => {
+    this.suggestions = new CompletionSource(chat, (found) => {
       const trigger = triggerAt(this.area.value, this.area.selectionStart);
       if (trigger && trigger.start !== this.dismissed) this.palette.show(found, trigger.kind, trigger.text);
     });
     this.attachments = new Attachments(trans, () => { this.update(); }, tell);
-    this.extras = new Extras(deps, this.attachments, (files) => { this.attach(files); }, () => { this.update(); }, focus);
+    this.attachmentBar = new AttachmentBar(deps, this.attachments, (files) => { this.attach(files); }, () => { this.update(); }, focus);
     this.pickers = new Pickers(chat, trans, deps.settings().context, tell);
-    this.waiting = new Waiting(chat, trans, (text, late) => { this.giveBack(text, late); }, focus);
+    this.waiting = new PendingMessages(chat, trans, (text, late) => { this.restoreText(text, late); }, focus);
     this.runBar = new RunBar(deps, (how) => {
       this.way = how;
       this.update();
@@ -106,7 +101,7 @@ class PanelComposer {
     this.unsubscribe = chat.subscribe(() => { this.update(); });
     this.stopCell = deps.onCell(() => { this.cellChanged(); });
     this.area.value = this.drafts.text();
-    grow(this.area);
+    fitHeight(this.area);
   }
 
   dispose(): void {
@@ -136,9 +131,9 @@ class PanelComposer {
     const run = currentRun(this.chat);
     if (run !== this.stopping) this.stopping = null;
     const attached = this.attachments.list.length > 0;
-    const goesAlong = isSome(this.along);
-    const steers = run !== null && wayOf(this.chat, this.how, this.area.value, goesAlong) === "steer";
-    const blocked = hindrance(this.chat, this.deps.trans);
+    const goesAlong = hasExtras(this.promptExtras);
+    const steers = run !== null && deliveryOf(this.chat, this.how, this.area.value, goesAlong) === "steer";
+    const blocked = sendBlocker(this.chat, this.deps.trans);
     this.sendButton.disabled = this.isSending || blocked !== "" || (!this.area.value.trim() && !attached);
     this.area.readOnly = this.isSending;
     this.node.classList.toggle("cellwright-mod-sending", this.isSending);
@@ -146,7 +141,7 @@ class PanelComposer {
     this.node.dataset.mode = this.chat.state?.mode ?? "";
     this.showRun(run !== null, steers);
     this.runBar.update({ isRunning: run !== null, steers, goesAlong, isStopping: this.stopping !== null, about: blocked || this.commandHint() });
-    this.extras.update();
+    this.attachmentBar.update();
     this.pickers.update();
     this.waiting.update();
   }
@@ -165,19 +160,19 @@ class PanelComposer {
 
   /** With every key in a cell: only while a run goes on does more depend on it than the chip. */
   private cellChanged(): void {
-    if (currentRun(this.chat) === null) this.extras.update();
+    if (currentRun(this.chat) === null) this.attachmentBar.update();
     else this.update();
   }
 
-  private get along(): Along {
-    return { attached: this.attachments.list, cell: this.extras.cell };
+  private get promptExtras(): PromptExtras {
+    return { attached: this.attachments.list, cell: this.attachmentBar.cell };
   }
 
   private layOut(): HTMLElement {
     const bar = element("div", { class: "cellwright-bar" }, this.pickers.node, this.sendButton);
     // beside the send button it would move the pickers whenever a run begins
     this.runBar.node.append(this.stopButton);
-    const box = element("div", { class: "cellwright-box" }, this.extras.node, this.area, bar);
+    const box = element("div", { class: "cellwright-box" }, this.attachmentBar.node, this.area, bar);
     return element(
       "div",
       { class: "cellwright-composer", role: "form", "aria-label": this.deps.trans.__("Composer") },
@@ -205,11 +200,11 @@ class PanelComposer {
       files: (files: readonly File[]) => { this.attach(files); },
       paths: (paths: readonly string[]) => { this.mention(paths); },
     };
-    takeDrops(this.node, area, taken, (over) => { this.node.classList.toggle("cellwright-mod-dragging", over); });
+    handleDrops(this.node, area, taken, (over) => { this.node.classList.toggle("cellwright-mod-dragging", over); });
   }
 
   private key(event: KeyboardEvent): boolean {
-    if (this.isSending && this.ahead.key(event)) return true;
+    if (this.isSending && this.typeAhead.key(event)) return true;
     return handleKey(event, {
       area: this.area,
       palette: this.palette,
@@ -230,7 +225,7 @@ class PanelComposer {
 
   /** The text was changed, by whomever. */
   private changed(): void {
-    grow(this.area);
+    fitHeight(this.area);
     this.drafts.written(this.area.value);
     const trigger = triggerAt(this.area.value, this.area.selectionStart);
     if (trigger?.start !== this.dismissed) this.dismissed = -1;
@@ -268,7 +263,7 @@ class PanelComposer {
     return this.suggestions.command(commandName(text) ?? "");
   }
 
-  /** What the command that stands there takes and does; "" where there is none. */
+  /** The usage of the command in the field; "" where there is none. */
   private commandHint(): string {
     const command = this.commandIn(this.area.value);
     return command && !this.palette.isOpen ? `${revealed(command.label)} · ${revealed(command.about)}` : "";
@@ -276,9 +271,9 @@ class PanelComposer {
 
   private goTo(text: string | null, isBefore: boolean): boolean {
     if (text === null) return false;
-    this.drafts.going = true;
+    this.drafts.browsing = true;
     replaceText(this.area, 0, this.area.value.length, text);
-    this.drafts.going = false;
+    this.drafts.browsing = false;
     const end = isBefore ? text.indexOf("\n") : -1;
     const caret = end < 0 ? text.length : end;
     this.area.setSelectionRange(caret, caret);
@@ -319,32 +314,32 @@ class PanelComposer {
   private async send(other: boolean): Promise<void> {
     const text = this.area.value;
     // a command takes words alone: what goes along stays for the prompt
-    const { attached, cell } = this.commandIn(text) === undefined ? this.along : NOTHING;
+    const { attached, cell } = this.commandIn(text) === undefined ? this.promptExtras : NO_EXTRAS;
     if (this.isSending || (!text.trim() && attached.length === 0)) return;
     if (this.isHindered()) return;
     this.closeList();
     const run = currentRun(this.chat);
     const how = other ? otherWay(this.how) : this.how;
-    if (run !== null && wayOf(this.chat, how, text, isSome({ attached, cell })) === "steer") {
-      this.waiting.said(steer(this.chat, run, text), run, text);
+    if (run !== null && deliveryOf(this.chat, how, text, hasExtras({ attached, cell })) === "steer") {
+      this.waiting.add(sendSteering(this.chat, run, text), run, text);
       this.taken(text);
       return;
     }
     await this.ask(text, attached, cell);
   }
 
-  /** Whether nothing can be sent now: then it is said why. */
+  /** True when nothing can be sent now: the reason is shown then. */
   private isHindered(): boolean {
-    const why = hindrance(this.chat, this.deps.trans);
+    const why = sendBlocker(this.chat, this.deps.trans);
     this.tell(why);
     return why !== "";
   }
 
-  private async ask(text: string, attached: readonly Attached[], cell: CellGiven | null): Promise<void> {
+  private async ask(text: string, attached: readonly AttachedFile[], cell: AttachedCell | null): Promise<void> {
     this.isSending = true;
     this.update();
     const attachments = attached.map((one) => one.attachment);
-    const why = await prompt(this.chat, { text, attachments, context: this.pickers.context, cell, options: {} });
+    const why = await sendPrompt(this.chat, { text, attachments, context: this.pickers.context, cell, options: {} });
     this.isSending = false;
     this.area.readOnly = false;
     if (why === null) {
@@ -355,7 +350,7 @@ class PanelComposer {
       this.update();
     }
     const { value } = this.area;
-    const typed = this.ahead.take();
+    const typed = this.typeAhead.take();
     replaceText(this.area, value.length, value.length, typed && value ? `\n\n${typed}` : typed);
   }
 
@@ -367,7 +362,7 @@ class PanelComposer {
   }
 
   /** Words that were not delivered stand before what was written since. */
-  private giveBack(text: string, late: boolean): void {
+  private restoreText(text: string, late: boolean): void {
     const { area } = this;
     replaceText(area, 0, 0, area.value.trim() ? `${text}\n\n` : text);
     if (late) this.tell(this.deps.trans.__("Claude was done before it could read this: it stands in the prompt again."));
@@ -379,7 +374,7 @@ class PanelComposer {
     const draft = this.drafts.change(this.area.value);
     if (draft === null) return;
     this.area.value = draft;
-    grow(this.area);
+    fitHeight(this.area);
     this.closeList();
   }
 
@@ -389,6 +384,6 @@ class PanelComposer {
   }
 }
 
-function isSome({ attached, cell }: Along): boolean {
+function hasExtras({ attached, cell }: PromptExtras): boolean {
   return attached.length > 0 || cell !== null;
 }

@@ -4,7 +4,7 @@ import type { SteerHow } from "../transcript/protocol";
 import type { Palette } from "./palette";
 import { isAtFirstLine, isAtLastLine } from "./text_field";
 
-export type Keys = {
+export type KeyContext = {
   readonly area: HTMLTextAreaElement;
   readonly palette: Palette;
   sendKey(): "Enter" | "Shift+Enter";
@@ -21,7 +21,7 @@ export type Keys = {
   otherKey(): void;
 };
 
-/** Whether an input method has the key: what it is for is its own. */
+/** True while an input method composes: the key is its own. */
 export function isComposing(event: KeyboardEvent): boolean {
   // Safari ends the composition before it tells of the Enter that ended it: only this old name of it still says so
   // eslint-disable-next-line @typescript-eslint/no-deprecated
@@ -29,14 +29,14 @@ export function isComposing(event: KeyboardEvent): boolean {
 }
 
 /** Does what `event` is for; whether it was for the composer. */
-export function handleKey(event: KeyboardEvent, keys: Keys): boolean {
+export function handleKey(event: KeyboardEvent, keys: KeyContext): boolean {
   if (isComposing(event)) return false;
   if (event.key !== "Escape") keys.otherKey();
   if (event.ctrlKey || event.metaKey) return event.key === "Enter" && did(() => { keys.send(false); });
   return (keys.palette.isOpen && paletteKey(event, keys)) || fieldKey(event, keys);
 }
 
-function fieldKey(event: KeyboardEvent, keys: Keys): boolean {
+function fieldKey(event: KeyboardEvent, keys: KeyContext): boolean {
   switch (event.key) {
     case "Enter":
       return enterKey(event, keys);
@@ -53,7 +53,7 @@ function fieldKey(event: KeyboardEvent, keys: Keys): boolean {
   }
 }
 
-function paletteKey(event: KeyboardEvent, keys: Keys): boolean {
+function paletteKey(event: KeyboardEvent, keys: KeyContext): boolean {
   const { palette } = keys;
   if (event.altKey || event.shiftKey) return false;
   switch (event.key) {
@@ -71,14 +71,14 @@ function paletteKey(event: KeyboardEvent, keys: Keys): boolean {
   }
 }
 
-/** Whether what is chosen stands there already: Enter then sends. */
-function isWritten({ palette, area }: Keys): boolean {
+/** True where the chosen item stands there already: Enter then sends. */
+function isWritten({ palette, area }: KeyContext): boolean {
   const wanted = palette.chosen?.insert.trim() ?? "";
   const end = area.value.slice(0, area.selectionEnd);
   return end.endsWith(wanted) && (end.length === wanted.length || /\s/.test(end[end.length - wanted.length - 1] ?? ""));
 }
 
-function enterKey(event: KeyboardEvent, keys: Keys): boolean {
+function enterKey(event: KeyboardEvent, keys: KeyContext): boolean {
   if (event.altKey) return did(() => { keys.send(true); });
   const sends = event.shiftKey === (keys.sendKey() === "Shift+Enter");
   return sends && did(() => { keys.send(false); });

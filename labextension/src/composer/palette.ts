@@ -1,12 +1,11 @@
 /** The list above the prompt from which a command, a mention or a variable is chosen; the focus stays in the prompt. */
 
-import type { Completion } from "../chat/protocol";
 import { element, freshId, setText } from "../transcript/dom";
 import { visibleText } from "../transcript/visible_text";
-import type { Trans } from "./deps";
-import { match } from "./fuzzy";
-import type { Found } from "./suggestions";
-import type { CompletionKind } from "./trigger";
+import type { Trans } from "../translation";
+import type { Completion } from "../transport/chat_protocol";
+import type { CompletionKind, CompletionList } from "./completions";
+import { fuzzyMatch } from "./fuzzy_match";
 
 const SIGNS: Record<string, string> = { command: "/", file: "@", folder: "▸", cell: "▦", agent: "◆", variable: "$" };
 
@@ -37,13 +36,13 @@ export class Palette {
     return !this.node.hidden;
   }
 
-  /** What Enter would take; undefined where nothing is listed. */
+  /** The item that Enter would take; undefined where nothing is listed. */
   get chosen(): Completion | undefined {
     return this.isOpen ? this.items[this.chosenAt] : undefined;
   }
 
   /** Shows what was found for `text`; the best is chosen, or again the one that the user went to. */
-  show({ items, late }: Found, kind: CompletionKind, text: string): void {
+  show({ items, late }: CompletionList, kind: CompletionKind, text: string): void {
     const before = this.chosenAt > 0 ? this.chosen?.insert : undefined;
     this.items = items;
     this.chosenAt = Math.max(items.findIndex((item) => item.insert === before), 0);
@@ -117,7 +116,7 @@ function labelNodes({ kind, label }: Completion, query: string): Node[] {
 }
 
 function markedNodes(name: string, query: string): Node[] {
-  const places = new Set(query ? match(query, name)?.places : []);
+  const places = new Set(query ? fuzzyMatch(query, name)?.places : []);
   const nodes: Node[] = [];
   for (let from = 0; from < name.length;) {
     const marked = places.has(from);

@@ -1,33 +1,33 @@
 /** Model, mode, effort and context of the next prompts; what the kernel does not list is not offered. */
 
-import type { Chat } from "../chat/chat";
-import type { ChatState, Named, PromptParams } from "../chat/protocol";
 import { button, element, setText } from "../transcript/dom";
-import type { Trans } from "./deps";
+import type { Trans } from "../translation";
+import type { Chat } from "../transport/chat";
+import type { ChatState, NamedOption, PromptParams } from "../transport/chat_protocol";
 
 export const BYPASS = "bypassPermissions";
 
-export type Context = PromptParams["context"];
-type Choice = { id: string; name: string; about: string };
+export type ContextChoice = PromptParams["context"];
+type PickerOption = { id: string; name: string; about: string };
 
-/** What the user may set for the conversation. */
-type Setting = "model" | "mode" | "effort";
+/** The settings of the conversation that the user may change. */
+type ConversationSetting = "model" | "mode" | "effort";
 
 export class Pickers {
   readonly node: HTMLElement;
   /** Asks whether all questions shall be left out. */
   readonly confirm: HTMLElement;
-  context: Context;
-  private readonly selects: Record<Setting | "context", HTMLSelectElement>;
+  context: ContextChoice;
+  private readonly selects: Record<ConversationSetting | "context", HTMLSelectElement>;
   private readonly status: HTMLElement;
-  /** What was asked for and not yet confirmed by the kernel's state. */
-  private pending: Partial<Record<Setting, string>> = {};
+  /** Requested values that the kernel's state has not confirmed yet. */
+  private pending: Partial<Record<ConversationSetting, string>> = {};
 
   /** `failed` is called with why a choice did not come about. */
   constructor(
     private readonly chat: Chat,
     private readonly trans: Trans,
-    context: Context,
+    context: ContextChoice,
     private readonly failed: (why: string) => void,
   ) {
     this.context = context;
@@ -63,11 +63,11 @@ export class Pickers {
     if (next && next.id !== this.now("mode", state)) this.set("mode", next.id, next.name);
   }
 
-  private now(setting: Setting, state: ChatState): string {
+  private now(setting: ConversationSetting, state: ChatState): string {
     return this.pending[setting] ?? state[setting];
   }
 
-  private set(setting: Setting, value: string, name: string): void {
+  private set(setting: ConversationSetting, value: string, name: string): void {
     this.confirm.hidden = true;
     this.pending = { ...this.pending, [setting]: value };
     this.update();
@@ -82,22 +82,22 @@ export class Pickers {
   }
 
   /** The kernel has answered: from now on its state says what is. */
-  private settle(setting: Setting, value: string): void {
+  private settle(setting: ConversationSetting, value: string): void {
     if (this.pending[setting] !== value) return;
     this.pending = Object.fromEntries(Object.entries(this.pending).filter(([key]) => key !== setting));
     this.update();
   }
 
-  private select(setting: Setting | "context", words: string): HTMLSelectElement {
+  private select(setting: ConversationSetting | "context", words: string): HTMLSelectElement {
     const select = element("select", { "aria-label": words, title: words, "data-setting": setting });
     select.addEventListener("change", () => { this.chosen(setting, select); });
     return select;
   }
 
-  private chosen(setting: Setting | "context", select: HTMLSelectElement): void {
+  private chosen(setting: ConversationSetting | "context", select: HTMLSelectElement): void {
     const { value } = select;
     if (setting === "context") {
-      this.context = value as Context;
+      this.context = value as ContextChoice;
       return;
     }
     if (setting === "mode" && value === BYPASS && this.chat.state?.mode !== BYPASS) {
@@ -109,7 +109,7 @@ export class Pickers {
     this.set(setting, value, select.selectedOptions[0]?.textContent ?? value);
   }
 
-  private fill(setting: Setting, state: ChatState): void {
+  private fill(setting: ConversationSetting, state: ChatState): void {
     const select = this.selects[setting];
     const choices = this.choices(setting, state);
     select.hidden = choices.length === 0;
@@ -120,8 +120,8 @@ export class Pickers {
     select.dataset.value = now;
   }
 
-  private choices(setting: Setting, state: ChatState): Choice[] {
-    const named = (given: Named[]): Choice[] => given.map(({ id, name, about }) => ({ id, name, about: about ?? "" }));
+  private choices(setting: ConversationSetting, state: ChatState): PickerOption[] {
+    const named = (given: NamedOption[]): PickerOption[] => given.map(({ id, name, about }) => ({ id, name, about: about ?? "" }));
     if (setting === "model") return named(state.models);
     if (setting === "mode") return named(state.modes);
     if (state.efforts.length === 0) return [];
@@ -169,7 +169,7 @@ export class Pickers {
 }
 
 /** Makes `choices` the select's, and `now` the one that is chosen; a select that is open in the browser stays as it is. */
-function fillSelect(select: HTMLSelectElement, choices: readonly Choice[], now: string): void {
+function fillSelect(select: HTMLSelectElement, choices: readonly PickerOption[], now: string): void {
   const shown = choices.map(({ id, name }) => `${id}\n${name}`).join("\n\n");
   if (select.dataset.choices !== shown) {
     select.dataset.choices = shown;

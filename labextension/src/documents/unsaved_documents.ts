@@ -1,59 +1,62 @@
 /** Tells each notebook's kernel which documents are open with changes that are not on disk: nobody writes behind an editor's back. */
 
-import type { Comm, DocumentContext, Kernel } from "@jupyterlab/docmanager";
+import type { JupyterFrontEndPlugin } from "@jupyterlab/application";
+import { IDocumentWidgetOpener } from "@jupyterlab/docmanager";
+import type { DocumentRegistry } from "@jupyterlab/docregistry";
+import type { Kernel } from "@jupyterlab/services";
 
-import { randomName } from "../page_config";
+import { randomName, serverRoot } from "../page";
 
 export const TARGET = "cellwright.documents";
 /** Unless it is said again in time, the kernel forgets it: a page that was closed does not say so. */
-export const AGAIN_MS = 20_000;
+export const REPEAT_MS = 20_000;
 
 export class UnsavedDocuments {
-  private readonly contexts = new Set<DocumentContext>();
-  private readonly comms = new Map<string, Comm>();
-  private readonly page = randomName();
-  private told = "";
+  private readonly contexts = new Set<DocumentRegistry.Context>();
+  private readonly comms = new Map<string, Kernel.IComm>();
+  private readonly pageId = randomName();
+  private lastSent = "";
 
   /** `root` is the folder that documents' paths start from, on the server's disk. */
   constructor(private readonly root: string) {}
 
   /** Watches a document that was opened; the same document can be open in several places. */
-  add(context: DocumentContext): void {
+  add(context: DocumentRegistry.Context): void {
     this.serve(context.sessionContext.session?.kernel ?? null);
     if (this.contexts.has(context)) return;
     this.contexts.add(context);
-    const changed = (): void => { this.tell(); };
+    const changed = (): void => { this.sendChanges(); };
     context.model.stateChanged.connect(changed);
     context.pathChanged.connect(changed);
     context.sessionContext.kernelChanged.connect((_, { newValue }) => { this.serve(newValue); });
     context.disposed.connect(() => {
       this.contexts.delete(context);
-      this.tell();
+      this.sendChanges();
     });
-    this.tell();
+    this.sendChanges();
   }
 
   /** Says it once more, where there is something to say. */
-  again(): void {
+  repeat(): void {
     if (this.unsaved().length > 0) this.comms.forEach((comm) => { this.send(comm); });
   }
 
   /** Tells a kernel from now on. Those that hold Cellwright have a comm for it: they open it, or had before the page came. */
-  serve(kernel: Kernel | null): void {
+  serve(kernel: Kernel.IKernelConnection | null): void {
     if (!kernel || kernel.isDisposed) return;
-    kernel.registerCommTarget(TARGET, (comm) => { this.keep(kernel, comm); });
+    kernel.registerCommTarget(TARGET, (comm) => { this.addComm(kernel, comm); });
     kernel.disposed.connect(() => { this.comms.delete(kernel.id); });
     if (this.comms.has(kernel.id)) return;
     void kernel.requestCommInfo({ target_name: TARGET }).then(
       ({ content }) => {
-        const [id] = Object.keys(content.comms ?? {});
-        if (id && !this.comms.has(kernel.id)) this.keep(kernel, kernel.createComm(TARGET, id));
+        const [id] = Object.keys("comms" in content ? content.comms : {});
+        if (id && !this.comms.has(kernel.id)) this.addComm(kernel, kernel.createComm(TARGET, id));
       },
       () => undefined, // the kernel went away
     );
   }
 
-  private keep(kernel: Kernel, comm: Comm): void {
+  private addComm(kernel: Kernel.IKernelConnection, comm: Kernel.IComm): void {
     this.comms.set(kernel.id, comm);
     comm.onClose = () => {
       if (this.comms.get(kernel.id) === comm) this.comms.delete(kernel.id);
@@ -65,15 +68,43 @@ export class UnsavedDocuments {
     return [...this.contexts].filter(({ model }) => model.dirty).map(({ path }) => path).sort();
   }
 
-  private tell(): void {
+  private sendChanges(): void {
     const unsaved = this.unsaved();
     const said = JSON.stringify(unsaved);
-    if (said === this.told) return;
-    this.told = said;
+    if (said === this.lastSent) return;
+    this.lastSent = said;
     this.comms.forEach((comm) => { this.send(comm); });
   }
 
-  private send(comm: Comm): void {
-    comm.send({ type: "unsaved", page: this.page, root: this.root, paths: this.unsaved() });
+  private send(comm: Kernel.IComm): void {
+    comm.send({ type: "unsaved", page: this.pageId, root: this.root, paths: this.unsaved() });
   }
 }
+
+// The page's unsaved documents, for plugins that have a kernel of their own.
+
+let documents: UnsavedDocuments | null = null;
+
+export function pageDocuments(): UnsavedDocuments {
+  return (documents ??= new UnsavedDocuments(serverRoot()));
+}
+
+/** Has a kernel without a document know of those that are unsaved: it must not write behind an editor's back either. */
+export function reportUnsavedDocuments(kernel: Kernel.IKernelConnection): void {
+  pageDocuments().serve(kernel);
+}
+
+// Has the kernels know of documents with unsaved changes, wherever they are open in this page.
+
+export const unsavedDocumentsPlugin: JupyterFrontEndPlugin<void> = {
+  id: "cellwright:unsaved-documents",
+  description: "Keeps Claude from writing to a file that is open with unsaved changes.",
+  autoStart: true,
+  optional: [IDocumentWidgetOpener],
+  activate: (_, opener: IDocumentWidgetOpener | null) => {
+    if (!opener) return;
+    const documents = pageDocuments();
+    opener.opened.connect((_sender, { context }) => { documents.add(context); });
+    setInterval(() => { documents.repeat(); }, REPEAT_MS);
+  },
+};

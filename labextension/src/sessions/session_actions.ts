@@ -1,21 +1,19 @@
-/** What can be done with a session: gone on with, forked, named, tagged, exported, deleted. */
+/** Actions on a session: resume, fork, rename, tag, export, delete. */
 
-import type { Chat } from "../chat/chat";
-import type { SessionEntry } from "../chat/protocol";
-import type { JsonObject } from "../notebooks/types";
-import type { PanelDeps } from "../sidebar/slots";
-import type { Exported } from "./download";
-import { download } from "./download";
-import type { MenuItem } from "./menu";
-import type { RowForm } from "./row_form";
+import type { JsonObject } from "../json";
+import type { PanelDeps } from "../panel_view";
+import { element } from "../transcript/dom";
+import type { Chat } from "../transport/chat";
+import type { SessionEntry } from "../transport/chat_protocol";
+import type { RowAction, RowForm } from "./row_menu";
 import { titleOf } from "./session_row";
 
 /** A long session takes a while to be written down. */
-const EXPORT_MS = 60_000;
+const EXPORT_TIMEOUT_MS = 60_000;
 
 const FORMATS = ["markdown", "notebook", "json"] as const;
 
-export type Place = {
+export type SessionActionsHost = {
   form(entry: SessionEntry, form: RowForm): void;
   /** The list is another now. */
   changed(): void;
@@ -26,11 +24,11 @@ export class SessionActions {
   constructor(
     private readonly chat: Chat,
     private readonly deps: PanelDeps,
-    private readonly place: Place,
+    private readonly host: SessionActionsHost,
   ) {}
 
   /** The menu of a session. */
-  items(entry: SessionEntry): MenuItem[] {
+  items(entry: SessionEntry): RowAction[] {
     const { trans } = this.deps;
     const names = { markdown: trans.__("Export as Markdown"), notebook: trans.__("Export as notebook"), json: trans.__("Export as JSON") };
     const busy = this.busy();
@@ -50,17 +48,17 @@ export class SessionActions {
       this.deps.close();
       return;
     }
-    await this.goOn("session_resume", { id: entry.id }, trans.__("Claude goes on with “%1”", titleOf(entry, trans)));
+    await this.switchSession("session_resume", { id: entry.id }, trans.__("Claude goes on with “%1”", titleOf(entry, trans)));
   }
 
   /** Goes on with a session of its own. */
   async begin(): Promise<void> {
-    await this.goOn("session_new", {}, this.deps.trans.__("A new session has begun"));
+    await this.switchSession("session_new", {}, this.deps.trans.__("A new session has begun"));
   }
 
   rename(entry: SessionEntry): void {
     const { trans } = this.deps;
-    this.place.form(entry, {
+    this.host.form(entry, {
       label: trans.__("Title"),
       action: trans.__("Rename"),
       leave: trans.__("Cancel"),
@@ -73,10 +71,10 @@ export class SessionActions {
     const { trans } = this.deps;
     const problem = this.undeletable(entry);
     if (problem) {
-      this.place.tell(problem);
+      this.host.tell(problem);
       return;
     }
-    this.place.form(entry, {
+    this.host.form(entry, {
       label: trans.__("Delete “%1”? It cannot be brought back.", titleOf(entry, trans)),
       action: trans.__("Delete"),
       leave: trans.__("Keep"),
@@ -86,7 +84,7 @@ export class SessionActions {
 
   private tag(entry: SessionEntry): void {
     const { trans } = this.deps;
-    this.place.form(entry, {
+    this.host.form(entry, {
       label: trans.__("Tags"),
       action: trans.__("Save"),
       leave: trans.__("Cancel"),
@@ -100,7 +98,7 @@ export class SessionActions {
 
   private fork(entry: SessionEntry): void {
     const { trans } = this.deps;
-    this.place.form(entry, {
+    this.host.form(entry, {
       label: trans.__("Go on in a copy, up to turn"),
       action: trans.__("Fork"),
       leave: trans.__("Cancel"),
@@ -117,21 +115,21 @@ export class SessionActions {
   }
 
   private async export(entry: SessionEntry, format: string): Promise<void> {
-    await this.telling(async () => {
-      const exported = (await this.chat.request("session_export", { id: entry.id, format }, EXPORT_MS)) as Exported;
+    await this.reportingErrors(async () => {
+      const exported = (await this.chat.request("session_export", { id: entry.id, format }, EXPORT_TIMEOUT_MS)) as ExportedSession;
       download(exported);
       this.deps.announce(this.deps.trans.__("%1 was saved", exported.name));
     });
   }
 
   /** Goes on with another session, unless that would take one away from a run. */
-  private async goOn(method: string, params: JsonObject, said: string): Promise<void> {
+  private async switchSession(method: string, params: JsonObject, said: string): Promise<void> {
     const busy = this.busy();
     if (busy) {
-      this.place.tell(busy);
+      this.host.tell(busy);
       return;
     }
-    await this.telling(async () => {
+    await this.reportingErrors(async () => {
       await this.chat.request(method, params);
       this.deps.announce(said);
       this.deps.close();
@@ -140,15 +138,15 @@ export class SessionActions {
 
   private async change(method: string, params: JsonObject): Promise<void> {
     await this.chat.request(method, params);
-    this.place.changed();
+    this.host.changed();
   }
 
-  private async telling(work: () => Promise<void>): Promise<void> {
-    this.place.tell("");
+  private async reportingErrors(work: () => Promise<void>): Promise<void> {
+    this.host.tell("");
     try {
       await work();
     } catch (error) {
-      this.place.tell(error instanceof Error ? error.message : String(error));
+      this.host.tell(error instanceof Error ? error.message : String(error));
     }
   }
 
@@ -157,10 +155,21 @@ export class SessionActions {
     return this.deps.trans.__("This conversation goes on in it. Begin a new session, then it can be deleted.");
   }
 
-  /** Why the session cannot be exchanged now; empty when it can. */
+  /** The reason why the session cannot be switched now; empty when it can. */
   private busy(): string {
     const { state } = this.chat;
     if (!state || (state.current === null && !state.waiting.length)) return "";
     return this.deps.trans.__("Claude is still at work in this session. Stop the run or wait for its end, then go on with another.");
   }
+}
+
+// A text as a file that the browser saves.
+
+export type ExportedSession = { name: string; media_type: string; text: string };
+
+export function download({ name, media_type, text }: ExportedSession): void {
+  const address = URL.createObjectURL(new Blob([text], { type: media_type }));
+  element("a", { href: address, download: name }).click();
+  // the browser has begun to read it by then
+  setTimeout(() => { URL.revokeObjectURL(address); }, 60_000);
 }

@@ -1,16 +1,14 @@
 /** One session in the list. */
 
-import type { SessionEntry } from "../chat/protocol";
-import type { Trans } from "../composer/deps";
 import { element } from "../transcript/dom";
 import { dollars } from "../transcript/format";
-import { relativeTime } from "./relative_time";
-import { markedHits } from "./snippet";
+import type { Trans } from "../translation";
+import type { SessionEntry } from "../transport/chat_protocol";
 
-export type RowPlace = { readonly id: string; readonly position: number; readonly current: boolean; readonly now: number };
+export type RowState = { readonly id: string; readonly position: number; readonly current: boolean; readonly now: number };
 
 /** The option of the list; its `.more` opens the menu for a mouse, the keyboard has keys for that. */
-export function sessionRow(entry: SessionEntry, trans: Trans, { id, position, current, now }: RowPlace): HTMLElement {
+export function sessionRow(entry: SessionEntry, trans: Trans, { id, position, current, now }: RowState): HTMLElement {
   const title = element("span", { class: "title" }, titleOf(entry, trans));
   const head = element("div", { class: "head" }, title, ...badges(entry, trans, current));
   head.append(element("span", { class: "more", "aria-hidden": "true", title: trans.__("Rename, fork, export, delete…") }, "⋯"));
@@ -22,7 +20,7 @@ export function sessionRow(entry: SessionEntry, trans: Trans, { id, position, cu
     head,
     about,
     ...(tags.length ? [element("div", { class: "tags" }, ...tags)] : []),
-    ...(entry.snippet ? [element("div", { class: "snippet" }, ...markedHits(entry.snippet))] : []),
+    ...(entry.snippet ? [element("div", { class: "snippet" }, ...highlightMatches(entry.snippet))] : []),
   );
 }
 
@@ -46,4 +44,50 @@ function facts(entry: SessionEntry, trans: Trans, now: number): HTMLElement[] {
   ];
   if (entry.cost_usd !== null) said.push(element("span", { title: entry.model }, dollars(entry.cost_usd)));
   return said;
+}
+
+// Relative times in the page's language.
+
+const UNITS: readonly [unit: Intl.RelativeTimeFormatUnit, seconds: number][] = [
+  ["year", 31_557_600],
+  ["month", 2_629_800],
+  ["week", 604_800],
+  ["day", 86_400],
+  ["hour", 3_600],
+  ["minute", 60],
+];
+
+/** The language of the page; the browser's where the page does not say. */
+export function pageLanguage(): string | undefined {
+  const { lang } = document.documentElement;
+  try {
+    return Intl.getCanonicalLocales(lang.replace("_", "-"))[0] ?? navigator.language;
+  } catch {
+    return navigator.language; // what JupyterLab was told to speak is no language
+  }
+}
+
+/** `at` and `now` in seconds since the epoch. */
+export function relativeTime(at: number, now: number, language = pageLanguage()): string {
+  const words = new Intl.RelativeTimeFormat(language, { numeric: "auto" });
+  const ago = Math.max(0, now - at);
+  const [unit, seconds] = UNITS.find(([, seconds]) => ago >= seconds) ?? ["second", 1];
+  if (unit === "second") return words.format(0, "second");
+  return words.format(-Math.floor(ago / seconds), unit);
+}
+
+// Search snippets, with the matches marked.
+
+const MATCH = /⟪([^⟪⟫]*)⟫/g;
+
+/** The text with what stands between ⟪ and ⟫ marked. */
+export function highlightMatches(snippet: string): Node[] {
+  const nodes: Node[] = [];
+  let from = 0;
+  for (const found of snippet.matchAll(MATCH)) {
+    nodes.push(document.createTextNode(snippet.slice(from, found.index)), element("mark", {}, found[1] ?? ""));
+    from = found.index + found[0].length;
+  }
+  nodes.push(document.createTextNode(snippet.slice(from)));
+  return nodes.filter((node) => node.textContent !== "");
 }

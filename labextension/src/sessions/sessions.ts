@@ -5,19 +5,17 @@
  * the row that they are about.
  */
 
-import type { Chat } from "../chat/chat";
-import type { SessionEntry } from "../chat/protocol";
-import type { Disposable, Mount, PanelDeps } from "../sidebar/slots";
+import type { Disposable, Mount, PanelDeps } from "../panel_view";
 import { button, element, freshId, setText } from "../transcript/dom";
-import { openMenu } from "./menu";
-import type { RowForm } from "./row_form";
-import { openRowForm } from "./row_form";
+import type { Chat } from "../transport/chat";
+import type { SessionEntry } from "../transport/chat_protocol";
+import type { RowForm } from "./row_menu";
+import { openRowMenu, openRowForm } from "./row_menu";
 import { SessionActions } from "./session_actions";
-import { SessionList } from "./session_list";
 import { sessionRow, titleOf } from "./session_row";
 import css from "./style.css";
 
-/** So near to its end the list goes on. */
+/** The distance from the end at which the next page is loaded. */
 const NEAR_END_PX = 200;
 const NEAR_END_ROWS = 5;
 const PAGE_ROWS = 8;
@@ -90,7 +88,7 @@ class SessionPicker implements Disposable {
     input.addEventListener("input", () => { this.list.search(input.value.trim()); });
     input.addEventListener("keydown", (event) => {
       if (event.isComposing || (event.key !== "ArrowDown" && event.key !== "Enter") || !this.shown.length) return;
-      taken(event);
+      consume(event);
       rows.focus();
     });
     rows.addEventListener("keydown", (event) => { this.key(event); });
@@ -105,7 +103,7 @@ class SessionPicker implements Disposable {
     rows.addEventListener("contextmenu", (event) => {
       const at = this.indexOf(event.target);
       if (at < 0) return;
-      taken(event);
+      consume(event);
       this.setActive(at);
       this.openMenu(at);
     });
@@ -116,8 +114,8 @@ class SessionPicker implements Disposable {
 
   /** Another session, or another kernel: what is marked, or the whole list, is another. */
   private chatChanged(): void {
-    const { connection, place, state } = this.chat;
-    const about = [connection, place?.kernelId, state?.session.id, state?.session.title].join("\n");
+    const { connection, kernelInfo, state } = this.chat;
+    const about = [connection, kernelInfo?.kernelId, state?.session.id, state?.session.title].join("\n");
     if (about === this.about) return;
     this.about = about;
     if (connection === "connected") void this.list.load();
@@ -164,14 +162,14 @@ class SessionPicker implements Disposable {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     const act = this.act(event.shiftKey && event.key === "F10" ? "ContextMenu" : event.key);
     if (act) {
-      taken(event);
+      consume(event);
       act();
     } else if (event.key === "Backspace" || (event.key.length === 1 && event.key !== " ")) {
       this.input.focus(); // where the key is typed then
     }
   }
 
-  /** What a key does in the list. */
+  /** The action of a key in the list. */
   private act(key: string): (() => void) | null {
     const to = this.moved(key);
     if (to !== null) return () => { if (to < 0) this.input.focus(); else this.setActive(to); };
@@ -242,7 +240,7 @@ class SessionPicker implements Disposable {
     if (!entry) return;
     this.placeOver(index);
     const label = this.deps.trans.__("Actions on “%1”", titleOf(entry, this.deps.trans));
-    this.closeOverlay = openMenu(this.over, label, this.actions.items(entry), () => { this.rows.focus(); });
+    this.closeOverlay = openRowMenu(this.over, label, this.actions.items(entry), () => { this.rows.focus(); });
   }
 
   private openForm(entry: SessionEntry, form: RowForm): void {
@@ -250,7 +248,7 @@ class SessionPicker implements Disposable {
     this.closeOverlay = openRowForm(this.over, form, () => { this.rows.focus(); });
   }
 
-  /** What is laid over the list goes to the row. */
+  /** Move the overlay to the row. */
   private placeOver(index: number): void {
     this.closeOverlay();
     this.tell("");
@@ -264,7 +262,78 @@ class SessionPicker implements Disposable {
   }
 }
 
-function taken(event: Event): void {
+function consume(event: Event): void {
   event.preventDefault();
   event.stopPropagation();
+}
+
+// The sessions that a search finds, loaded page by page. It draws nothing.
+
+export const PAGE_SIZE = 30;
+/** The pause after the last key before a search begins. */
+export const DEBOUNCE_MS = 150;
+
+export type SessionRequest = (method: string, params: { query: string; limit: number; offset: number }) => Promise<unknown>;
+type SessionPage = { sessions: SessionEntry[]; more: boolean };
+
+export class SessionList {
+  entries: SessionEntry[] = [];
+  more = false;
+  loading = false;
+  /** The error of the last request; empty when there was none. */
+  problem = "";
+  query = "";
+
+  /** Answers to earlier questions are passed over. */
+  private asked = 0;
+  private timer: ReturnType<typeof setTimeout> | undefined;
+
+  /** `changed` is called after each change of what is above. */
+  constructor(
+    private readonly ask: SessionRequest,
+    private readonly changed: () => void,
+  ) {}
+
+  /** Searches, when the user has stopped typing for a moment. */
+  search(query: string): void {
+    this.query = query;
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => { void this.load(); }, DEBOUNCE_MS);
+  }
+
+  /** Loads the list anew, as much of it as there was. */
+  load(): Promise<void> {
+    clearTimeout(this.timer);
+    return this.request(0, Math.max(PAGE_SIZE, this.entries.length));
+  }
+
+  /** Loads the next page, if there is one and nothing is on its way. */
+  async loadMore(): Promise<void> {
+    if (this.more && !this.loading && !this.problem) await this.request(this.entries.length, PAGE_SIZE);
+  }
+
+  dispose(): void {
+    clearTimeout(this.timer);
+    this.asked++;
+  }
+
+  private async request(offset: number, limit: number): Promise<void> {
+    const asked = ++this.asked;
+    this.loading = true;
+    this.problem = "";
+    this.changed();
+    try {
+      const { sessions, more } = (await this.ask("sessions", { query: this.query, limit, offset })) as SessionPage;
+      if (asked !== this.asked) return;
+      const known = new Set(offset ? this.entries.map(({ id }) => id) : []);
+      // a session that was begun meanwhile moves the pages: none is shown twice
+      this.entries = [...(offset ? this.entries : []), ...sessions.filter(({ id }) => !known.has(id))];
+      this.more = more && sessions.length > 0;
+    } catch (error) {
+      if (asked !== this.asked) return;
+      this.problem = error instanceof Error ? error.message : String(error);
+    }
+    this.loading = false;
+    this.changed();
+  }
 }

@@ -1,40 +1,41 @@
-/** Which kernel the panel talks to: the current notebook's, unless the user has chosen another. */
+/** The kernel that the panel talks to: the current notebook's, unless the user has chosen another. */
 
-import type { KernelPlace } from "../chat/chat";
-import type { ChatKernel } from "../chat/kernel_types";
+import type { INotebookTracker, NotebookPanel } from "@jupyterlab/notebook";
+import type { Kernel, ServiceManager } from "@jupyterlab/services";
+
+import type { KernelInfo } from "../transport/chat";
 import type { OwnKernel } from "./own_kernel";
-import type { NotebookPanel, NotebookTracker, Services } from "./types";
 
 /** `own`: the kernel of the panel's own; a path: that notebook's; null: whichever notebook is the current one. */
-export type Pinned = "own" | { readonly notebook: string } | null;
+export type PinnedKernel = "own" | { readonly notebook: string } | null;
 export type KernelOption = { readonly label: string; readonly about: string; readonly chosen: boolean; choose(): void };
-type Store = { connect(kernel: ChatKernel | null, place: KernelPlace | null): void };
-type Found = { kernel: ChatKernel; place: KernelPlace };
+type Store = { connect(kernel: Kernel.IKernelConnection | null, place: KernelInfo | null): void };
+type ChosenKernel = { kernel: Kernel.IKernelConnection; place: KernelInfo };
 
 export class KernelChoice {
-  pinned: Pinned = null;
+  pinned: PinnedKernel = null;
   /** The notebook that was the current one last, while it is open. */
-  private last: NotebookPanel | null = null;
-  private wanted = false;
+  private lastNotebook: NotebookPanel | null = null;
+  private active = false;
   private readonly watched = new WeakSet<NotebookPanel>();
 
   constructor(
-    private readonly tracker: NotebookTracker | null,
-    private readonly services: Services,
+    private readonly tracker: INotebookTracker | null,
+    private readonly services: ServiceManager.IManager,
     private readonly own: OwnKernel,
     private readonly store: Store,
-    /** Whether the panel goes along when another notebook becomes the current one. */
+    /** True if the panel follows when another notebook becomes the current one. */
     private readonly follows: () => boolean,
   ) {
     tracker?.forEach((panel) => { this.watch(panel); });
     tracker?.widgetAdded.connect((_, panel) => { this.watch(panel); });
-    tracker?.currentChanged.connect(() => { this.look(); });
+    tracker?.currentChanged.connect(() => { this.update(); });
   }
 
   /** From now on there is somebody who wants to talk: no kernel is touched before. */
-  want(): void {
-    this.wanted = true;
-    this.look();
+  activate(): void {
+    this.active = true;
+    this.update();
   }
 
   /** The notebook that the conversation is about; null where it is about none that is open. */
@@ -42,24 +43,24 @@ export class KernelChoice {
     if (this.pinned === "own") return null;
     if (this.pinned) return this.panels().find(({ context }) => this.pinned !== "own" && context.path === this.pinned?.notebook) ?? null;
     const current = this.tracker?.currentWidget ?? null;
-    if (!this.last || this.last.isDisposed || (this.follows() && current)) this.last = current;
-    return this.last;
+    if (!this.lastNotebook || this.lastNotebook.isDisposed || (this.follows() && current)) this.lastNotebook = current;
+    return this.lastNotebook;
   }
 
   /** Finds the kernel that is meant now, and goes to it. */
-  look(): void {
-    if (!this.wanted) return;
-    const found = this.found();
-    this.store.connect(found?.kernel ?? null, found?.place ?? null);
+  update(): void {
+    if (!this.active) return;
+    const currentKernel = this.found();
+    this.store.connect(currentKernel?.kernel ?? null, currentKernel?.place ?? null);
   }
 
-  choose(pinned: Pinned): void {
+  choose(pinned: PinnedKernel): void {
     this.pinned = pinned;
-    this.last = null;
-    this.look();
+    this.lastNotebook = null;
+    this.update();
   }
 
-  /** What one can choose, for a menu. `start` starts the panel's own kernel. */
+  /** The kernels to choose from, for a menu. `start` starts the panel's own kernel. */
   options(words: { own: string; start: string }, start: () => void): KernelOption[] {
     const here = this.found();
     const notebooks = this.panels().flatMap((panel) => {
@@ -67,7 +68,7 @@ export class KernelChoice {
       if (!kernel) return [];
       const { path } = panel.context;
       const chosen = here?.place.notebook === path;
-      return [{ label: nameOf(path), about: this.display(kernel), chosen, choose: () => { this.choose({ notebook: path }); } }];
+      return [{ label: baseName(path), about: this.display(kernel), chosen, choose: () => { this.choose({ notebook: path }); } }];
     });
     const own: KernelOption = {
       label: this.own.current ? words.own : words.start,
@@ -78,7 +79,7 @@ export class KernelChoice {
     return [...notebooks, own];
   }
 
-  private found(): Found | null {
+  private found(): ChosenKernel | null {
     const panel = this.notebook;
     const kernel = panel && this.kernelOf(panel);
     if (panel && kernel) return { kernel, place: { kernelId: kernel.id, name: this.display(kernel), notebook: panel.context.path } };
@@ -87,13 +88,13 @@ export class KernelChoice {
   }
 
   /** The kernel of a notebook, where it speaks Python. */
-  private kernelOf(panel: NotebookPanel): ChatKernel | null {
+  private kernelOf(panel: NotebookPanel): Kernel.IKernelConnection | null {
     const kernel = panel.sessionContext.session?.kernel ?? null;
     const language = kernel && this.services.kernelspecs.specs?.kernelspecs[kernel.name]?.language;
     return (language ?? "python").toLowerCase() === "python" ? kernel : null;
   }
 
-  private display(kernel: ChatKernel): string {
+  private display(kernel: Kernel.IKernelConnection): string {
     return this.services.kernelspecs.specs?.kernelspecs[kernel.name]?.display_name ?? kernel.name;
   }
 
@@ -106,7 +107,7 @@ export class KernelChoice {
   private watch(panel: NotebookPanel): void {
     if (this.watched.has(panel)) return;
     this.watched.add(panel);
-    const look = (): void => { this.look(); };
+    const look = (): void => { this.update(); };
     panel.sessionContext.kernelChanged.connect(look);
     panel.context.pathChanged.connect(() => { this.renamed(); });
   }
@@ -114,10 +115,10 @@ export class KernelChoice {
   /** A notebook that was chosen and is of another name now is not there under the old one. */
   private renamed(): void {
     if (this.pinned && this.pinned !== "own" && !this.notebook) this.pinned = null;
-    this.look();
+    this.update();
   }
 }
 
-export function nameOf(path: string): string {
+export function baseName(path: string): string {
   return path.slice(path.lastIndexOf("/") + 1);
 }

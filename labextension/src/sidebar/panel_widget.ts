@@ -3,10 +3,10 @@
 import { LabIcon } from "@jupyterlab/ui-components";
 import { Widget } from "@lumino/widgets";
 
-import type { Trans } from "../composer/deps";
+import type { Trans } from "../translation";
 import { svgOf } from "./icons";
-import { lostText } from "./lost_code";
-import type { Panel } from "./panel";
+import type { Panel } from "./panel/panel";
+import { staleBundleMessage } from "./stale_bundle";
 
 export const PANEL_ID = "cellwright-panel";
 
@@ -14,7 +14,7 @@ export const claudeIcon = new LabIcon({ name: "cellwright:claude", svgstr: svgOf
 
 export class PanelWidget extends Widget {
   private panel: Promise<Panel> | null = null;
-  private readonly lost: string;
+  private readonly loadError: string;
 
   /** `shown` is called whenever the panel comes into sight. */
   constructor(
@@ -24,7 +24,7 @@ export class PanelWidget extends Widget {
   ) {
     super();
     this.id = PANEL_ID;
-    this.lost = lostText(trans);
+    this.loadError = staleBundleMessage(trans);
     this.title.icon = claudeIcon;
     this.title.caption = trans.__("Claude");
     this.addClass("cellwright-panel-widget");
@@ -35,7 +35,7 @@ export class PanelWidget extends Widget {
     this.panel ??= this.load(this.node).catch((error: unknown) => {
       // the next one who asks has it tried again
       this.panel = null;
-      this.node.textContent = `${this.lost} (${String(error)})`;
+      this.node.textContent = `${this.loadError} (${String(error)})`;
       throw error;
     });
     return this.panel;

@@ -1,25 +1,25 @@
-/** What the panel is made of in a page: the store, the choice of a kernel, the widget, and what looks on beside it. */
+/** The sidebar's composition: the store, the choice of a kernel, the widget, and the panel's parts. */
 
-import { RequestError } from "../notebooks/link";
-import { ChatStore } from "../chat/chat_store";
-import type { ChatKernel } from "../chat/kernel_types";
-import type { Trans } from "../composer/deps";
-import { serverRoot } from "../page_config";
-import { cellHere, goToCell, onCellHere } from "./cell_here";
+import type { INotebookTracker } from "@jupyterlab/notebook";
+import type { Kernel, ServiceManager } from "@jupyterlab/services";
+
+import { serverRoot } from "../page";
+import type { PanelSettings, Shortcut } from "../panel_view";
+import type { Trans } from "../translation";
+import { ChatStore } from "../transport/chat_store";
+import { RequestError } from "../transport/rpc";
+import { activeCell, goToCell, onActiveCell } from "./active_cell";
 import { KernelChoice } from "./kernel_choice";
-import type { MenuItem } from "./menu";
 import { OwnKernel } from "./own_kernel";
-import type { Panel, PanelHome } from "./panel";
+import type { MenuItem } from "./panel/header";
+import type { Panel, PanelHost, PanelParts } from "./panel/panel";
 import { PANEL_ID, PanelWidget } from "./panel_widget";
-import { parts } from "./parts";
-import type { PanelSettings, Shortcut } from "./slots";
-import type { NotebookTracker, Services } from "./types";
 
-/** What the page gives. */
-export type Page = {
+/** The page as the sidebar sees it. */
+export type SidebarHost = {
   readonly frontEnd: string;
-  readonly services: Services;
-  readonly tracker: NotebookTracker | null;
+  readonly services: ServiceManager.IManager;
+  readonly tracker: INotebookTracker | null;
   readonly trans: Trans;
   settings(): PanelSettings;
   /** The file browser's folder, as it names it. */
@@ -30,31 +30,31 @@ export type Page = {
   run(command: string, args?: Record<string, unknown>): Promise<unknown>;
   tell(message: string): void;
   /** A kernel that runs no notebook works for Claude. */
-  kernelStarted(kernel: ChatKernel): void;
+  kernelStarted(kernel: Kernel.IKernelConnection): void;
 };
 
 export class Sidebar {
   readonly store: ChatStore;
   readonly widget: PanelWidget;
-  private readonly own: OwnKernel;
-  private readonly choice: KernelChoice;
+  private readonly ownKernel: OwnKernel;
+  private readonly kernelChoice: KernelChoice;
 
-  constructor(private readonly page: Page) {
-    const { services, tracker, trans } = page;
-    this.store = new ChatStore(page.frontEnd, () => this.own.start(page.folder()));
-    this.own = new OwnKernel(services, sessionStorage, () => { this.ownChanged(); });
-    this.choice = new KernelChoice(tracker, services, this.own, this.store, () => page.settings().followNotebook);
+  constructor(private readonly host: SidebarHost) {
+    const { services, tracker, trans } = host;
+    this.store = new ChatStore(host.frontEnd, () => this.ownKernel.start(host.folder()));
+    this.ownKernel = new OwnKernel(services, sessionStorage, () => { this.ownChanged(); });
+    this.kernelChoice = new KernelChoice(tracker, services, this.ownKernel, this.store, () => host.settings().followNotebook);
     this.widget = new PanelWidget(trans, (host) => this.mount(host), () => { this.shown(); });
   }
 
   get ownKernelRuns(): boolean {
-    return this.own.current !== null;
+    return this.ownKernel.current !== null;
   }
 
   /** Brings the panel into sight, with the keyboard in the composer. */
   async open(): Promise<Panel> {
     // in Notebook 7 activating what is in sight hides it
-    if (!this.widget.isVisible) this.page.shell.activateById(PANEL_ID);
+    if (!this.widget.isVisible) this.host.shell.activateById(PANEL_ID);
     const panel = await this.widget.ready;
     panel.focusComposer();
     return panel;
@@ -63,7 +63,7 @@ export class Sidebar {
   /** Goes to the composer, and from anywhere in the panel back to the notebook. Gives the panel that it went to. */
   async toggle(): Promise<Panel | null> {
     if (!this.widget.node.contains(document.activeElement)) return this.open();
-    this.leave();
+    this.returnToNotebook();
     return null;
   }
 
@@ -79,44 +79,44 @@ export class Sidebar {
   }
 
   async shutDownOwnKernel(): Promise<void> {
-    if (this.choice.pinned === "own") this.choice.choose(null);
-    await this.own.shutdown();
+    if (this.kernelChoice.pinned === "own") this.kernelChoice.choose(null);
+    await this.ownKernel.shutdown();
   }
 
   private ownChanged(): void {
-    const kernel = this.own.current?.kernel;
-    if (kernel) this.page.kernelStarted(kernel);
-    this.choice.look();
+    const kernel = this.ownKernel.current?.kernel;
+    if (kernel) this.host.kernelStarted(kernel);
+    this.kernelChoice.update();
   }
 
   private shown(): void {
     // specs say which kernels are Python
-    void this.page.services.kernelspecs.ready.then(() => { this.choice.want(); });
-    this.own.find().catch((error: unknown) => { console.debug("Cellwright:", error); });
+    void this.host.services.kernelspecs.ready.then(() => { this.kernelChoice.activate(); });
+    this.ownKernel.restore().catch((error: unknown) => { console.debug("Cellwright:", error); });
   }
 
   private startKernel(): void {
-    this.own.start(this.page.folder()).then(
-      () => { this.choice.choose("own"); },
-      (error: unknown) => { this.page.tell(error instanceof RequestError ? error.message : String(error)); },
+    this.ownKernel.start(this.host.folder()).then(
+      () => { this.kernelChoice.choose("own"); },
+      (error: unknown) => { this.host.tell(error instanceof RequestError ? error.message : String(error)); },
     );
   }
 
   private async mount(host: HTMLElement): Promise<Panel> {
-    const { Panel } = await import("./panel");
-    return new Panel(host, this.store, this.home());
+    const { Panel } = await import("./panel/panel");
+    return new Panel(host, this.store, this.panelHost());
   }
 
-  private home(): PanelHome {
-    const { page, choice } = this;
+  private panelHost(): PanelHost {
+    const { host: page, kernelChoice: choice } = this;
     const { trans, tracker } = page;
     return {
       trans,
-      parts,
+      parts: panelParts,
       composer: {
         settings: () => page.settings(),
-        cell: () => cellHere(choice.notebook),
-        onCell: (listener) => onCellHere(tracker, listener),
+        cell: () => activeCell(choice.notebook),
+        onCell: (listener) => onActiveCell(tracker, listener),
         serverRoot: serverRoot(),
         // the tab's own: what is kept for longer could be read by the next user of the browser
         memory: sessionStorage,
@@ -129,7 +129,7 @@ export class Sidebar {
       showCell: (place) => {
         if (!goToCell(choice.notebook, place)) page.tell(trans.__("The cell %1 is not in the notebook any more.", place));
       },
-      leave: () => { this.leave(); },
+      leave: () => { this.returnToNotebook(); },
       run: (command, args) => page.run(command, args),
       shortcuts: () => page.shortcuts(),
       tell: (message) => { page.tell(message); },
@@ -137,28 +137,46 @@ export class Sidebar {
   }
 
   private kernels(): MenuItem[] {
-    const { trans } = this.page;
+    const { trans } = this.host;
     const words = { own: trans.__("Own kernel"), start: trans.__("Start a kernel of its own") };
-    const options: MenuItem[] = this.choice.options(words, () => { this.startKernel(); });
-    const { pinned } = this.choice;
+    const options: MenuItem[] = this.kernelChoice.options(words, () => { this.startKernel(); });
+    const { pinned } = this.kernelChoice;
     return [
-      { label: trans.__("The current notebook's"), about: trans.__("goes along with you"), chosen: pinned === null, choose: () => { this.choice.choose(null); } },
+      { label: trans.__("The current notebook's"), about: trans.__("goes along with you"), chosen: pinned === null, choose: () => { this.kernelChoice.choose(null); } },
       ...options.map((option) => ({ ...option, chosen: pinned !== null && option.chosen === true })),
     ];
   }
 
   private more(): MenuItem[] {
-    const { trans } = this.page;
-    const restart = { label: trans.__("Restart kernel"), choose: () => { this.store.kernel?.restart().catch((error: unknown) => { this.page.tell(String(error)); }); } };
+    const { trans } = this.host;
+    const restart = { label: trans.__("Restart kernel"), choose: () => { this.store.kernel?.restart().catch((error: unknown) => { this.host.tell(String(error)); }); } };
     const shutDown = { label: trans.__("Shut down own kernel"), choose: () => { void this.shutDownOwnKernel(); } };
-    return [...(this.store.kernel ? [restart] : []), ...(this.own.current ? [shutDown] : [])];
+    return [...(this.store.kernel ? [restart] : []), ...(this.ownKernel.current ? [shutDown] : [])];
   }
 
-  private leave(): void {
-    const panel = this.page.tracker?.currentWidget;
+  private returnToNotebook(): void {
+    const panel = this.host.tracker?.currentWidget;
     if (panel) {
-      this.page.shell.activateById(panel.id);
+      this.host.shell.activateById(panel.id);
       panel.content.activate();
-    } else this.page.shell.currentWidget?.activate();
+    } else this.host.shell.currentWidget?.activate();
   }
 }
+
+// The panel's parts: each is a chunk of its own, loaded when it is needed.
+
+export const panelParts: PanelParts = {
+  composer: async () => (await import("../composer/composer")).mountComposer,
+  contextBar: async () => (await import("./views/context_bar")).mountContextBar,
+  view: async (name) => {
+    switch (name) {
+      case "sessions":
+        return (await import("../sessions/sessions")).mountSessions;
+      case "help":
+        return (await import("./views/help")).mountHelp;
+      case "log":
+        return (await import("./views/log_view")).mountLogView;
+    }
+  },
+  transcript: async () => (await import("../transcript/view")).view,
+};

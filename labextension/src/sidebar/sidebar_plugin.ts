@@ -1,8 +1,8 @@
 /** The panel in JupyterLab's sidebar and Notebook 7's: where its tokens come in, and all of them may be missing. */
 
+import type { JupyterFrontEnd, JupyterFrontEndPlugin } from "@jupyterlab/application";
 import { ILayoutRestorer } from "@jupyterlab/application";
 import { ICommandPalette, Notification } from "@jupyterlab/apputils";
-import type { Kernel } from "@jupyterlab/docmanager";
 import { IDocumentWidgetOpener } from "@jupyterlab/docmanager";
 import { IDefaultFileBrowser } from "@jupyterlab/filebrowser";
 import { ILauncher } from "@jupyterlab/launcher";
@@ -10,44 +10,22 @@ import { INotebookTracker } from "@jupyterlab/notebook";
 import { ISettingRegistry } from "@jupyterlab/settingregistry";
 import { IStatusBar } from "@jupyterlab/statusbar";
 import { ITranslator } from "@jupyterlab/translation";
-import type { Application, IPlugin } from "@lumino/application";
-import type { Widget } from "@lumino/widgets";
+import type { CommandRegistry } from "@lumino/commands";
 
-import type { Emits } from "../chat/kernel_types";
-import { tellOfDocuments } from "../documents/page_documents";
-import { links } from "../notebooks/links";
-import type { OpenDocument } from "./changed_files";
-import { ChangedFiles } from "./changed_files";
-import { addCommands, COMMANDS } from "./commands";
-import { DesktopPermission, tellNews } from "./news_channels";
-import { PANEL_ID } from "./panel_widget";
-import { watchRuns } from "./run_news";
-import type { Registry } from "./settings";
-import { panelSettings } from "./settings";
+import { ChangedFiles } from "../documents/changed_files";
+import { reportUnsavedDocuments } from "../documents/unsaved_documents";
+import { notebookLinks } from "../notebook/notebook_links";
+import type { PanelSettings, Shortcut } from "../panel_view";
+import type { Trans } from "../translation";
+import { transOf } from "../translation";
+import { DesktopPermission, showNotification, watchRuns } from "./notifications";
+import { claudeIcon, PANEL_ID } from "./panel_widget";
 import { Sidebar } from "./sidebar";
-import type { Shortcut } from "./slots";
-import type { StatusBar } from "./status_widget";
-import { addStatusItem } from "./status_widget";
-import type { Translator } from "./translation";
-import { transOf } from "./translation";
-import type { NotebookTracker, Services } from "./types";
+import { addStatusItem } from "./status_bar";
 
-type Shell = {
-  add(widget: Widget, area: string, options: { rank: number }): void;
-  activateById(id: string): void;
-  readonly currentWidget: Widget | null;
-};
-type Contents = { get(path: string, options: { content: false }): Promise<{ last_modified: string }> };
-type App = Application & { readonly name: string; readonly version: string; readonly serviceManager: Services & { readonly contents: Contents } };
-type Browser = { readonly model: { readonly path: string; refresh(): Promise<void> } };
-type Opener = { readonly opened: Emits<{ readonly context: OpenDocument }> };
-type Palette = { addItem(item: { command: string; category: string }): unknown };
-type Launcher = { add(item: { command: string; category: string; rank: number }): unknown };
-type Restorer = { add(widget: Widget, name: string): void };
+const WARNING_MS = 8_000;
 
-const TOLD_MS = 8_000;
-
-export const sidebarPlugin: IPlugin<unknown, void> = {
+export const sidebarPlugin: JupyterFrontEndPlugin<void> = {
   // the settings stand in the schema of this name
   id: "cellwright:panel",
   description: "A panel in which you talk with Claude in the kernel of your notebook.",
@@ -56,17 +34,17 @@ export const sidebarPlugin: IPlugin<unknown, void> = {
     INotebookTracker, ITranslator, ISettingRegistry, IDefaultFileBrowser, ICommandPalette, ILauncher, ILayoutRestorer, IStatusBar, IDocumentWidgetOpener,
   ],
   activate: (
-    given, tracker: NotebookTracker | null, translator: Translator | null, registry: Registry | null, browser: Browser | null,
-    palette: Palette | null, launcher: Launcher | null, restorer: Restorer | null, statusBar: StatusBar | null, opener: Opener | null,
+    given, tracker: INotebookTracker | null, translator: ITranslator | null, registry: ISettingRegistry | null, browser: IDefaultFileBrowser | null,
+    palette: ICommandPalette | null, launcher: ILauncher | null, restorer: ILayoutRestorer | null, statusBar: IStatusBar | null,
+    opener: IDocumentWidgetOpener | null,
   ) => {
-    const app = given as App | undefined;
-    const shell = app?.shell as unknown as Shell | undefined;
-    if (!app || !shell) return;
-    const { commands, serviceManager } = app;
+    const app = given as JupyterFrontEnd | undefined;
+    if (!app) return;
+    const { commands, serviceManager, shell } = app;
     const trans = transOf(translator);
     const settings = panelSettings(registry, "cellwright:panel", () => {
       permission.look();
-      store.touch();
+      store.notify();
     });
     const permission = new DesktopPermission(settings);
     const run = (command: string, args?: Record<string, unknown>): Promise<unknown> =>
@@ -77,11 +55,11 @@ export const sidebarPlugin: IPlugin<unknown, void> = {
       tracker, trans, settings, shell, run,
       folder: () => folderOf(browser, tracker),
       shortcuts: () => shortcutsOf(commands),
-      tell: (message) => { Notification.warning(message, { autoClose: TOLD_MS }); },
+      tell: (message) => { Notification.warning(message, { autoClose: WARNING_MS }); },
       kernelStarted: (kernel) => {
         // what is open here is worked on here
-        tellOfDocuments(kernel as unknown as Kernel);
-        links.addKernel(kernel);
+        reportUnsavedDocuments(kernel);
+        notebookLinks.addKernel(kernel);
       },
     });
     const { store, widget } = sidebar;
@@ -93,15 +71,15 @@ export const sidebarPlugin: IPlugin<unknown, void> = {
     addStatusItem(statusBar, store, trans, () => { void run(COMMANDS.focus); });
     watchRuns(store, {
       trans,
-      seen: () => ({ page: !document.hidden && document.hasFocus(), panel: widget.isVisible }),
-      tell: (news) => { tellNews(news, settings(), trans, () => { void sidebar.open().then((panel) => { panel.show(news.run); }); }); },
+      visibility: () => ({ page: !document.hidden && document.hasFocus(), panel: widget.isVisible }),
+      tell: (news) => { showNotification(news, settings(), trans, () => { void sidebar.open().then((panel) => { panel.show(news.run); }); }); },
     });
     const files = new ChangedFiles({
       refreshBrowser: () => browser?.model.refresh() ?? Promise.resolve(),
       lastModified: async (path) => (await serviceManager.contents.get(path, { content: false })).last_modified,
     });
     opener?.opened.connect((_, { context }) => { files.add(context); });
-    links.serve("files_changed", () => {
+    notebookLinks.serve("files_changed", () => {
       files.changed();
       return null;
     });
@@ -109,7 +87,7 @@ export const sidebarPlugin: IPlugin<unknown, void> = {
 };
 
 /** The keys of our commands as the user has set them, that which focuses the composer first. */
-function shortcutsOf(commands: App["commands"]): Shortcut[] {
+function shortcutsOf(commands: CommandRegistry): Shortcut[] {
   const ours = commands.keyBindings.filter(({ command }) => command.startsWith("cellwright:") && commands.hasCommand(command));
   const first = (command: string): number => (command === COMMANDS.focus ? 0 : 1);
   return [...ours]
@@ -119,10 +97,88 @@ function shortcutsOf(commands: App["commands"]): Shortcut[] {
     }));
 }
 
-/** Where a kernel of the panel's own works: the file browser's folder, else the notebook's. */
-function folderOf(browser: Browser | null, tracker: NotebookTracker | null): string {
+/** The folder for a kernel of the panel's own: the file browser's, else the notebook's. */
+function folderOf(browser: IDefaultFileBrowser | null, tracker: INotebookTracker | null): string {
   const path = tracker?.currentWidget?.context.path ?? "";
   // a drive's name may stand before the first colon
   const folder = browser?.model.path ?? (path.includes("/") ? path.slice(0, path.lastIndexOf("/")) : "");
   return folder.slice(folder.indexOf(":") + 1);
+}
+
+// The panel's commands, for keys, menus, palette, launcher and other extensions.
+
+export const COMMANDS = {
+  focus: "cellwright:focus-composer",
+  open: "cellwright:open-panel",
+  newSession: "cellwright:new-session",
+  sessions: "cellwright:show-sessions",
+  stop: "cellwright:stop",
+  help: "cellwright:show-help",
+  log: "cellwright:show-log",
+  shutDown: "cellwright:shut-down-own-kernel",
+} as const;
+
+/** They make sense where the keyboard is in the panel: no menu and no palette has them. */
+const REGIONS = { next: "cellwright:next-region", previous: "cellwright:previous-region" } as const;
+
+const NO_ARGS = { args: { type: "object", properties: {} } } as const;
+
+/** Adds the commands; those that make no sense now are disabled. */
+export function addCommands(commands: CommandRegistry, sidebar: Sidebar, trans: Trans): void {
+  const { store } = sidebar;
+  const connected = (): boolean => store.connection === "connected";
+  const add = (id: string, label: string, execute: () => unknown, isEnabled: () => boolean = () => true): void => {
+    commands.addCommand(id, { label, isEnabled, execute, describedBy: NO_ARGS });
+  };
+  commands.addCommand(COMMANDS.focus, {
+    label: trans.__("Ask Claude"),
+    caption: trans.__("Open the panel and write a prompt; from there, go back to the notebook"),
+    icon: claudeIcon,
+    describedBy: { args: { type: "object", properties: { text: { type: "string" } } } },
+    execute: async ({ text }) => {
+      if (typeof text === "string") (await sidebar.open()).compose(text);
+      else await sidebar.toggle();
+    },
+  });
+  add(COMMANDS.open, trans.__("Show Claude"), () => sidebar.open());
+  add(COMMANDS.newSession, trans.__("New Session with Claude"), async () => { (await sidebar.open()).newSession(); }, connected);
+  add(COMMANDS.sessions, trans.__("Sessions with Claude"), async () => { (await sidebar.open()).open("sessions"); }, connected);
+  add(COMMANDS.stop, trans.__("Stop Claude"), () => { sidebar.stop(); }, () => store.state?.current != null);
+  add(COMMANDS.help, trans.__("Help on Claude"), async () => { (await sidebar.open()).open("help"); });
+  add(COMMANDS.log, trans.__("Log of Claude"), async () => { (await sidebar.open()).open("log"); });
+  add(REGIONS.next, trans.__("Next Part of the Panel"), () => sidebar.goToRegion(1));
+  add(REGIONS.previous, trans.__("Previous Part of the Panel"), () => sidebar.goToRegion(-1));
+  add(COMMANDS.shutDown, trans.__("Shut Down Claude's Own Kernel"), () => sidebar.shutDownOwnKernel(), () => sidebar.ownKernelRuns);
+  store.subscribe(() => {
+    for (const id of [COMMANDS.newSession, COMMANDS.sessions, COMMANDS.stop]) commands.notifyCommandChanged(id);
+  });
+}
+
+// The panel's settings: JupyterLab's registry, or what holds without one.
+
+const DEFAULTS: PanelSettings = {
+  notifications: "away",
+  desktopNotifications: false,
+  followNotebook: true,
+  sendKey: "Enter",
+  whileRunning: "steer",
+  context: "auto",
+  fontSize: 13,
+};
+
+/** The settings of the plugin `id` as they stand at each call; `changed` is called when they are others. */
+export function panelSettings(registry: ISettingRegistry | null, id: string, changed: () => void): () => PanelSettings {
+  let now = DEFAULTS;
+  const take = ({ composite }: ISettingRegistry.ISettings): void => {
+    now = { ...DEFAULTS, ...composite };
+    changed();
+  };
+  registry?.load(id).then(
+    (loaded) => {
+      take(loaded);
+      loaded.changed.connect(() => { take(loaded); });
+    },
+    (error: unknown) => { console.warn("Cellwright: the panel's settings cannot be read.", error); },
+  );
+  return () => now;
 }

@@ -3,7 +3,7 @@
 import { button, element, setText } from "./dom";
 import { focused } from "./focus";
 
-const SAID_MS = 1500;
+const FEEDBACK_MS = 1500;
 
 /** A button that copies what `text` returns and says so. */
 export function copyButton(text: () => string): HTMLButtonElement {
@@ -12,7 +12,7 @@ export function copyButton(text: () => string): HTMLButtonElement {
       setText(node, copied ? "Copied" : "Not copied");
       setTimeout(() => {
         setText(node, "Copy");
-      }, SAID_MS);
+      }, FEEDBACK_MS);
     });
   });
   node.className = "copy";

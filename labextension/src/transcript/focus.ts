@@ -1,6 +1,6 @@
 /** The keyboard's place: taking it without taking it away from someone, and giving it back. */
 
-/** How long a card that came up tries to get the keyboard. */
+/** The time in which a card that came up tries to get the keyboard. */
 const TRY_MS = 3000;
 /** A notebook's cell, of the second name in the classic notebook; or the panel. */
 const CELL = ".jp-Cell, .cell, .cellwright-panel";
@@ -14,14 +14,14 @@ export function focused(): Element | null {
   return active;
 }
 
-export type Attention = {
-  /** Whether a key or the mouse was pressed outside the cell of the transcript since it appeared. */
+export type UserAttention = {
+  /** True once a key or the mouse was pressed outside the transcript's cell since it appeared. */
   hasMovedOn(): boolean;
   stop(): void;
 };
 
 /** Watches whether the user goes on with something else than the cell of `host`. */
-export function watchAttention(host: HTMLElement): Attention {
+export function watchAttention(host: HTMLElement): UserAttention {
   let moved = false;
   const notice = (event: Event): void => {
     moved ||= !event.composedPath().includes(host.closest(CELL) ?? host);
@@ -36,14 +36,14 @@ export function watchAttention(host: HTMLElement): Attention {
   };
 }
 
-/** Whether focus is nowhere, or in the cell that `host` stands in, and nobody is typing there. */
+/** True when focus is nowhere, or in the cell that `host` stands in, and nobody is typing there. */
 function isFree(host: HTMLElement): boolean {
   const active = document.activeElement;
   if (!active || active === document.body) return true;
   return (host.closest(CELL) ?? host).contains(active) && !(focused()?.matches(EDITABLE) ?? false);
 }
 
-/** Whether focus is where running a cell leaves it: on the notebook or another of its cells, or in an empty new one. */
+/** True when focus is where running a cell leaves it: on the notebook or another of its cells, or in an empty new one. */
 function isOnNotebook(host: HTMLElement): boolean {
   const active = document.activeElement;
   if (!active || !host.closest(NOTEBOOK)?.contains(active)) return false;
@@ -55,7 +55,7 @@ function isOnNotebook(host: HTMLElement): boolean {
  * now, where running the cell has left it and the user has not moved on. The notebook moves focus itself while a cell starts, so
  * one call of `focus` is lost: frame by frame, until it has stayed for two. Returns how to give up.
  */
-export function focusWhenFree(target: HTMLElement, host: HTMLElement, attention: Attention): () => void {
+export function focusWhenFree(target: HTMLElement, host: HTMLElement, attention: UserAttention): () => void {
   const cameUp = performance.now();
   let until = 0;
   let stayed = 0;
@@ -102,9 +102,59 @@ export function returnFocus(leaving: HTMLElement, before: Element | null, host: 
 const PRESSED_HERE = new Set(["Enter", " ", "ArrowUp", "ArrowDown", "ArrowLeft", "ArrowRight", "PageUp", "PageDown", "Home", "End"]);
 
 /** Keeps keys that work a button, a fold or a scrollable box from the notebook, which would act on them as well. */
-export function keepKeys(event: KeyboardEvent): void {
+export function stopNotebookKeys(event: KeyboardEvent): void {
   const target = event.composedPath()[0];
   if (!(target instanceof Element) || event.ctrlKey || event.metaKey || event.altKey) return;
   const typing = target.matches("input, textarea");
   if (typing || (PRESSED_HERE.has(event.key) && target.matches("button, summary, a, [tabindex]"))) event.stopPropagation();
+}
+
+// The keyboard stays where the user is writing.
+// JupyterLab's notebook takes the focus when a cell that was just run has stopped growing (`handleRunState` waits for
+// `WindowedList.scrollToItem`, whose timer begins anew with every resize): for an answer that streams that is at its first pause,
+// long after the user has gone on. What is typed then would be commands of the notebook: `d d` deletes a cell.
+
+/** The elements that the notebook focuses of its own accord; not the field of an `input()`, which asks for something. */
+const NOTEBOOKS_OWN = ".jp-Notebook, .jp-Cell, .jp-Notebook-footer, .jp-Notebook .cm-content";
+const PRESSABLE = "button, a, summary, select";
+const LEAVING = new Set(["Tab", "Escape", "F6"]);
+const PRESSING = new Set(["Enter", " "]);
+
+/** Gives the focus back to what had it in `home` when the notebook takes it and the user did not ask for that; returns how to end this. */
+export function guardFocus(home: HTMLElement | ShadowRoot): () => void {
+  let leaves = false;
+  // a button has the focus from its press on, before what it does
+  const entered = (event: Event): void => { leaves &&= onPressable(event); };
+  const key = (event: Event): void => {
+    const { key, ctrlKey, metaKey, altKey } = event as KeyboardEvent;
+    leaves = LEAVING.has(key) || ctrlKey || metaKey || altKey || (PRESSING.has(key) && onPressable(event)) || !isIn(home, event);
+  };
+  const pointer = (event: Event): void => { leaves = !isIn(home, event) || onPressable(event); };
+  const left = (event: Event): void => {
+    const { relatedTarget: taker } = event as FocusEvent;
+    const had = event.composedPath()[0];
+    if (leaves || !(had instanceof HTMLElement) || !(taker instanceof Element) || !taker.matches(NOTEBOOKS_OWN)) return;
+    // after a call of focus() and before any key; what the browser or a screen reader does is not done yet by then, and is the user's
+    queueMicrotask(() => {
+      if (had.isConnected && document.activeElement === taker) had.focus({ preventScroll: true });
+    });
+  };
+  home.addEventListener("focusin", entered);
+  home.addEventListener("focusout", left);
+  document.addEventListener("keydown", key, { capture: true, passive: true });
+  document.addEventListener("pointerdown", pointer, { capture: true, passive: true });
+  return () => {
+    home.removeEventListener("focusin", entered);
+    home.removeEventListener("focusout", left);
+    document.removeEventListener("keydown", key, { capture: true });
+    document.removeEventListener("pointerdown", pointer, { capture: true });
+  };
+}
+
+function isIn(home: Node, event: Event): boolean {
+  return event.composedPath().includes(home);
+}
+
+function onPressable(event: Event): boolean {
+  return event.composedPath().some((node) => node instanceof Element && node.matches(PRESSABLE));
 }

@@ -1,9 +1,11 @@
 /** The messages of docs/protocol/transcript.md, as types. */
 
-export const PROTOCOL = 1;
+import type { Json, JsonObject } from "../json";
 
-export type Json = null | boolean | number | string | Json[] | JsonObject;
-export type JsonObject = { [key: string]: Json };
+export const PROTOCOL = 1;
+/** On the document, with a `SavedMessage`: the page that can put the answer into its notebook cancels it. */
+export const SAVED_EVENT = "cellwright-saved";
+
 export type ToolStatus = "success" | "error" | "timeout" | "denied" | "interrupted";
 export type Scope = "once" | "session" | "always";
 export type DetailKind = "text" | "command" | "code" | "diff";
@@ -22,8 +24,8 @@ export type Choice = {
 export type Todo = { content: string; status: "pending" | "in_progress" | "completed"; activeForm: string };
 
 export type RunOp = { op: "run"; model: string; mode: string; session: string; started: number };
-export type ToldPart = { title: string; kind: string; text: string; chars: number; tokens: number };
-export type ToldOp = { op: "told"; tokens: number; parts: ToldPart[] };
+export type ContextPart = { title: string; kind: string; text: string; chars: number; tokens: number };
+export type ContextOp = { op: "told"; tokens: number; parts: ContextPart[] };
 export type TextOp = { op: "text"; block: number; text: string };
 export type ThinkingOp = { op: "thinking"; block: number; text: string; at: number };
 export type DropOp = { op: "drop"; blocks: number[]; tools: string[] };
@@ -141,7 +143,7 @@ export type EndOp = {
 
 export type Op =
   | RunOp
-  | ToldOp
+  | ContextOp
   | TextOp
   | ThinkingOp
   | DropOp

@@ -1,16 +1,15 @@
 /** The transcript's state: operations in, items out. It draws nothing and knows no channel. */
 
-import type { Item, Question, TextItem, ThinkingItem, ToolItem } from "./items";
-import { isOver, newTool } from "./items";
-import type { ChangesOp, EndOp, Op, OpsMessage, RetryOp, RunOp, SteerOp, Todo, ToolEndOp, TurnOp } from "./protocol";
+import type { Json } from "../json";
+import type { AnsweredOp, AskOp, ChangesOp, DecidedOp, EndOp, ErrorInfo, Level, Op, OpsMessage, RetryOp, RunOp, SteerOp, Todo, ContextPart, ToolEndOp, ToolStatus, TurnOp } from "./protocol";
 
 /** Live output is for looking at; the whole of it is the kernel's. */
-const OUTPUT_CHARS = 64_000;
+const MAX_OUTPUT_CHARS = 64_000;
 
 export type Totals = { cost: number | null; input: number; output: number; context: number; window: number | null };
 
 export class TranscriptStore {
-  /** How many operations of the kernel's log are in here. */
+  /** The number of operations of the kernel's log that are in here. */
   have = 0;
   run: RunOp | null = null;
   retry: RetryOp | null = null;
@@ -18,14 +17,14 @@ export class TranscriptStore {
   /** The permission mode that is in force. */
   mode = "";
   todos: readonly Todo[] = [];
-  /** What the run changed, when it is about to end. */
+  /** The run's changes, told when it is about to end. */
   changes: ChangesOp | null = null;
-  /** The user's words that wait to be delivered, by their ids; at the end: that were not. */
-  readonly waitingWords = new Map<string, SteerOp>();
-  /** All words that the kernel has said anything of. */
-  readonly knownWords = new Set<string>();
-  /** Those that were taken back, or came too late. */
-  readonly withdrawnWords = new Set<string>();
+  /** The user's messages that wait to be delivered, by their ids; at the end: those that were not. */
+  readonly pendingMessages = new Map<string, SteerOp>();
+  /** All messages that the kernel has mentioned. */
+  readonly knownMessages = new Set<string>();
+  /** Messages that were taken back, or came too late. */
+  readonly withdrawnMessages = new Set<string>();
   readonly items: Item[] = [];
   readonly totals: Totals = { cost: 0, input: 0, output: 0, context: 0, window: null };
 
@@ -143,7 +142,7 @@ export class TranscriptStore {
         return;
       case "output": {
         const tool = this.tool(op.id);
-        tool.output = (tool.output + op.text).slice(-OUTPUT_CHARS);
+        tool.output = (tool.output + op.text).slice(-MAX_OUTPUT_CHARS);
         return;
       }
       case "display":
@@ -183,10 +182,10 @@ export class TranscriptStore {
   }
 
   private steer(op: SteerOp): void {
-    this.knownWords.add(op.id);
-    if (op.state === "waiting") this.waitingWords.set(op.id, op);
-    else this.waitingWords.delete(op.id);
-    if (op.state === "withdrawn") this.withdrawnWords.add(op.id);
+    this.knownMessages.add(op.id);
+    if (op.state === "waiting") this.pendingMessages.set(op.id, op);
+    else this.pendingMessages.delete(op.id);
+    if (op.state === "withdrawn") this.withdrawnMessages.add(op.id);
     if (op.state === "delivered") this.push({ kind: "said", text: op.text, revision: 0 });
   }
 
@@ -277,4 +276,82 @@ export class TranscriptStore {
       tool.revision++;
     }
   }
+}
+
+// The items of a transcript, in the order in which they appeared.
+
+/** `revision` rises with every change, so that a view can tell in one comparison whether to draw again. */
+type Revised = { revision: number };
+
+/** `open`: more of it may come. */
+export type TextItem = Revised & { kind: "text"; block: number; text: string; open: boolean };
+/** `from` and `to` are the times of the first and the latest piece. */
+export type ThinkingItem = Revised & {
+  kind: "thinking";
+  block: number;
+  text: string;
+  from: number;
+  to: number;
+  open: boolean;
+};
+/** `taken`: the kernel has the answer that was given here. */
+export type Question = { ask: AskOp; answer: AnsweredOp | null; taken: boolean };
+/**
+ * "writing": the model writes the input; "waiting": the call is complete and has not begun; "untold": the run ended and
+ * nothing was told of a call but its question, as in a quiet cell.
+ */
+export type CallStatus = "writing" | "waiting" | "running" | "untold" | ToolStatus;
+export type ToolItem = Revised & {
+  kind: "tool";
+  id: string;
+  name: string;
+  title: string;
+  input: Json;
+  chars: number;
+  status: CallStatus;
+  parallel: boolean;
+  at: number;
+  ms: number;
+  output: string;
+  displays: Record<string, string>[];
+  result: string;
+  diff: string | null;
+  error: ErrorInfo | null;
+  stuck: string;
+  decided: DecidedOp | null;
+  questions: Question[];
+};
+/** Words of the user that Claude was given here. */
+export type UserMessageItem = Revised & { kind: "said"; text: string };
+export type NoticeItem = Revised & { kind: "notice"; level: Level; text: string };
+/** The context attached to a prompt. */
+export type ContextItem = Revised & { kind: "told"; tokens: number; parts: ContextPart[] };
+export type Item = ContextItem | TextItem | ThinkingItem | ToolItem | UserMessageItem | NoticeItem;
+
+export function newTool(id: string, name: string): ToolItem {
+  return {
+    kind: "tool",
+    id,
+    name,
+    title: "",
+    input: null,
+    chars: 0,
+    status: "writing",
+    parallel: false,
+    at: 0,
+    ms: 0,
+    output: "",
+    displays: [],
+    result: "",
+    diff: null,
+    error: null,
+    stuck: "",
+    decided: null,
+    questions: [],
+    revision: 0,
+  };
+}
+
+export function isOver(status: CallStatus): status is ToolStatus | "untold" {
+  return status !== "writing" && status !== "waiting" && status !== "running";
 }

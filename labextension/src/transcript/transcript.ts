@@ -4,9 +4,8 @@
  * One transcript may have several views; they share its store.
  */
 
-import type { BrowserMessage } from "./protocol";
-import { kernelMessage, PROTOCOL } from "./protocol";
-import { savedOutput } from "./saved_output";
+import type { BrowserMessage, KeptMessage, SavedMessage } from "./protocol";
+import { kernelMessage, PROTOCOL, SAVED_EVENT } from "./protocol";
 import { TranscriptStore } from "./store";
 import { view } from "./view";
 
@@ -24,8 +23,8 @@ export type Transcript = {
   close(): void;
 };
 
-/** What the kernel did not send within this time is asked for again. */
-const ASK_AGAIN_MS = 2000;
+/** Missing operations are asked for again after this time. */
+const RESEND_AFTER_MS = 2000;
 
 /** Opens the transcript at the other end of `channel` and tells the kernel that somebody listens. */
 export function open(channel: Channel): Transcript {
@@ -35,7 +34,7 @@ export function open(channel: Channel): Transcript {
   let askedAt = 0;
   const ready = (): void => {
     // messages go on arriving at 30 a second until the kernel has answered: one `ready` for each gap
-    if (askedFor === store.have && Date.now() - askedAt < ASK_AGAIN_MS) return;
+    if (askedFor === store.have && Date.now() - askedAt < RESEND_AFTER_MS) return;
     askedFor = store.have;
     askedAt = Date.now();
     channel.send({ type: "ready", have: store.have, protocol: PROTOCOL });
@@ -79,4 +78,39 @@ export function mount(host: HTMLElement, channel: Channel): () => void {
     unmount();
     transcript.close();
   };
+}
+
+// The saved output of a run, offered to the page where the kernel cannot put it into the notebook itself.
+// The front end that can takes it with `preventDefault()`; elsewhere the transcript goes on being shown.
+
+export type SavedOutput = {
+  receive(message: SavedMessage): void;
+  /** Offers what was saved, if anything was and nobody has taken it. */
+  readonly offer: () => void;
+};
+
+export function savedOutput(store: TranscriptStore, send: (message: KeptMessage) => void): SavedOutput {
+  let saved: SavedMessage | null = null;
+  const offer = (): void => {
+    if (!saved) return;
+    const detail: SavedMessage = { ...saved, cell: loadedDuring(store) ? saved.cell : null };
+    // on the document: the cell may be far out of sight and have no view
+    if (document.dispatchEvent(new CustomEvent(SAVED_EVENT, { cancelable: true, detail }))) return;
+    saved = null;
+    send({ type: "kept" });
+  };
+  return {
+    receive(message) {
+      saved = message;
+      offer();
+    },
+    offer,
+  };
+}
+
+/** True where this page was loaded while the run went on: what it read from disk may lack the run's output. */
+function loadedDuring(store: TranscriptStore): boolean {
+  const { run, end } = store;
+  const after = store.now() - performance.now() / 1000 - (run?.started ?? Infinity);
+  return after >= 0 && (!end || after <= end.ms / 1000);
 }

@@ -1,29 +1,23 @@
 /** One place in a page that shows a transcript: draws from the store, at most once a frame. */
 
-import { cellChanges } from "./cell_changes";
+import { cellChangesBar } from "./cards/question_card";
+import { toolCard } from "./cards/tool_card";
 import { element, setText } from "./dom";
-import { keepKeys, watchAttention } from "./focus";
-import { keepKeyboard } from "./keep_keyboard";
-import { endText, footer } from "./footer";
-import type { ItemView, Place } from "./item_view";
-import type { Item } from "./items";
-import { notice } from "./notice";
+import { guardFocus, stopNotebookKeys, watchAttention } from "./focus";
+import { endText, footer } from "./items/footer";
+import type { ItemView, TranscriptContext } from "./items/item_view";
+import { steerInput } from "./items/steer_input";
+import { notice, userMessage, textBlock, thinkingBlock, attachedContext } from "./items/text_items";
+import { nowDoing, progressText, todoList } from "./items/todo_list";
 import type { BrowserMessage } from "./protocol";
-import type { TranscriptStore } from "./store";
-import { said } from "./said";
-import { steerInput } from "./steer_input";
+import type { Item, TranscriptStore } from "./store";
 import { adoptStyle } from "./style";
-import { textBlock } from "./text_block";
-import { thinkingBlock } from "./thinking";
-import { nowDoing, progressText, todoList } from "./todo_list";
-import { told } from "./told";
-import { toolCard } from "./tool_card";
 import { revealed } from "./visible_text";
 
 /** Drawing may take this part of the main thread; the notebook needs the rest. */
 const SHARE = 0.25;
 
-function itemView(item: Item, place: Place): ItemView {
+function itemView(item: Item, place: TranscriptContext): ItemView {
   switch (item.kind) {
     case "text":
       return textBlock(item);
@@ -32,11 +26,11 @@ function itemView(item: Item, place: Place): ItemView {
     case "tool":
       return toolCard(item, place);
     case "said":
-      return said(item);
+      return userMessage(item);
     case "notice":
       return notice(item);
     case "told":
-      return told(item);
+      return attachedContext(item);
     default:
       return item satisfies never;
   }
@@ -45,21 +39,21 @@ function itemView(item: Item, place: Place): ItemView {
 /** Shows `store` in `host`; returns how to take it away. */
 export function view(host: HTMLElement, store: TranscriptStore, send: (message: BrowserMessage) => void): () => void {
   const attention = watchAttention(host);
-  const place: Place = { store, host, attention, send };
+  const place: TranscriptContext = { store, host, attention, send };
   // a root of its own: no style of the page or of a notebook's HTML reaches in, the theme's variables do
   const root = host.shadowRoot ?? host.attachShadow({ mode: "open" });
   const items = element("div", { class: "items" });
   const waiting = element("p", { class: "notice info", role: "status", hidden: "" });
   const failure = element("div", { class: "failure", role: "alert", hidden: "" });
   const todos = todoList(store);
-  const changes = cellChanges(place);
+  const changes = cellChangesBar(place);
   const steer = steerInput(place);
   const foot = footer(place);
   const announcer = element("p", { class: "unseen", role: "status", "aria-live": "polite" });
   const body = element("section", { class: "transcript", "aria-label": "Claude" }, items, waiting, failure, changes.node, todos.node, steer.node, foot.node, announcer);
-  body.addEventListener("keydown", keepKeys);
+  body.addEventListener("keydown", stopNotebookKeys);
   root.replaceChildren(body);
-  const stopKeeping = keepKeyboard(root);
+  const stopKeeping = guardFocus(root);
   adoptStyle(root);
 
   const views = new Map<Item, { view: ItemView; revision: number }>();
@@ -170,7 +164,7 @@ function drawEnding(store: TranscriptStore, waiting: HTMLElement, failure: HTMLE
   failure.append(element("b", {}, error.code), element("p", {}, error.message));
 }
 
-/** What a screen reader says when it changes; never the streaming text. */
+/** The text that a screen reader says when it changes; never the streaming text. */
 function newsOf(store: TranscriptStore): string {
   const [first] = store.pending();
   if (first) return `Claude asks: ${revealed(first.ask.title)}`;

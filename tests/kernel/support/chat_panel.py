@@ -1,4 +1,4 @@
-"""A panel that takes part in a kernel's conversation, as `labextension/src/chat` does; it checks what it is sent."""
+"""A panel that takes part in a kernel's conversation, as `labextension/src/transport` does; it checks what it is sent."""
 
 from __future__ import annotations
 

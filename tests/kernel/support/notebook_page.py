@@ -1,4 +1,4 @@
-"""A page that shows a notebook and connects to the kernel, as `labextension/src/notebooks` does."""
+"""A page that shows a notebook and connects to the kernel, as `labextension/src/notebook` does."""
 
 from __future__ import annotations
 

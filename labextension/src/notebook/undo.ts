@@ -1,0 +1,152 @@
+/** A button under each answer whose turn can be taken back: it shows what that would do, and does it when that is confirmed. */
+
+import type { JupyterFrontEndPlugin } from "@jupyterlab/application";
+import type { NotebookPanel } from "@jupyterlab/notebook";
+import { INotebookTracker, NotebookActions } from "@jupyterlab/notebook";
+
+import type { JsonObject } from "../json";
+import { addPageStyle } from "../page";
+import type { CellModel } from "./cell_language";
+import { notebookLinks } from "./notebook_links";
+import css from "./undo.css";
+
+export const UNDO_CLASS = "cellwright-undo";
+
+export type KernelRequest = (method: string, params: JsonObject) => Promise<unknown>;
+
+type UndoableTurn = { session: string; turn: number };
+type UndoPreview = { title: string; text: string; does_something: boolean; conflicts: boolean };
+
+export class UndoButtons {
+  /** `askOf` gives the way to the kernel of a notebook; undefined where it does not hold Cellwright. */
+  constructor(private readonly askOf: (panel: NotebookPanel) => KernelRequest | undefined) {}
+
+  /** Puts buttons where turns can be taken back now, and takes them away elsewhere. */
+  async update(panel: NotebookPanel): Promise<void> {
+    const ask = this.askOf(panel);
+    const there = ask ? await undoableTurns(ask) : null;
+    for (const cell of panel.content.widgets) {
+      const turn = turnOf((cell.model as CellModel).outputs);
+      const offered = there !== null && turn !== null && turn.session === there.session && there.turns.includes(turn.turn);
+      const host = cell.node.querySelector(`:scope > .${UNDO_CLASS}`);
+      if (!offered) host?.remove();
+      else if (!host) cell.node.append(button(turn, this.requestNow(panel)));
+    }
+  }
+
+  /** The way to the kernel as it is when something is asked: a connection that was lost has another since. */
+  private requestNow(panel: NotebookPanel): KernelRequest {
+    return (method, params) =>
+      this.askOf(panel)?.(method, params) ?? Promise.reject(new Error("The kernel is not connected. Try again in a moment."));
+  }
+}
+
+/** The session of the kernel, and its turns that can be taken back; null where it does not say. */
+async function undoableTurns(ask: KernelRequest): Promise<{ session: string; turns: number[] } | null> {
+  try {
+    return (await ask("undo_turns", {})) as { session: string; turns: number[] };
+  } catch {
+    return null; // the kernel is gone, or older than this page
+  }
+}
+
+function turnOf(outputs: CellModel["outputs"]): UndoableTurn | null {
+  for (let index = 0; index < (outputs?.length ?? 0); index++) {
+    const said = (outputs?.get(index).metadata as { cellwright?: { session?: unknown; undo?: unknown } } | undefined)?.cellwright;
+    if (typeof said?.session === "string" && typeof said.undo === "number") return { session: said.session, turn: said.undo };
+  }
+  return null;
+}
+
+function button(turn: UndoableTurn, ask: KernelRequest): HTMLElement {
+  const host = document.createElement("div");
+  host.className = UNDO_CLASS;
+  const offer = textElement("button", "Undo turn");
+  offer.addEventListener("click", () => { void preview(host, offer, turn, ask); });
+  host.append(offer);
+  return host;
+}
+
+async function preview(host: HTMLElement, offer: HTMLElement, turn: UndoableTurn, ask: KernelRequest): Promise<void> {
+  const shown = await requestPreview(host, offer, () => ask("undo_turn", { ...turn, preview: true }));
+  if (!shown) return;
+  const leave = (): void => {
+    host.replaceChildren(offer);
+    offer.focus();
+  };
+  const choices = [
+    ...(shown.does_something ? [applyButton("Take back", host, offer, turn, ask, false)] : []),
+    ...(shown.conflicts ? [applyButton("Also what has changed since", host, offer, turn, ask, true)] : []),
+    cardButton("Leave everything as it is", leave),
+  ];
+  const card = document.createElement("div");
+  card.className = "card";
+  card.setAttribute("role", "group");
+  card.setAttribute("aria-label", shown.title);
+  const row = document.createElement("div");
+  row.append(...choices);
+  card.append(textElement("strong", shown.title), textElement("pre", shown.text), row);
+  card.addEventListener("keydown", (event) => {
+    event.stopPropagation(); // the notebook has commands on these keys
+    if (event.key === "Escape") leave();
+  });
+  host.replaceChildren(card);
+  choices[0]?.focus();
+}
+
+function applyButton(label: string, host: HTMLElement, offer: HTMLElement, turn: UndoableTurn, ask: KernelRequest, force: boolean): HTMLElement {
+  return cardButton(label, () => {
+    void requestPreview(host, offer, () => ask("undo_turn", { ...turn, preview: false, force })).then((done) => {
+      if (done) showMessage(host, `${done.title}. %claude /redo brings it back.`);
+    });
+  });
+}
+
+function cardButton(label: string, close: () => void): HTMLElement {
+  const node = textElement("button", label);
+  node.addEventListener("click", close);
+  return node;
+}
+
+/** The kernel's answer; null for an error, which is shown beside `offer`: it may be asked again. */
+async function requestPreview(host: HTMLElement, offer: HTMLElement, ask: () => Promise<unknown>): Promise<UndoPreview | null> {
+  try {
+    return (await ask()) as UndoPreview;
+  } catch (error) {
+    showMessage(host, error instanceof Error ? error.message : String(error), offer);
+    return null;
+  }
+}
+
+function showMessage(host: HTMLElement, text: string, ...beside: HTMLElement[]): void {
+  const line = textElement("span", text);
+  line.setAttribute("role", "status");
+  host.replaceChildren(...beside, line);
+}
+
+function textElement(tag: "button" | "strong" | "pre" | "span", text: string): HTMLElement {
+  const node = document.createElement(tag);
+  if (node instanceof HTMLButtonElement) node.type = "button";
+  node.textContent = text;
+  return node;
+}
+
+// Offers to take a turn back under its answer.
+
+export const undoPlugin: JupyterFrontEndPlugin<void> = {
+  id: "cellwright:undo",
+  description: "Takes back what Claude changed in a turn, by a button under its answer.",
+  autoStart: true,
+  optional: [INotebookTracker],
+  activate: (_, tracker: INotebookTracker | null) => {
+    if (!tracker) return;
+    addPageStyle(css);
+    const buttons = new UndoButtons((panel) => {
+      const link = notebookLinks.linkFor(panel);
+      return link && ((method, params) => link.request(method, params));
+    });
+    const lookAtAll = (): void => { tracker.forEach((panel) => { void buttons.update(panel); }); };
+    notebookLinks.onLinked(lookAtAll);
+    NotebookActions.executed.connect(lookAtAll);
+  },
+};

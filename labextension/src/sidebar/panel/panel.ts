@@ -1,0 +1,288 @@
+/** The panel: head, runs, and the slots that other folders fill. Framework-free; JupyterLab's part is in panel_widget.ts. */
+
+import type { Composer, ComposerDeps } from "../../composer/composer_deps";
+import { addPageStyle } from "../../page";
+import type { Disposable, Mount, MountComposer, PanelDeps, PanelSettings, Shortcut, ViewName } from "../../panel_view";
+import { element, setText } from "../../transcript/dom";
+import { guardFocus } from "../../transcript/focus";
+import type { Trans } from "../../translation";
+import type { Chat } from "../../transport/chat";
+import type { ChatStore } from "../../transport/chat_store";
+import { whenLoaded } from "../stale_bundle";
+import type { ConnectionNote, EmptyState } from "./empty_state";
+import { connectionNote, emptyState } from "./empty_state";
+import type { PanelRegion } from "./f6_navigation";
+import { focusQuestion, goToRegion, answerableCard, regionOf } from "./f6_navigation";
+import type { Header, MenuItem } from "./header";
+import { header } from "./header";
+import css from "./panel.css";
+import { RunList } from "./run_list";
+import type { DrawTranscript } from "./run_view";
+
+/** The panel's parts, loaded when they are needed. */
+export type PanelParts = {
+  composer(): Promise<MountComposer>;
+  contextBar(): Promise<Mount>;
+  view(name: ViewName): Promise<Mount>;
+  transcript(): Promise<DrawTranscript>;
+};
+
+/** The page as the panel sees it. */
+export type PanelHost = {
+  readonly trans: Trans;
+  readonly parts: PanelParts;
+  readonly composer: Omit<ComposerDeps, "trans" | "leave">;
+  settings(): PanelSettings;
+  /** The kernels that one can choose. */
+  kernels(): readonly MenuItem[];
+  startKernel(): void;
+  /** The page's own items of the menu. */
+  more(): readonly MenuItem[];
+  openSettings(): void;
+  showCell(place: string): void;
+  /** Gives the focus back to the notebook. */
+  leave(): void;
+  run(command: string, args?: Record<string, unknown>): Promise<unknown>;
+  shortcuts(): readonly Shortcut[];
+  tell(message: string): void;
+};
+
+let styled = false;
+
+export class Panel implements Disposable {
+  private readonly node: HTMLElement;
+  private readonly head: Header;
+  private readonly note: ConnectionNote;
+  private readonly empty: EmptyState;
+  private readonly runs: RunList;
+  private readonly view: HTMLElement;
+  private readonly contextBarSlot = element("div", { class: "cellwright-slot bar" });
+  private readonly composerSlot = element("div", { class: "cellwright-slot composer" });
+  private readonly announcer = element("p", { class: "unseen", role: "status", "aria-live": "polite" });
+  private readonly notices: HTMLElement;
+  private readonly disposables: Disposable[] = [];
+  private readonly deps: PanelDeps;
+  private composer: Composer | null = null;
+  /** The text for the composer when it is there; null: nobody has asked for it yet. */
+  private pendingText: string | null = null;
+  private opened: { readonly name: ViewName; mounted: Disposable | null } | null = null;
+  private disposed = false;
+  private frame = 0;
+  private announced = "";
+  private asking = 0;
+
+  /** Fills `host` with the panel. */
+  constructor(
+    private readonly host: HTMLElement,
+    private readonly chat: ChatStore,
+    private readonly page: PanelHost,
+  ) {
+    if (!styled) addPageStyle(css);
+    styled = true;
+    const { trans } = page;
+    this.deps = this.slotDeps();
+    const restart = (): void => { this.restart(); };
+    const startKernel = (): void => { page.startKernel(); };
+    this.head = header({
+      trans,
+      newSession: () => { this.newSession(); },
+      sessions: () => { this.open("sessions"); },
+      settings: () => { page.openSettings(); },
+      help: () => { this.open("help"); },
+      kernels: () => page.kernels(),
+      more: () => [{ label: trans.__("Log"), choose: () => { this.open("log"); } }, ...page.more()],
+    });
+    this.note = connectionNote({ trans, again: () => { chat.reconnect(); }, startKernel, restart });
+    this.empty = emptyState({ trans, compose: (text) => { this.compose(text); }, startKernel, shortcut: page.shortcuts()[0]?.keys ?? "" });
+    this.runs = new RunList(this.empty.node, {
+      trans, restart,
+      draw: () => page.parts.transcript(),
+      showCell: (kernelInfo) => { page.showCell(kernelInfo); },
+      send: (message) => { chat.send(message); },
+    });
+    this.view = element("div", { class: "cellwright-slot view", hidden: "" });
+    this.notices = element("ul", { class: "notices", "aria-label": trans.__("Notices"), hidden: "" });
+    this.node = element(
+      "section",
+      { class: "cellwright-panel", tabindex: "-1", "aria-label": trans.__("Claude") },
+      this.head.node, this.note.node, this.runs.node, this.view, this.notices, this.contextBarSlot, this.composerSlot, this.announcer,
+    );
+    host.replaceChildren(this.node);
+    this.begin();
+  }
+
+  /** Brings the keyboard to the composer, now or when it is there. */
+  focusComposer(): void {
+    const { composer } = this;
+    if (this.opened) this.close();
+    else if (composer) composer.focus();
+    else this.pendingText ??= "";
+  }
+
+  /** Puts text into the composer, for the user to go on with. */
+  compose(text: string): void {
+    this.focusComposer();
+    if (this.composer) this.composer.insert(text);
+    else this.pendingText = (this.pendingText ?? "") + text;
+  }
+
+  /** Opens a view in the place of the runs; the one that is open is closed. */
+  open(name: ViewName): void {
+    const again = this.opened?.name === name;
+    this.close();
+    if (again) return;
+    const opened = (this.opened = { name, mounted: null as Disposable | null });
+    this.view.hidden = false;
+    this.runs.node.hidden = true;
+    whenLoaded(this.page.parts.view(name), this.view, this.page.trans, (mount) => {
+      if (this.opened === opened) opened.mounted = mount(this.view, this.chat, this.deps);
+    });
+  }
+
+  newSession(): void {
+    this.close();
+    this.chat.request("session_new", {}).catch((error: unknown) => {
+      this.page.tell(error instanceof Error ? error.message : String(error));
+    });
+  }
+
+  /** Scrolls to a run and gives it the focus. */
+  show(run: string): void {
+    this.close();
+    this.runs.show(run);
+  }
+
+  /** Gives the focus to the next part of the panel, or to the one before. */
+  goToRegion(step: 1 | -1): void {
+    goToRegion(this.regions(), step);
+  }
+
+  dispose(): void {
+    this.disposed = true;
+    cancelAnimationFrame(this.frame);
+    this.opened?.mounted?.dispose();
+    for (const each of this.disposables) each.dispose();
+    this.host.replaceChildren();
+  }
+
+  private begin(): void {
+    const { chat, page: home } = this;
+    const stop = chat.subscribe(() => { this.frame ||= requestAnimationFrame(() => { this.draw(); }); });
+    this.disposables.push({ dispose: stop }, { dispose: guardFocus(this.node) }, this.head, this.runs);
+    this.node.addEventListener("keydown", (event) => { this.leaveByEscape(event); });
+    this.draw();
+    this.runs.toEnd();
+    whenLoaded(home.parts.composer(), this.composerSlot, home.trans, (mount) => { this.mountComposer(mount); });
+    whenLoaded(home.parts.contextBar(), this.contextBarSlot, home.trans, (mount) => {
+      if (!this.disposed) this.disposables.push(mount(this.contextBarSlot, chat, this.deps));
+    });
+  }
+
+  /** From top to bottom, without those that are not there now. */
+  private regions(): PanelRegion[] {
+    const { composer } = this;
+    const card = this.opened ? null : answerableCard(this.node);
+    const question: PanelRegion | null = card && { node: card, focus: () => { card.focus(); } };
+    return [
+      regionOf(this.head.node),
+      regionOf(this.note.node),
+      regionOf(this.opened ? this.view : this.runs.node),
+      question,
+      regionOf(this.contextBarSlot),
+      composer && { node: this.composerSlot, focus: () => { composer.focus(); } },
+    ].filter((region) => region != null);
+  }
+
+  private slotDeps(): PanelDeps {
+    const { page: home } = this;
+    return {
+      trans: home.trans,
+      settings: () => home.settings(),
+      close: () => { this.close(); },
+      compose: (text) => { this.compose(text); },
+      show: (run) => { this.show(run); },
+      announce: (text) => { setText(this.announcer, text); },
+      run: (command, args) => home.run(command, args),
+      shortcuts: () => home.shortcuts(),
+    };
+  }
+
+  private draw(): void {
+    const { chat, page: home } = this;
+    this.frame = 0;
+    this.node.style.setProperty("--cw-size", `${home.settings().fontSize}px`);
+    this.head.update(chat);
+    this.note.update(chat);
+    this.empty.update(chat);
+    this.runs.update(chat.runs);
+    drawNotices(this.notices, chat.state?.notices ?? []);
+    const news = ariaLiveText(chat, home.trans);
+    if (news && news !== this.announced) setText(this.announcer, news);
+    this.announced = news;
+    const asking = chat.state?.asking.length ?? 0;
+    if (asking > this.asking) focusQuestion(this.node, this.composerSlot);
+    this.asking = asking;
+  }
+
+  private mountComposer(mount: MountComposer): void {
+    if (this.disposed) return;
+    const { page: home } = this;
+    const composer = mount(this.composerSlot, this.chat, { ...home.composer, trans: home.trans, leave: () => { home.leave(); } });
+    this.composer = composer;
+    this.disposables.push(composer);
+    if (this.pendingText === null) return;
+    composer.focus();
+    if (this.pendingText) composer.insert(this.pendingText);
+  }
+
+  /** Closes the view that is open, and goes back to the composer. */
+  private close(): void {
+    if (!this.opened) return;
+    this.opened.mounted?.dispose();
+    this.opened = null;
+    this.view.hidden = true;
+    this.view.replaceChildren();
+    this.runs.node.hidden = false;
+    this.composer?.focus();
+  }
+
+  private leaveByEscape(event: KeyboardEvent): void {
+    if (event.key !== "Escape" || event.defaultPrevented) return;
+    event.stopPropagation();
+    if (this.opened) this.close();
+    else this.page.leave();
+  }
+
+  private restart(): void {
+    this.chat.kernel?.restart().catch((error: unknown) => { this.page.tell(String(error)); });
+  }
+}
+
+function drawNotices(list: HTMLElement, texts: readonly string[]): void {
+  const shown = texts.join("\n");
+  if (list.dataset.shown === shown) return;
+  list.dataset.shown = shown;
+  list.hidden = texts.length === 0;
+  list.replaceChildren(...texts.map((text) => element("li", {}, text)));
+}
+
+// The text that a screen reader says of the panel as a whole when it changes; each run says its own.
+
+export function ariaLiveText({ connection, kernelInfo, waitsForCell }: Chat, trans: Trans): string {
+  switch (connection) {
+    case "connected":
+      return trans.__("Connected to the kernel of %1", kernelInfo?.notebook ?? trans.__("this panel"));
+    case "connecting":
+      return waitsForCell ? trans.__("Waiting for the cell that runs") : "";
+    case "lost":
+      return trans.__("The kernel is gone");
+    case "missing":
+      return trans.__("This kernel has no Cellwright");
+    case "unsupported":
+      return trans.__("This kernel has another version of Cellwright");
+    case "none":
+      return "";
+    default:
+      return connection satisfies never;
+  }
+}

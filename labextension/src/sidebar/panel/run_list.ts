@@ -1,0 +1,188 @@
+/** The runs, the newest at the bottom, which is kept in sight while text streams in. Runs out of sight are laid out by the browser when they come near. */
+
+import { button, element } from "../../transcript/dom";
+import type { RunTranscript } from "../../transport/chat";
+import type { Run } from "../../transport/chat_protocol";
+import type { RunDeps } from "./run_view";
+import { RunView } from "./run_view";
+
+/** Closer to the end than this is at the end. */
+const AT_END_PX = 48;
+/** The distance out of sight within which a run is drawn before others. */
+const NEAR_MARGIN = "900px 0px";
+
+export class RunList {
+  readonly node: HTMLElement;
+  private readonly scroller: HTMLElement;
+  private readonly list = element("ol", { class: "runs" });
+  private readonly newest: HTMLButtonElement;
+  private readonly views = new Map<string, RunView>();
+  private readonly idleDrawing = new IdleDrawing(() => this.views.values());
+  private readonly stop: (() => void)[] = [];
+  private nearby: IntersectionObserver | null = null;
+  private atEnd = true;
+  private lastTop = 0;
+
+  /** `before` is what stands above the runs, or instead of them. */
+  constructor(before: HTMLElement, private readonly deps: RunDeps) {
+    const { trans } = deps;
+    this.newest = button(trans.__("Jump to newest"), () => { this.toEnd(); }, { class: "newest", hidden: "" });
+    this.scroller = element("div", { class: "scroller", tabindex: "0", role: "region", "aria-label": trans.__("Conversation") }, before, this.list);
+    this.node = element("div", { class: "conversation" }, this.scroller, this.newest);
+    this.scroller.addEventListener("scroll", () => { this.scrolled(); }, { passive: true });
+    this.watch(before);
+  }
+
+  /** Shows these runs. */
+  update(runs: readonly RunTranscript[]): void {
+    const ids = new Set(runs.map(({ run }) => run.id));
+    for (const [id, view] of this.views) {
+      if (ids.has(id)) continue;
+      this.nearby?.unobserve(view.node);
+      this.idleDrawing.forget(view);
+      view.dispose();
+      this.views.delete(id);
+    }
+    runs.forEach((shown, at) => { this.put(shown, at); });
+    this.list.hidden = runs.length === 0;
+  }
+
+  /** Scrolls to a run and gives it the focus. */
+  show(id: string): void {
+    const node = this.views.get(id)?.node;
+    node?.scrollIntoView({ block: "start" });
+    node?.focus({ preventScroll: true });
+  }
+
+  /** Scrolls to the newest words and stays there. */
+  toEnd(): void {
+    this.atEnd = true;
+    this.newest.hidden = true;
+    this.scroller.scrollTop = this.scroller.scrollHeight;
+  }
+
+  dispose(): void {
+    this.idleDrawing.dispose();
+    for (const view of this.views.values()) view.dispose();
+    for (const stop of this.stop) stop();
+  }
+
+  private put(shown: RunTranscript, at: number): void {
+    let view = this.views.get(shown.run.id);
+    if (view) view.update(shown);
+    else {
+      view = new RunView(shown, this.deps);
+      this.views.set(shown.run.id, view);
+      if (this.nearby) this.nearby.observe(view.node);
+      // what goes on is looked at, wherever it stands
+      if (!this.nearby || !isPast(shown.run)) view.draw();
+    }
+    if (this.list.children[at] !== view.node) this.list.insertBefore(view.node, this.list.children[at] ?? null);
+  }
+
+  private watch(before: HTMLElement): void {
+    if (!("IntersectionObserver" in globalThis)) return;
+    const nearby = new IntersectionObserver((entries) => {
+      for (const { target, isIntersecting } of entries) {
+        const view = this.views.get((target as HTMLElement).dataset.run ?? "");
+        if (view) this.idleDrawing.setNear(view, isIntersecting);
+      }
+    }, { root: this.scroller, rootMargin: NEAR_MARGIN });
+    this.nearby = nearby;
+    // in the frame in which something has grown, after its layout: nothing is measured that was not measured anyway
+    const sizes = new ResizeObserver(() => { this.grown(); });
+    for (const node of [before, this.list, this.scroller]) sizes.observe(node);
+    this.stop.push(() => { nearby.disconnect(); }, () => { sizes.disconnect(); });
+  }
+
+  private grown(): void {
+    if (this.atEnd) this.scroller.scrollTop = this.scroller.scrollHeight;
+    else this.newest.hidden = this.isAtEnd();
+  }
+
+  private scrolled(): void {
+    const { scrollTop } = this.scroller;
+    // growth alone moves the end away, and not the user
+    if (this.isAtEnd()) this.atEnd = true;
+    else if (scrollTop < this.lastTop) this.atEnd = false;
+    this.lastTop = scrollTop;
+    this.newest.hidden = this.atEnd;
+  }
+
+  private isAtEnd(): boolean {
+    const { scrollHeight, scrollTop, clientHeight } = this.scroller;
+    return scrollHeight - scrollTop - clientHeight < AT_END_PX;
+  }
+}
+
+/** True for a run that has ended. */
+function isPast({ state }: Run): boolean {
+  return ["done", "failed", "interrupted"].includes(state);
+}
+
+// Draws runs when the page has time for it: what is near to what is seen first, then the rest, the newest first.
+
+/** A page that is never at rest draws one run in this time. */
+const IDLE_TIMEOUT_MS = 100;
+/** The idle time that suffices to draw one more run. */
+const MIN_IDLE_MS = 8;
+
+type Deadline = { timeRemaining(): number };
+
+export type DrawableRun = { readonly drawn: boolean; draw(): void };
+
+export class IdleDrawing<Run extends DrawableRun> {
+  private readonly near = new Set<Run>();
+  private cancel: (() => void) | null = null;
+
+  /** `runs` are all there are, the newest last. */
+  constructor(private readonly runs: () => Iterable<Run>) {}
+
+  /** Mark `run` as in sight, or nearly so. */
+  setNear(run: Run, near: boolean): void {
+    if (near) this.near.add(run);
+    else this.near.delete(run);
+    this.request();
+  }
+
+  /** There may be something to draw. */
+  request(): void {
+    this.cancel ??= whenIdle((deadline) => {
+      this.cancel = null;
+      this.drawSome(deadline);
+    });
+  }
+
+  forget(run: Run): void {
+    this.near.delete(run);
+  }
+
+  dispose(): void {
+    this.cancel?.();
+    this.near.clear();
+  }
+
+  private drawSome(deadline: Deadline): void {
+    let run = this.next();
+    do {
+      run?.draw();
+      run = this.next();
+    } while (run && deadline.timeRemaining() > MIN_IDLE_MS);
+    if (run) this.request();
+  }
+
+  private next(): Run | undefined {
+    const left = (runs: Iterable<Run>): Run | undefined => [...runs].findLast((run) => !run.drawn);
+    return left(this.near) ?? left(this.runs());
+  }
+}
+
+/** Calls `work` when the page rests; gives how to call it off. Safari does not say when it rests. */
+function whenIdle(work: (deadline: Deadline) => void): () => void {
+  if ("requestIdleCallback" in globalThis) {
+    const idle = requestIdleCallback(work, { timeout: IDLE_TIMEOUT_MS });
+    return () => { cancelIdleCallback(idle); };
+  }
+  const timer = setTimeout(work, 0, { timeRemaining: () => 0 });
+  return () => { clearTimeout(timer); };
+}

@@ -1,0 +1,140 @@
+/** One run in the panel: what the user said and where, and what came of it. */
+
+import { button, element, setText } from "../../transcript/dom";
+import type { BrowserMessage } from "../../transcript/protocol";
+import type { TranscriptStore } from "../../transcript/store";
+import type { Trans } from "../../translation";
+import type { RunTranscript } from "../../transport/chat";
+import type { PanelMessage, Run } from "../../transport/chat_protocol";
+import { whenLoaded } from "../stale_bundle";
+
+/** Longer prompts are folded. */
+const FOLDED_CHARS = 700;
+/** The height of a transcript that is not drawn yet, and of one that was never laid out: by its characters, in a narrow panel. */
+const GUESSED_HEIGHT = 120;
+const PX_PER_CHAR = 0.8;
+
+/** Draws a transcript into `host`; gives how to take it away. */
+export type DrawTranscript = (host: HTMLElement, store: TranscriptStore, send: (message: BrowserMessage) => void) => () => void;
+
+export type RunDeps = {
+  readonly trans: Trans;
+  draw(): Promise<DrawTranscript>;
+  send(message: PanelMessage): void;
+  /** Ends the kernel's process: offered where user code does not stop. */
+  restart(): void;
+  /** Goes to the cell that a prompt was said in. */
+  showCell(place: string): void;
+};
+
+export class RunView {
+  readonly node: HTMLElement;
+  private readonly host = element("div", { class: "answer" });
+  private readonly words = element("div", { class: "words", dir: "auto" });
+  private readonly place: HTMLButtonElement;
+  private readonly fold: HTMLButtonElement;
+  private readonly waits = element("p", { class: "waits" });
+  private undraw: (() => void) | null = null;
+  private wanted = false;
+  private gone = false;
+  private shown: RunTranscript;
+
+  constructor(shown: RunTranscript, private readonly deps: RunDeps) {
+    const { trans } = deps;
+    this.shown = shown;
+    this.place = button("", () => { deps.showCell(this.shown.run.place); }, { class: "place" });
+    this.fold = button(trans.__("Show all"), () => { this.unfold(); }, { class: "plain fold" });
+    const takeBack = button(trans.__("Take back"), () => { deps.send({ type: "stop", run: this.shown.run.id }); }, { class: "plain" });
+    this.waits.append(element("span", {}, trans.__("Waits for its turn.")), " ", takeBack);
+    const said = element("div", { class: "said" }, this.place, this.words, this.fold);
+    this.host.style.minHeight = `${GUESSED_HEIGHT}px`;
+    this.node = element("li", { class: "run", tabindex: "-1", "data-run": shown.run.id }, said, this.waits, this.host);
+    this.update(shown);
+  }
+
+  /** Something about the run has changed; its text draws itself. */
+  update(shown: RunTranscript): void {
+    this.shown = shown;
+    const { run } = shown;
+    this.node.dataset.state = run.state;
+    this.node.dataset.kind = run.kind;
+    if (this.words.textContent !== run.prompt) {
+      setText(this.words, run.prompt);
+      const long = run.prompt.length > FOLDED_CHARS || run.prompt.split("\n").length > 9;
+      this.words.classList.toggle("folded", long);
+      this.fold.hidden = !long;
+    }
+    this.updatePlace(run);
+    this.waits.hidden = run.state !== "waiting";
+    this.host.hidden = run.state === "waiting";
+    this.drawIfWanted();
+  }
+
+  /** True if its transcript is drawn, or will be as soon as there is one. */
+  get drawn(): boolean {
+    return this.wanted;
+  }
+
+  /** Draws its transcript, which then stays. */
+  draw(): void {
+    this.wanted = true;
+    this.drawIfWanted();
+  }
+
+  dispose(): void {
+    this.gone = true;
+    this.undraw?.();
+    this.node.remove();
+  }
+
+  private updatePlace(run: Run): void {
+    const { trans } = this.deps;
+    const isCell = run.place.startsWith("[");
+    setText(this.place, isCell && run.background ? trans.__("%1 in the background", run.place) : run.place);
+    this.place.disabled = !isCell;
+    this.place.title = isCell ? trans.__("Go to the cell") : "";
+    this.place.hidden = run.place === "sidebar";
+  }
+
+  private drawIfWanted(): void {
+    if (!this.wanted || this.undraw || this.shown.run.state === "waiting") return;
+    this.undraw = () => undefined;
+    whenLoaded(this.deps.draw(), this.host, this.deps.trans, (draw) => {
+      if (this.gone) return;
+      this.undraw = draw(this.host, this.shown.transcript, (message) => { this.say(message); });
+      this.host.style.minHeight = "";
+      const chars = this.host.shadowRoot?.textContent.length ?? 0;
+      this.host.style.containIntrinsicHeight = `auto ${Math.max(GUESSED_HEIGHT, Math.round(chars * PX_PER_CHAR))}px`;
+    });
+  }
+
+  private say(message: BrowserMessage): void {
+    switch (message.type) {
+      case "answer":
+      case "withdraw":
+        this.deps.send(message);
+        return;
+      case "steer":
+        this.deps.send({ ...message, run: this.shown.run.id });
+        return;
+      case "stop":
+        this.deps.send({ type: "stop", run: this.shown.run.id });
+        return;
+      case "restart":
+        this.deps.restart();
+        return;
+      case "ready":
+      case "kept":
+        // the panel's own connection has the whole of every run
+        return;
+      default:
+        message satisfies never;
+    }
+  }
+
+  private unfold(): void {
+    this.words.classList.remove("folded");
+    this.fold.hidden = true;
+    this.node.focus({ preventScroll: true });
+  }
+}

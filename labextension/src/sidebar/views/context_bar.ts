@@ -1,0 +1,187 @@
+/** The context bar: how full Claude's context is, what the session has cost, and on demand what fills it. */
+
+import type { Mount, PanelDeps } from "../../panel_view";
+import { button, element, freshId, setText } from "../../transcript/dom";
+import { count, dollars } from "../../transcript/format";
+import type { Trans } from "../../translation";
+import type { Chat } from "../../transport/chat";
+import type { CurrentSession } from "../../transport/chat_protocol";
+import css from "./context_bar.css";
+
+/** From here on the bar warns; from there it says that little is left. */
+const MUCH = 0.8;
+const NEARLY_ALL = 0.95;
+
+export const mountContextBar: Mount = (host, chat, deps) => {
+  const { trans } = deps;
+  const id = freshId();
+  const fill = element("span", { class: "fill" });
+  const meter = element("span", { class: "meter", "aria-hidden": "true" }, fill);
+  const text = element("span", { class: "text" });
+  const opener = button(meter, () => { if (popover.hidden) open(); else close(); }, { class: "opener", "aria-expanded": "false", "aria-controls": id });
+  opener.append(text);
+  const popover = element("div", { id, class: "popover", role: "dialog", tabindex: "-1", "aria-label": trans.__("What fills the context"), hidden: "" });
+  const bar = element("div", { class: "cw-context", hidden: "" }, element("style", {}, css), opener, popover);
+  host.append(bar);
+  let asked = 0;
+  let shown = "";
+
+  const draw = (): void => {
+    const state = chat.connection === "connected" ? chat.state : null;
+    bar.hidden = !state;
+    if (state) drawSession(state.session);
+    else if (!popover.hidden) close();
+    const now = state ? [state.session.id, state.session.context_tokens, state.session.cost_usd, state.model].join() : "";
+    if (now !== shown && !popover.hidden) void fillPopover();
+    shown = now;
+  };
+
+  const drawSession = (session: CurrentSession): void => {
+    const share = shareOf(session);
+    meter.hidden = !session.context_window;
+    fill.style.width = `${Math.min(100, share * 100).toFixed(1)}%`;
+    bar.dataset.level = levelOf(share);
+    setText(text, shortText(session, deps));
+    opener.setAttribute("aria-label", trans.__("Context: %1. What fills it?", longText(session, deps)));
+  };
+
+  const fillPopover = async (): Promise<void> => {
+    const mine = ++asked;
+    let use: ContextUse | null = null;
+    let problem = "";
+    try {
+      use = (await chat.request("context", {})) as ContextUse;
+    } catch (error) {
+      problem = error instanceof Error ? error.message : String(error);
+    }
+    if (mine !== asked || popover.hidden) return;
+    const had = popover.contains(document.activeElement);
+    popover.replaceChildren(
+      element("h3", {}, trans.__("What fills the context")),
+      use ? contextTable(use, trans) : element("p", { role: "alert" }, trans.__("It could not be found out: %1", problem)),
+      costs(chat, trans),
+      button(trans.__("Close"), close),
+    );
+    if (had) popover.focus();
+  };
+
+  const open = (): void => {
+    popover.hidden = false;
+    opener.setAttribute("aria-expanded", "true");
+    popover.replaceChildren(element("p", { role: "status" }, trans.__("Counting…")));
+    popover.focus();
+    document.addEventListener("pointerdown", outside, true);
+    void fillPopover();
+  };
+  const close = (): void => {
+    document.removeEventListener("pointerdown", outside, true);
+    const had = popover.contains(document.activeElement);
+    popover.hidden = true;
+    opener.setAttribute("aria-expanded", "false");
+    if (had) opener.focus();
+  };
+  const outside = (event: Event): void => { if (!event.composedPath().includes(bar)) close(); };
+  bar.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape" || popover.hidden) return;
+    event.preventDefault();
+    event.stopPropagation();
+    close();
+  });
+  popover.addEventListener("focusout", ({ relatedTarget }) => {
+    if (relatedTarget instanceof Node && !bar.contains(relatedTarget)) close();
+  });
+
+  const unsubscribe = chat.subscribe(draw);
+  draw();
+  return {
+    dispose() {
+      unsubscribe();
+      close();
+      bar.remove();
+    },
+  };
+};
+
+function shareOf({ context_tokens, context_window }: CurrentSession): number {
+  return context_window ? context_tokens / context_window : 0;
+}
+
+function levelOf(share: number): "" | "much" | "nearly all" {
+  return share >= NEARLY_ALL ? "nearly all" : share >= MUCH ? "much" : "";
+}
+
+function shortText({ context_tokens, context_window, cost_usd }: CurrentSession, { trans }: PanelDeps): string {
+  const tokens = context_window ? trans.__("%1 of %2", count(context_tokens), count(context_window)) : trans.__("%1 tokens", count(context_tokens));
+  return cost_usd === null ? tokens : `${tokens} · ${dollars(cost_usd)}`;
+}
+
+function longText({ context_tokens, context_window, cost_usd }: CurrentSession, { trans }: PanelDeps): string {
+  const said = context_window
+    ? trans.__("%1 of %2 tokens, %3 %", count(context_tokens), count(context_window), Math.round((context_tokens / context_window) * 100))
+    : trans.__("%1 tokens", count(context_tokens));
+  return cost_usd === null ? said : trans.__("%1; the session has cost %2", said, dollars(cost_usd));
+}
+
+// The parts of the context, as a table with bars, and the cost of the conversation.
+
+export type ContextUse = { parts: { name: string; tokens: number }[]; tokens: number; window: number | null };
+
+export function contextTable(use: ContextUse, trans: Trans): HTMLElement {
+  if (!use.parts.length) return element("p", {}, trans.__("Nothing was said yet: the context is empty."));
+  const names = partNames(trans);
+  const whole = use.window ?? use.tokens;
+  const rows = use.parts.map(({ name, tokens }) => row(names[name] ?? name, tokens, whole, name));
+  if (use.window) rows.push(row(trans.__("Free"), Math.max(0, use.window - use.tokens), whole, "free"));
+  const head = [trans.__("Part"), trans.__("Tokens"), trans.__("Share")].map((title) => element("th", { scope: "col" }, title));
+  const about = trans.__("The number of tokens is the API's; how they are shared out is estimated by size.");
+  return element(
+    "div",
+    {},
+    element("table", {}, element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...rows)),
+    element("p", { class: "hint" }, about),
+  );
+}
+
+function row(label: string, tokens: number, whole: number, name: string): HTMLElement {
+  const share = whole > 0 ? tokens / whole : 0;
+  const bar = element("span", { class: "share", "aria-hidden": "true", style: `width: ${Math.max(share * 100, tokens ? 1 : 0)}%` });
+  const percent = share > 0 && share < 0.001 ? "< 0.1 %" : `${(share * 100).toFixed(share < 0.1 ? 1 : 0)} %`;
+  return element(
+    "tr",
+    { "data-part": name },
+    element("th", { scope: "row" }, label, element("span", { class: "track" }, bar)),
+    element("td", {}, count(tokens)),
+    element("td", {}, percent),
+  );
+}
+
+function partNames(trans: Trans): Record<string, string> {
+  return {
+    system: trans.__("System prompt"),
+    tools: trans.__("Tools"),
+    told: trans.__("Told with prompts"),
+    attachments: trans.__("Attached files"),
+    words: trans.__("Your words"),
+    answers: trans.__("Claude's answers and calls"),
+    thinking: trans.__("Thinking"),
+    results: trans.__("Results of tools"),
+    images: trans.__("Images"),
+  };
+}
+
+/** The model, and what session and newest turn have cost. */
+export function costs(chat: Chat, trans: Trans): HTMLElement {
+  const { state } = chat;
+  const model = state?.models.find(({ id }) => id === state.model)?.name ?? state?.model ?? "";
+  const last = chat.runs.findLast(({ run }) => run.kind === "prompt");
+  const said: [string, string][] = [
+    [trans.__("Model"), model],
+    [trans.__("Session"), price(state?.session.cost_usd ?? null, trans)],
+    ...(last ? [[trans.__("Last turn"), price(last.transcript.totals.cost, trans)] as [string, string]] : []),
+  ];
+  return element("dl", {}, ...said.flatMap(([term, text]) => [element("dt", {}, term), element("dd", {}, text)]));
+}
+
+function price(cost: number | null, trans: Trans): string {
+  return cost === null ? trans.__("price not known") : dollars(cost);
+}

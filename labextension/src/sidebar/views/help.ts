@@ -1,0 +1,143 @@
+/** Help: every key, every slash command. */
+
+import type { Mount, PanelDeps, PanelSettings, Shortcut } from "../../panel_view";
+import { button, element } from "../../transcript/dom";
+import type { Trans } from "../../translation";
+import type { Completion } from "../../transport/chat_protocol";
+import css from "./help.css";
+
+export const mountHelp: Mount = (host, chat, deps) => {
+  const { trans } = deps;
+  const commands = element("div", { class: "commands" });
+  const close = button("×", () => { deps.close(); }, { class: "close", "aria-label": trans.__("Close the help") });
+  const body = element(
+    "div",
+    { class: "body", tabindex: "0", role: "group", "aria-label": trans.__("Keys and commands") },
+    ...keyTable(trans, deps.settings(), deps.shortcuts()).map(keyGroup),
+    element("h3", {}, trans.__("Slash commands")),
+    commands,
+  );
+  const node = element(
+    "section",
+    { class: "cw-help", "aria-label": trans.__("Help on Claude") },
+    element("style", {}, css),
+    element("div", { class: "top" }, element("h2", {}, trans.__("Help")), close),
+    body,
+  );
+  host.append(node);
+  let gone = false;
+  let asked = "";
+  const look = (): void => {
+    const about = `${chat.connection} ${chat.kernelInfo?.kernelId ?? ""}`;
+    if (about === asked) return;
+    asked = about;
+    if (chat.connection !== "connected") {
+      commands.replaceChildren(element("p", {}, trans.__("They are listed when the panel is connected to a kernel.")));
+      return;
+    }
+    chat.request("complete", { kind: "command", text: "", notebook: chat.kernelInfo?.notebook ?? "" }).then(
+      (found) => { if (!gone && about === asked) commands.replaceChildren(commandTable((found as { items: Completion[] }).items, deps)); },
+      (error: unknown) => {
+        if (!gone) commands.replaceChildren(element("p", { role: "alert" }, error instanceof Error ? error.message : String(error)));
+      },
+    );
+  };
+  const unsubscribe = chat.subscribe(look);
+  look();
+  body.focus();
+  return {
+    dispose() {
+      gone = true;
+      unsubscribe();
+      node.remove();
+    },
+  };
+};
+
+function keyGroup({ title, lines }: KeyGroup): HTMLElement {
+  return element("div", {}, element("h3", {}, title), element("table", { "aria-label": title }, element("tbody", {}, ...lines.map(keyRow))));
+}
+
+function keyRow({ keys, does }: KeyLine): HTMLElement {
+  const strokes = keyCaps(keys).flatMap((caps, index) => [
+    ...(index ? [" "] : []),
+    element("span", { class: "stroke" }, ...caps.flatMap((cap, at) => [...(at ? ["+"] : []), element("kbd", {}, cap)])),
+  ]);
+  return element("tr", {}, element("th", { scope: "row" }, ...strokes), element("td", {}, does));
+}
+
+/** The kernel's own list: the user's commands and skills are in it. */
+function commandTable(items: readonly Completion[], deps: PanelDeps): HTMLElement {
+  const rows = items.map(({ insert, label, about }) => {
+    const use = button(label, () => {
+      deps.close();
+      deps.compose(insert.startsWith("/") ? insert : `/${insert}`);
+    }, { class: "use", title: deps.trans.__("Write it into the composer") });
+    return element("tr", {}, element("th", { scope: "row" }, use), element("td", {}, about));
+  });
+  return element("table", { "aria-label": deps.trans.__("Slash commands") }, element("tbody", {}, ...rows));
+}
+
+// All keys of the panel, in one table; what JupyterLab's own registry knows of is read from there.
+
+export type KeyLine = { readonly keys: string; readonly does: string };
+export type KeyGroup = { readonly title: string; readonly lines: readonly KeyLine[] };
+
+export function keyTable(trans: Trans, { sendKey }: Pick<PanelSettings, "sendKey">, shortcuts: readonly Shortcut[]): KeyGroup[] {
+  const line = (keys: string, does: string): KeyLine => ({ keys, does });
+  const ofCommands = (inPanel: boolean): KeyLine[] => shortcuts.filter((each) => each.inPanel === inPanel).map(({ keys, label }) => line(keys, label));
+  return [
+    { title: trans.__("Anywhere in JupyterLab"), lines: ofCommands(false) },
+    { title: trans.__("Anywhere in the panel"), lines: ofCommands(true) },
+    {
+      title: trans.__("Composer"),
+      lines: [
+        line(`${sendKey}, Ctrl+Enter`, trans.__("Send")),
+        line(sendKey === "Enter" ? "Shift+Enter" : "Enter", trans.__("A new line")),
+        line("Alt+Enter", trans.__("While Claude works: send the other way (steer or queue)")),
+        line("ArrowUp, ArrowDown", trans.__("Earlier and later prompts, from the first and the last line")),
+        line("Shift+Tab", trans.__("The next permission mode")),
+        line("/", trans.__("Slash commands")),
+        line("@", trans.__("Mention a file, a cell or an agent")),
+        line("$", trans.__("Mention a variable")),
+        line("Tab, Enter", trans.__("Take what is chosen in the list")),
+        line("Escape", trans.__("Close the list; twice: stop Claude; else back to the notebook")),
+      ],
+    },
+    {
+      title: trans.__("When Claude asks"),
+      lines: [
+        line("1", trans.__("Allow once; the first answer of a question or a plan")),
+        line("2", trans.__("Allow for this session")),
+        line("3", trans.__("Always allow: keeps the rule that is shown")),
+        line("4, Escape", trans.__("Deny, with a reason if you type one")),
+        line("e", trans.__("Edit what Claude wants to run before you allow it")),
+      ],
+    },
+    {
+      title: trans.__("Sessions"),
+      lines: [
+        line("ArrowDown, ArrowUp", trans.__("From the search into the list, and through it")),
+        line("Enter", trans.__("Resume")),
+        line("F2", trans.__("Rename")),
+        line("Delete", trans.__("Delete, after a question")),
+        line("ArrowRight, Shift+F10", trans.__("All that can be done with a session")),
+        line("Home, End, PageUp, PageDown", trans.__("Far through the list")),
+      ],
+    },
+  ].filter(({ lines }) => lines.length > 0);
+}
+
+const SHOWN: Readonly<Record<string, string>> = {
+  ArrowUp: "↑",
+  ArrowDown: "↓",
+  ArrowRight: "→",
+  Escape: "Esc",
+  PageUp: "Page ↑",
+  PageDown: "Page ↓",
+};
+
+/** The keys of a line, each as its keycaps. */
+export function keyCaps(keys: string): string[][] {
+  return keys.split(", ").map((stroke) => stroke.split(/(?<=[^+])\+(?=.)/).map((key) => SHOWN[key] ?? key));
+}

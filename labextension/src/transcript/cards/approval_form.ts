@@ -1,0 +1,242 @@
+/** The answers to a permission or a plan: a button for each, its key in the label, and the keys themselves. */
+
+import type { JsonObject } from "../../json";
+import type { Child } from "../dom";
+import { button, element, freshId, setText } from "../dom";
+import type { AskOp, Choice, Scope } from "../protocol";
+import { concealed, revealed, sentence } from "../visible_text";
+
+type FormText = { placeholder: string; why: string; edit: string; edited(choice: Choice): string; offer(choice: Choice): string };
+
+const PERMISSION: FormText = {
+  placeholder: "Reason, or what to do instead (optional)",
+  why: "Reason for denying",
+  edit: "Edit first…",
+  edited: () => "Allow once with this input",
+  offer,
+};
+const CELL_CHANGE: FormText = {
+  placeholder: "What should be different? (optional)",
+  why: "Reason for rejecting",
+  edit: "Edit first…",
+  edited: () => "Accept with this source",
+  offer: (choice) => (choice.scope !== "once" ? offer(choice) : choice.action === "deny" ? "Reject" : "Accept"),
+};
+const PLAN: FormText = {
+  placeholder: "What should be different? (optional)",
+  why: "Comment on the plan",
+  edit: "Edit the plan…",
+  edited: (choice) => choice.label,
+  offer: (choice) => choice.label,
+};
+
+const TRUST: FormText = { ...PERMISSION, offer: (choice) => choice.label };
+
+function formTextFor(ask: AskOp): FormText {
+  if (ask.kind === "plan") return PLAN;
+  if (ask.kind === "trust") return TRUST;
+  return isCellChange(ask) ? CELL_CHANGE : PERMISSION;
+}
+
+/** True for a change of a notebook's cell: that is accepted or rejected. */
+export function isCellChange({ name, kind }: AskOp): boolean {
+  return name === "NotebookEdit" && kind === "permission";
+}
+
+export function approvalForm(ask: AskOp, card: AnswerTarget): AnswerForm {
+  const words = formTextFor(ask);
+  const why = reasonField(words);
+  const take = (choice: Choice, edited: JsonObject | null = null): void => {
+    const denies = choice.action === "deny";
+    const input = edited || choice.input ? { ...edited, ...choice.input } : null;
+    card.send({
+      behavior: choice.action,
+      scope: denies ? "once" : choice.scope,
+      reason: denies ? why.value.trim() : "",
+      input: denies ? null : input,
+    });
+  };
+  const deny = (): void => {
+    ask.choices.filter(({ action }) => action === "deny").slice(0, 1).forEach((choice) => { take(choice); });
+  };
+  const edit = (): void => {
+    if (!ask.input || !card.ready()) return;
+    const close = (): void => {
+      editor.replaceWith(node);
+      card.focus();
+    };
+    const submits: SubmitAction[] = ask.choices
+      .filter(({ action, scope }) => action === "allow" && scope === "once")
+      .map((choice) => ({ label: words.edited(choice), run: (input) => { close(); take(choice, input); } }));
+    const editor = inputEditor(inputForm(ask, ask.input), submits, close);
+    node.replaceWith(editor);
+    editor.querySelector("textarea")?.focus();
+  };
+  const keys = new Map<string, () => void>([["Escape", deny]]);
+  const buttons = (action: Choice["action"]): HTMLButtonElement[] =>
+    ask.choices.filter((choice) => choice.action === action).map((choice, index) => {
+      keys.set(choice.key, () => { take(choice); });
+      const kind = action === "deny" ? "deny" : index === 0 && "primary";
+      return keyButton(choice.key, choiceLabel(choice, words), () => { take(choice); }, kind);
+    });
+  const allowing = buttons("allow");
+  if (ask.input && ask.kind !== "trust" && allowing.length > 0) {
+    keys.set("e", edit).set("E", edit);
+    allowing.push(keyButton("e", [element("span", {}, words.edit)], edit));
+  }
+  const node = element(
+    "fieldset",
+    { disabled: "" },
+    element("div", { class: "choices" }, ...allowing),
+    element("div", { class: "choices" }, ...buttons("deny"), ...(ask.kind === "trust" ? [] : [why])),
+  );
+  const inReason = new Map<string, () => void>([["Enter", deny], ["Escape", card.focus]]);
+  return {
+    node,
+    press(event) {
+      const act = (event.composedPath()[0] === why ? inReason : keys).get(event.key);
+      if (!act) return;
+      event.preventDefault();
+      act();
+    },
+  };
+}
+
+/** The field in which a "no" is explained. */
+export function reasonField({ placeholder, why }: { placeholder: string; why: string }): HTMLInputElement {
+  return element("input", { type: "text", autocomplete: "off", placeholder, "aria-label": why });
+}
+
+export function keyButton(key: string, label: Child[], onClick: () => void, kind: string | false = false): HTMLButtonElement {
+  const shown = key === "Escape" ? "Esc" : key;
+  const node = button(element("kbd", {}, shown), onClick, { class: kind, "aria-keyshortcuts": key });
+  node.append(...label);
+  return node;
+}
+
+/** The label of a choice; for the one that is kept for ever, every rule as well. */
+function choiceLabel(choice: Choice, words: FormText): Child[] {
+  const { label, scope, rules } = choice;
+  const unsaid = scope === "always" ? rules.filter((rule) => !label.includes(`\`${rule}\``)) : [];
+  const text = element("span", {}, ...sentence(words.offer(choice)));
+  return [text, ...unsaid.map((rule) => element("code", {}, revealed(rule)))];
+}
+
+/** "all edits in src" is offered as "Allow all edits in src". */
+function offer({ label, action }: Choice): string {
+  const text = action === "deny" || /^(?:always )?allow/i.test(label) ? label : `Allow ${label}`;
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
+// The form in a question's card.
+
+export type GivenAnswer = { behavior: "allow" | "deny"; scope: Scope; reason: string; input: JsonObject | null };
+
+/** The card as its form sees it. */
+export type AnswerTarget = {
+  /** True when an answer counts now. */
+  readonly ready: () => boolean;
+  readonly send: (given: GivenAnswer) => void;
+  /** Says something about answering. */
+  readonly tell: (text: string) => void;
+  /** Takes the keyboard back from a field. */
+  readonly focus: () => void;
+};
+
+export type AnswerForm = {
+  /** Disabled by the card while no answer counts. */
+  readonly node: HTMLFieldSetElement;
+  /** Does what `event` asks for, if it is one of the form's keys. */
+  press(event: KeyboardEvent): void;
+};
+
+// Editing a call's input before it is allowed: the command, code or source itself where there is one, else the JSON.
+
+const MAX_ROWS = 20;
+
+export type ParsedInput = { input: JsonObject } | { problem: string };
+export type InputForm = { label: string; text: string; parse: (text: string) => ParsedInput };
+
+/** The form that edits the input of `ask`. Invisible characters are written out here, too. */
+export function inputForm(ask: AskOp, input: JsonObject): InputForm {
+  const key = textKey(ask, input);
+  const value = key === undefined ? null : input[key];
+  const text = typeof value === "string" ? value : JSON.stringify(input, null, 2);
+  return {
+    label: key === undefined ? "Edit the input (JSON)" : `Edit the ${key.replaceAll("_", " ")}`,
+    text: revealed(text),
+    parse(edited) {
+      const meant = concealed(edited, text);
+      return key === undefined ? parseObject(meant) : { input: { ...input, [key]: meant } };
+    },
+  };
+}
+
+/** The field of `input` that is shown as a text: a cell's new source, or what the question shows in full. */
+function textKey(ask: AskOp, input: JsonObject): string | undefined {
+  if (isCellChange(ask) && typeof input.new_source === "string") return "new_source";
+  return Object.keys(input).find((name) => input[name] === ask.detail && ask.detail !== "");
+}
+
+function parseObject(text: string): ParsedInput {
+  try {
+    const value = JSON.parse(text) as unknown;
+    if (typeof value === "object" && value !== null && !Array.isArray(value)) return { input: value as JsonObject };
+    return { problem: "The input must be a JSON object: { … }" };
+  } catch (error) {
+    return { problem: `This is no JSON: ${error instanceof Error ? error.message : String(error)}` };
+  }
+}
+
+function first(index: number): Record<string, string> {
+  return index === 0 ? { class: "primary", "aria-keyshortcuts": "Control+Enter" } : {};
+}
+
+/** One way of allowing what was edited. */
+export type SubmitAction = { label: string; run: (input: JsonObject) => void };
+
+/** The form; a button for each of `submits`, Ctrl+Enter for the first; `cancel` is called when nothing is to change. */
+export function inputEditor(form: InputForm, submits: SubmitAction[], cancel: () => void): HTMLElement {
+  const id = freshId();
+  const area = element("textarea", {
+    id,
+    spellcheck: "false",
+    autocomplete: "off",
+    rows: `${Math.min(MAX_ROWS, form.text.split("\n").length + 1)}`,
+    "aria-describedby": `${id}-problem`,
+  });
+  area.value = form.text;
+  const problem = element("p", { class: "problem", id: `${id}-problem`, role: "alert" });
+  const submit = (to: SubmitAction | undefined): void => {
+    const parsed = form.parse(area.value);
+    if ("input" in parsed) {
+      to?.run(parsed.input);
+      return;
+    }
+    setText(problem, parsed.problem);
+    area.setAttribute("aria-invalid", "true");
+    area.focus();
+  };
+  const node = element(
+    "div",
+    { class: "editor" },
+    element("label", { for: id }, form.label),
+    area,
+    problem,
+    element(
+      "div",
+      { class: "choices" },
+      ...submits.map((one, index) => button(one.label, () => { submit(one); }, first(index))),
+      button("Cancel", cancel, { "aria-keyshortcuts": "Escape" }),
+    ),
+  );
+  node.addEventListener("keydown", (event) => {
+    // what is typed here is text: neither the card nor the notebook may take it for a key of theirs
+    event.stopPropagation();
+    if (event.key === "Escape") cancel();
+    else if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) submit(submits[0]);
+    else return;
+    event.preventDefault();
+  });
+  return node;
+}

@@ -1,0 +1,323 @@
+/** A question's card: what Claude will do, to what, in full, and the answers with their keys. */
+
+import type { Json } from "../../json";
+import type { Child } from "../dom";
+import { button, element, freshId, setText } from "../dom";
+import type { UserAttention } from "../focus";
+import { focused, focusWhenFree, returnFocus } from "../focus";
+import type { TranscriptContext } from "../items/item_view";
+import { Markdown } from "../markdown/markdown";
+import type { AnsweredOp, AnswerMessage, AskOp, Scope } from "../protocol";
+import type { Question, ToolItem } from "../store";
+import { revealed, sentence, visibleText } from "../visible_text";
+import type { AnswerTarget, AnswerForm } from "./approval_form";
+import { isCellChange, approvalForm } from "./approval_form";
+import { diffView } from "./diff";
+import { questionForm, questionsOf } from "./question_form";
+
+/** A key or click that was meant for something else must not answer a question that has just come up. */
+const READY_AFTER_MS = 300;
+/** An answer that the kernel has not taken by then may be given again. */
+const ACKNOWLEDGE_TIMEOUT_MS = 4000;
+
+export type QuestionCard = {
+  readonly node: HTMLElement;
+  /** `rank`: 0 = it is this question's turn; `total`: how many wait. */
+  update(rank: number, total: number): void;
+  dispose(): void;
+};
+
+/** The surroundings of a question; with no `attention` it never takes the keyboard. */
+export type QuestionContext = Pick<TranscriptContext, "host" | "send"> & { readonly attention: UserAttention | null };
+
+export function questionCard(question: Question, place: QuestionContext): QuestionCard {
+  const { ask } = question;
+  const [titleId, reasonId] = [freshId(), freshId()];
+  const before = focused();
+  const timers: ReturnType<typeof setTimeout>[] = [];
+  let ready = false;
+  let shown = false;
+  let stopFocusing = (): void => undefined;
+
+  const status = element("p", { class: "ask-status", role: "status" });
+  const body = element("div", { class: "ask-body" });
+  const node = element(
+    "div",
+    { class: "ask", role: "group", tabindex: "-1", "data-kind": ask.kind, "aria-labelledby": titleId, "aria-describedby": reasonId },
+    element("p", { class: "ask-title", id: titleId }, visibleText(ask.title)),
+    body,
+    status,
+  );
+  const setReady = (value: boolean): void => {
+    ready = value;
+    form.node.disabled = !value;
+    node.toggleAttribute("data-ready", value);
+  };
+  const offerAgain = (): void => {
+    if (question.taken || question.answer) return;
+    setText(status, "The kernel has not taken the answer yet. It may be busy; you can answer again.");
+    setReady(true);
+  };
+  const card: AnswerTarget = {
+    ready: () => ready,
+    send: (given) => {
+      if (!ready) return;
+      setReady(false);
+      setText(status, "Sending the answer…");
+      place.send({ type: "answer", question: ask.question, ...given });
+      // the button that was pressed is disabled now
+      card.focus();
+      timers.push(setTimeout(offerAgain, ACKNOWLEDGE_TIMEOUT_MS));
+    },
+    tell: (text) => { setText(status, text); },
+    focus: () => { node.focus({ preventScroll: true }); },
+  };
+  const { form, parts } = formOf(ask, card, titleId, reasonId);
+
+  body.append(...parts, form.node);
+  node.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.key === "Tab") return;
+    // the notebook's command mode would act on every key that passes this card
+    event.stopPropagation();
+    if (shown && !event.repeat && !event.isComposing && form.node.isConnected) form.press(event);
+  });
+
+  return {
+    node,
+    update(rank, total) {
+      const turn = rank === 0;
+      body.hidden = !turn;
+      if (question.taken) setText(status, "The answer was taken.");
+      else if (!turn) setText(status, `Waits for the question before it (${rank + 1} of ${total}).`);
+      if (!turn || shown) return;
+      shown = true;
+      setText(status, "");
+      timers.push(setTimeout(setReady, READY_AFTER_MS, true));
+      if (place.attention) stopFocusing = focusWhenFree(node, place.host, place.attention);
+    },
+    dispose() {
+      stopFocusing();
+      timers.forEach(clearTimeout);
+      returnFocus(node, before, place.host);
+    },
+  };
+}
+
+/** The form of a question, and what stands above it. */
+function formOf(ask: AskOp, card: AnswerTarget, titleId: string, reasonId: string): { form: AnswerForm; parts: HTMLElement[] } {
+  const questions = ask.kind === "question" ? questionsOf(ask.input) : [];
+  if (questions.length > 0) return { form: questionForm(questions, card, titleId, reasonId), parts: [] };
+  return { form: approvalForm(ask, card), parts: questionDetail(ask, reasonId) };
+}
+
+// All there is to know before a question is answered: to what, the warning, the whole of it, why it is asked.
+
+/** `reasonId`: the id of the element that says why it is asked. */
+export function questionDetail(ask: AskOp, reasonId: string): HTMLElement[] {
+  const parts: HTMLElement[] = [];
+  if (ask.path && !ask.title.includes(ask.path)) parts.push(element("p", { class: "path" }, visibleText(ask.path)));
+  if (ask.warning) {
+    parts.push(element("p", { class: "notice warning" }, element("b", {}, "Warning: "), visibleText(ask.warning)));
+  }
+  if (ask.detail) parts.push(detail(ask));
+  const reason = ask.kind === "plan" ? "Nothing is changed until you approve." : ask.reason;
+  parts.push(element("p", { class: "reason", id: reasonId }, ...sentence(reason)));
+  return parts;
+}
+
+function detail(ask: AskOp): HTMLElement {
+  if (ask.kind === "plan") return planText(ask.detail);
+  switch (ask.detail_kind) {
+    case "diff":
+      return diffView(ask.detail);
+    case "command":
+    case "code":
+    case "text": {
+      const label = ask.detail_kind === "text" ? "Details" : `The whole ${ask.detail_kind}`;
+      const attributes = { class: "exact detail", tabindex: "0", role: "region", "aria-label": label };
+      return element("pre", attributes, visibleText(ask.detail));
+    }
+  }
+}
+
+// A plan as it reads: Markdown, with what would deceive written out.
+
+export function planText(plan: string): HTMLElement {
+  const node = element("div", { class: "prose plan", tabindex: "0", role: "region", "aria-label": "The plan" });
+  new Markdown(node).update(revealed(plan), false);
+  return node;
+}
+
+// The questions about one call: a card while it is open, one line once it is answered.
+
+export type QuestionList = {
+  readonly node: HTMLElement;
+  /** True while a question is open. */
+  update(): boolean;
+  dispose(): void;
+};
+
+export function questionList(item: ToolItem, place: TranscriptContext): QuestionList {
+  const node = element("div", { class: "questions" });
+  const open = new Map<Question, QuestionCard>();
+  const closed = new Set<Question>();
+
+  const show = (question: Question, rank: number, total: number): void => {
+    let card = open.get(question);
+    if (!card) {
+      card = questionCard(question, place);
+      open.set(question, card);
+      node.append(card.node);
+    }
+    card.update(rank, total);
+  };
+  const close = (question: Question): void => {
+    closed.add(question);
+    const line = answeredLine(question);
+    const card = open.get(question);
+    if (!card) {
+      node.append(line);
+      return;
+    }
+    card.dispose();
+    card.node.replaceWith(line);
+    open.delete(question);
+  };
+  return {
+    node,
+    update() {
+      const pending = place.store.pending();
+      for (const question of item.questions) {
+        const rank = pending.indexOf(question);
+        if (rank >= 0) show(question, rank, pending.length);
+        else if (!closed.has(question)) close(question);
+      }
+      return open.size > 0;
+    },
+    dispose() {
+      for (const card of open.values()) card.dispose();
+    },
+  };
+}
+
+// A question that was answered: one line that says how, how far, where.
+
+const ALLOWED: Record<Scope, string> = {
+  once: "Allowed once",
+  session: "Allowed for this session",
+  always: "Always allowed",
+};
+const PLACES: Record<string, string> = {
+  widget: "in this cell",
+  sidebar: "in the sidebar",
+  input: "at the prompt",
+  policy: "by the policy",
+  callback: "by a callback",
+  terminal: "in the terminal",
+  hook: "by a hook",
+};
+
+export function answeredLine({ ask, answer }: Question): HTMLElement {
+  if (!answer) return element("p", { class: "answered" }, "Not answered");
+  const given = answers(answer);
+  // one question is the title of its card already
+  const [short] = given.filter(([question]) => question === ask.title);
+  const said = short?.[1] ?? (answer.reason || textOf(answer.input?.feedback));
+  const line = element("p", {}, element("b", {}, headline(ask, answer)), ...scopeAndSource(answer));
+  if (said) line.append(": ", short ? element("strong", {}, revealed(said)) : revealed(said));
+  const lines = short ? [] : given.map(([question, text]) => answerLine(question, text));
+  return element("div", { class: `answered ${answer.behavior}` }, line, ...lines);
+}
+
+/** The scope of an answer, and where it came from. */
+function scopeAndSource({ behavior, by, edited, rules, input }: AnsweredOp): Child[] {
+  const kept = behavior === "allow" ? rules.flatMap((rule) => [" ", element("code", {}, revealed(rule))]) : [];
+  if (behavior === "allow" && edited) kept.unshift(", with an edited input");
+  const nobody = by === "policy" && input !== null;
+  return nobody ? kept : [...kept, ` ${PLACES[by] ?? `by ${revealed(by)}`}`];
+}
+
+function headline(ask: AskOp, answer: AnsweredOp): string {
+  const allowed = answer.behavior === "allow";
+  switch (ask.kind) {
+    case "permission":
+      return permissionHeadline(ask, answer);
+    case "trust":
+      return ask.name === "Undo" ? undoHeadline(allowed) : trustHeadline(allowed);
+    case "question":
+      if (allowed && answers(answer).length === 0) return "Not answered in time";
+      return allowed ? "Answered" : "Dismissed";
+    case "plan":
+      if (!allowed) return "Goes on planning";
+      return answer.input?.decision === "accept_edits" ? "Plan approved, edits accepted" : "Plan approved";
+  }
+}
+
+function trustHeadline(allowed: boolean): string {
+  return allowed ? "Trusted" : "Not trusted";
+}
+
+function undoHeadline(allowed: boolean): string {
+  return allowed ? "Done" : "Left as it is";
+}
+
+function permissionHeadline(ask: AskOp, { behavior, scope }: AnsweredOp): string {
+  if (behavior === "deny") return isCellChange(ask) ? "Rejected" : "Denied";
+  return isCellChange(ask) && scope === "once" ? "Accepted" : ALLOWED[scope];
+}
+
+/** The user's answers, by question. */
+function answers({ input }: AnsweredOp): [string, string][] {
+  const given = input?.answers;
+  if (typeof given !== "object" || given === null || Array.isArray(given)) return [];
+  return Object.entries(given).map(([question, answer]) => [question, textOf(answer)]);
+}
+
+function answerLine(question: string, text: string): HTMLElement {
+  return element("p", { class: "qa" }, revealed(question), " ", element("strong", {}, revealed(text)));
+}
+
+/** A text, or several. */
+function textOf(value: Json | undefined): string {
+  const texts = Array.isArray(value) ? value : [value];
+  return texts.filter((text) => typeof text === "string").join(", ");
+}
+
+// Several changes of cells wait for an answer: all of them accepted or rejected with one button.
+
+export function cellChangesBar(place: TranscriptContext): { readonly node: HTMLElement; update(): void } {
+  const what = element("span", { class: "what" });
+  const answer = (behavior: AnswerMessage["behavior"]) => (): void => {
+    node.toggleAttribute("disabled", true);
+    for (const { ask } of waiting(place)) {
+      place.send({ type: "answer", question: ask.question, behavior, scope: "once", reason: "", input: null });
+    }
+  };
+  const node = element(
+    "fieldset",
+    { class: "cell-changes", hidden: "", disabled: "", "aria-label": "All changes of cells" },
+    what,
+    button("Accept all", answer("allow"), { class: "primary" }),
+    button("Reject all", answer("deny"), { class: "deny" }),
+  );
+  let asked = "";
+  return {
+    node,
+    update() {
+      const questions = waiting(place);
+      node.hidden = questions.length < 2;
+      if (node.hidden) return;
+      setText(what, `${questions.length} changes of cells wait for you`);
+      const now = questions.map(({ ask }) => ask.question).join();
+      // fewer of the same are no news
+      if (questions.every(({ ask }) => asked.includes(ask.question))) return;
+      asked = now;
+      node.toggleAttribute("disabled", true);
+      setTimeout(() => { node.toggleAttribute("disabled", false); }, READY_AFTER_MS);
+    },
+  };
+}
+
+function waiting(place: TranscriptContext): Question[] {
+  return place.store.pending().filter(({ ask, taken }) => isCellChange(ask) && !taken);
+}

@@ -1,0 +1,256 @@
+/** One tool call: what it is, how it goes, what came of it; the question about it while there is one. */
+
+import type { Json } from "../../json";
+import { button, element, freshId, setText } from "../dom";
+import { count, duration, wholeSeconds } from "../format";
+import type { ItemView, TranscriptContext } from "../items/item_view";
+import { LIST_TOOLS } from "../items/todo_list";
+import { isInlineImage } from "../markdown/markdown_dom";
+import type { Behavior, DecidedOp } from "../protocol";
+import type { CallStatus, ToolItem } from "../store";
+import { isOver } from "../store";
+import { revealed, sentence, visibleText } from "../visible_text";
+import { diffView } from "./diff";
+import { planText, questionList } from "./question_card";
+
+const FOLDED_DIFF_LINES = 40;
+const ERROR_LINES = 8;
+
+const STATUS_LABELS: Record<CallStatus | "asking", string> = {
+  asking: "asks",
+  writing: "writing",
+  waiting: "waiting",
+  running: "running",
+  success: "done",
+  error: "failed",
+  timeout: "timed out",
+  denied: "denied",
+  interrupted: "interrupted",
+  untold: "",
+};
+
+export function toolCard(item: ToolItem, place: TranscriptContext): ItemView {
+  const titleId = freshId();
+  const name = element("b");
+  const title = element("span", { class: "title" });
+  const status = element("span", { class: "status" });
+  const time = element("span", { class: "time" });
+  const summary = element("summary", {}, element("span", { class: "call", id: titleId }, name, " ", title), status, time);
+  const inside = element("div", { class: "inside" });
+  const fold = element("details", { class: "fold" }, summary, inside);
+  const questions = questionList(item, place);
+  const outcome = element("div", { class: "outcome" });
+  const node = element("section", { class: "tool", "aria-labelledby": titleId }, fold, questions.node, outcome);
+
+  let live: LiveOutput | null = null;
+  let displays = 0;
+  let told = false;
+  let settled = false;
+  let filled = "";
+
+  const tick = (): void => {
+    setText(time, timeText(item, place.store.now()));
+  };
+  const fill = (): void => {
+    const key = `${item.status} ${item.input === null ? "" : "input"} ${item.decided?.behavior ?? ""}`;
+    if (!fold.open || key === filled) return;
+    filled = key;
+    inside.replaceChildren(...insideParts(item));
+  };
+  const showNews = (): void => {
+    for (const data of item.displays.slice(displays)) outcome.append(display(data));
+    displays = item.displays.length;
+    if (told || !isNotable(item.decided)) return;
+    told = true;
+    fold.after(decisionLine(item.decided));
+  };
+  fold.addEventListener("toggle", fill);
+  return {
+    node,
+    tick,
+    update() {
+      const asking = questions.update();
+      setText(name, item.name || "Tool");
+      setText(title, shortTitle(item));
+      const now = asking ? "asking" : item.status;
+      setText(status, STATUS_LABELS[now]);
+      node.dataset.status = now;
+      fold.hidden = asking;
+      node.hidden = !asking && isInList(item);
+      tick();
+      fill();
+      showNews();
+      if (item.status === "running") {
+        live = updateLive(item, live, fold, place);
+      } else if (isOver(item.status) && !settled) {
+        settled = true;
+        live?.node.remove();
+        node.querySelector(".stuck")?.remove();
+        outcome.append(...outcomeParts(item));
+      }
+    },
+    dispose: () => {
+      questions.dispose();
+    },
+  };
+}
+
+/** The title without the tool's name, which stands before it. */
+function shortTitle(item: ToolItem): string {
+  const { title, name } = item;
+  return revealed(title.startsWith(name) ? title.slice(name.length).replace(/^:?\s*/, "") : title);
+}
+
+function timeText(item: ToolItem, now: number): string {
+  if (item.status === "running") return wholeSeconds(now - item.at);
+  if (item.status === "writing") return item.chars > 0 ? `${count(item.chars)} characters` : "";
+  return isOver(item.status) && item.ms >= 1 ? duration(item.ms / 1000) : "";
+}
+
+/** True where the list of todos shows all that the call does. */
+function isInList({ name, status }: ToolItem): boolean {
+  return LIST_TOOLS.has(name) && ["writing", "waiting", "running", "success"].includes(status);
+}
+
+function insideParts(item: ToolItem): HTMLElement[] {
+  const parts: HTMLElement[] = [];
+  if (item.decided && !isNotable(item.decided)) parts.push(decisionLine(item.decided));
+  const plan = planOf(item);
+  if (plan) return [...parts, planText(plan)];
+  if (item.input !== null) parts.push(element("p", { class: "label" }, "Input"), callInput(item.input));
+  const result = isOver(item.status) ? item.result || item.output : "";
+  if (result) {
+    parts.push(
+      element("p", { class: "label" }, "Result"),
+      element("pre", { class: "output", tabindex: "0", role: "region", "aria-label": "Result" }, terminalText(result)),
+    );
+  }
+  return parts;
+}
+
+/** The plan of a call that ends plan mode, as it was approved. */
+function planOf({ name, input, questions }: ToolItem): string {
+  if (name !== "ExitPlanMode") return "";
+  const proposed = typeof input === "object" && input !== null && !Array.isArray(input) ? input.plan : "";
+  const plan = questions.at(-1)?.answer?.input?.plan ?? proposed;
+  return typeof plan === "string" ? plan : "";
+}
+
+function updateLive(item: ToolItem, live: LiveOutput | null, fold: HTMLElement, place: TranscriptContext): LiveOutput | null {
+  if (item.stuck && !fold.parentElement?.querySelector(".stuck")) fold.after(stuckNotice(item, place));
+  if (!item.output) return live;
+  const box = live ?? liveOutput();
+  if (!live) fold.after(box.node);
+  box.update(item.output);
+  return box;
+}
+
+/** The part of a call that stays visible when it has ended. */
+function outcomeParts(item: ToolItem): HTMLElement[] {
+  const parts: HTMLElement[] = [];
+  if (item.diff) parts.push(diffView(item.diff, FOLDED_DIFF_LINES));
+  if (item.error && item.status !== "denied") {
+    const lines = terminalText(item.error.message).trimEnd().split("\n");
+    // of a traceback the end tells most; the whole is in the result
+    const text = lines.length > ERROR_LINES ? ["…", ...lines.slice(-ERROR_LINES)] : lines;
+    parts.push(element("pre", { class: "output error", tabindex: "0", role: "region", "aria-label": item.error.code }, text.join("\n")));
+  }
+  return parts;
+}
+
+function stuckNotice(item: ToolItem, place: TranscriptContext): HTMLElement {
+  let sure = false;
+  const restart = button("Restart the kernel", () => {
+    if (sure) place.send({ type: "restart" });
+    setText(restart, sure ? "Restarting…" : "Press again to restart");
+    restart.disabled = sure;
+    sure = true;
+  }, { class: "deny" });
+  return element("div", { class: "notice warning stuck", role: "alert" }, element("span", {}, item.stuck), restart);
+}
+
+// A call's input, as what was meant: a command or code as text, other fields by name.
+
+export function callInput(input: Json): HTMLElement {
+  if (typeof input !== "object" || input === null || Array.isArray(input)) return textOf(input);
+  const fields = Object.entries(input);
+  const only = fields[0];
+  if (fields.length === 1 && only && typeof only[1] === "string") return textOf(only[1]);
+  return element(
+    "dl",
+    { class: "fields" },
+    ...fields.flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, textOf(value))]),
+  );
+}
+
+function textOf(value: Json): HTMLElement {
+  const text = typeof value === "string" ? value : JSON.stringify(value, null, 2);
+  return element("pre", { class: "exact", tabindex: "0" }, visibleText(text));
+}
+
+// The policy's or a hook's reason why a call ran, was asked about or was refused.
+
+const BEHAVIORS: Record<Behavior, string> = { allow: "Allowed", ask: "Asked", deny: "Denied" };
+
+export function decisionLine({ behavior, by, reason, rule }: DecidedOp): HTMLElement {
+  const who = by === "hook" ? " by a hook" : "";
+  const why = behavior === "allow" && rule ? ["by the rule ", element("code", {}, revealed(rule))] : sentence(reason);
+  return element("p", { class: `decided ${behavior}` }, element("b", {}, `${BEHAVIORS[behavior]}${who}: `), ...why);
+}
+
+/** True for a decision that must be seen without opening the card: a refusal, or a hook's "allow". */
+export function isNotable(decided: DecidedOp | null): decided is DecidedOp {
+  return decided !== null && (decided.behavior === "deny" || (decided.by === "hook" && decided.behavior === "allow"));
+}
+
+// A call's display: a picture, else its plain text.
+
+const PICTURES = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+
+export function display(data: Record<string, string>): HTMLElement {
+  const text = data["text/plain"] ?? "";
+  for (const type of PICTURES) {
+    // base64 as Python writes it has line ends
+    const src = `data:${type};base64,${(data[type] ?? "").replace(/\s/g, "")}`;
+    if (isInlineImage(src)) return element("img", { class: "display", src, alt: text || "Picture shown by the code" });
+  }
+  return element("pre", { class: "output display", tabindex: "0" }, text);
+}
+
+// The latest lines of a running call's output, in a box that scrolls by itself and never moves the page.
+
+const MAX_LIVE_LINES = 200;
+/** Within this many pixels of the end the reader is following. */
+const FOLLOW_PX = 24;
+
+export type LiveOutput = { readonly node: HTMLElement; update(output: string): void };
+
+export function liveOutput(): LiveOutput {
+  const node = element("pre", { class: "output live", tabindex: "0", role: "region", "aria-label": "Latest output" });
+  return {
+    node,
+    update(output) {
+      const following = node.scrollHeight - node.scrollTop - node.clientHeight < FOLLOW_PX;
+      setText(node, terminalText(output).split("\n").slice(-MAX_LIVE_LINES).join("\n"));
+      if (following) node.scrollTop = node.scrollHeight;
+    },
+  };
+}
+
+// Terminal output as the text that would be seen there.
+
+// eslint-disable-next-line no-control-regex -- escape sequences are made of control characters
+const ESCAPES = /\u001b(?:\[[0-?]*[ -/]*[@-~]|\][^\u0007\u001b]*(?:\u0007|\u001b\\)|[@-Z\\-_])/g;
+// eslint-disable-next-line no-control-regex -- bells, nulls and the like: a terminal shows nothing for them
+const SILENT = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f]/g;
+
+/** Colours and other escape sequences removed; a progress bar's line is its latest state. */
+export function terminalText(text: string): string {
+  const plain = text.replace(ESCAPES, "").replaceAll("\r\n", "\n");
+  const lines = plain.includes("\r") ? plain.split("\n").map(overwritten).join("\n") : plain;
+  return lines.replace(SILENT, "");
+}
+
+function overwritten(line: string): string {
+  return line.split("\r").findLast((part) => part !== "") ?? "";
+}

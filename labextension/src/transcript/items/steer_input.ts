@@ -1,0 +1,134 @@
+/** Telling Claude something while it works: a field to write in, and what waits to be delivered. */
+
+import { button, element, freshId } from "../dom";
+import type { SteerHow } from "../protocol";
+import { revealed, visibleText } from "../visible_text";
+import type { ItemView, TranscriptContext } from "./item_view";
+import { isInPanel } from "./item_view";
+
+const WHEN: Record<SteerHow, string> = { steer: "with the next step", queue: "after this turn" };
+const SHOWN_CHARS = 60;
+const MAX_ROWS = 8;
+
+/** Drafts and undelivered messages by session: the next run's field holds them. */
+const drafts = new Map<string, string>();
+
+type UndeliveredMessage = { id: string; text: string; label: string; takeBack: boolean };
+
+/** Enter sends with Claude's next step, Alt+Enter after the turn, Shift+Enter begins a line. */
+export function steerInput(place: TranscriptContext): ItemView {
+  const { store } = place;
+  // sent, and not yet taken by the kernel
+  const sent = new Map<string, { text: string; how: SteerHow }>();
+  const area = element("textarea", {
+    rows: "1",
+    autocomplete: "off",
+    placeholder: "Tell Claude while it works…",
+    "aria-label": "Tell Claude while it works",
+  });
+  const list = element("ul", { "aria-label": "Not delivered yet" });
+  const send = (how: SteerHow): void => {
+    const text = area.value;
+    if (!text.trim()) return;
+    const id = newId();
+    sent.set(id, { text, how });
+    place.send({ type: "steer", id, text, how });
+    area.value = "";
+    grow();
+    area.focus();
+    update();
+  };
+  const buttons = element(
+    "span",
+    { class: "choices" },
+    button("Send", () => { send("steer"); }, { class: "primary", title: "Claude reads it with its next step (Enter)" }),
+    button("After this turn", () => { send("queue"); }, { title: "Claude goes on with it when it is done (Alt+Enter)" }),
+  );
+  const field = element("div", { class: "field" }, area, buttons);
+  const node = element("div", { class: "steer" }, list, field);
+
+  const grow = (): void => {
+    area.rows = Math.min(MAX_ROWS, area.value.split("\n").length);
+    field.classList.toggle("written", area.value.trim() !== "");
+  };
+  area.addEventListener("input", grow);
+  area.addEventListener("keydown", (event) => {
+    // what is typed here is text: the notebook may not take it for a key of its own
+    event.stopPropagation();
+    if (event.key === "Escape") area.blur();
+    // an input method takes Enter for itself
+    else if (event.key === "Enter" && !event.shiftKey && !event.isComposing) send(event.altKey ? "queue" : "steer");
+    else return;
+    event.preventDefault();
+  });
+
+  let shown = "";
+  let over = false;
+  const update = (): void => {
+    for (const id of store.knownMessages) sent.delete(id);
+    const words = undeliveredMessages(place, sent);
+    const state = words.map((one) => one.id + one.label).join();
+    if (state !== shown) {
+      shown = state;
+      list.replaceChildren(...words.map((one) => row(place, one, area)));
+    }
+    list.hidden = words.length === 0;
+    field.hidden = store.run === null || store.end !== null;
+    node.hidden = (list.hidden && field.hidden) || isInPanel(place);
+    if (!field.hidden) takeDraft();
+    if (store.end && !over) {
+      over = true;
+      keepDraft();
+    }
+  };
+  const takeDraft = (): void => {
+    const session = store.run?.session ?? "";
+    const draft = drafts.get(session);
+    if (draft === undefined || area.value) return;
+    drafts.delete(session);
+    area.value = draft;
+    grow();
+  };
+  const keepDraft = (): void => {
+    const undelivered = [...store.pendingMessages.values(), ...sent.values()].map((one) => one.text);
+    const draft = [...undelivered, area.value].filter((text) => text.trim()).join("\n\n");
+    if (store.run && draft) drafts.set(store.run.session, draft);
+  };
+  return {
+    node,
+    update,
+    dispose() {
+      // the page replaces the output when the run is over, or the user runs the cell again: what was written stays
+      if (!over && area.value.trim() && store.run) drafts.set(store.run.session, area.value);
+    },
+  };
+}
+
+function undeliveredMessages({ store }: TranscriptContext, sent: Map<string, { text: string; how: SteerHow }>): UndeliveredMessage[] {
+  const over = store.end !== null;
+  const waiting = [...store.pendingMessages.values()].map(({ id, text, how }) => ({
+    id, text, label: over ? "not delivered" : WHEN[how], takeBack: !over,
+  }));
+  const onTheirWay = [...sent].map(([id, { text }]) => ({ id, text, label: over ? "not delivered" : "sending…", takeBack: false }));
+  return [...waiting, ...onTheirWay];
+}
+
+function row(place: TranscriptContext, words: UndeliveredMessage, field: HTMLElement): HTMLElement {
+  const begin = revealed(words.text.slice(0, SHOWN_CHARS));
+  const back = button("×", () => {
+    place.send({ type: "withdraw", id: words.id });
+    field.focus();
+  }, { class: "back", "aria-label": `Take back: ${begin}`, title: "Take back" });
+  return element(
+    "li",
+    {},
+    element("span", { class: "chip" }, words.label),
+    element("span", { class: "words" }, visibleText(words.text)),
+    ...(words.takeBack ? [back] : []),
+  );
+}
+
+function newId(): string {
+  // a page without https has no randomUUID
+  return `${freshId()}-${Date.now().toString(36)}-${Math.random().toString(36).slice(2)}`;
+}

@@ -1,0 +1,88 @@
+/** The answer's own words. */
+
+import { element, setText } from "../dom";
+import { count, plural, wholeSeconds } from "../format";
+import { Markdown } from "../markdown/markdown";
+import type { Level, ContextPart } from "../protocol";
+import type { NoticeItem, UserMessageItem, TextItem, ThinkingItem, ContextItem } from "../store";
+import { visibleText } from "../visible_text";
+import type { ItemView, TranscriptContext } from "./item_view";
+
+export function textBlock(item: TextItem): ItemView {
+  const node = element("div", { class: "prose" });
+  const markdown = new Markdown(node);
+  return {
+    node,
+    update() {
+      markdown.update(item.text, item.open);
+    },
+  };
+}
+
+// Thinking: one line with a clock; its text on demand.
+
+export function thinkingBlock(item: ThinkingItem, { store }: TranscriptContext): ItemView {
+  const summary = element("summary");
+  const body = element("div", { class: "prose" });
+  const node = element("details", { class: "thinking" }, summary, body);
+  const markdown = new Markdown(body);
+
+  const tick = (): void => {
+    if (item.open) setText(summary, `Thinking… ${wholeSeconds(store.now() - item.from)}`);
+    else setText(summary, item.to - item.from < 1 ? "Thought briefly" : `Thought for ${wholeSeconds(item.to - item.from)}`);
+  };
+  const update = (): void => {
+    tick();
+    if (node.open) markdown.update(item.text, item.open);
+  };
+  node.addEventListener("toggle", update);
+  return { node, update, tick };
+}
+
+// The user's steering message, where Claude received it.
+
+export function userMessage(item: UserMessageItem): ItemView {
+  const node = element("p", { class: "said" }, element("b", {}, "You"), " ", element("span", {}, visibleText(item.text)));
+  return { node, update: () => undefined };
+}
+
+// Something the user should know that is no part of the answer.
+
+const WORDS: Record<Level, string> = { info: "Note", warning: "Warning", error: "Error" };
+
+export function notice(item: NoticeItem): ItemView {
+  const node = element("p", { class: `notice ${item.level}`, role: item.level === "error" ? "alert" : "note" });
+  return {
+    node,
+    update() {
+      node.replaceChildren(element("b", {}, `${WORDS[item.level]}: `), item.text);
+    },
+  };
+}
+
+// The context attached to a prompt: one closed line, and in it each block with its text.
+
+export function attachedContext(item: ContextItem): ItemView {
+  const summary = element("summary", {}, `What Claude was told (${tokens(item.tokens)})`);
+  const list = element("ul");
+  const node = element("details", { class: "told" }, summary, list);
+  const fill = (): void => {
+    list.append(...item.parts.map((part) => element("li", {}, partView(part))));
+  };
+  node.addEventListener("toggle", fill, { once: true });
+  return { node, update: () => undefined };
+}
+
+function partView(part: ContextPart): HTMLElement {
+  const title = element("b", {}, visibleText(part.title));
+  const node = element("details", {}, element("summary", {}, title, element("span", {}, tokens(part.tokens))));
+  const fill = (): void => {
+    node.append(element("pre", { tabindex: "0" }, visibleText(part.text)));
+  };
+  node.addEventListener("toggle", fill, { once: true });
+  return node;
+}
+
+function tokens(number: number): string {
+  return number === 1 ? plural(1, "token") : `${count(number)} tokens`;
+}

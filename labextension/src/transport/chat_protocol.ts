@@ -1,0 +1,105 @@
+/** The messages of docs/protocol/chat.md, as types. Operations and answers are the transcript's. */
+
+import type { BrowserMessage, Op, SteerMessage } from "../transcript/protocol";
+
+export const TARGET = "cellwright.chat";
+export const PROTOCOL = 1;
+
+export type RunState = "waiting" | "running" | "asking" | "done" | "failed" | "interrupted";
+
+/** One run of the conversation, wherever it was asked for. */
+export type Run = {
+  id: string;
+  prompt: string;
+  /** In words: `[3]` is a cell. */
+  place: string;
+  kind: "prompt" | "command" | "past";
+  state: RunState;
+  session: string;
+  turn: number | null;
+  asked: number;
+  background: boolean;
+};
+
+export type CurrentSession = {
+  id: string;
+  title: string;
+  cost_usd: number | null;
+  context_tokens: number;
+  context_window: number | null;
+  turns: number;
+};
+
+export type NamedOption = { id: string; name: string; about?: string };
+
+export type ChatState = {
+  session: CurrentSession;
+  cwd: string;
+  kernel: { executable: string; python: string; busy: boolean };
+  model: string;
+  models: NamedOption[];
+  mode: string;
+  modes: NamedOption[];
+  effort: string;
+  efforts: string[];
+  current: string | null;
+  waiting: string[];
+  asking: string[];
+  notices: string[];
+};
+
+/** A session as the list shows it; times in seconds since the epoch, `size` in bytes. Hits stand between ⟪ and ⟫ in `snippet`. */
+export type SessionEntry = {
+  id: string;
+  title: string;
+  tags: string[];
+  cwd: string;
+  created: number;
+  updated: number;
+  turns: number;
+  cost_usd: number | null;
+  model: string;
+  size: number;
+  in_use: boolean;
+  snippet: string;
+};
+
+export type Completion = { insert: string; label: string; about: string; kind: string };
+
+export type Attachment =
+  | { kind: "image"; media_type: string; data: string; name: string }
+  | { kind: "text"; name: string; text: string };
+
+/** The cell that goes with a prompt. */
+export type AttachedCell = { path: string; id: string; selection: string };
+
+export type PromptParams = {
+  text: string;
+  attachments: Attachment[];
+  context: "none" | "auto" | "code" | "full";
+  cell: AttachedCell | null;
+  options: { model?: string; mode?: string; effort?: string; max_turns?: number; budget_usd?: number };
+};
+
+export type WelcomeMessage = { type: "welcome"; protocol: number; version: string; log: string; executable: string };
+export type UnsupportedMessage = { type: "unsupported"; protocol: number; version: string };
+export type FailedMessage = { type: "failed"; code: string; message: string };
+export type StateMessage = { type: "state" } & ChatState;
+export type RunMessage = { type: "run"; run: Run };
+export type RunOpsMessage = { type: "ops"; run: string; first: number; now: number; ops: Op[] };
+export type GoneMessage = { type: "gone"; runs: string[] };
+export type ChatAckMessage = { type: "ack"; question: string };
+export type ChatMessage =
+  | WelcomeMessage
+  | UnsupportedMessage
+  | StateMessage
+  | RunMessage
+  | RunOpsMessage
+  | GoneMessage
+  | ChatAckMessage;
+
+export type StopRunMessage = { type: "stop"; run: string };
+export type ResendMessage = { type: "again"; run: string; have: number };
+/** Words for this run and no other: it may end while they are on their way. */
+export type SteerRunMessage = SteerMessage & { run: string };
+export type PanelMessage = Extract<BrowserMessage, { type: "answer" | "withdraw" }> | SteerRunMessage | StopRunMessage | ResendMessage | { type: "bye" };

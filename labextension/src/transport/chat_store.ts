@@ -1,0 +1,230 @@
+/** The panel's one store: the conversation of the kernel that it is at, and of those that it was at before. */
+
+import type { Kernel } from "@jupyterlab/services";
+
+import type { Json, JsonObject } from "../json";
+import { randomName } from "../page";
+import { TranscriptStore } from "../transcript/store";
+import type { Chat, Connection, KernelInfo, RunTranscript, ConnectionProblem } from "./chat";
+import { ChatConnection } from "./chat_connection";
+import type { ResendMessage, ChatState, ChatMessage, PanelMessage, PromptParams, Run, RunOpsMessage } from "./chat_protocol";
+import { PROTOCOL } from "./chat_protocol";
+import { NO_PROBLEM } from "./load_extension";
+import { RequestError } from "./rpc";
+
+/** The time that a prompt waits for a connection, and then for the kernel to have taken it. */
+export const PROMPT_TIMEOUT_MS = 60_000;
+/** Conversations of kernels that were left are shown at once when one comes back to them. */
+const MAX_CONVERSATIONS = 5;
+
+export class ChatStore implements Chat {
+  connection: Connection = "none";
+  kernelInfo: KernelInfo | null = null;
+  problem: ConnectionProblem | null = null;
+  waitsForCell = false;
+  /** The version of the package in the kernel. */
+  version = "";
+  private link: ChatConnection | null = null;
+  private conversation = new Conversation();
+  private readonly conversations = new Map<string, Conversation>();
+  private readonly listeners = new Set<() => void>();
+  private readonly pageId = randomName();
+
+  /** `client`: this page's program and version. `start` finds a kernel where there is none, and connects to it. */
+  constructor(
+    private readonly client: string,
+    private readonly start: () => Promise<void>,
+  ) {}
+
+  get state(): ChatState | null {
+    return this.conversation.state;
+  }
+
+  get runs(): readonly RunTranscript[] {
+    return this.conversation.runs;
+  }
+
+  get kernel(): Kernel.IKernelConnection | null {
+    return this.link?.kernel ?? null;
+  }
+
+  /** Goes to another kernel's conversation, or to none; the one that it is at stays as it is. */
+  connect(kernel: Kernel.IKernelConnection | null, place: KernelInfo | null): void {
+    const same = kernel === this.kernel;
+    this.kernelInfo = place;
+    if (same) {
+      this.changed();
+      return;
+    }
+    this.link?.dispose();
+    this.link = null;
+    this.conversation = this.conversationOf(kernel);
+    this.setConnection("none", {});
+    if (kernel) this.link = this.linkTo(kernel, this.conversation);
+  }
+
+  /** Connects anew: the package may have been installed meanwhile. */
+  reconnect(): void {
+    this.link?.reconnect();
+  }
+
+  /** Has all listeners look again: something beside the conversation has changed. */
+  notify(): void {
+    this.changed();
+  }
+
+  subscribe(listener: () => void): () => void {
+    this.listeners.add(listener);
+    return () => this.listeners.delete(listener);
+  }
+
+  async prompt(params: PromptParams): Promise<string> {
+    if (this.connection === "none") await this.start();
+    await this.connected();
+    const taken = await this.request("prompt", params, PROMPT_TIMEOUT_MS);
+    return (taken as { run: string }).run;
+  }
+
+  request(method: string, params: JsonObject, timeout?: number): Promise<Json> {
+    const asked = this.connection === "connected" ? this.link?.request(method, params, timeout) : null;
+    return asked ?? Promise.reject(new RequestError("not_connected", "There is no connection to a kernel."));
+  }
+
+  send(message: PanelMessage): void {
+    this.link?.send(message);
+  }
+
+  /** A conversation that was left is kept, the oldest of many is not. */
+  private conversationOf(kernel: Kernel.IKernelConnection | null): Conversation {
+    if (!kernel) return new Conversation();
+    const conversation = this.conversations.get(kernel.id) ?? new Conversation();
+    this.conversations.delete(kernel.id);
+    this.conversations.set(kernel.id, conversation);
+    for (const id of [...this.conversations.keys()].slice(0, -MAX_CONVERSATIONS)) this.conversations.delete(id);
+    return conversation;
+  }
+
+  private linkTo(kernel: Kernel.IKernelConnection, conversation: Conversation): ChatConnection {
+    // what a link says when it has been left is about another kernel
+    const isHere = (): boolean => this.conversation === conversation;
+    return new ChatConnection(kernel, {
+      opening: () => ({ protocol: PROTOCOL, client: this.client, page: this.pageId, view: "ops", ...conversation.held() }),
+      connection: (connection, about) => {
+        if (isHere()) this.setConnection(connection, about);
+      },
+      message: (message) => {
+        if (isHere()) this.receive(message);
+      },
+    });
+  }
+
+  private receive(message: ChatMessage): void {
+    const changed = this.conversation.receive(message, (again) => { this.send(again); });
+    if (message.type === "welcome") {
+      this.version = message.version;
+      this.setConnection("connected", {});
+    } else if (changed) this.changed();
+  }
+
+  private setConnection(connection: Connection, { trouble, waitsForCell }: { trouble?: ConnectionProblem; waitsForCell?: boolean }): void {
+    this.connection = connection;
+    this.problem = trouble ?? null;
+    this.waitsForCell = waitsForCell ?? false;
+    this.changed();
+  }
+
+  private connected(): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const settle = (work: () => void): void => {
+        clearTimeout(timer);
+        stop();
+        work();
+      };
+      const look = (): void => {
+        if (this.connection === "connected") settle(resolve);
+        else if (this.connection !== "connecting") settle(() => { reject(this.refusal()); });
+      };
+      const timer = setTimeout(() => { settle(() => { reject(this.refusal()); }); }, PROMPT_TIMEOUT_MS);
+      const stop = this.subscribe(look);
+      look();
+    });
+  }
+
+  private refusal(): RequestError {
+    const { message } = this.problem ?? NO_PROBLEM;
+    return new RequestError("not_connected", message || "There is no connection to Claude in this kernel.");
+  }
+
+  private changed(): void {
+    for (const listener of [...this.listeners]) listener();
+  }
+}
+
+// One kernel's conversation as this page holds it: messages in, state and runs out.
+
+/** Missing operations are asked for again after this time. */
+const RESEND_AFTER_MS = 2_000;
+
+export class Conversation {
+  state: ChatState | null = null;
+  runs: readonly RunTranscript[] = [];
+  private log = "";
+  private readonly resendRequests = new Map<string, { have: number; at: number }>();
+
+  /** The state that the kernel needs to send the rest. */
+  held(): { log: string; have: Record<string, number> } {
+    return { log: this.log, have: Object.fromEntries(this.runs.map(({ run, transcript }) => [run.id, transcript.have])) };
+  }
+
+  /** Takes a message; `again` is called where operations before it are missing. Whether what is above has changed. */
+  receive(message: ChatMessage, again: (message: ResendMessage) => void): boolean {
+    switch (message.type) {
+      case "welcome":
+        return this.begin(message.log);
+      case "state":
+        this.state = message;
+        return true;
+      case "run":
+        this.put(message.run);
+        return true;
+      case "ops":
+        this.receiveOps(message, again);
+        return false;
+      case "gone":
+        this.runs = this.runs.filter(({ run }) => !message.runs.includes(run.id));
+        return true;
+      case "ack":
+        for (const { transcript } of this.runs) transcript.acknowledge(message.question);
+        return false;
+      default:
+        return false;
+    }
+  }
+
+  /** Another log is another process: nothing of the one before is in it. */
+  private begin(log: string): boolean {
+    const other = this.log !== log;
+    this.log = log;
+    this.resendRequests.clear();
+    if (!other) return false;
+    this.state = null;
+    this.runs = [];
+    return true;
+  }
+
+  private put(run: Run): void {
+    const at = this.runs.findIndex((known) => known.run.id === run.id);
+    const shown = { run, transcript: this.runs[at]?.transcript ?? new TranscriptStore() };
+    this.runs = at < 0 ? [...this.runs, shown] : this.runs.with(at, shown);
+  }
+
+  private receiveOps(message: RunOpsMessage, again: (message: ResendMessage) => void): void {
+    const transcript = this.runs.find(({ run }) => run.id === message.run)?.transcript;
+    if (!transcript || transcript.receive({ ...message, type: "ops" })) return;
+    // messages go on arriving until the kernel has answered: one question for each gap
+    const asked = this.resendRequests.get(message.run);
+    if (asked?.have === transcript.have && Date.now() - asked.at < RESEND_AFTER_MS) return;
+    this.resendRequests.set(message.run, { have: transcript.have, at: Date.now() });
+    again({ type: "again", run: message.run, have: transcript.have });
+  }
+}

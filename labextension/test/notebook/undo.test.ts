@@ -1,0 +1,114 @@
+/** The button under an answer: where it stands, what it shows, what it asks of the kernel. */
+
+import { beforeEach, expect, it } from "vitest";
+
+import { UNDO_CLASS, UndoButtons } from "../../src/notebook/undo";
+import { standIn } from "../support/stand_in";
+
+type UndoCell = { readonly node: HTMLElement; readonly model: { readonly outputs: { readonly length: number; get(): { readonly metadata: unknown } } } };
+
+type Asked = [method: string, params: Record<string, unknown>];
+
+const SHOWN = { title: "Take back turn 3 “Rename it”", text: "a.py  is changed back  +1 −1", does_something: true, conflicts: true };
+
+let asked: Asked[];
+let open: number[];
+
+function cell(undo: number | null, session = "s1"): UndoCell {
+  const node = document.createElement("div");
+  document.body.append(node);
+  const metadata = undo === null ? {} : { cellwright: { session, undo } };
+  return { node, model: { outputs: { length: 1, get: () => ({ metadata }) } } };
+}
+
+function kernel(method: string, params: Record<string, unknown>): Promise<unknown> {
+  asked.push([method, params]);
+  if (method === "undo_turns") return Promise.resolve({ session: "s1", turns: open });
+  return Promise.resolve(params.preview ? SHOWN : { ...SHOWN, title: "Taken back: turn 3 “Rename it”" });
+}
+
+function press(node: HTMLElement, label: string): void {
+  const found = [...node.querySelectorAll("button")].find((each) => each.textContent === label);
+  if (!found) throw new Error(`there is no button ${label}`);
+  found.click();
+}
+
+const settled = (): Promise<void> => new Promise((resolve) => { setTimeout(resolve); });
+
+beforeEach(() => {
+  asked = [];
+  open = [3];
+  document.body.replaceChildren();
+});
+
+it("stands under answers whose turn can be taken back, and nowhere else", async () => {
+  const cells = [cell(3), cell(2), cell(null), cell(3, "of another session")];
+  const buttons = new UndoButtons(() => kernel);
+  await buttons.update(standIn({ content: { widgets: cells } }));
+  await buttons.update(standIn({ content: { widgets: cells } }));
+  expect(cells.map(({ node }) => node.querySelectorAll(`.${UNDO_CLASS}`).length)).toEqual([1, 0, 0, 0]);
+  open = [];
+  await buttons.update(standIn({ content: { widgets: cells } }));
+  expect(document.querySelector(`.${UNDO_CLASS}`)).toBeNull();
+});
+
+it("is not there without a kernel that holds Cellwright", async () => {
+  const one = cell(3);
+  await new UndoButtons(() => undefined).update(standIn({ content: { widgets: [one] } }));
+  await new UndoButtons(() => () => Promise.reject(new Error("gone"))).update(standIn({ content: { widgets: [one] } }));
+  expect(one.node.childElementCount).toBe(0);
+});
+
+it("shows first, then does it", async () => {
+  const one = cell(3);
+  await new UndoButtons(() => kernel).update(standIn({ content: { widgets: [one] } }));
+  press(one.node, "Undo turn");
+  await settled();
+  expect(one.node.querySelector("pre")?.textContent).toBe(SHOWN.text);
+  expect(document.activeElement?.textContent).toBe("Take back");
+  expect(asked.at(-1)).toEqual(["undo_turn", { session: "s1", turn: 3, preview: true }]);
+  press(one.node, "Take back");
+  await settled();
+  expect(asked.at(-1)).toEqual(["undo_turn", { session: "s1", turn: 3, preview: false, force: false }]);
+  expect(one.node.querySelector("[role=status]")?.textContent).toContain("Taken back: turn 3");
+});
+
+it("leaves everything, by Escape as well, and overwrites only when told", async () => {
+  const one = cell(3);
+  await new UndoButtons(() => kernel).update(standIn({ content: { widgets: [one] } }));
+  press(one.node, "Undo turn");
+  await settled();
+  one.node.querySelector(".card")?.dispatchEvent(new KeyboardEvent("keydown", { key: "Escape", bubbles: true }));
+  expect(one.node.textContent).toBe("Undo turn");
+  press(one.node, "Undo turn");
+  await settled();
+  press(one.node, "Also what has changed since");
+  await settled();
+  expect(asked.at(-1)?.[1].force).toBe(true);
+});
+
+it("says why it cannot be", async () => {
+  const one = cell(3);
+  const refusing = (method: string, params: Record<string, unknown>): Promise<unknown> =>
+    method === "undo_turns" ? kernel(method, params) : Promise.reject(new Error("Claude is still at work."));
+  await new UndoButtons(() => refusing).update(standIn({ content: { widgets: [one] } }));
+  press(one.node, "Undo turn");
+  await settled();
+  expect(one.node.querySelector("[role=status]")?.textContent).toBe("Claude is still at work.");
+});
+
+it("asks over the connection that there is when it is pressed, and may be pressed again", async () => {
+  const one = cell(3);
+  const dead = (method: string, params: Record<string, unknown>): Promise<unknown> =>
+    method === "undo_turns" ? kernel(method, params) : Promise.reject(new Error("The kernel does not answer."));
+  let link: typeof kernel | undefined = dead;
+  await new UndoButtons(() => link).update(standIn({ content: { widgets: [one] } }));
+  link = undefined;
+  press(one.node, "Undo turn");
+  await settled();
+  expect(one.node.querySelector("[role=status]")?.textContent).toContain("not connected");
+  link = kernel;
+  press(one.node, "Undo turn");
+  await settled();
+  expect(one.node.querySelector("pre")?.textContent).toBe(SHOWN.text);
+});

@@ -1,0 +1,348 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+
+import type { Composer } from "../../../src/composer/composer_deps";
+import type { MountComposer } from "../../../src/panel_view";
+import type { PanelHost } from "../../../src/sidebar/panel/panel";
+import { Panel } from "../../../src/sidebar/panel/panel";
+import { focused } from "../../../src/transcript/focus";
+import { view } from "../../../src/transcript/view";
+import type { KernelInfo } from "../../../src/transport/chat";
+import { ChatStore } from "../../../src/transport/chat_store";
+import { standIn } from "../../support/stand_in";
+import { answered, ask, begun, END, find, RUN, text as textOf } from "../../transcript/scene";
+import { OneKernel, ops, run, state, text } from "../../transport/chat_kernel";
+import { expectAccessible, press } from "../panel_scene";
+
+const NOTEBOOK: KernelInfo = { kernelId: "kernel-1", name: "Python 3", notebook: "work/tides.ipynb" };
+const SETTINGS = {
+  notifications: "away", desktopNotifications: false, followNotebook: true, sendKey: "Enter", whileRunning: "steer", context: "auto", fontSize: 13,
+} as const;
+
+/** A composer of one field. */
+function field(): { mount: MountComposer; area: HTMLTextAreaElement } {
+  const area = document.createElement("textarea");
+  area.setAttribute("aria-label", "Prompt");
+  const composer: Composer = {
+    focus: () => { area.focus(); },
+    insert: (words) => { area.value += words; },
+    attach: () => undefined,
+    dispose: () => { area.remove(); },
+  };
+  return { area, mount: (host) => (host.append(area), composer) };
+}
+
+type Scene = { panel: Panel; host: HTMLElement; kernel: OneKernel; chat: ChatStore; area: HTMLTextAreaElement; home: { [Name in keyof PanelHost]: PanelHost[Name] } };
+
+let current: Panel | null = null;
+
+async function scene(prepare: (kernel: OneKernel) => void = () => undefined, place: KernelInfo | null = NOTEBOOK): Promise<Scene> {
+  const host = document.createElement("div");
+  document.body.replaceChildren(host);
+  const kernel = new OneKernel();
+  prepare(kernel);
+  const chat = new ChatStore("JupyterLab 4.6.6", () => Promise.resolve());
+  const { area, mount } = field();
+  const home: PanelHost = {
+    trans: { __: (words, ...args) => words.replace(/%(\d)/g, (_, number: string) => String(args[Number(number) - 1])) },
+    parts: {
+      composer: () => Promise.resolve(mount),
+      contextBar: () => Promise.resolve(() => ({ dispose: () => undefined })),
+      view: (name) => Promise.resolve((into) => {
+        into.textContent = `the ${name}`;
+        return { dispose: () => undefined };
+      }),
+      transcript: () => Promise.resolve(view),
+    },
+    composer: {
+      settings: () => SETTINGS, cell: () => null, onCell: () => () => undefined, serverRoot: "", memory: localStorage,
+    },
+    settings: () => SETTINGS,
+    kernels: () => [{ label: "The current notebook's", chosen: true, choose: vi.fn() }, { label: "other.ipynb", about: "Python 3", chosen: false, choose: chosen }],
+    startKernel: vi.fn(),
+    more: () => [],
+    openSettings: vi.fn(),
+    showCell: vi.fn(),
+    leave: vi.fn(),
+    run: vi.fn(() => Promise.resolve()),
+    shortcuts: () => [{ label: "Ask Claude", keys: "Ctrl+Shift+Y", inPanel: false }],
+    tell: vi.fn(),
+  };
+  const panel = (current = new Panel(host, chat, home));
+  if (place) chat.connect(standIn(kernel), place);
+  await drawn();
+  return { panel, host, kernel, chat, area, home };
+}
+
+const chosen = vi.fn();
+
+/** Waits for what is drawn in the next frames. */
+async function drawn(): Promise<void> {
+  await vi.advanceTimersByTimeAsync(200);
+}
+
+beforeEach(() => { vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "requestAnimationFrame", "cancelAnimationFrame", "queueMicrotask"] }); });
+afterEach(() => {
+  current?.dispose();
+  vi.useRealTimers();
+});
+
+describe("the panel says where it is", () => {
+  it("by the session's title, the notebook and the folder", async () => {
+    const { host, kernel } = await scene();
+    kernel.tell(state({ cwd: "/home/ada/sea/tides" }));
+    await drawn();
+    expect([textOf(host, ".title"), textOf(host, ".where"), textOf(host, ".cwd")]).toEqual(["Tides", "tides.ipynb", "…/sea/tides"]);
+    expect(find(host, ".kernel").getAttribute("aria-label")).toContain("tides.ipynb");
+    expect(find(host, ".kernel").title).toContain("/env/bin/python");
+  });
+
+  it("and lets one choose another kernel, by keys alone", async () => {
+    const { host } = await scene();
+    const kernel = find(host, ".kernel");
+    kernel.focus();
+    press(kernel, "ArrowDown");
+    expect(kernel.getAttribute("aria-expanded")).toBe("true");
+    expect(document.activeElement?.textContent).toContain("The current notebook's");
+    await real(() => expectAccessible(host));
+    press(document.activeElement ?? kernel, "ArrowDown");
+    (document.activeElement as HTMLElement).click();
+    expect(chosen).toHaveBeenCalledOnce();
+    expect(host.querySelector(".menu")).toBeNull();
+    expect(document.activeElement).toBe(kernel);
+    kernel.click();
+    press(document.activeElement ?? kernel, "Escape");
+    expect(host.querySelector(".menu")).toBeNull();
+  });
+});
+
+/** Does what needs real timers. */
+async function real(work: () => Promise<void>): Promise<void> {
+  vi.useRealTimers();
+  await work();
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "requestAnimationFrame", "cancelAnimationFrame", "queueMicrotask"] });
+}
+
+const LACKING = { status: "error", ename: "ModuleNotFoundError", evalue: "No module named 'cellwright'" };
+const never = new Promise<never>(() => undefined);
+
+describe.each<[string, (kernel: OneKernel) => void, string, string[]]>([
+  ["empty", () => undefined, ".first", ["Explain what this notebook does", "Ctrl+Shift+Y"]],
+  ["missing", (kernel) => { kernel.loading = LACKING; }, ".note", ["/env/bin/python -m pip install cellwright", "Copy", "Try again"]],
+  ["broken", (kernel) => { kernel.loading = { status: "error", ename: "ImportError", evalue: "libssl" }; }, ".note", ["ImportError: libssl", "Try again"]],
+  ["old", (kernel) => { kernel.greeting = []; kernel.refuses = true; }, ".note", ["version 0.1.0", "protocol 0", "speaks protocol 1", "--upgrade", "Restart kernel"]],
+  ["new", (kernel) => { kernel.greeting = [{ type: "unsupported", protocol: 9, version: "2.0" }]; }, ".note", ["protocol 9", "Reload the page"]],
+  ["waiting", (kernel) => { kernel.supportsSubshells = false; kernel.loading = never; }, ".note", ["running a cell"]],
+  ["lost", (kernel) => { kernel.connectionStatus = "disconnected"; }, ".note", ["The kernel is gone", "The connection to the server is lost.", "Try again", "Start a kernel here"]],
+])("a panel that is %s", (_, prepare, part, words) => {
+  it("says what is and what to do, accessibly", async () => {
+    const { host } = await scene(prepare);
+    for (const each of words) expect(textOf(host, part)).toContain(each);
+    expect(find(host, part).hidden).toBe(false);
+    await real(() => expectAccessible(host));
+  });
+});
+
+describe("without a kernel", () => {
+  it("offers to start one, and starts none by itself", async () => {
+    const { host, home } = await scene(undefined, null);
+    expect(textOf(host, ".first")).toContain("Your first prompt starts a kernel");
+    expect(textOf(host, ".where")).toBe("No kernel");
+    expect(home.startKernel).not.toHaveBeenCalled();
+    find(host, ".start").click();
+    expect(home.startKernel).toHaveBeenCalledOnce();
+    await real(() => expectAccessible(host));
+  });
+
+  it("puts an example into the composer, and sends nothing", async () => {
+    const { host, area } = await scene(undefined, null);
+    find(host, ".examples button").click();
+    expect(area.value).toBe("What is in this folder?");
+    expect(document.activeElement).toBe(area);
+  });
+});
+
+describe("a conversation", () => {
+  it("shows each run with the user's words, where they were said, and what came of them", async () => {
+    const { host, kernel, home } = await scene();
+    kernel.tell(
+      state(), run("r1", { prompt: "Plot it", place: "[3]", state: "done", background: false }), ops("r1", 0, RUN, text("Here **it** is."), END),
+      run("r2", { prompt: "/cost", kind: "command", state: "waiting" }),
+    );
+    await drawn();
+    const [first, second] = host.querySelectorAll<HTMLElement>(".run");
+    if (!first || !second) throw new Error("no runs");
+    expect(textOf(first, ".words")).toBe("Plot it");
+    expect(find(first, ".answer").shadowRoot?.textContent).toContain("Here it is.");
+    find(first, ".said .place").click();
+    expect(home.showCell).toHaveBeenCalledWith("[3]");
+    expect(textOf(second, ".waits")).toContain("Waits for its turn");
+    find(second, ".waits button").click();
+    expect(kernel.comm.sent.at(-1)?.message).toEqual({ type: "stop", run: "r2" });
+    expect(find(host, ".first").hidden).toBe(true);
+    await real(() => expectAccessible(host));
+  });
+
+  it("folds a long prompt, and shows all of it when asked to", async () => {
+    const { host, kernel } = await scene();
+    kernel.tell(run("r1", { prompt: "line\n".repeat(40) }));
+    await drawn();
+    expect(find(host, ".words").classList).toContain("folded");
+    find(host, ".fold").click();
+    expect(find(host, ".words").classList).not.toContain("folded");
+  });
+
+  it("is not drawn again when something of a run has changed", async () => {
+    const { host, kernel } = await scene();
+    kernel.tell(run("r1"), ops("r1", 0, RUN, text("one")));
+    await drawn();
+    const [node, body] = [find(host, ".run"), find(host, ".answer").shadowRoot?.querySelector(".transcript")];
+    kernel.tell(run("r1", { state: "asking" }), ops("r1", 2, text(" two")), run("r2"));
+    await drawn();
+    expect(find(host, ".run")).toBe(node);
+    expect(find(host, ".answer").shadowRoot?.querySelector(".transcript")).toBe(body);
+    kernel.tell({ type: "gone", runs: ["r1"] });
+    await drawn();
+    expect(node.isConnected).toBe(false);
+  });
+
+  it("has one place to write: the transcript's own field is for cells", async () => {
+    const { host, kernel } = await scene();
+    kernel.tell(run("r1"), ops("r1", 0, RUN, text("one")));
+    await drawn();
+    expect(find(find(host, ".answer").shadowRoot ?? host, ".steer").hidden).toBe(true);
+  });
+});
+
+describe("a question", () => {
+  const asking = async (): Promise<Scene> => {
+    const made = await scene();
+    made.area.focus();
+    made.kernel.tell(run("r1", { state: "asking" }), ops("r1", 0, RUN, ask("q1")), state({ current: "r1", asking: ["q1"] }));
+    return made;
+  };
+
+  it("comes to who has just asked, is answered by a key, and tells the kernel", async () => {
+    const { host, kernel } = await asking();
+    await vi.advanceTimersByTimeAsync(1_000);
+    const root = find(host, ".answer").shadowRoot;
+    const card = root && find(root, ".ask");
+    expect(root?.activeElement).toBe(card);
+    if (card) press(card, "1");
+    expect(kernel.comm.sent.at(-1)?.message).toMatchObject({ type: "answer", question: "q1", behavior: "allow", scope: "once" });
+  });
+
+  it("leaves the keyboard to who is writing", async () => {
+    const made = await scene();
+    made.area.value = "half a sentence";
+    made.area.focus();
+    made.kernel.tell(run("r1", { state: "asking" }), ops("r1", 0, RUN, ask("q1")), state({ current: "r1", asking: ["q1"] }));
+    await vi.advanceTimersByTimeAsync(1_000);
+    expect(document.activeElement).toBe(made.area);
+  });
+
+  it("that was answered elsewhere is answered here", async () => {
+    const { host, kernel } = await asking();
+    await vi.advanceTimersByTimeAsync(1_000);
+    kernel.tell(ops("r1", 2, answered("q1")), state({ current: "r1" }));
+    await drawn();
+    expect(find(host, ".answer").shadowRoot?.querySelector(".ask")).toBeNull();
+  });
+});
+
+describe("keys and views", () => {
+  it("a view takes the place of the runs; Escape goes back to the composer, and then to the notebook", async () => {
+    const { panel, host, area, home } = await scene();
+    panel.open("help");
+    await drawn();
+    expect(textOf(host, ".view")).toBe("the help");
+    expect(find(host, ".conversation").hidden).toBe(true);
+    press(find(host, ".view"), "Escape");
+    expect([find(host, ".view").hidden, document.activeElement]).toEqual([true, area]);
+    press(area, "Escape");
+    expect(home.leave).toHaveBeenCalledOnce();
+  });
+
+  it("the focus stays in the composer when a notebook takes it back unasked, and goes where the user goes", async () => {
+    const { panel, area } = await scene();
+    const cell = document.createElement("div");
+    cell.className = "jp-Cell";
+    cell.tabIndex = 0;
+    document.body.append(cell);
+    panel.focusComposer();
+    cell.focus();
+    await vi.advanceTimersByTimeAsync(50);
+    expect(document.activeElement).toBe(area);
+    press(area, "Tab");
+    cell.focus();
+    await vi.advanceTimersByTimeAsync(50);
+    expect(document.activeElement).toBe(cell);
+  });
+
+  it("F6 goes through its parts, there and back, and into the question that waits", async () => {
+    const { kernel, panel, area } = await scene();
+    kernel.tell(state({ current: "r1", asking: ["q1"] }), run("r1", { state: "asking" }), ops("r1", 0, RUN, begun("t1"), ask("q1")));
+    await drawn();
+    await drawn();
+    const here = (): string => {
+      const active = focused();
+      if (active?.closest(".ask")) return "question";
+      return active === area ? "composer" : (active?.closest(".head, .scroller, .note")?.className ?? "elsewhere");
+    };
+    area.focus();
+    const visited = [1, 1, 1, 1, -1, -1].map((step) => {
+      panel.goToRegion(step as 1 | -1);
+      return here();
+    });
+    expect(visited).toEqual(["head", "scroller", "question", "composer", "question", "scroller"]);
+  });
+
+  it("has Stop once: beside where one writes, and not in the answer", async () => {
+    const { host, kernel } = await scene();
+    kernel.tell(state({ current: "r1" }), run("r1", { state: "running" }), ops("r1", 0, RUN));
+    await drawn();
+    expect(find(find(host, ".answer").shadowRoot ?? host, "footer .stop").hidden).toBe(true);
+  });
+
+  it("the head is one stop for Tab, with arrows inside", async () => {
+    const { host } = await scene();
+    const tools = [...host.querySelectorAll<HTMLButtonElement>(".tools button")];
+    expect(tools.filter(({ tabIndex }) => tabIndex === 0)).toHaveLength(1);
+    tools[0]?.focus();
+    press(tools[0] ?? host, "ArrowRight");
+    expect(document.activeElement).toBe(tools[1]);
+    press(tools[1] ?? host, "ArrowLeft");
+    press(tools[0] ?? host, "ArrowLeft");
+    expect(document.activeElement).toBe(tools.at(-1));
+  });
+
+  it("a new session is asked for, and what the kernel says against it is told", async () => {
+    const { panel, kernel, home } = await scene();
+    panel.newSession();
+    const request = kernel.comm.sent.at(-1)?.message;
+    expect(request).toMatchObject({ method: "session_new" });
+    kernel.tell({ type: "reply", id: request?.id ?? "", error: { code: "failed", message: "A run goes on." } });
+    await drawn();
+    expect(home.tell).toHaveBeenCalledWith("A run goes on.");
+  });
+
+  it("says aloud how the connection is, once", async () => {
+    const { host, kernel } = await scene();
+    const said = (): string => textOf(host, ".unseen");
+    expect(said()).toBe("Connected to the kernel of work/tides.ipynb");
+    kernel.isDisposed = true;
+    kernel.setStatus("dead");
+    await drawn();
+    expect(said()).toBe("The kernel is gone");
+  });
+
+  it("takes all of itself away", async () => {
+    const { panel, host, kernel } = await scene();
+    kernel.tell(run("r1"), ops("r1", 0, RUN));
+    await drawn();
+    panel.dispose();
+    expect(host.childElementCount).toBe(0);
+    kernel.tell(run("r2"));
+    await drawn();
+    expect(host.childElementCount).toBe(0);
+  });
+});
