@@ -127,7 +127,7 @@ check-style:
 check-types:
 	$(BIN)/mypy
 
-check-browser-side:
+check-browser-side: labextension/node_modules/.installed labextension/typecheck/node_modules/.installed
 	$(NPM) run typecheck
 	$(NPM) run lint
 
