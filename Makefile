@@ -30,8 +30,8 @@ lab: $(VENV)/.run build  ## JupyterLab with the extension; the demo's notebook i
 PLAIN = not browser and not slow and not live and not hub
 SCENES = browser and not slow
 IN_BROWSER = tests/e2e tests/server/test_example.py -n 2 --dist worksteal
-# each worker plays whole files, since the tests of a file share a kernel or a server
-PARALLEL = -n 2 --dist loadfile
+# each worker plays whole files, whose tests share a kernel or a server; in order, since files of few tests are not the short ones
+PARALLEL = -n 2 --dist loadfile --no-loadscope-reorder
 
 test: test-ts test-py test-browser  ## all tests but those of `make leg`
 
