@@ -219,7 +219,9 @@ def test_without_a_notebook_a_kernel_of_its_own_begins_with_the_first_prompt(tab
     expect(panel.node.locator(".kernel")).to_contain_text("Own kernel")
     panel.wait_kept(lab)
     page.reload(wait_until="domcontentloaded")
-    wait_loaded(page)  # a menu closes when another part of the page takes the keyboard
+    wait_loaded(page)
+    # the launcher comes last and takes the keyboard, and a menu closes then
+    page.wait_for_function("() => document.activeElement?.closest('.jp-Launcher')")
     panel.wait("connected")
     panel.node.get_by_text("In a kernel of my own.").wait_for()
     assert len(lab.sessions()) == 1
