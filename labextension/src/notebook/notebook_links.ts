@@ -16,7 +16,7 @@ import { OpenNotebooks } from "./open_notebooks";
 export const NOTEBOOK_TARGET = "cellwright.notebook";
 export const NOTEBOOK_PROTOCOL = 1;
 
-type OpenLink = { link: RpcLink; comm: Kernel.IComm; told: string };
+type OpenLink = { link: RpcLink; comm: Kernel.IComm; sentHello: string };
 type FrontEndInfo = { frontEnd: string; root: string };
 
 export class NotebookLinks {
@@ -130,7 +130,7 @@ export class NotebookLinks {
   private connect(kernel: Kernel.IKernelConnection, comm: Kernel.IComm): void {
     const link = new RpcLink(comm, this.handlers);
     const hello = this.hello(kernel);
-    this.linked.set(kernel, { link, comm, told: JSON.stringify(hello) });
+    this.linked.set(kernel, { link, comm, sentHello: JSON.stringify(hello) });
     comm.onMsg = ({ content }) => { link.receive(content.data); };
     comm.onClose = () => {
       if (this.linked.get(kernel)?.comm === comm) this.drop(kernel);
@@ -152,9 +152,9 @@ export class NotebookLinks {
       this.helloScheduled = false;
       for (const [kernel, linked] of this.linked) {
         const hello = this.hello(kernel);
-        const said = JSON.stringify(hello);
-        if (said === linked.told) continue;
-        linked.told = said;
+        const text = JSON.stringify(hello);
+        if (text === linked.sentHello) continue;
+        linked.sentHello = text;
         linked.link.send({ type: "hello", ...hello });
       }
     });
