@@ -30,9 +30,9 @@ export class PromptHistory {
   }
 
   /** The prompt before, null at the oldest. `written` is what stands there now, `said` are the session's prompts, oldest first. */
-  before(written: string, said: readonly string[]): string | null {
+  before(written: string, sessionPrompts: readonly string[]): string | null {
     if (this.gone.length === 0) {
-      const known = [...this.kept.filter((prompt) => !said.includes(prompt)), ...said].filter((prompt) => prompt.trim());
+      const known = [...this.kept.filter((prompt) => !sessionPrompts.includes(prompt)), ...sessionPrompts].filter((prompt) => prompt.trim());
       // a prompt that was said again counts where it was said last
       const once = [...new Set(known.reverse())].reverse().filter((prompt) => prompt !== written);
       this.gone = [...once, written];
@@ -132,8 +132,8 @@ export class Drafts {
   }
 
   before(text: string): string | null {
-    const said = this.chat.runs.filter(({ run }) => run.kind !== "command").map(({ run }) => run.prompt);
-    return this.history.before(text, said);
+    const sessionPrompts = this.chat.runs.filter(({ run }) => run.kind !== "command").map(({ run }) => run.prompt);
+    return this.history.before(text, sessionPrompts);
   }
 
   after(): string | null {

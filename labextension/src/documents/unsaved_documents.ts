@@ -7,7 +7,7 @@ import type { Kernel } from "@jupyterlab/services";
 
 import { randomName, serverRoot } from "../page";
 
-export const TARGET = "cellwright.documents";
+export const DOCUMENTS_TARGET = "cellwright.documents";
 /** Unless it is said again in time, the kernel forgets it: a page that was closed does not say so. */
 export const REPEAT_MS = 20_000;
 
@@ -44,13 +44,13 @@ export class UnsavedDocuments {
   /** Tells a kernel from now on. Those that hold Cellwright have a comm for it: they open it, or had before the page came. */
   serve(kernel: Kernel.IKernelConnection | null): void {
     if (!kernel || kernel.isDisposed) return;
-    kernel.registerCommTarget(TARGET, (comm) => { this.addComm(kernel, comm); });
+    kernel.registerCommTarget(DOCUMENTS_TARGET, (comm) => { this.addComm(kernel, comm); });
     kernel.disposed.connect(() => { this.comms.delete(kernel.id); });
     if (this.comms.has(kernel.id)) return;
-    void kernel.requestCommInfo({ target_name: TARGET }).then(
+    void kernel.requestCommInfo({ target_name: DOCUMENTS_TARGET }).then(
       ({ content }) => {
         const [id] = Object.keys("comms" in content ? content.comms : {});
-        if (id && !this.comms.has(kernel.id)) this.addComm(kernel, kernel.createComm(TARGET, id));
+        if (id && !this.comms.has(kernel.id)) this.addComm(kernel, kernel.createComm(DOCUMENTS_TARGET, id));
       },
       () => undefined, // the kernel went away
     );

@@ -10,15 +10,13 @@ import { randomName, serverRoot } from "../page";
 import type { RequestHandler } from "../transport/rpc";
 import { LOADED_TARGET, RpcLink } from "../transport/rpc";
 import type { SubshellComm } from "../transport/subshells";
+import { INFO_TIMEOUT_MS, SUBSHELL_TIMEOUT_MS } from "../transport/subshells";
 import { OpenNotebooks } from "./open_notebooks";
 
-export const TARGET = "cellwright.notebook";
-export const PROTOCOL = 1;
-/** The time to wait for a kernel to say whether the extension is loaded; a busy one says nothing. */
-export const INFO_TIMEOUT_MS = 1_500;
-export const SUBSHELL_TIMEOUT_MS = 2_000;
+export const NOTEBOOK_TARGET = "cellwright.notebook";
+export const NOTEBOOK_PROTOCOL = 1;
 
-type OpenLink = { link: RpcLink; comm: Kernel.IComm; told: string };
+type OpenLink = { link: RpcLink; comm: Kernel.IComm; sentHello: string };
 type FrontEndInfo = { frontEnd: string; root: string };
 
 export class NotebookLinks {
@@ -116,7 +114,7 @@ export class NotebookLinks {
     if (this.linked.has(kernel) || this.opening.has(kernel) || kernel.isDisposed) return;
     this.opening.add(kernel);
     try {
-      const comm: SubshellComm = kernel.createComm(TARGET);
+      const comm: SubshellComm = kernel.createComm(NOTEBOOK_TARGET);
       // without one, messages wait for the cell that runs: better than none
       const subshell = comm.subshellStarted?.catch(() => undefined);
       if (kernel.supportsSubshells) await Promise.race([subshell, delayed(SUBSHELL_TIMEOUT_MS, null)]);
@@ -132,7 +130,7 @@ export class NotebookLinks {
   private connect(kernel: Kernel.IKernelConnection, comm: Kernel.IComm): void {
     const link = new RpcLink(comm, this.handlers);
     const hello = this.hello(kernel);
-    this.linked.set(kernel, { link, comm, told: JSON.stringify(hello) });
+    this.linked.set(kernel, { link, comm, sentHello: JSON.stringify(hello) });
     comm.onMsg = ({ content }) => { link.receive(content.data); };
     comm.onClose = () => {
       if (this.linked.get(kernel)?.comm === comm) this.drop(kernel);
@@ -143,7 +141,7 @@ export class NotebookLinks {
 
   private hello(kernel: Kernel.IKernelConnection): JsonObject {
     const { frontEnd, root } = this.frontEnd;
-    return { protocol: PROTOCOL, page: this.pageId, front_end: frontEnd, root, notebooks: this.notebooks.shown(kernel) };
+    return { protocol: NOTEBOOK_PROTOCOL, page: this.pageId, front_end: frontEnd, root, notebooks: this.notebooks.shown(kernel) };
   }
 
   /** Says what has changed, once for all that changes together. */
@@ -154,9 +152,9 @@ export class NotebookLinks {
       this.helloScheduled = false;
       for (const [kernel, linked] of this.linked) {
         const hello = this.hello(kernel);
-        const said = JSON.stringify(hello);
-        if (said === linked.told) continue;
-        linked.told = said;
+        const text = JSON.stringify(hello);
+        if (text === linked.sentHello) continue;
+        linked.sentHello = text;
         linked.link.send({ type: "hello", ...hello });
       }
     });

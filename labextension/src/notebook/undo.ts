@@ -52,8 +52,8 @@ async function undoableTurns(ask: KernelRequest): Promise<{ session: string; tur
 
 function turnOf(outputs: CellModel["outputs"]): UndoableTurn | null {
   for (let index = 0; index < (outputs?.length ?? 0); index++) {
-    const said = (outputs?.get(index).metadata as { cellwright?: { session?: unknown; undo?: unknown } } | undefined)?.cellwright;
-    if (typeof said?.session === "string" && typeof said.undo === "number") return { session: said.session, turn: said.undo };
+    const metadata = (outputs?.get(index).metadata as { cellwright?: { session?: unknown; undo?: unknown } } | undefined)?.cellwright;
+    if (typeof metadata?.session === "string" && typeof metadata.undo === "number") return { session: metadata.session, turn: metadata.undo };
   }
   return null;
 }

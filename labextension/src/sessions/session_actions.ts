@@ -123,7 +123,7 @@ export class SessionActions {
   }
 
   /** Goes on with another session, unless that would take one away from a run. */
-  private async switchSession(method: string, params: JsonObject, said: string): Promise<void> {
+  private async switchSession(method: string, params: JsonObject, announcement: string): Promise<void> {
     const busy = this.busy();
     if (busy) {
       this.host.tell(busy);
@@ -131,7 +131,7 @@ export class SessionActions {
     }
     await this.reportingErrors(async () => {
       await this.chat.request(method, params);
-      this.deps.announce(said);
+      this.deps.announce(announcement);
       this.deps.close();
     });
   }

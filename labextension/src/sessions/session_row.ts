@@ -37,13 +37,13 @@ function badges(entry: SessionEntry, trans: Trans, current: boolean): HTMLElemen
 
 function facts(entry: SessionEntry, trans: Trans, now: number): HTMLElement[] {
   const folder = entry.cwd.split(/[/\\]/).filter(Boolean).at(-1) ?? entry.cwd;
-  const said = [
+  const parts = [
     element("span", { title: entry.cwd }, folder),
     element("time", { datetime: new Date(entry.updated * 1000).toISOString() }, relativeTime(entry.updated, now)),
     element("span", {}, entry.turns === 1 ? trans.__("1 turn") : trans.__("%1 turns", entry.turns)),
   ];
-  if (entry.cost_usd !== null) said.push(element("span", { title: entry.model }, dollars(entry.cost_usd)));
-  return said;
+  if (entry.cost_usd !== null) parts.push(element("span", { title: entry.model }, dollars(entry.cost_usd)));
+  return parts;
 }
 
 // Relative times in the page's language.

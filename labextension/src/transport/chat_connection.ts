@@ -5,7 +5,7 @@ import type { Kernel, KernelMessage } from "@jupyterlab/services";
 import type { Json, JsonObject } from "../json";
 import type { Connection, ConnectionProblem } from "./chat";
 import type { FailedMessage, ChatMessage } from "./chat_protocol";
-import { TARGET } from "./chat_protocol";
+import { CHAT_TARGET } from "./chat_protocol";
 import { packageInfo, loadExtension, NO_PROBLEM } from "./load_extension";
 import { LOADED_TARGET, RpcLink } from "./rpc";
 import type { SubshellComm } from "./subshells";
@@ -128,7 +128,7 @@ export class ChatConnection {
     const { kernel } = this;
     await hasKernelInfo(kernel);
     if (isVoid()) return null;
-    const comm = kernel.createComm(TARGET);
+    const comm = kernel.createComm(CHAT_TARGET);
     const subshell = await subshellOf(kernel, comm, own);
     const stop = (): null => {
       if (!comm.isDisposed) comm.dispose();

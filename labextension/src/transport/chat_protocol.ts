@@ -2,8 +2,8 @@
 
 import type { BrowserMessage, Op, SteerMessage } from "../transcript/protocol";
 
-export const TARGET = "cellwright.chat";
-export const PROTOCOL = 1;
+export const CHAT_TARGET = "cellwright.chat";
+export const CHAT_PROTOCOL = 1;
 
 export type RunState = "waiting" | "running" | "asking" | "done" | "failed" | "interrupted";
 

@@ -8,7 +8,7 @@ import { TranscriptStore } from "../transcript/store";
 import type { Chat, Connection, KernelInfo, RunTranscript, ConnectionProblem } from "./chat";
 import { ChatConnection } from "./chat_connection";
 import type { ResendMessage, ChatState, ChatMessage, PanelMessage, PromptParams, Run, RunOpsMessage } from "./chat_protocol";
-import { PROTOCOL } from "./chat_protocol";
+import { CHAT_PROTOCOL } from "./chat_protocol";
 import { NO_PROBLEM } from "./load_extension";
 import { RequestError } from "./rpc";
 
@@ -108,7 +108,7 @@ export class ChatStore implements Chat {
     // what a link says when it has been left is about another kernel
     const isHere = (): boolean => this.conversation === conversation;
     return new ChatConnection(kernel, {
-      opening: () => ({ protocol: PROTOCOL, client: this.client, page: this.pageId, view: "ops", ...conversation.held() }),
+      opening: () => ({ protocol: CHAT_PROTOCOL, client: this.client, page: this.pageId, view: "ops", ...conversation.held() }),
       connection: (connection, about) => {
         if (isHere()) this.setConnection(connection, about);
       },

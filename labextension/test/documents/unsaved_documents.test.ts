@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 
-import { REPEAT_MS, TARGET, UnsavedDocuments, unsavedDocumentsPlugin } from "../../src/documents/unsaved_documents";
+import { REPEAT_MS, DOCUMENTS_TARGET, UnsavedDocuments, unsavedDocumentsPlugin } from "../../src/documents/unsaved_documents";
 import type { Signal } from "../support/cell_shapes";
 import type { Comm, DocumentContext, Kernel } from "../support/document_shapes";
 import { standIn } from "../support/stand_in";
@@ -54,7 +54,7 @@ class OneKernel implements Kernel {
   constructor(readonly id: string, private readonly open: string[] = []) {}
 
   registerCommTarget(target: string, opened: (comm: Comm) => void): void {
-    expect(target).toBe(TARGET);
+    expect(target).toBe(DOCUMENTS_TARGET);
     this.target = opened;
   }
 

@@ -51,7 +51,7 @@ class Page {
   readonly currentChanged = new Signal<this, unknown>(this);
   readonly activeCellChanged = new Signal<this, unknown>(this);
   readonly model = { sharedModel: this.shared, readOnly: false, getMetadata: () => undefined };
-  readonly content = { model: this.model as Page["model"] | null, activeCellIndex: 0, mode: "edit", activate: () => void this.activated.push("content") };
+  readonly content = { model: this.model as Page["model"] | null, activeCellIndex: 0, mode: "edit", activate: () => void this.activated.push("content"), scrollToItem: () => Promise.resolve() };
   current: unknown = { id: "notebook-1", content: this.content, context: { path: "tides/n.ipynb" } };
 
   readonly injected: string[] = [];

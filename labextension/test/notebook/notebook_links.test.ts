@@ -1,8 +1,9 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 
 import type { JsonObject } from "../../src/json";
-import { INFO_TIMEOUT_MS, NotebookLinks, SUBSHELL_TIMEOUT_MS, TARGET } from "../../src/notebook/notebook_links";
+import { NotebookLinks, NOTEBOOK_TARGET } from "../../src/notebook/notebook_links";
 import { LOADED_TARGET, RpcLink, CHUNK_CHARS, RequestError } from "../../src/transport/rpc";
+import { INFO_TIMEOUT_MS, SUBSHELL_TIMEOUT_MS } from "../../src/transport/subshells";
 import type { Comm, Kernel, NotebookModel, NotebookPanel, Signal } from "../support/notebook_shapes";
 import { standIn } from "../support/stand_in";
 import { code, OneSharedNotebook } from "./shared_notebook";
@@ -67,7 +68,7 @@ class OneKernel implements Kernel {
   }
 
   createComm(target: string): Comm {
-    expect(target).toBe(TARGET);
+    expect(target).toBe(NOTEBOOK_TARGET);
     const comm = new OneComm(this.subshell);
     this.comms.push(comm);
     return comm;

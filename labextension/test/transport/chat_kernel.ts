@@ -3,7 +3,7 @@
 import type { JsonObject } from "../../src/json";
 import type { Op } from "../../src/transcript/protocol";
 import type { ChatState, Run } from "../../src/transport/chat_protocol";
-import { TARGET } from "../../src/transport/chat_protocol";
+import { CHAT_TARGET } from "../../src/transport/chat_protocol";
 import type { ChatComm, ChatKernel, ExecuteReply, IopubMessage, Slot } from "../support/kernel_shapes";
 
 export class Emitter<Value = unknown> {
@@ -118,7 +118,7 @@ export class OneKernel implements ChatKernel {
   constructor(readonly id = "kernel-1") {}
 
   createComm(target: string): OneComm {
-    if (target !== TARGET) throw new Error(target);
+    if (target !== CHAT_TARGET) throw new Error(target);
     const comm = new OneComm(this, this.supportsSubshells ? "subshell-of-the-target" : null);
     this.comms.push(comm);
     return comm;

@@ -4,7 +4,7 @@ import { copyButton } from "../../transcript/clipboard";
 import { button, element } from "../../transcript/dom";
 import type { Trans } from "../../translation";
 import type { Chat, ConnectionProblem } from "../../transport/chat";
-import { PROTOCOL } from "../../transport/chat_protocol";
+import { CHAT_PROTOCOL } from "../../transport/chat_protocol";
 import { NO_PROBLEM } from "../../transport/load_extension";
 import { icon } from "../icons";
 import { baseName } from "../kernel_choice";
@@ -119,8 +119,8 @@ function packageNote({ connection, problem }: Chat, deps: ConnectionNoteDeps): N
 function versionNote({ executable, version, protocol }: ConnectionProblem, trans: Trans): Node[] {
   const theirs = version ? trans.__("version %1", version) : trans.__("an unknown version");
   const title = head(trans.__("Another version of Cellwright"));
-  const versions = trans.__("The kernel has %1 (protocol %2), this page speaks protocol %3.", theirs, protocol, PROTOCOL);
-  if (protocol > PROTOCOL) {
+  const versions = trans.__("The kernel has %1 (protocol %2), this page speaks protocol %3.", theirs, protocol, CHAT_PROTOCOL);
+  if (protocol > CHAT_PROTOCOL) {
     return [title, line(`${versions} ${trans.__("Reload the page; if that does not help, upgrade Cellwright where JupyterLab runs.")}`)];
   }
   return [title, line(`${versions} ${trans.__("Upgrade it, then restart the kernel:")}`), command(`${install(executable)} --upgrade`, trans)];

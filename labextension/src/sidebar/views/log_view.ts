@@ -35,17 +35,17 @@ export const mountLogView: Mount = (host, chat, deps) => {
   const load = async (): Promise<void> => {
     const mine = ++asked;
     setText(status, trans.__("Reading the log…"));
-    let said: string;
+    let message: string;
     try {
       const found = ((await chat.request("log", { limit: LINES })) as { lines: string[] }).lines;
       if (mine !== asked) return;
       lines = found;
-      said = found.length ? "" : trans.__("Nothing was logged yet.");
+      message = found.length ? "" : trans.__("Nothing was logged yet.");
     } catch (error) {
       if (mine !== asked) return;
-      said = error instanceof Error ? error.message : String(error);
+      message = error instanceof Error ? error.message : String(error);
     }
-    setText(status, said);
+    setText(status, message);
     text.replaceChildren(...lines.map(logLine));
     text.scrollTop = text.scrollHeight;
   };

@@ -222,9 +222,9 @@ export function answeredLine({ ask, answer }: Question): HTMLElement {
   const given = answers(answer);
   // one question is the title of its card already
   const [short] = given.filter(([question]) => question === ask.title);
-  const said = short?.[1] ?? (answer.reason || textOf(answer.input?.feedback));
+  const reply = short?.[1] ?? (answer.reason || textOf(answer.input?.feedback));
   const line = element("p", {}, element("b", {}, headline(ask, answer)), ...scopeAndSource(answer));
-  if (said) line.append(": ", short ? element("strong", {}, revealed(said)) : revealed(said));
+  if (reply) line.append(": ", short ? element("strong", {}, revealed(reply)) : revealed(reply));
   const lines = short ? [] : given.map(([question, text]) => answerLine(question, text));
   return element("div", { class: `answered ${answer.behavior}` }, line, ...lines);
 }
