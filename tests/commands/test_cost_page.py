@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cellwright.commands.status import usd
+from cellwright.commands.cost import usd
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 
 from cellwright.commands.command import CommandCall, CommandPage, Section, SlashCommand
+from cellwright.commands.context import context_page
+from cellwright.commands.cost import cost_page
 from cellwright.commands.doctor import DOCTOR, doctor_page
 from cellwright.commands.export import CELLS, EXPORT, cells_page, export_page
 from cellwright.commands.sessions import (
@@ -21,7 +23,7 @@ from cellwright.commands.sessions import (
     tag_page,
 )
 from cellwright.commands.settings_pages import config_page, permissions_page
-from cellwright.commands.status import context_page, cost_page, status_page
+from cellwright.commands.status import status_page
 from cellwright.commands.tasks import steer_page, tasks_page
 from cellwright.commands.undo import REDO, REWIND, UNDO, redo_page, rewind_page, undo_page
 from cellwright.errors import CellwrightError, ErrorCode

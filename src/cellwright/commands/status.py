@@ -1,69 +1,21 @@
-"""`/status`: session, model, key, tools and what they did.
-
-`/cost`: what the session and the suggestions in the editor have cost.
-
-`/context`: what fills the conversation's context, as a small list of bars.
-"""
+"""`/status`: session, model, key, tools and what they did."""
 
 from __future__ import annotations
 
-import asyncio
 import platform
 from collections.abc import Mapping
-from typing import Any
 
-from cellwright.agent.budget import completion_spending
-from cellwright.agent.context_usage import NAMES, ContextContents, context_parts, context_tokens
 from cellwright.agent.tool import Tool
 from cellwright.commands.command import CommandCall, CommandPage, Row, Section
+from cellwright.commands.cost import usd
 from cellwright.commands.settings_pages import or_problem
 from cellwright.config.settings.settings import Settings
 from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.resolve_options import model_of
 from cellwright.conversation.run_options import RunOptions
 from cellwright.model.credentials import source_of_credential
-from cellwright.model.models import limits
-from cellwright.model.pricing import PRICES_DATE, Tally
+from cellwright.model.pricing import Tally
 from cellwright.version import VERSION
-
-_TOKENS = (
-    ("input_tokens", "input"),
-    ("cache_creation_input_tokens", "input, written to the cache"),
-    ("cache_read_input_tokens", "input, read from the cache"),
-    ("output_tokens", "output"),
-)
-
-
-async def cost_page(call: CommandCall) -> CommandPage:
-    """What was spent so far, and on what."""
-    conversation = call.conversation
-    session, tally = conversation.session, conversation.completions
-    today = await asyncio.to_thread(completion_spending().usd)
-    budget = conversation.settings.inline_completion_budget
-    rows: list[Row] = [
-        ("what", "cost"),
-        ("this session", usd(session.cost_usd)),
-        (f"of it completions ({tally.count:,} since the kernel started)", usd(tally.total.cost_usd)),
-        ("completions today, all kernels", f"{usd(today)} of {usd(budget)}"),
-    ]
-    if not tally.count and not today:
-        del rows[2:]
-    text = f"By Anthropic's list prices of {PRICES_DATE}; a platform's own prices may differ."
-    return CommandPage([Section("Cost", rows, text), Section("Tokens of this session", _tokens(session.usage))])
-
-
-def usd(amount: float | None) -> str:
-    """An amount for people, exact where it is small. No dollar sign: between two of them Markdown has mathematics."""
-    if amount is None:
-        return "not known: a model's price is missing"
-    if 0 < amount < 0.0001:
-        return "less than 0.0001 USD"
-    return f"{amount:.2f} USD" if amount >= 1 or amount == 0 else f"{amount:.4f} USD"
-
-
-def _tokens(usage: Mapping[str, Any]) -> list[Row]:
-    rows = [(name, f"{count:,}") for field, name in _TOKENS if (count := usage.get(field) or 0)]
-    return [("tokens", "count"), *(rows or [("none", "0")])]
 
 
 def status_page(call: CommandCall) -> CommandPage:
@@ -130,34 +82,3 @@ def _by_category(conversation: Conversation, options: RunOptions) -> list[Row]:
     for tool in conversation.tools(options):
         by_category.setdefault(tool.category, []).append(tool)
     return [(category, ", ".join(tool.name for tool in tools)) for category, tools in sorted(by_category.items())]
-
-
-BAR_CHARS = 20
-
-
-async def context_page(call: CommandCall) -> CommandPage:
-    """How full the context is, and of what."""
-    conversation = call.conversation
-    session = conversation.session
-    if not session.encoded:
-        return CommandPage(
-            [Section("Context", text="Nothing was said yet in this conversation, so its context is empty.")]
-        )
-    model = session.last_model or model_of(call.options, conversation.settings, conversation.environment)
-    known = limits(model)
-    used = context_tokens(session)
-    parts = await asyncio.to_thread(context_parts, ContextContents.of(session))
-    whole = known.context_window if known.known else sum(part.tokens for part in parts)
-    rows: list[Row] = [("part", "tokens", "share", "")]
-    rows += [_row(NAMES[part.name], part.tokens, whole) for part in parts]
-    if known.known:
-        rows.append(_row("Free", max(0, whole - used), whole))
-    window = f" of {whole:,} ({used / whole:.1%})" if known.known else ""
-    text = f"About {used:,} tokens{window}, {model}. How they are shared out is estimated by size."
-    return CommandPage([Section("Context", rows, text)])
-
-
-def _row(name: str, tokens: int, whole: int) -> Row:
-    share = tokens / max(whole, 1)
-    filled = max(1, round(share * BAR_CHARS)) if tokens else 0
-    return name, f"{tokens:,}", f"{share:.1%}", "█" * filled + "░" * (BAR_CHARS - filled)

@@ -1,0 +1,40 @@
+"""`/context`: what fills the conversation's context, as a small list of bars."""
+
+from __future__ import annotations
+
+import asyncio
+
+from cellwright.agent.context_usage import NAMES, ContextContents, context_parts, context_tokens
+from cellwright.commands.command import CommandCall, CommandPage, Row, Section
+from cellwright.conversation.resolve_options import model_of
+from cellwright.model.models import limits
+
+BAR_CHARS = 20
+
+
+async def context_page(call: CommandCall) -> CommandPage:
+    """How full the context is, and of what."""
+    conversation = call.conversation
+    session = conversation.session
+    if not session.encoded:
+        return CommandPage(
+            [Section("Context", text="Nothing was said yet in this conversation, so its context is empty.")]
+        )
+    model = session.last_model or model_of(call.options, conversation.settings, conversation.environment)
+    known = limits(model)
+    used = context_tokens(session)
+    parts = await asyncio.to_thread(context_parts, ContextContents.of(session))
+    whole = known.context_window if known.known else sum(part.tokens for part in parts)
+    rows: list[Row] = [("part", "tokens", "share", "")]
+    rows += [_row(NAMES[part.name], part.tokens, whole) for part in parts]
+    if known.known:
+        rows.append(_row("Free", max(0, whole - used), whole))
+    window = f" of {whole:,} ({used / whole:.1%})" if known.known else ""
+    text = f"About {used:,} tokens{window}, {model}. How they are shared out is estimated by size."
+    return CommandPage([Section("Context", rows, text)])
+
+
+def _row(name: str, tokens: int, whole: int) -> Row:
+    share = tokens / max(whole, 1)
+    filled = max(1, round(share * BAR_CHARS)) if tokens else 0
+    return name, f"{tokens:,}", f"{share:.1%}", "█" * filled + "░" * (BAR_CHARS - filled)
