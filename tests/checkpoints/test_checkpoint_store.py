@@ -174,7 +174,7 @@ from cellwright.checkpoints.checkpoints import Checkpoints
 from cellwright.sessions.session import Session
 from cellwright.sessions.state_dir import sessions_folder
 from cellwright.tools.files.file_state import FileState
-from cellwright.tools.files.originals import Upcoming
+from cellwright.tools.files.originals import UpcomingChange
 from cellwright.tools.files.atomic_write import write_atomically
 
 cwd = Path.cwd()
@@ -190,7 +190,7 @@ for number in range(10**6):
     before = path.read_bytes() if path.exists() else None
     after = b"%d\\n" % number
     status = path.stat() if before is not None else None
-    state.keeper.before_changes([Upcoming(path=path, before=before, after=after, status=status)])
+    state.keeper.before_changes([UpcomingChange(path=path, before=before, after=after, status=status)])
     write_atomically(path, after, replacing=status)
     state.keeper.after_changes([path])
     print(number, flush=True)

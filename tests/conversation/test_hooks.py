@@ -288,7 +288,7 @@ with MessagesServer([say("ok")]) as server:
     task = talking.start("go", RunOptions(), emit=lambda event: None)
     talking.jobs.work_until_done(task)
     talking.close()
-print([name for name in sys.modules if name.startswith("cellwright.config.hooks.")])
+print([name for name in sys.modules if name.startswith("cellwright.config.hooks.") and "in_force" not in name])
 """
     run = subprocess.run(
         [sys.executable, "-c", code, str(own_place)], cwd=tmp_path, capture_output=True, text=True, check=True

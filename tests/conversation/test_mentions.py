@@ -230,7 +230,7 @@ def test_a_terminal_says_nothing_of_what_every_session_is_told(talk: Talk) -> No
     talk.say("hello")
     for event in talk.events:
         view.emit(event)
-    assert "Told" not in out.getvalue()
+    assert "Attached" not in out.getvalue()
 
 
 def test_a_mistake_of_ours_does_not_keep_the_prompt_from_being_sent(talk: Talk) -> None:

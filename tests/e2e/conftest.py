@@ -24,9 +24,9 @@ from cellwright.testing import MessagesServer
 sys.path.insert(0, str(Path(__file__).parent))  # importlib mode leaves a test's own folder out
 
 from failure_report import PAGE, add_what_was_seen
+from lab_notebook import NotebookPage
 from lab_server import Lab, running_lab
 from lab_tab import LabTab
-from notebook_page import NotebookPage
 
 OLDER_LAB = bool(os.environ.get("CELLWRIGHT_EXPECT_LAB"))
 HAS_FAILED = pytest.StashKey[bool]()

@@ -31,6 +31,7 @@ from cellwright.config.api_key_helper import with_helpers_key
 from cellwright.config.hooks.hooks_in_force import HooksInForce
 from cellwright.config.settings.settings import Settings
 from cellwright.config.settings.settings_in_force import SettingsInForce
+from cellwright.conversation.model_connection import ModelConnection
 from cellwright.conversation.observers import Observers
 from cellwright.conversation.prompt import checked
 from cellwright.conversation.resolve_options import (
@@ -59,31 +60,6 @@ from cellwright.telemetry.tool_log import ToolLog
 from cellwright.tools.files.file_state import FileState
 from cellwright.tools.notebook.open_notebook import NothingOpen, OpenNotebooks
 from cellwright.tools.process.environment import secret_values
-
-CREDENTIAL_NAMES = ("ANTHROPIC_", "CLAUDE_", "AWS_", "GOOGLE_", "CLOUD_ML_", "VERTEX_", "AZURE_", "CELLWRIGHT_")
-"""How the names of environment variables start that say where the model is and who asks."""
-
-
-class ModelConnection:
-    """The provider that the environment leads to, or the one that was `given`."""
-
-    def __init__(self, given: Provider | None) -> None:
-        self._given = given
-        self._provider: Provider | None = None
-        self._credentials: dict[str, str] = {}
-
-    def provider(self, environment: Callable[[], Mapping[str, str]]) -> Provider:
-        """The way to the model by `environment()`. Raises `CellwrightError` API_KEY_MISSING."""
-        if self._given is not None:
-            return self._given
-        environ = environment()
-        credentials = {name: value for name, value in environ.items() if name.startswith(CREDENTIAL_NAMES)}
-        if self._provider is None or self._credentials != credentials:
-            from cellwright.model.anthropic import connect  # httpx2 is not needed before there is a prompt
-
-            self._provider, self._credentials = connect(environ), credentials
-        return self._provider
-
 
 ROUNDS_UNTIL_CLOSED = 3
 """One makes the task that closes an iterator, one begins it; one to spare."""

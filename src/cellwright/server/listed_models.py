@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from cellwright.conversation.conversation import CREDENTIAL_NAMES
+from cellwright.conversation.model_connection import CREDENTIAL_NAMES
 from cellwright.errors import CellwrightError
 from cellwright.model.credentials import choose_transport
 from cellwright.model.retry import RequestFailed, failure_of_response

@@ -67,7 +67,7 @@ def shown(output: Any) -> str:
 def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NotebookKernel]:
     home = tmp_path_factory.mktemp("home")
     places = {"HOME": str(home), "IPYTHONDIR": str(home / "ipython")}
-    with running_kernel(home, places, sources=[SOURCES, Path(__file__).parent]) as started:
+    with running_kernel(home, places, sources=[SOURCES, Path(__file__).parents[1] / "support"]) as started:
         started.folder = home  # type: ignore[attr-defined]
         assert started.run("import notebook_run_cell as cell").status == "ok"
         yield started

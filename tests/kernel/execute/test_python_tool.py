@@ -77,7 +77,7 @@ class Kernel:
 def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
     home = tmp_path_factory.mktemp("home")
     places = {"HOME": str(home), "IPYTHONDIR": str(home / "ipython")}
-    with running_kernel(home, places, sources=[SOURCES, Path(__file__).parent]) as started:
+    with running_kernel(home, places, sources=[SOURCES, Path(__file__).parents[1] / "support"]) as started:
         running = Kernel(started)
         assert running.cell("import python_tool_cell as cell").status == "ok"
         yield running

@@ -102,7 +102,7 @@ def test_out_puts_the_result_into_a_variable(kernel: NotebookKernel, model: Mess
     assert kernel.run("%%claude --out answer\nWhat is it?").status == "ok"
     assert kernel.value("answer.text") == "'forty-two'"
     assert kernel.value("[type(e).__name__ for e in answer.events if type(e).__name__ != 'TextDelta']") == (
-        "['UserPrompt', 'ContextTold', 'TurnEnd', 'RunEnd']"
+        "['UserPrompt', 'ContextAttached', 'TurnEnd', 'RunEnd']"
     )
 
 

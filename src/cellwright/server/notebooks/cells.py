@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from cellwright.tools.notebook.source import joined
-from cellwright.tools.notebook.file_notebook import added_outputs, joined_output
+from cellwright.tools.notebook.output_lists import added_outputs, joined_output
 
 Json = dict[str, Any]
 

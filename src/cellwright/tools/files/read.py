@@ -106,7 +106,7 @@ def read_live(
     notebook: OpenNotebook, cells: Sequence[Cell], shown: str, wanted: ReadRequest, state: FileState
 ) -> Content:
     """What the model sees of a notebook that is open in a front end."""
-    from cellwright.tools.notebook.source import live_note, live_source, with_note  # what most sessions never read
+    from cellwright.tools.notebook.live_source import live_note, live_source, with_note
 
     source = live_source(cells)
     first, page = _notebook_page(source, wanted)

@@ -18,6 +18,7 @@ from cellwright.tools.files.diff import diff_texts
 from cellwright.tools.files.file_state import FileState
 from cellwright.tools.notebook.cell_edits import CellEdit, check_input, edit_of, not_shown, plan_notebook_edit
 from cellwright.tools.notebook.json import Notebook, parse_notebook
+from cellwright.tools.notebook.live_source import notebook_bytes
 from cellwright.tools.notebook.notebook_read import notebook_read_tool
 from cellwright.tools.notebook.open_notebook import (
     Cell,
@@ -37,7 +38,6 @@ from cellwright.tools.notebook.open_notebook import (
     source_sha256,
 )
 from cellwright.tools.notebook.pages import source_digest
-from cellwright.tools.notebook.source import notebook_bytes
 from cellwright.tools.paths import real_path, resolve_path, shown_path
 from cellwright.tools.schema import object_schema
 
