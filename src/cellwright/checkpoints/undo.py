@@ -1,7 +1,4 @@
-"""Turns taken back, and brought back: planned, then done. What is done is written down before it is done.
-
-What Claude is told with the next prompt of turns that were taken back.
-"""
+"""Turns taken back, and brought back: planned, then done. What is done is written down before it is done."""
 
 from __future__ import annotations
 

@@ -2,8 +2,6 @@
 
 The cell, `cellwright.ask` and the terminal build the same thing here: settings are read, the policy and the tools made, the
 provider connected, and the run started on the agent's thread.
-
-The way to the model: connected when it is first needed, and again when the environment's credentials have changed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """`%load_ext cellwright` and `%unload_ext cellwright`: what is put into the shell, and taken out again.
 
 Loading registers names and leaves the work to a thread in the background: it may cost next to nothing.
-
-The log of a kernel: what goes wrong in it, and how the runs of its conversation go.
 """
 
 from __future__ import annotations

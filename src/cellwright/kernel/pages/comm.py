@@ -4,8 +4,6 @@ What pages.py and chat/connections.py have in common.
 
 The params of a panel's request, read with what is wrong with them said.
 
-The messages between kernel and browser, as `docs/protocol/transcript.md` has them; what comes in is checked here.
-
 Where a front end's message on a comm is handled: on the shell it was sent to.
 """
 

@@ -1,7 +1,4 @@
-"""A notebook that nobody has open: read and changed in its file, every byte outside the changed cells kept.
-
-Lists of a cell's outputs: put together as front ends do, and written as nbformat does.
-"""
+"""A notebook that nobody has open: read and changed in its file, every byte outside the changed cells kept."""
 
 from __future__ import annotations
 

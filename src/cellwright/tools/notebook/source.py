@@ -2,8 +2,6 @@
 
 Formats: nbformat 4 (https://nbformat.readthedocs.io/en/latest/format_description.html) and 3, whose cells stand in
 worksheets and call some things by other names.
-
-A live notebook as the tools that read files take it: the bytes that its file would have.
 """
 
 from __future__ import annotations
