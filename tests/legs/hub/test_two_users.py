@@ -6,9 +6,9 @@ import stat
 
 import httpx2
 import pytest
+from hub import wait_for
 
 from cellwright.testing import say, turn
-from hub import wait_for
 
 pytestmark = [pytest.mark.hub, pytest.mark.timeout(400)]
 
