@@ -29,8 +29,8 @@ _HOME = {
     "ErrorCode": "cellwright.errors",
     "HookMatcher": "cellwright.agent.hooks.callbacks",
     "PermissionPolicy": "cellwright.permissions.policy",
-    "Result": "cellwright.conversation.run_options",
-    "RunError": "cellwright.conversation.run_options",
+    "Result": "cellwright.conversation.runs.run_options",
+    "RunError": "cellwright.conversation.runs.run_options",
     "Session": "cellwright.sessions.session",
     "Tool": "cellwright.agent.tool",
     "ToolContext": "cellwright.agent.tool",
@@ -76,7 +76,7 @@ if TYPE_CHECKING:
     from cellwright.agent.hooks.callbacks import HookMatcher
     from cellwright.agent.tool import Tool, ToolContext, ToolLimits, ToolResult, tool
     from cellwright.conversation.ask import ask, stream
-    from cellwright.conversation.run_options import Result, RunError
+    from cellwright.conversation.runs.run_options import Result, RunError
     from cellwright.errors import CellwrightError, ErrorCode, ToolError
     from cellwright.model.anthropic import connect
     from cellwright.permissions.policy import PermissionPolicy

@@ -13,7 +13,7 @@ from cellwright.agent.calls.approval import Allow, CanUseTool, Deny, ToolUse
 from cellwright.commands.command import CommandCall
 from cellwright.commands.registry import answer_of, command_of
 from cellwright.conversation.conversation import Conversation
-from cellwright.conversation.run_options import RunOptions
+from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.events import Event, RunEnd, TurnChanged
 from cellwright.sessions.session import Session
 from cellwright.testing import MessagesServer, say, turn

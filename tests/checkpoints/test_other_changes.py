@@ -13,7 +13,7 @@ import pytest
 from cellwright.agent.turn_record import NO_CHECKPOINTS
 from cellwright.checkpoints.checkpoints import Checkpoints
 from cellwright.conversation.conversation import Conversation
-from cellwright.conversation.run_options import RunOptions
+from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.events import Event, RunEnd, TextDelta, ToolStart
 from cellwright.testing import Gate, hold, say, turn, use
 

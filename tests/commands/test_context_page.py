@@ -13,7 +13,7 @@ from cellwright.agent.context_usage import ContextContents, context_parts
 from cellwright.commands.command import CommandCall, CommandPage
 from cellwright.commands.registry import answer_of, command_of
 from cellwright.conversation.conversation import Conversation
-from cellwright.conversation.run_options import RunOptions
+from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.sessions.session import Session
 from cellwright.testing import say
 

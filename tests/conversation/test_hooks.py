@@ -15,7 +15,7 @@ import pytest
 from tests.config.hook_scenes import SOON, processes, wait_for
 
 from cellwright.conversation.conversation import Conversation
-from cellwright.conversation.run_options import RunOptions
+from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Event, Notice, RunEnd, ToolEnd
 from cellwright.testing import MessagesServer, say, use
@@ -279,7 +279,7 @@ def test_without_hooks_nothing_of_them_is_imported(own_place, tmp_path):
 import sys
 from pathlib import Path
 from cellwright.conversation.conversation import Conversation
-from cellwright.conversation.run_options import RunOptions
+from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.testing import MessagesServer, say
 
 with MessagesServer([say("ok")]) as server:

@@ -15,7 +15,7 @@ from cellwright.agent.hooks.callbacks import HookMatcher
 from cellwright.agent.prompt import GatheredContext, PromptContext
 from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.prompt import find_mentions
-from cellwright.conversation.run_options import RunOptions
+from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.events import ContextAttached, Event, Notice, RunEnd, ToolEnd, UserPrompt
 from cellwright.terminal.plain_view import CallLines
 from cellwright.testing import MessagesServer, say, turn, use

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from cellwright.conversation.conversation import Conversation
-from cellwright.conversation.run_options import RunOptions
-from cellwright.conversation.run_queue import ConversationRun
+from cellwright.conversation.runs.run_options import RunOptions
+from cellwright.conversation.runs.run_queue import ConversationRun
 from cellwright.errors import CellwrightError
 from cellwright.events import Event, RunEnd, TextDelta, UserPrompt
 from cellwright.sessions.session import Session

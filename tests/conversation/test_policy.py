@@ -9,7 +9,7 @@ import pytest
 
 from cellwright.agent.calls.tool_results import output_folder
 from cellwright.conversation.conversation import Conversation
-from cellwright.conversation.run_options import RunOptions
+from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.permissions.modes import host_facts
 

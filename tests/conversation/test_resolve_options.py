@@ -18,7 +18,7 @@ from cellwright.conversation.resolve_options import (
     nobody_was_asked,
     policy_of,
 )
-from cellwright.conversation.run_options import RunOptions
+from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode
 from row_tables import for_each_row
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cellwright.conversation.conversation import Conversation
-from cellwright.conversation.run_options import RunOptions
+from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.telemetry.log import RunLog, last_lines, log_to_file
 from cellwright.testing import fault, say, use
 

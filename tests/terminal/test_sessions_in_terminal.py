@@ -16,7 +16,7 @@ import pexpect
 import pytest
 
 from cellwright.conversation.conversation import Conversation
-from cellwright.conversation.run_options import RunOptions
+from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.sessions.state_dir import state_folder
 from cellwright.testing import Gate, MessagesServer, hold, say, think, turn, use
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from cellwright.agent.calls.approval import CanUseTool
 from cellwright.conversation.conversation import Conversation
-from cellwright.conversation.run_options import RunOptions
+from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.events import Emit, Event
 from cellwright.text import visible_line
 

@@ -13,7 +13,7 @@ from cellwright.config.settings.layers import Layer, SettingsEntry
 from cellwright.config.settings.settings import Settings
 from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.resolve_options import effort_of, mode_of, model_of
-from cellwright.conversation.run_options import RunOptions
+from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError
 from cellwright.tools.process.environment import is_secret
 

@@ -12,7 +12,7 @@ from cellwright.commands.settings_pages import or_problem
 from cellwright.config.settings.settings import Settings
 from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.resolve_options import model_of
-from cellwright.conversation.run_options import RunOptions
+from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.model.credentials import source_of_credential
 from cellwright.model.pricing import Tally
 from cellwright.version import VERSION

@@ -6,7 +6,7 @@ import time
 
 from cellwright.commands.command import CommandCall, CommandPage, Row, Section
 from cellwright.conversation.conversation import Conversation
-from cellwright.conversation.run_queue import ConversationRun
+from cellwright.conversation.runs.run_queue import ConversationRun
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.text import visible_line
 from cellwright.tools.shell.background import BackgroundTask, background_tasks

@@ -28,7 +28,7 @@ from cellwright.agent.tool import Tool
 from cellwright.config.settings.read import start_folder
 from cellwright.conversation import place_maker
 from cellwright.conversation.conversation import Conversation
-from cellwright.conversation.run_options import Result, RunOptions, result_of
+from cellwright.conversation.runs.run_options import Result, RunOptions, result_of
 from cellwright.errors import CellwrightError
 from cellwright.events import Emit, Event, RunEnd
 from cellwright.sessions.session import Session

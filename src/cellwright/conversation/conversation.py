@@ -39,10 +39,10 @@ from cellwright.conversation.resolve_options import (
     model_of,
     policy_of,
 )
-from cellwright.conversation.run_options import RunOptions
-from cellwright.conversation.run_queue import RunQueue
+from cellwright.conversation.runs.run_options import RunOptions
+from cellwright.conversation.runs.run_queue import RunQueue
+from cellwright.conversation.runs.starting_run import StartingRun, nothing_at_turn
 from cellwright.conversation.session_choice import ConversationSessions
-from cellwright.conversation.starting_run import StartingRun, nothing_at_turn
 from cellwright.conversation.toolset import ConversationTools, ToolMaker, Workplace, never_unsaved
 from cellwright.doctor.check import Check
 from cellwright.errors import CellwrightError, ErrorCode

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from cellwright.events import Emit, Event
 
 if TYPE_CHECKING:
-    from cellwright.conversation.run_queue import ConversationRun
+    from cellwright.conversation.runs.run_queue import ConversationRun
     from cellwright.sessions.session import Session
 
 logger = logging.getLogger(__name__)

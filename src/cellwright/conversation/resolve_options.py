@@ -14,7 +14,7 @@ from cellwright.agent.calls.tool_results import output_folder
 from cellwright.config.settings.allowed import mode_is_allowed, model_is_allowed, nearest_mode, who_says
 from cellwright.config.settings.settings import Settings
 from cellwright.config.settings.settings_in_force import TrustQuestion
-from cellwright.conversation.run_options import RunOptions
+from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Answered, Asked, Emit, EventLog, Preview, Suggestion
 from cellwright.permissions.modes import check_bypass_allowed, host_facts, parse_mode, stricter

@@ -13,7 +13,7 @@ from pathlib import Path
 from cellwright.agent.tool import Tool
 from cellwright.config.settings.allowed import tool_is_allowed
 from cellwright.config.settings.settings import Settings
-from cellwright.conversation.run_options import RunOptions
+from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.model.provider import Provider
 from cellwright.permissions.policy import JUDGES
 from cellwright.tools.files.file_state import FileState

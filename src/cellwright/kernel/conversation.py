@@ -19,7 +19,7 @@ from cellwright.config.settings.read import Said, start_folder
 from cellwright.config.settings.settings import Settings
 from cellwright.conversation.ask import ProcessConversation, RunSurface
 from cellwright.conversation.conversation import END_TIMEOUT_SECONDS, Conversation
-from cellwright.conversation.run_options import RunOptions, result_of
+from cellwright.conversation.runs.run_options import RunOptions, result_of
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Emit, Event, Notice, RunEnd
 from cellwright.kernel.chat.log import ConversationLog

@@ -17,7 +17,7 @@ from cellwright.commands.command import CommandCall, CommandPage
 from cellwright.commands.registry import NEED_SESSIONS, answer_of, command_name, command_of
 from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.resolve_options import Asking, Playing
-from cellwright.conversation.run_options import RunOptions
+from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Emit, RunEnd
 from cellwright.model.provider import Provider

@@ -10,7 +10,7 @@ from cellwright.config.settings.server_policy import LABEL, VARIABLE
 from cellwright.config.settings.settings import Settings, load_settings
 from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.conversation.resolve_options import model_of, policy_of
-from cellwright.conversation.run_options import RunOptions
+from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.conversation.toolset import Workplace, all_tools
 from cellwright.errors import CellwrightError
 from row_tables import for_each_row

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cellwright.conversation.conversation import Conversation
-from cellwright.conversation.run_options import RunOptions
+from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.events import Event, UserPrompt
 from cellwright.kernel.chat.state import Choices
 from cellwright.kernel.magic.config import Claude

@@ -12,7 +12,7 @@ import pytest
 from chat_comms import Panels
 
 from cellwright.conversation.conversation import Conversation
-from cellwright.conversation.run_queue import ConversationRun
+from cellwright.conversation.runs.run_queue import ConversationRun
 from cellwright.kernel.chat.log import LoggedRun
 from cellwright.kernel.chat.prompts import read_prompt
 from cellwright.kernel.chat.state import Choices

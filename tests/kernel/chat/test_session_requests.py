@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from cellwright.conversation.conversation import Conversation
-from cellwright.conversation.run_options import RunOptions
+from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.kernel.chat.sessions import SessionRequests, SessionTitle
 from cellwright.kernel.pages.comm import PageError

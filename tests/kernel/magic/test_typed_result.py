@@ -7,7 +7,7 @@ import json
 import pytest
 from notebook_kernel import NotebookKernel
 
-from cellwright.conversation.run_options import Result
+from cellwright.conversation.runs.run_options import Result
 from cellwright.errors import CellwrightError
 from cellwright.kernel.magic.line import MagicOptions, keep_result, named_type
 from cellwright.testing import MessagesServer, say, use

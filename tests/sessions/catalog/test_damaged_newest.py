@@ -10,7 +10,7 @@ import pytest
 from tests.sessions.catalog.conftest import Held
 
 from cellwright.conversation.conversation import Conversation
-from cellwright.conversation.run_options import RunOptions
+from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.testing import MessagesServer, say
 

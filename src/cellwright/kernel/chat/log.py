@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from cellwright.agent.thread import AgentThread
-from cellwright.conversation.run_queue import ConversationRun, State
+from cellwright.conversation.runs.run_queue import ConversationRun, State
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Event, EventLog, RunEnd, TextDelta, ThinkingDelta, UserPrompt
 from cellwright.kernel.output.op_log import OpLog

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 from cellwright.agent.prompt import ContextBlock, ContextProvider, GatheredContext, PromptContext, text_context
 from cellwright.agent.thread import CallerJobs
 from cellwright.conversation.prompt import Mention, find_mentions, together, without_secrets
-from cellwright.conversation.run_options import RunOptions
+from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.kernel.context.mentions import attached_cell, mentioned_cells
 from cellwright.kernel.magic.line import CONTEXTS, EFFORTS, MODES, How

@@ -23,7 +23,7 @@ from cellwright.sessions.transcript import read_messages
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from cellwright.conversation.run_queue import ConversationRun
+    from cellwright.conversation.runs.run_queue import ConversationRun
     from cellwright.kernel.chat.chat import Chat
     from cellwright.kernel.chat.connections import PanelConnection
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from cellwright.agent.context_usage import ContextContents, context_parts, context_tokens
 from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.resolve_options import DEFAULT_MODEL, effort_of, full_name, mode_of, model_of, named_models
-from cellwright.conversation.run_options import RunOptions
+from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError
 from cellwright.kernel.magic.line import EFFORTS
 from cellwright.kernel.pages.comm import PageError, optional

@@ -17,7 +17,7 @@ from cellwright.errors import CellwrightError, ErrorCode
 
 if TYPE_CHECKING:
     from cellwright.agent.structured_output.answer import AnswerType
-    from cellwright.conversation.run_options import Result
+    from cellwright.conversation.runs.run_options import Result
 
 Format = Literal["text", "json", "json-lines"]
 How = Literal["none", "auto", "code", "full"]

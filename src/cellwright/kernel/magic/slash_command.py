@@ -11,7 +11,7 @@ from typing import Any
 from cellwright.commands.command import CommandCall, CommandPage
 from cellwright.commands.registry import answer_of, command_of
 from cellwright.conversation.conversation import Conversation
-from cellwright.conversation.run_options import RunOptions
+from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.kernel.magic.line import MagicOptions
 from cellwright.kernel.output.cell_output import SavedOutput, ViewOutput
 from cellwright.kernel.run.cell_run import CellRun

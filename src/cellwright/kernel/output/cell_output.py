@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from cellwright.agent.steering import SteeringText
-from cellwright.conversation.run_queue import ConversationRun
+from cellwright.conversation.runs.run_queue import ConversationRun
 from cellwright.errors import CellwrightError
 from cellwright.events import Event, Notice, Steered, ToolProgress
 from cellwright.kernel.output.op_log import OpLog, Reattached

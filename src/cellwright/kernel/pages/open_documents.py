@@ -23,7 +23,7 @@ from cellwright.events import Event, RunEnd, ToolEnd, ToolStart
 from cellwright.kernel.pages.pages import SERVER, Pages, relative_path, served_folder
 
 if TYPE_CHECKING:
-    from cellwright.conversation.run_queue import ConversationRun
+    from cellwright.conversation.runs.run_queue import ConversationRun
     from cellwright.sessions.session import Session
 
 TARGET = "cellwright.documents"

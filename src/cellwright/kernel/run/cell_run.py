@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from cellwright.agent.thread import AgentTask
 from cellwright.conversation.conversation import Conversation
-from cellwright.conversation.run_options import RunError, RunOptions, result_of
+from cellwright.conversation.runs.run_options import RunError, RunOptions, result_of
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Notice, RunEnd
 from cellwright.kernel.magic.line import MagicOptions

@@ -9,7 +9,7 @@ from typing import Any
 from cellwright.config.settings.keys import KEYS
 from cellwright.config.settings.settings import Origin, Settings, load_settings
 from cellwright.conversation.resolve_options import ALIASES, full_name, model_of, named_models
-from cellwright.conversation.run_options import RunOptions
+from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError
 from cellwright.model.models import limits, refined
 from cellwright.model.pricing import PRICES_DATE, cost_usd

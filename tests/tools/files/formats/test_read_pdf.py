@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pictures import pdf, picture
 
-import cellwright
+from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.testing import say, turn, use
 from cellwright.tools.files.formats.pdf import PdfRequest, read_pdf
@@ -187,8 +188,11 @@ def test_images_pages_and_notebooks_get_through_to_the_model(tools, messages_ser
     monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)
     monkeypatch.setenv("ANTHROPIC_API_KEY", server.api_key)
     monkeypatch.chdir(tools.cwd)
-    result = cellwright.ask("Look.", session=None)
-    assert result.text == "seen"
+    talking = Conversation(cwd=tools.cwd, face="a test")
+    events = []
+    talking.jobs.work_until_done(talking.start("Look.", RunOptions(), emit=events.append))
+    talking.close()
+    assert events[-1].text == "seen"
     assert not server.rejected
     answers = server.requests[1].body["messages"][-1]["content"]
     assert [block["content"][1]["type"] for block in answers] == ["document", "image", "image"]

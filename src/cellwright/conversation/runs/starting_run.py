@@ -14,8 +14,8 @@ from cellwright.agent.turn_record import NO_CHECKPOINTS
 from cellwright.config.settings.settings_in_force import TrustQuestion
 from cellwright.conversation.prompt import gather_context, mentioned_files, with_surroundings
 from cellwright.conversation.resolve_options import Asking, Playing, ask_all, nobody_was_asked
-from cellwright.conversation.run_options import RunOptions
-from cellwright.conversation.run_queue import ConversationRun, Work
+from cellwright.conversation.runs.run_options import RunOptions
+from cellwright.conversation.runs.run_queue import ConversationRun, Work
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Emit, RunEnd
 from cellwright.model.provider import Provider

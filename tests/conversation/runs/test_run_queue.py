@@ -16,8 +16,8 @@ from cellwright.agent.tool import tool
 from cellwright.commands.command import CommandCall
 from cellwright.commands.registry import answer_of, command_of
 from cellwright.conversation.conversation import Conversation
-from cellwright.conversation.run_options import RunOptions
-from cellwright.conversation.run_queue import ConversationRun
+from cellwright.conversation.runs.run_options import RunOptions
+from cellwright.conversation.runs.run_queue import ConversationRun
 from cellwright.conversation.session_choice import ConversationSessions
 from cellwright.errors import CellwrightError
 from cellwright.events import Event, Notice, RunEnd, Steered, TextDelta, ToolProgress
