@@ -93,9 +93,6 @@ class Changed:
     removed: int | None = None
 
 
-# `X as X`: these are public here, where the events are that carry them
-
-
 @dataclass(frozen=True, slots=True)
 class LoggedEvent:
     """What every event has: its place in the session's log and the time it happened (seconds since the epoch)."""

@@ -3,8 +3,6 @@
 Order and names are the SDK's and Claude Code's: a platform that is switched on, then a key or token, then what the SDK
 finds by itself (a named profile, a workload's identity, the profile on disk). Nothing is read but the environment and
 whether the profile's file exists.
-
-The environment variables that lead to a model by themselves: keys, tokens, profiles, headers, platforms.
 """
 
 from __future__ import annotations

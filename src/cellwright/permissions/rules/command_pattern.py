@@ -2,12 +2,7 @@
 
 `GrantedCommand` matches simple commands word by word, `RestrictedCommand` the text of anything a command might run.
 
-Flags by which a program runs another one, or writes where nobody looks: a wildcard in a rule does not mean them.
-
-`Bash(git log *)` and `Bash(tar *)` are said of logs and archives; `git log --output=x` and `tar --to-command=x` have to be
-in the rule word for word, as `find -exec` has.
-
-Texts with gaps: what a wildcard in a rule leaves of it.
+A wildcard does not mean flags by which a program runs another one or writes where nobody looks (`shell/running_flags.py`).
 """
 
 from __future__ import annotations
