@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from cellwright.text import unseen_characters, visible, visible_line
+import json
+from pathlib import Path
+
+from cellwright.text import dollars, unseen_characters, visible, visible_line
 from row_tables import for_each_row
 
 
@@ -39,3 +42,8 @@ def test_unseen_characters_are_named_once():
 def test_one_line():
     assert visible_line(" a\nb ") == "a ⏎ b"
     assert visible_line("x" * 200, 20) == "x" * 19 + "…"
+
+
+def test_an_amount_is_written_as_the_browser_writes_it() -> None:
+    cases = json.loads((Path(__file__).parent / "shared" / "dollars.json").read_text("utf-8"))
+    assert [dollars(amount) for amount, _ in cases] == [text for _, text in cases]

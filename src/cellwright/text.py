@@ -79,3 +79,13 @@ def replace_surrogates_in(value: Any) -> Any:
         items = [replace_surrogates_in(item) for item in value]
         return items if any(new is not old for new, old in zip(items, value, strict=True)) else value
     return value
+
+
+def dollars(amount: float) -> str:
+    """An amount of US dollars, with at least two digits that count. The browser's `dollars` says the same.
+
+    >>> dollars(1.5), dollars(0.0214), dollars(0.0042)
+    ('$1.50', '$0.021', '$0.0042')
+    """
+    digits = 2 if amount >= 0.1 or amount == 0 else 3 if amount >= 0.01 else 4
+    return f"${amount:.{digits}f}"

@@ -122,8 +122,8 @@ def run_end(**more: Any) -> RunEnd:
 
 
 def test_the_footer() -> None:
-    assert words.footer(run_end(), "m") == "m · 2 requests · 1,234 tokens · $0.0123 · 4.5 s"
-    assert "$0.0123 (session $1.5000)" in words.footer(run_end(session_cost_usd=1.5), "m")
+    assert words.footer(run_end(), "m") == "m · 2 requests · 1,234 tokens · $0.012 · 4.5 s"
+    assert "$0.012 (session $1.50)" in words.footer(run_end(session_cost_usd=1.5), "m")
     unknown = RunEnd("end_turn", "x", {}, None, 0.0, 1, 0, 0)
     assert words.footer(unknown, "m") == "m · 1 request · 0 tokens · cost unknown · 0.0 s"
 

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 
+import DOLLARS from "../../../tests/shared/dollars.json";
 import { changeCounts, diffView, parseDiff } from "../../src/transcript/cards/diff";
 import { terminalText } from "../../src/transcript/cards/tool_card";
 import { count, dollars, duration, wholeSeconds } from "../../src/transcript/format";
@@ -104,7 +105,7 @@ describe("numbers", () => {
     expect([wholeSeconds(-3), wholeSeconds(59.6), wholeSeconds(0.2)]).toEqual(["0 s", "1 min 0 s", "0 s"]);
   });
 
-  it.each([[0, "$0.00"], [0.0042, "$0.0042"], [0.0214, "$0.021"], [1.5, "$1.50"]])("%d dollars", (amount, expected) => {
+  it.each(DOLLARS as [number, string][])("%d dollars, as Python writes them", (amount, expected) => {
     expect(dollars(amount)).toBe(expected);
   });
 

@@ -130,7 +130,7 @@ def _amount(line: str) -> float:
     return usd if 0 <= usd < 1e6 else 0.0
 
 
-CHARS_PER_TOKEN = 3
+MIN_CHARS_PER_TOKEN = 3
 """Fewer than in most text: what was spent is rather taken too high than too low."""
 
 
@@ -161,6 +161,6 @@ class PartialUsage:
         start, self._start = self._start, None
         if start is None:
             return None
-        written = max(start.usage.get("output_tokens") or 0, math.ceil(self._chars / CHARS_PER_TOKEN))
+        written = max(start.usage.get("output_tokens") or 0, math.ceil(self._chars / MIN_CHARS_PER_TOKEN))
         usage = {**start.usage, "output_tokens": written}
         return usage, cost_usd(start.model, usage)

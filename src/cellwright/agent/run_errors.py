@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import TurnEnd
+from cellwright.text import dollars
 
 if TYPE_CHECKING:
     from cellwright.sessions.session import Session
@@ -32,7 +33,7 @@ def too_many_turns(max_turns: int) -> CellwrightError:
 def budget_spent(budget: float, cost: float) -> CellwrightError:
     """The next request could cost more than the budget has left."""
     message = (
-        f"Stopped before the budget of ${budget:.2f} is passed: ${cost:.4f} is spent, "
+        f"Stopped before the budget of {dollars(budget)} is passed: {dollars(cost)} is spent, "
         "and the next request could cost more than the rest."
     )
     return CellwrightError(

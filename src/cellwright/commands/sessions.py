@@ -16,6 +16,7 @@ from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.sessions.catalog.catalog import Catalog, CatalogEntry
 from cellwright.sessions.catalog.metadata import shown_tags, write_tags, write_title
 from cellwright.sessions.session import Session
+from cellwright.text import dollars
 
 RESUME = "[ID | WORDS]"
 SESSIONS = "[WORDS]"
@@ -76,7 +77,7 @@ async def rename_page(call: CommandCall) -> CommandPage:
     await asyncio.to_thread(write_title, path, "")  # the user has asked for the model's
     call.conversation.observers.session_changed(session)
     cost = None if session.cost_usd is None or cost_before is None else session.cost_usd - cost_before
-    price = "what it cost is not known" if cost is None else f"it cost ${cost:.4f}"
+    price = "what it cost is not known" if cost is None else f"it cost {dollars(cost)}"
     return CommandPage([Section("Renamed", text=f"This session is “{title}” now. The small model named it; {price}.")])
 
 
@@ -182,7 +183,7 @@ def when(updated: float) -> str:
 
 def price(cost_usd: float | None) -> str:
     """A cost for people."""
-    return "?" if cost_usd is None else f"${cost_usd:.2f}"
+    return "?" if cost_usd is None else dollars(cost_usd)
 
 
 def _now_in(title: str, session: Session, more: str = "") -> CommandPage:

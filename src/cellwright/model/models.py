@@ -12,6 +12,9 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
+EFFORTS = ("low", "medium", "high", "xhigh", "max")
+"""How hard a model may be told to think; not each knows all of them."""
+
 THINKING_TYPES = ("adaptive", "between_tools", "disabled", "enabled")
 
 

@@ -14,6 +14,9 @@ Mode = Literal["plan", "dontAsk", "default", "acceptEdits", "bypassPermissions"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 """From the strictest to the loosest."""
 
+LISTED_MODES: tuple[str, ...] = ("default", "acceptEdits", "plan", "dontAsk", "bypassPermissions")
+"""In the order in which they are offered to people; Shift-Tab goes through them in it."""
+
 _CONTAINER_FILES = ("/.dockerenv", "/run/.containerenv")
 _CONTAINER_CGROUPS = ("docker", "kubepods", "containerd", "libpod", "lxc")
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from cellwright.events import Answered, Asked, Event, Notice, Retrying, RunEnd, ToolEnd, TurnEnd, UserPrompt
 from cellwright.sessions.state_dir import PRIVATE_FILE, make_private_folder, state_folder
+from cellwright.text import dollars
 
 if TYPE_CHECKING:
     from cellwright.sessions.session import Session
@@ -171,4 +172,4 @@ def _code(error: Mapping[str, Any] | None) -> str:
 
 
 def _usd(cost: float | None) -> str:
-    return "price not known" if cost is None else f"${cost:.4f}"
+    return "price not known" if cost is None else dollars(cost)

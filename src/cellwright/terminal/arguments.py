@@ -11,15 +11,16 @@ import select
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, Literal, TextIO, get_args
 
 from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.model.models import EFFORTS
+from cellwright.permissions.modes import LISTED_MODES
 from cellwright.terminal.exit_codes import MEANINGS
 from cellwright.version import VERSION
 
-FORMATS = ("text", "json", "json-lines")
-MODES = ("default", "plan", "acceptEdits", "dontAsk", "bypassPermissions")
-EFFORTS = ("low", "medium", "high", "xhigh", "max")
+OutputFormat = Literal["text", "json", "json-lines"]
+FORMATS: tuple[OutputFormat, ...] = get_args(OutputFormat)
 
 DESCRIPTION = """\
 Claude at work in this folder: it reads and edits files, runs commands and answers. It asks before it changes anything;
@@ -66,7 +67,7 @@ def _add_run_options(group: argparse._ArgumentGroup) -> None:
 
 def _add_permission_options(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
-        "--permission-mode", choices=MODES, help="what is asked for, allowed or denied where no rule says"
+        "--permission-mode", choices=LISTED_MODES, help="what is asked for, allowed or denied where no rule says"
     )
     rules = "a rule, or several with commas: Edit, Bash(pytest *), Read(~/notes/**); may be repeated"
     group.add_argument(

@@ -7,7 +7,7 @@ from typing import Any
 
 from cellwright.events import Call, ContextAttached, Retrying, RunEnd, ToolEnd, ToolStatus, TurnChanged
 from cellwright.terminal.screen import Style
-from cellwright.text import visible_line
+from cellwright.text import dollars, visible_line
 from cellwright.tools.planning.todo_write import LIST_TOOLS, progress_in_words
 
 STATUS: dict[ToolStatus, tuple[str, Style]] = {
@@ -102,9 +102,9 @@ def footer(end: RunEnd, model: str) -> str:
         end.usage.get(name) or 0
         for name in ("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
     )
-    cost = "cost unknown" if end.cost_usd is None else f"${end.cost_usd:.4f}"
+    cost = "cost unknown" if end.cost_usd is None else dollars(end.cost_usd)
     if end.cost_usd is not None and end.session_cost_usd is not None and end.session_cost_usd - end.cost_usd > 0.00005:
-        cost += f" (session ${end.session_cost_usd:.4f})"
+        cost += f" (session {dollars(end.session_cost_usd)})"
     requests = "1 request" if end.requests == 1 else f"{end.requests} requests"
     parts = [model, requests, f"{tokens:,} tokens", cost, seconds(end.duration_ms / 1000)]
     return " · ".join(part for part in parts if part)

@@ -45,7 +45,7 @@ def test_options_come_first_and_the_rest_is_the_prompt(line: str, options: Magic
         ("--model", "--model needs a value"),
         ("--model --new", "--model needs a value"),
         ("--model=", "--model needs a value"),
-        ("--mode yolo", "'yolo' is not one of default, plan"),
+        ("--mode yolo", "'yolo' is not one of default, acceptEdits"),
         ("--max-turns 0", "'0' is not a whole number"),
         ("--max-turns two", "'two' is not a whole number"),
         ("--budget free", "'free' is not an amount"),

@@ -13,7 +13,7 @@ from typing import Any
 
 from cellwright.events import Suggestion
 
-MODES = ("default", "acceptEdits", "plan", "dontAsk")
+SETTABLE_MODES = ("default", "acceptEdits", "plan", "dontAsk")
 """The modes that a hook may put a session into."""
 
 _RULE = re.compile(r"([^()]+)\((.*)\)", re.DOTALL)
@@ -59,7 +59,7 @@ def read_updates(updates: Any) -> Updates:
             kept += read if update.get("destination") == "localSettings" else []
             if None in found:
                 problems.append("a rule in `updatedPermissions` has no `toolName`, and grants nothing")
-        elif kind == "setMode" and update.get("mode") in MODES:
+        elif kind == "setMode" and update.get("mode") in SETTABLE_MODES:
             mode = update["mode"]
         elif kind == "setMode":
             problems.append(f"a hook cannot put the session into the mode {update.get('mode')!r}")

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from cellwright.model.models import EFFORTS
 from cellwright.permissions.modes import MODES
 
 Path = tuple[str, ...]
@@ -26,7 +27,6 @@ Check = Callable[[Any], str]
 _DURATION = re.compile(r"(?P<number>[1-9]\d{0,5})(?P<unit>[smh])")
 _LONGEST_WAIT = 86_400.0
 _MAX_DOLLARS = 10_000
-EFFORT_LEVELS = ("low", "medium", "high", "xhigh", "max")
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +156,7 @@ KEYS: dict[Path, Key] = {
         _key("permissions.blockWritesOutsideWorkingDirectories", flag, folder="tightens"),
         _key("env", variable_value, "members", name_check=variable_name),
         _key("model", text),
-        _key("effortLevel", one_of(*EFFORT_LEVELS)),
+        _key("effortLevel", one_of(*EFFORTS)),
         _key("availableModels", text, "list"),
         _key("deniedModels", text, "list", "tightens"),
         _key("language", text),

@@ -20,7 +20,9 @@ from cellwright.conversation.prompt import Mention, find_mentions, together, wit
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.kernel.context.mentions import attached_cell, mentioned_cells
-from cellwright.kernel.magic.line import CONTEXTS, EFFORTS, MODES, How
+from cellwright.kernel.magic.line import CONTEXTS, How
+from cellwright.model.models import EFFORTS
+from cellwright.permissions.modes import LISTED_MODES
 from cellwright.tools.notebook.open_notebook import OpenNotebook, OpenNotebooks
 
 if TYPE_CHECKING:
@@ -171,7 +173,7 @@ def _options(said: object) -> RunOptions:
         raise _invalid("`options` must be an object.")
     checks = {
         "model": lambda value: isinstance(value, str) and value.strip() != "",
-        "mode": lambda value: value in MODES,
+        "mode": lambda value: value in LISTED_MODES,
         "effort": lambda value: value in EFFORTS,
         "max_turns": lambda value: type(value) is int and value > 0,
         "budget_usd": lambda value: type(value) in (int, float) and 0 < value < 1e6,

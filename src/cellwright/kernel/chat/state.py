@@ -24,10 +24,10 @@ from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.resolve_options import DEFAULT_MODEL, effort_of, full_name, mode_of, model_of, named_models
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError
-from cellwright.kernel.magic.line import EFFORTS
 from cellwright.kernel.pages.comm import PageError, optional
 from cellwright.kernel.run.idle_kernel import loses_output
-from cellwright.model.models import limits
+from cellwright.model.models import EFFORTS, limits
+from cellwright.permissions.modes import LISTED_MODES
 from cellwright.telemetry.log import last_lines
 
 if TYPE_CHECKING:
@@ -38,14 +38,14 @@ if TYPE_CHECKING:
 
 MODELS = (DEFAULT_MODEL, "claude-sonnet-5-5", "claude-haiku-5-5")
 
-MODES: Mapping[str, tuple[str, str]] = {
+MODE_LABELS: Mapping[str, tuple[str, str]] = {
     "default": ("Ask", "Asks before it changes anything or runs commands"),
     "acceptEdits": ("Accept edits", "Changes files and cells unasked; asks before commands and code"),
     "plan": ("Plan", "Only looks, then proposes a plan"),
     "dontAsk": ("Don't ask", "Does what the rules allow, and nothing that would have to be asked"),
     "bypassPermissions": ("Bypass permissions", "Does everything unasked, but what a rule denies"),
 }
-"""By Claude Code's names: how they are called, and what they do. Shift-Tab goes through them in this order."""
+"""By Claude Code's names: how they are called, and what they do."""
 
 
 class Choices:
@@ -84,8 +84,8 @@ class Choices:
     def modes(self) -> list[dict[str, str]]:
         settings = self._conversation.settings
         if self._offered is None or self._offered[0] is not settings:  # the machine is looked at, which takes files
-            self._offered = settings, [mode for mode in MODES if self._is_offered(mode)]
-        return [{"id": mode, "name": MODES[mode][0], "about": MODES[mode][1]} for mode in self._offered[1]]
+            self._offered = settings, [mode for mode in LISTED_MODES if self._is_offered(mode)]
+        return [{"id": mode, "name": MODE_LABELS[mode][0], "about": MODE_LABELS[mode][1]} for mode in self._offered[1]]
 
     @property
     def effort(self) -> str:

@@ -11,18 +11,10 @@ from typing import TYPE_CHECKING, Any, cast
 from traitlets import Bool, Enum, Float, Int, List, TraitError, Unicode, validate
 from traitlets.config import Configurable
 
-from cellwright.kernel.magic.line import (
-    BESIDE,
-    CONTEXTS,
-    EFFORTS,
-    FORMATS,
-    MODES,
-    OPTIONS,
-    REPLAY_WAYS,
-    Format,
-    How,
-    MagicOptions,
-)
+from cellwright.kernel.magic.line import BESIDE, CONTEXTS, OPTIONS, REPLAY_WAYS, How, MagicOptions
+from cellwright.model.models import EFFORTS
+from cellwright.permissions.modes import LISTED_MODES
+from cellwright.terminal.arguments import FORMATS
 
 if TYPE_CHECKING:
     from cellwright.config.settings.read import Said
@@ -32,7 +24,7 @@ class Claude(Configurable):
     """Defaults for `%%claude`; an option in the cell goes before them, None leaves it to the settings files."""
 
     model = Unicode(None, allow_none=True, help="The model.").tag(config=True)
-    mode = Enum(MODES, None, allow_none=True, help="The permission mode.").tag(config=True)
+    mode = Enum(LISTED_MODES, None, allow_none=True, help="The permission mode.").tag(config=True)
     allow = List(Unicode(), help="Rules for what runs without asking: Bash(pytest *).").tag(config=True)
     deny = List(Unicode(), help="Rules for what never runs.").tag(config=True)
     max_turns = Int(None, allow_none=True, help="At most this many requests to the model in a run.").tag(config=True)
@@ -99,5 +91,5 @@ class Claude(Configurable):
             recording=self.recording,
             context=cast("How", self.context),
             quiet=self.quiet,
-            format=cast("Format", self.format),
+            format=self.format,
         )

@@ -14,17 +14,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 from cellwright.errors import CellwrightError, ErrorCode
+from cellwright.model.models import EFFORTS
+from cellwright.permissions.modes import LISTED_MODES
+from cellwright.terminal.arguments import FORMATS, OutputFormat
 
 if TYPE_CHECKING:
     from cellwright.agent.structured_output.answer import AnswerType
     from cellwright.conversation.runs.run_options import Result
 
-Format = Literal["text", "json", "json-lines"]
 How = Literal["none", "auto", "code", "full"]
 
-MODES = ("default", "plan", "acceptEdits", "dontAsk", "bypassPermissions")
-EFFORTS = ("low", "medium", "high", "xhigh", "max")
-FORMATS = ("text", "json", "json-lines")
 CONTEXTS = ("none", "auto", "code", "full")
 REPLAY_WAYS = ("auto", "strict", "off")
 BESIDE = "auto"
@@ -43,7 +42,7 @@ class MagicOptions:
     budget: float | None = None
     effort: str | None = None
     quiet: bool = False
-    format: Format = "text"
+    format: OutputFormat = "text"
     out: str | None = None
     schema: str | None = None
     dry_run: bool = False
@@ -112,7 +111,7 @@ class Option(NamedTuple):
 
 OPTIONS: dict[str, Option] = {
     "model": Option("M", _text, "the model, for example claude-sonnet-5-5"),
-    "mode": Option("MODE", _one_of(*MODES), f"permission mode: {', '.join(MODES)}"),
+    "mode": Option("MODE", _one_of(*LISTED_MODES), f"permission mode: {', '.join(LISTED_MODES)}"),
     "new": Option("", None, "begin a new session instead of going on with this notebook's"),
     "resume": Option("ID", _text, "go on with the session of this id (its beginning is enough)"),
     "max-turns": Option("N", _count, "at most N requests to the model"),

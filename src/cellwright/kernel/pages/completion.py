@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from cellwright.agent.budget import CHARS_PER_TOKEN, PartialUsage, completion_spending
+from cellwright.agent.budget import MIN_CHARS_PER_TOKEN, PartialUsage, completion_spending
 from cellwright.agent.side_request import small_model
 from cellwright.conversation.resolve_options import check_allowed
 from cellwright.errors import ApiError, CellwrightError, ErrorCode
@@ -30,6 +30,7 @@ from cellwright.model.fill_in_middle import (
 from cellwright.model.models import limits
 from cellwright.model.pricing import Tally, cost_usd
 from cellwright.model.provider import MessageStart, Provider, Request
+from cellwright.text import dollars
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -136,7 +137,7 @@ class CodeCompletion:
         spent = await asyncio.to_thread(self._spending.usd)
         if spent >= settings.inline_completion_budget:
             message = (
-                f"Inline completion has spent its ${settings.inline_completion_budget:.2f} of today. "
+                f"Inline completion has spent its {dollars(settings.inline_completion_budget)} of today. "
                 "The setting `cellwright.inlineCompletionBudget` says what a day may cost."
             )
             raise CellwrightError(ErrorCode.BUDGET_EXCEEDED, message)
@@ -203,7 +204,7 @@ class CodeCompletion:
 def _sent(request: Request) -> tuple[Mapping[str, Any], float | None]:
     """What a request may have cost that was left before the API said so: its prompt, rather too high than too low."""
     size = len(request.system) + sum(map(len, request.messages))
-    usage = {"input_tokens": size // CHARS_PER_TOKEN, "output_tokens": 0}
+    usage = {"input_tokens": size // MIN_CHARS_PER_TOKEN, "output_tokens": 0}
     return usage, cost_usd(request.model, usage)
 
 

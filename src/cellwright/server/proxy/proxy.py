@@ -21,6 +21,7 @@ from cellwright.server.proxy.request_rules import CheckedRequest
 from cellwright.server.proxy.spending_book import SpendingBook, Spent
 from cellwright.server.proxy.upstream import STALL_SECONDS, Upstream
 from cellwright.server.proxy.usage import EgressLog, UsageReader
+from cellwright.text import dollars
 
 logger = logging.getLogger(__name__)
 
@@ -198,7 +199,9 @@ def _affordable(checked: CheckedRequest, spent: Spent, rules: ProxyLimits) -> tu
     for left, words in _left(spent, rules):
         payable = int((left - fixed) / each)
         if payable < min(SMALLEST_ANSWER, tokens):
-            raise over_budget(f"{words} This request could cost ${fixed + each * min(tokens, SMALLEST_ANSWER):.4f}.")
+            raise over_budget(
+                f"{words} This request could cost {dollars(fixed + each * min(tokens, SMALLEST_ANSWER))}."
+            )
         tokens = min(tokens, payable)
     return tokens, fixed + each * tokens
 
@@ -220,11 +223,13 @@ def _worst_usd(checked: CheckedRequest) -> tuple[float, float] | None:
 def _left(spent: Spent, rules: ProxyLimits) -> list[tuple[float, str]]:
     left = []
     if (day := rules.budget_usd_per_day) is not None:
-        words = f"Today's budget of ${day:g} that the administrator of this server gives you is used up"
-        left.append((day - spent.day, f"{words} (${spent.day:.4f} spent or reserved). It begins anew at 00:00 UTC."))
+        words = f"Today's budget of {dollars(day)} that the administrator of this server gives you is used up"
+        left.append(
+            (day - spent.day, f"{words} ({dollars(spent.day)} spent or reserved). It begins anew at 00:00 UTC.")
+        )
     if (kernel := rules.budget_usd_per_kernel) is not None:
-        words = f"The budget of ${kernel:g} that the administrator of this server gives a kernel is used up"
-        left.append((kernel - spent.kernel, f"{words} (${spent.kernel:.4f} spent or reserved)."))
+        words = f"The budget of {dollars(kernel)} that the administrator of this server gives a kernel is used up"
+        left.append((kernel - spent.kernel, f"{words} ({dollars(spent.kernel)} spent or reserved)."))
     return left
 
 
