@@ -89,15 +89,21 @@ class RecordedRun:
         self._note = Notice(f"Played from {self.replay.path.name}: nothing was sent to the model.")
         return self._played
 
-    def emitting(self, emit: Emit) -> Emit:
-        """Where the run is to emit: everything goes on to `emit`, with what there is to say of the recording."""
+    def emitting(self, emit: Emit, say: Emit) -> Emit:
+        """Where the run is to emit: everything goes on to `emit`; what there is to say of the recording goes to `say`.
+
+        That is said before an event, never after: those who draw the run have not got the event yet.
+        """
         to = emit
 
         def take(event: Event) -> None:
             nonlocal to
+            if self._session and self._note is not None:
+                say(self._note)
+                self._note = None
             if isinstance(event, RunEnd) and self._played is not None:
                 for text in drift_in_words(self._played.drift):
-                    emit(Notice(text, "warning"))
+                    say(Notice(text, "warning"))
             if isinstance(event, TurnChanged) and event.counts and self._played is None:
                 self._undo = event.turn
             if isinstance(event, UserPrompt):
@@ -106,8 +112,6 @@ class RecordedRun:
                     self._listening = self.recorder.listen(self.wanted.prompt, emit, nth=self.wanted.nth)
                     to = self._listening.hear
             to(event)
-            if isinstance(event, UserPrompt) and self._note is not None:
-                emit(self._note)
 
         return take
 
