@@ -4,25 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import tracemalloc
-from collections.abc import Callable
 from typing import Any
+
+from counted_drawing import CountedDrawing
 
 from cellwright.events import Event, Notice, TextDelta, ThinkingDelta, ToolEnd, ToolInputDelta, ToolProgress, TurnEnd
 from cellwright.kernel.output.op_log import LIVE_OUTPUT_CHARS, OpLog, OpReader
-from cellwright.kernel.output.protocol import Op
-from cellwright.kernel.output.transcript_ops import TranscriptOps
-
-
-class CountedDrawing(TranscriptOps):
-    """Counts what is drawn."""
-
-    def __init__(self, add: Callable[[Op], None], drawn: list[Event]) -> None:
-        super().__init__(add)
-        self._drawn = drawn
-
-    def emit(self, event: Event) -> None:
-        self._drawn.append(event)
-        super().emit(event)
 
 
 def counted() -> tuple[OpLog, list[Event]]:
@@ -131,6 +118,7 @@ def test_what_nobody_looks_at_takes_the_memory_of_its_text() -> None:
         for number in range(50_000):
             log.on_event(TextDelta(f"{number:08} "))
             log.on_event(TextDelta("word "))
+        log.on_event(ToolProgress("t", text="x" * 40 * LIVE_OUTPUT_CHARS))
         for _ in range(1_000):
             log.on_event(ToolProgress("t", text="x" * LIVE_OUTPUT_CHARS))
             log.on_event(ToolProgress("u", output={"text/html": "x" * LIVE_OUTPUT_CHARS}))

@@ -72,16 +72,17 @@ class KeptEvents:
 
     def add(self, what: Event | Op, only: OpReader | None) -> None:
         """Keep `what` for `only`."""
-        if isinstance(what, dict):
-            self._kept.append(_Kept(what, only))
-        elif isinstance(what, ToolProgress):
-            self._add_progress(what, only)
-        elif isinstance(what, TextDelta | ThinkingDelta):
-            self._add_piece(what, (type(what), what.index), what.text, only)
-        elif isinstance(what, ToolInputDelta):
-            self._add_piece(what, (ToolInputDelta, what.tool_use_id), what.partial_json, only)
-        else:
-            self._kept.append(_Kept(_without_undrawn(what), only))
+        match what:
+            case TextDelta() | ThinkingDelta():
+                self._add_piece(what, (type(what), what.index), what.text, only)
+            case ToolInputDelta():
+                self._add_piece(what, (ToolInputDelta, what.tool_use_id), what.partial_json, only)
+            case ToolProgress():
+                self._add_progress(what, only)
+            case dict():
+                self._kept.append(_Kept(what, only))
+            case _:
+                self._kept.append(_Kept(_without_undrawn(what), only))
 
     def take(self) -> Iterator[tuple[Event | Op, OpReader | None]]:
         """Give away everything that there is."""
@@ -96,6 +97,8 @@ class KeptEvents:
     def _add_piece(self, delta: Delta, stream: tuple[type[Event], int | str], text: str, only: OpReader | None) -> None:
         last = self._kept[-1] if self._kept else None
         if last is None or last.stream != stream or last.only is not only:
+            if isinstance(delta, ToolProgress):  # it may hold more than is shown
+                delta = replace(delta, text="", message="", output=None)
             self._kept.append(_Kept(delta, only, stream, [text]))
             return
         last.pieces.append(text)
@@ -106,8 +109,7 @@ class KeptEvents:
         if event.output is not None:
             self._kept.append(_Kept(replace(event, text="", message="", output=displayed(event.output)), only))
         if text := self._live(event.tool_use_id, event.text or (event.message and f"{event.message}\n")):
-            said = event if event.output is None and not event.message else replace(event, message="", output=None)
-            self._add_piece(said, (ToolProgress, event.tool_use_id), text, only)
+            self._add_piece(event, (ToolProgress, event.tool_use_id), text, only)
 
     def _live(self, tool_use_id: str, text: str) -> str:
         """As much of `text` as is shown live."""
