@@ -240,7 +240,7 @@ class Conversation:
 
         While another run goes on it waits for its turn; `at_turn` is called when that has come, before the session is
         looked at. `place` says in words where it was asked for; `background`: no thread waits for its end. `belongs_to`
-        is told the run before its first event.
+        is told the run before its first event; what it subscribes is told of events before `emit` and those who look on.
 
         `ask_user` reaches a person, never a program: what a folder brings along is trusted only so; None where nobody can
         be asked. `session` and `provider` stand in for the conversation's own for this run; `playing` says whether it is
@@ -257,10 +257,10 @@ class Conversation:
         # the agent's thread is not held up by what a run needs that begins on another; its own wait for their turn anyway
         with contextlib.nullcontext() if self.thread.is_current() else self._lock:
             run = self.runs.add(prompt, place, background=background)
-            for subscriber in (self.tool_log.add, emit):
-                run.bus.subscribe(subscriber)
-            observers.run_added(run)
+            run.bus.subscribe(self.tool_log.add)
             belongs_to(run)
+            run.bus.subscribe(emit)
+            observers.run_added(run)
             coming = StartingRun(
                 self, run, prompt, options, can_use_tool, ask_user, session, provider, playing, at_turn
             )

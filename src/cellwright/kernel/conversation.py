@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from cellwright.agent.prompt import ContextProvider
+    from cellwright.conversation.runs.run_queue import ConversationRun
     from cellwright.kernel.magic.fix import Fix
     from cellwright.kernel.magic.slash_command import CellCommand
 
@@ -259,10 +260,13 @@ class NotebookConversation:
         events: list[Event] = []
         recorded = self._recorded(prompt, options, face)
         # a result keeps its events; without one they would only take memory
-        output = face.output
-        emit = recorded.emitting(
-            *(to if options.out is None else _both(events, to) for to in (output.on_event, output.emit))
+        emit, say = (
+            to if options.out is None else _both(events, to) for to in (face.output.on_event, face.output.emit)
         )
+
+        def belongs_to(run: ConversationRun) -> None:
+            recorded.follow(run, say)
+            face.output.belongs_to(run)
 
         def at_turn() -> None:
             self._use_session(options)
@@ -279,7 +283,7 @@ class NotebookConversation:
                 place=self._cell_name,
                 background=options.background,
                 at_turn=at_turn,
-                belongs_to=face.output.belongs_to,
+                belongs_to=belongs_to,
             )
 
         def finish(end: RunEnd) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
+import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import CancelledError
@@ -234,14 +235,17 @@ class ConversationLog:
         self._session = session
         self._turns = TurnCount()
         self._draw = draw
+        self._lock = threading.Lock()
         self._logs: WeakKeyDictionary[ConversationRun, OpLog] = WeakKeyDictionary()
 
     def log_of(self, run: ConversationRun) -> OpLog:
-        """What `run` is drawn from, for whoever shows it; from any thread, once the run was added."""
-        return self._logs[run]
+        """What `run` is drawn from, for whoever shows it; from any thread."""
+        with self._lock:
+            if run not in self._logs:
+                self._logs[run] = OpLog(self._draw)
+            return self._logs[run]
 
     def run_added(self, run: ConversationRun) -> None:
-        self._logs[run] = OpLog(self._draw)
         self._on_loop(self._add, run)
 
     def on_event(self, run: ConversationRun, event: Event) -> None:
