@@ -171,7 +171,7 @@ class OpLog:
         self._drawing = draw(self._append)
         self._ops: list[tuple[Op, OpReader | None]] = [(op, None) for op in drawn]
         self._only: OpReader | None = None
-        # replaced, never changed: it is read on several threads
+        # replaced, never changed: a subscriber may leave while all are told
         self._subscribers: tuple[Callable[[], object], ...] = ()
         self._last_told = float("-inf")
         self._timer: asyncio.TimerHandle | None = None
@@ -189,10 +189,12 @@ class OpLog:
 
         Gives how to stop that.
         """
-        self._subscribers = (*self._subscribers, subscriber)
+        with self._lock:
+            self._subscribers = (*self._subscribers, subscriber)
 
         def leave() -> None:
-            self._subscribers = tuple(other for other in self._subscribers if other is not subscriber)
+            with self._lock:
+                self._subscribers = tuple(other for other in self._subscribers if other is not subscriber)
 
         return leave
 
