@@ -18,11 +18,9 @@ def call(id: str, name: str = "Grep", **tool_input: Any) -> Call:
 
 
 def played(log: ToolLog, *events: Event) -> list[dict[str, Any]]:
-    heard: list[Event] = []
-    emit = EventLog(log.listen(heard.append)).emit
+    emit = EventLog(log.add).emit
     for event in events:
         emit(event)
-    assert heard == list(events)
     return [json.loads(line) for line in log.path.read_text().splitlines()] if log.path and log.path.exists() else []
 
 

@@ -29,6 +29,8 @@ from cellwright.config.settings.read import start_folder
 from cellwright.conversation import place_maker
 from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.runs.run_options import Result, RunOptions, result_of
+from cellwright.conversation.runs.run_queue import ConversationRun
+from cellwright.conversation.runs.starting_run import belongs_nowhere
 from cellwright.errors import CellwrightError
 from cellwright.events import Emit, Event, RunEnd
 from cellwright.sessions.session import Session
@@ -79,7 +81,7 @@ class RunSurface:
     """Where a run shows itself and asks: a sink of events and a coroutine that answers.
 
     `ask_user` reaches a person; None where nobody can be asked. `at_turn` is called when the run's turn has come; `place`
-    says in words where that is.
+    says in words where that is. `belongs_to` is told the run before its first event.
     """
 
     emit: Emit
@@ -87,6 +89,7 @@ class RunSurface:
     ask_user: CanUseTool | None = None
     at_turn: Callable[[], object] = _nothing
     place: str = "Python"
+    belongs_to: Callable[[ConversationRun], object] = belongs_nowhere
 
 
 @dataclass
@@ -260,6 +263,7 @@ def _start(
         ask_user=face.ask_user,
         place=face.place,
         at_turn=face.at_turn,
+        belongs_to=face.belongs_to,
         session=None if isinstance(session, _Shared) else session,
     )
 

@@ -40,8 +40,8 @@ from cellwright.conversation.resolve_options import (
     policy_of,
 )
 from cellwright.conversation.runs.run_options import RunOptions
-from cellwright.conversation.runs.run_queue import RunQueue
-from cellwright.conversation.runs.starting_run import StartingRun, nothing_at_turn
+from cellwright.conversation.runs.run_queue import ConversationRun, RunQueue
+from cellwright.conversation.runs.starting_run import StartingRun, belongs_nowhere, nothing_at_turn
 from cellwright.conversation.session_choice import ConversationSessions
 from cellwright.conversation.toolset import ConversationTools, ToolMaker, Workplace, never_unsaved
 from cellwright.doctor.check import Check
@@ -234,11 +234,13 @@ class Conversation:
         place: str = "Python",
         background: bool = False,
         at_turn: Callable[[], object] = nothing_at_turn,
+        belongs_to: Callable[[ConversationRun], object] = belongs_nowhere,
     ) -> AgentTask[RunEnd]:
         """Start a run on the agent's thread; `emit`, `can_use_tool` and `ask_user` are called there.
 
         While another run goes on it waits for its turn; `at_turn` is called when that has come, before the session is
-        looked at. `place` says in words where it was asked for; `background`: no thread waits for its end.
+        looked at. `place` says in words where it was asked for; `background`: no thread waits for its end. `belongs_to`
+        is told the run before its first event; what it subscribes is told of events before `emit` and those who look on.
 
         `ask_user` reaches a person, never a program: what a folder brings along is trusted only so; None where nobody can
         be asked. `session` and `provider` stand in for the conversation's own for this run; `playing` says whether it is
@@ -255,13 +257,15 @@ class Conversation:
         # the agent's thread is not held up by what a run needs that begins on another; its own wait for their turn anyway
         with contextlib.nullcontext() if self.thread.is_current() else self._lock:
             run = self.runs.add(prompt, place, background=background)
+            run.bus.subscribe(self.tool_log.add)
+            belongs_to(run)
+            run.bus.subscribe(emit)
             observers.run_added(run)
-            listen = run.listen(observers.observe(run, emit))
             coming = StartingRun(
-                self, run, prompt, options, listen, can_use_tool, ask_user, session, provider, playing, at_turn
+                self, run, prompt, options, can_use_tool, ask_user, session, provider, playing, at_turn
             )
             try:
-                task = self.runs.start(run, coming.prepare, listen)
+                task = self.runs.start(run, coming.prepare)
             except BaseException:
                 observers.run_ended(run)
                 raise

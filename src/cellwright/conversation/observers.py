@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
-from cellwright.events import Emit, Event
+from cellwright.events import Event
 
 if TYPE_CHECKING:
     from cellwright.conversation.runs.run_queue import ConversationRun
@@ -50,18 +51,9 @@ class Observers:
 
         return remove
 
-    def observe(self, run: ConversationRun, emit: Emit) -> Emit:
-        """`emit`, telling the observers as well; what started the run is told first."""
-
-        def observed(event: Event) -> None:
-            try:
-                emit(event)
-            finally:  # a face that fails must not leave a gap in what the others show
-                self._tell(lambda observer: observer.on_event(run, event))
-
-        return observed
-
     def run_added(self, run: ConversationRun) -> None:
+        """Tell of the run, and from now on of its events."""
+        run.bus.subscribe(functools.partial(self._on_event, run))
         self._tell(lambda observer: observer.run_added(run))
 
     def run_ended(self, run: ConversationRun) -> None:
@@ -70,9 +62,12 @@ class Observers:
     def session_changed(self, session: Session) -> None:
         self._tell(lambda observer: observer.session_changed(session))
 
+    def _on_event(self, run: ConversationRun, event: Event) -> None:
+        self._tell(lambda observer: observer.on_event(run, event))
+
     def _tell(self, tell: Callable[[Observer], None]) -> None:
         for observer in self._observers:
             try:
                 tell(observer)
             except Exception:  # whoever looks on must not be able to break what they look at
-                logger.exception("a observer of the conversation failed")
+                logger.exception("an observer of the conversation failed")

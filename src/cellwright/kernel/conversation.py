@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from cellwright.agent.prompt import ContextProvider
+    from cellwright.conversation.runs.run_queue import ConversationRun
     from cellwright.kernel.magic.fix import Fix
     from cellwright.kernel.magic.slash_command import CellCommand
 
@@ -194,7 +195,14 @@ class NotebookConversation:
 
         face.output.open()
         try:
-            yield RunSurface(face.output.emit, face.can_use_tool, face.ask_user, at_turn, self._cell_name)
+            yield RunSurface(
+                face.output.on_event,
+                face.can_use_tool,
+                face.ask_user,
+                at_turn,
+                self._cell_name,
+                face.output.belongs_to,
+            )
         finally:
             face.output.close()
 
@@ -213,9 +221,9 @@ class NotebookConversation:
         self._make_tools()
 
     def _on_stuck(self, tool_use_id: str) -> None:
-        self.log.stuck(self.conversation.runs.current, tool_use_id, STUCK)
         if self._face is not None:
             self._face.output.stuck(tool_use_id)
+        self.log.stuck(self.conversation.runs.current, tool_use_id, STUCK)
 
     def _new_face(self, options: MagicOptions) -> CellSurface:
         conversation, front_end = self.conversation, front_end_of(self.shell)
@@ -223,7 +231,16 @@ class NotebookConversation:
         told = this_notebook(front_end, self.shell.user_ns, conversation.environ)
         named = None if options.notebook is None else conversation.cwd / options.notebook
         self.notebooks.cell_runs(front_end, told, named)
-        return cell_face(self.shell, front_end, conversation, options, save_rules, self.beside, self._is_looked_on)
+        return cell_face(
+            self.shell,
+            front_end,
+            conversation,
+            options,
+            save_rules,
+            self.beside,
+            self._is_looked_on,
+            self.log.log_of,
+        )
 
     def _is_looked_on(self) -> bool:
         return self.questions.somebody_looks_on()
@@ -243,14 +260,20 @@ class NotebookConversation:
         events: list[Event] = []
         recorded = self._recorded(prompt, options, face)
         # a result keeps its events; without one they would only take memory
-        emit = recorded.emitting(face.output.emit if options.out is None else _both(events, face))
+        emit, say = (
+            to if options.out is None else _both(events, to) for to in (face.output.on_event, face.output.emit)
+        )
+
+        def belongs_to(run: ConversationRun) -> None:
+            recorded.follow(run, say)
+            face.output.belongs_to(run)
 
         def at_turn() -> None:
             self._use_session(options)
             self._face, self._trust.notebook_asks = face, True
 
         def start() -> AgentTask[RunEnd]:
-            task = conversation.start(
+            return conversation.start(
                 prompt,
                 replace(run_options(options, typed), telling=telling),
                 emit=emit,
@@ -260,10 +283,8 @@ class NotebookConversation:
                 place=self._cell_name,
                 background=options.background,
                 at_turn=at_turn,
+                belongs_to=belongs_to,
             )
-            if (run := conversation.runs.of(task)) is not None:
-                face.output.belongs_to(run)
-            return task
 
         def finish(end: RunEnd) -> None:
             if not options.background:
@@ -309,9 +330,9 @@ class NotebookConversation:
         return this_notebook(front_end_of(self.shell), self.shell.user_ns, self.conversation.environ)
 
 
-def _both(events: list[Event], face: CellSurface) -> Emit:
-    def emit(event: Event) -> None:
+def _both(events: list[Event], emit: Emit) -> Emit:
+    def both(event: Event) -> None:
         events.append(event)
-        face.output.emit(event)
+        emit(event)
 
-    return emit
+    return both

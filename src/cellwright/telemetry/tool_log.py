@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cellwright.events import Emit, Event, ToolEnd, ToolStart, TurnEnd, UserPrompt
+from cellwright.events import Event, ToolEnd, ToolStart, TurnEnd, UserPrompt
 
 logger = logging.getLogger(__name__)
 
@@ -77,15 +77,6 @@ class ToolLog:
     _batch: int = 0
     _open: dict[str, _Open] = field(default_factory=dict)
     _failed: bool = False
-
-    def listen(self, emit: Emit) -> Emit:
-        """`emit`, with this log told first."""
-
-        def both(event: Event) -> None:
-            self.add(event)
-            emit(event)
-
-        return both
 
     def add(self, event: Event) -> None:
         """Take note of `event`. Never raises: a log that cannot be written must not end a run."""

@@ -18,6 +18,8 @@ from cellwright.commands.registry import NEED_SESSIONS, answer_of, command_name,
 from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.resolve_options import Asking, Playing
 from cellwright.conversation.runs.run_options import RunOptions
+from cellwright.conversation.runs.run_queue import ConversationRun
+from cellwright.conversation.runs.starting_run import belongs_nowhere
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Emit, RunEnd
 from cellwright.model.provider import Provider
@@ -31,10 +33,6 @@ from cellwright.version import VERSION
 if TYPE_CHECKING:
     from cellwright.agent.recording.recorder import Recorder, TurnListener
     from cellwright.agent.recording.replay import Replay, ReplayedTurn
-
-
-def _as_it_is(emit: Emit) -> Emit:
-    return emit
 
 
 def _nothing_to_say() -> list[str]:
@@ -58,7 +56,7 @@ class _Way:
 
     provider: Provider | None = None
     playing: Playing | None = None
-    listen: Callable[[Emit], Emit] = _as_it_is
+    belongs_to: Callable[[ConversationRun], object] = belongs_nowhere
     finish: Callable[[], list[str]] = _nothing_to_say
 
 
@@ -147,12 +145,13 @@ class TerminalCommand:
         return self.conversation.start(
             prompt,
             replace(run_options(self.options), answer_type=None if self.options.dry_run else self._answer_type),
-            emit=way.listen(emit),
+            emit=emit,
             can_use_tool=can_use_tool,
             ask_user=can_use_tool,
             session=self._unsaved,
             provider=way.provider,
             playing=way.playing,
+            belongs_to=way.belongs_to,
         )
 
     def _exit_code(self, end: RunEnd, signal_number: int) -> int:
@@ -181,11 +180,11 @@ class TerminalCommand:
     def _recorded(self, recorder: Recorder, prompt: str) -> _Way:
         listening: list[TurnListener] = []
 
-        def listen(emit: Emit) -> Emit:
-            listening.append(recorder.listen(prompt, emit))
-            return listening[-1].hear
+        def belongs_to(run: ConversationRun) -> None:
+            listening.append(recorder.listen(prompt))
+            run.bus.subscribe(listening[-1].on_event)
 
-        return _Way(listen=listen, finish=lambda: recorder.save(listening[-1]))
+        return _Way(belongs_to=belongs_to, finish=lambda: recorder.save(listening[-1]))
 
     @functools.cached_property
     def _recorder(self) -> Recorder:

@@ -42,8 +42,8 @@ def run(scene, tmp_path):
 
     def run(recorder, script, prompt):
         played = scene(script, tools=[show])
-        turn = recorder.listen(prompt, played.events.append)
-        asyncio.run(played.agent.run(prompt, played.session, turn.hear))
+        turn = recorder.listen(prompt)
+        asyncio.run(played.agent.run(prompt, played.session, turn.on_event))
         return recorder.save(turn)
 
     return run

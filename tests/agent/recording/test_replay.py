@@ -15,6 +15,7 @@ from cellwright.agent.recording.replay import Replay, UntrustedRecording
 from cellwright.agent.recording.replay_drift import Drift, drift_in_words
 from cellwright.agent.tool import Tool, ToolContext, ToolResult, tool
 from cellwright.conversation.replay import ReplayedEdits
+from cellwright.conversation.runs.event_bus import EventBus
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.events import TextDelta, ThinkingDelta, ToolEnd, ToolProgress, TurnEnd
 from cellwright.permissions.policy import PermissionPolicy
@@ -93,8 +94,9 @@ def record(scene, tmp_path):
         options = {"policy": replace(EVERYTHING, roots=(place.folder,), cwd=place.folder), **options}
         played = scene(script, tools=options.pop("tools", place.tools), **options)
         for prompt in prompts:
-            turn = recorder.listen(prompt, played.events.append)
-            asyncio.run(played.agent.run(prompt, played.session, turn.hear))
+            turn = recorder.listen(prompt)
+            bus = EventBus([played.events.append, turn.on_event])
+            asyncio.run(played.agent.run(prompt, played.session, bus.publish))
             assert recorder.save(turn) == []
         played.recording = path
         return played
@@ -317,9 +319,9 @@ def test_two_turns_are_kept_whichever_is_saved_first(scene, workplace, tmp_path)
     here = workplace("here")
     recorder = Recorder(tmp_path / "demo.jsonl", here.folder, {})
     played = scene([say("One."), say("Two.")], tools=here.tools)
-    turns = [recorder.listen(prompt, played.events.append) for prompt in ("First", "Second")]
+    turns = [recorder.listen(prompt) for prompt in ("First", "Second")]
     for prompt, heard in zip(("First", "Second"), turns, strict=True):
-        asyncio.run(played.agent.run(prompt, played.session, heard.hear))
+        asyncio.run(played.agent.run(prompt, played.session, heard.on_event))
     assert [recorder.save(heard) for heard in reversed(turns)] == [[], []]
     replay = Replay(recorder.path, here.folder)
     assert replay.holds("First")
@@ -407,8 +409,8 @@ def test_a_content_that_had_a_secret_in_it_is_not_written_without(scene, workpla
     policy = replace(EVERYTHING, roots=(here.folder,), cwd=here.folder)
     script = [use("Write", file_path="config.py", content='password = "s3cr3t-w0rd"\n'), say("ok")]
     recorded = scene(script, tools=here.tools, policy=policy)
-    turn = recorder.listen("Configure", recorded.events.append)
-    asyncio.run(recorded.agent.run("Configure", recorded.session, turn.hear))
+    turn = recorder.listen("Configure")
+    asyncio.run(recorded.agent.run("Configure", recorded.session, turn.on_event))
     assert "left out" in recorder.save(turn)[0]
 
     replay = Replay(recorder.path, there.folder)

@@ -55,7 +55,7 @@ def finish(panels: Panels, run: LoggedRun) -> None:
 async def test_the_run_comes_before_its_operations_and_its_end_after_them(panels: Panels) -> None:
     panel = panels.connect()
     run = begun(panels)
-    run.hear_now(TextDelta("Hello"))
+    run.say(TextDelta("Hello"))
     finish(panels, run)
     kinds = [message["type"] for message in panels.sent(panel)]
     assert kinds == ["welcome", "run", "ops", "ops", "run"]
@@ -68,7 +68,7 @@ async def test_what_comes_in_quick_succession_goes_together(panels: Panels) -> N
     panel = panels.connect()
     run = begun(panels)
     for _ in range(1_000):
-        run.hear_now(TextDelta("x"))
+        run.say(TextDelta("x"))
     finish(panels, run)
     assert texts(panels, panel) == "x" * 1_000
     assert len(panels.sent(panel, "ops")) == 2
@@ -77,8 +77,8 @@ async def test_what_comes_in_quick_succession_goes_together(panels: Panels) -> N
 @on_a_loop
 async def test_one_that_comes_back_gets_what_it_lacks_and_hears_what_is_gone(panels: Panels) -> None:
     run = begun(panels)
-    run.hear_now(TextDelta("One "))
-    run.hear_now(Notice("two"))
+    run.say(TextDelta("One "))
+    run.say(Notice("two"))
     finish(panels, run)
     said = {"page": "p", "log": panels.log.id, "have": {"run-1": 1, "run-0": 7, "bad": "x", "worse": -1, "true": True}}
     back = panels.connect(said)
@@ -116,7 +116,7 @@ async def test_one_that_does_not_answer_is_sent_nothing_until_it_is_heard_from(p
     panel = panels.connect()
     run = begun(panels)
     panels.clock.now += QUIET_SECONDS + 1
-    run.hear_now(TextDelta("One "))
+    run.say(TextDelta("One "))
     assert len(panels.sent(panel, "request")) == 1
     assert texts(panels, panel) == "One "
     assert panels.connections.somebody_looks_on
@@ -137,9 +137,9 @@ async def test_one_that_does_not_answer_is_sent_nothing_until_it_is_heard_from(p
 async def test_a_large_message_goes_in_pieces_and_nothing_overtakes_it(panels: Panels) -> None:
     panel = panels.connect()
     run = begun(panels)
-    run.hear_now(TextDelta("x" * 500_000))
+    run.say(TextDelta("x" * 500_000))
     assert texts(panels, panel) == ""  # its last piece has not gone out
-    run.hear_now(TextDelta("y"))
+    run.say(TextDelta("y"))
     panels.connections.tell_state({"type": "state"})
     finish(panels, run)
     await panels.until(lambda: len(panels.sent(panel, "run")) == 2)
@@ -152,7 +152,7 @@ async def test_a_large_message_goes_in_pieces_and_nothing_overtakes_it(panels: P
 async def test_a_panel_that_closes_in_the_middle_of_a_large_message_is_sent_nothing_more(panels: Panels) -> None:
     panel = panels.connect()
     run = begun(panels)
-    run.hear_now(TextDelta("x" * 500_000))
+    run.say(TextDelta("x" * 500_000))
     panels.connections.remove(panel)
     finish(panels, run)
     await asyncio.sleep(0)
@@ -164,7 +164,7 @@ async def test_a_panel_that_closes_in_the_middle_of_a_large_message_is_sent_noth
 async def test_what_was_missed_is_sent_again(panels: Panels) -> None:
     panel = panels.connect()
     run = begun(panels)
-    run.hear_now(TextDelta("One"))
+    run.say(TextDelta("One"))
     finish(panels, run)
     before = panels.sent(panel, "ops")
     panel.again("run-1", 0)
@@ -181,9 +181,9 @@ async def test_programs_get_lines_of_what_begins_while_they_listen(panels: Panel
     program = panels.connect({"view": "lines", "client": "server", "page": "s"})
     run = LoggedRun(id="run-1", prompt="", place="server", kind="command", asked=1.0, lines=LineLog())
     panels.log.begin(run)
-    run.hear_now(TextDelta("One "))
-    run.hear_now(TextDelta("line"))
-    earlier.hear_now(TextDelta("not for it"))
+    run.say(TextDelta("One "))
+    run.say(TextDelta("line"))
+    earlier.say(TextDelta("not for it"))
     finish(panels, run)
     finish(panels, earlier)
     assert [message["run"]["id"] for message in panels.sent(program, "run")] == ["run-1", "run-1"]
@@ -212,11 +212,11 @@ async def test_large_runs_that_are_over_go_before_there_are_many(panels: Panels)
     picture = "x" * (CHARS_KEPT // 3)
     for number in range(4):
         run = begun(panels, f"run-{number}")
-        run.add({"op": "display", "id": "t", "data": {"image/png": picture}})
+        run.log.add({"op": "display", "id": "t", "data": {"image/png": picture}})
         finish(panels, run)
     assert list(panels.log.runs) == ["run-2", "run-3"]
     huge = begun(panels, "huge")
-    huge.add({"op": "display", "id": "t", "data": {"image/png": picture * 4}})
+    huge.log.add({"op": "display", "id": "t", "data": {"image/png": picture * 4}})
     finish(panels, huge)
     assert list(panels.log.runs) == ["huge"]
 
@@ -244,7 +244,7 @@ async def test_what_waits_for_a_page_that_sleeps_does_not_grow(panels: Panels) -
 async def test_turns_of_before_stand_before_what_goes_on(panels: Panels) -> None:
     panel = panels.connect()
     run = begun(panels, asked=50.0)
-    run.hear_now(TextDelta("Now"))
+    run.say(TextDelta("Now"))
     past = [
         past_run("s", turn, f"{turn}", float(turn), [{"op": "text", "block": 0, "text": "Then"}]) for turn in (1, 2)
     ]
@@ -258,7 +258,7 @@ async def test_turns_of_before_stand_before_what_goes_on(panels: Panels) -> None
         elif message["type"] == "run":
             shown[message["run"]["id"]] = None
     assert list(shown) == list(panels.log.runs)
-    run.hear_now(TextDelta(" and then"))
+    run.say(TextDelta(" and then"))
     finish(panels, run)
     assert texts(panels, panel) == "Now and then"
     panels.log.put_past(past)  # they are there

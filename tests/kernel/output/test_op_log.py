@@ -1,141 +1,171 @@
-"""The log of operations: nothing lost, nothing twice, few messages."""
+"""What a run is drawn from: kept while nobody looks, drawn once for all who do."""
 
 from __future__ import annotations
 
 import asyncio
-import json
-import time
-from pathlib import Path
+import tracemalloc
 from typing import Any
 
-from cellwright.kernel.output.op_log import OpLog
+from counted_drawing import CountedDrawing
+
+from cellwright.events import Event, Notice, TextDelta, ThinkingDelta, ToolEnd, ToolInputDelta, ToolProgress, TurnEnd
+from cellwright.kernel.output.op_log import LIVE_OUTPUT_CHARS, OpLog, OpReader
 
 
-def text(part: str, block: int = 0) -> dict[str, Any]:
-    return {"op": "text", "block": block, "text": part}
+def counted() -> tuple[OpLog, list[Event]]:
+    """A log, and the events that were drawn for it."""
+    drawn: list[Event] = []
+    return OpLog(lambda add: CountedDrawing(add, drawn)), drawn
 
 
-def test_the_first_goes_out_at_once_and_the_rest_soon():
-    async def scene() -> list[dict[str, Any]]:
-        log, messages = OpLog(), []
-        log.attach(messages.append)
-        log.add(text("a"))
-        assert [message["ops"] for message in messages] == [[text("a")]]
-        for part in "bcd":
-            log.add(text(part))
-        async with asyncio.timeout(5):
-            while "".join(op["text"] for message in messages for op in message["ops"]) != "abcd":
-                await asyncio.sleep(0)
-        return messages
-
-    messages = asyncio.run(scene())
-    assert [message["first"] for message in messages] == list(range(len(messages)))
-    assert messages[0]["type"] == "ops"
-    assert abs(messages[0]["now"] - time.time()) < 60
+def text(ops: list[dict[str, Any]]) -> str:
+    return "".join(op["text"] for op in ops if op["op"] == "text")
 
 
-def test_what_came_before_the_widget_goes_out_with_it():
-    async def scene() -> list[dict[str, Any]]:
-        log, messages = OpLog(), []
-        log.add({"op": "run"})
-        log.add(text("a"))
-        log.add(text("b"))
-        log.attach(messages.append)
-        return messages
-
-    (message,) = asyncio.run(scene())
-    assert message["ops"] == [{"op": "run"}, text("ab")]
+def test_nothing_is_drawn_before_somebody_looks() -> None:
+    log, drawn = counted()
+    reader = OpReader(log)
+    for _ in range(2_000):
+        log.on_event(TextDelta("word "))
+    assert drawn == []
+    assert text(reader.after(0)) == "word " * 2_000
+    assert len(drawn) == 1
 
 
-def test_a_view_gets_what_it_lacks():
-    async def scene() -> dict[int, list[tuple[int, int]]]:
-        log, messages = OpLog(), []
-        for block in range(3):
-            log.add(text("x", block))
-        log.attach(messages.append)
-        sent = {}
-        for have in (1, 3, 99, 0):
-            messages.clear()
-            log.replay(have)
-            sent[have] = [(message["first"], len(message["ops"])) for message in messages]
-        return sent
-
-    # a view that has all gets nothing; one that is ahead belongs to a kernel that is gone, and starts over
-    assert asyncio.run(scene()) == {1: [(1, 2)], 3: [], 99: [(0, 3)], 0: [(0, 3)]}
+def test_what_several_look_at_is_drawn_once() -> None:
+    log, drawn = counted()
+    one, other = OpReader(log), OpReader(log)
+    for number in range(100):
+        log.on_event(TextDelta(f"{number} "))
+        one.after(number)
+        if number % 10 == 0:
+            other.after(0)
+    assert one.after(0) == other.after(0)
+    assert text(one.after(0)) == "".join(f"{number} " for number in range(100))
+    assert len(drawn) == 100
 
 
-def test_when_it_is_closed_nothing_is_added_and_later_views_get_what_there_is():
-    async def scene() -> tuple[list[str], list[str]]:
-        log, messages = OpLog(), []
-        log.attach(messages.append)
-        log.add(text("a", 0))
-        log.add(text("b", 1))
-        log.close()
-        log.add(text("c", 2))
-        at_first = [op["text"] for message in messages for op in message["ops"]]
-        messages.clear()
-        log.replay(0)
-        return at_first, [op["text"] for message in messages for op in message["ops"]]
-
-    assert asyncio.run(scene()) == (["a", "b"], ["a", "b"])
+def test_each_counts_what_it_gets() -> None:
+    log = OpLog()
+    cell, panel = OpReader(log, frozenset({"thinking"})), OpReader(log)
+    log.on_event(ThinkingDelta("hm", 0))
+    log.on_event(TextDelta("a", 1))
+    log.on_event(Notice("for the cell"), only=cell)
+    log.on_event(Notice("for the panel"), only=panel)
+    log.add({"op": "stuck", "id": "t", "text": "for both"})
+    assert [op["text"] for op in cell.after(0)] == ["a", "for the cell", "for both"]
+    assert [op["text"] for op in panel.after(0)] == ["hm", "a", "for the panel", "for both"]
+    assert (len(cell), len(panel)) == (3, 4)
+    assert cell.after(2) == panel.after(3)
 
 
-def test_different_things_are_not_merged():
-    async def scene() -> list[dict[str, Any]]:
-        log, messages = OpLog(), []
-        for op in (
-            text("a"),
-            {"op": "thinking", "block": 0, "text": "x", "at": 1.0},
-            {"op": "thinking", "block": 0, "text": "y", "at": 2.0},
-            {"op": "tool_input", "id": "t", "name": "Read", "chars": 0},
-            {"op": "tool_input", "id": "t", "name": "Read", "chars": 9},
-            {"op": "output", "id": "t", "text": "1"},
-            {"op": "output", "id": "t", "text": "2"},
-            {"op": "output", "id": "u", "text": "3"},
-            {"op": "notice", "level": "info", "text": "n"},
-            {"op": "notice", "level": "info", "text": "n"},
-        ):
-            log.add(op)
-        log.attach(messages.append)
-        return messages[0]["ops"]
-
-    assert asyncio.run(scene()) == [
-        text("a"),
-        {"op": "thinking", "block": 0, "text": "xy", "at": 1.0},
-        {"op": "tool_input", "id": "t", "name": "Read", "chars": 9},
-        {"op": "output", "id": "t", "text": "12"},
+def test_pieces_of_one_thing_are_one_and_of_others_are_not() -> None:
+    log = OpLog()
+    for event in (
+        TextDelta("a", 0),
+        TextDelta("b", 0),
+        ThinkingDelta("x", 1),
+        ThinkingDelta("y", 1),
+        ToolInputDelta("t", "Read"),
+        ToolInputDelta("t", "Read", '{"path"'),
+        ToolInputDelta("t", "Read", ": 1}"),
+        ToolProgress("t", text="1"),
+        ToolProgress("t", message="2"),
+        ToolProgress("u", text="3"),
+        ToolProgress("u", fraction=0.5),
+        Notice("n"),
+        Notice("n"),
+    ):
+        log.on_event(event)
+    assert OpReader(log).after(0) == [
+        {"op": "text", "block": 0, "text": "ab"},
+        {"op": "thinking", "block": 1, "text": "xy", "at": 0.0},
+        {"op": "tool_input", "id": "t", "name": "Read", "chars": 11},
+        {"op": "output", "id": "t", "text": "12\n"},
         {"op": "output", "id": "u", "text": "3"},
         {"op": "notice", "level": "info", "text": "n"},
         {"op": "notice", "level": "info", "text": "n"},
     ]
 
 
-def test_a_burst_of_deltas_costs_few_messages_and_few_bytes():
-    async def scene() -> tuple[list[dict[str, Any]], float]:
-        log, messages = OpLog(), []
-        log.attach(messages.append)
-        started = time.monotonic()
-        for number in range(20_000):
-            log.add(text("word "))
-            if number % 100 == 0:
-                await asyncio.sleep(0)
-        log.close()
-        return messages, time.monotonic() - started
+def test_what_is_drawn_now_or_later_says_the_same() -> None:
+    events: list[Event] = [
+        *(ToolProgress("t", text="o" * 999) for _ in range(150)),
+        ToolProgress("t", output={"image/png": "aGk=", "text/html": "<p>", "text/plain": "<Figure>"}),
+        ToolEnd("t", "Python", "success", [{"type": "text", "text": "r" * 20_000}, {"type": "image"}], 1.0),
+        *(TextDelta("word ", index) for index in (0, 0, 1, 1)),
+        TurnEnd({"role": "assistant", "content": []}, "refusal", {}, "claude-opus-5-5"),
+    ]
 
-    messages, seconds = asyncio.run(scene())
-    assert "".join(op["text"] for message in messages for op in message["ops"]) == "word " * 20_000
-    assert len(messages) <= seconds * 30 + 2
-    assert sum(len(json.dumps(message)) for message in messages) < 1.2 * len("word " * 20_000)
+    def ops(*, at_once: bool) -> tuple[str, list[dict[str, Any]]]:
+        log = OpLog()
+        reader = OpReader(log)
+        for event in events:
+            log.on_event(event)
+            if at_once:
+                reader.after(0)
+        outputs = "".join(op["text"] for op in reader.after(0) if op["op"] == "output")
+        return outputs + text(reader.after(0)), [op for op in reader.after(0) if op["op"] not in ("output", "text")]
+
+    assert ops(at_once=True) == ops(at_once=False)
 
 
-def test_the_examples_of_the_protocol_have_the_shape_of_what_is_sent():
-    examples = json.loads((Path(__file__).parents[3] / "docs/protocol/examples.json").read_text("utf-8"))
-    messages: list[Any] = []
+def test_what_nobody_looks_at_takes_the_memory_of_its_text() -> None:
+    log, drawn = counted()
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        for number in range(50_000):
+            log.on_event(TextDelta(f"{number:08} "))
+            log.on_event(TextDelta("word "))
+        log.on_event(ToolProgress("t", text="x" * 40 * LIVE_OUTPUT_CHARS))
+        for _ in range(1_000):
+            log.on_event(ToolProgress("t", text="x" * LIVE_OUTPUT_CHARS))
+            log.on_event(ToolProgress("u", output={"text/html": "x" * LIVE_OUTPUT_CHARS}))
+        answer = {"role": "assistant", "content": [{"type": "text", "text": "x" * 10**6}]}
+        log.on_event(TurnEnd(answer, "end_turn", {}, "claude-opus-5-5"))
+        del answer
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert 800_000 < log.chars < 1_000_000
+    assert after - before < 2_000_000
+    assert drawn == []
+
+
+def test_news_come_at_once_and_then_30_times_a_second() -> None:
+    async def scene() -> int:
+        log = OpLog()
+        told = asyncio.Event()
+        times: list[float] = []
+
+        def news() -> None:
+            times.append(asyncio.get_running_loop().time())
+            told.set()
+
+        leave = log.subscribe(news)
+        for number in range(10):
+            told.clear()
+            log.on_event(TextDelta("a"))
+            assert told.is_set() == (number == 0)
+            async with asyncio.timeout(60):
+                await told.wait()
+        assert times[-1] - times[0] >= 9 / 30 * 0.9
+        leave()
+        log.on_event(TextDelta("b"))
+        return len(times)
+
+    assert asyncio.run(scene()) == 10
+
+
+def test_a_receiver_that_fails_leaves_no_gap_for_the_others() -> None:
     log = OpLog()
-    log.attach(messages.append)
-    asyncio.run(_add(log))
-    assert set(messages[0]) == set(examples["kernel_to_browser"][0])
+    told: list[int] = []
 
+    def failing() -> None:
+        raise LookupError
 
-async def _add(log: OpLog) -> None:
-    log.add(text("a"))
+    log.subscribe(failing)
+    log.subscribe(lambda: told.append(1))
+    log.on_event(TextDelta("a"))
+    assert told == [1]

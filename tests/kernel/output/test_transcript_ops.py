@@ -36,6 +36,7 @@ from cellwright.events import (
     UserPrompt,
 )
 from cellwright.kernel.output.cell_output import STUCK
+from cellwright.kernel.output.op_log import LIVE_OUTPUT_CHARS, OpLog, OpReader
 from cellwright.kernel.output.protocol import (
     AnswerMessage,
     KeptMessage,
@@ -46,7 +47,7 @@ from cellwright.kernel.output.protocol import (
     WithdrawMessage,
     read_message,
 )
-from cellwright.kernel.output.transcript_ops import LIVE_OUTPUT_CHARS, RESULT_CHARS, TranscriptOps
+from cellwright.kernel.output.transcript_ops import QUIET_OPS, RESULT_CHARS
 from row_tables import for_each_row
 
 EXAMPLES = json.loads((Path(__file__).parents[3] / "docs/protocol/examples.json").read_text("utf-8"))
@@ -82,11 +83,10 @@ def run_end(error: dict[str, Any] | None = None) -> RunEnd:
 
 
 def ops_of(*events: Event, quiet: bool = False) -> list[dict[str, Any]]:
-    ops: list[dict[str, Any]] = []
-    transcript = TranscriptOps(ops.append, quiet=quiet)
+    log = OpLog()
     for event in events:
-        transcript.emit(event)
-    return ops
+        log.on_event(event)
+    return OpReader(log, QUIET_OPS if quiet else frozenset()).after(0)
 
 
 EVERY_EVENT: tuple[Event, ...] = (

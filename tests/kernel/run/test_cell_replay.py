@@ -10,6 +10,7 @@ from typing import Any
 
 import nbformat
 import pytest
+from chat_panel import ChatPanel
 from notebook_kernel import NotebookKernel, Page, model_of, running_kernel
 
 from cellwright.agent.recording.recordings import prompt_key
@@ -232,6 +233,28 @@ def test_a_recording_is_offered_in_place_of_a_new_answer(recorded, kernel_in, tm
     page.answer(page.wait_for_op("ask", cell)["question"], "allow")
     kernel.finish(cell)
     assert len(server.requests) == 1
+
+
+def test_what_is_said_of_a_recording_stands_in_its_cell_in_its_place(recorded, kernel_in, tmp_path):
+    (tmp_path / "bees.csv").write_text("bee\nann\nbea\ncia\n")
+    kernel, _ = kernel_in([], key=False)
+    kernel.run("%config Claude.replay = 'auto'\n%config Claude.allow = ['Python']")
+    page, panel = Page(kernel), ChatPanel(kernel).connect()
+    cell = kernel.run(WORK)
+    assert cell.status == "ok", cell.reply
+    page.wait_for_op("end", cell)
+    run = panel.newest("[3]")
+    panel.wait_for_end(run)
+    said = [op for op in page.ops if op["op"] == "notice"]
+    assert "Played from" in said[0]["text"]
+    assert said[1]["level"] == "warning"
+    kinds = [op["op"] for op in page.ops]
+    assert kinds[:2] == ["run", "notice"]
+    assert kinds[-2:] == ["notice", "end"]
+    # the panel shows the run, and not what is said of the recording
+    texts = [[op for op in ops if op["op"] != "notice"] for ops in (page.ops, panel.ops[run])]
+    assert texts[0] == texts[1]
+    assert "notice" not in [op["op"] for op in panel.ops[run]]
 
 
 def test_where_nobody_can_be_asked_nothing_is_paid_for_twice(kernel_in, tmp_path):

@@ -50,10 +50,10 @@ class Clock:
 class Panels:
     """A conversation's log and the panels that read it, on the loop that is running."""
 
-    def __init__(self) -> None:
+    def __init__(self, log: ConversationLog | None = None) -> None:
         self.clock = Clock()
         self.session: Session | None = None
-        self.log = ConversationLog(AgentThread(), lambda: self.session)
+        self.log = log or ConversationLog(AgentThread(), lambda: self.session)
         self.connections = Connections()
         self.log.news, self.log.gone = self._news, self.connections.gone
         self._happened = asyncio.Event()

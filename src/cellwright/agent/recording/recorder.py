@@ -28,7 +28,7 @@ from cellwright.agent.recording.recordings import (
 )
 from cellwright.agent.recording.replay_drift import cell_place, real_path, states_after, states_of
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.events import Answered, Emit, Event, RunEnd, ToolEnd, ToolProgress, TurnEnd, UserPrompt
+from cellwright.events import Answered, Event, RunEnd, ToolEnd, ToolProgress, TurnEnd, UserPrompt
 from cellwright.redaction.secret_scan import SecretScan, require_detect_secrets
 from cellwright.sessions.state_dir import PRIVATE_FILE, write_atomic
 from cellwright.version import VERSION
@@ -41,14 +41,13 @@ def never_open(_path: Path) -> bool:
 
 @dataclass(slots=True)
 class TurnListener:
-    """A turn that is going on; everything that it hears goes on to `emit`.
+    """A turn that is going on, and what of its events is recorded.
 
     `nth`: which ordinal it is to have, where the caller counts.
     """
 
     prompt: str
     project: Path
-    emit: Emit
     nth: int | None = None
     is_open: Callable[[Path], bool] = never_open
     origin: dict[str, Any] = field(default_factory=dict)
@@ -60,11 +59,8 @@ class TurnListener:
     end: RunEnd | None = None
     _inputs: dict[str, Mapping[str, Any]] = field(default_factory=dict)
 
-    def hear(self, event: Event) -> None:
-        self._take(event)
-        self.emit(event)
-
-    def _take(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
+        """Record what cannot be had again."""
         match event:
             case UserPrompt():
                 self.origin = {"session": event.session_id, "model": event.model, "version": VERSION}
@@ -103,7 +99,7 @@ class TurnListener:
 class Recorder:
     """Records the turns of one process in the file at `path`; `project` is the folder that the runs work in.
 
-    A run emits to the `hear` of what `listen` gives, and that goes to `save` when it has ended. A turn takes the place of
+    The events of a run go to what `listen` gives, and that goes to `save` when it has ended. A turn takes the place of
     the one with the same prompt and ordinal, so that running a notebook again from the top records it anew.
     CellwrightError at once when recording cannot work: nothing is spent on a turn that would be lost. `is_open` says of a
     file whether a front end shows it: what is on disk is not what was read then.
@@ -127,9 +123,9 @@ class Recorder:
         if not os.access(self.path.parent, os.W_OK):
             raise _unwritable(self.path, OSError("there is no such folder, or it may not be written to"))
 
-    def listen(self, prompt: str | Sequence[Mapping[str, Any]], emit: Emit, *, nth: int | None = None) -> TurnListener:
+    def listen(self, prompt: str | Sequence[Mapping[str, Any]], *, nth: int | None = None) -> TurnListener:
         """The turn of a run on `prompt` that is about to begin. `nth` as in `Replay.turn`."""
-        return TurnListener(prompt_text(prompt), self.project, emit, nth, self._is_open)
+        return TurnListener(prompt_text(prompt), self.project, nth, self._is_open)
 
     def save(self, listening: TurnListener, *, turn: int | None = None) -> list[str]:
         """Put the turn that has ended into the file; gives what the user should know. Takes a while: it searches.

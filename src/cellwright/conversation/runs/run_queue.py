@@ -21,8 +21,9 @@ from typing import Any, Literal
 
 from cellwright.agent.steering import Steering, SteeringText
 from cellwright.agent.thread import AgentTask, AgentThread, CallerJobs, is_agent_code
+from cellwright.conversation.runs.event_bus import EventBus
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.events import Answered, Asked, Emit, Event, EventLog, Notice, RunEnd, TurnEnd, UserPrompt
+from cellwright.events import Answered, Asked, Event, EventLog, Notice, RunEnd, TurnEnd, UserPrompt
 
 KEPT = 10
 """How many runs that are over can still be asked about."""
@@ -53,6 +54,8 @@ class ConversationRun:
     asked: float = field(default_factory=time.time)
     """When, in seconds since the epoch."""
     steering: Steering = field(default_factory=Steering)
+    bus: EventBus = field(init=False)
+    """Of its events; it takes note of them itself, first."""
     task: AgentTask[RunEnd] | None = None
     cost_usd: float | None = 0.0
     """So far; None where a price is not known."""
@@ -65,6 +68,9 @@ class ConversationRun:
     _end: State = "done"
     _is_stopped: bool = False
     _open_questions: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.bus = EventBus([self._note])
 
     @property
     def state(self) -> State:
@@ -90,15 +96,6 @@ class ConversationRun:
     def seconds(self) -> float:
         """How long ago it was asked for, or how long it took in all."""
         return (time.monotonic() if self._ended is None else self._ended) - self._asked
-
-    def listen(self, emit: Emit) -> Emit:
-        """`emit`, noting what the events say of the run."""
-
-        def heard(event: Event) -> None:
-            self._note(event)
-            emit(event)
-
-        return heard
 
     def _note(self, event: Event) -> None:
         match event:
@@ -177,7 +174,7 @@ class RunQueue:
             self._there.append(run)
             return run
 
-    def start(self, run: ConversationRun, prepare: Callable[[], Work], emit: Emit) -> AgentTask[RunEnd]:
+    def start(self, run: ConversationRun, prepare: Callable[[], Work]) -> AgentTask[RunEnd]:
         """Start `run`, or have it wait for its turn: then `prepare` makes its work.
 
         Where nothing is before it `prepare` is called here, so that what is wrong is raised where the run was asked for;
@@ -186,7 +183,7 @@ class RunQueue:
         try:
             first = self.current
             here = first is run and not self._thread.is_current()
-            work = self._served(run, self._prepared(prepare)) if here else self._in_its_turn(run, first, prepare, emit)
+            work = self._served(run, self._prepared(prepare)) if here else self._in_its_turn(run, first, prepare)
             task = self._thread.submit(work)
         except BaseException as error:
             run.fail(error)
@@ -247,10 +244,10 @@ class RunQueue:
         return any(self._thread.call(functools.partial(run.steering.withdraw, words_id)) for run in self.there)
 
     async def _in_its_turn(
-        self, run: ConversationRun, first: ConversationRun | None, prepare: Callable[[], Work], emit: Emit
+        self, run: ConversationRun, first: ConversationRun | None, prepare: Callable[[], Work]
     ) -> RunEnd:
         """`run`, when those before it have ended."""
-        log = EventLog(emit, 0)  # numbers are the session's, and that has another run
+        log = EventLog(run.bus.publish, 0)  # numbers are the session's, and that has another run
         if first is not None and first is not run:
             log.emit(Notice(f"Claude is still at work on “{first.title}” ({first.id}). This waits for its turn."))
         try:

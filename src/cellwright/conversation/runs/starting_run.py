@@ -17,7 +17,7 @@ from cellwright.conversation.resolve_options import Asking, Playing, ask_all, no
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.conversation.runs.run_queue import ConversationRun, Work
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.events import Emit, RunEnd
+from cellwright.events import RunEnd
 from cellwright.model.provider import Provider
 from cellwright.permissions.rules.rule import grant_problem, parse_rule, restriction_problem
 from cellwright.sessions.session import Session
@@ -31,6 +31,10 @@ def nothing_at_turn() -> None:
     """What is done at the turn of most runs."""
 
 
+def belongs_nowhere(_run: ConversationRun) -> None:
+    """Where nobody needs to know which run it is that shows itself."""
+
+
 @dataclass(frozen=True)
 class StartingRun:
     """What `Conversation.start` was given, and the run that it becomes."""
@@ -39,7 +43,6 @@ class StartingRun:
     run: ConversationRun
     prompt: Prompt
     options: RunOptions
-    emit: Emit
     can_use_tool: CanUseTool | None
     ask_user: CanUseTool | None
     given_session: Session | None
@@ -64,7 +67,7 @@ class StartingRun:
     async def _after_questions(self, asking: list[Asking], ask_user: CanUseTool, session: Session) -> RunEnd:
         """The run, when the user has been asked what has to be asked before."""
         unasked = functools.partial(self._tell_unasked, session=session)
-        if await ask_all(asking, ask_user, session, self.emit, unasked) and not session.encoded:
+        if await ask_all(asking, ask_user, session, self.run.bus.publish, unasked) and not session.encoded:
             self.conversation.forget_tools()  # made when less was known to be allowed
         return await self._held(await asyncio.to_thread(self._begin))  # a key helper may take its time
 
@@ -103,7 +106,6 @@ class StartingRun:
             session.mode = None  # what the user says now goes before what the session came to
         self._tell_notices(session)
         conversation.tool_log.path = conversation.settings.tool_log
-        listen = conversation.tool_log.listen(self.emit)
         full = with_surroundings(
             self.prompt, session, agent, conversation.cwd, conversation.face, conversation.settings.language
         )
@@ -111,7 +113,7 @@ class StartingRun:
             undone = conversation.checkpoints.tell_what_was_undone
             tellings = (undone, mentioned_files(conversation.cwd), *options.telling)
             full = gather_context(full, tellings, self.prompt, agent, session, conversation.tools(RunOptions()))
-        return functools.partial(conversation.hooks.run, agent, full, session, listen, self.run.steering)
+        return functools.partial(conversation.hooks.run, agent, full, session, self.run.bus.publish, self.run.steering)
 
     def _tell_notices(self, session: Session) -> None:
         conversation, options = self.conversation, self.options

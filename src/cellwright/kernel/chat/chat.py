@@ -171,8 +171,8 @@ class Chat:
         except CellwrightError as error:
             logged = None if run_id is None else self.log.runs.get(run_id)
             if logged is not None and not logged.has_ended:
-                logged.hear_now(Steered(words.id, words.text, "withdrawn", words.how))
-                logged.hear_now(Notice(error.message, "warning"))
+                logged.say(Steered(words.id, words.text, "withdrawn", words.how))
+                logged.say(Notice(error.message, "warning"))
 
     async def _serve(
         self, connection: PanelConnection, request_id: str, method: str, params: Mapping[str, Any]

@@ -1,6 +1,6 @@
 """The one log that all panels show: every run of the conversation, wherever it was started, and the turns before it.
 
-It is written whether or not a panel is there, so that one that comes late has all of it.
+It is kept whether or not a panel is there, so that one that comes late has all of it, and drawn only for those who look.
 
 A run as JSON lines, kept for programs that come back: those of `--output-format json-lines`.
 
@@ -12,17 +12,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
+import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
+from weakref import WeakKeyDictionary
 
 from cellwright.agent.thread import AgentThread
 from cellwright.conversation.runs.run_queue import ConversationRun, State
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Event, EventLog, RunEnd, TextDelta, ThinkingDelta, UserPrompt
-from cellwright.kernel.output.op_log import OpLog
+from cellwright.kernel.output.op_log import Draw, OpLog, OpReader, chars_of
 from cellwright.kernel.output.protocol import Op
 from cellwright.kernel.output.transcript_ops import TranscriptOps, cut
 from cellwright.sessions.session import Session
@@ -78,6 +80,7 @@ Kind = Literal["prompt", "command", "past"]
 class LoggedRun:
     """A run of the conversation, a slash command, or a turn of a transcript. All of it on the agent's loop.
 
+    `log` is what it is drawn from, for its cell as well; `ops` are the operations as panels get and count them.
     `state_of_command` is for those that are no `run` of the conversation. `home` is the session that the conversation had
     when it began: mostly its own `session`. `turn` and `last_turn` are the numbers of the turns of `session` that it is,
     None where it left nothing there. `version` rises with each change of what is told of it, `number` with each run that
@@ -98,17 +101,17 @@ class LoggedRun:
     over: bool = False
     version: int = 0
     state_of_command: State = "running"
-    ops: OpLog = field(default_factory=OpLog)
+    log: OpLog = field(default_factory=OpLog)
+    ops: OpReader = field(init=False)
     lines: LineLog | None = None
     number: int = 0
     chars: int = 0
     """About how much its log holds, when it is over."""
-    _view: TranscriptOps = field(init=False)
     _ended: bool = False
     _told: tuple[Any, ...] = ()
 
     def __post_init__(self) -> None:
-        self._view = TranscriptOps(self.ops.add)
+        self.ops = OpReader(self.log)
         self.has_changed()
 
     @property
@@ -141,31 +144,29 @@ class LoggedRun:
             "background": self.background,
         }
 
-    def hear(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         """An event of the run."""
+        self._take(event, None)
+
+    def say(self, event: Event) -> None:
+        """Say something to panels alone: no event of the session's, so it has no time yet."""
+        EventLog(lambda said: self._take(said, self.ops), 0).emit(event)  # numbers are the session's
+
+    def _take(self, event: Event, only: OpReader | None) -> None:
         self._ended = self._ended or isinstance(event, RunEnd)
         if self.lines is not None:
             self.lines.add(event)
-        self._view.emit(event)
-
-    def hear_now(self, event: Event) -> None:
-        """Something that is no event of the session's, with its time."""
-        EventLog(self.hear, 0).emit(event)  # numbers are the session's
-
-    def add(self, op: Op) -> None:
-        """An operation that is no event's."""
-        self._view.add(op)
+        self.log.on_event(event, only)
 
     def end(self, error: BaseException | None = None, answer: str = "") -> None:
         """Nothing comes any more. What is no run, or never began, has its end said here: its `answer`, or the `error`."""
         if not self._ended:
-            self.hear_now(_end_of(error, answer, self.session, (time.time() - self.asked) * 1000))
+            self.say(_end_of(error, answer, self.session, (time.time() - self.asked) * 1000))
         self.over = True
         self.version += 1
         if self.lines is not None:
             self.lines.flush()
-        self.ops.close()
-        self.chars = _chars(self.ops.after(0)) + (0 if self.lines is None else _chars(self.lines.after(0)))
+        self.chars = self.log.chars + (0 if self.lines is None else chars_of(self.lines.after(0)))
 
 
 def _end_of(error: BaseException | None, answer: str, session: str, ms: float) -> RunEnd:
@@ -195,20 +196,9 @@ def past_run(session: str, turn: int, prompt: str, asked: float, ops: Sequence[O
         last_turn=turn,
         over=True,
         state_of_command="done",
-        chars=_chars(ops),
-        ops=OpLog(ops),
+        chars=chars_of(ops),
+        log=OpLog(drawn=ops),
     )
-
-
-def _chars(logged: object) -> int:
-    match logged:
-        case str():
-            return len(logged)
-        case Mapping():
-            return sum(map(_chars, logged.values()))
-        case list() | tuple():
-            return sum(map(_chars, logged))
-    return 0
 
 
 RUNS_KEPT = 50
@@ -230,9 +220,10 @@ class ConversationLog:
     `session` gives the session that the conversation has now, None where it has none yet. `news` is told of a run when
     something of it is new, `gone` of runs that are no part of the conversation any more, `moved` that another session, or
     less or more of this one, is the conversation's now. With `keeps_lines` runs that begin are kept as JSON lines, too.
+    `draw` makes what turns a run's events into operations.
     """
 
-    def __init__(self, thread: AgentThread, session: Callable[[], Session | None]) -> None:
+    def __init__(self, thread: AgentThread, session: Callable[[], Session | None], draw: Draw = TranscriptOps) -> None:
         self.id = secrets.token_hex(8)
         self.runs: dict[str, LoggedRun] = {}
         self.news: Callable[[LoggedRun], object] = _nobody
@@ -243,6 +234,16 @@ class ConversationLog:
         self._thread = thread
         self._session = session
         self._turns = TurnCount()
+        self._draw = draw
+        self._lock = threading.Lock()
+        self._logs: WeakKeyDictionary[ConversationRun, OpLog] = WeakKeyDictionary()
+
+    def log_of(self, run: ConversationRun) -> OpLog:
+        """What `run` is drawn from, for whoever shows it; from any thread."""
+        with self._lock:
+            if run not in self._logs:
+                self._logs[run] = OpLog(self._draw)
+            return self._logs[run]
 
     def run_added(self, run: ConversationRun) -> None:
         self._on_loop(self._add, run)
@@ -253,7 +254,7 @@ class ConversationLog:
         if isinstance(event, UserPrompt):
             logged.session, logged.home = event.session_id, self._home
             logged.turn = self._next_turn(event.session_id)
-        logged.hear(event)
+        logged.on_event(event)
         if logged.has_changed():
             self.news(logged)
 
@@ -267,7 +268,7 @@ class ConversationLog:
         """Take in a run that is none of the conversation's own: a slash command."""
         self.last_number += 1
         logged.number = self.last_number
-        logged.ops.attach(lambda _: self._written(logged))
+        logged.log.subscribe(lambda: self._written(logged))
         self.runs[logged.id] = logged
         self._forget_old()
         self.news(logged)
@@ -281,7 +282,7 @@ class ConversationLog:
     def stuck(self, run: ConversationRun | None, tool_use_id: str, text: str) -> None:
         """The code of this call does not react to an interrupt."""
         if run is not None and (logged := self.runs.get(run.id)) is not None:
-            logged.add({"op": "stuck", "id": tool_use_id, "text": text})
+            logged.log.add({"op": "stuck", "id": tool_use_id, "text": text})
 
     @property
     def turns(self) -> int:
@@ -327,6 +328,7 @@ class ConversationLog:
                 background=run.background,
                 run=run,
                 home=self._home,
+                log=self.log_of(run),
                 lines=LineLog() if self.keeps_lines else None,
             )
         )
@@ -341,6 +343,8 @@ class ConversationLog:
         self.end(logged, run.failure)
 
     def _written(self, logged: LoggedRun) -> None:
+        if logged.over:
+            return  # its end was told, and it may be gone
         if logged.lines is not None:
             logged.lines.flush()
         self.news(logged)

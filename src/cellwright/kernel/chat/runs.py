@@ -92,7 +92,7 @@ class PanelRuns:
 
         def tell(text: str) -> None:
             if (logged := chat.log.runs.get(run.id)) is not None and not logged.over:
-                logged.hear_now(Notice(text, "warning"))
+                logged.say(Notice(text, "warning"))
 
         questions.tell = tell
         # nobody else waits for its end: what went wrong stands in the run
@@ -135,10 +135,10 @@ class PanelRuns:
             lines=LineLog() if chat.log.keeps_lines else None,
         )
         questions = self._questions()
-        questions.tell = lambda message: run.hear_now(Notice(message, "warning"))
+        questions.tell = lambda message: run.say(Notice(message, "warning"))
 
         def heard(event: Event) -> None:
-            run.hear(event)
+            run.on_event(event)
             if isinstance(event, Asked | Answered):
                 run.state_of_command = "asking" if isinstance(event, Asked) else "running"
             if run.has_changed():
@@ -156,7 +156,7 @@ class PanelRuns:
         answer = ""
         try:
             answer = (await answer_of(command, call)).markdown()
-            run.hear_now(TextDelta(answer))
+            run.say(TextDelta(answer))
             run.state_of_command = "done"
         except asyncio.CancelledError:
             error = CellwrightError(ErrorCode.INTERRUPTED, "Interrupted.", recoverable=True)

@@ -2,7 +2,7 @@
 
 The output that is saved never holds a widget: a widget in a saved notebook shows an error in the next kernel. So the
 widget is replaced, under the same display id, by static markdown when the run is over, however it ended. Pages that
-such an update does not reach get it by `op_log.py`.
+such an update does not reach get it by `op_sender.py`.
 
 Publishing into one cell from now on, whatever the kernel runs later.
 
@@ -24,7 +24,8 @@ from cellwright.agent.steering import SteeringText
 from cellwright.conversation.runs.run_queue import ConversationRun
 from cellwright.errors import CellwrightError
 from cellwright.events import Event, Notice, Steered, ToolProgress
-from cellwright.kernel.output.op_log import OpLog, Reattached
+from cellwright.kernel.output.op_log import OpLog
+from cellwright.kernel.output.op_sender import OpSender, Reattached
 from cellwright.kernel.output.protocol import (
     AckMessage,
     AnswerMessage,
@@ -38,7 +39,7 @@ from cellwright.kernel.output.protocol import (
     read_message,
 )
 from cellwright.kernel.output.saved_markdown import WORKING, SavedTranscript, kept_pictures, short_plain
-from cellwright.kernel.output.transcript_ops import TranscriptOps
+from cellwright.kernel.output.transcript_ops import QUIET_OPS
 from cellwright.kernel.run.front_end import FrontEnd
 from cellwright.kernel.run.interrupts import interrupt_main_thread
 from cellwright.kernel.run.questions import Questions
@@ -71,23 +72,29 @@ STUCK = "The code does not react to the interrupt. Restarting the kernel ends it
 
 
 class CellOutput(Protocol):
-    """The output of one run. `open` is called on the cell's thread, `emit` and `stuck` on the agent's loop.
+    """The output of one run. `open` is called on the cell's thread, `on_event`, `emit` and `stuck` on the agent's loop.
 
     `close` is called where the run is waited for: on the cell's thread, or in the background on the agent's.
     """
 
     def open(self) -> None: ...
 
-    def emit(self, event: Event) -> None: ...
+    def on_event(self, event: Event) -> None:
+        """An event of the run that is shown."""
+        ...
+
+    def emit(self, event: Event) -> None:
+        """Say something here alone: it is no event of the run, or there is none."""
+        ...
 
     def stuck(self, tool_use_id: str) -> None:
-        """The code of this call does not react to an interrupt."""
+        """The code of this call does not react to an interrupt; the run's log says so."""
         ...
 
     def close(self) -> None: ...
 
     def belongs_to(self, run: ConversationRun) -> None:
-        """The run that is shown; called once, before `open`, where it is known."""
+        """The run that is shown; called once, before its first event."""
         ...
 
     def describe(self, metadata: Callable[[], Mapping[str, Any]]) -> None:
@@ -132,6 +139,9 @@ class SavedOutput:
         """What is shown was no run: the cell is to hold `data` (a mimebundle) in its place, when it is closed."""
         self._instead = dict(data)
 
+    def on_event(self, event: Event) -> None:
+        self.emit(event)
+
     def emit(self, event: Event) -> None:
         self._saved.emit(event)
         if isinstance(event, ToolProgress) and event.output is not None and (image := _image_of(event.output)):
@@ -164,7 +174,8 @@ class SavedOutput:
 class WidgetOutput(SavedOutput):
     """The transcript widget while the run lasts, and its answers to `questions`.
 
-    `run` gives the run that is shown, until `belongs_to` says so. Stop cancels it; where the main thread waits for it,
+    A run is drawn from its log, which `log_of` knows and others read as well. `run` gives the run that goes on, where the
+    output belongs to none. Stop cancels it; where the main thread waits for it,
     the kernel's interrupt reaches it in `input()` as well.
     """
 
@@ -177,6 +188,7 @@ class WidgetOutput(SavedOutput):
         *,
         quiet: bool,
         run: Callable[[], ConversationRun | None],
+        log_of: Callable[[ConversationRun], OpLog],
     ) -> None:
         super().__init__(shell, quiet=quiet)
         self._shell = shell
@@ -185,15 +197,18 @@ class WidgetOutput(SavedOutput):
         self._run = run
         self._loop = loop
         self._questions = questions
+        self._log_of = log_of
         self._log = OpLog()
-        self._later_pages = Reattached(front_end.page, self._log)
-        self._ops = TranscriptOps(self._log.add, quiet=quiet)
+        self._ops = OpSender(self._log, leave_out=QUIET_OPS if quiet else frozenset())
+        self._later_pages = Reattached(front_end.page, self._ops)
         self._widget: TranscriptWidget | None = None
         self._restart_offered = False
         self._over = False
 
     def belongs_to(self, run: ConversationRun) -> None:
         self._run = lambda: run
+        self._log = self._log_of(run)
+        self._ops.follow(self._log)
         if run.background:
             self._publisher = cell_publisher(self._shell)
 
@@ -206,19 +221,21 @@ class WidgetOutput(SavedOutput):
         self._opened = True
         self._publish(data, update=False)
         self._later_pages.begin(self._saved_message(self._widget, {"data": data, "metadata": {}}))
-        self._log.attach(self._widget.send)
+        self._ops.attach(self._widget.send)
+
+    def on_event(self, event: Event) -> None:
+        super().emit(event)
 
     def emit(self, event: Event) -> None:
-        self._ops.emit(event)
+        self._log.on_event(event, only=self._ops)
         super().emit(event)
 
     def stuck(self, tool_use_id: str) -> None:
         self._restart_offered = True
-        self._ops.add({"op": "stuck", "id": tool_use_id, "text": STUCK})
 
     def close(self) -> None:
         self._over = True
-        self._log.close()
+        self._ops.close()
         super().close()
         # a front end that names no cell may be one that shows text alone, and no updates of it
         if self._cell_id is None and not self._questions.ready.is_set() and not self._earlier:
@@ -304,6 +321,9 @@ class ViewOutput:
     def open(self) -> None:
         if self._notice:
             print(self._notice)
+
+    def on_event(self, event: Event) -> None:
+        self._view.emit(event)
 
     def emit(self, event: Event) -> None:
         self._view.emit(event)

@@ -1,179 +1,267 @@
-"""The operations of one cell's transcript, kept for views that come later and sent to the ones that are there.
+"""What one run is drawn from: its events, and the operations that they come to when somebody looks.
 
-A kernel message costs some 80 µs and an envelope of half a kilobyte, so what comes in quick succession goes out
-together: the first at once, then at most 30 messages a second, only what is new.
-
-The pages that came after the one that runs the cell: the same notebook reloaded, or open in a second tab.
-
-JupyterLab puts an update of an output only into the page that ran the cell, which alone knows the display's id. Every
-other page shows what was displayed first, and saves it: so these get what came of the run by the widget's own channel.
+Receivers share a log, so an event is drawn once however many look on, and not at all while nobody does. What differs
+between them (a quiet cell, a warning that belongs to one place) is decided where each reads.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextvars
+import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from typing import Protocol
 
-from cellwright.kernel.output.protocol import Op, OpsMessage, SavedMessage
+from cellwright.events import (
+    Event,
+    TextDelta,
+    ThinkingDelta,
+    ToolEnd,
+    ToolInputDelta,
+    ToolProgress,
+    TurnEnd,
+    UserPrompt,
+)
+from cellwright.kernel.output.protocol import Op
+from cellwright.kernel.output.transcript_ops import TranscriptOps, displayed, text_of
 
-if TYPE_CHECKING:
-    from cellwright.kernel.widgets.transcript import TranscriptWidget
+logger = logging.getLogger(__name__)
 
 SECONDS_BETWEEN_MESSAGES = 1 / 30
 
-Send = Callable[[OpsMessage], None]
+LIVE_OUTPUT_CHARS = 100_000
+"""Of what one call prints."""
+
+MAX_PIECES = 256
+"""How many pieces of a text are kept apart: each takes the memory of ten times its characters."""
+
+Delta = TextDelta | ThinkingDelta | ToolInputDelta | ToolProgress
+
+
+@dataclass(slots=True, eq=False)
+class _Kept:
+    """An event, or an operation that is no event's, that was not drawn yet; `only` is the one who gets it, None: all do.
+
+    `pieces` are the texts of a delta and of those that followed it.
+    """
+
+    what: Event | Op
+    only: OpReader | None
+    stream: tuple[type[Event], int | str] | None = None
+    pieces: list[str] = field(default_factory=list)
+
+    @property
+    def whole(self) -> Event | Op:
+        match self.what:
+            case TextDelta() | ThinkingDelta() | ToolProgress() as delta if self.pieces:
+                return replace(delta, text="".join(self.pieces))
+            case ToolInputDelta() as delta:
+                return replace(delta, partial_json="".join(self.pieces))
+            case event_or_op:
+                return event_or_op
+
+
+class KeptEvents:
+    """Events in order, of each as much as is drawn: memory is linear in the text, and bounded where drawing is."""
+
+    def __init__(self) -> None:
+        self._kept: list[_Kept] = []
+        self._output_chars: dict[str, int] = {}
+
+    def add(self, what: Event | Op, only: OpReader | None) -> None:
+        """Keep `what` for `only`."""
+        match what:
+            case TextDelta() | ThinkingDelta():
+                self._add_piece(what, (type(what), what.index), what.text, only)
+            case ToolInputDelta():
+                self._add_piece(what, (ToolInputDelta, what.tool_use_id), what.partial_json, only)
+            case ToolProgress():
+                self._add_progress(what, only)
+            case dict():
+                self._kept.append(_Kept(what, only))
+            case _:
+                self._kept.append(_Kept(_without_undrawn(what), only))
+
+    def take(self) -> Iterator[tuple[Event | Op, OpReader | None]]:
+        """Give away everything that there is."""
+        kept, self._kept = self._kept, []
+        return ((each.whole, each.only) for each in kept)
+
+    @property
+    def chars(self) -> int:
+        """About how much it holds."""
+        return sum(chars_of(each.pieces or each.what) for each in self._kept)
+
+    def _add_piece(self, delta: Delta, stream: tuple[type[Event], int | str], text: str, only: OpReader | None) -> None:
+        last = self._kept[-1] if self._kept else None
+        if last is None or last.stream != stream or last.only is not only:
+            if isinstance(delta, ToolProgress):  # it may hold more than is shown
+                delta = replace(delta, text="", message="", output=None)
+            self._kept.append(_Kept(delta, only, stream, [text]))
+            return
+        last.pieces.append(text)
+        if len(last.pieces) > MAX_PIECES:
+            last.pieces = ["".join(last.pieces)]
+
+    def _add_progress(self, event: ToolProgress, only: OpReader | None) -> None:
+        if event.output is not None:
+            self._kept.append(_Kept(replace(event, text="", message="", output=displayed(event.output)), only))
+        if text := self._live(event.tool_use_id, event.text or (event.message and f"{event.message}\n")):
+            self._add_piece(event, (ToolProgress, event.tool_use_id), text, only)
+
+    def _live(self, tool_use_id: str, text: str) -> str:
+        """As much of `text` as is shown live."""
+        shown = self._output_chars.get(tool_use_id, 0)
+        if not text or shown > LIVE_OUTPUT_CHARS:
+            return ""
+        self._output_chars[tool_use_id] = shown + len(text)
+        if shown + len(text) > LIVE_OUTPUT_CHARS:
+            return f"{text[: LIVE_OUTPUT_CHARS - shown]}\n[… more output is not shown live]\n"
+        return text
+
+
+def _without_undrawn(event: Event) -> Event:
+    """`event` without what is large and never drawn: the message whose deltas came before it, a result's pictures."""
+    match event:
+        case UserPrompt():
+            return replace(event, prompt="")
+        case TurnEnd():
+            return replace(event, message={})
+        case ToolEnd():
+            return replace(event, content=text_of(event.content))
+        case _:
+            return event
+
+
+def chars_of(logged: object) -> int:
+    """About how many characters `logged` holds."""
+    match logged:
+        case str():
+            return len(logged)
+        case Mapping():
+            return sum(map(chars_of, logged.values()))
+        case list() | tuple():
+            return sum(map(chars_of, logged))
+        case _ if is_dataclass(logged):
+            return sum(chars_of(getattr(logged, each.name)) for each in fields(logged))
+    return 0
+
+
+class Drawing(Protocol):
+    """Turns events into operations."""
+
+    def emit(self, event: Event) -> None: ...
+
+
+Draw = Callable[[Callable[[Op], None]], Drawing]
+"""Makes what hands the operations of one run's events to its argument, in order."""
 
 
 class OpLog:
-    """Append-only. `add` is called on the agent's loop; the rest from any thread.
+    """One run's events and operations. `on_event` and `add` are called on the agent's loop, the rest from any thread.
 
-    What is sent carries the context that the log was made in: its messages belong to that cell. `sent` is what a log holds
-    that was written before.
+    `drawn` is what a log holds that is drawn already.
     """
 
-    def __init__(self, sent: Sequence[Op] = ()) -> None:
+    def __init__(self, draw: Draw = TranscriptOps, drawn: Sequence[Op] = ()) -> None:
         self._lock = threading.Lock()
-        self._context = contextvars.copy_context()
-        self._sent: list[Op] = list(sent)
-        self._pending: list[Op] = []
-        self._send: Send | None = None
-        self._last_sent = float("-inf")
+        self._kept = KeptEvents()
+        self._drawing = draw(self._append)
+        self._ops: list[tuple[Op, OpReader | None]] = [(op, None) for op in drawn]
+        self._only: OpReader | None = None
+        # replaced, never changed: a subscriber may leave while all are told
+        self._subscribers: tuple[Callable[[], object], ...] = ()
+        self._last_told = float("-inf")
         self._timer: asyncio.TimerHandle | None = None
-        self._closed = False
 
-    def add(self, op: Op) -> None:
-        """Append `op` and send it, now or with what follows within a thirtieth of a second."""
-        with self._lock:
-            if not (self._pending and _merge(self._pending[-1], op)):
-                self._pending.append(op)
-            if self._timer is None:
-                self._send_when_due()
+    def on_event(self, event: Event, only: OpReader | None = None) -> None:
+        """Take in an event of the run, or one that `only` one receiver is told of."""
+        self._add(event, only)
 
-    def attach(self, send: Send) -> None:
-        """From now on operations go to `send`; the ones that there are already go out at once."""
-        with self._lock:
-            self._send = send
-            self._flush()
+    def add(self, op: Op, only: OpReader | None = None) -> None:
+        """Take in an operation that is no event's."""
+        self._add(op, only)
 
-    def replay(self, have: int) -> None:
-        """Send again what comes after the first `have` operations."""
+    def subscribe(self, subscriber: Callable[[], object]) -> Callable[[], None]:
+        """Call `subscriber` on the agent's loop when there is news: the first at once, then at most 30 times a second.
+
+        Gives how to stop that.
+        """
         with self._lock:
-            if self._send is None:
-                return
-            self._flush()
-            # a view that holds more than there is belongs to a kernel that is gone: it starts over
-            have = have if have <= len(self._sent) else 0
-            if have < len(self._sent):
-                self._deliver(have, self._sent[have:])
+            self._subscribers = (*self._subscribers, subscriber)
+
+        def leave() -> None:
+            with self._lock:
+                self._subscribers = tuple(other for other in self._subscribers if other is not subscriber)
+
+        return leave
+
+    def after(self, read: int) -> list[tuple[Op, OpReader | None]]:
+        """The operations after the first `read`, each with the one who gets it; what was not drawn yet is drawn now."""
+        with self._lock:
+            for what, only in self._kept.take():
+                self._only = only
+                if isinstance(what, dict):
+                    self._append(what)
+                else:
+                    self._drawing.emit(what)
+            return self._ops[read:]
+
+    @property
+    def chars(self) -> int:
+        """About how much it holds."""
+        with self._lock:
+            return self._kept.chars + sum(chars_of(op) for op, _ in self._ops)
+
+    def _append(self, op: Op) -> None:
+        self._ops.append((op, self._only))
+
+    def _add(self, what: Event | Op, only: OpReader | None) -> None:
+        with self._lock:
+            self._kept.add(what, only)
+        if self._timer is not None or not self._subscribers:
+            return
+        wait = self._last_told + SECONDS_BETWEEN_MESSAGES - time.monotonic()
+        if wait <= 0:
+            self._tell()
+        else:
+            self._timer = asyncio.get_running_loop().call_later(wait, self._tell)
+
+    def _tell(self) -> None:
+        self._timer = None
+        self._last_told = time.monotonic()
+        for subscriber in self._subscribers:
+            try:
+                subscriber()
+            except Exception:  # a receiver that fails must not leave a gap in what the others show
+                logger.exception("a receiver of the operations failed")
+
+
+class OpReader:
+    """One receiver of a log: the operations that it gets, counted as it counts them.
+
+    It gets none of the kinds in `leave_out`.
+    """
+
+    def __init__(self, log: OpLog, leave_out: frozenset[str] = frozenset()) -> None:
+        self._log = log
+        self._leave_out = leave_out
+        self._read = 0
+        self._ops: list[Op] = []
 
     def after(self, have: int) -> list[Op]:
-        """What was sent after the first `have` operations; `send` may call it."""
-        return self._sent[have:]  # append-only, so no lock: that is held while something is sent
+        """What there is after the first `have` operations."""
+        self._catch_up()
+        return self._ops[have:]
 
     def __len__(self) -> int:
-        """How many operations were sent."""
-        return len(self._sent)
+        """How many operations there are."""
+        self._catch_up()
+        return len(self._ops)
 
-    def close(self) -> None:
-        """Send what is pending; nothing is added any more, but views that come later still get what there is."""
-        with self._lock:
-            self._flush()
-            self._closed = True
-
-    def _send_when_due(self) -> None:
-        wait = self._last_sent + SECONDS_BETWEEN_MESSAGES - time.monotonic()
-        if wait <= 0:
-            self._flush()
-        else:
-            self._timer = asyncio.get_running_loop().call_later(wait, self._when_due)
-
-    def _when_due(self) -> None:
-        with self._lock:
-            self._timer = None
-            if self._pending:
-                # something may have been sent meanwhile: a view that came late, the end of a question
-                self._send_when_due()
-
-    def _flush(self) -> None:
-        if self._send is None or self._closed or not self._pending:
-            return
-        first, ops = len(self._sent), self._pending
-        self._pending = []
-        self._sent.extend(ops)
-        self._last_sent = time.monotonic()
-        self._deliver(first, ops)
-
-    def _deliver(self, first: int, ops: list[Op]) -> None:
-        assert self._send is not None
-        message: OpsMessage = {"type": "ops", "first": first, "now": time.time(), "ops": ops}
-        self._context.copy().run(self._send, message)
-
-
-def _merge(last: Op, op: Op) -> bool:
-    """Take `op` into `last` where both are parts of one thing; says whether it did."""
-    kind = op["op"]
-    if kind != last["op"]:
-        return False
-    if kind in ("text", "thinking"):
-        if op["block"] != last["block"]:
-            return False
-        last["text"] += op["text"]
-        return True
-    if kind in ("output", "tool_input") and op["id"] == last["id"]:
-        if kind == "output":
-            last["text"] += op["text"]
-        else:
-            last["chars"] = op["chars"]
-        return True
-    return False
-
-
-class Reattached:
-    """The later pages of one run; `first` names the page that runs it. Called from any thread."""
-
-    def __init__(self, first: str, log: OpLog) -> None:
-        self._first = first
-        self._log = log
-        self._lock = threading.Lock()
-        self._there: set[str] = set()
-        self._saved: SavedMessage | None = None
-        self._over = False
-
-    def begin(self, saved: SavedMessage) -> None:
-        """The run has shown itself: a page that has read nothing of it from disk can show it, too."""
-        with self._lock:
-            self._saved = saved
-
-    def ready(self, widget: TranscriptWidget, page: str, have: int) -> None:
-        """`page` shows the transcript and holds `have` operations of it."""
-        with self._lock:
-            if page != self._first:
-                self._there.add(page)
-            elif self._over:
-                return  # its output was updated
-            self._log.replay(have)
-            if self._saved is not None and page != self._first:
-                widget.send(self._saved)
-
-    def end(self, widget: TranscriptWidget, saved: SavedMessage) -> None:
-        """The run is over and the first page has its output: take the widget away where nobody needs it."""
-        with self._lock:
-            self._saved = saved
-            self._over = True
-            if self._there:
-                widget.send(saved)
-            else:
-                widget.leave_pages()
-
-    def kept(self, widget: TranscriptWidget, page: str) -> None:
-        """`page` has put what it was sent into the widget's place."""
-        with self._lock:
-            if not self._over or page not in self._there:
-                return
-            self._there.remove(page)
-            if not self._there:
-                widget.leave_pages()
+    def _catch_up(self) -> None:
+        new = self._log.after(self._read)
+        self._read += len(new)
+        self._ops += [op for op, only in new if only in (None, self) and op["op"] not in self._leave_out]

@@ -41,7 +41,6 @@ from cellwright.model.models import limits
 INPUT_STRING_CHARS = 4_000
 RESULT_CHARS = 10_000
 DIFF_CHARS = 100_000
-LIVE_OUTPUT_CHARS = 100_000
 EDITABLE_INPUT_BYTES = 100_000
 EFFECT_CHARS = 200
 TOLD_CHARS = 20_000
@@ -52,7 +51,7 @@ DISPLAY_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp", "text/pla
 QUIET_OPS = frozenset(
     {"thinking", "tool_input", "tool", "output", "display", "tool_end", "turn", "decided", "todos", "changes", "told"}
 )
-"""What a quiet cell does not show."""
+"""What a quiet cell does not show. The answer and what of it is void are for every cell."""
 
 
 def cut(text: str, limit: int) -> str:
@@ -80,16 +79,19 @@ def text_of(content: str | Sequence[Mapping[str, Any]]) -> str:
     return "\n".join(str(block["text"]) for block in content if block.get("type") == "text")
 
 
-class TranscriptOps:
-    """Turns the events of one cell into operations and hands each to `add`, in order."""
+def displayed(output: Mapping[str, Any]) -> dict[str, Any]:
+    """What of a mimebundle is shown live."""
+    return {kind: value for kind, value in output.items() if kind in DISPLAY_TYPES}
 
-    def __init__(self, add: Callable[[Op], None], *, quiet: bool = False) -> None:
+
+class TranscriptOps:
+    """Turns the events of one run into operations and hands each to `add`, in order."""
+
+    def __init__(self, add: Callable[[Op], None]) -> None:
         self._add = add
-        self._quiet = quiet
         self._first_block = 0
         self._blocks: dict[int, None] = {}
         self._input_chars: dict[str, int] = {}
-        self._output_chars: dict[str, int] = {}
         self._kinds: dict[str, QuestionKind] = {}
 
     def emit(self, event: Event) -> None:  # noqa: C901  one arm for each event
@@ -98,38 +100,30 @@ class TranscriptOps:
                 self._add({"op": "text", "block": self._block(event.index), "text": event.text})
             case ThinkingDelta():
                 block = self._block(event.index)
-                self._put({"op": "thinking", "block": block, "text": event.text, "at": event.at})
+                self._add({"op": "thinking", "block": block, "text": event.text, "at": event.at})
             case ToolInputDelta():
                 chars = self._input_chars.get(event.tool_use_id, 0) + len(event.partial_json)
                 self._input_chars[event.tool_use_id] = chars
-                self._put({"op": "tool_input", "id": event.tool_use_id, "name": event.name, "chars": chars})
+                self._add({"op": "tool_input", "id": event.tool_use_id, "name": event.name, "chars": chars})
             case ToolProgress():
                 self._progress(event)
             case ToolStart():
                 for call in event.calls:
                     self._begin(call, event)
             case ToolEnd():
-                self._put(_tool_end(event))
+                self._add(_tool_end(event))
             case TurnEnd():
                 self._end_message(event)
             case Retrying():
                 self._drop()
-                self._put(_retry(event))
+                self._add(_retry(event))
             case Asked():
                 self._kinds[event.question_id] = event.kind
-                self._put(ask_op(event))
+                self._add(ask_op(event))
             case Answered():
-                self._put(_answered(event, self._kinds.get(event.question_id, "permission")))
+                self._add(_answered(event, self._kinds.get(event.question_id, "permission")))
             case _:
-                self._put(_plain(event))
-
-    def add(self, op: Op) -> None:
-        """Append an operation that is no event's: `stuck`."""
-        self._put(op)
-
-    def _put(self, op: Op) -> None:
-        if not (self._quiet and op["op"] in QUIET_OPS):
-            self._add(op)
+                self._add(_plain(event))
 
     def _block(self, index: int) -> int:
         block = self._first_block + index
@@ -137,7 +131,7 @@ class TranscriptOps:
         return block
 
     def _begin(self, call: Call, start: ToolStart) -> None:
-        self._put(
+        self._add(
             {
                 "op": "tool",
                 "id": call.id,
@@ -151,27 +145,19 @@ class TranscriptOps:
 
     def _progress(self, event: ToolProgress) -> None:
         if event.output is not None:
-            data = {kind: value for kind, value in event.output.items() if kind in DISPLAY_TYPES}
-            self._put({"op": "display", "id": event.tool_use_id, "data": data})
-        text = event.text or (event.message and f"{event.message}\n")
-        shown = self._output_chars.get(event.tool_use_id, 0)
-        if not text or shown > LIVE_OUTPUT_CHARS:
-            return
-        self._output_chars[event.tool_use_id] = shown + len(text)
-        if shown + len(text) > LIVE_OUTPUT_CHARS:
-            text = f"{text[: LIVE_OUTPUT_CHARS - shown]}\n[… more output is not shown live]\n"
-        self._put({"op": "output", "id": event.tool_use_id, "text": text})
+            self._add({"op": "display", "id": event.tool_use_id, "data": displayed(event.output)})
+        if text := event.text or (event.message and f"{event.message}\n"):
+            self._add({"op": "output", "id": event.tool_use_id, "text": text})
 
     def _end_message(self, event: TurnEnd) -> None:
         if event.stop_reason == "refusal":
             self._drop()
-        self._put(_turn(event))
+        self._add(_turn(event))
         self._next_message()
 
     def _drop(self) -> None:
         """What streamed of this message is void."""
         if self._blocks or self._input_chars:
-            # sent in quiet cells as well: their text is void too
             self._add({"op": "drop", "blocks": list(self._blocks), "tools": list(self._input_chars)})
         self._next_message()
 

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cellwright.agent.calls.approval import CanUseTool
 from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.runs.run_queue import ConversationRun
 from cellwright.events import Notice
 from cellwright.kernel.magic.line import MagicOptions
 from cellwright.kernel.output.cell_output import CellOutput, SavedOutput, ViewOutput, WidgetOutput
+from cellwright.kernel.output.op_log import OpLog
 from cellwright.kernel.run.front_end import FrontEnd
 from cellwright.kernel.run.questions import READY_TIMEOUT_SECONDS, Beside, Questions
 from cellwright.kernel.widgets.bundle import is_built
@@ -45,8 +47,12 @@ def cell_face(
     save_rules: Callable[[Sequence[str]], object],
     beside: Beside,
     somebody_looks_on: Callable[[], bool],
+    log_of: Callable[[ConversationRun], OpLog],
 ) -> CellSurface:
-    """The face of the cell that is running: a widget where one can be shown, else text, else only what is saved."""
+    """The face of the cell that is running: a widget where one can be shown, else text, else only what is saved.
+
+    `log_of` gives what a run is drawn from.
+    """
     quiet, for_people = options.quiet, options.format == "text"
     widget = for_people and front_end.kernel is not None and not front_end.headless
     notice = ""
@@ -72,6 +78,7 @@ def cell_face(
             front_end,
             quiet=quiet,
             run=lambda: conversation.runs.current,
+            log_of=log_of,
         )
     elif for_people and front_end.kernel is not None and front_end.headless:
         output = SavedOutput(shell, quiet=quiet)

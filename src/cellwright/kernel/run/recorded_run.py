@@ -17,6 +17,7 @@ from cellwright.sessions.provenance import provenance
 if TYPE_CHECKING:
     from cellwright.agent.recording.recorder import Recorder, TurnListener
     from cellwright.agent.recording.replay import Replay, ReplayedTurn
+    from cellwright.conversation.runs.run_queue import ConversationRun
 
 FILE = "file"
 
@@ -89,27 +90,29 @@ class RecordedRun:
         self._note = Notice(f"Played from {self.replay.path.name}: nothing was sent to the model.")
         return self._played
 
-    def emitting(self, emit: Emit) -> Emit:
-        """Where the run is to emit: everything goes on to `emit`, with what there is to say of the recording."""
-        to = emit
+    def follow(self, run: ConversationRun, say: Emit) -> None:
+        """Take note of the run's events; what there is to say of the recording goes to `say`.
 
-        def take(event: Event) -> None:
-            nonlocal to
+        It is told of an event before those who show it, so what it says comes before the event.
+        """
+
+        def on_event(event: Event) -> None:
+            if self._session and self._note is not None:
+                say(self._note)
+                self._note = None
             if isinstance(event, RunEnd) and self._played is not None:
                 for text in drift_in_words(self._played.drift):
-                    emit(Notice(text, "warning"))
+                    say(Notice(text, "warning"))
             if isinstance(event, TurnChanged) and event.counts and self._played is None:
                 self._undo = event.turn
             if isinstance(event, UserPrompt):
                 self._begins(event)
                 if self.recorder is not None and self._played is None:
-                    self._listening = self.recorder.listen(self.wanted.prompt, emit, nth=self.wanted.nth)
-                    to = self._listening.hear
-            to(event)
-            if isinstance(event, UserPrompt) and self._note is not None:
-                emit(self._note)
+                    self._listening = self.recorder.listen(self.wanted.prompt, nth=self.wanted.nth)
+            if self._listening is not None:
+                self._listening.on_event(event)
 
-        return take
+        run.bus.subscribe(on_event)
 
     def finish(self) -> list[str]:
         """What is left to tell when the run is over. Raises CellwrightError where drift is not allowed."""

@@ -1,0 +1,135 @@
+"""Sending a run's operations to the pages that show its cell: the one that runs it, and those that come later.
+
+A kernel message costs some 80 µs and an envelope of half a kilobyte, so what comes in quick succession goes out
+together: the first at once, then at most 30 messages a second, only what is new.
+
+JupyterLab puts an update of an output only into the page that ran the cell, which alone knows the display's id. Every
+other page (the same notebook reloaded, or open in a second tab) shows what was displayed first, and saves it: so these
+get what came of the run by the widget's own channel.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from cellwright.kernel.output.op_log import OpLog, OpReader
+from cellwright.kernel.output.protocol import Op, OpsMessage, SavedMessage
+
+if TYPE_CHECKING:
+    from cellwright.kernel.widgets.transcript import TranscriptWidget
+
+Send = Callable[[OpsMessage], None]
+
+
+class OpSender(OpReader):
+    """A receiver that sends what it gets, and keeps it for views that come later. From any thread.
+
+    What is sent carries the context that the sender was made in: its messages belong to that cell.
+    """
+
+    def __init__(self, log: OpLog, leave_out: frozenset[str] = frozenset()) -> None:
+        super().__init__(log, leave_out)
+        self._lock = threading.Lock()
+        self._context = contextvars.copy_context()
+        self._send: Send | None = None
+        self._sent = 0
+        self._closed = False
+        self._leave = log.subscribe(self._news)
+
+    def follow(self, log: OpLog) -> None:
+        """Go on with another log, after what came of the one before."""
+        with self._lock:
+            self._catch_up()
+            self._leave()
+            self._log, self._read = log, 0
+            self._leave = log.subscribe(self._news)
+
+    def attach(self, send: Send) -> None:
+        """From now on operations go to `send`; the ones that there are already go out at once."""
+        with self._lock:
+            self._send = send
+            self._flush()
+
+    def replay(self, have: int) -> None:
+        """Send again what comes after the first `have` operations."""
+        with self._lock:
+            if self._send is None:
+                return
+            self._flush()
+            # a view that holds more than there is belongs to a kernel that is gone: it starts over
+            have = have if have <= self._sent else 0
+            if have < self._sent:
+                self._deliver(self._send, have, self._ops[have : self._sent])
+
+    def close(self) -> None:
+        """Send what there is; nothing more is read, but views that come later still get it."""
+        with self._lock:
+            self._flush()
+            self._closed = True
+            self._leave()
+
+    def _news(self) -> None:
+        with self._lock:
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._send is None or self._closed:
+            return
+        if new := self.after(self._sent):
+            first, self._sent = self._sent, self._sent + len(new)
+            self._deliver(self._send, first, new)
+
+    def _deliver(self, send: Send, first: int, ops: list[Op]) -> None:
+        message: OpsMessage = {"type": "ops", "first": first, "now": time.time(), "ops": ops}
+        self._context.copy().run(send, message)
+
+
+class Reattached:
+    """The later pages of one run; `first` names the page that runs it. Called from any thread."""
+
+    def __init__(self, first: str, ops: OpSender) -> None:
+        self._first = first
+        self._ops = ops
+        self._lock = threading.Lock()
+        self._there: set[str] = set()
+        self._saved: SavedMessage | None = None
+        self._over = False
+
+    def begin(self, saved: SavedMessage) -> None:
+        """The run has shown itself: a page that has read nothing of it from disk can show it, too."""
+        with self._lock:
+            self._saved = saved
+
+    def ready(self, widget: TranscriptWidget, page: str, have: int) -> None:
+        """`page` shows the transcript and holds `have` operations of it."""
+        with self._lock:
+            if page != self._first:
+                self._there.add(page)
+            elif self._over:
+                return  # its output was updated
+            self._ops.replay(have)
+            if self._saved is not None and page != self._first:
+                widget.send(self._saved)
+
+    def end(self, widget: TranscriptWidget, saved: SavedMessage) -> None:
+        """The run is over and the first page has its output: take the widget away where nobody needs it."""
+        with self._lock:
+            self._saved = saved
+            self._over = True
+            if self._there:
+                widget.send(saved)
+            else:
+                widget.leave_pages()
+
+    def kept(self, widget: TranscriptWidget, page: str) -> None:
+        """`page` has put what it was sent into the widget's place."""
+        with self._lock:
+            if not self._over or page not in self._there:
+                return
+            self._there.remove(page)
+            if not self._there:
+                widget.leave_pages()
