@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from cellwright.tools.process.children import ChildProcesses, Command, child_processes
-from cellwright.tools.process.runner import Kept, RunningProgram
+from cellwright.tools.process.runner import OutputHead, RunningProgram
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="processes are counted in /proc")
 
@@ -92,7 +92,7 @@ def place(tmp_path: Path) -> Iterator[Place]:
 
 
 async def outputs(command: Command, source: bytes = b"", most: int = ENOUGH) -> tuple[int, str, str]:
-    output, errors = Kept(most), Kept(most)
+    output, errors = OutputHead(most), OutputHead(most)
     program = RunningProgram(command, output=output.take, errors=errors.take, source=source)
     assert await program.finish(20)
     return program.exit_code, output.text(), errors.text()
@@ -121,7 +121,7 @@ def test_output_and_errors_come_apart_or_together(place, play):
     assert play(outputs(place.shell(script))) == (3, "out\n", "err\n")
 
     async def together() -> str:
-        both = Kept(ENOUGH)
+        both = OutputHead(ENOUGH)
         await RunningProgram(place.shell(script), output=both.take).wait()
         return both.text()
 
@@ -132,7 +132,7 @@ def test_the_input_arrives_whole(place, play):
     source = bytes(range(256)) * 4_000
 
     async def scene() -> bytes:
-        output = Kept(2 * ENOUGH)
+        output = OutputHead(2 * ENOUGH)
         await RunningProgram(place.command("cat"), output=output.take, source=source).wait()
         return bytes(output.data)
 
@@ -149,7 +149,7 @@ def test_a_program_need_not_read_its_input(place, play):
 
 def test_output_goes_to_descriptors_where_it_shall(place, play):
     async def scene() -> str:
-        errors = Kept(ENOUGH)
+        errors = OutputHead(ENOUGH)
         with (place.folder / "file").open("wb") as file:
             program = RunningProgram(place.shell("echo out; echo err >&2"), output=file.fileno(), errors=errors.take)
             await program.wait()
@@ -202,7 +202,7 @@ def test_when_its_time_is_over_all_that_it_started_ends(place, play):
 
 def test_it_is_asked_before_it_is_killed(place, play):
     async def scene() -> tuple[int, str]:
-        output = Kept(ENOUGH)
+        output = OutputHead(ENOUGH)
         ready = asyncio.Event()
 
         def take(chunk: bytes) -> bool:
@@ -262,7 +262,7 @@ def test_where_the_loop_is_closed_it_is_killed(place, play):
 
 def test_what_it_leaves_in_the_background_is_not_waited_for(place, play):
     async def scene() -> tuple[str, bool]:
-        output = Kept(ENOUGH)
+        output = OutputHead(ENOUGH)
         program = RunningProgram(place.shell("sleep 1000 & echo x"), output=output.take)
         assert await program.wait(20)
         return output.text(), program.left_behind

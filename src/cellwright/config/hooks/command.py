@@ -29,7 +29,7 @@ from cellwright.agent.hooks.results import BLOCKABLE, JUDGING, blocked, capped, 
 from cellwright.config.hooks.entries import CommandHook, HookEntry
 from cellwright.tools.process.children import MARK_NAME, ChildProcesses, Command, child_processes
 from cellwright.tools.process.environment import child_environment
-from cellwright.tools.process.runner import Kept, RunningProgram
+from cellwright.tools.process.runner import OutputHead, RunningProgram
 
 MAX_BYTES = 2_000_000
 """Of each output of a hook."""
@@ -117,7 +117,7 @@ class HookExit:
 
 
 async def _run(command: Command, source: bytes, children: ChildProcesses) -> HookExit:
-    output, errors = Kept(MAX_BYTES), Kept(MAX_BYTES)
+    output, errors = OutputHead(MAX_BYTES), OutputHead(MAX_BYTES)
     program = RunningProgram(command, output=output.take, errors=errors.take, source=source, children=children)
     await program.wait()
     return HookExit(program.exit_code, output.text(), errors.text(), output.cut or errors.cut)

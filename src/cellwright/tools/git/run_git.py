@@ -18,7 +18,7 @@ from pathlib import Path
 
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.tools.process.children import Command
-from cellwright.tools.process.runner import Kept, RunningProgram
+from cellwright.tools.process.runner import OutputHead, RunningProgram
 
 OUTPUT_BYTES = 1_000_000
 """More of one command's output is not taken; git is stopped then."""
@@ -114,7 +114,7 @@ class Git:
 
         environ = {**self.environ, "GIT_INDEX_FILE": index_file} if index_file else self.environ
         program = find_git(self.environ["PATH"])
-        errors = Kept(ERROR_BYTES)
+        errors = OutputHead(ERROR_BYTES)
         command = Command(
             arguments=[program, "--no-pager", *arguments], cwd=self.folder, environ=environ, read_only=True
         )

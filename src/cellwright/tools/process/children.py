@@ -70,8 +70,8 @@ class Command:
     """What is started: a program with its arguments, the folder it runs in, its environment, and what bounds it.
 
     `memory_mb` is the private memory, in MiB, that it and each process that it starts may take, where the system can bound
-    that (None: no bound). `read_only` says that it changes nothing and starts nothing, as a search does: it leads a group
-    but no session, and is killed at once instead of being asked to end.
+    that (None: no bound). `read_only` says that it changes nothing and leaves nothing behind, as a search does: it leads a
+    group but no session, and is killed at once instead of being asked to end.
 
     What a child may do is said here and enforced by `ChildProcesses.start`, and nowhere else: a limit or a sandbox then
     holds alike for shell commands, hooks, searches, git, tests, linters and fresh kernels.
@@ -284,7 +284,10 @@ def _arguments(command: Command) -> Sequence[str]:
 
 
 def _bound_memory(pid: int, memory_mb: int) -> None:
-    """Bound the memory of a process that runs and starts no others: a shell before it would cost each search 1 ms."""
+    """Bound the memory of a process that already runs.
+
+    What it has started by then is without the bound, and a search starts nothing: a shell before it would cost 1 ms.
+    """
     if os.name != "posix":
         return
     import resource  # not on Windows

@@ -21,11 +21,11 @@ DRAIN_SECONDS = 0.05
 
 CHUNK_BYTES = 64 * 1024
 
-Take = Callable[[bytes], bool]
+TakeOutput = Callable[[bytes], bool]
 """Gets the next piece of output; false means that it is enough, and the program is ended."""
 
 
-class Kept:
+class OutputHead:
     """The beginning of an output, at most `most` bytes; the rest is thrown away, so that the program can end."""
 
     def __init__(self, most: int) -> None:
@@ -56,8 +56,8 @@ class RunningProgram:
         self,
         command: Command,
         *,
-        output: Take | int,
-        errors: Take | int | None = None,
+        output: TakeOutput | int,
+        errors: TakeOutput | int | None = None,
         source: bytes = b"",
         inherited: Sequence[int] = (),
         at_end: Callable[[], None] | None = None,
@@ -77,7 +77,7 @@ class RunningProgram:
         with contextlib.ExitStack() as pipes:
             outputs: list[_Output] = []
 
-            def writer(sink: Take | int) -> int:
+            def writer(sink: TakeOutput | int) -> int:
                 if isinstance(sink, int):
                     return sink
                 pipe = pipes.enter_context(contextlib.closing(_Output(sink, self._has_enough)))
@@ -166,11 +166,11 @@ class RunningProgram:
 class _Output:
     """The reading end of a pipe: what comes is handed on until there is enough or no more."""
 
-    def __init__(self, take: Take, enough: Callable[[], None]) -> None:
+    def __init__(self, take: TakeOutput, enough: Callable[[], None]) -> None:
         self.reader, self.writer = os.pipe()
         self._loop = asyncio.get_running_loop()
         self.at_end: asyncio.Future[None] = self._loop.create_future()
-        self._take: Take | None = take
+        self._take: TakeOutput | None = take
         self._enough = enough
         self._thread: threading.Thread | None = None
 

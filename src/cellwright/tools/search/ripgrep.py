@@ -14,7 +14,7 @@ from pathlib import Path
 
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.tools.process.children import Command
-from cellwright.tools.process.runner import Kept, RunningProgram
+from cellwright.tools.process.runner import OutputHead, RunningProgram
 
 OUTPUT_BYTES = 8 * 2**20
 MAX_RECORDS = 150_000
@@ -139,7 +139,7 @@ async def run_ripgrep(
     environ = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
 
     async def run(*more: str) -> Output:
-        records, errors = Records(separator, max_records), Kept(ERROR_BYTES)
+        records, errors = Records(separator, max_records), OutputHead(ERROR_BYTES)
         command = Command(
             arguments=[*program.arguments, *more, *arguments],
             cwd=cwd,
