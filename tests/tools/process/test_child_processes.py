@@ -24,12 +24,17 @@ import asyncio, os, signal, sys
 from pathlib import Path
 from cellwright.agent.tool import ToolContext
 from cellwright.tools.shell.bash import bash_tools
-from cellwright.tools.process.children import child_processes
+from cellwright.tools.process.children import Command, child_processes
+from cellwright.tools.process.runner import RunningProgram
 
 tool = bash_tools(Path.cwd())[0]
 
 async def bash(command, **options):
     return await tool.call({"command": command, **options}, ToolContext("x", lambda **_: None))
+
+async def read_only(*arguments):
+    command = Command(arguments=arguments, cwd=Path.cwd(), environ=dict(os.environ), read_only=True)
+    await RunningProgram(command, output=lambda chunk: True).wait()
 
 def tell(text):
     # print may be in the middle of itself when a signal's handler tells something
@@ -162,6 +167,15 @@ def test_nothing_runs_on_when_the_parent_is_killed(start, command, ending):
     assert wait_for(lambda: not parent.others(), SOON), parent.others()
     assert wait_for(lambda: not Path(f"/proc/{watchdog}").exists(), SOON)
     assert wait_for(lambda: not any(members(group) for group in groups), SOON)
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_what_only_reads_ends_with_the_parent_too(start, ending):
+    parent = start("asyncio.run(read_only('sleep', '1000'))")
+    assert wait_for(lambda: parent.sleepers() == ["sleep 1000 "], 20)
+    ENDINGS[ending](parent)
+    parent.process.wait()
+    assert wait_for(lambda: not parent.others(), SOON), parent.others()
 
 
 def running(parent: Parent) -> list[str]:

@@ -27,9 +27,12 @@ from cellwright.agent.calls.tool_results import made_output_folder
 from cellwright.agent.hooks.protocol import NOTHING_SAID, HookResult
 from cellwright.agent.hooks.results import BLOCKABLE, JUDGING, blocked, capped, read_answer
 from cellwright.config.hooks.entries import CommandHook, HookEntry
-from cellwright.config.hooks.process import HookExit, run_program
-from cellwright.tools.process.children import MARK_NAME, ChildProcesses, child_processes
+from cellwright.tools.process.children import MARK_NAME, ChildProcesses, Command, child_processes
 from cellwright.tools.process.environment import child_environment
+from cellwright.tools.process.runner import OutputHead, RunningProgram
+
+MAX_BYTES = 2_000_000
+"""Of each output of a hook."""
 
 EXPORT_VARIABLE = "CLAUDE_ENV_FILE"
 EXPORTING = frozenset({"SessionStart", "Setup", "CwdChanged", "FileChanged"})
@@ -61,7 +64,7 @@ async def read_exports(
     if bash is None or not file.exists() or file.stat().st_size == 0:
         return {}
     arguments = [bash, "--noprofile", "--norc", "-c", _READ, "bash", str(file)]
-    ended = await run_program(arguments, b"", cwd=folder, environ=environ, children=children)
+    ended = await _run(Command(arguments=arguments, cwd=folder, environ=environ), b"", children)
     pairs = [line.partition("=") for line in ended.output.split("\0") if line]
     return {name: value for name, _, value in pairs if name not in _SHELLS_OWN and environ.get(name) != value}
 
@@ -93,19 +96,31 @@ async def run_command(hook: CommandHook, event: str, fields: Mapping[str, Any], 
         source = json.dumps(fields, ensure_ascii=False, default=str).encode("utf-8", "replace")
         with export_file(event) as file:
             more = {} if file is None else {EXPORT_VARIABLE: str(file)}
-            ended = await run_program(
-                _arguments(hook, environ, place),
-                source,
-                cwd=folder,
-                environ={**environ, **more},
-                children=place.children,
-            )
+            command = Command(arguments=_arguments(hook, environ, place), cwd=folder, environ={**environ, **more})
+            ended = await _run(command, source, place.children)
             if file is not None:
                 place.exported.update(await read_exports(file, folder, environ, place.children))
-    except (OSError, ValueError, RecursionError, NotImplementedError) as error:
-        # no such program or folder, a NUL byte in an argument, an input nested too deeply, loops that cannot read pipes
+    except (OSError, ValueError, RecursionError) as error:
+        # no such program or folder, a NUL byte in an argument, an input nested too deeply
         return failed(hook, event, f"could not be started: {error}")
     return read_end(hook, event, ended)
+
+
+@dataclass(frozen=True, slots=True)
+class HookExit:
+    """How a program ended. `cut`: it wrote more than is kept."""
+
+    code: int
+    output: str
+    errors: str
+    cut: bool
+
+
+async def _run(command: Command, source: bytes, children: ChildProcesses) -> HookExit:
+    output, errors = OutputHead(MAX_BYTES), OutputHead(MAX_BYTES)
+    program = RunningProgram(command, output=output.take, errors=errors.take, source=source, children=children)
+    await program.wait()
+    return HookExit(program.exit_code, output.text(), errors.text(), output.cut or errors.cut)
 
 
 def read_end(hook: CommandHook, event: str, ended: HookExit) -> HookResult:

@@ -5,11 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import os
 import subprocess
 import sys
-import tempfile
-import threading
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,8 +14,9 @@ from typing import Any
 
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.kernel.cells import fresh_kernel_main as fresh_kernel
-from cellwright.tools.process.children import child_processes
+from cellwright.tools.process.children import Command
 from cellwright.tools.process.environment import child_environment
+from cellwright.tools.process.runner import RunningProgram
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,44 +101,35 @@ async def _said(
 ) -> AsyncGenerator[dict[str, Any], None]:
     """What the program says, line by line, until its end."""
     lines: asyncio.Queue[bytes | None] = asyncio.Queue()
-    reader, writer = os.pipe()
-    children = child_processes()
-    with tempfile.TemporaryFile() as asked:
-        asked.write(json.dumps(request).encode())
-        asked.seek(0)
-        try:
-            # -P: nothing is imported from this folder
-            child = children.start(
-                [sys.executable, "-P", str(Path(fresh_kernel.__file__))],
-                cwd=cwd,
-                environ=child_environment(environ),
-                output=writer,
-                errors=subprocess.DEVNULL,
-                source=asked.fileno(),
-            )
-        except OSError as error:
-            os.close(reader)
-            raise ToolError(f"A fresh kernel could not be started: {error}.") from error
-        finally:
-            os.close(writer)
-    loop = asyncio.get_running_loop()
-    threading.Thread(target=_read, args=(reader, loop, lines), name="cellwright-fresh-kernel", daemon=True).start()
+    rest = bytearray()
+
+    def take(chunk: bytes) -> bool:
+        *complete, last = chunk.split(b"\n")
+        for line in complete:
+            lines.put_nowait(bytes(rest) + line)
+            rest.clear()
+        rest.extend(last)
+        return True
+
+    command = Command(
+        # -P: nothing is imported from this folder
+        arguments=[sys.executable, "-P", str(Path(fresh_kernel.__file__))],
+        cwd=cwd,
+        environ=child_environment(environ),
+    )
+    try:
+        # the kernel that the program starts leaves its group, and is ended by its mark
+        program = RunningProgram(
+            command,
+            output=take,
+            errors=subprocess.DEVNULL,
+            source=json.dumps(request).encode(),
+            at_end=lambda: lines.put_nowait(None),
+        )
+    except OSError as error:
+        raise ToolError(f"A fresh kernel could not be started: {error}.") from error
     try:
         while (line := await lines.get()) is not None:
             yield json.loads(line)
     finally:
-        await asyncio.shield(loop.create_task(child.end()))
-        children.sweep()
-
-
-def _read(reader: int, loop: asyncio.AbstractEventLoop, lines: asyncio.Queue[bytes | None]) -> None:
-    def put(line: bytes | None) -> None:
-        try:
-            loop.call_soon_threadsafe(lines.put_nowait, line)
-        except RuntimeError:  # the loop is closed: nobody waits any more
-            return
-
-    with os.fdopen(reader, "rb") as file:
-        for line in file:
-            put(line)
-    put(None)
+        await program.end()

@@ -15,9 +15,9 @@ from cellwright.errors import ErrorCode, ToolError
 from cellwright.events import Preview
 from cellwright.text import visible, visible_line
 from cellwright.tools.code.linters import FIXERS, LINTERS, LinterCall, LintProblem, linters_of, plan_lint
+from cellwright.tools.code.project_programs import ProgramExit, check_folder, run_program
 from cellwright.tools.files.originals import BackupStore, OriginalsOnly
 from cellwright.tools.paths import real_path, resolve_path, shown_path
-from cellwright.tools.process.run_program import ProgramExit, check_folder, run_program
 from cellwright.tools.schema import counted, object_schema, path_field, timed_limits, timeout_field, timeout_of
 
 LINT_SECONDS = 60.0

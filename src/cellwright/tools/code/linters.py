@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cellwright.errors import ErrorCode, ToolError
-from cellwright.tools.process.run_program import node_program, on_path, own_program, python_with
+from cellwright.tools.code.project_programs import node_program, on_path, own_program, python_with
 
 if TYPE_CHECKING:
     from configparser import RawConfigParser

@@ -14,6 +14,7 @@ from cellwright.agent.tool import CannotBeDone, Tool, ToolContext, ToolResult
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.events import Preview
 from cellwright.text import visible, visible_line
+from cellwright.tools.code.project_programs import ProgramExit, check_folder, run_program
 from cellwright.tools.code.runners import (
     FRAMEWORKS,
     MEANINGS,
@@ -25,7 +26,6 @@ from cellwright.tools.code.runners import (
 )
 from cellwright.tools.code.test_reports import FailedTest, Report
 from cellwright.tools.paths import resolve_path, shown_path
-from cellwright.tools.process.run_program import ProgramExit, check_folder, run_program
 from cellwright.tools.schema import object_schema, path_field, timed_limits, timeout_field, timeout_of
 
 TEST_SECONDS = 120.0

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from cellwright.errors import ErrorCode, ToolError
+from cellwright.tools.code.project_programs import node_program, on_path, python_with
 from cellwright.tools.code.test_reports import Reader, read_go, read_jest, read_junit, read_libtest, read_unittest
-from cellwright.tools.process.run_program import node_program, on_path, python_with
 
 FRAMEWORKS = ("pytest", "unittest", "npm", "go", "cargo")
 LOOKED_AT = 2_000

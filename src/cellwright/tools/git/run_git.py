@@ -17,10 +17,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cellwright.errors import ErrorCode, ToolError
-from cellwright.tools.process.run_process import stream_child
+from cellwright.tools.process.children import Command
+from cellwright.tools.process.runner import OutputHead, RunningProgram
 
 OUTPUT_BYTES = 1_000_000
 """More of one command's output is not taken; git is stopped then."""
+
+ERROR_BYTES = 8 * 1024
 
 MAX_KEYS = 500
 OLDEST = (2, 31)
@@ -111,13 +114,17 @@ class Git:
 
         environ = {**self.environ, "GIT_INDEX_FILE": index_file} if index_file else self.environ
         program = find_git(self.environ["PATH"])
+        errors = OutputHead(ERROR_BYTES)
+        command = Command(
+            arguments=[program, "--no-pager", *arguments], cwd=self.folder, environ=environ, read_only=True
+        )
         try:
-            ended = await stream_child(
-                [program, "--no-pager", *arguments], take, cwd=self.folder, environ=environ, seconds=self.seconds
-            )
+            git = RunningProgram(command, output=take, errors=errors.take)
         except (OSError, ValueError) as error:
             raise ToolError(f"git could not be started: {error}.", code=ErrorCode.EXECUTION_ERROR) from error
-        return GitOutput(bytes(taken), ended.errors, ended.exit_code, ended.whole, ended.timed_out)
+        in_time = await git.finish(self.seconds)
+        whole = in_time and not git.had_enough
+        return GitOutput(bytes(taken), errors.text().strip(), git.exit_code, whole, timed_out=not in_time)
 
 
 def plain_git(folder: Path, environ: Mapping[str, str], seconds: float) -> Git:

@@ -1,25 +1,31 @@
 """Children end with us, also when we are killed: groups, marks, and a watchdog that outlives this process by a moment.
 
-Each child leads a session of its own and carries a mark in its environment. The watchdog, one tiny process, reads from a
+Each child leads a group of its own and carries a mark in its environment. The watchdog, one tiny process, reads from a
 pipe which groups there are; when the pipe ends, because this process has, however it did, it ends them. Covered are:
 
     the child and all that stays in its group         everywhere
     what left the group (`setsid`, a daemon)          on Linux, by the mark, unless it cleared its environment (`env -i`)
 
 Not covered: what somebody else starts for the child (systemd-run, a container engine, at, another machine).
+
+Where the system has neither groups nor a shell (Windows), the child alone is ended, and only by us.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import functools
 import os
+import re
 import secrets
+import shutil
 import signal
 import subprocess
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 GRACE_SECONDS = 0.08
@@ -54,13 +60,38 @@ end KILL "$1"
 """
 
 
+# the limit is set before the program begins, so that nothing that it starts can be without it; a lower one stays
+_BOUND_MEMORY = 'ulimit -d "$0" 2>/dev/null; exec "$@"'
+_SHELL_NAME = re.compile("[A-Za-z_][A-Za-z0-9_]*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """What is started: a program with its arguments, the folder it runs in, its environment, and what bounds it.
+
+    `memory_mb` is the private memory, in MiB, that it and each process that it starts may take, where the system can bound
+    that (None: no bound). `read_only` says that it changes nothing and leaves nothing behind, as a search does: it leads a
+    group but no session, and is killed at once instead of being asked to end.
+
+    What a child may do is said here and enforced by `ChildProcesses.start`, and nowhere else: a limit or a sandbox then
+    holds alike for shell commands, hooks, searches, git, tests, linters and fresh kernels.
+    """
+
+    arguments: Sequence[str]
+    cwd: Path
+    environ: Mapping[str, str]
+    memory_mb: int | None = None
+    read_only: bool = False
+
+
 class Child:
     """One running child, the leader of its group. Made by `ChildProcesses.start`, on a running loop."""
 
-    def __init__(self, process: subprocess.Popen[bytes], mark: str) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], mark: str, *, read_only: bool) -> None:
         self.group = process.pid
         self.mark = mark
         self._process = process
+        self._read_only = read_only
         loop = asyncio.get_running_loop()
         self.exited: asyncio.Future[int] = loop.create_future()
         # a thread of its own: asyncio's watchers differ between versions, and some need the main thread
@@ -81,7 +112,15 @@ class Child:
         self._signal(signal.SIGKILL)
 
     async def end(self) -> None:
-        """End the group and what left it: ask, wait a moment, insist. Takes 0.12 s at most, whatever the children do."""
+        """End the group and what left it: ask, wait a moment, insist. Takes 0.12 s at most, whatever the children do.
+
+        What only reads is not asked.
+        """
+        if self._read_only:
+            if not self.exited.done():
+                self.kill()
+                await asyncio.wait({self.exited}, timeout=GRACE_SECONDS)
+            return
         self._signal(signal.SIGTERM)
         await self._gone(GRACE_SECONDS)
         self._signal(signal.SIGKILL)
@@ -89,8 +128,13 @@ class Child:
         await self._gone(GRACE_SECONDS / 2)
 
     def _signal(self, sign: signal.Signals) -> None:
+        if os.name != "posix":
+            self._process.terminate()
+            return
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.group, sign)
+        if self._read_only:  # nothing has left the group, and looking for it would take longer than most searches
+            return
         for pid in _marked(f"{MARK_NAME}={self.mark}\0".encode()):
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, sign)
@@ -119,35 +163,38 @@ class ChildProcesses:
 
     def start(
         self,
-        arguments: Sequence[str],
+        command: Command,
         *,
-        cwd: Path,
-        environ: Mapping[str, str],
         output: int,
-        keep: int | None = None,
         errors: int | None = None,
         source: int = subprocess.DEVNULL,
+        inherited: Sequence[int] = (),
     ) -> Child:
-        """Run a program that writes to the descriptor `output` and, where that is given, its errors to `errors`.
+        """Start `command`: every child of ours begins here, so that what a `Command` asks for holds for each of them.
 
-        It reads from the descriptor `source` and inherits `keep`. Raises OSError.
+        It writes to the descriptor `output` and, where that is given, its errors to `errors`; it reads from `source` and
+        has the descriptors `inherited` besides. Raises OSError and, for a NUL byte, ValueError.
         """
         with self._lock:
             self._count += 1
             mark = f"{self._mark}.{self._count}"
         self._watch()
         process = subprocess.Popen(
-            arguments,
-            cwd=cwd,
-            env={**environ, MARK_NAME: mark},
+            _arguments(command),
+            cwd=command.cwd,
+            env={**command.environ, MARK_NAME: mark},
             stdin=source,
             stdout=output,
             stderr=output if errors is None else errors,
-            pass_fds=() if keep is None else (keep,),
-            start_new_session=True,
+            pass_fds=inherited,
+            # a session of its own has a share of its own of a busy processor, and may wait for it longer than a search takes
+            start_new_session=not command.read_only,
+            process_group=0 if command.read_only else None,
         )
         self._tell(process.pid)
-        return Child(process, mark)
+        if command.read_only and command.memory_mb is not None:
+            _bound_memory(process.pid, command.memory_mb)
+        return Child(process, mark, read_only=command.read_only)
 
     @property
     def running(self) -> bool:
@@ -171,6 +218,8 @@ class ChildProcesses:
                 watchdog.wait()
 
     def _watch(self) -> None:
+        if os.name != "posix":
+            return
         with self._lock:
             if self._watchdog is not None and self._watchdog.poll() is None:
                 return
@@ -223,8 +272,44 @@ def child_processes() -> ChildProcesses:
     return ChildProcesses()
 
 
+def _arguments(command: Command) -> Sequence[str]:
+    """What starts `command` with its memory bounded. Raises OSError where there is no such program."""
+    if command.memory_mb is None or command.read_only or os.name != "posix":
+        return command.arguments
+    _check_program(command)  # the shell in between would tell by its exit code alone
+    # a shell drops the variables that could not be its own
+    dropped = [f"{name}={value}" for name, value in command.environ.items() if not _SHELL_NAME.fullmatch(name)]
+    restored = ["/usr/bin/env", "--", *dropped] if dropped else []
+    return ["/bin/sh", "-c", _BOUND_MEMORY, str(command.memory_mb * 1024), *restored, *command.arguments]
+
+
+def _bound_memory(pid: int, memory_mb: int) -> None:
+    """Bound the memory of a process that already runs.
+
+    What it has started by then is without the bound, and a search starts nothing: a shell before it would cost 1 ms.
+    """
+    if os.name != "posix":
+        return
+    import resource  # not on Windows
+
+    if hasattr(resource, "prlimit"):
+        # it has ended already; a lower limit stays
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            resource.prlimit(pid, resource.RLIMIT_DATA, (memory_mb * 2**20,) * 2)
+
+
+def _check_program(command: Command) -> None:
+    program = command.arguments[0]
+    file = command.cwd / program if os.sep in program else program
+    if shutil.which(file, path=command.environ.get("PATH", os.defpath)) is None:
+        why = errno.EACCES if os.sep in program and os.path.exists(file) else errno.ENOENT  # noqa: PTH110
+        raise OSError(why, os.strerror(why), program)
+
+
 def is_alive(group: int) -> bool:
-    """Whether any process of the group is there."""
+    """Whether any process of the group is there; never known where there are no groups."""
+    if os.name != "posix":
+        return False
     try:
         os.killpg(group, 0)
     except ProcessLookupError:

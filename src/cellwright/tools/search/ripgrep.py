@@ -13,13 +13,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cellwright.errors import ErrorCode, ToolError
-from cellwright.tools.process.run_process import ProcessExit, stream_child
+from cellwright.tools.process.children import Command
+from cellwright.tools.process.runner import OutputHead, RunningProgram
 
 OUTPUT_BYTES = 8 * 2**20
 MAX_RECORDS = 150_000
 """What is kept of one run's output; past either the child is stopped."""
 
-MEMORY_BYTES = 256 * 2**20
+ERROR_BYTES = 8 * 1024
+
+MEMORY_MB = 256
 """What rg may take of its own: it would keep a line of any length, and all matches of a file."""
 
 PASSED_ON = ("HOME", "XDG_CONFIG_HOME", "USERPROFILE", "SYSTEMROOT", "LANG", "LC_ALL", "TMPDIR")
@@ -135,30 +138,36 @@ async def run_ripgrep(
     """
     environ = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
 
-    async def run(*more: str) -> tuple[Records, ProcessExit]:
-        records = Records(separator, max_records)
-        command = [*program.arguments, *more, *arguments]
-        ended = await stream_child(
-            command, records.take, cwd=cwd, environ=environ, seconds=seconds, memory_bytes=MEMORY_BYTES
+    async def run(*more: str) -> Output:
+        records, errors = Records(separator, max_records), OutputHead(ERROR_BYTES)
+        command = Command(
+            arguments=[*program.arguments, *more, *arguments],
+            cwd=cwd,
+            environ=environ,
+            memory_mb=MEMORY_MB,
+            read_only=True,
         )
-        return records, ended
+        rg = RunningProgram(command, output=records.take, errors=errors.take)
+        in_time = await rg.finish(seconds)
+        whole = in_time and not rg.had_enough
+        if whole:
+            records.close()
+        return Output(records.kept, errors.text().strip(), rg.exit_code, whole, timed_out=not in_time)
 
     try:
-        records, ended = await run()
-        if ended.whole and ended.exit_code < 0 and not program.notice:
+        output = await run()
+        if output.whole and output.exit_code < 0 and not program.notice:
             # out of memory: by a file's long lines, which a mapped file does not copy, or by its many matches, which one
             # thread writes at once and several keep until the file is through
-            records, ended = await run("--mmap", "--threads=1")
+            output = await run("--mmap", "--threads=1")
     except OSError as error:
         raise ToolError(
             f"ripgrep could not be started: {error.strerror}.", code=ErrorCode.SEARCH_SERVICE_ERROR
         ) from error
-    if ended.whole and ended.exit_code < 0:
+    if output.whole and output.exit_code < 0:
         raise ToolError(
             "ripgrep ran out of memory: a file has a line of hundreds of megabytes. Leave it out with ignore, or search "
             "other folders.",
             code=ErrorCode.MEMORY_LIMIT_EXCEEDED,
         )
-    if ended.whole:
-        records.close()
-    return Output(records.kept, ended.errors, ended.exit_code, ended.whole, ended.timed_out)
+    return output

@@ -139,6 +139,36 @@ class LiveText:
             self._timer = asyncio.get_running_loop().call_later(LIVE_SECONDS, self._hand_on)
 
 
+class LiveOutput:
+    """The output of a program that runs: kept, and handed on live while anybody looks."""
+
+    def __init__(self, shown_chars: int, progress: Callable[..., None]) -> None:
+        self.kept = CommandOutput(shown_chars)
+        self._live: LiveText | None = LiveText(progress)
+
+    def take(self, chunk: bytes) -> bool:
+        """Add what the program wrote; false when it has written too much."""
+        text = self.kept.add(chunk)
+        if self._live is not None:
+            self._live.add(text)
+        return self.kept.bytes <= MAX_BYTES
+
+    def go_unseen(self) -> None:
+        """Show nothing live from now on, and keep all of it in a file."""
+        self._stop_showing()
+        self.kept.keep_in_file()
+
+    def close(self) -> None:
+        """Hand on what is left; the output is complete."""
+        self._stop_showing()
+        self.kept.close()
+
+    def _stop_showing(self) -> None:
+        if self._live is not None:
+            self._live.close()
+            self._live = None
+
+
 def plain(text: str) -> str:
     """`text` as it would stand on a screen in the end: no escape sequences, and overwritten lines as they were last."""
     lines = _ESCAPES.sub("", text).split("\n")

@@ -5,9 +5,9 @@ Finding a project's programs: Python modules in the kernel's own environment fir
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
-import shlex
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -16,10 +16,10 @@ from pathlib import Path
 
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.tools.paths import shown_path
-from cellwright.tools.process.children import child_processes
+from cellwright.tools.process.children import Command
 from cellwright.tools.process.environment import child_environment
-from cellwright.tools.shell.output import exit_code
-from cellwright.tools.shell.run_command import ShellCommand, ShellRun
+from cellwright.tools.process.runner import RunningProgram
+from cellwright.tools.shell.output import LiveOutput, exit_code
 
 SHOWN_CHARS = 12_000
 MEMORY_MB = 8_192
@@ -43,27 +43,37 @@ async def run_program(
     progress: Callable[..., None],
     stdout: Path | None = None,
 ) -> ProgramExit:
-    """Run it like a command of Bash: no secrets, its own group, ended with us. `stdout` takes its standard output.
+    """Run it like a command of Bash: no secrets, bounded, ended with us. `stdout` takes its standard output.
 
-    Raises ToolError with what it wrote so far when its time is over.
+    Raises ToolError when it cannot be started, and with what it wrote so far when its time is over.
     """
-    redirect = f" > {shlex.quote(str(stdout))}" if stdout is not None else ""
-    command = ShellCommand(
-        command=shlex.join(arguments) + redirect,
+    live = LiveOutput(SHOWN_CHARS, progress)
+    command = Command(
+        arguments=arguments,
         cwd=cwd,
-        environ=child_environment(environ),
+        # which a shell would set, and some programs believe
+        environ={**child_environment(environ), "PWD": str(cwd)},
         memory_mb=MEMORY_MB,
-        shown_chars=SHOWN_CHARS,
     )
-    run = ShellRun(command, child_processes(), progress)
-    if not await run.wait(seconds):
-        await run.stop()
+    name = Path(arguments[0]).name
+    with contextlib.ExitStack() as until_its_end:
+        until_its_end.callback(live.close)
+        try:
+            if stdout is None:
+                program = RunningProgram(command, output=live.take)
+            else:
+                file = until_its_end.enter_context(stdout.open("wb"))
+                program = RunningProgram(command, output=file.fileno(), errors=live.take)
+        except (OSError, ValueError) as error:  # no descriptors left; too long, or a NUL byte in it
+            raise ToolError(f"{name} could not be started: {error}.", code=ErrorCode.EXECUTION_ERROR) from error
+        in_time = await program.finish(seconds)
+    if not in_time:
         raise ToolError(
-            f"{Path(arguments[0]).name} was stopped after {seconds:g} s. Give more timeout_seconds, or less to do (paths, "
-            f"filter). Its output so far:\n{run.output.text()}",
+            f"{name} was stopped after {seconds:g} s. Give more timeout_seconds, or less to do (paths, "
+            f"filter). Its output so far:\n{live.kept.text()}",
             code=ErrorCode.EXECUTION_TIMEOUT,
         )
-    return ProgramExit(exit_code(run.returncode), run.output.text(), run.output.path)
+    return ProgramExit(exit_code(program.exit_code), live.kept.text(), live.kept.path)
 
 
 ENVIRONMENTS = (".venv", "venv", "env")

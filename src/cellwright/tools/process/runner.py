@@ -1,0 +1,272 @@
+"""Running a program: given its input, listened to while it runs, bounded in time, and ended with all that it started.
+
+Whatever is run for a conversation is run by this: shell commands, hooks, searches, git, tests, linters, fresh kernels.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from cellwright.tools.process.children import ChildProcesses, Command, child_processes
+
+DRAIN_SECONDS = 0.05
+"""How long output is still awaited from what a program left in the background."""
+
+CHUNK_BYTES = 64 * 1024
+
+TakeOutput = Callable[[bytes], bool]
+"""Gets the next piece of output; false means that it is enough, and the program is ended."""
+
+
+class OutputHead:
+    """The beginning of an output, at most `most` bytes; the rest is thrown away, so that the program can end."""
+
+    def __init__(self, most: int) -> None:
+        self.data = bytearray()
+        self.cut = False
+        self._most = most
+
+    def take(self, chunk: bytes) -> bool:
+        """Keep what there is room for."""
+        room = self._most - len(self.data)
+        self.data += chunk[:room]
+        self.cut |= len(chunk) > room
+        return True
+
+    def text(self) -> str:
+        """What was kept; what is not UTF-8 is replaced."""
+        return self.data.decode("utf-8", "replace")
+
+
+class RunningProgram:
+    """A program that has been started, with what it writes. Made on a running loop, to which it belongs.
+
+    It is followed to its end whether anybody waits for it or not: `ended` is done when it has ended and its output was
+    handed on. Where the loop is closed before that, it is killed.
+    """
+
+    def __init__(
+        self,
+        command: Command,
+        *,
+        output: TakeOutput | int,
+        errors: TakeOutput | int | None = None,
+        source: bytes = b"",
+        inherited: Sequence[int] = (),
+        at_end: Callable[[], None] | None = None,
+        children: ChildProcesses | None = None,
+    ) -> None:
+        """Start `command` as one of `children` (default: this process's) with `source` as its input.
+
+        `output` takes its standard output, `errors` its standard error: functions that are called as it comes, or
+        descriptors. Without `errors` both go to `output`. It has the descriptors `inherited` besides. `at_end` is called
+        once, when nothing more will be handed on. Raises OSError when it cannot be started, ValueError for a NUL byte.
+        """
+        self._loop = asyncio.get_running_loop()
+        self._children = child_processes() if children is None else children
+        self._enough: asyncio.Future[None] = self._loop.create_future()
+        self._ending: asyncio.Task[None] | None = None
+        self._at_end = at_end
+        with contextlib.ExitStack() as pipes:
+            outputs: list[_Output] = []
+
+            def writer(sink: TakeOutput | int) -> int:
+                if isinstance(sink, int):
+                    return sink
+                pipe = pipes.enter_context(contextlib.closing(_Output(sink, self._has_enough)))
+                outputs.append(pipe)
+                return pipe.writer
+
+            given = pipes.enter_context(contextlib.closing(_Input(source))) if source else None
+            self._child = self._children.start(
+                command,
+                output=writer(output),
+                errors=None if errors is None else writer(errors),
+                source=subprocess.DEVNULL if given is None else given.reader,
+                inherited=inherited,
+            )
+            for pipe in outputs:
+                pipe.start()
+            if given is not None:
+                given.start()
+            self.ended = self._loop.create_task(self._follow(outputs, pipes.pop_all()))
+
+    @property
+    def exit_code(self) -> int:
+        """Its exit code, once it has ended; negative for a signal."""
+        # what hangs in the operating system was killed, and ends when that lets go of it
+        return self._child.exited.result() if self._child.exited.done() else -signal.SIGKILL
+
+    @property
+    def had_enough(self) -> bool:
+        """Whether it was ended because what took its output had enough."""
+        return self._enough.done()
+
+    @property
+    def left_behind(self) -> bool:
+        """Whether something that it started runs on although it has ended."""
+        return self._child.left_behind
+
+    async def wait(self, seconds: float | None = None) -> bool:
+        """Wait for the end; False when it has not come in `seconds`. Cancelled, it ends the program first."""
+        try:
+            await asyncio.wait({self.ended}, timeout=seconds)
+        except asyncio.CancelledError:
+            await self.end()
+            raise
+        return self.ended.done()
+
+    async def finish(self, seconds: float) -> bool:
+        """Wait for the end, and after `seconds` bring it about; False when that was necessary."""
+        in_time = await self.wait(seconds)
+        if not in_time:
+            await self.end()
+        return in_time
+
+    async def end(self) -> None:
+        """End the program and all that it started; goes on when its caller is cancelled once more."""
+        if self._ending is None:
+            self._ending = self._loop.create_task(self._end())
+        await asyncio.shield(self._ending)
+
+    async def _end(self) -> None:
+        await self._child.end()
+        await asyncio.wait({self.ended})
+
+    def _has_enough(self) -> None:
+        if not self._enough.done():
+            self._enough.set_result(None)
+
+    async def _follow(self, outputs: Sequence[_Output], pipes: contextlib.ExitStack) -> None:
+        with contextlib.ExitStack() as at_end:
+            if self._at_end is not None:
+                at_end.callback(self._at_end)
+            at_end.callback(self._children.sweep)
+            at_end.enter_context(pipes)
+            try:
+                either: set[asyncio.Future[Any]] = {self._child.exited, self._enough}
+                await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+                if not self._child.exited.done():
+                    await self._child.end()
+                if outputs:
+                    # what it left in the background may hold the pipes, and is not waited for
+                    await asyncio.wait({pipe.at_end for pipe in outputs}, timeout=DRAIN_SECONDS)
+            except asyncio.CancelledError:
+                self._child.kill()  # the loop is being closed: nobody could end it later
+                raise
+
+
+class _Output:
+    """The reading end of a pipe: what comes is handed on until there is enough or no more."""
+
+    def __init__(self, take: TakeOutput, enough: Callable[[], None]) -> None:
+        self.reader, self.writer = os.pipe()
+        self._loop = asyncio.get_running_loop()
+        self.at_end: asyncio.Future[None] = self._loop.create_future()
+        self._take: TakeOutput | None = take
+        self._enough = enough
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Leave the writing end to the child, and listen."""
+        os.close(self.writer)
+        self.writer = -1
+        try:
+            self._loop.add_reader(self.reader, self._read)
+            os.set_blocking(self.reader, False)
+        except NotImplementedError:  # on Windows a loop cannot wait for a pipe
+            self._thread = threading.Thread(target=self._read_on, name="cellwright-output", daemon=True)
+            self._thread.start()
+
+    def _read(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            self._got(os.read(self.reader, CHUNK_BYTES))
+
+    def _read_on(self) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody listens any more
+            while data := os.read(self.reader, CHUNK_BYTES):
+                self._loop.call_soon_threadsafe(self._got, data)
+            self._loop.call_soon_threadsafe(self._got, b"")
+        os.close(self.reader)
+
+    def _got(self, data: bytes) -> None:
+        if self._take is None:
+            return
+        if not data:
+            self._stop()
+        elif not self._take(data):
+            self._stop()
+            self._enough()
+
+    def _stop(self) -> None:
+        self._take = None
+        if self._thread is None:
+            self._loop.remove_reader(self.reader)
+        if not self.at_end.done():
+            self.at_end.set_result(None)
+
+    def close(self) -> None:
+        """Nothing is taken any more."""
+        if self.writer >= 0:  # nothing was started
+            os.close(self.writer)
+        else:
+            self._stop()
+        if self._thread is None:  # which reads on until the other end is closed
+            os.close(self.reader)
+
+
+class _Input:
+    """The writing end of a pipe: `data` goes into it as fast as the program reads."""
+
+    def __init__(self, data: bytes) -> None:
+        self.reader, self._writer = os.pipe()
+        self._rest = memoryview(data)
+        self._loop = asyncio.get_running_loop()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Leave the reading end to the child, and write."""
+        os.close(self.reader)
+        self.reader = -1
+        try:
+            self._loop.add_writer(self._writer, self._write)
+            os.set_blocking(self._writer, False)
+        except NotImplementedError:  # as with `_Output`
+            self._thread = threading.Thread(target=self._write_on, name="cellwright-input", daemon=True)
+            self._thread.start()
+
+    def _write(self) -> None:
+        try:
+            self._rest = self._rest[os.write(self._writer, self._rest[:CHUNK_BYTES]) :]
+        except BlockingIOError:
+            return
+        except OSError:  # it does not read its input, which is its right
+            self._rest = self._rest[:0]
+        if not self._rest:
+            self._stop()
+
+    def _write_on(self) -> None:
+        with contextlib.suppress(OSError), os.fdopen(self._writer, "wb", buffering=0) as pipe:
+            while self._rest:
+                self._rest = self._rest[pipe.write(self._rest) or 0 :]
+
+    def _stop(self) -> None:
+        if self._writer >= 0 and self._thread is None:
+            self._loop.remove_writer(self._writer)
+            os.close(self._writer)
+            self._writer = -1
+
+    def close(self) -> None:
+        """Nothing is given any more."""
+        if self.reader >= 0:  # nothing was started
+            os.close(self.reader)
+            os.close(self._writer)
+        else:
+            self._stop()

@@ -1,0 +1,353 @@
+"""What is common to all that is run: input, outputs, limits and the end. Real programs, on a real loop."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import gc
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cellwright.tools.process.children import ChildProcesses, Command, child_processes
+from cellwright.tools.process.runner import OutputHead, RunningProgram
+
+pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="processes are counted in /proc")
+
+ENOUGH = 1_000_000
+FAMILY = "(setsid sleep 1000 &) ; sleep 1000 & trap '' TERM INT; echo ready; while :; do sleep 1000; done"
+"""Deaf, with a child in its group and one that left it."""
+
+
+class LoopWithoutReaders(asyncio.SelectorEventLoop):
+    """A loop that cannot wait for pipes, as on Windows."""
+
+    def add_reader(self, *_: Any) -> None:
+        raise NotImplementedError
+
+    def add_writer(self, *_: Any) -> None:
+        raise NotImplementedError
+
+
+@pytest.fixture(params=[asyncio.SelectorEventLoop, LoopWithoutReaders])
+def play(request: pytest.FixtureRequest) -> Callable[[Coroutine[Any, Any, Any]], Any]:
+    """Runs a scene on a loop of each kind."""
+
+    def play(scene: Coroutine[Any, Any, Any]) -> Any:
+        with asyncio.Runner(loop_factory=request.param) as runner:
+            return runner.run(asyncio.wait_for(scene, 30))
+
+    return play
+
+
+class Place:
+    """A folder to run in, with an environment by which its processes are found."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.marker = f"RUNNER_TEST=mark-{os.getpid()}-{time.monotonic_ns()}"
+
+    def command(self, *arguments: str, **more: Any) -> Command:
+        environ = {"PATH": os.environ["PATH"], **dict([self.marker.split("=", 1)])}
+        return Command(arguments=arguments, cwd=self.folder, environ=environ | more.pop("environ", {}), **more)
+
+    def shell(self, script: str, **more: Any) -> Command:
+        return self.command("bash", "--norc", "-c", script, **more)
+
+    def processes(self) -> list[str]:
+        """The command lines of what runs here."""
+        found = []
+        for folder in Path("/proc").glob("[0-9]*"):
+            try:
+                if self.marker.encode() in (folder / "environ").read_bytes():
+                    found.append((folder / "cmdline").read_bytes().replace(b"\0", b" ").decode())
+            except OSError:
+                continue
+        return found
+
+    def all_gone(self) -> bool:
+        deadline = time.monotonic() + 5
+        while self.processes() and time.monotonic() < deadline:
+            os.sched_yield()
+        return not self.processes()
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    place = Place(tmp_path)
+    yield place
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if place.marker.encode() in (folder / "environ").read_bytes():
+                os.kill(int(folder.name), signal.SIGKILL)
+        except OSError:
+            continue
+
+
+async def outputs(command: Command, source: bytes = b"", most: int = ENOUGH) -> tuple[int, str, str]:
+    output, errors = OutputHead(most), OutputHead(most)
+    program = RunningProgram(command, output=output.take, errors=errors.take, source=source)
+    assert await program.finish(20)
+    return program.exit_code, output.text(), errors.text()
+
+
+async def started(command: Command, **more: Any) -> RunningProgram:
+    """A program that has written something."""
+    written = asyncio.Event()
+
+    def take(chunk: bytes) -> bool:
+        written.set()
+        return True
+
+    program = RunningProgram(command, output=take, **more)
+    await written.wait()
+    return program
+
+
+def held(what: str) -> int:
+    """How many descriptors ("fd") or threads ("task") this process has."""
+    return len(list(Path(f"/proc/self/{what}").iterdir()))
+
+
+def test_output_and_errors_come_apart_or_together(place, play):
+    script = "echo out; echo err >&2; exit 3"
+    assert play(outputs(place.shell(script))) == (3, "out\n", "err\n")
+
+    async def together() -> str:
+        both = OutputHead(ENOUGH)
+        await RunningProgram(place.shell(script), output=both.take).wait()
+        return both.text()
+
+    assert play(together()) == "out\nerr\n"
+
+
+def test_the_input_arrives_whole(place, play):
+    source = bytes(range(256)) * 4_000
+
+    async def scene() -> bytes:
+        output = OutputHead(2 * ENOUGH)
+        await RunningProgram(place.command("cat"), output=output.take, source=source).wait()
+        return bytes(output.data)
+
+    assert play(scene()) == source
+
+
+def test_without_an_input_there_is_none(place, play):
+    assert play(outputs(place.shell("cat; echo end"))) == (0, "end\n", "")
+
+
+def test_a_program_need_not_read_its_input(place, play):
+    assert play(outputs(place.command("true"), source=b"x" * ENOUGH)) == (0, "", "")
+
+
+def test_output_goes_to_descriptors_where_it_shall(place, play):
+    async def scene() -> str:
+        errors = OutputHead(ENOUGH)
+        with (place.folder / "file").open("wb") as file:
+            program = RunningProgram(place.shell("echo out; echo err >&2"), output=file.fileno(), errors=errors.take)
+            await program.wait()
+        await RunningProgram(place.shell("echo x"), output=subprocess.DEVNULL, errors=subprocess.DEVNULL).wait()
+        return errors.text()
+
+    assert play(scene()) == "err\n"
+    assert (place.folder / "file").read_text() == "out\n"
+
+
+def test_what_is_more_than_is_kept_is_read_and_thrown_away(place, play):
+    code, output, _ = play(outputs(place.shell("head -c 3000000 /dev/zero | tr '\\0' x; exit 5"), most=10))
+    assert (code, output) == (5, "x" * 10)
+
+
+def test_it_is_ended_when_there_is_enough(place, play):
+    async def scene() -> tuple[int, bool]:
+        calls = 0
+
+        def take(chunk: bytes) -> bool:
+            nonlocal calls
+            calls += 1
+            return False
+
+        program = RunningProgram(place.command("yes"), output=take)
+        assert await program.finish(20)
+        return calls, program.had_enough
+
+    assert play(scene()) == (1, True)
+    assert place.all_gone()
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+def test_an_end_that_comes_by_itself_is_not_had_enough(place, play, read_only):
+    async def scene() -> tuple[int, bool]:
+        program = RunningProgram(place.command("echo", "x", read_only=read_only), output=lambda _: True)
+        return await program.finish(20), program.had_enough
+
+    assert play(scene()) == (True, False)
+
+
+def test_when_its_time_is_over_all_that_it_started_ends(place, play):
+    async def scene() -> bool:
+        program = await started(place.shell(FAMILY))
+        return await program.finish(0.05)
+
+    assert play(scene()) is False
+    assert place.all_gone(), place.processes()
+
+
+def test_it_is_asked_before_it_is_killed(place, play):
+    async def scene() -> tuple[int, str]:
+        output = OutputHead(ENOUGH)
+        ready = asyncio.Event()
+
+        def take(chunk: bytes) -> bool:
+            ready.set()
+            return output.take(chunk)
+
+        command = place.shell("trap 'echo asked; exit 7' TERM; echo ready; while :; do sleep 9; done 2>/dev/null")
+        program = RunningProgram(command, output=take)
+        await ready.wait()
+        await program.end()
+        return program.exit_code, output.text()
+
+    assert play(scene()) == (7, "ready\nasked\n")
+
+
+def test_what_only_reads_is_killed_at_once(place, play):
+    async def scene() -> tuple[int, float]:
+        program = await started(place.shell("trap 'exit 7' TERM; echo x; while :; do :; done", read_only=True))
+        began = time.monotonic()
+        await program.end()
+        return program.exit_code, time.monotonic() - began
+
+    ends = [play(scene()) for _ in range(3)]
+    assert {code for code, _ in ends} == {-signal.SIGKILL}
+    assert min(seconds for _, seconds in ends) < 0.05
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+@pytest.mark.parametrize("cancels", [1, 2])
+def test_cancelled_it_ends_all_that_it_started(place, play, read_only, cancels):
+    script = "echo ready; exec sleep 1000" if read_only else FAMILY
+
+    async def scene() -> None:
+        program = await started(place.shell(script, read_only=read_only))
+        waiting = asyncio.create_task(program.wait())
+        for _ in range(cancels):
+            await asyncio.sleep(0)
+            waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        await program.ended
+
+    play(scene())
+    assert place.all_gone(), place.processes()
+
+
+def test_where_the_loop_is_closed_it_is_killed(place, play):
+    ended = []
+
+    async def scene() -> None:
+        await started(place.shell(FAMILY), at_end=lambda: ended.append(True))
+
+    play(scene())
+    assert place.all_gone(), place.processes()
+    assert ended == [True]
+
+
+def test_what_it_leaves_in_the_background_is_not_waited_for(place, play):
+    async def scene() -> tuple[str, bool]:
+        output = OutputHead(ENOUGH)
+        program = RunningProgram(place.shell("sleep 1000 & echo x"), output=output.take)
+        assert await program.wait(20)
+        return output.text(), program.left_behind
+
+    began = time.monotonic()
+    assert play(scene()) == ("x\n", True)
+    assert time.monotonic() - began < 10
+    assert len(place.processes()) == 1
+
+
+def test_a_descriptor_may_be_handed_on(place, play):
+    async def scene() -> bytes:
+        reader, writer = os.pipe()
+        try:
+            command = place.shell(f"echo told >&{writer}", memory_mb=500)
+            await RunningProgram(command, output=subprocess.DEVNULL, inherited=(writer,)).wait()
+            return os.read(reader, 100)
+        finally:
+            os.close(reader)
+            os.close(writer)
+
+    assert play(scene()) == b"told\n"
+
+
+def test_memory_is_bounded_for_it_and_for_what_it_starts(place, play):
+    eat = f"{sys.executable} -c 'x = bytearray(400_000_000)'"
+    for script in (f"exec {eat}", f"{eat}; true", f"bash -c '{eat.replace(chr(39), chr(34))}; true'"):
+        _, _, errors = play(outputs(place.shell(script, memory_mb=200)))
+        assert "MemoryError" in errors, script
+    reader = place.command(sys.executable, "-c", "input(); x = bytearray(400_000_000)", memory_mb=200, read_only=True)
+    assert "MemoryError" in play(outputs(reader, source=b"\n"))[2]
+    assert "MemoryError" not in play(outputs(place.shell(eat)))[2]
+
+
+def test_a_bounded_program_has_the_whole_environment(place, play):
+    environ = {"a.b": "1 2", "-x": "3", "plain": "4"}
+    script = f'{sys.executable} -c \'import os; print([os.environ[name] for name in ("a.b", "-x", "plain")])\''
+    for memory_mb in (None, 1_000):
+        assert play(outputs(place.shell(script, environ=environ, memory_mb=memory_mb)))[1] == "['1 2', '3', '4']\n"
+
+
+@pytest.mark.parametrize("memory_mb", [None, 1_000])
+@pytest.mark.parametrize(
+    ("program", "code"),
+    [("no-such-program", errno.ENOENT), ("./no-such-program", errno.ENOENT), ("./not-executable", errno.EACCES)],
+)
+def test_what_cannot_be_started_is_an_error_that_leaves_nothing_open(place, play, memory_mb, program, code):
+    (place.folder / "not-executable").write_text("#!/bin/sh\n")
+
+    async def scene() -> int:
+        child_processes()._watch()  # it keeps its pipe
+        before = held("fd")
+        with pytest.raises(OSError) as caught:  # noqa: PT011  its number is looked at
+            RunningProgram(
+                place.command(program, memory_mb=memory_mb), output=lambda _: True, errors=lambda _: True, source=b"x"
+            )
+        assert held("fd") == before
+        return caught.value.errno or 0
+
+    assert play(scene()) == code
+
+
+def test_no_descriptors_and_no_threads_are_left(place, play):
+    play(outputs(place.command("true")))
+    gc.collect()
+    before = held("fd"), held("task")
+
+    async def many() -> None:
+        await asyncio.gather(*(outputs(place.shell("cat | cat"), source=b"x" * ENOUGH) for _ in range(10)))
+        assert not await RunningProgram(place.command("sleep", "1000"), output=lambda _: True, source=b"x").finish(0.01)
+
+    play(many())
+    deadline = time.monotonic() + 5
+    while held("task") > before[1] and time.monotonic() < deadline:
+        os.sched_yield()
+    assert (held("fd"), held("task")) <= before
+
+
+def test_it_is_a_child_of_those_it_was_started_as(place, play):
+    async def scene() -> None:
+        children = ChildProcesses()
+        program = await started(place.shell("echo x; sleep 1000"), children=children)
+        assert children.running
+        children.stop()
+        await program.ended
+
+    play(scene())
+    assert place.all_gone(), place.processes()
