@@ -4,7 +4,8 @@ Nothing of it waits for the kernel's main thread, and nothing of a value is run:
 
 What somebody means who types a few letters of a name: names that hold the letters in order, the likeliest first.
 
-The panel's `fuzzy_match.ts` orders by the same figures, so that a list does not jump when the kernel's answer comes.
+The panel's `fuzzy_match.ts` orders in the same way, so that a list does not jump when the kernel's answer comes; both are
+held to docs/protocol/completion-order.json.
 
 The files of a project by name, for completion: what its ignore files leave, within a bound of time.
 """
