@@ -89,7 +89,7 @@ async def _searches() -> tuple[dict[str, float], dict[str, float]]:
 
 def _timed_head(lines: int) -> float:
     """rg until it has printed so many lines, in the order of paths; then it is ended."""
-    command = [*search_program().arguments, *SAME_FILES, "-n", "--sort=path", "return", "."]
+    command = [*search_program(), *SAME_FILES, "-n", "--sort=path", "return", "."]
     begun = time.perf_counter()
     with subprocess.Popen(command, cwd=TREE, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
@@ -100,7 +100,7 @@ def _timed_head(lines: int) -> float:
 
 
 def _timed(arguments: list[str]) -> float:
-    command = [*search_program().arguments, *SAME_FILES, *arguments, "."]
+    command = [*search_program(), *SAME_FILES, *arguments, "."]
     begun = time.perf_counter()
     subprocess.run(command, cwd=TREE, stdin=subprocess.DEVNULL, capture_output=True, check=False)
     return (time.perf_counter() - begun) * 1000
@@ -125,7 +125,7 @@ def small_calls(subject: str) -> Mapping[str, float]:
 
 def _timed_in(folder: Path) -> float:
     begun = time.perf_counter()
-    subprocess.run([*search_program().arguments, "-l", "line", "."], cwd=folder, capture_output=True, check=False)
+    subprocess.run([*search_program(), "-l", "line", "."], cwd=folder, capture_output=True, check=False)
     return (time.perf_counter() - begun) * 1000
 
 

@@ -2,6 +2,8 @@
 
 Used wherever people decide by what they read: permission cards, previews, lists of rules.
 
+Text between fences that nothing in it can end.
+
 Text that every encoder takes: a lone half of a surrogate pair in it would end whatever has to send it.
 """
 
@@ -55,6 +57,16 @@ def visible_line(text: str, width: int = 120) -> str:
 
 def _code_point(character: str) -> str:
     return f"U+{ord(character):04X}"
+
+
+def longest_run(character: str, text: str) -> int:
+    """How often `character` stands in a row in `text`, at most."""
+    return max((len(run) for run in re.findall(f"{re.escape(character)}+", text)), default=0)
+
+
+def code_fence(text: str) -> str:
+    """The fence of a code block that holds `text`: three backticks, or more than it has in a row."""
+    return "`" * max(3, longest_run("`", text) + 1)
 
 
 def replace_surrogates(text: str) -> str:

@@ -9,12 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
 from PIL import Image
 
 from cellwright.agent.hooks.callbacks import HookMatcher
 from cellwright.agent.prompt import GatheredContext, PromptContext
 from cellwright.conversation.conversation import Conversation
-from cellwright.conversation.prompt import find_mentions
+from cellwright.conversation.prompt import _without_code, find_mentions
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.events import ContextAttached, Event, Notice, RunEnd, ToolEnd, UserPrompt
 from cellwright.terminal.plain_view import CallLines
@@ -44,6 +47,18 @@ from row_tables import for_each_row
         ("```python\n@z.py $df\n```\n@w.py", ["file w.py"]),
         ("~~~\n@z.py\n```\n~~~\n$w", ["variable w"]),
         ("```\n@never.closed $df", []),
+        ("- ```python\n  @z.py\n\n  $df\n  ```\n  @w.py", ["file w.py"]),
+        ("1. first\n\n    ```\n    @z.py\n    ```\n2. @w.py", ["file w.py"]),
+        ("> ```\n> @z.py\n\n@w.py", ["file w.py"]),
+        ("``a ` @z.py`` @w.py", ["file w.py"]),
+        ("`over\n> @z.py` @w.py", ["file z.py", "file w.py"]),
+        ("> `over\n> @z.py` @w.py", ["file w.py"]),
+        ("- 1 `$df\n  @z.py` and $k", ["variable k"]),
+        ("\\`@z.py and ` $df`", ["file z.py"]),
+        ("no code: ` @z.py\n\nnor ` @w.py", ["file z.py", "file w.py"]),
+        ("```\r\n@z.py\r\n```\r\n@w.py", ["file w.py"]),
+        ("look:\n\n    @w.py", ["file w.py"]),
+        ("# `@z.py` #\n@w.py `$df`\n===", ["file w.py"]),
         # money, math, shell
         ("$5 and $x$ and $x + y$ then $df", ["variable df"]),
         ("$$ \\sum_x $n $$ and $k", ["variable k"]),
@@ -62,6 +77,22 @@ def test_a_long_text_without_mentions_takes_no_time_and_many_mentions_have_an_en
         find_mentions("$a @b " * 3 + " ".join(f"@file{number}.txt" for number in range(500)))[-1].name == "file47.txt"
     )
     assert find_mentions("`" * 5_000 + "$" * 5_000 + "@" * 5_000 + "word " * 20_000) == []
+
+
+@settings(derandomize=True, deadline=None, max_examples=500)
+@given(st.text(alphabet="`~a$ \n\t>-1.#\\<", max_size=60))
+def test_what_commonmark_calls_code_is_blank_and_all_else_stays(words: str) -> None:
+    left = _without_code(words)
+    assert len(left) == len(words)
+    assert all(was == now or (now == " " and was != "\n") for was, now in zip(words, left, strict=True))
+    commonmark = MarkdownIt("commonmark").disable(["code", "html_block", "reference", "link", "image"])
+    code = "".join(
+        each.content + each.info
+        for token in commonmark.parse(words)
+        for each in (token, *(token.children or ()))
+        if each.type in ("fence", "code_inline")
+    )
+    assert left.count("a") == words.count("a") - code.count("a")
 
 
 class Talk:

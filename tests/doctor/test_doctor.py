@@ -282,7 +282,7 @@ def test_what_fails_is_a_finding_and_offline_nobody_is_asked(tmp_path: Path) -> 
     assert sys.executable in by_name["Cellwright and Python"].found
 
 
-def test_without_ripgrep_the_search_is_slower_and_that_is_said(tmp_path: Path) -> None:
+def test_without_ripgrep_it_is_said_what_needs_it_and_how_it_is_installed(tmp_path: Path) -> None:
     base = getattr(sys, "_base_executable", sys.executable)
     if base == sys.executable:
         pytest.skip("not in a virtual environment")

@@ -20,8 +20,19 @@ pytestmark = pytest.mark.kernel
 
 @pytest.fixture
 def ipython(model: MessagesServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """IPython with the extension loaded, at its prompt."""
-    for name, value in {**model_of(model), "PYTHONPATH": python_path(SOURCES), "TERM": "dumb"}.items():
+    """IPython with the extension loaded, at its prompt, in a terminal that shows text as it comes."""
+    yield from started(model, tmp_path, monkeypatch, "dumb")
+
+
+@pytest.fixture
+def drawing_ipython(model: MessagesServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """The same in a terminal that can be drawn on."""
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    yield from started(model, tmp_path, monkeypatch, "xterm-256color")
+
+
+def started(model: MessagesServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, term: str) -> Iterator[Any]:
+    for name, value in {**model_of(model), "PYTHONPATH": python_path(SOURCES), "TERM": term}.items():
         monkeypatch.setenv(name, value)
     command = [sys.executable, "-m", "IPython", "--simple-prompt", "--no-banner", "--colors=NoColor"]
     child = pexpect.spawn(command[0], command[1:], cwd=str(tmp_path), encoding="utf-8", timeout=60)
@@ -94,3 +105,49 @@ def test_the_background_is_refused_where_it_could_not_be_seen(ipython: Any, mode
     ipython.expect_exact("In [3]: ")
     ipython.sendline("%claude /tasks")
     ipython.expect_exact("Claude is not at work.")
+
+
+BOLD = "\x1b[1m"
+HIDE_CURSOR, SHOW_CURSOR = "\x1b[?25l", "\x1b[?25h"
+
+
+def test_markdown_is_drawn_where_the_terminal_can(drawing_ipython: Any, model: MessagesServer):
+    model.add(say("# Bees\n\nThey are **busy** and\n\n- small\n- many\n\nand \x1b[31mred\x1b[0m."))
+    drawing_ipython.sendline("%claude tell me")
+    drawing_ipython.expect_exact("In [3]: ")
+    screen = drawing_ipython.before
+    assert f"{BOLD}busy" in screen
+    assert screen.count("•") >= 2
+    assert "**busy**" not in screen
+    assert "\x1b[31mred" not in screen
+    assert screen.rindex(SHOW_CURSOR) > screen.rindex(HIDE_CURSOR)
+
+
+def test_text_is_drawn_while_it_is_written_and_ctrl_c_leaves_the_screen_as_it_was(
+    drawing_ipython: Any, model: MessagesServer
+):
+    gate = Gate()
+    model.add(turn(say("I **will** now"), hold(gate), say("never say")), say("Still here."))
+    drawing_ipython.sendline("%claude go")
+    drawing_ipython.expect_exact(f"{BOLD}will")
+    drawing_ipython.sendintr()
+    drawing_ipython.expect_exact(SHOW_CURSOR)
+    drawing_ipython.expect_exact("KeyboardInterrupt")
+    drawing_ipython.expect_exact("In [3]: ")
+    gate.open()
+    drawing_ipython.sendline("%claude and now?")
+    drawing_ipython.expect_exact("Still here.")
+
+
+def test_a_question_has_the_screen_for_itself(drawing_ipython: Any, model: MessagesServer):
+    model.add(turn(say("I *compute*."), use("Python", code="typed = 6 * 7")), say("**Done.**"))
+    drawing_ipython.sendline("%claude compute")
+    drawing_ipython.expect_exact("typed = 6 * 7")
+    before = drawing_ipython.before
+    assert HIDE_CURSOR not in before[before.rfind(SHOW_CURSOR) + 1 :]
+    drawing_ipython.expect_exact("[1/2/4] ")
+    drawing_ipython.sendline("y")
+    drawing_ipython.expect_exact(f"{BOLD}Done.")
+    drawing_ipython.expect_exact("In [3]: ")
+    drawing_ipython.sendline("typed")
+    drawing_ipython.expect_exact("42")

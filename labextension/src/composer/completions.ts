@@ -2,7 +2,7 @@
 
 import type { Chat } from "../transport/chat";
 import type { Completion } from "../transport/chat_protocol";
-import { fuzzyFilter } from "./fuzzy_match";
+import { fuzzyFilter, pathScore } from "./fuzzy_match";
 
 /** After so long the list says that the kernel has not answered. */
 export const LATE_AFTER_MS = 300;
@@ -64,7 +64,7 @@ export class CompletionSource {
     if (!this.wanted) return;
     const { kind, text } = this.wanted;
     const items = kind === "command" ? this.commands : (this.known[kind] ?? []);
-    this.show({ items: fuzzyFilter(text, items, nameOf).slice(0, MAX_SHOWN), late });
+    this.show({ items: matching(kind, text, items).slice(0, MAX_SHOWN), late });
   }
 
   /** One request at a time: the kernel is asked for the newest word when it has answered for the one before. */
@@ -110,6 +110,14 @@ export class CompletionSource {
     const result = (await this.chat.request("complete", { kind, text, notebook })) as { items?: Completion[] } | null;
     return result?.items ?? [];
   }
+}
+
+/** Those of `items` that fit what is typed, in the order in which the kernel gives them: files before cells. */
+function matching(kind: CompletionKind, text: string, items: readonly Completion[]): Completion[] {
+  if (kind !== "mention" || !text) return fuzzyFilter(text, items, nameOf);
+  const cells = fuzzyFilter(text, items.filter((item) => item.kind === "cell"), nameOf);
+  const files = items.filter((item) => item.kind !== "cell");
+  return [...fuzzyFilter(text.replaceAll('"', ""), files, nameOf, pathScore), ...cells];
 }
 
 /** The text that a completion is matched by: without the sign that a mention begins with. */

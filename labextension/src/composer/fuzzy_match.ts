@@ -1,6 +1,7 @@
 /**
  * Fuzzy matching: names that hold the typed letters in order, the likeliest first.
- * The kernel's `kernel/chat/completions.py` orders by the same figures, so that a list does not jump when its answer comes.
+ * The kernel's `kernel/chat/completions.py` orders in the same way, so that a list does not jump when its answer comes;
+ * both are held to docs/protocol/completion-order.json.
  */
 
 /** For each letter that is found. */
@@ -10,15 +11,16 @@ const BEGINS_WORD = 10;
 const FOLLOWS = 12;
 /** Less for each letter between the first and the last that is none of the query's. */
 const GAP = 2;
-/** More where the text itself begins so. */
+/** More where the text itself begins so, and for a path whose last part alone holds the query. */
 const BEGINS_TEXT = 20;
+const IN_NAME = 40;
 
 export type FuzzyMatch = { readonly score: number; /** Where the letters stand in the text. */ readonly places: readonly number[] };
 
 /** The score of `text` for `query`; null where it does not match. Case does not matter. */
 export function fuzzyMatch(query: string, text: string): FuzzyMatch | null {
   const wanted = query.toLowerCase();
-  const letters = text.toLowerCase();
+  const letters = small(text);
   const window = windowOf(wanted, letters);
   if (!window) return null;
   const [start, end] = window;
@@ -31,19 +33,31 @@ export function fuzzyMatch(query: string, text: string): FuzzyMatch | null {
     }
     score += LETTER;
     if (places.at(-1) === place - 1) score += FOLLOWS;
-    else if (beginsWord(letters, place)) score += BEGINS_WORD;
+    else if (beginsWord(text, place)) score += BEGINS_WORD;
     places.push(place);
   }
   return { score: score - text.length / 100, places };
 }
 
+/** The score of a name; null where it does not match. */
+export function nameScore(query: string, name: string): number | null {
+  return fuzzyMatch(query, name)?.score ?? null;
+}
+
+/** `nameScore` of a path: better where its last part alone fits. */
+export function pathScore(query: string, path: string): number | null {
+  const name = path.replace(/\/+$/, "").split("/").at(-1) ?? "";
+  const ofName = query.includes("/") ? null : nameScore(query, name);
+  return ofName === null ? nameScore(query, path) : ofName + IN_NAME - path.length / 100;
+}
+
 /** The `things` that match `query`, best first; equals stay in their order. */
-export function fuzzyFilter<Thing>(query: string, things: readonly Thing[], text: (thing: Thing) => string): Thing[] {
+export function fuzzyFilter<Thing>(query: string, things: readonly Thing[], text: (thing: Thing) => string, rate = nameScore): Thing[] {
   if (!query) return [...things];
   return things
-    .map((thing) => ({ thing, found: fuzzyMatch(query, text(thing)) }))
-    .filter((each): each is { thing: Thing; found: FuzzyMatch } => each.found !== null)
-    .sort((one, other) => other.found.score - one.found.score)
+    .map((thing) => ({ thing, score: rate(query, text(thing)) }))
+    .filter((each): each is { thing: Thing; score: number } => each.score !== null)
+    .sort((one, other) => other.score - one.score)
     .map(({ thing }) => thing);
 }
 
@@ -69,6 +83,13 @@ function atWord(wanted: string, letters: string, first: number): [number, number
   return [first, first + wanted.length];
 }
 
-function beginsWord(letters: string, place: number): boolean {
-  return place === 0 || !/[\p{L}\p{N}]/u.test(letters[place - 1] ?? "");
+/** `text` in lower case, each letter in its place: of "İ" `toLowerCase` makes two. */
+function small(text: string): string {
+  const lower = text.toLowerCase();
+  return lower.length === text.length ? lower : text.replace(/./gsu, (letter) => letter.toLowerCase().slice(0, letter.length));
+}
+
+function beginsWord(text: string, place: number): boolean {
+  const before = text[place - 1] ?? "";
+  return place === 0 || !/[\p{L}\p{N}]/u.test(before) || (/\p{Lu}/u.test(text[place] ?? "") && /\p{Ll}/u.test(before));
 }

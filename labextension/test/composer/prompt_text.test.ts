@@ -2,23 +2,23 @@
 
 import { expect, it } from "vitest";
 
+import order from "../../../docs/protocol/completion-order.json";
 import { commandName, fileMention, kernelPath, triggerAt } from "../../src/composer/completions";
-import { fuzzyFilter, fuzzyMatch } from "../../src/composer/fuzzy_match";
+import { fuzzyFilter, fuzzyMatch, pathScore } from "../../src/composer/fuzzy_match";
 import { tolerantStorage, PromptHistory } from "../../src/composer/prompt_history";
 import { KeptInMemory } from "./composer_scene";
 
-it.each([
-  // as in tests/kernel/chat/test_completions.py
-  ["he", ["the", "help", "cache"], ["help", "the", "cache"]],
-  ["perm", ["supermarket", "permissions", "compaction"], ["permissions", "supermarket"]],
-  ["df", ["pdf", "df", "df_clean", "redefine", "raw_df"], ["df", "df_clean", "raw_df", "pdf", "redefine"]],
-  ["rdf", ["raw_df", "reddwarf"], ["raw_df", "reddwarf"]],
-  ["XT", ["text", "x_train", "x_test"], ["x_test", "x_train", "text"]],
-  ["zz", ["zebra"], []],
-  ["a.b", ["axb", "a.b"], ["a.b"]],
-  ["", ["b", "a"], ["b", "a"]],
-])("%s finds the likeliest first", (query, names, order) => {
-  expect(fuzzyFilter(query, names, (name) => name)).toEqual(order);
+// the kernel's tests read the same file
+it.each(order.names)("$query finds the likeliest of $of first", ({ query, of: names, order: expected }) => {
+  expect(fuzzyFilter(query, names, (name) => name)).toEqual(expected);
+});
+
+it.each(order.paths)("$query finds the likeliest path of $of first", ({ query, of: paths, order: expected }) => {
+  expect(fuzzyFilter(query, paths, (path) => path, pathScore)).toEqual(expected);
+});
+
+it("leaves everything in its place where nothing is typed", () => {
+  expect(fuzzyFilter("", ["b", "a"], (name) => name)).toEqual(["b", "a"]);
 });
 
 it("says where the letters stand", () => {

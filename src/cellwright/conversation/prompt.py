@@ -2,7 +2,8 @@
 
 What the words of a prompt mention: `@file`, `@"a b.txt"`, `@src/app.py#L10-20`, `@cell:3`, `@cell:[3]`, `$name`.
 
-A mention begins a word. Passed over is what stands in code (between fences or backticks), a decorator, an e-mail address,
+A mention begins a word. Passed over is what stands in code (between fences or backticks, wherever CommonMark lets them
+stand), a decorator, an e-mail address,
 and a `$` that belongs to math (`$x$`, `$$…$$`), money (`$5`) or other text (`a$b`, `${x}`).
 
 Files that a prompt mentions are read and told with it, by the tools that Claude has for them and under their rules.
@@ -11,12 +12,13 @@ Files that a prompt mentions are read and told with it, by the tools that Claude
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from cellwright.agent.agent import Agent
 from cellwright.agent.prompt import (
@@ -36,6 +38,10 @@ from cellwright.events import AttachedKind
 from cellwright.sessions.session import Session
 from cellwright.sessions.turns import PLAN_MODE
 from cellwright.tools.paths import shown_path
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.rules_inline import StateInline
 
 logger = logging.getLogger(__name__)
 
@@ -108,8 +114,6 @@ def _blocks(prompt: Prompt) -> list[Any]:
 MENTIONS_TAKEN = 50
 """Nobody writes more by hand; a pasted log may hold thousands of words that look like one."""
 
-_FENCE = re.compile(r"^ {0,3}(?P<fence>`{3,}|~{3,})")
-_INLINE = re.compile(r"(?P<ticks>`+)(?:(?!`).|\n(?!\n))+?(?P=ticks)(?!`)")
 _AT = re.compile(
     r"""(?<![\w@./\\-])@(?:
         cell:(?P<cell>(?:In)?\[\d+\]|[\w.-]*\w)
@@ -178,24 +182,82 @@ def _at_mention(match: re.Match[str]) -> Mention:
     return Mention("file", path.replace("\\ ", " "), text, first, last)
 
 
-def _without_code(words: str) -> str:
-    return _blanked(_INLINE, "".join(_without_fences(words)))
+_CODE_SIGNS = ("`", "~~~")
+
+_Range = tuple[int, int]
 
 
-def _without_fences(words: str) -> Iterator[str]:
-    """The lines of `words`, those between fences blank; a fence that is not closed goes to the end."""
-    closing = ""
-    for line in words.splitlines(keepends=True):
-        fence = _FENCE.match(line)
-        if closing:
-            if fence and fence["fence"].startswith(closing) and not line.strip().strip(closing[0]):
-                closing = ""
-            yield _blank(line)
-        elif fence:
-            closing = fence["fence"]
-            yield _blank(line)
-        else:
-            yield line
+@functools.lru_cache(maxsize=1)
+def _without_code(markdown: str) -> str:
+    """`markdown` with spaces where code is; everything else stays where it is. Line ends become line feeds.
+
+    Text that is only indented counts as prose: people indent what they mean to be read.
+    """
+    markdown = markdown.replace("\r\n", "\n").replace("\r", "\n")
+    if not any(sign in markdown for sign in _CODE_SIGNS):
+        return markdown
+    pieces: list[str] = []
+    at = 0
+    for start, end in _code(markdown):
+        pieces += [markdown[at:start], *("\n" if character == "\n" else " " for character in markdown[start:end])]
+        at = end
+    return "".join([*pieces, markdown[at:]])
+
+
+def _code(markdown: str) -> Iterator[_Range]:
+    """Where code stands, in order."""
+    lines = markdown.split("\n")
+    starts = [0]
+    for line in lines:
+        starts.append(starts[-1] + len(line) + 1)
+    parser = _parser()
+    for token in parser.parse(markdown):
+        if token.map is None:
+            continue
+        first, end = token.map
+        if token.type == "fence":
+            yield starts[first], min(starts[end], len(markdown))
+        elif token.type == "inline":
+            places = _places(token.content, lines, starts, first)
+            spans: list[_Range] = []
+            parser.inline.parse(token.content, parser, {"spans": spans}, [])
+            for opened, closed in spans:
+                yield places[opened], places[closed - 1] + 1
+
+
+def _places(content: str, lines: list[str], starts: list[int], first: int) -> list[int]:
+    """Where each character of an inline token stands: its lines are those of the source from `first`, without what
+    belongs to the blocks around it (indentation, `>`, `- `).
+    """
+    places: list[int] = []
+    for number, line in enumerate(content.split("\n"), first):
+        text = line.lstrip()
+        begin = starts[number] + max(lines[number].rfind(text), 0)
+        places += [begin] * (len(line) - len(text))
+        places += range(begin, begin + len(text) + 1)
+    return places
+
+
+@functools.cache
+def _parser() -> MarkdownIt:
+    # 20 ms; most prompts have no code
+    from markdown_it import MarkdownIt
+    from markdown_it.rules_inline import backtick
+
+    def noted_backtick(state: StateInline, silent: bool) -> bool:
+        start, tokens = state.pos, len(state.tokens)
+        taken = backtick(state, silent)
+        if len(state.tokens) > tokens and state.tokens[-1].type == "code_inline":
+            state.env.get("spans", []).append((start, state.pos))
+        return taken
+
+    parser = MarkdownIt("zero").enable(["fence", "blockquote", "list", "heading", "lheading", "hr"])
+    # what in a line takes precedence over backticks, or as much as they do
+    parser.enable(["backticks", "escape", "autolink", "html_inline"])
+    parser.inline.ruler.at("backticks", noted_backtick)
+    # the lines of a block are taken apart once, with a list for what is found
+    parser.core.ruler.disable("inline")
+    return parser
 
 
 def _blanked(pattern: re.Pattern[str], text: str) -> str:

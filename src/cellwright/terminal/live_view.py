@@ -161,9 +161,14 @@ def _is_empty(line: list[Segment]) -> bool:
 
 @dataclass
 class LiveView:
-    """Draws on `console`. Called on the main thread only."""
+    """Draws on `console`. Called on one thread at a time.
+
+    `shares_screen`: others print there as well (IPython and what it runs), and ask there; so nothing moves below what is
+    finished but the text while it is written.
+    """
 
     console: Console
+    shares_screen: bool = False
     _model: str = ""
     _blocks: MarkdownBlocks = field(default_factory=MarkdownBlocks)
     _running: dict[str, _Running] = field(default_factory=dict)
@@ -306,11 +311,21 @@ class LiveView:
 
     def _draw(self) -> None:
         now = time.monotonic()
+        if self.shares_screen and not self._blocks.tail.strip():
+            self.pause()
+            return
         if self._over or now - self._drawn_at < DRAW_SECONDS:
             return
         self._drawn_at = now
         if self._live is None:
-            self._live = Live(console=self.console, auto_refresh=False, transient=True, vertical_overflow="crop")
+            self._live = Live(
+                console=self.console,
+                auto_refresh=False,
+                transient=True,
+                redirect_stdout=not self.shares_screen,
+                redirect_stderr=not self.shares_screen,
+                vertical_overflow="crop",
+            )
             self._live.start()
             self._drawn = ""
         looks = self._blocks.tail + "\n".join(line.plain for line in self._status())
@@ -327,6 +342,8 @@ class LiveView:
         return Group(_Block(self._blocks.tail, not self._printed_text, height), *status)
 
     def _status(self) -> list[Text]:
+        if self.shares_screen:
+            return []
         now = time.monotonic()
         lines = [line for running in self._running.values() for line in _running_lines(running, now)]
         if self._doing:
@@ -342,9 +359,9 @@ def _running_lines(running: _Running, now: float) -> list[Text]:
     return [*lines, *(Text(f"  {line}", "dim") for line in shown)]
 
 
-def live_view(out: TextIO) -> LiveView:
+def live_view(out: TextIO, *, shares_screen: bool = False) -> LiveView:
     """A view that draws on the terminal `out`."""
-    return LiveView(Console(file=out, highlight=False))
+    return LiveView(Console(file=out, highlight=False), shares_screen)
 
 
 def styled_writer(out: TextIO) -> Callable[[str, Style], None]:

@@ -242,6 +242,13 @@ def test_code_tells_the_code_cells_alone_and_once(notebook: Notebook) -> None:
     assert "y = 3" in notebook.prompt("code")
 
 
+def test_a_cell_with_fences_of_its_own_stands_between_longer_ones(notebook: Notebook) -> None:
+    notebook.cells("```python\nx\n```", "x = 1", markdown=(1,))
+    assert "1. cell-1, markdown\n````\n```python\nx\n```\n````\n" in notebook.prompt("full")
+    run(notebook.shell, "text = '```'", "cell-2")
+    assert "\n````\ntext = '```'\n````" in notebook.prompt("auto")
+
+
 def test_full_tells_all_cells_with_outputs_and_all_variables(notebook: Notebook) -> None:
     notebook.cells("# Title", "x = 1", markdown=(1,))
     run(notebook.shell, "x = 1", "cell-2")

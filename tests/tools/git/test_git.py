@@ -159,6 +159,15 @@ def test_diff(repository):
     assert repository.text("diff", "--", str(repository.folder / "a.txt")).count("+four") == 1
 
 
+def test_changed_lines_that_look_like_the_names_of_files_count(repository):
+    repository.put("a.txt", "-- one\n")
+    repository.git("add", "a.txt")
+    repository.put("a.txt", "++ one\n")
+    assert "\n--- one\n+++ one" in repository.text("diff")
+    facts = repository.display("diff")
+    assert (facts["added"], facts["removed"]) == (1, 1)
+
+
 def test_a_path_through_a_link_to_the_repository(repository, tmp_path):
     (tmp_path / "alias").symlink_to(repository.folder)
     repository.put("a.txt", "changed\n")

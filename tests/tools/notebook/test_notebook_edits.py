@@ -207,7 +207,7 @@ def test_what_was_wrong_before_may_stay_and_nothing_new_may_come(tools):
     content["cells"][1]["metadata"] = {"collapsed": 3}
     put(tools, content)
     error = tools.error("NotebookEdit", **given, cell_type="code")
-    assert "no longer be a valid notebook: 3 is not of type 'boolean'" in error.message
+    assert "no longer be a valid notebook: data.metadata.collapsed must be boolean" in error.message
 
 
 JSON = st.recursive(

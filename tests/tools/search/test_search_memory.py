@@ -18,7 +18,6 @@ SCRIPT = """
 import asyncio, json, pathlib, sys
 from cellwright.agent.tool import ToolContext
 from cellwright.tools.search.search_tools import search_tools
-from cellwright.tools.search.ripgrep import fallback_program, search_program
 
 def peak():
     text = pathlib.Path("/proc/self/status").read_text()

@@ -4,7 +4,8 @@ Nothing of it waits for the kernel's main thread, and nothing of a value is run:
 
 What somebody means who types a few letters of a name: names that hold the letters in order, the likeliest first.
 
-The panel's `fuzzy_match.ts` orders by the same figures, so that a list does not jump when the kernel's answer comes.
+The panel's `fuzzy_match.ts` orders in the same way, so that a list does not jump when the kernel's answer comes; both are
+held to docs/protocol/completion-order.json.
 
 The files of a project by name, for completion: what its ignore files leave, within a bound of time.
 """
@@ -25,7 +26,7 @@ from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.kernel.namespace.namespace import fingerprint, is_code, user_variables
 from cellwright.tools.notebook.open_notebook import Cell, OpenNotebooks
 from cellwright.tools.search.glob import NO_VERSION_CONTROL, relative_path
-from cellwright.tools.search.ripgrep import SearchProgram, run_ripgrep, search_program
+from cellwright.tools.search.ripgrep import run_ripgrep, search_program
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -140,9 +141,8 @@ ARGUMENTS = ("--files", "--hidden", "--null", *NO_VERSION_CONTROL, "--", ".")
 class ProjectFiles:
     """The files below `folder`, and the folders that hold them (with a `/` at the end). Used on the agent's loop."""
 
-    def __init__(self, folder: Path, program: Callable[[], SearchProgram] = search_program) -> None:
+    def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._program = program
         self._listing = asyncio.Lock()
         self._paths: list[str] = []
         self._listed = float("-inf")
@@ -152,7 +152,7 @@ class ProjectFiles:
         async with self._listing:
             if time.monotonic() - self._listed > FRESH_SECONDS:
                 output = await run_ripgrep(
-                    self._program(),
+                    search_program(),
                     ARGUMENTS,
                     cwd=self._folder,
                     separator=b"\0",

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from cellwright.text import code_fence
 from cellwright.tools.notebook.open_notebook import Cell
 from cellwright.tools.schema import counted
 
@@ -168,7 +169,9 @@ def _cell(run: RanCell, times: int, source_chars: int) -> str:
     often = f", run {times} times" if times > 1 else ""
     took = f", {run.ended - run.started:.0f} s" if run.started and run.ended - run.started >= 1 else ""
     source = run.source if run.source is not None else "(its source is no longer kept)"
-    return f"{_named(run)}{how}{often}{took}\n```\n{middle_cut(source.strip(), source_chars)}\n```"
+    shown = middle_cut(source.strip(), source_chars)
+    fence = code_fence(shown)
+    return f"{_named(run)}{how}{often}{took}\n{fence}\n{shown}\n{fence}"
 
 
 def _named(run: RanCell) -> str:

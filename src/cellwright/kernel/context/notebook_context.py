@@ -27,6 +27,7 @@ from cellwright.kernel.magic.line import How
 from cellwright.kernel.namespace.hidden_state import BEFORE_ALL, hidden_state, hidden_state_text
 from cellwright.kernel.namespace.namespace import NamespaceNews
 from cellwright.kernel.namespace.summary import describe_all
+from cellwright.text import code_fence
 from cellwright.tools.notebook.open_notebook import Cell, OpenNotebooks
 
 if TYPE_CHECKING:
@@ -213,7 +214,8 @@ def _cell_text(cell: Cell) -> str:
     outputs = "\n".join(text for output in cell.outputs if (text := output_text(output)))
     shown = f"\noutput:\n{outputs}" if outputs else ""
     source = middle_cut(cell.source, CELL_CHARS)
-    return f"{cell.position + 1}. {cell.id}, {cell.cell_type}{count}\n```\n{source}\n```{shown}"
+    fence = code_fence(source)
+    return f"{cell.position + 1}. {cell.id}, {cell.cell_type}{count}\n{fence}\n{source}\n{fence}{shown}"
 
 
 def _is_news(run: RanCell) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -83,21 +84,28 @@ def cell_face(
     elif for_people and front_end.kernel is not None and front_end.headless:
         output = SavedOutput(shell, quiet=quiet)
     else:
-        output = ViewOutput(_view(options), notice)
+        output = ViewOutput(_view(options, in_terminal=front_end.kernel is None), notice)
     questions.tell = lambda text: output.emit(Notice(text, "warning"))
     somebody = widget or questions.allows_input
     return CellSurface(output, questions.can_use_tool, questions.can_use_tool if somebody else None)
 
 
-def _view(options: MagicOptions) -> View:
+def _view(options: MagicOptions, *, in_terminal: bool) -> View:
     # most cells show a widget
     from cellwright.terminal.plain_view import AnswerView, JsonLinesView, JsonView, PlainView
+    from cellwright.terminal.screen import columns_of, draws
 
     if options.format == "json-lines":
         return JsonLinesView(sys.stdout)
     if options.format == "json":
         return JsonView(sys.stdout)
-    return AnswerView(sys.stdout, None) if options.quiet else PlainView(sys.stdout)
+    if options.quiet:
+        return AnswerView(sys.stdout, None)
+    if not in_terminal or not draws(sys.stdout, os.environ, columns_of(sys.stdout, os.environ)):
+        return PlainView(sys.stdout)
+    from cellwright.terminal.live_view import live_view  # rich
+
+    return live_view(sys.stdout, shares_screen=True)
 
 
 _said: set[str] = set()

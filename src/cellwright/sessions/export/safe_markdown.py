@@ -12,6 +12,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from cellwright.text import code_fence, longest_run
+
 _FENCE = re.compile(r"^(?P<prefix>[ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+|>[ \t]?)*)(?P<fence>`{3,}|~{3,})(?P<info>.*)$")
 _TOKEN = re.compile(r"\\[!-/:-@\[-`{-~]|`+|<https?://[^\s<>]+>|<(?=[A-Za-z/!?])|!(?=\[)")
 _ACTIVE = re.compile(r"<[A-Za-z/!?]|!\[")
@@ -28,13 +30,9 @@ def visible_controls(text: str) -> str:
     return _CONTROL.sub(show, text.replace("\r\n", "\n"))
 
 
-def longest_run(character: str, text: str) -> int:
-    return max((len(run) for run in re.findall(f"{re.escape(character)}+", text)), default=0)
-
-
 def fenced(text: str, language: str = "", indent: str = "") -> str:
     """`text` as a code block that nothing in it can end."""
-    fence = "`" * max(3, longest_run("`", text) + 1)
+    fence = code_fence(text)
     lines = [f"{fence}{language}", *text.split("\n"), fence]
     return "\n".join(f"{indent}{line}".rstrip() for line in lines)
 

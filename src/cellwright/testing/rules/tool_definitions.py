@@ -75,7 +75,7 @@ def _check_custom(tool: Mapping[str, Any], path: str) -> None:
 
 @lru_cache(maxsize=1024)
 def _is_valid_schema(encoded: str) -> bool:
-    # jsonschema takes 60 ms to import, and a server without tools never needs it
+    # heavy, and the one that knows the meta-schema of draft 2020-12; a server without tools never needs it
     from jsonschema import Draft202012Validator, SchemaError  # type: ignore[import-untyped]
 
     try:

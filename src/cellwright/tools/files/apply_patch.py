@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -174,8 +174,7 @@ def _diff(file: PatchedFile) -> Diff:
     if headers:
         name = file.origin.shown if file.origin is not None else file.shown
         headers.insert(0, f"diff --git a/{name} b/{file.shown}")
-    text = "".join(f"{line}\n" for line in headers) + diff.text
-    return Diff(text, diff.added, diff.removed, diff.excerpt)
+    return replace(diff, header=[*headers, *diff.header])
 
 
 def _checked(files: list[PatchedFile], *, allowed: bool) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,20 +16,42 @@ COMPARED_LINES = 4_000
 EXCERPT_LINES = 40
 LINE_CHARS = 500
 
-_HUNK_HEADER = re.compile(r"@@ -(?P<oldStart>\d+)(?:,(?P<oldLines>\d+))? \+(?P<newStart>\d+)(?:,(?P<newLines>\d+))? @@")
-
 Opcode = tuple[str, int, int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class DiffHunk:
+    """Lines with their marks, and where they stand in both texts, counted as a hunk's header does."""
+
+    old_start: int
+    old_lines: int
+    new_start: int
+    new_lines: int
+    lines: Sequence[str]
+
+    @property
+    def header(self) -> str:
+        return f"@@ -{_range(self.old_start, self.old_lines)} +{_range(self.new_start, self.new_lines)} @@"
 
 
 @dataclass(frozen=True, slots=True)
 class Diff:
     """The difference of two texts, line by line; line ends do not count."""
 
-    text: str
+    header: Sequence[str]
+    """The lines that name the file; none where nothing differs."""
+
+    hunks: Sequence[DiffHunk]
     added: int
     removed: int
     excerpt: str
     """The new text around each change, its lines numbered; bounded."""
+
+    @property
+    def text(self) -> str:
+        """The unified diff."""
+        lines = [*self.header, *(line for hunk in self.hunks for line in (hunk.header, *hunk.lines))]
+        return "".join(f"{line}\n" for line in lines)
 
     @property
     def counts(self) -> str:
@@ -37,16 +59,17 @@ class Diff:
         return f"+{self.added} −{self.removed}"
 
     def structured_patch(self) -> list[dict[str, Any]]:
-        """The hunks as hooks know them from Claude Code: `oldStart`, `oldLines`, `newStart`, `newLines`, `lines`."""
-        hunks: list[dict[str, Any]] = []
-        # the first two lines name the file; only LF ends a line here
-        for line in self.text.split("\n")[2:-1]:
-            if found := _HUNK_HEADER.match(line):
-                starts = {key: int(found[key] or 1) for key in ("oldStart", "oldLines", "newStart", "newLines")}
-                hunks.append({**starts, "lines": []})
-            else:
-                hunks[-1]["lines"].append(line)
-        return hunks
+        """The hunks as hooks know them from Claude Code."""
+        return [
+            {
+                "oldStart": hunk.old_start,
+                "oldLines": hunk.old_lines,
+                "newStart": hunk.new_start,
+                "newLines": hunk.new_lines,
+                "lines": list(hunk.lines),
+            }
+            for hunk in self.hunks
+        ]
 
 
 def diff_texts(before: str | None, after: str | None, name: str) -> Diff:
@@ -58,10 +81,11 @@ def diff_texts(before: str | None, after: str | None, name: str) -> Diff:
         f"--- {'/dev/null' if before is None else f'a/{name}'}",
         f"+++ {'/dev/null' if after is None else f'b/{name}'}",
     ]
-    body = [line for group in groups for line in _hunk(group, old, new, first)]
+    hunks = [_hunk(group, old, new, first) for group in groups]
     changes = [opcode for opcode in opcodes if opcode[0] != "equal"]
     return Diff(
-        text="".join(f"{line}\n" for line in header + body) if body else "",
+        header=header if hunks else (),
+        hunks=hunks,
         added=sum(opcode[4] - opcode[3] for opcode in changes),
         removed=sum(opcode[2] - opcode[1] for opcode in changes),
         excerpt=_excerpt(groups, new, first),
@@ -147,24 +171,25 @@ def _grouped(opcodes: list[Opcode]) -> list[list[Opcode]]:
     return [group for group in groups if any(opcode[0] != "equal" for opcode in group)]
 
 
-def _hunk(group: list[Opcode], old: list[str], new: list[str], before: int) -> list[str]:
-    """A hunk's lines; so many lines of the file are `before` those in the lists."""
+def _hunk(group: list[Opcode], old: list[str], new: list[str], before: int) -> DiffHunk:
+    """The hunk of one group; so many lines of the file are `before` those in the lists."""
     first, last = group[0], group[-1]
-    old_range, new_range = _range(before + first[1], before + last[2]), _range(before + first[3], before + last[4])
-    lines = [f"@@ -{old_range} +{new_range} @@"]
+    lines: list[str] = []
     for tag, old_from, old_to, new_from, new_to in group:
         if tag == "equal":
             lines += _marked(" ", old[old_from:old_to])
             continue
         lines += _marked("-", old[old_from:old_to]) + _marked("+", new[new_from:new_to])
-    return lines
+    return DiffHunk(*_place(before, first[1], last[2]), *_place(before, first[3], last[4]), lines)
 
 
-def _range(start: int, stop: int) -> str:
-    length = stop - start
-    if length == 1:
-        return str(start + 1)
-    return f"{start + 1 if length else start},{length}"
+def _place(before: int, start: int, stop: int) -> tuple[int, int]:
+    """Where a hunk starts, and how many lines it has; one without lines stands behind the line it names."""
+    return before + start + (stop > start), stop - start
+
+
+def _range(start: int, lines: int) -> str:
+    return str(start) if lines == 1 else f"{start},{lines}"
 
 
 def _marked(mark: str, lines: list[str]) -> list[str]:

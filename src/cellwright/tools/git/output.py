@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from cellwright.permissions.patch_text import changed_lines
 from cellwright.text import visible
 from cellwright.tools.process.environment import is_secret
 from cellwright.tools.schema import counted
@@ -199,10 +200,8 @@ def _day(seconds: str) -> str:
 def diff(text: str) -> tuple[str, dict[str, Any]]:
     """A patch without files that were touched and not changed, and how many lines it adds and takes away."""
     text = _EMPTY_DIFF.sub("", text)
-    lines = text.splitlines()
-    added = sum(line.startswith("+") and not line.startswith("+++ ") for line in lines)
-    removed = sum(line.startswith("-") and not line.startswith("--- ") for line in lines)
-    files = [line.rpartition(" b/")[2] for line in lines if line.startswith("diff --git ")]
+    added, removed = changed_lines(text)
+    files = [line.rpartition(" b/")[2] for line in text.splitlines() if line.startswith("diff --git ")]
     return text, {"files": files, "added": added, "removed": removed} if files else {}
 
 

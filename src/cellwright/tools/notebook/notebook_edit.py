@@ -13,6 +13,7 @@ from typing import Any, Literal, cast
 from cellwright.agent.tool import CannotBeDone, Tool, ToolContext, ToolLimits, ToolResult
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.events import Preview
+from cellwright.text import code_fence
 from cellwright.tools.files.changes import Change, Input, writing_call, writing_preview
 from cellwright.tools.files.diff import diff_texts
 from cellwright.tools.files.file_state import FileState
@@ -223,11 +224,11 @@ def _display(notebook: OpenNotebook, edit: CellEdit, changed: ChangedCell, shown
 
 
 def _quoted(source: str) -> str:
-    if len(source) <= QUOTED_CHARS:
-        return f"```\n{source}\n```"
-    return (
-        f"```\n{source[:QUOTED_CHARS]}\n```\n[{len(source) - QUOTED_CHARS:,} more characters: NotebookRead shows them]"
-    )
+    shown = source[:QUOTED_CHARS]
+    fence = code_fence(shown)
+    more = len(source) - len(shown)
+    rest = f"\n[{more:,} more characters: NotebookRead shows them]" if more else ""
+    return f"{fence}\n{shown}\n{fence}{rest}"
 
 
 def _ended(source: str | None) -> str | None:

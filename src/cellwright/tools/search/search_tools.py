@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from cellwright.tools.search.glob import glob_arguments, newest_first, relative_
 from cellwright.tools.search.grep import HEAD_LIMIT, Grep, checked
 from cellwright.tools.search.grep_output import SearchRoot
 from cellwright.tools.search.ls import file_tree_tool, ls_tool
-from cellwright.tools.search.ripgrep import Output, SearchProgram, run_ripgrep, search_program
+from cellwright.tools.search.ripgrep import Output, run_ripgrep, search_program
 
 SEARCH_SECONDS = 20.0
 """How long rg may take unless the call says otherwise; what it found until then is the result."""
@@ -46,17 +46,15 @@ unless path names the very file.
 - For patterns that span lines set multiline."""
 
 
-def search_tools(
-    cwd: Path, program: Callable[[], SearchProgram] = search_program, environ: Mapping[str, str] = os.environ
-) -> list[Tool]:
+def search_tools(cwd: Path, environ: Mapping[str, str] = os.environ) -> list[Tool]:
     """Glob, Grep, LS and FileTree. Relative paths start at `cwd`, and so do the paths in results.
 
-    `program` gives what searches and is asked at each search; `environ` has the switches of Glob (CLAUDE_CODE_GLOB_…).
+    `environ` has the switches of Glob (CLAUDE_CODE_GLOB_…).
     """
-    return [_glob_tool(cwd, program, environ), _grep_tool(cwd, program), ls_tool(cwd), file_tree_tool(cwd, program)]
+    return [_glob_tool(cwd, environ), _grep_tool(cwd), ls_tool(cwd), file_tree_tool(cwd)]
 
 
-def _glob_tool(cwd: Path, program: Callable[[], SearchProgram], environ: Mapping[str, str]) -> Tool:
+def _glob_tool(cwd: Path, environ: Mapping[str, str]) -> Tool:
     async def glob(tool_input: dict[str, Any], ctx: ToolContext) -> ToolResult:
         place = _place(cwd, tool_input)
         if place.target != ".":
@@ -64,11 +62,11 @@ def _glob_tool(cwd: Path, program: Callable[[], SearchProgram], environ: Mapping
         pattern = relative_pattern(tool_input["pattern"], place.folder)
         seconds = timeout_of(tool_input, _glob_seconds(environ))
         with glob_arguments(pattern, tool_input.get("ignore", []), environ) as (arguments, wanted):
-            output = await run_ripgrep(program(), arguments, cwd=place.folder, separator=b"\0", seconds=seconds)
+            output = await run_ripgrep(search_program(), arguments, cwd=place.folder, separator=b"\0", seconds=seconds)
         found = list(filter(wanted, checked(output, seconds).records))
         paths = await asyncio.to_thread(newest_first, place.folder, found, GLOB_FILES)
         names = [place.shown(path) for path in paths]
-        notes = _glob_notes(output, len(names), len(found), program().notice)
+        notes = _glob_notes(output, len(names), len(found))
         missing = [] if names else [f"No file matches {tool_input['pattern']}{in_folder(cwd, tool_input)}."]
         facts = {
             "filenames": names,
@@ -106,13 +104,12 @@ def _glob_tool(cwd: Path, program: Callable[[], SearchProgram], environ: Mapping
     )
 
 
-def _glob_notes(output: Output, shown: int, found: int, notice: str) -> list[str]:
-    notes = [notice] if notice else []
+def _glob_notes(output: Output, shown: int, found: int) -> list[str]:
     if not output.whole:
-        return [f"[Stopped early: there may be more than these {found:,} files. Narrow the search.]", *notes]
+        return [f"[Stopped early: there may be more than these {found:,} files. Narrow the search.]"]
     if found > shown:
-        return [f"[The {shown} newest of {found:,} files. Narrow the pattern or path for others.]", *notes]
-    return notes
+        return [f"[The {shown} newest of {found:,} files. Narrow the pattern or path for others.]"]
+    return []
 
 
 def _glob_seconds(environ: Mapping[str, str]) -> float:
@@ -123,12 +120,12 @@ def _glob_seconds(environ: Mapping[str, str]) -> float:
         return SEARCH_SECONDS
 
 
-def _grep_tool(cwd: Path, program: Callable[[], SearchProgram]) -> Tool:
+def _grep_tool(cwd: Path) -> Tool:
     async def grep(tool_input: dict[str, Any], ctx: ToolContext) -> ToolResult:
         if any("\0" in str(value) for value in tool_input.values()):
             raise ToolError("The input holds a null byte.", code=ErrorCode.INVALID_PARAMETERS)
         seconds = timeout_of(tool_input, SEARCH_SECONDS)
-        return await Grep(program(), _place(cwd, tool_input), tool_input, seconds).answer()
+        return await Grep(search_program(), _place(cwd, tool_input), tool_input, seconds).answer()
 
     return Tool(
         name="Grep",

@@ -1,12 +1,6 @@
 """Images as the Messages API takes them: scaled down to what a model can make out, held against the API's limits.
 
 One image that the API refuses would make every later request of the session fail, so each is decoded before it is sent.
-
-Pixels made fewer, in little more memory than the image itself takes.
-
-Pictures as a model gets them: small enough for about 1,500 tokens, and always such as the API takes.
-
-One that it refuses would make every later request of the session fail.
 """
 
 from __future__ import annotations
@@ -14,7 +8,6 @@ from __future__ import annotations
 import base64
 import io
 import math
-import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -86,18 +79,29 @@ def _stretched(image: Image.Image) -> Image.Image:
 
 
 MAX_SIDE = 1_568
-MAX_PIXELS = 1_850_000
-"""A larger image is scaled down by the API itself (some models), or costs more than what is seen in it is worth.
+"""A larger image is scaled down by the API itself (some models). It takes 2,000 pixels a side at most when a request holds
+more than 20 images.
+"""
 
-The API charges a token for each 28 × 28 pixels: at most about 2,400 here. It takes 2,000 pixels a side at most when a
-request holds more than 20 images.
+
+@dataclass(frozen=True, slots=True)
+class ImageLimits:
+    """How much of an image is sent, and what its pixels may take in memory. The API charges a token for 28 × 28 pixels."""
+
+    max_pixels: int
+    decoded_bytes: int
+
+
+FILE_LIMITS = ImageLimits(max_pixels=1_850_000, decoded_bytes=88_000_000)
+"""An image that was asked for: at most about 2,400 tokens; 22 million pixels in colour, 88 million in grey."""
+
+DISPLAY_LIMITS = ImageLimits(max_pixels=1_100_000, decoded_bytes=400_000_000)
+"""A picture among what code displayed, of which there may be many: at most about 1,400 tokens. The code that made it had it
+in memory already.
 """
 
 MAX_KEPT_BYTES = 500_000
 """A larger file is written anew as JPEG, as Claude Code does."""
-
-DECODED_BYTES = 88_000_000
-"""What the pixels of one image may take in memory: 22 million in colour, 88 million in grey."""
 
 DRAFTED_PIXELS = 88_000_000
 """A JPEG takes less: it is decoded at a half, a quarter or an eighth of its size."""
@@ -131,6 +135,9 @@ SIGNATURES = {
 }
 SENT_AS_THEY_ARE = {"PNG": "image/png", "JPEG": "image/jpeg", "GIF": "image/gif", "WEBP": "image/webp"}
 
+PNG_END = b"IEND\xaeB`\x82"
+"""The last chunk of a PNG, with its checksum. Pillow does not miss it; who reads strictly does."""
+
 
 class UnusableImage(Exception):
     """The API would not take it; the message says why."""
@@ -157,20 +164,22 @@ def media_type(head: bytes) -> str | None:
     return next((kind for signature, kind in SIGNATURES.items() if head.startswith(signature)), None)
 
 
-def model_image(file: BinaryIO, size: int) -> ModelImage:
+def model_image(file: BinaryIO, size: int, limits: ImageLimits = FILE_LIMITS) -> ModelImage:
     """The image in `file` (`size` bytes) as a content block. Takes time and memory: not for the event loop.
 
-    Scaled down to `MAX_SIDE` and `MAX_PIXELS`, turned as its EXIF data says, the first picture of an animation. Raises
+    Scaled down to `MAX_SIDE` and `limits`, turned as its EXIF data says, the first picture of an animation. Raises
     `UnusableImage`.
     """
-    pixels, about = _decoded(file)
+    pixels, about = _decoded(file, limits)
     words = f"{about.kind}, {about.width} × {about.height} pixels, {size:,} bytes"
     if about.animated:
         words += ", the first picture of an animation"
     elif pixels.size == (about.width, about.height) and not about.turned:
         if size <= MAX_KEPT_BYTES and about.kind in SENT_AS_THEY_ARE:
             file.seek(0)
-            return _with_block(file.read(), SENT_AS_THEY_ARE[about.kind], words)
+            data = file.read()
+            if about.kind != "PNG" or PNG_END in data:
+                return _with_block(data, SENT_AS_THEY_ARE[about.kind], words)
     else:
         words += f"; shown at {pixels.width} × {pixels.height}"
     return _with_block(*_encoded(plain(pixels)), words)
@@ -187,20 +196,20 @@ class _About:
     turned: bool
 
 
-def _decoded(file: BinaryIO) -> tuple[Image.Image, _About]:
+def _decoded(file: BinaryIO, limits: ImageLimits) -> tuple[Image.Image, _About]:
     """The pixels to be shown, no more than are wanted, and what the file says."""
     from PIL import Image, UnidentifiedImageError  # heavy: 100 ms
 
     try:
         image = Image.open(file)
-        _check_size(image)
+        _check_size(image, limits.decoded_bytes)
         orientation = image.getexif().get(EXIF_ORIENTATION, 1)
         turned = orientation in TURNS
         about = _About(image.format or "", *image.size, bool(getattr(image, "is_animated", False)), turned)
         if about.kind == "JPEG":
             image.draft(None, (MAX_SIDE, MAX_SIDE))
         image.load()
-        scaled = scaled_down(image, MAX_SIDE, MAX_PIXELS)
+        scaled = scaled_down(image, MAX_SIDE, limits.max_pixels)
         return scaled.transpose(Image.Transpose[TURNS[orientation]]) if turned else scaled, about
     except UnusableImage:
         raise
@@ -210,14 +219,14 @@ def _decoded(file: BinaryIO) -> tuple[Image.Image, _About]:
         raise UnusableImage(f"it is damaged or cut off ({error})") from error
 
 
-def _check_size(image: Image.Image) -> None:
+def _check_size(image: Image.Image, decoded_bytes: int) -> None:
     """The pixels are decoded only after this: a small file may unfold to gigabytes."""
     width, height = image.size
     if not width or not height:
         raise UnusableImage(f"it has {width} × {height} pixels")
     # Pillow keeps colours in four bytes, and has a copy of grey with transparency
     bytes_per_pixel = {"1": 1, "L": 1, "P": 1, "LA": 6, "PA": 6}.get(image.mode, 4)
-    possible = DRAFTED_PIXELS if image.format == "JPEG" else DECODED_BYTES // bytes_per_pixel
+    possible = DRAFTED_PIXELS if image.format == "JPEG" else decoded_bytes // bytes_per_pixel
     if width * height > possible:
         raise UnusableImage(f"it has {width} × {height} pixels, more than {possible:,}")
 
@@ -259,25 +268,8 @@ def _on_white(image: Image.Image) -> Image.Image:
     return white
 
 
-MAX_DISPLAY_PIXELS = 1_100_000
-"""A picture costs about one token for every 750 pixels."""
-
-MAX_EDGE = 1_568
-"""Pixels; the API itself scales down what is longer."""
-
-PNG_END = b"IEND\xaeB`\x82"
-"""The last chunk of a PNG, with its checksum."""
-
-MAX_UNSCALED_EDGE = 2_000
-MAX_UNSCALED_BYTES = 3_000_000
-"""What is still sent as it is where nothing can scale it (Pillow is not installed)."""
-
-
-SENT = ("image/png", "image/jpeg", "image/gif", "image/webp")
-
-
 def image_block(data: str) -> dict[str, Any] | str:
-    """The image block for a base64 picture, scaled down if need be; a sentence instead where that is not possible.
+    """The content block for a displayed base64 picture; a sentence instead where there can be none. Takes time.
 
     What kind it is says the picture itself: what was displayed as a PNG may be none.
     """
@@ -285,56 +277,9 @@ def image_block(data: str) -> dict[str, Any] | str:
         raw = base64.b64decode(data)
     except ValueError:
         return "[a picture that cannot be shown: its data is no base64]"
-    if (mime := media_type(raw[:16])) not in SENT:
+    if media_type(raw[:16]) not in SENT_AS_THEY_ARE.values():
         return "[a picture that cannot be shown: its data is no PNG, JPEG, GIF or WebP]"
-    size = png_size(raw)
-    if size is not None and (0 in size or PNG_END not in raw):
-        return "[a picture that cannot be shown: it is damaged or cut off]"
-    if size is None or _too_large(*size):
-        try:
-            from PIL import Image  # heavy, and not among what Cellwright needs installed
-        except ImportError:
-            return _unscaled(mime, raw, size)
-        try:
-            mime, raw = _scaled(Image.open(io.BytesIO(raw)), mime, raw)
-        except Exception as error:  # noqa: BLE001  broken bytes make the decoders raise whatever their C libraries do
-            return f"[a picture that cannot be shown: {error}]"
-    return _block(mime, raw)
-
-
-def png_size(raw: bytes) -> tuple[int, int] | None:
-    """Width and height from a PNG's header; None if it is no PNG."""
-    if len(raw) < 24 or not raw.startswith(b"\x89PNG\r\n\x1a\n"):
-        return None
-    width, height = struct.unpack(">II", raw[16:24])
-    return width, height
-
-
-def _too_large(width: int, height: int) -> bool:
-    return max(width, height) > MAX_EDGE or width * height > MAX_DISPLAY_PIXELS
-
-
-def _scaled(image: Any, mime: str, raw: bytes) -> tuple[str, bytes]:
-    width, height = image.size
-    if not _too_large(width, height):
-        image.load()  # finds what is cut off
-        return mime, raw
-    factor = min(MAX_EDGE / max(width, height), math.sqrt(MAX_DISPLAY_PIXELS / (width * height)))
-    size = (max(1, int(width * factor)), max(1, int(height * factor)))
-    if image.mode not in ("L", "RGB", "RGBA"):
-        image = image.convert("RGBA")
-    out = io.BytesIO()
-    image.resize(size).save(out, "PNG")
-    return "image/png", out.getvalue()
-
-
-def _unscaled(mime: str, raw: bytes, size: tuple[int, int] | None) -> dict[str, Any] | str:
-    if size is not None and max(size) <= MAX_UNSCALED_EDGE and len(raw) <= MAX_UNSCALED_BYTES:
-        return _block(mime, raw)
-    shape = f" of {size[0]}×{size[1]} pixels" if size else ""
-    return f"[a picture{shape} is not shown: Pillow, which would scale it down, is not installed]"
-
-
-def _block(mime: str, raw: bytes) -> dict[str, Any]:
-    data = base64.b64encode(raw).decode("ascii")
-    return {"type": "image", "source": {"type": "base64", "media_type": mime, "data": data}}
+    try:
+        return model_image(io.BytesIO(raw), len(raw), DISPLAY_LIMITS).block
+    except UnusableImage as unusable:
+        return f"[a picture that cannot be shown: {unusable}]"
