@@ -59,7 +59,7 @@ class Work:
         """As after a restart of the kernel: another process would read the same from the disk."""
         self.conversation.close()
         self.conversation = Conversation(cwd=self.cwd, face="a test", environ=self.environ)
-        self.conversation.resume_newest()
+        self.conversation.sessions.resume_newest()
 
     @property
     def changed(self) -> TurnChanged:

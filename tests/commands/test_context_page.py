@@ -44,7 +44,7 @@ def test_it_shows_each_part_with_a_bar_and_the_sum_is_the_apis(conversation: Con
     rows = {name: (int(tokens.replace(",", "")), bar) for name, tokens, _, bar in section.rows[1:]}
     assert {"System prompt", "Tools", "Your words", "Claude's answers and calls", "Free"} <= set(rows)
     used = sum(tokens for name, (tokens, _) in rows.items() if name != "Free")
-    assert used == conversation.session.context_tokens
+    assert used == conversation.sessions.current.context_tokens
     assert f"About {used:,} tokens of 1,000,000" in section.text
     assert used + rows["Free"][0] == 1_000_000
     assert all(len(bar) == 20 and bar.startswith("█") for _, bar in rows.values())

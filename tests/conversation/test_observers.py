@@ -12,7 +12,7 @@ import pytest
 
 from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.runs.run_options import RunOptions
-from cellwright.conversation.runs.run_queue import ConversationRun
+from cellwright.conversation.runs.run import Run
 from cellwright.errors import CellwrightError
 from cellwright.events import Event, RunEnd, TextDelta, UserPrompt
 from cellwright.sessions.session import Session
@@ -31,15 +31,15 @@ class Looker:
         """Until the next run is told to have ended, which may be a little after who waits for it has its result."""
         assert self._ends.acquire(timeout=60)
 
-    def run_added(self, run: ConversationRun) -> None:
+    def run_added(self, run: Run) -> None:
         self.heard_of.append(("added", run.text))
 
-    def on_event(self, run: ConversationRun, event: Event) -> None:
+    def on_event(self, run: Run, event: Event) -> None:
         self.events.append(event)
         if isinstance(event, UserPrompt | RunEnd):
             self.heard_of.append((type(event).__name__, run.id))
 
-    def run_ended(self, run: ConversationRun) -> None:
+    def run_ended(self, run: Run) -> None:
         self.heard_of.append(("ended", run.state))
         self._ends.release()
 
@@ -50,7 +50,7 @@ class Looker:
 class Faulty(Looker):
     """Has a fault."""
 
-    def on_event(self, run: ConversationRun, event: Event) -> None:
+    def on_event(self, run: Run, event: Event) -> None:
         raise LookupError(event)
 
 
@@ -97,8 +97,8 @@ def test_a_session_that_takes_the_place_of_another_is_told(conversation: Convers
     ask(conversation, "One?")
     looker = Looker()
     conversation.observers.add(looker)
-    conversation.new_session()
-    assert looker.heard_of == [("session", conversation.session.id)]
+    conversation.sessions.start_new()
+    assert looker.heard_of == [("session", conversation.sessions.current.id)]
 
 
 def test_a_fault_of_a_follower_ends_no_run(conversation: Conversation, caplog: pytest.LogCaptureFixture) -> None:

@@ -41,7 +41,7 @@ def test_claude_may_read_the_long_outputs_it_is_referred_to(conversation):
 
 
 def test_bypassing_as_root_is_refused_where_the_machine_may_not_be_lost(conversation):
-    facts = host_facts(conversation.environ)
+    facts = host_facts(conversation.in_force.environ)
     if facts.is_root and not facts.in_container:
         with pytest.raises(CellwrightError) as caught:
             conversation.policy(RunOptions(mode="bypassPermissions"))

@@ -19,7 +19,7 @@ def call(id: str, name: str = "Grep", **tool_input: Any) -> Call:
 
 def played(log: ToolLog, *events: Event) -> list[dict[str, Any]]:
     heard: list[Event] = []
-    emit = EventLog(log.listen(heard.append)).emit
+    emit = EventLog(log.listen(heard.append, log.path)).emit
     for event in events:
         emit(event)
     assert heard == list(events)

@@ -35,7 +35,7 @@ def command(messages_server: Server, command_for: For) -> Any:
     conversation = Conversation(cwd=made.folder, face="a terminal", environ=made.environ)
     for prompt in ("where is it?", "since when?", "and how?", "What of bees?"):
         if prompt == "What of bees?":
-            conversation.new_session()
+            conversation.sessions.start_new()
         task = conversation.start(prompt, RunOptions(), emit=lambda _: None)
         conversation.jobs.work_until_done(task)
         assert task.result().ok

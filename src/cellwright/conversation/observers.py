@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from cellwright.events import Emit, Event
 
 if TYPE_CHECKING:
-    from cellwright.conversation.runs.run_queue import ConversationRun
+    from cellwright.conversation.runs.run import Run
     from cellwright.sessions.session import Session
 
 logger = logging.getLogger(__name__)
@@ -18,13 +18,13 @@ logger = logging.getLogger(__name__)
 class Observer(Protocol):
     """One who looks on. Called on whatever thread it happens on, for a run's events the agent's; must not block."""
 
-    def run_added(self, run: ConversationRun) -> None:
+    def run_added(self, run: Run) -> None:
         """Somebody has asked for a run; it may have to wait for its turn. Before its first event."""
 
-    def on_event(self, run: ConversationRun, event: Event) -> None:
+    def on_event(self, run: Run, event: Event) -> None:
         """An event of a run, on the agent's thread, in order."""
 
-    def run_ended(self, run: ConversationRun) -> None:
+    def run_ended(self, run: Run) -> None:
         """The run is over, or was taken out of the line; nothing of it comes any more."""
 
     def session_changed(self, session: Session) -> None:
@@ -50,7 +50,7 @@ class Observers:
 
         return remove
 
-    def observe(self, run: ConversationRun, emit: Emit) -> Emit:
+    def observe(self, run: Run, emit: Emit) -> Emit:
         """`emit`, telling the observers as well; what started the run is told first."""
 
         def observed(event: Event) -> None:
@@ -61,10 +61,10 @@ class Observers:
 
         return observed
 
-    def run_added(self, run: ConversationRun) -> None:
+    def run_added(self, run: Run) -> None:
         self._tell(lambda observer: observer.run_added(run))
 
-    def run_ended(self, run: ConversationRun) -> None:
+    def run_ended(self, run: Run) -> None:
         self._tell(lambda observer: observer.run_ended(run))
 
     def session_changed(self, session: Session) -> None:

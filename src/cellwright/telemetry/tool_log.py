@@ -78,8 +78,9 @@ class ToolLog:
     _open: dict[str, _Open] = field(default_factory=dict)
     _failed: bool = False
 
-    def listen(self, emit: Emit) -> Emit:
-        """`emit`, with this log told first."""
+    def listen(self, emit: Emit, path: Path | None) -> Emit:
+        """`emit`, with this log told first; from now on it is kept in `path`."""
+        self.path = path
 
         def both(event: Event) -> None:
             self.add(event)

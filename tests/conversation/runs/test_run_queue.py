@@ -17,7 +17,7 @@ from cellwright.commands.command import CommandCall
 from cellwright.commands.registry import answer_of, command_of
 from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.runs.run_options import RunOptions
-from cellwright.conversation.runs.run_queue import ConversationRun
+from cellwright.conversation.runs.run import Run
 from cellwright.conversation.session_choice import ConversationSessions
 from cellwright.errors import CellwrightError
 from cellwright.events import Event, Notice, RunEnd, Steered, TextDelta, ToolProgress
@@ -33,16 +33,16 @@ class Ends:
     def __init__(self) -> None:
         self._ends = threading.Semaphore(0)
 
-    def run_added(self, run: ConversationRun) -> None:
+    def run_added(self, run: Run) -> None:
         pass
 
-    def on_event(self, run: ConversationRun, event: Event) -> None:
+    def on_event(self, run: Run, event: Event) -> None:
         pass
 
     def session_changed(self, session: Session) -> None:
         pass
 
-    def run_ended(self, run: ConversationRun) -> None:
+    def run_ended(self, run: Run) -> None:
         self._ends.release()
 
     def wait(self, count: int) -> None:
@@ -103,7 +103,7 @@ def test_runs_go_one_after_another_in_the_order_they_were_asked_for(talk: Talk, 
     assert "“one” (run-1)" in events[0].message
     talk.ends.wait(3)
     assert [run.title for run in talk.conversation.runs.over] == ["one", "two", "three"]
-    assert [message["role"] for message in talk.conversation.session.messages] == ["user", "assistant"] * 3
+    assert [message["role"] for message in talk.conversation.sessions.current.messages] == ["user", "assistant"] * 3
 
 
 def test_a_run_that_is_cancelled_while_it_waits_sends_nothing(talk: Talk, gate: Gate):
@@ -139,14 +139,14 @@ def test_what_is_done_at_the_turn_of_a_run_is_done_then(talk: Talk, gate: Gate):
 
     def at_turn() -> None:
         turns.append(threading.current_thread().name)
-        talk.conversation.new_session()
+        talk.conversation.sessions.start_new()
 
     first = talk.start("one")
     second = talk.start("two", at_turn=at_turn)
     gate.wait_until_reached()
     assert turns == []
     with pytest.raises(CellwrightError, match="still at work"):
-        talk.conversation.new_session()
+        talk.conversation.sessions.start_new()
     gate.open()
     assert first.future.result(60).session_id != second.future.result(60).session_id
     assert len(turns) == 1
@@ -154,7 +154,7 @@ def test_what_is_done_at_the_turn_of_a_run_is_done_then(talk: Talk, gate: Gate):
 
 def test_what_is_wrong_at_its_turn_is_raised_to_who_waits(talk: Talk, gate: Gate):
     first = talk.start("one")
-    second = talk.start("two", at_turn=lambda: talk.conversation.resume("no-such-session"))
+    second = talk.start("two", at_turn=lambda: talk.conversation.sessions.resume("no-such-session"))
     gate.open()
     first.future.result(60)
     with pytest.raises(CellwrightError, match="no-such-session"):
@@ -164,7 +164,7 @@ def test_what_is_wrong_at_its_turn_is_raised_to_who_waits(talk: Talk, gate: Gate
 
 def test_a_run_that_cannot_be_made_ready_is_over_and_says_why(talk: Talk):
     with pytest.raises(CellwrightError, match="no-such-session"):
-        talk.start("one", at_turn=lambda: talk.conversation.resume("no-such-session"))
+        talk.start("one", at_turn=lambda: talk.conversation.sessions.resume("no-such-session"))
     (run,) = talk.conversation.runs.over
     assert (run.state, run.error[:17]) == ("failed", "SESSION_NOT_FOUND")
     assert isinstance(run.failure, CellwrightError)
@@ -212,9 +212,9 @@ def test_no_run_begins_while_the_session_is_exchanged(talk: Talk):
         starting.start()
         starting.join(0.2)  # it cannot come to anything, however long it had
         assert talk.conversation.runs.there == []
-        talk.conversation.new_session()
+        talk.conversation.sessions.start_new()
     starting.join(60)
-    assert started[0].future.result(60).session_id == talk.conversation.session.id
+    assert started[0].future.result(60).session_id == talk.conversation.sessions.current.id
     assert len(talk.server.requests[-1].body["messages"]) == 1
 
 
@@ -226,7 +226,7 @@ def test_a_session_that_cannot_be_gone_on_with_now_is_not_taken_from_others(talk
     assert other.path is not None
     task = talk.start("one")
     with pytest.raises(CellwrightError, match="still at work") as refused:
-        talk.conversation.resume(other.id)
+        talk.conversation.sessions.resume(other.id)
     assert not is_held(lease_path(other.path)), refused
     gate.open()
     assert task.future.result(60).ok
@@ -253,8 +253,8 @@ def test_words_reach_the_run_that_goes_on_and_can_be_taken_back(talk: Talk, gate
     gate.wait_until_reached()
     talk.conversation.steer("And tests.")
     gone = talk.conversation.steer("Never mind.", how="queue")
-    assert talk.conversation.withdraw(gone)
-    assert not talk.conversation.withdraw(gone)
+    assert talk.conversation.runs.withdraw(gone)
+    assert not talk.conversation.runs.withdraw(gone)
     gate.open()
     assert first.future.result(60).text == "With tests."
     assert talk.said(1) == ["And tests."]

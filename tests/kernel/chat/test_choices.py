@@ -43,7 +43,7 @@ def test_a_mode_that_is_chosen_while_a_run_goes_on_holds_for_the_next_one_also_o
     config = Claude()
     conversation.in_force.given = config.said
     choices = Choices(conversation, config)
-    session = conversation.session
+    session = conversation.sessions.current
     session.mode = "acceptEdits"  # a plan was approved so
 
     def choose() -> None:

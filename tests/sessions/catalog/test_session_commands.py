@@ -52,7 +52,7 @@ class Talk:
 
     @property
     def session(self) -> str:
-        return self.conversation.session.id
+        return self.conversation.sessions.current.id
 
 
 @pytest.fixture
@@ -92,11 +92,11 @@ def test_forks_of_this_session_and_of_another(talk: Talk, held: Held) -> None:
     other = held("one", "two", "three")
     assert "nothing to fork" in talk.refused("/fork").message
     assert f"The session {other.stem} stays as it was." in talk.told(f"/fork {other.stem} 2")
-    assert len(talk.conversation.session.messages) == 8
+    assert len(talk.conversation.sessions.current.messages) == 8
     talk.do("/fork 1")
-    assert len(talk.conversation.session.messages) == 4
+    assert len(talk.conversation.sessions.current.messages) == 4
     talk.do("/fork")
-    assert len(talk.conversation.session.messages) == 4
+    assert len(talk.conversation.sessions.current.messages) == 4
     before = talk.session
     assert talk.refused("/fork 2").code == ErrorCode.INVALID_PARAMETERS
     assert talk.refused("/fork one two three").code == ErrorCode.INVALID_PARAMETERS

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from cellwright.agent.thread import AgentThread
-from cellwright.conversation.runs.run_queue import ConversationRun, State
+from cellwright.conversation.runs.run import Run, State
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Event, EventLog, RunEnd, TextDelta, ThinkingDelta, UserPrompt
 from cellwright.kernel.output.op_log import OpLog
@@ -90,7 +90,7 @@ class LoggedRun:
     kind: Kind
     asked: float
     background: bool = False
-    run: ConversationRun | None = None
+    run: Run | None = None
     session: str = ""
     home: str = ""
     turn: int | None = None
@@ -244,10 +244,10 @@ class ConversationLog:
         self._session = session
         self._turns = TurnCount()
 
-    def run_added(self, run: ConversationRun) -> None:
+    def run_added(self, run: Run) -> None:
         self._on_loop(self._add, run)
 
-    def on_event(self, run: ConversationRun, event: Event) -> None:
+    def on_event(self, run: Run, event: Event) -> None:
         if (logged := self.runs.get(run.id)) is None:
             return  # it began before the log did
         if isinstance(event, UserPrompt):
@@ -257,7 +257,7 @@ class ConversationLog:
         if logged.has_changed():
             self.news(logged)
 
-    def run_ended(self, run: ConversationRun) -> None:
+    def run_ended(self, run: Run) -> None:
         self._on_loop(self._end, run)
 
     def session_changed(self, _session: Session) -> None:
@@ -278,7 +278,7 @@ class ConversationLog:
         self.news(logged)
         self._forget_old()
 
-    def stuck(self, run: ConversationRun | None, tool_use_id: str, text: str) -> None:
+    def stuck(self, run: Run | None, tool_use_id: str, text: str) -> None:
         """The code of this call does not react to an interrupt."""
         if run is not None and (logged := self.runs.get(run.id)) is not None:
             logged.add({"op": "stuck", "id": tool_use_id, "text": text})
@@ -316,7 +316,7 @@ class ConversationLog:
         if there:
             self.gone(there)
 
-    def _add(self, run: ConversationRun) -> None:
+    def _add(self, run: Run) -> None:
         self.begin(
             LoggedRun(
                 id=run.id,
@@ -331,7 +331,7 @@ class ConversationLog:
             )
         )
 
-    def _end(self, run: ConversationRun) -> None:
+    def _end(self, run: Run) -> None:
         if (logged := self.runs.get(run.id)) is None:
             return
         if logged.turn is not None:

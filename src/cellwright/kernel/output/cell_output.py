@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from cellwright.agent.steering import SteeringText
-from cellwright.conversation.runs.run_queue import ConversationRun
+from cellwright.conversation.runs.run import Run
 from cellwright.errors import CellwrightError
 from cellwright.events import Event, Notice, Steered, ToolProgress
 from cellwright.kernel.output.op_log import OpLog, Reattached
@@ -86,7 +86,7 @@ class CellOutput(Protocol):
 
     def close(self) -> None: ...
 
-    def belongs_to(self, run: ConversationRun) -> None:
+    def belongs_to(self, run: Run) -> None:
         """The run that is shown; called once, before `open`, where it is known."""
         ...
 
@@ -116,7 +116,7 @@ class SavedOutput:
         self._opened = True
         self._publish({"text/markdown": WORKING, "text/plain": "Claude is working…"}, update=False)
 
-    def belongs_to(self, run: ConversationRun) -> None:
+    def belongs_to(self, run: Run) -> None:
         pass  # nobody can say anything here
 
     def describe(self, metadata: Callable[[], Mapping[str, Any]]) -> None:
@@ -176,7 +176,7 @@ class WidgetOutput(SavedOutput):
         front_end: FrontEnd,
         *,
         quiet: bool,
-        run: Callable[[], ConversationRun | None],
+        run: Callable[[], Run | None],
     ) -> None:
         super().__init__(shell, quiet=quiet)
         self._shell = shell
@@ -192,7 +192,7 @@ class WidgetOutput(SavedOutput):
         self._restart_offered = False
         self._over = False
 
-    def belongs_to(self, run: ConversationRun) -> None:
+    def belongs_to(self, run: Run) -> None:
         self._run = lambda: run
         if run.background:
             self._publisher = cell_publisher(self._shell)
@@ -314,7 +314,7 @@ class ViewOutput:
     def close(self) -> None:
         self._view.close()
 
-    def belongs_to(self, run: ConversationRun) -> None:
+    def belongs_to(self, run: Run) -> None:
         pass  # nobody can say anything here
 
     def describe(self, metadata: Callable[[], Mapping[str, Any]]) -> None:

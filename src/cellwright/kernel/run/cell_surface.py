@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from cellwright.agent.calls.approval import CanUseTool
 from cellwright.conversation.conversation import Conversation
-from cellwright.events import Notice
+from cellwright.conversation.runs.request import RunSurface
 from cellwright.kernel.magic.line import MagicOptions
 from cellwright.kernel.output.cell_output import CellOutput, SavedOutput, ViewOutput, WidgetOutput
 from cellwright.kernel.run.front_end import FrontEnd
@@ -29,24 +29,22 @@ BACKGROUND_SECONDS_TO_GET_READY = 30.0
 """Nobody waits for a run in the background, and no `input()` can ask in its place."""
 
 
-class CellSurface(NamedTuple):
-    """A run's output and the coroutine that puts its questions to the user; `ask_user` is None where nobody looks."""
+@dataclass(frozen=True, kw_only=True)
+class CellSurface(RunSurface):
+    """A cell in which a run shows itself: `output` is what is drawn there."""
 
     output: CellOutput
-    can_use_tool: CanUseTool
-    ask_user: CanUseTool | None
 
 
-def cell_face(
+def cell_surface(
     shell: InteractiveShell,
     front_end: FrontEnd,
     conversation: Conversation,
     options: MagicOptions,
-    save_rules: Callable[[Sequence[str]], object],
     beside: Beside,
     somebody_looks_on: Callable[[], bool],
 ) -> CellSurface:
-    """The face of the cell that is running: a widget where one can be shown, else text, else only what is saved."""
+    """The cell that is running: a widget where one can be shown, else text, else only what is saved."""
     quiet, for_people = options.quiet, options.format == "text"
     widget = for_people and front_end.kernel is not None and not front_end.headless
     notice = ""
@@ -57,8 +55,8 @@ def cell_face(
         conversation.jobs,
         front_end.allows_input and for_people and not options.background,
         widget,
-        save_rules,
-        answer_seconds=conversation.settings.ask_user_question_seconds,
+        conversation.in_force.save_rules,
+        answer_seconds=conversation.in_force.settings.ask_user_question_seconds,
         beside=beside,
         somebody_looks_on=somebody_looks_on,
         seconds_to_get_ready=BACKGROUND_SECONDS_TO_GET_READY if options.background else READY_TIMEOUT_SECONDS,
@@ -77,9 +75,9 @@ def cell_face(
         output = SavedOutput(shell, quiet=quiet)
     else:
         output = ViewOutput(_view(options), notice)
-    questions.tell = lambda text: output.emit(Notice(text, "warning"))
     somebody = widget or questions.allows_input
-    return CellSurface(output, questions.can_use_tool, questions.can_use_tool if somebody else None)
+    ask_user = questions.can_use_tool if somebody else None
+    return CellSurface(output.emit, questions.can_use_tool, ask_user, output=output)
 
 
 def _view(options: MagicOptions) -> View:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cellwright.agent.recording.replay_drift import drift_in_words
 from cellwright.config.settings.settings_in_force import TrustQuestion
-from cellwright.conversation.resolve_options import Asking
+from cellwright.conversation.runs.request import Asking
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Emit, Event, Notice, RunEnd, TurnChanged, UserPrompt
 from cellwright.kernel.run.saved_outputs import AnswerQuestion

@@ -1,0 +1,42 @@
+"""The conversation of this process, for `cellwright.ask`: a kernel's extension registers its own while it is loaded.
+
+A module of its own, so that loading the extension need not import what a conversation needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from cellwright.conversation.conversation import Conversation
+    from cellwright.conversation.runs.request import RunRequest, RunSurface
+
+
+class ProcessConversation(Protocol):
+    """A conversation that code of this process may ask in."""
+
+    @property
+    def conversation(self) -> Conversation: ...
+
+    def asked_here(self, request: RunRequest) -> AbstractContextManager[tuple[RunRequest, RunSurface]]:
+        """`request` as it is asked from the place where the caller's code runs, and how it shows itself there."""
+
+
+_registered: list[Callable[[], ProcessConversation]] = []
+
+
+def register(conversation: Callable[[], ProcessConversation]) -> None:
+    """Have `cellwright.ask` use what `conversation` gives; it is called for each prompt."""
+    _registered.append(conversation)
+
+
+def unregister(conversation: Callable[[], ProcessConversation]) -> None:
+    """Have it no longer used."""
+    _registered.remove(conversation)
+
+
+def registered() -> ProcessConversation | None:
+    """The conversation that was registered last, if one is."""
+    return _registered[-1]() if _registered else None
