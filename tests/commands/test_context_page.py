@@ -13,6 +13,7 @@ from cellwright.agent.context_usage import ContextContents, context_parts
 from cellwright.commands.command import CommandCall, CommandPage
 from cellwright.commands.registry import answer_of, command_of
 from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.runs.request import RunRequest, RunSurface
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.sessions.session import Session
 from cellwright.testing import say
@@ -38,7 +39,7 @@ def test_an_empty_conversation_says_so(conversation: Conversation) -> None:
 
 
 def test_it_shows_each_part_with_a_bar_and_the_sum_is_the_apis(conversation: Conversation) -> None:
-    conversation.start("Why does the water rise?", RunOptions(), emit=lambda _: None).future.result(60)
+    conversation.start(RunRequest(prompt="Why does the water rise?"), RunSurface()).future.result(60)
     page = context_of(conversation)
     (section,) = page.sections
     rows = {name: (int(tokens.replace(",", "")), bar) for name, tokens, _, bar in section.rows[1:]}

@@ -15,6 +15,7 @@ import pytest
 from tests.config.hook_scenes import SOON, processes, wait_for
 
 from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.runs.request import RunRequest, RunSurface
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Event, Notice, RunEnd, ToolEnd
@@ -63,7 +64,9 @@ class Talk:
     def say(self, prompt: str = "go", **options: Any) -> RunEnd:
         self.events.clear()
         options.setdefault("mode", "bypassPermissions")
-        task = self.conversation.start(prompt, RunOptions(**options), emit=self.events.append)
+        task = self.conversation.start(
+            RunRequest(prompt=prompt, options=RunOptions(**options)), RunSurface(self.events.append)
+        )
         self.conversation.jobs.work_until_done(task)
         return task.result()
 
@@ -89,7 +92,7 @@ def talk(messages_server: Any, tmp_path: Path, own_place: Path, monkeypatch: pyt
 
 def test_a_users_hook_denies_a_call(talk):
     talking = talk(use("Bash", command="git push"), say("ok"))
-    talking.in_force.settings(talking.home, PreToolUse="echo 'never push' >&2; exit 2")
+    talking.settings(talking.home, PreToolUse="echo 'never push' >&2; exit 2")
     assert talking.say().ok
     (end,) = [event for event in talking.events if isinstance(event, ToolEnd)]
     assert end.content == "Bash was not allowed: never push"
@@ -98,7 +101,7 @@ def test_a_users_hook_denies_a_call(talk):
 def test_a_session_begins_and_ends_once_for_hooks(talk):
     talking = talk(say("one"), say("two"), say("three"), say("four"))
     note = {"SessionStart": talking.noting("source"), "SessionEnd": talking.noting("reason")}
-    talking.in_force.settings(talking.home, **note, UserPromptSubmit=talking.noting("prompt"))
+    talking.settings(talking.home, **note, UserPromptSubmit=talking.noting("prompt"))
     talking.say("first")
     talking.say("second")
     first = talking.conversation.sessions.current.id
@@ -127,7 +130,7 @@ def test_a_session_begins_and_ends_once_for_hooks(talk):
 
 def test_a_session_that_had_no_prompt_does_not_end(talk):
     talking = talk(say("never"))
-    talking.in_force.settings(talking.home, SessionEnd=talking.noting("reason"))
+    talking.settings(talking.home, SessionEnd=talking.noting("reason"))
     _ = talking.conversation.sessions.current
     talking.conversation.sessions.start_new()
     talking.conversation.close()
@@ -136,8 +139,8 @@ def test_a_session_that_had_no_prompt_does_not_end(talk):
 
 def test_a_folder_that_is_not_trusted_has_no_hooks_not_even_the_users(talk):
     talking = talk(say("one"), say("two"))
-    talking.in_force.settings(talking.home, Stop=talking.noting())
-    talking.in_force.settings(talking.project, UserPromptSubmit=talking.noting())
+    talking.settings(talking.home, Stop=talking.noting())
+    talking.settings(talking.project, UserPromptSubmit=talking.noting())
     talking.say()
     assert talking.noted == []
     in_force = talking.conversation.in_force
@@ -150,14 +153,14 @@ def test_a_folder_that_is_not_trusted_has_no_hooks_not_even_the_users(talk):
 
 def test_a_folder_that_brings_nothing_along_has_the_users_hooks(talk):
     talking = talk(say("one"))
-    talking.in_force.settings(talking.home, Stop=talking.noting())
+    talking.settings(talking.home, Stop=talking.noting())
     talking.say()
     assert talking.noted == ["Stop"]
 
 
 def test_callables_run_also_where_nothing_is_trusted(talk):
     talking = talk(say("one"))
-    talking.in_force.settings(talking.project, Stop="exit 2")
+    talking.settings(talking.project, Stop="exit 2")
     heard = []
 
     async def hear(hook_input, *_):
@@ -170,7 +173,7 @@ def test_callables_run_also_where_nothing_is_trusted(talk):
 @pytest.mark.parametrize("mode", ["default", "plan"])
 def test_hooks_hear_the_users_prompt_and_not_what_is_told_with_it(talk, mode):
     talking = talk(say("one"))
-    talking.in_force.settings(talking.home, UserPromptSubmit=talking.noting("prompt"))
+    talking.settings(talking.home, UserPromptSubmit=talking.noting("prompt"))
     talking.say("only this", mode=mode)
     assert talking.noted == ["UserPromptSubmit only this"]
 
@@ -198,7 +201,7 @@ echo "export GREETING='hello $name'; export LD_PRELOAD=/evil.so MY_TOKEN=t" >> "
 
 def test_a_change_of_settings_is_told_to_the_hooks_from_before_it(talk):
     talking = talk(say("one"), say("two"), say("three"))
-    talking.in_force.settings(talking.home, ConfigChange=talking.noting("source", "file_path"))
+    talking.settings(talking.home, ConfigChange=talking.noting("source", "file_path"))
     talking.say()
     talking.write(talking.home, {"hooks": {}})
     talking.say()
@@ -210,15 +213,15 @@ def test_a_change_of_settings_is_told_to_the_hooks_from_before_it(talk):
 def test_a_change_that_a_hook_refuses_holds_every_run_back_until_it_is_taken_back(talk):
     talking = talk(say("one"), say("two"))
     guard = {"ConfigChange": f"grep -q '\"Stop\"' {talking.home}/.claude/settings.json || exit 0; echo no >&2; exit 2"}
-    talking.in_force.settings(talking.home, **guard)
+    talking.settings(talking.home, **guard)
     talking.say()
-    talking.in_force.settings(talking.home, Stop="true")
+    talking.settings(talking.home, Stop="true")
     for _ in range(2):
         with pytest.raises(CellwrightError, match="ConfigChange hook refuses") as caught:
             talking.say()
         assert caught.value.code == ErrorCode.PERMISSION_DENIED
     assert len(talking.server.requests) == 1
-    talking.in_force.settings(talking.home, **guard)
+    talking.settings(talking.home, **guard)
     assert talking.say().ok
 
 
@@ -232,7 +235,7 @@ def test_rules_that_a_hook_gives_for_local_settings_are_kept_there(talk):
     }
     decision = {"behavior": "allow", "updatedPermissions": [update]}
     answer = json.dumps({"hookSpecificOutput": {"hookEventName": "PermissionRequest", "decision": decision}})
-    talking.in_force.settings(talking.home, PermissionRequest=f"echo x >> {talking.log}; echo '{answer}'")
+    talking.settings(talking.home, PermissionRequest=f"echo x >> {talking.log}; echo '{answer}'")
     assert talking.say(mode="default").tools_succeeded == 2
     assert talking.noted == ["x"]
     local = json.loads((talking.project / ".claude" / "settings.local.json").read_text("utf-8"))
@@ -245,8 +248,8 @@ def test_a_hook_that_refuses_a_task_says_why(talk):
         use("TaskUpdate", taskId="1", status="completed"),
         say("ok"),
     )
-    talking.in_force.environ["CLAUDE_CODE_ENABLE_TASKS"] = "1"
-    talking.in_force.settings(
+    talking.environ["CLAUDE_CODE_ENABLE_TASKS"] = "1"
+    talking.settings(
         talking.home,
         TaskCreated=talking.noting("task_id", "task_subject"),
         TaskCompleted="echo 'no tests yet' >&2; exit 2",
@@ -260,14 +263,16 @@ def test_a_hook_that_refuses_a_task_says_why(talk):
 @pytest.mark.parametrize("event", ["UserPromptSubmit", "PreToolUse", "PostToolUse", "PostToolBatch", "Stop"])
 def test_stop_ends_a_hook_that_hangs_and_leaves_no_process(talk, event):
     talking = talk(use("Bash", command="true"), *[say("ok")] * 3)
-    talking.in_force.environ["HOOK_TEST_MARK"] = marker = f"mark-{os.getpid()}-{event}"
+    talking.environ["HOOK_TEST_MARK"] = marker = f"mark-{os.getpid()}-{event}"
     ready = talking.home / "ready"
     hang = f"test -e {ready} && exit 0; sleep 1000 & trap '' TERM; echo x > {ready}; sleep 1000; wait"
-    talking.in_force.settings(talking.home, **{event: hang})
-    task = talking.conversation.start("go", RunOptions(mode="bypassPermissions"), emit=talking.events.append)
+    talking.settings(talking.home, **{event: hang})
+    task = talking.conversation.start(
+        RunRequest(prompt="go", options=RunOptions(mode="bypassPermissions")), RunSurface(talking.events.append)
+    )
     assert wait_for(ready.exists)
     started = time.monotonic()
-    talking.conversation.cancel()
+    task.cancel()
     talking.conversation.jobs.work_until_done(task)
     assert time.monotonic() - started < SOON
     assert processes(marker) == []
@@ -279,13 +284,13 @@ def test_without_hooks_nothing_of_them_is_imported(own_place, tmp_path):
 import sys
 from pathlib import Path
 from cellwright.conversation.conversation import Conversation
-from cellwright.conversation.runs.run_options import RunOptions
+from cellwright.conversation.runs.request import RunRequest, RunSurface
 from cellwright.testing import MessagesServer, say
 
 with MessagesServer([say("ok")]) as server:
     environ = {"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key, "HOME": sys.argv[1]}
     talking = Conversation(cwd=Path.cwd(), face="a test", environ=environ)
-    task = talking.start("go", RunOptions(), emit=lambda event: None)
+    task = talking.start(RunRequest(prompt="go"), RunSurface())
     talking.jobs.work_until_done(task)
     talking.close()
 print([name for name in sys.modules if name.startswith("cellwright.config.hooks.") and "in_force" not in name])

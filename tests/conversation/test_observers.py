@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from cellwright.conversation.conversation import Conversation
-from cellwright.conversation.runs.run_options import RunOptions
+from cellwright.conversation.runs.request import RunRequest, RunSurface
 from cellwright.conversation.runs.run import Run
+from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError
 from cellwright.events import Event, RunEnd, TextDelta, UserPrompt
 from cellwright.sessions.session import Session
@@ -65,7 +66,7 @@ def conversation(messages_server: Any, tmp_path: Path, own_place: Path) -> Itera
 
 def ask(conversation: Conversation, prompt: Any) -> list[Event]:
     events: list[Event] = []
-    task = conversation.start(prompt, RunOptions(), emit=events.append)
+    task = conversation.start(RunRequest(prompt=prompt), RunSurface(events.append))
     conversation.jobs.work_until_done(task)
     return events
 
@@ -119,7 +120,11 @@ def test_a_face_that_fails_leaves_no_gap_for_the_others(conversation: Conversati
     def failing(event: Event) -> None:
         raise LookupError(event)
 
-    assert conversation.start("one", RunOptions(builtin_tools=False), emit=failing).future.result(60).ok
+    assert (
+        conversation.start(RunRequest(prompt="one", options=RunOptions(builtin_tools=False)), RunSurface(failing))
+        .future.result(60)
+        .ok
+    )
     looker.wait_for_end()
     assert "".join(event.text for event in looker.events if isinstance(event, TextDelta)) == "Answer 0."
     assert [what for what, _ in looker.heard_of] == ["added", "UserPrompt", "RunEnd", "ended"]
@@ -129,5 +134,5 @@ def test_a_run_that_cannot_begin_is_told_to_have_ended(conversation: Conversatio
     looker = Looker()
     conversation.observers.add(looker)
     with pytest.raises(CellwrightError):
-        conversation.start("One?", RunOptions(allow=("Bash(",)), emit=lambda _: None)
+        conversation.start(RunRequest(prompt="One?", options=RunOptions(allow=("Bash(",))), RunSurface())
     assert [kind for kind, _ in looker.heard_of] == ["added", "ended"]

@@ -12,6 +12,7 @@ import pytest
 import cellwright
 from cellwright.agent.tool import ToolResult, tool
 from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.runs.request import RunRequest, RunSurface
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Event, Notice, RunEnd, TextDelta
@@ -33,7 +34,9 @@ class Talk:
 
     def say(self, prompt: Any, *, session: Session | None = None, **options: Any) -> RunEnd:
         self.events.clear()
-        task = self.conversation.start(prompt, RunOptions(**options), emit=self.events.append, session=session)
+        task = self.conversation.start(
+            RunRequest(prompt=prompt, options=RunOptions(**options), session=session), RunSurface(self.events.append)
+        )
         self.conversation.jobs.work_until_done(task)
         return task.result()
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.runs.request import RunRequest, RunSurface
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.kernel.chat.sessions import SessionRequests, SessionTitle
@@ -44,7 +45,7 @@ class Panel:
         return self.conversation.thread.submit(handler(None, params)).future.result(SECONDS)
 
     def say(self, prompt: str) -> Any:
-        task = self.conversation.start(prompt, RunOptions(builtin_tools=False), emit=lambda _: None)
+        task = self.conversation.start(RunRequest(prompt=prompt, options=RunOptions(builtin_tools=False)), RunSurface())
         self.conversation.jobs.work_until_done(task)
         assert task.result().ok, task.result().error
         return task.result()
@@ -105,7 +106,10 @@ def test_the_list_page_by_page_and_the_search(panel: Panel) -> None:
 def test_resume_new_and_fork(panel: Panel) -> None:
     bees, tides = panel.listed()
     panel.ask("resume", id=tides["id"])
-    assert (panel.conversation.sessions.current.id, len(panel.conversation.sessions.current.messages)) == (tides["id"], 4)
+    assert (panel.conversation.sessions.current.id, len(panel.conversation.sessions.current.messages)) == (
+        tides["id"],
+        4,
+    )
     panel.ask("resume", id=tides["id"])
     panel.say("once more")
     panel.ask("fork", id=tides["id"], turn=1)
@@ -181,7 +185,7 @@ def test_while_a_run_goes_on_no_other_session_is_gone_on_with(panel_of: Callable
     panel.say("one")
     first = panel.conversation.sessions.current
     panel.ask("new")
-    task = panel.conversation.start("two", RunOptions(builtin_tools=False), emit=lambda _: None)
+    task = panel.conversation.start(RunRequest(prompt="two", options=RunOptions(builtin_tools=False)), RunSurface())
     gate.wait_until_reached(SECONDS)
     going_on = panel.conversation.sessions.current.id
     for method, params in (("resume", {"id": first.id}), ("new", {}), ("fork", {"id": first.id, "turn": None})):
@@ -239,7 +243,9 @@ def test_what_is_not_kept_on_disk_is_not_named(panel_of: Any, own_place: Path) -
     named_by_model(own_place)
     panel = panel_of(say("One."))
     session = Session.create(panel.conversation.cwd, None)
-    task = panel.conversation.start("x", RunOptions(builtin_tools=False), emit=lambda _: None, session=session)
+    task = panel.conversation.start(
+        RunRequest(prompt="x", options=RunOptions(builtin_tools=False), session=session), RunSurface()
+    )
     panel.conversation.jobs.work_until_done(task)
     assert task.result().ok
     panel.settled()

@@ -10,6 +10,7 @@ import pytest
 from tests.sessions.catalog.conftest import Held
 
 from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.runs.request import RunRequest, RunSurface
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.testing import MessagesServer, say
@@ -95,6 +96,6 @@ def test_the_fork_goes_on(held: Held, conversation: Conversation) -> None:
     assert session.path is not None
     damaged(session.path, 4)
     assert conversation.sessions.resume_newest()
-    task = conversation.start("three", RunOptions(builtin_tools=False), emit=lambda _: None)
+    task = conversation.start(RunRequest(prompt="three", options=RunOptions(builtin_tools=False)), RunSurface())
     conversation.jobs.work_until_done(task)
     assert task.result().ok

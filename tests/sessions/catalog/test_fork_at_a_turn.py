@@ -13,6 +13,7 @@ from tests.sessions.catalog.conftest import say as said
 from cellwright.agent.tool import tool
 from cellwright.checkpoints.journal import journal_of
 from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.runs.request import RunRequest, RunSurface
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.sessions.catalog.catalog import Catalog
@@ -32,7 +33,7 @@ class Talk:
         self.conversation = Conversation(cwd=cwd, face="a test", environ=environ)
 
     def say(self, prompt: str) -> Any:
-        task = self.conversation.start(prompt, RunOptions(tools=(look,)), emit=lambda _: None)
+        task = self.conversation.start(RunRequest(prompt=prompt, options=RunOptions(tools=(look,))), RunSurface())
         self.conversation.jobs.work_until_done(task)
         end = task.result()
         assert end.ok, end.error

@@ -13,6 +13,7 @@ from tests.sessions.catalog.conftest import Held
 from cellwright.commands.command import CommandCall, CommandPage
 from cellwright.commands.registry import answer_of, command_of
 from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.runs.request import RunRequest, RunSurface
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Event, Notice
@@ -43,7 +44,9 @@ class Talk:
         return caught.value
 
     def start(self, prompt: str) -> Any:
-        return self.conversation.start(prompt, RunOptions(builtin_tools=False), emit=self.events.append)
+        return self.conversation.start(
+            RunRequest(prompt=prompt, options=RunOptions(builtin_tools=False)), RunSurface(self.events.append)
+        )
 
     def say(self, prompt: str) -> None:
         task = self.start(prompt)

@@ -17,6 +17,7 @@ from cellwright.agent.tool import ToolResult, tool
 from cellwright.commands.command import CommandCall, CommandPage
 from cellwright.commands.registry import answer_of, command_of
 from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.runs.request import RunRequest, RunSurface
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.sessions.export.exchanges import exchanges_of
@@ -44,7 +45,7 @@ class Talk:
         self.options = options
 
     def say(self, prompt: str) -> None:
-        task = self.conversation.start(prompt, self.options, emit=lambda _: None)
+        task = self.conversation.start(RunRequest(prompt=prompt, options=self.options), RunSurface())
         self.conversation.jobs.work_until_done(task)
         assert task.result().ok
 
@@ -182,7 +183,12 @@ def test_what_claude_ran_becomes_cells_of_a_new_notebook(talk_in, tmp_path):
 def test_cells_go_after_the_cell_that_asked(talk_in, tmp_path):
     path = tmp_path / "n.ipynb"
     talk = talked(talk_in, open_notebooks=Shown(path))
-    said = {"session": talk.conversation.sessions.current.id, "model": "m", "prompt_sha256": "0" * 64, "recording": None}
+    said = {
+        "session": talk.conversation.sessions.current.id,
+        "model": "m",
+        "prompt_sha256": "0" * 64,
+        "recording": None,
+    }
     cells = []
     for number, name in enumerate(("before", "one", "two")):
         cell = nbformat.v4.new_code_cell(f"%%claude\n{name}", id=name)
