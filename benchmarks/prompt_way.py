@@ -84,11 +84,12 @@ def _stack(frame: FrameType | None) -> list[tuple[str, str]]:
 def measure() -> Way:
     """The way of the second of two prompts in this process's shell."""
     way = Way()
-    with tempfile.TemporaryDirectory() as home, MessagesServer([say("One."), say("Two.")]) as server, contextlib.ExitStack() as stack:
+    with contextlib.ExitStack() as stack:
+        home = stack.enter_context(tempfile.TemporaryDirectory())
+        server = stack.enter_context(MessagesServer([say("One."), say("Two.")]))
         os.environ |= {
             "HOME": home,
             "CELLWRIGHT_HOME": home,
-            "CELLWRIGHT_START_FOLDER": home,
             "ANTHROPIC_BASE_URL": server.url,
             "ANTHROPIC_API_KEY": server.api_key,
         }
@@ -96,11 +97,11 @@ def measure() -> Way:
         config = Config()
         config.HistoryManager.hist_file = ":memory:"
         shell = InteractiveShell(config=config)
-        threading.setprofile(way.profile)
+        threading.setprofile(way.profile)  # for the agent's thread, and for those that it gives work to
         shell.extension_manager.load_extension("cellwright")
         shell.run_cell("%%claude\nFirst.", store_history=True)
-        sys.setprofile(way.profile)
         way.begin()
+        sys.setprofile(way.profile)
         shell.run_cell("%%claude\nSecond.", store_history=True)
         sys.setprofile(None)
         threading.setprofile(None)

@@ -151,11 +151,7 @@ def serve_sessions(chat: Chat) -> None:
     """Serve the `session…` methods, and keep the title in the state."""
     requests = SessionRequests(chat.conversation)
 
-    def show(title: str) -> None:
-        chat.state.title = title
-        chat.state.changed()
-
-    title = SessionTitle(chat.conversation, chat.on_loop, show)
+    title = SessionTitle(chat.conversation, chat.on_loop, chat.state.show_title)
     chat.conversation.observers.add(title)
     title.refresh()
 

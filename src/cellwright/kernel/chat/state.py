@@ -208,6 +208,11 @@ class ChatState:
         for event in ("pre_run_cell", "post_run_cell"):
             chat.shell.events.register(event, self._cell)
 
+    def show_title(self, title: str) -> None:
+        """Tell panels what the session is called."""
+        self.title = title
+        self.changed()
+
     def close(self) -> None:
         """Watch no more."""
         if self._timer is not None:

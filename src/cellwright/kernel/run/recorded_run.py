@@ -38,7 +38,7 @@ class SkippedRun(CellwrightError):
 
 @dataclass(eq=False, kw_only=True)
 class RecordedRun:
-    """One run; `conversation_settings.Playing`.
+    """One run; `request.Playing`.
 
     `way`: "auto" plays what is recorded and runs the rest live, "strict" and "file" (`--replay FILE`) play or fail, None
     plays when the user answers `question` so. `need_model` raises CellwrightError where nothing can be sent; `turn_number`
@@ -163,7 +163,7 @@ class RecordedRun:
 
 
 class RecordingTrust:
-    """Asks before somebody else's recording is played; `conversation_settings.Asking`."""
+    """Asks before somebody else's recording is played; `request.Asking`."""
 
     def __init__(self, run: RecordedRun) -> None:
         self._run = run

@@ -37,11 +37,10 @@ class _RunRoute(CellwrightRoute):
         for name, value in HEADERS.items():
             self.set_header(name, value)
         self.set_header("Content-Type", f"{kind}; charset=utf-8")
-        run.readers += 1
         try:
-            await send_events(self, run, after, kind, self.runs.limits.heartbeat_seconds)
+            with run.read():
+                await send_events(self, run, after, kind, self.runs.limits.heartbeat_seconds)
         finally:
-            run.readers -= 1
             if self.gone.is_set():
                 self.runs.reader_left(run)
         if not self.gone.is_set():

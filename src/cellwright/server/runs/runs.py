@@ -126,7 +126,7 @@ class ClientRuns:
             if run.over:
                 await relay.send({"type": "stop", "run": str(reply["run"])})
                 return
-            run.kernel_run = str(reply["run"])
+            run.begin(str(reply["run"]))
             await relay.follow(run.kernel_run, run)
         except RouteError as error:
             run.refuse(error)
