@@ -254,7 +254,7 @@ class _Worker:
 class CallerJobs:
     """Work that must run on the thread that waits for the agent, one after another, in order.
 
-    `owner` is the run whose jobs these are: the thread that waits for its end works them off. In the background nobody
+    While they are `owned_by` a run they are its jobs: the thread that waits for its end works them off. In the background nobody
     waits, so the main thread does: in a cell that waits for something else of the agent, or when `offer` (called for each
     such job, with `work_off`) has brought it to that. Without an owner any waiting thread does.
     `awaited`: whether the loop of the thread that works goes on meanwhile, so that a job may be a coroutine.
@@ -262,16 +262,25 @@ class CallerJobs:
 
     def __init__(self, offer: Offer | None = None) -> None:
         self.awaited = False
-        self.owner: JobOwner | None = None
+        self._owner: JobOwner | None = None
         self._offer = offer
         self._lock = threading.Lock()
         self._jobs: deque[_Job] = deque()
         self._workers: list[_Worker] = []
 
+    @contextlib.contextmanager
+    def owned_by(self, owner: JobOwner) -> Iterator[None]:
+        """The jobs are `owner`'s while the block lasts."""
+        self._owner = owner
+        try:
+            yield
+        finally:
+            self._owner = None
+
     @property
     def in_background(self) -> bool:
         """Whether the run whose jobs these are goes on without anybody who waits for it."""
-        return self.owner is not None and self.owner.background
+        return self._owner is not None and self._owner.background
 
     async def call(self, job: Callable[[], T | Awaitable[T]]) -> T:
         """From the agent's loop: run `job` on the thread that it belongs to and give back what it returns or raises."""
@@ -347,15 +356,15 @@ class CallerJobs:
             return self._jobs.popleft()
 
     def _is_this_threads(self) -> bool:
-        if self.owner is None:
+        if self._owner is None:
             return True
-        owner: object = self.owner
+        owner: object = self._owner
         here = threading.current_thread()
         for worker in self._workers:
             if worker.awaited is owner:
                 # another one on the same thread has it all to itself: the first cannot go on before it ends
                 return worker.thread is here
-        return self.owner.background and here is threading.main_thread()
+        return self._owner.background and here is threading.main_thread()
 
 
 def _ending_the_wait(job: Callable[[], T], limits: tuple[CallTimeLimit, ...]) -> Callable[[], T]:

@@ -27,7 +27,7 @@ from cellwright.agent.tool import Tool
 from cellwright.config.settings.read import start_folder
 from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.process_conversation import ProcessConversation, registered
-from cellwright.conversation.runs.request import RunRequest, RunSurface
+from cellwright.conversation.runs.request import Asking, RunRequest, RunSurface
 from cellwright.conversation.runs.run_options import Result, RunOptions, result_of
 from cellwright.errors import CellwrightError
 from cellwright.events import Event
@@ -79,10 +79,12 @@ class ScriptConversation:
     """The conversation of a process that is no kernel: nothing shows its runs, and nobody answers."""
 
     conversation: Conversation
+    place: str = "Python"
+    asking: tuple[Asking, ...] = ()
 
     @contextlib.contextmanager
-    def asked_here(self, request: RunRequest) -> Iterator[tuple[RunRequest, RunSurface]]:
-        yield request, RunSurface()
+    def surface(self) -> Iterator[RunSurface]:
+        yield RunSurface()
 
 
 _making = threading.Lock()
@@ -90,8 +92,8 @@ _making = threading.Lock()
 
 def process_conversation() -> ProcessConversation:
     """The notebook's where the extension is loaded, else a script's own in the current folder."""
-    if (registered_one := registered()) is not None:
-        return registered_one
+    if (of_kernel := registered()) is not None:
+        return of_kernel
     with _making:
         return _script_conversation()
 
@@ -170,7 +172,8 @@ def ask(prompt: Prompt, **options: Unpack[AskOptions]) -> Result:
     typed = _answer_type(options)
     events: list[Event] = []
     jobs = here.conversation.jobs
-    with here.asked_here(_request(here.conversation, prompt, options, typed)) as (request, surface):
+    request = replace(_request(here, prompt, options, typed), place=here.place)
+    with here.surface() as surface:
 
         def emit(event: Event) -> None:
             events.append(event)
@@ -196,8 +199,9 @@ async def stream(prompt: Prompt, **options: Unpack[AskOptions]) -> AsyncIterator
 
     The last event is a `RunEnd`; how the run ended stands there, nothing is raised for it.
     """
-    conversation = process_conversation().conversation
-    request = _request(conversation, prompt, options, _answer_type(options))
+    here = process_conversation()
+    conversation = here.conversation
+    request = _request(here, prompt, options, _answer_type(options))
     # Python closes the iterator of a run that was left in the loop's next rounds
     await conversation.runs.until_stopping_ended(ROUNDS_UNTIL_CLOSED)
     async with contextlib.aclosing(stream_events(conversation, request, options.get("can_use_tool"))) as events:
@@ -210,7 +214,7 @@ def _answer_type(options: AskOptions) -> AnswerType | None:
     return None if schema is None else answer_type(schema)
 
 
-def _request(conversation: Conversation, prompt: Prompt, options: AskOptions, typed: AnswerType | None) -> RunRequest:
+def _request(here: ProcessConversation, prompt: Prompt, options: AskOptions, typed: AnswerType | None) -> RunRequest:
     if unknown := set(options) - set(_DEFAULTS):
         raise TypeError(f"unknown option: {', '.join(sorted(unknown))}; there are {', '.join(_DEFAULTS)}")
     given: AskOptions = {**_DEFAULTS, **options}
@@ -231,5 +235,6 @@ def _request(conversation: Conversation, prompt: Prompt, options: AskOptions, ty
         answer_type=typed,
     )
     if session is None:
-        session = Session.create(conversation.cwd, None)
-    return RunRequest(prompt=prompt, options=run_options, session=None if isinstance(session, _Shared) else session)
+        session = Session.create(here.conversation.cwd, None)
+    given_session = None if isinstance(session, _Shared) else session
+    return RunRequest(prompt=prompt, options=run_options, session=given_session, asking=here.asking)

@@ -92,12 +92,13 @@ class Conversation:
         )
         self.observers = Observers()
         self.observers.add(RunSpans())
-        self.runs = RunQueue(self.thread, self.jobs)
+        self.runs = RunQueue(self.thread)
         self.sessions = ConversationSessions(
             self.in_force, self.runs, self.tools, left=self._left, changed=self.observers.session_changed
         )
         self._parts = RunParts(
             face=face,
+            jobs=self.jobs,
             in_force=self.in_force,
             hooks=self._hooks,
             queue=self.runs,

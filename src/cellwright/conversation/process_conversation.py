@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from cellwright.conversation.conversation import Conversation
-    from cellwright.conversation.runs.request import RunRequest, RunSurface
+    from cellwright.conversation.runs.request import Asking, RunSurface
 
 
 class ProcessConversation(Protocol):
@@ -20,8 +20,16 @@ class ProcessConversation(Protocol):
     @property
     def conversation(self) -> Conversation: ...
 
-    def asked_here(self, request: RunRequest) -> AbstractContextManager[tuple[RunRequest, RunSurface]]:
-        """`request` as it is asked from the place where the caller's code runs, and how it shows itself there."""
+    @property
+    def place(self) -> str:
+        """Where the code that asks runs, in words."""
+
+    @property
+    def asking(self) -> tuple[Asking, ...]:
+        """What may have to be asked about that place before its code may ask Claude."""
+
+    def surface(self) -> AbstractContextManager[RunSurface]:
+        """How a run shows itself where the code runs, while the block lasts."""
 
 
 _registered: list[Callable[[], ProcessConversation]] = []

@@ -17,7 +17,7 @@ from cellwright.agent.tool import Tool
 from cellwright.config.settings.read import start_folder
 from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.conversation.conversation import END_TIMEOUT_SECONDS, Conversation
-from cellwright.conversation.runs.request import RunRequest, RunSurface
+from cellwright.conversation.runs.request import Asking, RunRequest, RunSurface
 from cellwright.conversation.runs.run_options import RunOptions, result_of
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Emit, Event, Notice, RunEnd
@@ -167,15 +167,15 @@ class NotebookConversation:
             return None
 
     @contextlib.contextmanager
-    def asked_here(self, request: RunRequest) -> Iterator[tuple[RunRequest, RunSurface]]:
-        """`request` as the code of the running cell asks it (`cellwright.ask`), and the cell as it shows the run."""
+    def surface(self) -> Iterator[RunSurface]:
+        """The running cell as it shows a run that its code asks for (`cellwright.ask`)."""
         if is_agent_code():
-            yield request, RunSurface()  # it will not be started
+            yield RunSurface()  # it will not be started
             return
         surface = self._new_surface(replace(self._config.options(), format="text"))
         surface.output.open()
         try:
-            yield replace(request, place=self._cell_name, asking=(self._trust,)), surface
+            yield surface
         finally:
             surface.output.close()
 
@@ -255,12 +255,12 @@ class NotebookConversation:
             prompt=prompt,
             options=run_options(options, typed),
             context=context,
-            place=self._cell_name,
+            place=self.place,
             background=options.background,
             new_session=options.new,
             resume=options.resume,
             playing=recorded,
-            asking=(self._trust,),
+            asking=self.asking,
         )
 
         def finish(end: RunEnd) -> None:
@@ -282,7 +282,12 @@ class NotebookConversation:
         return told if more is None else (*told, more)
 
     @property
-    def _cell_name(self) -> str:
+    def asking(self) -> tuple[Asking, ...]:
+        """The question whether the notebook may ask Claude."""
+        return (self._trust,)
+
+    @property
+    def place(self) -> str:
         """The cell that is running, as its user sees it."""
         history = self.shell.history_manager
         # some IPythons count on when a cell begins, others when it ends: what is in the history has begun

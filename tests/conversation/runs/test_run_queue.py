@@ -403,13 +403,13 @@ def test_a_job_in_the_background_is_the_main_threads(talk: Talk):
     async def work() -> str:
         return await jobs.call(lambda: ran_on.append(threading.current_thread().name) or "done")
 
-    jobs.owner = Owner(Future(), background=True)
-    task = talk.conversation.thread.submit(work())
-    other = threading.Thread(target=jobs.work_until_done, args=(task,), name="another thread")
-    other.start()
-    assert offered.wait(60)
-    jobs.work_until_done(task)
-    other.join()
+    with jobs.owned_by(Owner(Future(), background=True)):
+        task = talk.conversation.thread.submit(work())
+        other = threading.Thread(target=jobs.work_until_done, args=(task,), name="another thread")
+        other.start()
+        assert offered.wait(60)
+        jobs.work_until_done(task)
+        other.join()
     assert task.result() == "done"
     assert ran_on == ["MainThread"]
 
@@ -434,14 +434,14 @@ def test_a_job_is_done_by_the_thread_that_waits_for_its_run(talk: Talk):
         await work()
 
     owner = Owner(talk.conversation.thread.submit(work_of_owner()).future, background=False)
-    jobs.owner = owner
-    talk.conversation.thread.call(has_owner.set)
-    waiting = threading.Thread(target=jobs.work_until_done, args=(owner,), name="the owner's")
-    waiting.start()
-    # it may be done already: then the callback runs here
-    owner.future.add_done_callback(lambda _: talk.conversation.thread.loop.call_soon_threadsafe(gate.set))
-    jobs.work_until_done(other_run)
-    waiting.join()
+    with jobs.owned_by(owner):
+        talk.conversation.thread.call(has_owner.set)
+        waiting = threading.Thread(target=jobs.work_until_done, args=(owner,), name="the owner's")
+        waiting.start()
+        # it may be done already: then the callback runs here
+        owner.future.add_done_callback(lambda _: talk.conversation.thread.loop.call_soon_threadsafe(gate.set))
+        jobs.work_until_done(other_run)
+        waiting.join()
     assert ran_on == ["the owner's"]
 
 

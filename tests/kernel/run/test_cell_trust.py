@@ -186,6 +186,13 @@ def test_what_the_user_types_in_a_panel_is_no_prompt_of_the_notebook(kernel_in, 
     panel.close()
 
 
+def test_code_of_a_foreign_notebook_asks_nothing_by_itself(kernel_in, tmp_path):
+    kernel, server = kernel_in([], **foreign(tmp_path, signed=False))
+    cell = kernel.run("import cellwright\nasync for event in cellwright.stream('go'):\n    pass")
+    assert "PERMISSION_DENIED" in str(cell.reply)
+    assert server.requests == []
+
+
 def test_a_foreign_notebook_does_not_run_where_nobody_can_be_asked(kernel_in, tmp_path):
     kernel, server = kernel_in([], **foreign(tmp_path, signed=False))
     cell = kernel.run("%%claude\ngo", cell_id=None)

@@ -18,7 +18,7 @@ from concurrent.futures import Future
 from typing import Any
 
 from cellwright.agent.steering import SteeringText
-from cellwright.agent.thread import AgentThread, CallerJobs, is_agent_code
+from cellwright.agent.thread import AgentThread, is_agent_code
 from cellwright.conversation.runs.request import RunRequest, RunSurface
 from cellwright.conversation.runs.run import Run
 from cellwright.errors import CellwrightError, ErrorCode
@@ -36,14 +36,10 @@ _preparing: contextvars.ContextVar[bool] = contextvars.ContextVar("preparing", d
 
 
 class RunQueue:
-    """Which run goes on, which wait, which are over. Runs are started from any thread and work on `thread`.
+    """Which run goes on, which wait, which are over. Runs are started from any thread and work on `thread`."""
 
-    What their tools have for other threads is done by `jobs`.
-    """
-
-    def __init__(self, thread: AgentThread, jobs: CallerJobs) -> None:
+    def __init__(self, thread: AgentThread) -> None:
         self._thread = thread
-        self._jobs = jobs
         self._lock = threading.RLock()  # whoever holds runs off may ask which there are
         self._making_ready = threading.Lock()
         self._numbers: Iterator[int] = itertools.count(1)
@@ -109,15 +105,6 @@ class RunQueue:
                 yield
             finally:
                 _preparing.reset(token)
-
-    @contextlib.contextmanager
-    def serving(self, run: Run) -> Iterator[None]:
-        """What tools have for other threads is done for `run` while the block lasts."""
-        self._jobs.owner = run
-        try:
-            yield
-        finally:
-            self._jobs.owner = None
 
     @contextlib.contextmanager
     def held_off(self) -> Iterator[None]:

@@ -11,6 +11,7 @@ from cellwright.agent.calls.approval import CanUseTool
 from cellwright.agent.calls.redaction import Redaction
 from cellwright.agent.hooks.protocol import as_hooks, together
 from cellwright.agent.prompt import FullPrompt, system_blocks
+from cellwright.agent.thread import CallerJobs
 from cellwright.agent.turn_record import NO_CHECKPOINTS
 from cellwright.checkpoints.checkpoints import Checkpoints
 from cellwright.config.hooks.hooks_in_force import HooksInForce
@@ -39,6 +40,7 @@ class RunParts:
     """What the runs of a conversation have in common. `face` is how Claude is told where the user is."""
 
     face: str
+    jobs: CallerJobs
     in_force: SettingsInForce
     hooks: HooksInForce
     queue: RunQueue
@@ -114,7 +116,7 @@ class StartingRun:
         """The run from its turn to its end, on the agent's thread."""
         parts = self.parts
         made = made or await self._at_its_turn()
-        with parts.queue.serving(self.run):
+        with parts.jobs.owned_by(self.run):
             ready = made if isinstance(made, ReadyRun) else await self._answered(made)
             parts.in_force.run_begins()  # a run cannot loosen the settings that it runs under
             try:
