@@ -254,9 +254,9 @@ class _Worker:
 class CallerJobs:
     """Work that must run on the thread that waits for the agent, one after another, in order.
 
-    While they are `owned_by` a run they are its jobs: the thread that waits for its end works them off. In the background nobody
-    waits, so the main thread does: in a cell that waits for something else of the agent, or when `offer` (called for each
-    such job, with `work_off`) has brought it to that. Without an owner any waiting thread does.
+    While they are `owned_by` a run, the thread that waits for its end works them off. In the background nobody waits, so the
+    main thread does: in a cell that waits for something else of the agent, or when `offer` (called for each such job, with
+    `work_off`) has brought it to that. Without an owner any waiting thread does.
     `awaited`: whether the loop of the thread that works goes on meanwhile, so that a job may be a coroutine.
     """
 
