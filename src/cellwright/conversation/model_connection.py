@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cellwright.config.api_key_helper import with_helpers_key
-from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.model.pricing import Tally
 from cellwright.model.provider import Provider
+
+if TYPE_CHECKING:
+    from cellwright.config.settings.settings_in_force import SettingsInForce
 
 CREDENTIAL_NAMES = ("ANTHROPIC_", "CLAUDE_", "AWS_", "GOOGLE_", "CLOUD_ML_", "VERTEX_", "AZURE_", "CELLWRIGHT_")
 """How the names of environment variables start that say where the model is and who asks."""

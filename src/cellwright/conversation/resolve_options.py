@@ -7,20 +7,22 @@ import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from cellwright.agent.calls.approval import Allow, CanUseTool, Decision, Deny, ToolUse
 from cellwright.agent.calls.tool_results import output_folder
 from cellwright.config.settings.allowed import mode_is_allowed, model_is_allowed, nearest_mode, who_says
 from cellwright.config.settings.settings import Settings
 from cellwright.config.settings.settings_in_force import TrustQuestion
-from cellwright.conversation.runs.request import Asking
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Answered, Asked, Emit, EventLog, Preview, Suggestion
 from cellwright.permissions.modes import check_bypass_allowed, host_facts, parse_mode, stricter
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.sessions.session import Session
+
+if TYPE_CHECKING:
+    from cellwright.conversation.runs.request import Asking
 
 logger = logging.getLogger(__name__)
 

@@ -50,10 +50,10 @@ class RunPlace:
     cancel_on_disconnect: bool = False
 
 
-class Run:
+class ClientRun:
     """From the moment a client asks for it. On the server's loop only. `when_over` is called once, at its end."""
 
-    def __init__(self, run_id: str, place: RunPlace, most_bytes: int, when_over: Callable[[Run], None]) -> None:
+    def __init__(self, run_id: str, place: RunPlace, most_bytes: int, when_over: Callable[[ClientRun], None]) -> None:
         self.id = run_id
         self.place = place
         self.kernel_run = ""
