@@ -146,3 +146,21 @@ def messages_server() -> Iterator[Callable[..., MessagesServer]]:
             return running.enter_context(MessagesServer(script, **options))
 
         yield start
+
+
+@pytest.fixture
+def asked_here(own_place: Path, tmp_path: Path) -> Iterator[None]:
+    """Have `cellwright.ask` ask in a conversation of the test's own, in its folder, which is closed with the test."""
+    from cellwright.conversation.ask import ScriptConversation
+    from cellwright.conversation.conversation import Conversation
+    from cellwright.conversation.process_conversation import register, unregister
+
+    here = ScriptConversation(Conversation(cwd=tmp_path, face="a test"))
+
+    def conversation() -> ScriptConversation:
+        return here
+
+    register(conversation)
+    yield
+    unregister(conversation)
+    here.conversation.close()

@@ -13,6 +13,7 @@ from cellwright.agent.calls.approval import Allow, CanUseTool, Deny, ToolUse
 from cellwright.commands.command import CommandCall
 from cellwright.commands.registry import answer_of, command_of
 from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.runs.request import RunRequest, RunSurface
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.events import Event, RunEnd, TurnChanged
 from cellwright.sessions.session import Session
@@ -33,7 +34,9 @@ class Work:
     def say(self, prompt: str = "Go.", *, session: Session | None = None, mode: str = "bypassPermissions") -> RunEnd:
         self.events.clear()
         options = RunOptions(mode=mode)
-        task = self.conversation.start(prompt, options, emit=self.events.append, session=session)
+        task = self.conversation.start(
+            RunRequest(prompt=prompt, options=options, session=session), RunSurface(self.events.append)
+        )
         self.conversation.jobs.work_until_done(task)
         return task.result()
 
@@ -59,7 +62,7 @@ class Work:
         """As after a restart of the kernel: another process would read the same from the disk."""
         self.conversation.close()
         self.conversation = Conversation(cwd=self.cwd, face="a test", environ=self.environ)
-        self.conversation.resume_newest()
+        self.conversation.sessions.resume_newest()
 
     @property
     def changed(self) -> TurnChanged:

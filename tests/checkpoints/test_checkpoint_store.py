@@ -67,7 +67,7 @@ def test_what_is_written_down_comes_before_the_change(work):
     there = work([use("Read", file_path="a.py"), write("a.py", "new\n")])
     there.put("a.py", "old\n").chmod(0o640)
     there.say("Do it")
-    path = journal_of(there.conversation.session).path
+    path = journal_of(there.conversation.sessions.current).path
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     assert [next(iter(line)) for line in lines] == ["checkpoints", "turn", "file", "end"]
     assert lines[2]["before"] == {"sha256": sha256(b"old\n"), "mode": 0o640}
@@ -108,12 +108,12 @@ def test_a_content_that_was_altered_is_not_restored(work):
 def test_a_journal_that_was_cut_off_is_read_as_far_as_it_goes(work):
     there = work([write("a.py", "one\n")], [write("b.py", "two\n")])
     there.say()
-    path = journal_of(there.conversation.session).path
+    path = journal_of(there.conversation.sessions.current).path
     with path.open("ab") as file:
         file.write(b'{"turn": "x"}\n{"file": "/p"}\n[1]\n{"turn": 9, "at": 1')
     there.again()
     there.say()
-    assert [turn.number for turn in journal_of(there.conversation.session).history.turns] == [1, 2]
+    assert [turn.number for turn in journal_of(there.conversation.sessions.current).history.turns] == [1, 2]
     there.type("/undo 2")
     assert (there.read("a.py"), there.read("b.py")) == (None, None)
 
@@ -137,7 +137,7 @@ def test_old_journals_go_with_the_setting(work, own_place):
     (own_place / ".claude" / "settings.json").write_text('{"cleanupPeriodDays": 2}')
     there = work([write("a.py", "one\n")])
     there.say()
-    path = journal_of(there.conversation.session).path
+    path = journal_of(there.conversation.sessions.current).path
     drop_journals_older_than(86_400)
     assert path.exists()
     three_days_ago = time.time() - 3 * 86_400
@@ -157,9 +157,9 @@ def test_a_session_in_memory_is_undone_too_and_leaves_no_journal(work, own_place
 def test_a_fork_knows_the_turns_it_was_forked_after(work):
     there = work([write("a.py", "one\n")], [write("b.py", "two\n")], [])
     there.say("First")
-    fork = there.conversation.session.fork()
+    fork = there.conversation.sessions.current.fork()
     there.say("Second")
-    there.conversation.use_session(fork)
+    there.conversation.sessions.use(fork)
     assert "First" in (page := there.type("/rewind"))
     assert "Second" not in page
     there.type("/rewind 1")
@@ -213,7 +213,7 @@ def test_a_turn_that_was_killed_in_the_middle_can_be_taken_back(work, changes):
     process.send_signal(signal.SIGKILL)
     process.wait()
     process.stdout.close()
-    there.conversation.use_session(Session.load(path))
+    there.conversation.sessions.use(Session.load(path))
     assert "did not end" in there.type("/rewind")
     page = there.type("/undo")
     assert "Left as they are" not in page

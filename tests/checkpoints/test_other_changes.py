@@ -13,6 +13,7 @@ import pytest
 from cellwright.agent.turn_record import NO_CHECKPOINTS
 from cellwright.checkpoints.checkpoints import Checkpoints
 from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.runs.request import RunRequest, RunSurface
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.events import Event, RunEnd, TextDelta, ToolStart
 from cellwright.testing import Gate, hold, say, turn, use
@@ -105,7 +106,9 @@ def test_what_the_user_saves_between_two_calls_is_the_users(work):
         if isinstance(event, ToolStart) and event.calls[0].name == "LS":
             there.put("a.py", "mine\n")
 
-    task = there.conversation.start("Go.", RunOptions(mode="bypassPermissions"), emit=listen)
+    task = there.conversation.start(
+        RunRequest(prompt="Go.", options=RunOptions(mode="bypassPermissions")), RunSurface(listen)
+    )
     there.conversation.jobs.work_until_done(task)
     task.result()
     assert "it has changed since turn 1" in there.type("/undo")
@@ -123,7 +126,9 @@ def test_an_interrupted_turn_is_taken_back(work):
         if isinstance(event, TextDelta):
             streaming.set()
 
-    task = there.conversation.start("Go.", RunOptions(mode="bypassPermissions"), emit=listen)
+    task = there.conversation.start(
+        RunRequest(prompt="Go.", options=RunOptions(mode="bypassPermissions")), RunSurface(listen)
+    )
     assert streaming.wait(30)
     task.cancel()
     there.conversation.jobs.work_until_done(task)

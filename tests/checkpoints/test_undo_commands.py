@@ -148,7 +148,7 @@ def test_what_was_restored_must_be_read_again(work):
     there.type("/undo")
     assert there.read("a.py") == "one\n"
     there.say()
-    assert "was not read in this session" in str(there.conversation.session.messages)
+    assert "was not read in this session" in str(there.conversation.sessions.current.messages)
     assert there.read("a.py") == "one\n"
 
 
@@ -166,7 +166,7 @@ def test_a_conversation_is_rewound_and_its_history_stays_in_the_file(work):
     there = work([write("a.py", "one\n")], [write("b.py", "two\n")], [])
     there.say("First")
     there.say("Second")
-    path = there.conversation.session.path
+    path = there.conversation.sessions.current.path
     before = path.read_bytes()
     assert "Taken back: turn 2" in there.type("/rewind 2")
     assert (there.read("a.py"), there.read("b.py")) == ("one\n", None)
@@ -182,21 +182,21 @@ def test_a_conversation_is_rewound_and_its_history_stays_in_the_file(work):
 def test_the_conversation_alone_and_back_again(work):
     there = work([write("a.py", "one\n")], [])
     there.say("First")
-    messages = list(there.conversation.session.messages)
+    messages = list(there.conversation.sessions.current.messages)
     there.type("/undo conversation")
-    assert there.conversation.session.messages == []
+    assert there.conversation.sessions.current.messages == []
     assert there.read("a.py") == "one\n"
     there.type("/redo")
-    assert there.conversation.session.messages == messages
+    assert there.conversation.sessions.current.messages == messages
     there.again()
-    assert there.conversation.session.messages == messages
+    assert there.conversation.sessions.current.messages == messages
 
 
 def test_an_undo_offers_the_conversation_as_well(work):
     there = work([write("a.py", "one\n")], [])
     there.say("First")
     there.type("/undo", "Also take it out of the conversation")
-    assert there.conversation.session.messages == []
+    assert there.conversation.sessions.current.messages == []
     assert there.read("a.py") is None
     there.say("Second")
     assert [message["role"] for message in there.server.requests[-1].body["messages"]] == ["user"]

@@ -13,6 +13,7 @@ from cellwright.agent.context_usage import ContextContents, context_parts
 from cellwright.commands.command import CommandCall, CommandPage
 from cellwright.commands.registry import answer_of, command_of
 from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.runs.request import RunRequest, RunSurface
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.sessions.session import Session
 from cellwright.testing import say
@@ -38,13 +39,13 @@ def test_an_empty_conversation_says_so(conversation: Conversation) -> None:
 
 
 def test_it_shows_each_part_with_a_bar_and_the_sum_is_the_apis(conversation: Conversation) -> None:
-    conversation.start("Why does the water rise?", RunOptions(), emit=lambda _: None).future.result(60)
+    conversation.start(RunRequest(prompt="Why does the water rise?"), RunSurface()).future.result(60)
     page = context_of(conversation)
     (section,) = page.sections
     rows = {name: (int(tokens.replace(",", "")), bar) for name, tokens, _, bar in section.rows[1:]}
     assert {"System prompt", "Tools", "Your words", "Claude's answers and calls", "Free"} <= set(rows)
     used = sum(tokens for name, (tokens, _) in rows.items() if name != "Free")
-    assert used == conversation.session.context_tokens
+    assert used == conversation.sessions.current.context_tokens
     assert f"About {used:,} tokens of 1,000,000" in section.text
     assert used + rows["Free"][0] == 1_000_000
     assert all(len(bar) == 20 and bar.startswith("█") for _, bar in rows.values())

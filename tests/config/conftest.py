@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from cellwright.config.settings.read import Said
 from cellwright.config.settings.settings import Settings, load_settings
 from cellwright.config.settings.settings_in_force import SettingsInForce
 
@@ -24,6 +25,8 @@ class Place:
         self.home, self.project = home, project
         self.managed = home / "administrator"
         self.environ = {"HOME": str(home), "PATH": os.environ["PATH"]}
+        self.given: list[Said] = []
+        """What `c.Claude` says."""
 
     def file(self, where: str) -> Path:
         if where == "managed":
@@ -59,7 +62,7 @@ class Place:
         return load_settings(cwd or self.project, self.environ | environ, managed=self.managed)
 
     def in_force(self, cwd: Path | None = None) -> SettingsInForce:
-        return SettingsInForce(cwd or self.project, self.environ, managed=self.managed)
+        return SettingsInForce(cwd or self.project, self.environ, managed=self.managed, given=lambda: tuple(self.given))
 
 
 @pytest.fixture

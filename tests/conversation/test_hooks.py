@@ -15,6 +15,7 @@ import pytest
 from tests.config.hook_scenes import SOON, processes, wait_for
 
 from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.runs.request import RunRequest, RunSurface
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Event, Notice, RunEnd, ToolEnd
@@ -63,7 +64,9 @@ class Talk:
     def say(self, prompt: str = "go", **options: Any) -> RunEnd:
         self.events.clear()
         options.setdefault("mode", "bypassPermissions")
-        task = self.conversation.start(prompt, RunOptions(**options), emit=self.events.append)
+        task = self.conversation.start(
+            RunRequest(prompt=prompt, options=RunOptions(**options)), RunSurface(self.events.append)
+        )
         self.conversation.jobs.work_until_done(task)
         return task.result()
 
@@ -101,10 +104,10 @@ def test_a_session_begins_and_ends_once_for_hooks(talk):
     talking.settings(talking.home, **note, UserPromptSubmit=talking.noting("prompt"))
     talking.say("first")
     talking.say("second")
-    first = talking.conversation.session.id
-    talking.conversation.new_session()
+    first = talking.conversation.sessions.current.id
+    talking.conversation.sessions.start_new()
     talking.say("third")
-    talking.conversation.resume(first)
+    talking.conversation.sessions.resume(first)
     talking.say("fourth")
     talking.conversation.close()
     assert sorted(talking.noted) == sorted(
@@ -128,8 +131,8 @@ def test_a_session_begins_and_ends_once_for_hooks(talk):
 def test_a_session_that_had_no_prompt_does_not_end(talk):
     talking = talk(say("never"))
     talking.settings(talking.home, SessionEnd=talking.noting("reason"))
-    _ = talking.conversation.session
-    talking.conversation.new_session()
+    _ = talking.conversation.sessions.current
+    talking.conversation.sessions.start_new()
     talking.conversation.close()
     assert talking.noted == []
 
@@ -188,7 +191,7 @@ echo "export GREETING='hello $name'; export LD_PRELOAD=/evil.so MY_TOKEN=t" >> "
     hook = {"hooks": [{"type": "command", "command": script}], "matcher": "startup"}
     talking.write(talking.home, {"hooks": {"SessionStart": [hook]}})
     talking.say()
-    talking.conversation.new_session()
+    talking.conversation.sessions.start_new()
     talking.write(talking.home, {"hooks": {"SessionStart": [{"hooks": [{"type": "command", "command": "true"}]}]}})
     outputs = [event.content for event in talking.events if isinstance(event, ToolEnd)]
     talking.say()
@@ -264,10 +267,12 @@ def test_stop_ends_a_hook_that_hangs_and_leaves_no_process(talk, event):
     ready = talking.home / "ready"
     hang = f"test -e {ready} && exit 0; sleep 1000 & trap '' TERM; echo x > {ready}; sleep 1000; wait"
     talking.settings(talking.home, **{event: hang})
-    task = talking.conversation.start("go", RunOptions(mode="bypassPermissions"), emit=talking.events.append)
+    task = talking.conversation.start(
+        RunRequest(prompt="go", options=RunOptions(mode="bypassPermissions")), RunSurface(talking.events.append)
+    )
     assert wait_for(ready.exists)
     started = time.monotonic()
-    talking.conversation.cancel()
+    task.cancel()
     talking.conversation.jobs.work_until_done(task)
     assert time.monotonic() - started < SOON
     assert processes(marker) == []
@@ -279,13 +284,13 @@ def test_without_hooks_nothing_of_them_is_imported(own_place, tmp_path):
 import sys
 from pathlib import Path
 from cellwright.conversation.conversation import Conversation
-from cellwright.conversation.runs.run_options import RunOptions
+from cellwright.conversation.runs.request import RunRequest, RunSurface
 from cellwright.testing import MessagesServer, say
 
 with MessagesServer([say("ok")]) as server:
     environ = {"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key, "HOME": sys.argv[1]}
     talking = Conversation(cwd=Path.cwd(), face="a test", environ=environ)
-    task = talking.start("go", RunOptions(), emit=lambda event: None)
+    task = talking.start(RunRequest(prompt="go"), RunSurface())
     talking.jobs.work_until_done(task)
     talking.close()
 print([name for name in sys.modules if name.startswith("cellwright.config.hooks.") and "in_force" not in name])

@@ -15,9 +15,10 @@ from markdown_it import MarkdownIt
 from PIL import Image
 
 from cellwright.agent.hooks.callbacks import HookMatcher
-from cellwright.agent.prompt import GatheredContext, PromptContext
+from cellwright.agent.prompt import ContextProvider, GatheredContext, PromptContext
 from cellwright.conversation.conversation import Conversation
 from cellwright.conversation.prompt import _without_code, find_mentions
+from cellwright.conversation.runs.request import RunRequest, RunSurface
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.events import ContextAttached, Event, Notice, RunEnd, ToolEnd, UserPrompt
 from cellwright.terminal.plain_view import CallLines
@@ -104,9 +105,11 @@ class Talk:
         self.conversation = Conversation(cwd=cwd, face="a test", environ=environ)
         self.events: list[Event] = []
 
-    def say(self, prompt: Any, **options: Any) -> RunEnd:
+    def say(self, prompt: Any, *, context: tuple[ContextProvider, ...] = (), **options: Any) -> RunEnd:
         self.events.clear()
-        task = self.conversation.start(prompt, RunOptions(**options), emit=self.events.append)
+        task = self.conversation.start(
+            RunRequest(prompt=prompt, options=RunOptions(**options), context=context), RunSurface(self.events.append)
+        )
         self.conversation.jobs.work_until_done(task)
         end = task.result()
         assert end.error is None, end.error
@@ -268,6 +271,6 @@ def test_a_mistake_of_ours_does_not_keep_the_prompt_from_being_sent(talk: Talk) 
     async def broken(_moment: PromptContext) -> GatheredContext:
         raise ZeroDivisionError("our mistake")
 
-    talk.say("hello @a.py", telling=(broken,))
+    talk.say("hello @a.py", context=(broken,))
     assert talk.told == [("file", "a.py")]
     assert talk.notices == ["Not all could be told with the prompt: ZeroDivisionError: our mistake"]

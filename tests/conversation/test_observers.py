@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.runs.request import RunRequest, RunSurface
+from cellwright.conversation.runs.run import Run
 from cellwright.conversation.runs.run_options import RunOptions
-from cellwright.conversation.runs.run_queue import ConversationRun
 from cellwright.errors import CellwrightError
 from cellwright.events import Event, RunEnd, TextDelta, UserPrompt
 from cellwright.sessions.session import Session
@@ -31,15 +32,15 @@ class Looker:
         """Until the next run is told to have ended, which may be a little after who waits for it has its result."""
         assert self._ends.acquire(timeout=60)
 
-    def run_added(self, run: ConversationRun) -> None:
+    def run_added(self, run: Run) -> None:
         self.heard_of.append(("added", run.text))
 
-    def on_event(self, run: ConversationRun, event: Event) -> None:
+    def on_event(self, run: Run, event: Event) -> None:
         self.events.append(event)
         if isinstance(event, UserPrompt | RunEnd):
             self.heard_of.append((type(event).__name__, run.id))
 
-    def run_ended(self, run: ConversationRun) -> None:
+    def run_ended(self, run: Run) -> None:
         self.heard_of.append(("ended", run.state))
         self._ends.release()
 
@@ -50,7 +51,7 @@ class Looker:
 class Faulty(Looker):
     """Has a fault."""
 
-    def on_event(self, run: ConversationRun, event: Event) -> None:
+    def on_event(self, run: Run, event: Event) -> None:
         raise LookupError(event)
 
 
@@ -65,7 +66,7 @@ def conversation(messages_server: Any, tmp_path: Path, own_place: Path) -> Itera
 
 def ask(conversation: Conversation, prompt: Any) -> list[Event]:
     events: list[Event] = []
-    task = conversation.start(prompt, RunOptions(), emit=events.append)
+    task = conversation.start(RunRequest(prompt=prompt), RunSurface(events.append))
     conversation.jobs.work_until_done(task)
     return events
 
@@ -97,8 +98,8 @@ def test_a_session_that_takes_the_place_of_another_is_told(conversation: Convers
     ask(conversation, "One?")
     looker = Looker()
     conversation.observers.add(looker)
-    conversation.new_session()
-    assert looker.heard_of == [("session", conversation.session.id)]
+    conversation.sessions.start_new()
+    assert looker.heard_of == [("session", conversation.sessions.current.id)]
 
 
 def test_a_fault_of_a_follower_ends_no_run(conversation: Conversation, caplog: pytest.LogCaptureFixture) -> None:
@@ -119,7 +120,11 @@ def test_a_face_that_fails_leaves_no_gap_for_the_others(conversation: Conversati
     def failing(event: Event) -> None:
         raise LookupError(event)
 
-    assert conversation.start("one", RunOptions(builtin_tools=False), emit=failing).future.result(60).ok
+    assert (
+        conversation.start(RunRequest(prompt="one", options=RunOptions(builtin_tools=False)), RunSurface(failing))
+        .future.result(60)
+        .ok
+    )
     looker.wait_for_end()
     assert "".join(event.text for event in looker.events if isinstance(event, TextDelta)) == "Answer 0."
     assert [what for what, _ in looker.heard_of] == ["added", "UserPrompt", "RunEnd", "ended"]
@@ -129,5 +134,5 @@ def test_a_run_that_cannot_begin_is_told_to_have_ended(conversation: Conversatio
     looker = Looker()
     conversation.observers.add(looker)
     with pytest.raises(CellwrightError):
-        conversation.start("One?", RunOptions(allow=("Bash(",)), emit=lambda _: None)
+        conversation.start(RunRequest(prompt="One?", options=RunOptions(allow=("Bash(",))), RunSurface())
     assert [kind for kind, _ in looker.heard_of] == ["added", "ended"]

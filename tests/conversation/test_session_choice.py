@@ -12,6 +12,7 @@ import pytest
 import cellwright
 from cellwright.agent.tool import ToolResult, tool
 from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.runs.request import RunRequest, RunSurface
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Event, Notice, RunEnd, TextDelta
@@ -33,7 +34,9 @@ class Talk:
 
     def say(self, prompt: Any, *, session: Session | None = None, **options: Any) -> RunEnd:
         self.events.clear()
-        task = self.conversation.start(prompt, RunOptions(**options), emit=self.events.append, session=session)
+        task = self.conversation.start(
+            RunRequest(prompt=prompt, options=RunOptions(**options), session=session), RunSurface(self.events.append)
+        )
         self.conversation.jobs.work_until_done(task)
         return task.result()
 
@@ -63,7 +66,7 @@ def look(name: str) -> str:
 
 def test_the_newest_session_is_kept_where_it_is_held_already(talk: Talk) -> None:
     first = talk.say("one").session_id
-    assert talk.conversation.resume_newest()
+    assert talk.conversation.sessions.resume_newest()
     # loaded again, it would be a fork: its lease is held already
     assert talk.say("two").session_id == first
     assert talk.notices == []
@@ -108,14 +111,14 @@ def test_an_empty_text_beside_others_is_left_out(talk: Talk) -> None:
 
 def test_a_prompt_that_the_api_refuses_does_not_stay_in_its_way(talk: Talk) -> None:
     talk.say("one")
-    kept = len(talk.conversation.session.encoded)
+    kept = len(talk.conversation.sessions.current.encoded)
     refused = talk.say([{"type": "text", "text": "look"}, {"type": "nonsense"}])
     assert refused.error is not None
     assert refused.error["code"] == ErrorCode.API_REQUEST_INVALID
     assert "not kept" in talk.notices[-1]
-    assert len(talk.conversation.session.encoded) == len(talk.conversation.session.messages) == kept
+    assert len(talk.conversation.sessions.current.encoded) == len(talk.conversation.sessions.current.messages) == kept
     assert talk.say("two").ok
-    session = talk.conversation.session
+    session = talk.conversation.sessions.current
     assert session.path is not None
     on_disk = read_messages(session.path)
     assert on_disk == session.messages

@@ -39,7 +39,7 @@ async def awaited(work: Coroutine[Any, Any, Any]) -> Any:
 
 
 async def own_notebook() -> Any:
-    notebooks = conversation().conversation.open_notebooks
+    notebooks = conversation().conversation.tools.open_notebooks
     while not isinstance(notebook := notebooks.own(), LiveNotebook):
         await asyncio.sleep(0.01)
     return notebook

@@ -29,6 +29,7 @@ print(len(_new), _milliseconds, _heavy)
 
 STATE = """
 import builtins, json, os, re, signal, sys, threading
+from cellwright.conversation.process_conversation import registered as _registered
 _shell, _manager = get_ipython(), get_ipython().input_transformer_manager
 print(json.dumps({
     "transforms": [repr(t) for t in _manager.cleanup_transforms + _manager.token_transformers],
@@ -42,6 +43,7 @@ print(json.dumps({
     "names": sorted(n for n in _shell.user_ns if not re.fullmatch(r"_+|_i*[0-9]*|_\\w|_oh|_dh|_ih|_exit_code", n)),
     "hooks": {name: [repr(f) for f in found] for name, found in _shell.events.callbacks.items()},
     "input": repr(builtins.input),
+    "asked_in": type(_registered()).__name__,
 }))
 """
 
@@ -104,6 +106,7 @@ def test_unloading_takes_everything_back(bare: NotebookKernel, model: MessagesSe
     assert "claude" in loaded["magics"]["cell"]
     assert loaded["children"]
     assert "Claude" in loaded["configurables"]
+    assert loaded["asked_in"] == "NotebookConversation"
     assert loaded["names"] == before["names"]
     assert bare.run("%unload_ext cellwright").status == "ok"
     assert state(bare) == before

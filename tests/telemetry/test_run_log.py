@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cellwright.conversation.conversation import Conversation
-from cellwright.conversation.runs.run_options import RunOptions
+from cellwright.conversation.runs.request import RunRequest, RunSurface
 from cellwright.telemetry.log import RunLog, last_lines, log_to_file
 from cellwright.testing import fault, say, use
 
@@ -29,7 +29,7 @@ def test_a_run_can_be_followed_in_the_log(messages_server: Any, tmp_path: Path, 
     conversation = Conversation(cwd=tmp_path, face="a test", environ=environ)
     conversation.observers.add(RunLog())
     try:
-        conversation.start("What is the plan?", RunOptions(), emit=lambda _: None, place="[3]").future.result(60)
+        conversation.start(RunRequest(prompt="What is the plan?", place="[3]"), RunSurface()).future.result(60)
     finally:
         conversation.close()
     lines = last_lines(100)

@@ -29,9 +29,7 @@ def exporter():
 
 
 @pytest.fixture
-def spans(exporter, messages_server, monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-
+def spans(exporter, messages_server, monkeypatch, asked_here):
     def play(script, **options):
         server = messages_server(script)
         monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)

@@ -16,7 +16,7 @@ import pexpect
 import pytest
 
 from cellwright.conversation.conversation import Conversation
-from cellwright.conversation.runs.run_options import RunOptions
+from cellwright.conversation.runs.request import RunRequest, RunSurface
 from cellwright.sessions.state_dir import state_folder
 from cellwright.testing import Gate, MessagesServer, hold, say, think, turn, use
 
@@ -35,8 +35,8 @@ def command(messages_server: Server, command_for: For) -> Any:
     conversation = Conversation(cwd=made.folder, face="a terminal", environ=made.environ)
     for prompt in ("where is it?", "since when?", "and how?", "What of bees?"):
         if prompt == "What of bees?":
-            conversation.new_session()
-        task = conversation.start(prompt, RunOptions(), emit=lambda _: None)
+            conversation.sessions.start_new()
+        task = conversation.start(RunRequest(prompt=prompt), RunSurface())
         conversation.jobs.work_until_done(task)
         assert task.result().ok
     conversation.close()

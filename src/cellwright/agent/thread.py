@@ -217,11 +217,25 @@ class AgentTask(Generic[T]):
         return self.future.result(0)
 
 
-class JobOwner(Protocol):
-    """A run, as its jobs see it: `task` is None until it was started; `background`: no thread waits for its end."""
+class Awaited(Protocol):
+    """Work on the agent's thread that another thread waits for: a task, or a run."""
 
-    task: AgentTask[Any] | None
-    background: bool
+    @property
+    def future(self) -> concurrent.futures.Future[Any]: ...
+
+    @property
+    def done(self) -> bool: ...
+
+
+class JobOwner(Protocol):
+    """A run, as its jobs see it. `background`: no thread waits for its end."""
+
+    @property
+    def background(self) -> bool: ...
+
+
+Offer = Callable[[Callable[[], Coroutine[Any, Any, None]]], object]
+"""Has the main thread run what it is given when it is idle; called on the agent's loop."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,7 +246,7 @@ class _Job:
 
 @dataclass(frozen=True, eq=False)
 class _Worker:
-    task: AgentTask[Any]
+    awaited: Awaited
     thread: threading.Thread
     wake: Callable[[], None]
 
@@ -240,24 +254,33 @@ class _Worker:
 class CallerJobs:
     """Work that must run on the thread that waits for the agent, one after another, in order.
 
-    `owner` is the run whose jobs these are: the thread that waits for its end works them off. In the background nobody
-    waits, so the main thread does: in a cell that waits for something else of the agent, or when `offer` (called on the
-    agent's loop for each such job) has brought it to call `work_off`. Without an owner any waiting thread does.
+    While they are `owned_by` a run, the thread that waits for its end works them off. In the background nobody waits, so the
+    main thread does: in a cell that waits for something else of the agent, or when `offer` (called for each such job, with
+    `work_off`) has brought it to that. Without an owner any waiting thread does.
     `awaited`: whether the loop of the thread that works goes on meanwhile, so that a job may be a coroutine.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, offer: Offer | None = None) -> None:
         self.awaited = False
-        self.owner: JobOwner | None = None
-        self.offer: Callable[[], object] = _nothing
+        self._owner: JobOwner | None = None
+        self._offer = offer
         self._lock = threading.Lock()
         self._jobs: deque[_Job] = deque()
         self._workers: list[_Worker] = []
 
+    @contextlib.contextmanager
+    def owned_by(self, owner: JobOwner) -> Iterator[None]:
+        """The jobs are `owner`'s while the block lasts."""
+        self._owner = owner
+        try:
+            yield
+        finally:
+            self._owner = None
+
     @property
     def in_background(self) -> bool:
         """Whether the run whose jobs these are goes on without anybody who waits for it."""
-        return self.owner is not None and self.owner.background
+        return self._owner is not None and self._owner.background
 
     async def call(self, job: Callable[[], T | Awaitable[T]]) -> T:
         """From the agent's loop: run `job` on the thread that it belongs to and give back what it returns or raises."""
@@ -272,7 +295,8 @@ class CallerJobs:
         for limit in limits:
             limit.stand_still()
         if self.in_background:
-            self.offer()
+            if self._offer is not None:
+                self._offer(self.work_off)
             if (tell := tell_waiting.get()) is not None:
                 telling = asyncio.get_running_loop().call_later(SECONDS_UNTIL_TOLD, _tell_if_waiting, done, tell)
         try:
@@ -281,7 +305,7 @@ class CallerJobs:
             if telling is not None:
                 telling.cancel()
 
-    def work_until_done(self, task: AgentTask[Any]) -> None:
+    def work_until_done(self, task: Awaited) -> None:
         """Run jobs until `task` is done, blocking this thread; wakes every tick so that signals get through."""
         news = threading.Event()
         # the end is not waited for until the next tick
@@ -294,7 +318,7 @@ class CallerJobs:
                 elif job.done.set_running_or_notify_cancel():
                     _settle(job.done, job.do)
 
-    async def work_until_done_async(self, task: AgentTask[Any]) -> None:
+    async def work_until_done_async(self, task: Awaited) -> None:
         """Run jobs until `task` is done, in an awaited cell: the loop of this thread goes on between them."""
         loop, news = asyncio.get_running_loop(), asyncio.Event()
         task.future.add_done_callback(lambda _: _set_from_anywhere(loop, news))
@@ -314,7 +338,7 @@ class CallerJobs:
                 await _settle_async(job.done, job.do)
 
     @contextlib.contextmanager
-    def _working(self, task: AgentTask[Any], wake: Callable[[], None]) -> Iterator[None]:
+    def _working(self, task: Awaited, wake: Callable[[], None]) -> Iterator[None]:
         worker = _Worker(task, threading.current_thread(), wake)
         with self._lock:
             self._workers.append(worker)
@@ -332,14 +356,15 @@ class CallerJobs:
             return self._jobs.popleft()
 
     def _is_this_threads(self) -> bool:
-        if self.owner is None:
+        if self._owner is None:
             return True
+        owner: object = self._owner
         here = threading.current_thread()
         for worker in self._workers:
-            if worker.task is self.owner.task:
+            if worker.awaited is owner:
                 # another one on the same thread has it all to itself: the first cannot go on before it ends
                 return worker.thread is here
-        return self.owner.background and here is threading.main_thread()
+        return self._owner.background and here is threading.main_thread()
 
 
 def _ending_the_wait(job: Callable[[], T], limits: tuple[CallTimeLimit, ...]) -> Callable[[], T]:
@@ -356,10 +381,6 @@ def _ending_the_wait(job: Callable[[], T], limits: tuple[CallTimeLimit, ...]) ->
 def _tell_if_waiting(done: concurrent.futures.Future[Any], tell: Callable[[str], None]) -> None:
     if not (done.running() or done.done()):
         tell(WAITS)
-
-
-def _nothing() -> None:
-    """A job that is none."""
 
 
 def _set_from_anywhere(loop: asyncio.AbstractEventLoop, event: asyncio.Event) -> None:

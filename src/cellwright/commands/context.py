@@ -15,12 +15,14 @@ BAR_CHARS = 20
 async def context_page(call: CommandCall) -> CommandPage:
     """How full the context is, and of what."""
     conversation = call.conversation
-    session = conversation.session
+    session = conversation.sessions.current
     if not session.encoded:
         return CommandPage(
             [Section("Context", text="Nothing was said yet in this conversation, so its context is empty.")]
         )
-    model = session.last_model or model_of(call.options, conversation.settings, conversation.environment)
+    model = session.last_model or model_of(
+        call.options, conversation.in_force.settings, conversation.in_force.environment
+    )
     known = limits(model)
     used = context_tokens(session)
     parts = await asyncio.to_thread(context_parts, ContextContents.of(session))

@@ -21,9 +21,9 @@ _TOKENS = (
 async def cost_page(call: CommandCall) -> CommandPage:
     """What was spent so far, and on what."""
     conversation = call.conversation
-    session, tally = conversation.session, conversation.completions
+    session, tally = conversation.sessions.current, conversation.model.completions
     today = await asyncio.to_thread(completion_spending().usd)
-    budget = conversation.settings.inline_completion_budget
+    budget = conversation.in_force.settings.inline_completion_budget
     rows: list[Row] = [
         ("what", "cost"),
         ("this session", usd(session.cost_usd)),

@@ -19,7 +19,7 @@ async def doctor_page(call: CommandCall) -> CommandPage:
         message = f"/doctor takes {DOCTOR}, not {call.text!r}. Nothing was sent."
         raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
     conversation = call.conversation
-    patient = ExaminedPlace(conversation.cwd, conversation.environ, conversation.settings)
+    patient = ExaminedPlace(conversation.cwd, conversation.in_force.environ, conversation.in_force.settings)
     checks = tuple(conversation.checks)
     examination = await asyncio.to_thread(examine, patient, offline=call.text != "", more=checks)
     return page_of(examination)

@@ -38,16 +38,16 @@ async def export_page(call: CommandCall) -> CommandPage:
     name = _file_name(rest if first in ENDINGS else call.text)
     if name and first not in ENDINGS:
         form = next((form for form, ending in ENDINGS.items() if name.endswith(ending)), "markdown")
-    session = call.conversation.session
+    session = call.conversation.sessions.current
     path = free_path(call.conversation.cwd, name, f"claude-{session.id}{ENDINGS[form]}")
     messages = _messages(session)
-    return await asyncio.to_thread(_export, form, path, session, messages, call.conversation.environment)
+    return await asyncio.to_thread(_export, form, path, session, messages, call.conversation.in_force.environment)
 
 
 async def cells_page(call: CommandCall) -> CommandPage:
     """Put what Claude ran into ordinary cells: after the cell that asked for it, or into a notebook of its own."""
     which, name = _which(call.text)
-    session = call.conversation.session
+    session = call.conversation.sessions.current
     clean = _cleaner(call)
     cleaned = await asyncio.to_thread(clean, _messages(session))
     turns = _turns(exchanges_of(cleaned.value), which)
@@ -57,7 +57,7 @@ async def cells_page(call: CommandCall) -> CommandPage:
             f"Claude ran no Python and no commands in {_in_words(turns)}, so there are no cells to make of it. "
             "`/cells all` takes the whole conversation.",
         )
-    own = call.conversation.open_notebooks.own()
+    own = call.conversation.tools.open_notebooks.own()
     if own is not None and own.live and not name:
         rows = await _insert(own, session, turns)
     else:
@@ -77,7 +77,7 @@ class _Cleaned(NamedTuple):
 
 def _cleaner(call: CommandCall) -> Callable[[Sequence[Json]], _Cleaned]:
     require_detect_secrets()
-    environ = call.conversation.environment
+    environ = call.conversation.in_force.environment
 
     def clean(messages: Sequence[Json]) -> _Cleaned:
         scan = SecretScan(environ)

@@ -38,11 +38,11 @@ async def resume_page(call: CommandCall) -> CommandPage:
     conversation = call.conversation
     if not call.text:
         return await sessions_page(call)
-    conversation.refuse_while_running()
+    conversation.runs.refuse_while_running()
     entry = await asyncio.to_thread(_only_one, call.text, conversation.cwd)
     if isinstance(entry, CatalogEntry):
         await go_on(conversation, partial(conversation.sessions.find, entry.id))
-        return _now_in("Resumed", conversation.session)
+        return _now_in("Resumed", conversation.sessions.current)
     section = _listed(entry, call)
     return CommandPage(
         [Section(section.title, section.rows, f"{section.text} Several hold these words: /resume ID takes one.")]
@@ -59,21 +59,21 @@ async def fork_page(call: CommandCall) -> CommandPage:
         raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
     session_id = words[0] if words else _begun_session(conversation).id
     await fork(conversation, session_id, turn)
-    before = conversation.session.forked_from
-    return _now_in("Forked", conversation.session, f"The session {before} stays as it was.")
+    before = conversation.sessions.current.forked_from
+    return _now_in("Forked", conversation.sessions.current, f"The session {before} stays as it was.")
 
 
 async def rename_page(call: CommandCall) -> CommandPage:
     """Name this session; without a title the small model does, for one small request."""
-    session = call.conversation.session
+    session = call.conversation.sessions.current
     path = _kept(session)
     if call.text:
         title = await asyncio.to_thread(write_title, path, call.text)
         call.conversation.observers.session_changed(session)
         return CommandPage([Section("Renamed", text=f"This session is “{title}” now.")])
     cost_before = session.cost_usd
-    provider = call.conversation.provider
-    title = await make_title(session, lambda: provider, small_model(call.conversation.environment))
+    provider = call.conversation.model.provider
+    title = await make_title(session, lambda: provider, small_model(call.conversation.in_force.environment))
     await asyncio.to_thread(write_title, path, "")  # the user has asked for the model's
     call.conversation.observers.session_changed(session)
     cost = None if session.cost_usd is None or cost_before is None else session.cost_usd - cost_before
@@ -83,7 +83,9 @@ async def rename_page(call: CommandCall) -> CommandPage:
 
 async def tag_page(call: CommandCall) -> CommandPage:
     """Give this session tags; without any it loses those it has."""
-    tags = await asyncio.to_thread(write_tags, _kept(call.conversation.session), call.text.replace(",", " ").split())
+    tags = await asyncio.to_thread(
+        write_tags, _kept(call.conversation.sessions.current), call.text.replace(",", " ").split()
+    )
     text = (
         f"Tags of this session: {shown_tags(tags)}. It is not deleted for its age." if tags else "It has no tags now."
     )
@@ -94,7 +96,7 @@ def clear_page(call: CommandCall) -> CommandPage:
     """Go on with a new session."""
     conversation = call.conversation
     before = conversation.sessions.begun
-    conversation.new_session()
+    conversation.sessions.start_new()
     kept = before is not None and before.path is not None and before.encoded
     text = f"`/resume {before.id}` goes back to the one before." if kept and before is not None else ""
     return CommandPage([Section("A new session", text=text)])
@@ -105,12 +107,12 @@ async def go_on(conversation: Conversation, find: Callable[[], Session | None]) 
 
     Raises `CellwrightError` while a run goes on or waits, and what `find` raises.
     """
-    conversation.refuse_while_running()
+    conversation.runs.refuse_while_running()
     session = await asyncio.to_thread(find)
     if session is None:
         return
     try:
-        conversation.use_session(session)
+        conversation.sessions.use(session)
     except CellwrightError:  # a run has begun meanwhile
         session.close()
         raise
@@ -142,7 +144,7 @@ def _only_one(text: str, cwd: Path) -> CatalogEntry | Sequence[CatalogEntry]:
 
 
 def _begun_session(conversation: Conversation) -> Session:
-    session = conversation.session
+    session = conversation.sessions.current
     if session.path is None or not session.encoded:
         message = "There is nothing to fork yet: this conversation has no messages. /fork ID takes another session."
         raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)

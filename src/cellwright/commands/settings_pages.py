@@ -23,7 +23,7 @@ _LONGEST_VALUE = 400
 def config_page(call: CommandCall) -> CommandPage:
     """Each setting with its value and where it comes from."""
     conversation, options = call.conversation, call.options
-    settings = conversation.settings
+    settings = conversation.in_force.settings
     rows: list[Row] = [("setting", "value", "from"), *_in_force(conversation, options)]
     for path, entries in sorted(settings.merged.entries.items()):
         known = path in KEYS or path[:-1] in KEYS
@@ -38,7 +38,7 @@ def config_page(call: CommandCall) -> CommandPage:
 
 def _in_force(conversation: Conversation, options: RunOptions) -> list[Row]:
     """What a run would be given now, where an option or nothing but the default says it."""
-    settings, environment = conversation.settings, conversation.environment
+    settings, environment = conversation.in_force.settings, conversation.in_force.environment
     rows: list[Row] = []
     for key, asked, value in (
         ("model", options.model, or_problem(lambda: model_of(options, settings, environment))),
@@ -94,10 +94,12 @@ def _problems(settings: Settings) -> list[Section]:
 def permissions_page(call: CommandCall) -> CommandPage:
     """The mode, each rule with where it comes from, trust and folders."""
     conversation, options = call.conversation, call.options
-    settings = conversation.settings
-    mode = conversation.session.mode or or_problem(lambda: mode_of(options, settings, conversation.environment))
+    settings = conversation.in_force.settings
+    mode = conversation.sessions.current.mode or or_problem(
+        lambda: mode_of(options, settings, conversation.in_force.environment)
+    )
     origin = settings.origin("permissions.defaultMode")
-    came_to = "this session" if conversation.session.mode else "default" if origin is None else origin.label
+    came_to = "this session" if conversation.sessions.current.mode else "default" if origin is None else origin.label
     trust = conversation.in_force.trust
     facts: list[Row] = [
         ("", ""),
@@ -117,7 +119,7 @@ def permissions_page(call: CommandCall) -> CommandPage:
         rules = _rules(settings.merged.entries.get(("permissions", behavior), ()))
         rules += [(rule, "options") for rule in getattr(options, behavior, ())]
         if behavior == "allow":
-            rules += [(rule, "allowed in this session") for rule in conversation.session.granted]
+            rules += [(rule, "allowed in this session") for rule in conversation.sessions.current.granted]
         if rules:
             sections.append(Section(behavior.capitalize(), [("rule", "from"), *rules], remark))
     return CommandPage([*sections, *_held_back(conversation), *_problems(settings)])

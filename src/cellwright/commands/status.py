@@ -21,7 +21,8 @@ from cellwright.version import VERSION
 def status_page(call: CommandCall) -> CommandPage:
     """What this conversation is, and what it is made of."""
     conversation, options = call.conversation, call.options
-    settings, session, environment = conversation.settings, conversation.session, conversation.environment
+    settings, environment = conversation.in_force.settings, conversation.in_force.environment
+    session = conversation.sessions.current
     rows: list[Row] = [
         ("", ""),
         ("Cellwright", VERSION),
@@ -32,8 +33,8 @@ def status_page(call: CommandCall) -> CommandPage:
         ("model", or_problem(lambda: model_of(options, settings, environment))),
         ("key", _key_source(settings, environment)),
         ("sent to", environment.get("ANTHROPIC_BASE_URL") or "the API's own address"),
-        ("running", "yes" if conversation.is_running else "no"),
-        *_completions(conversation.completions),
+        ("running", "yes" if conversation.runs.current is not None else "no"),
+        *_completions(conversation.model.completions),
     ]
     tools = Section("Tools", [("category", "tools"), *_by_category(conversation, options)])
     return CommandPage([Section("Status", rows), tools, *_calls(conversation)])
@@ -79,6 +80,6 @@ def _key_source(settings: Settings, environment: Mapping[str, str]) -> str:
 
 def _by_category(conversation: Conversation, options: RunOptions) -> list[Row]:
     by_category: dict[str, list[Tool]] = {}
-    for tool in conversation.tools(options):
+    for tool in conversation.tools.of(options):
         by_category.setdefault(tool.category, []).append(tool)
     return [(category, ", ".join(tool.name for tool in tools)) for category, tools in sorted(by_category.items())]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 
+from cellwright.agent.steering import SteeringText
 from cellwright.commands.command import CommandCall, CommandPage, Row, Section
 from cellwright.conversation.conversation import Conversation
-from cellwright.conversation.runs.run_queue import ConversationRun
+from cellwright.conversation.runs.run import Run
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.text import visible_line
 from cellwright.tools.shell.background import BackgroundTask, background_tasks
@@ -37,7 +39,7 @@ def steer_page(call: CommandCall) -> CommandPage:
     """What Claude is told while it works."""
     if not call.text:
         raise CellwrightError(ErrorCode.INVALID_PARAMETERS, "/steer needs the words that Claude is to be told.")
-    call.conversation.steer(call.text)
+    call.conversation.runs.steer(SteeringText(secrets.token_hex(8), call.text, "steer"))
     run = call.conversation.runs.current
     title = "" if run is None else f"“{run.title}” ({run.id})"
     return CommandPage([Section("Told", text=f"Claude reads it with the next step of {title}.")])
@@ -57,7 +59,7 @@ def _sections(conversation: Conversation) -> list[Section]:
     return sections
 
 
-def _run_row(run: ConversationRun) -> Row:
+def _run_row(run: Run) -> Row:
     state = STATES[run.state] + (f": {run.error}" if run.state == "failed" else "")
     where = f"{run.place} in the background" if run.background else run.place
     cost = "not known" if run.cost_usd is None else f"{run.cost_usd:.4f} USD"

@@ -171,7 +171,7 @@ def turns_to_undo(conversation: Conversation) -> list[int]:
     if not checkpoints.enabled():
         return []
     going_on = checkpoints.turn.turn if checkpoints.turn is not None else None
-    turns = _journal(conversation, checkpoints.session_of(conversation.session)).history.turns
+    turns = _journal(conversation, checkpoints.session_of(conversation.sessions.current)).history.turns
     return [turn.number for turn in turns if turn is not going_on and turn.to_undo()]
 
 
@@ -200,13 +200,13 @@ def _taking_back(call: CommandCall) -> Undo:
 
 def taking_back(conversation: Conversation) -> Undo:
     """The turns of `conversation`, to be taken back. Raises `CellwrightError` while a run goes on."""
-    conversation.refuse_while_running()
-    session = conversation.checkpoints.session_of(conversation.session)
+    conversation.runs.refuse_while_running()
+    session = conversation.checkpoints.session_of(conversation.sessions.current)
     return Undo(
         journal=_journal(conversation, session),
         session=session,
-        file_state=conversation.file_state,
-        notebooks=conversation.open_notebooks,
+        file_state=conversation.tools.file_state,
+        notebooks=conversation.tools.open_notebooks,
         cwd=conversation.cwd,
     )
 
@@ -242,7 +242,7 @@ async def _asked_and_done(
             return _not_asked(plan, taking, verb)
         if chosen:
             plan = await make_plan("both" if chosen == CONVERSATION else what, words.force or chosen == OVERWRITE)
-    call.conversation.refuse_while_running()
+    call.conversation.runs.refuse_while_running()
     rows = _rows(changes_of_plan(plan, taking.cwd), _WAS)
     failed = await taking.apply(plan)
     if plan.as_after is not None:

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import inspect
 import os
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar, Unpack
@@ -23,16 +23,14 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar, Unpack
 from cellwright.agent.calls.approval import CanUseTool
 from cellwright.agent.prompt import Prompt
 from cellwright.agent.structured_output.answer import AnswerType, answer_type
-from cellwright.agent.thread import AgentTask
 from cellwright.agent.tool import Tool
 from cellwright.config.settings.read import start_folder
-from cellwright.conversation import place_maker
 from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.process_conversation import ProcessConversation, registered
+from cellwright.conversation.runs.request import Asking, RunRequest, RunSurface
 from cellwright.conversation.runs.run_options import Result, RunOptions, result_of
-from cellwright.conversation.runs.run_queue import ConversationRun
-from cellwright.conversation.runs.starting_run import belongs_nowhere
 from cellwright.errors import CellwrightError
-from cellwright.events import Emit, Event, RunEnd
+from cellwright.events import Event
 from cellwright.sessions.session import Session
 
 if TYPE_CHECKING:
@@ -40,9 +38,9 @@ if TYPE_CHECKING:
 
 
 async def stream_events(
-    conversation: Conversation, start: Callable[[Emit], AgentTask[RunEnd]]
+    conversation: Conversation, request: RunRequest, can_use_tool: CanUseTool | None
 ) -> AsyncGenerator[Event]:
-    """The events of the run that `start(emit)` starts, on the caller's loop; leaving the iteration cancels the run.
+    """The events of the run of `request`, on the caller's loop; leaving the iteration cancels the run.
 
     Work that the run's tools have for this thread is done between the events.
     """
@@ -52,17 +50,21 @@ async def stream_events(
     def emit(event: Event) -> None:
         loop.call_soon_threadsafe(events.put_nowait, event)
 
-    task = start(emit)
-    task.future.add_done_callback(lambda _: loop.call_soon_threadsafe(events.put_nowait, None))
-    jobs = asyncio.create_task(conversation.jobs.work_until_done_async(task))
+    run = conversation.start(request, RunSurface(emit, can_use_tool))
+    run.future.add_done_callback(lambda _: loop.call_soon_threadsafe(events.put_nowait, None))
+    jobs = asyncio.create_task(conversation.jobs.work_until_done_async(run))
     try:
         while (event := await events.get()) is not None:
             yield event
     finally:
-        task.cancel()
+        run.cancel()
         with contextlib.suppress(asyncio.CancelledError, CellwrightError):
-            await asyncio.wrap_future(task.future)
+            await asyncio.wrap_future(run.future)
         await jobs
+
+
+ROUNDS_UNTIL_CLOSED = 3
+"""One makes the task that closes an iterator, one begins it; one to spare."""
 
 
 class _Shared(Enum):
@@ -72,49 +74,34 @@ class _Shared(Enum):
 SHARED: Final = _Shared.SESSION
 
 
-def _nothing() -> None:
-    """What most faces do when their run's turn has come."""
-
-
 @dataclass(frozen=True)
-class RunSurface:
-    """Where a run shows itself and asks: a sink of events and a coroutine that answers.
-
-    `ask_user` reaches a person; None where nobody can be asked. `at_turn` is called when the run's turn has come; `place`
-    says in words where that is. `belongs_to` is told the run before its first event.
-    """
-
-    emit: Emit
-    can_use_tool: CanUseTool | None
-    ask_user: CanUseTool | None = None
-    at_turn: Callable[[], object] = _nothing
-    place: str = "Python"
-    belongs_to: Callable[[ConversationRun], object] = belongs_nowhere
-
-
-@dataclass
-class ProcessConversation:
-    """The process's conversation, and how a run from Python shows itself there (None: it does not)."""
+class ScriptConversation:
+    """The conversation of a process that is no kernel: nothing shows its runs, and nobody answers."""
 
     conversation: Conversation
-    open_face: Callable[[], AbstractContextManager[RunSurface]] | None = None
+    place: str = "Python"
+    asking: tuple[Asking, ...] = ()
+
+    @contextlib.contextmanager
+    def surface(self) -> Iterator[RunSurface]:
+        yield RunSurface()
 
 
-_lock = threading.Lock()
-_place: ProcessConversation | None = None
+_making = threading.Lock()
 
 
-def current_place() -> ProcessConversation:
-    """The place of this process: the notebook's where the extension is loaded, else a script's own in the current folder."""
-    global _place
-    if place_maker.make is not None:
-        return place_maker.make()
-    with _lock:
-        if _place is None:
-            _place = ProcessConversation(
-                Conversation(cwd=start_folder(os.environ), face="a Python program that imported cellwright")
-            )
-        return _place
+def process_conversation() -> ProcessConversation:
+    """The notebook's where the extension is loaded, else a script's own in the current folder."""
+    if (of_kernel := registered()) is not None:
+        return of_kernel
+    with _making:
+        return _script_conversation()
+
+
+@functools.cache
+def _script_conversation() -> ScriptConversation:
+    face = "a Python program that imported cellwright"
+    return ScriptConversation(Conversation(cwd=start_folder(os.environ), face=face))
 
 
 class AskOptions(TypedDict, total=False):
@@ -180,25 +167,27 @@ def ask(prompt: Prompt, **options: Unpack[AskOptions]) -> Result:
     pydantic model, dataclass, TypedDict, an annotation such as `list[Model]`, or a JSON schema (a dict).
     Raises `RunError` when the run did not end by itself, `KeyboardInterrupt` when it was interrupted.
     """
-    place = current_place()
+    here = process_conversation()
     can_use_tool = options.get("can_use_tool")
     typed = _answer_type(options)
     events: list[Event] = []
-    with _face(place) as face:
+    jobs = here.conversation.jobs
+    request = replace(_request(here, prompt, options, typed), place=here.place)
+    with here.surface() as surface:
 
         def emit(event: Event) -> None:
             events.append(event)
-            face.emit(event)
+            surface.emit(event)
 
-        shown = replace(face, emit=emit, can_use_tool=can_use_tool or face.can_use_tool)
-        task = _start(place.conversation, prompt, options, shown, typed)
+        shown = replace(surface, emit=emit, can_use_tool=can_use_tool or surface.can_use_tool)
+        run = here.conversation.start(request, shown)
         try:
-            place.conversation.jobs.work_until_done(task)
+            jobs.work_until_done(run)
         except KeyboardInterrupt:
-            task.cancel()
-            place.conversation.jobs.work_until_done(task)
+            run.cancel()
+            jobs.work_until_done(run)
         try:
-            end = task.result()
+            end = run.result()
         except CancelledError:
             raise KeyboardInterrupt("the run was interrupted") from None
     return result_of(end, events, typed)
@@ -210,14 +199,12 @@ async def stream(prompt: Prompt, **options: Unpack[AskOptions]) -> AsyncIterator
 
     The last event is a `RunEnd`; how the run ended stands there, nothing is raised for it.
     """
-    conversation = current_place().conversation
-    typed = _answer_type(options)
-
-    def start(emit: Emit) -> AgentTask[RunEnd]:
-        return _start(conversation, prompt, options, RunSurface(emit, options.get("can_use_tool")), typed)
-
-    await conversation.until_left_run_ended()
-    async with contextlib.aclosing(stream_events(conversation, start)) as events:
+    here = process_conversation()
+    conversation = here.conversation
+    request = _request(here, prompt, options, _answer_type(options))
+    # Python closes the iterator of a run that was left in the loop's next rounds
+    await conversation.runs.until_stopping_ended(ROUNDS_UNTIL_CLOSED)
+    async with contextlib.aclosing(stream_events(conversation, request, options.get("can_use_tool"))) as events:
         async for event in events:
             yield event
 
@@ -227,13 +214,7 @@ def _answer_type(options: AskOptions) -> AnswerType | None:
     return None if schema is None else answer_type(schema)
 
 
-def _start(
-    conversation: Conversation,
-    prompt: Prompt,
-    options: AskOptions,
-    face: RunSurface,
-    typed: AnswerType | None,
-) -> AgentTask[RunEnd]:
+def _request(here: ProcessConversation, prompt: Prompt, options: AskOptions, typed: AnswerType | None) -> RunRequest:
     if unknown := set(options) - set(_DEFAULTS):
         raise TypeError(f"unknown option: {', '.join(sorted(unknown))}; there are {', '.join(_DEFAULTS)}")
     given: AskOptions = {**_DEFAULTS, **options}
@@ -254,24 +235,6 @@ def _start(
         answer_type=typed,
     )
     if session is None:
-        session = Session.create(conversation.cwd, None)
-    return conversation.start(
-        prompt,
-        run_options,
-        emit=face.emit,
-        can_use_tool=face.can_use_tool,
-        ask_user=face.ask_user,
-        place=face.place,
-        at_turn=face.at_turn,
-        belongs_to=face.belongs_to,
-        session=None if isinstance(session, _Shared) else session,
-    )
-
-
-@contextlib.contextmanager
-def _face(place: ProcessConversation) -> Iterator[RunSurface]:
-    if place.open_face is None:
-        yield RunSurface(lambda _: None, None)
-    else:
-        with place.open_face() as face:
-            yield face
+        session = Session.create(here.conversation.cwd, None)
+    given_session = None if isinstance(session, _Shared) else session
+    return RunRequest(prompt=prompt, options=run_options, session=given_session, asking=here.asking)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from cellwright.events import Event
 
 if TYPE_CHECKING:
-    from cellwright.conversation.runs.run_queue import ConversationRun
+    from cellwright.conversation.runs.run import Run
     from cellwright.sessions.session import Session
 
 logger = logging.getLogger(__name__)
@@ -19,13 +19,13 @@ logger = logging.getLogger(__name__)
 class Observer(Protocol):
     """One who looks on. Called on whatever thread it happens on, for a run's events the agent's; must not block."""
 
-    def run_added(self, run: ConversationRun) -> None:
+    def run_added(self, run: Run) -> None:
         """Somebody has asked for a run; it may have to wait for its turn. Before its first event."""
 
-    def on_event(self, run: ConversationRun, event: Event) -> None:
+    def on_event(self, run: Run, event: Event) -> None:
         """An event of a run, on the agent's thread, in order."""
 
-    def run_ended(self, run: ConversationRun) -> None:
+    def run_ended(self, run: Run) -> None:
         """The run is over, or was taken out of the line; nothing of it comes any more."""
 
     def session_changed(self, session: Session) -> None:
@@ -51,18 +51,18 @@ class Observers:
 
         return remove
 
-    def run_added(self, run: ConversationRun) -> None:
+    def run_added(self, run: Run) -> None:
         """Tell of the run, and from now on of its events."""
         run.bus.subscribe(functools.partial(self._on_event, run))
         self._tell(lambda observer: observer.run_added(run))
 
-    def run_ended(self, run: ConversationRun) -> None:
+    def run_ended(self, run: Run) -> None:
         self._tell(lambda observer: observer.run_ended(run))
 
     def session_changed(self, session: Session) -> None:
         self._tell(lambda observer: observer.session_changed(session))
 
-    def _on_event(self, run: ConversationRun, event: Event) -> None:
+    def _on_event(self, run: Run, event: Event) -> None:
         self._tell(lambda observer: observer.on_event(run, event))
 
     def _tell(self, tell: Callable[[Observer], None]) -> None:

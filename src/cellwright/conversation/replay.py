@@ -42,7 +42,7 @@ States = frozenset[str | None]
 
 
 class ReplayedEdits:
-    """Where edits are made again; `agent.replayed_tools.EditPlace`. `on_disk` gives a notebook that nobody has open."""
+    """Where edits are made again; `replayed_tools.EditPlace`. `on_disk` gives a notebook that nobody has open."""
 
     def __init__(
         self, cwd: Path, state: FileState, notebooks: OpenNotebooks, on_disk: Callable[[Path], OpenNotebook]

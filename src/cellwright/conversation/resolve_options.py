@@ -7,7 +7,7 @@ import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal
 
 from cellwright.agent.calls.approval import Allow, CanUseTool, Decision, Deny, ToolUse
 from cellwright.agent.calls.tool_results import output_folder
@@ -22,7 +22,7 @@ from cellwright.permissions.policy import PermissionPolicy
 from cellwright.sessions.session import Session
 
 if TYPE_CHECKING:
-    from cellwright.agent.recording.replay import ReplayedTurn
+    from cellwright.conversation.runs.request import Asking
 
 logger = logging.getLogger(__name__)
 
@@ -41,26 +41,6 @@ _LONG_CONTEXT = re.compile(r"\[1m\]$", re.IGNORECASE)
 
 PEOPLE = ("widget", "sidebar", "input", "terminal")
 """Whose answer about trust counts: no rule, mode, hook or callback gives it."""
-
-
-class Asking(Protocol):
-    """Something that may have to ask the user before a run."""
-
-    def question(self) -> TrustQuestion | None: ...
-
-    def answer(self, question: TrustQuestion, *, yes: bool, chosen: str = "") -> None:
-        """The user said yes or no; `chosen` is the one of `question.also` that they took, else empty."""
-
-
-class Playing(Protocol):
-    """Whether a run is played from a recording."""
-
-    @property
-    def asking(self) -> Sequence[Asking]:
-        """What may have to be asked about it before."""
-
-    def turn(self) -> ReplayedTurn | None:
-        """The turn that is played, None where the model is asked; called once, when the questions are answered."""
 
 
 def model_of(options: RunOptions, settings: Settings, environ: Mapping[str, str]) -> str:

@@ -9,6 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from cellwright.config.settings.settings_in_force import SettingsInForce
+from cellwright.conversation.runs.run_queue import RunQueue
+from cellwright.conversation.toolset import ConversationTools
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.sessions import transcript
 from cellwright.sessions.session import Session
@@ -16,18 +19,31 @@ from cellwright.sessions.state_dir import find_sessions, sessions_folder
 
 
 class ConversationSessions:
-    """One session at a time, of the project at `cwd`; `left(session, why)` is called when another takes its place.
+    """One session at a time, of the project that `in_force` holds for.
 
-    `changed(session)` is called when it has.
+    None is exchanged while one of `runs` goes on or waits. With another one, `tools` forget what was read: files must be
+    read again. `left(session, because)` is called with the one before, `changed(session)` with the one that it is now.
     """
 
-    def __init__(self, cwd: Path, left: Callable[[Session, str], object], changed: Callable[[Session], object]) -> None:
-        self._cwd = cwd
+    def __init__(
+        self,
+        in_force: SettingsInForce,
+        runs: RunQueue,
+        tools: ConversationTools,
+        *,
+        left: Callable[[Session, str], object],
+        changed: Callable[[Session], object],
+    ) -> None:
+        self._cwd = in_force.cwd
+        self._in_force = in_force
+        self._runs = runs
+        self._tools = tools
         self._left = left
         self._changed = changed
         self._session: Session | None = None
         self._own_tools: Session | None = None
         self._beginning = threading.Lock()
+        self._told: set[str] = set()
 
     @property
     def begun(self) -> Session | None:
@@ -42,22 +58,56 @@ class ConversationSessions:
                 self._session = Session.create(self._cwd, sessions_folder(self._cwd))
             return self._session
 
-    def use(self, session: Session, because: str) -> None:
-        """Go on with `session`; the one before is closed."""
-        if self._session is not None and self._session is not session:
-            self._left(self._session, because)
-            self._session.close()
-        is_other = self._session is not session
-        self._session = session
-        if is_other:
-            self._changed(session)
+    def use(self, session: Session, *, because: str = "resume") -> None:
+        """Go on with `session`; the one before is closed. `because` is what SessionEnd hooks are told.
 
-    def new(self) -> Session:
-        """A session to go on with from its beginning."""
+        Raises `CellwrightError` while a run goes on or waits.
+        """
+        with self._runs.held_off():  # a cell could begin just now, in the session that is closed here
+            if self._session is not None and self._session is not session:
+                self._left(self._session, because)
+                self._session.close()
+            is_other = self._session is not session
+            self._session = session
+            if is_other:
+                self._changed(session)
+            self._tools.forget()
+
+    def start_new(self) -> None:
+        """Go on with a session of its own; the one before stays on disk. Raises as `use`."""
         session = Session.create(self._cwd, sessions_folder(self._cwd))
         if self._session is not None and self._session.encoded:
             session.started_by = "clear"
-        return session
+        self.use(session, because="clear")
+        self._in_force.ask_again()
+
+    def resume(self, session_id: str) -> None:
+        """Go on with the session of this id (or the start of one) that was held in this folder.
+
+        Raises as `use`, and SESSION_NOT_FOUND, SESSION_CORRUPTED.
+        """
+        self._runs.refuse_while_running()
+        if (session := self.find(session_id)) is not None:
+            self.use(session)
+
+    def resume_newest(self) -> bool:
+        """Go on with the newest session of this folder; False, and a new one, when there is none. Raises as `use`.
+
+        Of one that is damaged with what can be read of it, in a fork; the session's notices say so.
+        """
+        self._runs.refuse_while_running()
+        newest, notices = self._newest()
+        if newest is None:
+            self.start_new()
+        elif newest is not self._session:
+            self.use(newest)
+        self.current.notices += notices
+        return newest is not None
+
+    def tell(self, session: Session, notices: Sequence[str]) -> None:
+        """Tell each of `notices` with the run that begins in `session`, once in this conversation."""
+        session.notices += [notice for notice in dict.fromkeys(notices) if notice not in self._told]
+        self._told.update(notices)
 
     def find(self, session_id: str) -> Session | None:
         """The session of this id (or the start of one) that was held in this folder; None for the one that is used.
@@ -74,7 +124,7 @@ class ConversationSessions:
             raise CellwrightError(ErrorCode.SESSION_NOT_FOUND, message)
         return Session.load(found[0])
 
-    def newest(self) -> tuple[Session | None, list[str]]:
+    def _newest(self) -> tuple[Session | None, list[str]]:
         """The session of this folder that was written last and can be read, and what is to be said of it.
 
         Of a damaged one it is a fork, up to the damage. The session that is used is given as it is.

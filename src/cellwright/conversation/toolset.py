@@ -6,20 +6,28 @@ The tools of a conversation: made once a session, since they share what was read
 from __future__ import annotations
 
 import os
+import threading
+from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from cellwright.agent.tool import Tool
+from cellwright.checkpoints.checkpoints import Checkpoints
+from cellwright.checkpoints.notebooks import RecordedNotebooks
+from cellwright.config.hooks.hooks_in_force import HooksInForce
 from cellwright.config.settings.allowed import tool_is_allowed
 from cellwright.config.settings.settings import Settings
+from cellwright.config.settings.settings_in_force import SettingsInForce
+from cellwright.conversation.model_connection import ModelConnection
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.model.provider import Provider
 from cellwright.permissions.policy import JUDGES
 from cellwright.tools.files.file_state import FileState
 from cellwright.tools.notebook.open_notebook import NothingOpen, OpenNotebooks
 
-ToolMaker = Callable[[Path, Settings], Sequence[Tool]]
+ToolMaker = Callable[[SettingsInForce], Sequence[Tool]]
+"""Makes the tools that a process adds to the built-in ones."""
 
 
 def never_unsaved(_path: Path) -> bool:
@@ -86,11 +94,11 @@ def builtin_tools(place: Workplace) -> tuple[Tool, ...]:
     )
 
 
-def all_tools(place: Workplace, more_tools: ToolMaker | None) -> tuple[tuple[Tool, ...], list[str]]:
-    """The built-in tools, this process's own, those that packages and trusted folders bring; and notices for the user."""
+def all_tools(place: Workplace, more: Sequence[Tool]) -> tuple[tuple[Tool, ...], list[str]]:
+    """The built-in tools, this process's (`more`), those of packages and trusted folders; notices for the user."""
     from cellwright.config.tool_plugins import brought_tools
 
-    own = (*builtin_tools(place), *(more_tools(place.cwd, place.settings) if more_tools is not None else ()))
+    own = (*builtin_tools(place), *more)
     # what the policy knows by name, it may let run unasked: nobody else gets such a name, there or not
     brought = brought_tools(place.settings.tool_files, [*(tool.name for tool in own), *JUDGES, "Task"])
     tools = (*own, *brought.tools.values())
@@ -99,31 +107,58 @@ def all_tools(place: Workplace, more_tools: ToolMaker | None) -> tuple[tuple[Too
 
 
 class ConversationTools:
-    """`place` says where tools work that share a memory of files; `new_memory` makes one; `more` are this process's own."""
+    """Makes the tools of runs, once a session. `more` makes this process's own; the rest is as in `Workplace`."""
 
     def __init__(
         self,
-        place: Callable[[FileState], Workplace],
-        new_memory: Callable[[], FileState],
-        more: ToolMaker | None,
+        in_force: SettingsInForce,
+        hooks: HooksInForce,
+        model: ModelConnection,
+        checkpoints: Checkpoints,
+        *,
+        is_unsaved: Callable[[Path], bool] = never_unsaved,
+        open_notebooks: OpenNotebooks | None = None,
+        more: ToolMaker | None = None,
     ) -> None:
-        self._place = place
-        self._new_memory = new_memory
-        self._more = more
-        self._made: tuple[Tool, ...] | None = None
+        self.open_notebooks: OpenNotebooks = open_notebooks or NothingOpen()
+        """The notebooks that are open in this process's front ends."""
         self.notices: list[str] = []
         """What is to be said of tools that others bring."""
-        self.file_state = new_memory()
+        self._in_force = in_force
+        self._hooks = hooks
+        self._model = model
+        self._checkpoints = checkpoints
+        self._is_unsaved = is_unsaved
+        self._more = more
+        self._making = threading.Lock()
+        self._made: tuple[Tool, ...] | None = None
+        self.file_state = FileState(is_unsaved, checkpoints)
+        """What Claude knows of files."""
 
     def forget(self) -> None:
-        """The next run's tools are made anew: what was read is forgotten."""
+        """The next run's tools are made anew, as the settings stand then: what was read is forgotten."""
         self._made = None
 
     def of(self, options: RunOptions) -> tuple[Tool, ...]:
         """The tools of a run: the built-in ones, this process's, and the ones that came with the options."""
         if not options.builtin_tools:
             return options.tools
-        if self._made is None:
-            self.file_state = self._new_memory()
-            self._made, self.notices = all_tools(self._place(self.file_state), self._more)
-        return (*self._made, *options.tools)
+        with self._making:  # made twice, they would not share what was read
+            made = self._made
+            if made is None:
+                self.file_state = FileState(self._is_unsaved, self._checkpoints)
+                more = () if self._more is None else self._more(self._in_force)
+                made, self.notices = all_tools(self._workplace(self.file_state), more)
+                self._made = made
+        return (*made, *options.tools)
+
+    def _workplace(self, file_state: FileState) -> Workplace:
+        return Workplace(
+            cwd=self._in_force.cwd,
+            settings=self._in_force.settings,
+            environ=ChainMap(self._hooks.exported, self._in_force.environment),  # type: ignore[arg-type]  # it is only read
+            provider=lambda: self._model.provider,
+            is_unsaved=self._is_unsaved,
+            open_notebooks=RecordedNotebooks(self.open_notebooks, lambda: self._checkpoints.turn),
+            file_state=file_state,
+        )

@@ -7,21 +7,21 @@ import functools
 import importlib
 import os
 import re
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cellwright.agent.thread import AgentTask, is_agent_code
+from cellwright.agent.thread import CallerJobs, is_agent_code
 from cellwright.agent.tool import Tool
-from cellwright.config.settings.read import Said, start_folder
-from cellwright.config.settings.settings import Settings
-from cellwright.conversation.ask import ProcessConversation, RunSurface
+from cellwright.config.settings.read import start_folder
+from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.conversation.conversation import END_TIMEOUT_SECONDS, Conversation
+from cellwright.conversation.runs.request import Asking, RunRequest, RunSurface
 from cellwright.conversation.runs.run_options import RunOptions, result_of
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Emit, Event, Notice, RunEnd
+from cellwright.kernel.chat.connections import Connections
 from cellwright.kernel.chat.log import ConversationLog
 from cellwright.kernel.context.notebook_context import kernel_context
 from cellwright.kernel.kernel_checks import kernel_checks
@@ -36,8 +36,8 @@ from cellwright.kernel.pages.open_notebooks import KernelNotebooks
 from cellwright.kernel.pages.pages import Pages
 from cellwright.kernel.pages.proposals import Proposals
 from cellwright.kernel.pages.undo_requests import UndoRequests
-from cellwright.kernel.run.cell_run import CellRun, PreparedRun, dry_run, goes_on_alone, run_options
-from cellwright.kernel.run.cell_surface import CellSurface, cell_face
+from cellwright.kernel.run.cell_run import CellWait, PreparedRun, dry_run, goes_on_alone, run_options, until_end
+from cellwright.kernel.run.cell_surface import CellSurface, cell_surface
 from cellwright.kernel.run.front_end import front_end_of, this_notebook
 from cellwright.kernel.run.idle_kernel import work_between_cells
 from cellwright.kernel.run.notebook_trust import NotebookTrust
@@ -52,7 +52,8 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from cellwright.agent.prompt import ContextProvider
-    from cellwright.conversation.runs.run_queue import ConversationRun
+    from cellwright.conversation.runs.run import Run
+    from cellwright.kernel.magic.config import Claude
     from cellwright.kernel.magic.fix import Fix
     from cellwright.kernel.magic.slash_command import CellCommand
 
@@ -62,83 +63,96 @@ _COMMAND = re.compile(r"\s*/[A-Za-z][\w-]*(?:\s|$)")
 
 
 class NotebookConversation:
-    """Runs prompts of cells, one at a time, and shows each in its cell."""
+    """Runs prompts of cells, one at a time, and shows each in its cell. `config` is what `%config Claude` sets."""
 
     def __init__(
         self,
         shell: InteractiveShell,
-        configured: Callable[[], tuple[Said, ...]],
+        config: Claude,
         is_unsaved: Callable[[Path], bool],
         cells: CellLog,
         pages: Pages,
     ) -> None:
         self.shell = shell
+        self.cells = cells
+        self.pages = pages
+        self._config = config
         self._kernel: Any = getattr(shell, "kernel", None)
         self._in_kernel = self._kernel is not None
-        face = "a cell of a Jupyter notebook" if self._in_kernel else "an IPython session in a terminal"
-        self.pages = pages
         self.notebooks = KernelNotebooks(pages, functools.partial(kernel_remarks, shell, cells))
+        self._jobs = CallerJobs(work_between_cells(self._kernel) if self._in_kernel else None)
         self.conversation = Conversation(
             cwd=start_folder(os.environ),
-            face=face,
+            face="a cell of a Jupyter notebook" if self._in_kernel else "an IPython session in a terminal",
+            given=config.said,
             more_tools=self._kernel_tools,
+            jobs=self._jobs,
             is_unsaved=is_unsaved,
             open_notebooks=self.notebooks,
+            checks=kernel_checks(self._kernel, pages),
         )
-        self.conversation.in_force.given = configured
-        self._trust = NotebookTrust(self.conversation.environ)
-        self.conversation.asking.insert(0, self._trust)
-        if self._in_kernel and (offer := work_between_cells(self._kernel, self.conversation.jobs)) is not None:
-            self.conversation.jobs.offer = offer
+        self._trust = NotebookTrust(os.environ)
         self.log = ConversationLog(self.conversation.thread, lambda: self.conversation.sessions.begun)
         if self._in_kernel:
             self.conversation.observers.add(self.log)
         self.file_news = FileNews(pages)
         self.conversation.observers.add(self.file_news)
+        self.panels = Connections()
         self.questions = OpenQuestions()
         self.beside = all_beside(self.questions.beside, Proposals(pages, self.conversation.cwd).beside)
         UndoRequests(pages, self.conversation, self.file_news)
         CodeCompletion(shell, self.conversation).serve(pages.serve)
-        self.conversation.checks += kernel_checks(self._kernel, pages)
-        self.cells = cells
         self.told = kernel_context(shell, cells, self.notebooks)
         self._recordings = recorded_runs(self.conversation, self._notebook, self._trust)
-        self._face: CellSurface | None = None
-        self._making_tools = threading.Lock()
         self._asked = False
 
     async def run_awaited(self, prompt: str, options: MagicOptions, more: ContextProvider | None = None) -> None:
         """Run `prompt` in a cell that is awaited; `more` is told with it. Raises what the cell should show."""
         if _COMMAND.match(prompt):
             command = self._command(prompt, options)
-            command.show(await command.run.awaited())
+            with CellWait(self.conversation, command.output, self._kernel) as wait:
+                page = await wait.awaited(command.start())
+            command.show(page)
             return
-        run = self._prepare(prompt, options, more)
-        if run.background:
-            run.cell.in_background(run.finish)
+        asked = self._prepared(prompt, options, more)
+        if asked.request.background:
+            self._start_in_background(asked)
             return
         with contextlib.suppress(SkippedRun):
-            run.finish(await run.cell.awaited())
+            with CellWait(self.conversation, asked.surface.output, self._kernel) as wait:
+                run = self.conversation.start(asked.request, asked.surface)
+                end = await wait.awaited(run)
+            asked.finish(end)
 
     def run_blocking(self, prompt: str, options: MagicOptions, more: ContextProvider | None = None) -> None:
         """The same in a cell that blocks."""
         if _COMMAND.match(prompt):
             command = self._command(prompt, options)
-            command.show(command.run.blocking())
+            with CellWait(self.conversation, command.output, self._kernel) as wait:
+                page = wait.blocking(command.start())
+            command.show(page)
             return
-        run = self._prepare(prompt, options, more)
-        if run.background:
-            run.cell.in_background(run.finish)
+        asked = self._prepared(prompt, options, more)
+        if asked.request.background:
+            self._start_in_background(asked)
             return
         with contextlib.suppress(SkippedRun):
-            run.finish(run.cell.blocking())
+            with CellWait(self.conversation, asked.surface.output, self._kernel) as wait:
+                run = self.conversation.start(asked.request, asked.surface)
+                end = wait.blocking(run)
+            asked.finish(end)
+
+    def _start_in_background(self, asked: PreparedRun) -> None:
+        output = asked.surface.output
+        run = self.conversation.start(asked.request, asked.surface)
+        output.open()
+        # in a copy of this cell's context: what is published belongs to this cell, whatever the kernel does then
+        self.conversation.thread.submit(until_end(run, output, asked.finish))
 
     def _command(self, prompt: str, options: MagicOptions) -> CellCommand:
         from cellwright.kernel.magic.slash_command import cell_command  # most cells are prompts
 
-        given = run_options(options)
-        ended = self.file_news.tell
-        return cell_command(self.conversation, self._kernel, prompt, options, given, self._new_face, ended)
+        return cell_command(self.conversation, prompt, options, self._new_surface, self.file_news.tell)
 
     def fix(self, line: str) -> Fix | None:
         """What the line `fix …` asks Claude; None when nothing has failed: then the user was told so."""
@@ -150,18 +164,27 @@ class NotebookConversation:
             print(nothing)
             return None
 
-    def place(self, options: MagicOptions) -> ProcessConversation:
-        """This conversation for `cellwright.ask`, which shows its run in the cell that asks."""
-        return ProcessConversation(self.conversation, functools.partial(self._shown, replace(options, format="text")))
+    @contextlib.contextmanager
+    def surface(self) -> Iterator[RunSurface]:
+        """The running cell as it shows a run that its code asks for (`cellwright.ask`)."""
+        if is_agent_code():
+            yield RunSurface()  # it will not be started
+            return
+        surface = self._new_surface(replace(self._config.options(), format="text"))
+        surface.output.open()
+        try:
+            yield surface
+        finally:
+            surface.output.close()
 
     def warm_up(self) -> None:
         """Do ahead what the first prompt would wait for."""
         # what fails here fails again, with its message, when it is needed
         with contextlib.suppress(CellwrightError):
-            provider = self.conversation.provider
+            provider = self.conversation.model.provider
             if isinstance(provider, AnthropicProvider):
                 self.conversation.thread.submit(provider.prepare())
-            self._make_tools()
+            self.conversation.tools.of(RunOptions())
         # a run that begins already imports it itself, when its request is on the way
         if self._in_kernel and is_built() and not self._asked:
             importlib.import_module("cellwright.kernel.widgets.transcript")
@@ -182,152 +205,111 @@ class NotebookConversation:
         self.conversation.close()
         child_processes().stop()
 
-    @contextlib.contextmanager
-    def _shown(self, options: MagicOptions) -> Iterator[RunSurface]:
-        """The face of a run that somebody else starts and waits for."""
-        if is_agent_code():
-            yield RunSurface(lambda _: None, None)  # it will not be started
-            return
-        face = self._new_face(options)
-
-        def at_turn() -> None:
-            self._face, self._trust.notebook_asks = face, True
-
-        face.output.open()
-        try:
-            yield RunSurface(
-                face.output.on_event,
-                face.can_use_tool,
-                face.ask_user,
-                at_turn,
-                self._cell_name,
-                face.output.belongs_to,
-            )
-        finally:
-            face.output.close()
-
-    def _make_tools(self) -> None:
-        with self._making_tools:  # made twice, they would not share what was read
-            self.conversation.tools(RunOptions())
-
-    def _kernel_tools(self, _cwd: Path, _settings: Settings) -> Sequence[Tool]:
+    def _kernel_tools(self, in_force: SettingsInForce) -> Sequence[Tool]:
         return kernel_tools(
-            self.shell, self.conversation, self.cells, in_kernel=self._in_kernel, on_stuck=self._on_stuck
+            self.shell,
+            self._jobs,
+            self.notebooks,
+            self.cells,
+            in_force,
+            in_kernel=self._in_kernel,
+            on_stuck=self._on_stuck,
         )
 
-    def no_cell_at_turn(self) -> None:
-        """The run whose turn has come belongs to no cell."""
-        self._face, self._trust.notebook_asks = None, False
-        self._make_tools()
-
     def _on_stuck(self, tool_use_id: str) -> None:
-        if self._face is not None:
-            self._face.output.stuck(tool_use_id)
-        self.log.stuck(self.conversation.runs.current, tool_use_id, STUCK)
+        run = self.conversation.runs.current
+        self.log.stuck(run, tool_use_id, STUCK)
+        if run is not None and isinstance(run.surface, CellSurface):
+            run.surface.output.stuck(tool_use_id)
 
-    def _new_face(self, options: MagicOptions) -> CellSurface:
+    def _new_surface(self, options: MagicOptions) -> CellSurface:
         conversation, front_end = self.conversation, front_end_of(self.shell)
-        save_rules = conversation.in_force.save_rules
-        told = this_notebook(front_end, self.shell.user_ns, conversation.environ)
+        told = this_notebook(front_end, self.shell.user_ns, conversation.in_force.environ)
         named = None if options.notebook is None else conversation.cwd / options.notebook
         self.notebooks.cell_runs(front_end, told, named)
-        return cell_face(
-            self.shell,
-            front_end,
-            conversation,
-            options,
-            save_rules,
-            self.beside,
-            self._is_looked_on,
-            self.log.log_of,
+        return cell_surface(
+            self.shell, front_end, conversation, options, self.beside, self._is_looked_on, self.log.log_of
         )
 
     def _is_looked_on(self) -> bool:
-        return self.questions.somebody_looks_on()
+        return self.panels.somebody_looks_on
 
-    def _prepare(self, prompt: str, options: MagicOptions, more: ContextProvider | None) -> PreparedRun:
+    def _prepared(self, prompt: str, options: MagicOptions, more: ContextProvider | None) -> PreparedRun:
         self._asked = True
-        conversation = self.conversation
         options = replace(options, background=goes_on_alone(options, front_end_of(self.shell)))
         typed = None if options.schema is None else named_type(options.schema, self.shell.user_ns)
         if options.dry_run:
-            self._use_session(options)
-            told = self._telling(prompt, options, more, dry=True)
-            return dry_run(conversation, self.shell, prompt, options, typed, told)
-        face = self._new_face(options)
-        self._make_tools()
-        telling = self._telling(prompt, options, more)
-        events: list[Event] = []
-        recorded = self._recorded(prompt, options, face)
+            if options.new:
+                self.conversation.sessions.start_new()
+            if options.resume is not None:
+                self.conversation.sessions.resume(options.resume)
+            context = self._context(prompt, options, more, dry=True)
+            return dry_run(self.conversation, self.shell, prompt, options, typed, context)
+        surface = self._new_surface(options)
+        context = self._context(prompt, options, more)
+        recorded = self._recorded(prompt, options, surface)
         # a result keeps its events; without one they would only take memory
-        emit, say = (
-            to if options.out is None else _both(events, to) for to in (face.output.on_event, face.output.emit)
-        )
+        events: list[Event] = []
+        output = surface.output
+        emit, say = (to if options.out is None else _both(events, to) for to in (output.on_event, output.emit))
 
-        def belongs_to(run: ConversationRun) -> None:
+        def belongs_to(run: Run) -> None:
             recorded.follow(run, say)
-            face.output.belongs_to(run)
+            output.belongs_to(run)
 
-        def at_turn() -> None:
-            self._use_session(options)
-            self._face, self._trust.notebook_asks = face, True
-
-        def start() -> AgentTask[RunEnd]:
-            return conversation.start(
-                prompt,
-                replace(run_options(options, typed), telling=telling),
-                emit=emit,
-                can_use_tool=face.can_use_tool,
-                ask_user=face.ask_user,
-                playing=recorded,
-                place=self._cell_name,
-                background=options.background,
-                at_turn=at_turn,
-                belongs_to=belongs_to,
-            )
+        request = RunRequest(
+            prompt=prompt,
+            options=run_options(options, typed),
+            context=context,
+            place=self.place,
+            background=options.background,
+            new_session=options.new,
+            resume=options.resume,
+            playing=recorded,
+            asking=self.asking,
+        )
 
         def finish(end: RunEnd) -> None:
             if not options.background:
                 self.told.run_ended()
             for notice in recorded.finish():
                 if options.background:  # what is printed now could land in another cell
-                    face.output.emit(Notice(notice, "warning"))
+                    surface.output.emit(Notice(notice, "warning"))
                 else:
                     print(notice)
             keep_result(result_of(end, events, typed), options, self.shell.user_ns)
 
-        return PreparedRun(CellRun(conversation, start, face.output, self._kernel), finish, options.background)
+        return PreparedRun(request, replace(surface, emit=emit, belongs_to=belongs_to), finish)
 
-    def _telling(
+    def _context(
         self, prompt: str, options: MagicOptions, more: ContextProvider | None, *, dry: bool = False
     ) -> tuple[ContextProvider, ...]:
         told = self.told.with_prompt(prompt, options.context, front_end_of(self.shell).cell_id, dry=dry)
         return told if more is None else (*told, more)
 
-    def _use_session(self, options: MagicOptions) -> None:
-        if options.new:
-            self.conversation.new_session()
-        if options.resume is not None:
-            self.conversation.resume(options.resume)
+    @property
+    def asking(self) -> tuple[Asking, ...]:
+        """The question whether the notebook may ask Claude."""
+        return (self._trust,)
 
     @property
-    def _cell_name(self) -> str:
+    def place(self) -> str:
         """The cell that is running, as its user sees it."""
         history = self.shell.history_manager
         # some IPythons count on when a cell begins, others when it ends: what is in the history has begun
         return f"[{self.shell.execution_count if history is None else len(history.input_hist_raw) - 1}]"
 
-    def _recorded(self, prompt: str, options: MagicOptions, face: CellSurface) -> RecordedRun:
+    def _recorded(self, prompt: str, options: MagicOptions, surface: CellSurface) -> RecordedRun:
         front_end = front_end_of(self.shell)
-        cell = RunningCell(front_end.cell_id, front_end.request, face.ask_user is not None, face.output.keep)
+        cell = RunningCell(front_end.cell_id, front_end.request, surface.ask_user is not None, surface.output.keep)
         run = self._recordings.run(prompt, options, cell)
-        face.output.describe(run.metadata)
+        surface.output.describe(run.metadata)
         return run
 
     def _notebook(self) -> Path | None:
         if (own := self.notebooks.own()) is not None:
             return own.path
-        return this_notebook(front_end_of(self.shell), self.shell.user_ns, self.conversation.environ)
+        return this_notebook(front_end_of(self.shell), self.shell.user_ns, self.conversation.in_force.environ)
 
 
 def _both(events: list[Event], emit: Emit) -> Emit:

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, cast
 
-from cellwright.conversation import place_maker
+from cellwright.conversation.process_conversation import register, unregister
 from cellwright.kernel.chat.target import ChatTarget
 from cellwright.kernel.magic.config import Claude
 from cellwright.kernel.magic.magics import ClaudeMagic
@@ -26,7 +26,6 @@ from cellwright.kernel.run.execution_count import ExecutionCountMender
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-    from cellwright.conversation.ask import ProcessConversation
     from cellwright.kernel.chat.chat import Chat
     from cellwright.kernel.conversation import NotebookConversation
 
@@ -63,7 +62,7 @@ class Extension:
         self.cells.start()
         self._configurables.append(self._config)
         self._shell.magics_manager.register_function(self._magic.claude, "line_cell", MAGIC)
-        place_maker.make = self._place
+        register(self.conversation)
         if getattr(self._shell, "kernel", None) is not None:
             self._chat.open()
             self._pages.open()  # before the last: pages connect when they hear of that
@@ -80,7 +79,7 @@ class Extension:
         self._configurables.remove(self._config)
         for kind in ("line", "cell"):
             del self._shell.magics_manager.magics[kind][MAGIC]
-        place_maker.make = None
+        unregister(self.conversation)
         self._warming_up.join()
         if getattr(self._shell, "kernel", None) is not None:
             self._chat.close()
@@ -99,7 +98,7 @@ class Extension:
                 from cellwright.kernel.kernel_log import keep_log
 
                 self._conversation = NotebookConversation(
-                    self._shell, self._config.said, self._documents.is_unsaved, self.cells, self._pages
+                    self._shell, self._config, self._documents.is_unsaved, self.cells, self._pages
                 )
                 self._stop_log = keep_log(self._conversation.conversation)
                 _before_threads_end(self._at_exit)
@@ -118,9 +117,6 @@ class Extension:
         # the server gives a kernel five seconds
         if self._conversation is not None and not self._unloaded:
             self._conversation.end_runs()
-
-    def _place(self) -> ProcessConversation:
-        return self.conversation().place(self._config.options())
 
     def _warm_up(self) -> None:
         from cellwright.errors import CellwrightError

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from cellwright.agent.calls.redaction import Redaction
 from cellwright.conversation.conversation import Conversation
 from cellwright.telemetry.log import RunLog, log_to_file
 from cellwright.tools.process.environment import secret_values
 
-if TYPE_CHECKING:
-    pass
-
 
 def keep_log(conversation: Conversation) -> Callable[[], None]:
     """Log to the file from now on; gives how to stop that."""
     # without the services' formats: a record must not wait for their import
-    redaction = Redaction(lambda: secret_values(conversation.environment), services=False)
+    redaction = Redaction(lambda: secret_values(conversation.in_force.environment), services=False)
     stop = log_to_file(lambda text: redaction.clean(text).text)
     conversation.observers.add(RunLog())
     return stop

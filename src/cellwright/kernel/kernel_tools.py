@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from cellwright.agent.thread import CallerJobs
 from cellwright.agent.tool import Tool
-from cellwright.conversation.conversation import Conversation
+from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.kernel.cells.notebook_run import Runner, notebook_run_tool
 from cellwright.kernel.cells.notebook_verify import Verifier, notebook_verify_tool
 from cellwright.kernel.execute.python_tool import python_tool
 from cellwright.kernel.namespace.variables_tool import variables_tool
 from cellwright.kernel.run.front_end import front_end_of
+from cellwright.tools.notebook.open_notebook import OpenNotebooks
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -21,38 +23,36 @@ if TYPE_CHECKING:
 
 def kernel_tools(
     shell: InteractiveShell,
-    conversation: Conversation,
+    jobs: CallerJobs,
+    notebooks: OpenNotebooks,
     cells: CellLog,
+    in_force: SettingsInForce,
     *,
     in_kernel: bool,
     on_stuck: Callable[[str], None],
 ) -> tuple[Tool, ...]:
-    """The tools of `conversation`, whose code runs in `shell`.
-
-    `cells` is the log of what ran there; the other arguments are `python_tool`'s.
-    """
+    """The tools whose code runs in `shell`. `cells` is the log of what ran there; the others are `python_tool`'s."""
+    cwd, settings = in_force.cwd, in_force.settings
     runner = Runner(
         shell,
-        conversation.jobs,
-        conversation.open_notebooks,
+        jobs,
+        notebooks,
         cells,
-        conversation.cwd,
+        cwd,
         in_kernel=in_kernel,
         own_cell=lambda: front_end_of(shell).cell_id,
         on_stuck=on_stuck,
     )
-    verifier = Verifier(
-        shell, conversation.jobs, conversation.open_notebooks, cells, conversation.cwd, conversation.environment
-    )
+    verifier = Verifier(shell, jobs, notebooks, cells, cwd, in_force.environment)
     return (
         python_tool(
             shell,
-            conversation.jobs,
+            jobs,
             in_kernel=in_kernel,
-            seconds=conversation.settings.python_timeout,
+            seconds=settings.python_timeout,
             on_stuck=on_stuck,
         ),
-        variables_tool(shell, conversation.jobs, redacts=conversation.settings.redact_secrets),
+        variables_tool(shell, jobs, redacts=settings.redact_secrets),
         notebook_run_tool(runner),
         notebook_verify_tool(verifier),
     )

@@ -78,6 +78,10 @@ class ToolLog:
     _open: dict[str, _Open] = field(default_factory=dict)
     _failed: bool = False
 
+    def keep_in(self, path: Path | None) -> None:
+        """Write to the file `path` from now on; None: keep nothing."""
+        self.path = path
+
     def add(self, event: Event) -> None:
         """Take note of `event`. Never raises: a log that cannot be written must not end a run."""
         match event:

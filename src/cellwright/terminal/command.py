@@ -9,19 +9,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from cellwright.agent.calls.approval import CanUseTool
 from cellwright.agent.recording.replay_drift import drift_in_words
 from cellwright.agent.structured_output.answer import AnswerType, answer_type
-from cellwright.agent.thread import AgentTask
 from cellwright.commands.command import CommandCall, CommandPage
 from cellwright.commands.registry import NEED_SESSIONS, answer_of, command_name, command_of
 from cellwright.conversation.conversation import Conversation
-from cellwright.conversation.resolve_options import Asking, Playing
+from cellwright.conversation.runs.request import Asking, Playing, RunRequest, belongs_nowhere
+from cellwright.conversation.runs.run import Run
 from cellwright.conversation.runs.run_options import RunOptions
-from cellwright.conversation.runs.run_queue import ConversationRun
-from cellwright.conversation.runs.starting_run import belongs_nowhere
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.events import Emit, RunEnd
+from cellwright.events import RunEnd
 from cellwright.model.provider import Provider
 from cellwright.sessions.session import Session
 from cellwright.terminal.exit_codes import ExitCode, exit_code_of
@@ -56,7 +53,7 @@ class _Way:
 
     provider: Provider | None = None
     playing: Playing | None = None
-    belongs_to: Callable[[ConversationRun], object] = belongs_nowhere
+    belongs_to: Callable[[Run], object] = belongs_nowhere
     finish: Callable[[], list[str]] = _nothing_to_say
 
 
@@ -75,15 +72,16 @@ class TerminalCommand:
         if options.no_session:
             self._unsaved = Session.create(conversation.cwd, None)
         elif options.resume is not None:
-            conversation.resume(options.resume)
-        elif options.resume_newest and not conversation.resume_newest():
-            conversation.session.notices.append("There is no session of this folder to go on with: this is a new one.")
+            conversation.sessions.resume(options.resume)
+        elif options.resume_newest and not conversation.sessions.resume_newest():
+            notice = "There is no session of this folder to go on with: this is a new one."
+            conversation.sessions.current.notices.append(notice)
         if not options.dry_run and options.replay is None and command_name(prompt) is None:
             self._connect()
 
     @property
     def _session(self) -> Session:
-        return self._unsaved or self.conversation.session
+        return self._unsaved or self.conversation.sessions.current
 
     @functools.cached_property
     def _answer_type(self) -> AnswerType | None:
@@ -98,7 +96,7 @@ class TerminalCommand:
     def _connect(self) -> None:
         from cellwright.model.anthropic import AnthropicProvider  # brings httpx2 with it
 
-        provider = self.conversation.provider
+        provider = self.conversation.model.provider
         if isinstance(provider, AnthropicProvider):
             # setting up TLS takes as long as everything else until the first request
             self.conversation.thread.submit(provider.prepare())
@@ -116,7 +114,9 @@ class TerminalCommand:
             asker_maker(self.streams, output_format, quiet=quiet),
             self.conversation.in_force.save_rules,
         )
-        end = run.run(functools.partial(self._start, prompt, way))
+        with run.signals():
+            surface = replace(run.surface, belongs_to=way.belongs_to)
+            end = run.until_end(self.conversation.start(self._request(prompt, way), surface))
         for notice in way.finish():
             print(f"warning: {notice}", file=self.streams.stderr)
         return self._exit_code(end, run.signal_number)
@@ -129,29 +129,26 @@ class TerminalCommand:
             )
             raise CellwrightError(ErrorCode.INVALID_PARAMETERS, message)
 
-        def start(emit: Emit, ask_user: CanUseTool | None) -> AgentTask[CommandPage]:
-            call = CommandCall(self.conversation, run_options(self.options), text, emit, ask_user)
-            return self.conversation.thread.submit(answer_of(command, call))
-
         asker = asker_maker(self.streams, self.options.output_format, quiet=self.options.quiet)
-        return TerminalRun(Unseen, asker, self.conversation.in_force.save_rules).do(start)
+        run = TerminalRun(Unseen, asker, self.conversation.in_force.save_rules)
+        with run.signals():
+            options, surface = run_options(self.options), run.surface
+            call = CommandCall(self.conversation, options, text, surface.emit, surface.ask_user)
+            return run.result_of(self.conversation.thread.submit(answer_of(command, call)))
 
     def _show_page(self, name: str, page: CommandPage) -> int:
         text = page.plain() if self.options.output_format == "text" else json.dumps({name: page.markdown()})
         print(text, file=self.streams.stdout)
         return ExitCode.OK
 
-    def _start(self, prompt: str, way: _Way, emit: Emit, can_use_tool: CanUseTool | None) -> AgentTask[RunEnd]:
-        return self.conversation.start(
-            prompt,
-            replace(run_options(self.options), answer_type=None if self.options.dry_run else self._answer_type),
-            emit=emit,
-            can_use_tool=can_use_tool,
-            ask_user=can_use_tool,
+    def _request(self, prompt: str, way: _Way) -> RunRequest:
+        answer_type = None if self.options.dry_run else self._answer_type
+        return RunRequest(
+            prompt=prompt,
+            options=replace(run_options(self.options), answer_type=answer_type),
             session=self._unsaved,
             provider=way.provider,
             playing=way.playing,
-            belongs_to=way.belongs_to,
         )
 
     def _exit_code(self, end: RunEnd, signal_number: int) -> int:
@@ -180,7 +177,7 @@ class TerminalCommand:
     def _recorded(self, recorder: Recorder, prompt: str) -> _Way:
         listening: list[TurnListener] = []
 
-        def belongs_to(run: ConversationRun) -> None:
+        def belongs_to(run: Run) -> None:
             listening.append(recorder.listen(prompt))
             run.bus.subscribe(listening[-1].on_event)
 
@@ -202,9 +199,10 @@ class TerminalCommand:
         from cellwright.conversation.dry_run import DryRun, shown, unsaved_copy
 
         dry_run = DryRun()
-        self._unsaved = self._unsaved or unsaved_copy(self.conversation.session)
+        self._unsaved = self._unsaved or unsaved_copy(self.conversation.sessions.current)
         run = TerminalRun(Unseen, None, list)
-        end = run.run(functools.partial(self._start, prompt, _Way(provider=dry_run)))
+        with run.signals():
+            end = run.until_end(self.conversation.start(self._request(prompt, _Way(provider=dry_run)), run.surface))
         if end.error is None:
             summary = dry_run.summary(self._answer_type)
             text = shown(summary) if self.options.output_format == "text" else json.dumps(summary)

@@ -14,10 +14,12 @@ from dataclasses import dataclass, field
 from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from cellwright.agent.calls.approval import Allow, CanUseTool, Deny, ToolUse
+from cellwright.agent.calls.approval import Allow, Deny, ToolUse
 from cellwright.agent.thread import AgentTask
+from cellwright.conversation.runs.request import RunSurface
+from cellwright.conversation.runs.run import Run
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.events import Emit, Event, RunEnd
+from cellwright.events import Event, RunEnd
 from cellwright.terminal.exit_codes import OutputLost
 from cellwright.terminal.plain_view import View
 
@@ -29,8 +31,6 @@ TICK_SECONDS = 0.1
 SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
 T = TypeVar("T")
-
-Start = Callable[[Emit, CanUseTool | None], AgentTask[T]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,43 +51,46 @@ class TerminalRun:
     save_rules: Callable[[Sequence[str]], object]
     signal_number: int = 0
     _inbox: queue.SimpleQueue[Event | _Question | None] = field(default_factory=queue.SimpleQueue)
-    _task: AgentTask[Any] | None = None
+    _task: Run | AgentTask[Any] | None = None
     _asking: bool = False
     _end: RunEnd | None = None
 
-    def run(self, start: Start[RunEnd]) -> RunEnd:
-        """Start the run and stay until it is over.
+    @property
+    def surface(self) -> RunSurface:
+        """Where the run is to show itself, and ask."""
+        answers = self._can_use_tool if self.asker is not None else None
+        return RunSurface(self._inbox.put, answers, answers)
 
-        Raises what kept it from starting; `BrokenPipeError` when the reader went away, `OutputLost` when there is no room.
+    def until_end(self, run: Run) -> RunEnd:
+        """Stay until the run is over.
+
+        Raises `BrokenPipeError` when the reader went away, `OutputLost` when there is no room.
         """
-        task = self._follow(start)
+        self._follow(run)
         if self._end is not None:
             return self._end
         with contextlib.suppress(CancelledError):
-            task.result()  # a bug of ours: with its traceback
+            run.result()  # a bug of ours: with its traceback
         raise CellwrightError(ErrorCode.INTERRUPTED, "Interrupted before the run began.")
 
-    def do(self, start: Start[T]) -> T:
-        """The same for work that is no run; gives what it comes to."""
-        task = self._follow(start)
+    def result_of(self, task: AgentTask[T]) -> T:
+        """Stay until work that is no run is done; gives what it comes to."""
+        self._follow(task)
         try:
             return task.result()
         except CancelledError:
             raise CellwrightError(ErrorCode.INTERRUPTED, "Interrupted.") from None
 
-    def _follow(self, start: Start[T]) -> AgentTask[T]:
-        with self._signals():
-            task = start(self._inbox.put, self._can_use_tool if self.asker is not None else None)
-            self._task = task
-            task.future.add_done_callback(lambda _: self._inbox.put(None))
-            view = self.make_view()  # after the start: the request is on its way while what draws is imported
-            try:
-                self._work(view, task)
-            finally:
-                view.close()
-        return task
+    def _follow(self, task: Run | AgentTask[Any]) -> None:
+        self._task = task
+        task.future.add_done_callback(lambda _: self._inbox.put(None))
+        view = self.make_view()  # after the start: the request is on its way while what draws is imported
+        try:
+            self._work(view, task)
+        finally:
+            view.close()
 
-    def _work(self, view: View, task: AgentTask[Any]) -> None:
+    def _work(self, view: View, task: Run | AgentTask[Any]) -> None:
         try:
             for item in self._items(view):
                 if isinstance(item, _Question):
@@ -138,8 +141,11 @@ class TerminalRun:
             self._asking = False
 
     @contextlib.contextmanager
-    def _signals(self) -> Iterator[None]:
-        """Ctrl-C and its like cancel the run, which then comes to its end in good order; a second one leaves at once."""
+    def signals(self) -> Iterator[None]:
+        """Have Ctrl-C and its like cancel the run, which then comes to its end in good order; a second one leaves at once.
+
+        Entered before the run is started.
+        """
         if threading.current_thread() is not threading.main_thread():
             yield
             return

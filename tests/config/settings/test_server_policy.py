@@ -76,7 +76,7 @@ def test_the_nearest_allowed_mode(under, allowed, wanted, mode):
 
 def test_tools_that_are_forbidden_are_not_there(under, tmp_path):
     def names(settings: Settings) -> set[str]:
-        tools, _ = all_tools(Workplace(cwd=tmp_path, settings=settings), None)
+        tools, _ = all_tools(Workplace(cwd=tmp_path, settings=settings), ())
         return {tool.name for tool in tools}
 
     everything = names(under({}))

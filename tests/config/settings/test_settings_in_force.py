@@ -82,13 +82,13 @@ def test_model_and_effort_of_files_hold_until_the_next_session(running, place):
     assert (in_force.settings.model, in_force.settings.effort_level) == ("haiku", "max")
 
 
-def test_a_model_that_the_user_sets_in_a_cell_counts_at_once(running):
+def test_a_model_that_the_user_sets_in_a_cell_counts_at_once(running, place):
     in_force = running(model="opus")
     layer = Layer(scope="config", label="c.Claude", root=in_force.cwd, folder=in_force.cwd)
-    in_force.given = lambda: ((layer, {"model": "haiku"}),)
+    place.given.append((layer, {"model": "haiku"}))
     in_force.refresh(session_has_begun=True)
     assert in_force.settings.model == "haiku"
-    in_force.given = tuple
+    place.given.clear()
     in_force.refresh(session_has_begun=True)
     assert in_force.settings.model == "opus"
 
@@ -251,7 +251,7 @@ def test_a_config_that_code_of_the_run_sets_waits(running, place):
     in_force = running()
     layer = Layer(scope="config", label="c.Claude", root=place.project, folder=place.project)
     in_force.run_begins()
-    in_force.given = lambda: ((layer, {"permissions": {"defaultMode": "bypassPermissions", "allow": ["Python"]}}),)
+    place.given.append((layer, {"permissions": {"defaultMode": "bypassPermissions", "allow": ["Python"]}}))
     in_force.run_ends()
     assert (in_force.settings.default_mode, allowed(in_force)) == ("default", ["Bash(make)"])
     assert "permission mode bypassPermissions" in in_force.question().detail

@@ -30,19 +30,15 @@ def layer(scope):
 @pytest.mark.parametrize(("lower", "higher"), [*itertools.pairwise(PRECEDENCE)])
 def test_the_higher_place_counts(place, lower, higher):
     assert PRECEDENCE == SCOPES
-    above = []
     for scope in (higher, lower):  # the order of reading is not the order of counting
         if scope in FILES:
             place.say(scope, model=f"from {scope}")
         elif scope == "environment":
             place.environ["ANTHROPIC_MODEL"] = "from environment"
         else:
-            above.append((layer(scope), {"model": f"from {scope}"}))
+            place.given.append((layer(scope), {"model": f"from {scope}"}))
     place.trust()
-    in_force = place.in_force()
-    in_force.given = lambda: tuple(above)
-    in_force.refresh()
-    settings = in_force.settings
+    settings = place.in_force().settings
     assert settings.model == f"from {higher}"
     origin = settings.origin("model")
     assert (origin.value, origin.scope) == (f"from {higher}", higher)

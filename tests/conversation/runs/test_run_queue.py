@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
-from concurrent.futures import CancelledError, ThreadPoolExecutor
+from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cellwright.agent.thread import AgentTask, running_agent_code
+from cellwright.agent.steering import SteeringText
+from cellwright.agent.thread import CallerJobs, running_agent_code
 from cellwright.agent.tool import tool
 from cellwright.commands.command import CommandCall
 from cellwright.commands.registry import answer_of, command_of
+from cellwright.config.settings.settings_in_force import TrustQuestion
 from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.runs.request import RunRequest, RunSurface
+from cellwright.conversation.runs.run import Run
 from cellwright.conversation.runs.run_options import RunOptions
-from cellwright.conversation.runs.run_queue import ConversationRun
 from cellwright.conversation.session_choice import ConversationSessions
 from cellwright.errors import CellwrightError
-from cellwright.events import Event, Notice, RunEnd, Steered, TextDelta, ToolProgress
+from cellwright.events import Event, Notice, Steered, TextDelta, ToolProgress
 from cellwright.sessions.session import Session
 from cellwright.sessions.state_dir import sessions_folder
 from cellwright.sessions.transcript_lock import is_held, lease_path
@@ -33,21 +36,34 @@ class Ends:
     def __init__(self) -> None:
         self._ends = threading.Semaphore(0)
 
-    def run_added(self, run: ConversationRun) -> None:
+    def run_added(self, run: Run) -> None:
         pass
 
-    def on_event(self, run: ConversationRun, event: Event) -> None:
+    def on_event(self, run: Run, event: Event) -> None:
         pass
 
     def session_changed(self, session: Session) -> None:
         pass
 
-    def run_ended(self, run: ConversationRun) -> None:
+    def run_ended(self, run: Run) -> None:
         self._ends.release()
 
     def wait(self, count: int) -> None:
         for _ in range(count):
             assert self._ends.acquire(timeout=60)
+
+
+class AtTurn:
+    """What is done where a run asks about trust: when its turn has come."""
+
+    def __init__(self, do: Callable[[], object]) -> None:
+        self._do = do
+
+    def question(self) -> None:
+        self._do()
+
+    def answer(self, question: TrustQuestion, *, yes: bool, chosen: str = "") -> None:
+        raise AssertionError("nothing was asked")
 
 
 class Talk:
@@ -60,9 +76,14 @@ class Talk:
         self.ends = Ends()
         self.conversation.observers.add(self.ends)
 
-    def start(self, prompt: str, events: list[Event] | None = None, **more: Any) -> AgentTask[RunEnd]:
+    def start(self, prompt: str, events: list[Event] | None = None, **more: Any) -> Run:
         emit = (lambda _: None) if events is None else events.append
-        return self.conversation.start(prompt, RunOptions(builtin_tools=False), emit=emit, **more)
+        return self.conversation.start(
+            RunRequest(prompt=prompt, options=RunOptions(builtin_tools=False), **more), RunSurface(emit)
+        )
+
+    def steer(self, text: str) -> None:
+        self.conversation.runs.steer(SteeringText("words", text, "steer"))
 
     def page(self, line: str) -> str:
         command, text = command_of(line)
@@ -103,7 +124,7 @@ def test_runs_go_one_after_another_in_the_order_they_were_asked_for(talk: Talk, 
     assert "“one” (run-1)" in events[0].message
     talk.ends.wait(3)
     assert [run.title for run in talk.conversation.runs.over] == ["one", "two", "three"]
-    assert [message["role"] for message in talk.conversation.session.messages] == ["user", "assistant"] * 3
+    assert [message["role"] for message in talk.conversation.sessions.current.messages] == ["user", "assistant"] * 3
 
 
 def test_a_run_that_is_cancelled_while_it_waits_sends_nothing(talk: Talk, gate: Gate):
@@ -136,25 +157,21 @@ def test_a_run_that_fails_lets_the_next_one_go(talk: Talk, gate: Gate):
 def test_what_is_done_at_the_turn_of_a_run_is_done_then(talk: Talk, gate: Gate):
     talk.server.add(say("fresh"))
     turns: list[str] = []
-
-    def at_turn() -> None:
-        turns.append(threading.current_thread().name)
-        talk.conversation.new_session()
-
+    asking = AtTurn(lambda: turns.append(talk.conversation.sessions.current.id))
     first = talk.start("one")
-    second = talk.start("two", at_turn=at_turn)
+    second = talk.start("two", new_session=True, asking=(asking,))
     gate.wait_until_reached()
     assert turns == []
     with pytest.raises(CellwrightError, match="still at work"):
-        talk.conversation.new_session()
+        talk.conversation.sessions.start_new()
     gate.open()
     assert first.future.result(60).session_id != second.future.result(60).session_id
-    assert len(turns) == 1
+    assert turns == [second.result().session_id]
 
 
 def test_what_is_wrong_at_its_turn_is_raised_to_who_waits(talk: Talk, gate: Gate):
     first = talk.start("one")
-    second = talk.start("two", at_turn=lambda: talk.conversation.resume("no-such-session"))
+    second = talk.start("two", resume="no-such-session")
     gate.open()
     first.future.result(60)
     with pytest.raises(CellwrightError, match="no-such-session"):
@@ -164,14 +181,14 @@ def test_what_is_wrong_at_its_turn_is_raised_to_who_waits(talk: Talk, gate: Gate
 
 def test_a_run_that_cannot_be_made_ready_is_over_and_says_why(talk: Talk):
     with pytest.raises(CellwrightError, match="no-such-session"):
-        talk.start("one", at_turn=lambda: talk.conversation.resume("no-such-session"))
+        talk.start("one", resume="no-such-session")
     (run,) = talk.conversation.runs.over
     assert (run.state, run.error[:17]) == ("failed", "SESSION_NOT_FOUND")
     assert isinstance(run.failure, CellwrightError)
 
 
 def test_a_run_that_is_stopped_while_it_is_made_ready_sends_nothing(talk: Talk):
-    task = talk.start("one", at_turn=lambda: talk.conversation.runs.there[0].stop())
+    task = talk.start("one", asking=(AtTurn(lambda: talk.conversation.runs.there[0].cancel()),))
     with pytest.raises(CancelledError):
         task.future.result(60)
     talk.ends.wait(1)
@@ -191,8 +208,8 @@ def test_runs_are_made_ready_one_after_another_also_when_one_was_stopped(talk: T
         at_work.append("two ends")
 
     first = talk.start("one")
-    second = talk.start("two", at_turn=slow)
-    third = talk.start("three", at_turn=lambda: at_work.append("three"))
+    second = talk.start("two", asking=(AtTurn(slow),))
+    third = talk.start("three", asking=(AtTurn(lambda: at_work.append("three")),))
     gate.open()
     assert begun.wait(60)
     second.cancel()
@@ -206,15 +223,15 @@ def test_runs_are_made_ready_one_after_another_also_when_one_was_stopped(talk: T
 def test_no_run_begins_while_the_session_is_exchanged(talk: Talk):
     talk.server.add(say("one"), say("two"))
     talk.start("one").future.result(60)
-    started: list[AgentTask[RunEnd]] = []
+    started: list[Run] = []
     starting = threading.Thread(target=lambda: started.append(talk.start("two")))
     with talk.conversation.runs.held_off():
         starting.start()
         starting.join(0.2)  # it cannot come to anything, however long it had
         assert talk.conversation.runs.there == []
-        talk.conversation.new_session()
+        talk.conversation.sessions.start_new()
     starting.join(60)
-    assert started[0].future.result(60).session_id == talk.conversation.session.id
+    assert started[0].future.result(60).session_id == talk.conversation.sessions.current.id
     assert len(talk.server.requests[-1].body["messages"]) == 1
 
 
@@ -226,7 +243,7 @@ def test_a_session_that_cannot_be_gone_on_with_now_is_not_taken_from_others(talk
     assert other.path is not None
     task = talk.start("one")
     with pytest.raises(CellwrightError, match="still at work") as refused:
-        talk.conversation.resume(other.id)
+        talk.conversation.sessions.resume(other.id)
     assert not is_held(lease_path(other.path)), refused
     gate.open()
     assert task.future.result(60).ok
@@ -234,7 +251,7 @@ def test_a_session_that_cannot_be_gone_on_with_now_is_not_taken_from_others(talk
 
 def test_whoever_asks_first_begins_the_one_session(tmp_path: Path):
     for _ in range(50):
-        sessions = ConversationSessions(tmp_path, lambda _session, _because: None, lambda _session: None)
+        sessions = Conversation(cwd=tmp_path, face="a test").sessions
         together = threading.Barrier(8)
 
         def ask(sessions: ConversationSessions = sessions, together: threading.Barrier = together) -> Session:
@@ -251,10 +268,10 @@ def test_words_reach_the_run_that_goes_on_and_can_be_taken_back(talk: Talk, gate
     events: list[Event] = []
     first = talk.start("one", events)
     gate.wait_until_reached()
-    talk.conversation.steer("And tests.")
-    gone = talk.conversation.steer("Never mind.", how="queue")
-    assert talk.conversation.withdraw(gone)
-    assert not talk.conversation.withdraw(gone)
+    talk.steer("And tests.")
+    talk.conversation.runs.steer(SteeringText("gone", "Never mind.", "queue"))
+    assert talk.conversation.runs.withdraw("gone")
+    assert not talk.conversation.runs.withdraw("gone")
     gate.open()
     assert first.future.result(60).text == "With tests."
     assert talk.said(1) == ["And tests."]
@@ -262,19 +279,19 @@ def test_words_reach_the_run_that_goes_on_and_can_be_taken_back(talk: Talk, gate
     assert ("Never mind.", "withdrawn") in states
     assert ("And tests.", "delivered") in states
     with pytest.raises(CellwrightError, match="No run goes on"):
-        talk.conversation.steer("Too late.")
+        talk.steer("Too late.")
 
 
 def test_code_that_claude_runs_does_not_speak_for_the_user(talk: Talk, gate: Gate):
     first = talk.start("one")
     with running_agent_code():
         with pytest.raises(CellwrightError, match="cannot speak for the user"):
-            talk.conversation.steer("Allow everything.")
+            talk.steer("Allow everything.")
         refused: list[str] = []
 
         def speak() -> None:
             try:
-                talk.conversation.steer("Allow everything.")
+                talk.steer("Allow everything.")
             except CellwrightError as error:
                 refused.append(error.message)
 
@@ -358,33 +375,41 @@ def test_a_call_that_waits_for_the_users_cell_does_not_run_out_of_time(talk: Tal
 
     talk.server.add(use("look"), say("Fine."))
     options = RunOptions(builtin_tools=False, tools=(look,), tool_timeout=0.4, mode="bypassPermissions")
-    task = talk.conversation.start("go", options, emit=hear, background=True)
+    task = talk.conversation.start(RunRequest(prompt="go", options=options, background=True), RunSurface(hear))
     assert told.wait(60)  # longer than the call may take
     asyncio.run(jobs.work_off())
     assert task.future.result(60).tools_succeeded == 1
     assert "seen" in str(talk.server.requests[-1].body["messages"][-1])
 
 
+class Owner:
+    """A run, as its jobs see it."""
+
+    def __init__(self, future: Future[Any], *, background: bool) -> None:
+        self.future = future
+        self.background = background
+
+    @property
+    def done(self) -> bool:
+        return self.future.done()
+
+
 def test_a_job_in_the_background_is_the_main_threads(talk: Talk):
     """Where nobody waits the work is offered; a thread that waits for another run leaves it alone."""
-    jobs, offered = talk.conversation.jobs, threading.Event()
-    jobs.offer = offered.set
+    offered = threading.Event()
+    jobs = CallerJobs(lambda _work: offered.set())
     ran_on: list[str] = []
 
     async def work() -> str:
         return await jobs.call(lambda: ran_on.append(threading.current_thread().name) or "done")
 
-    class Owner:
-        task = None
-        background = True
-
-    jobs.owner = Owner()
-    task = talk.conversation.thread.submit(work())
-    other = threading.Thread(target=jobs.work_until_done, args=(task,), name="another thread")
-    other.start()
-    assert offered.wait(60)
-    jobs.work_until_done(task)
-    other.join()
+    with jobs.owned_by(Owner(Future(), background=True)):
+        task = talk.conversation.thread.submit(work())
+        other = threading.Thread(target=jobs.work_until_done, args=(task,), name="another thread")
+        other.start()
+        assert offered.wait(60)
+        jobs.work_until_done(task)
+        other.join()
     assert task.result() == "done"
     assert ran_on == ["MainThread"]
 
@@ -400,22 +425,23 @@ def test_a_job_is_done_by_the_thread_that_waits_for_its_run(talk: Talk):
         began.set()
         await gate.wait()
 
-    gate = asyncio.Event()
+    gate, has_owner = asyncio.Event(), asyncio.Event()
     other_run = talk.conversation.thread.submit(waits())
     began.wait()
 
-    class Owner:
-        task: Any = None
-        background = False
+    async def work_of_owner() -> None:
+        await has_owner.wait()
+        await work()
 
-    jobs.owner = owner = Owner()
-    owner.task = talk.conversation.thread.submit(work())
-    waiting = threading.Thread(target=jobs.work_until_done, args=(owner.task,), name="the owner's")
-    waiting.start()
-    # it may be done already: then the callback runs here
-    owner.task.future.add_done_callback(lambda _: talk.conversation.thread.loop.call_soon_threadsafe(gate.set))
-    jobs.work_until_done(other_run)
-    waiting.join()
+    owner = Owner(talk.conversation.thread.submit(work_of_owner()).future, background=False)
+    with jobs.owned_by(owner):
+        talk.conversation.thread.call(has_owner.set)
+        waiting = threading.Thread(target=jobs.work_until_done, args=(owner,), name="the owner's")
+        waiting.start()
+        # it may be done already: then the callback runs here
+        owner.future.add_done_callback(lambda _: talk.conversation.thread.loop.call_soon_threadsafe(gate.set))
+        jobs.work_until_done(other_run)
+        waiting.join()
     assert ran_on == ["the owner's"]
 
 

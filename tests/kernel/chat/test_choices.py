@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.runs.request import RunRequest, RunSurface
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.events import Event, UserPrompt
 from cellwright.kernel.chat.state import Choices
@@ -17,11 +18,16 @@ from cellwright.testing import Gate, hold, say, turn
 
 
 @pytest.fixture
-def conversation(messages_server: Any, tmp_path: Path, own_place: Path) -> Iterator[Conversation]:
+def config() -> Claude:
+    return Claude()
+
+
+@pytest.fixture
+def conversation(messages_server: Any, tmp_path: Path, own_place: Path, config: Claude) -> Iterator[Conversation]:
     gate = Gate()
     server = messages_server([turn(say("One"), hold(gate), say(".")), say("Two.")])
     environ = {"HOME": str(own_place), "ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": server.api_key}
-    made = Conversation(cwd=tmp_path, face="a test", environ=environ)
+    made = Conversation(cwd=tmp_path, face="a test", environ=environ, given=config.said)
     made.gate = gate  # type: ignore[attr-defined]
     yield made
     gate.open()
@@ -31,19 +37,19 @@ def conversation(messages_server: Any, tmp_path: Path, own_place: Path) -> Itera
 def modes(conversation: Conversation, prompt: str, *, before_its_end: Any = lambda: None) -> list[str]:
     """The modes that a prompt's run says it has, when it is over."""
     events: list[Event] = []
-    task = conversation.start(prompt, RunOptions(builtin_tools=False), emit=events.append)
+    task = conversation.start(
+        RunRequest(prompt=prompt, options=RunOptions(builtin_tools=False)), RunSurface(events.append)
+    )
     before_its_end()
     assert task.future.result(60).ok
     return [event.mode for event in events if isinstance(event, UserPrompt)]
 
 
 def test_a_mode_that_is_chosen_while_a_run_goes_on_holds_for_the_next_one_also_of_a_cell(
-    conversation: Conversation,
+    conversation: Conversation, config: Claude
 ) -> None:
-    config = Claude()
-    conversation.in_force.given = config.said
     choices = Choices(conversation, config)
-    session = conversation.session
+    session = conversation.sessions.current
     session.mode = "acceptEdits"  # a plan was approved so
 
     def choose() -> None:

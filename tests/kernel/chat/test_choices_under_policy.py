@@ -48,5 +48,5 @@ def test_forbidden_modes_are_not_offered_and_not_taken(under):
 def test_forbidden_tools_are_not_in_the_conversation(under):
     _, free = under()
     _, bound = under(deniedTools=["Bash", "Web*"])
-    names = [{tool.name for tool in each.tools(RunOptions())} for each in (free, bound)]
+    names = [{tool.name for tool in each.tools.of(RunOptions())} for each in (free, bound)]
     assert names[0] - names[1] == {"Bash", "WebFetch", "WebSearch"}

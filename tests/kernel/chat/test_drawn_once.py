@@ -12,8 +12,8 @@ from chat_comms import Panels
 from counted_drawing import CountedDrawing
 
 from cellwright.conversation.conversation import Conversation
-from cellwright.conversation.runs.run_options import RunOptions
-from cellwright.conversation.runs.run_queue import ConversationRun
+from cellwright.conversation.runs.request import RunRequest, RunSurface
+from cellwright.conversation.runs.run import Run
 from cellwright.events import Event, TextDelta
 from cellwright.kernel.chat.connections import PanelConnection
 from cellwright.kernel.chat.log import ConversationLog
@@ -46,10 +46,11 @@ class Scene:
         """Open a panel."""
         return self.conversation.thread.call(self.panels.connect)
 
-    def run(self, belongs_to: Callable[[ConversationRun], object]) -> None:
+    def run(self, belongs_to: Callable[[Run], object]) -> None:
         """Have the prompt answered, and wait until the log has the end."""
-        task = self.conversation.start("Count.", RunOptions(), emit=self._count, belongs_to=belongs_to)
-        self.conversation.jobs.work_until_done(task)
+        surface = RunSurface(self._count, belongs_to=belongs_to)
+        run = self.conversation.start(RunRequest(prompt="Count."), surface)
+        self.conversation.jobs.work_until_done(run)
         assert self._over.wait(60)
 
     def panel_text(self, panel: PanelConnection) -> str:

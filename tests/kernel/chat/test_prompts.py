@@ -7,7 +7,6 @@ import base64
 import io
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from PIL import Image
 from plain_shell import plain_shell, run
 
 from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.runs.request import RunRequest, RunSurface
 from cellwright.errors import CellwrightError
 from cellwright.events import ContextAttached, Event, Notice, UserPrompt
 from cellwright.kernel.chat.prompts import AttachedCell, PanelPrompt, read_prompt, tellings
@@ -139,8 +139,8 @@ class Panel:
     def say(self, *, busy: bool = False, context: str = "none", **params: Any) -> None:
         prompt = read(context=context, **params)
         telling = tellings(prompt, self.told, lambda _: None, self.conversation.jobs, 0.2 if busy else 60)
-        options = replace(prompt.options, telling=telling)
-        task = self.conversation.start(prompt.text, options, emit=self.events.append)
+        request = RunRequest(prompt=prompt.text, options=prompt.options, context=telling)
+        task = self.conversation.start(request, RunSurface(self.events.append))
         if busy:
             task.future.result(60)  # and nobody does what is the main thread's
         else:

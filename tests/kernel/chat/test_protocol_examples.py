@@ -12,7 +12,7 @@ import pytest
 from chat_comms import Panels
 
 from cellwright.conversation.conversation import Conversation
-from cellwright.conversation.runs.run_queue import ConversationRun
+from cellwright.conversation.runs.run import Run
 from cellwright.kernel.chat.log import LoggedRun
 from cellwright.kernel.chat.prompts import read_prompt
 from cellwright.kernel.chat.state import Choices
@@ -44,7 +44,7 @@ def test_what_a_panel_says_in_a_run_is_understood(message: dict[str, Any]) -> No
 
 
 def test_a_run_is_described_with_these_fields() -> None:
-    run = ConversationRun("run-3", "Plot the prices", "sidebar", background=True)
+    run = Run("run-3", "Plot the prices", "sidebar", background=True)
     described = LoggedRun(id="run-3", prompt="Plot the prices", place="sidebar", kind="prompt", asked=1.0, run=run)
     assert described.describe().keys() == example("run")["run"].keys()
     assert described.describe()["state"] == "waiting"

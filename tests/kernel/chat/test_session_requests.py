@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.runs.request import RunRequest, RunSurface
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.kernel.chat.sessions import SessionRequests, SessionTitle
@@ -44,7 +45,7 @@ class Panel:
         return self.conversation.thread.submit(handler(None, params)).future.result(SECONDS)
 
     def say(self, prompt: str) -> Any:
-        task = self.conversation.start(prompt, RunOptions(builtin_tools=False), emit=lambda _: None)
+        task = self.conversation.start(RunRequest(prompt=prompt, options=RunOptions(builtin_tools=False)), RunSurface())
         self.conversation.jobs.work_until_done(task)
         assert task.result().ok, task.result().error
         return task.result()
@@ -86,7 +87,7 @@ def panel(panel_of: Callable[..., Panel]) -> Panel:
     made = panel_of(*[say("The gauge says so.")] * 2, *[say("Yes.")] * 5)
     made.say("tides of Brest")
     made.say("and Saint-Malo")
-    made.conversation.new_session()
+    made.conversation.sessions.start_new()
     made.say("bees")
     return made
 
@@ -105,25 +106,28 @@ def test_the_list_page_by_page_and_the_search(panel: Panel) -> None:
 def test_resume_new_and_fork(panel: Panel) -> None:
     bees, tides = panel.listed()
     panel.ask("resume", id=tides["id"])
-    assert (panel.conversation.session.id, len(panel.conversation.session.messages)) == (tides["id"], 4)
+    assert (panel.conversation.sessions.current.id, len(panel.conversation.sessions.current.messages)) == (
+        tides["id"],
+        4,
+    )
     panel.ask("resume", id=tides["id"])
     panel.say("once more")
     panel.ask("fork", id=tides["id"], turn=1)
-    fork = panel.conversation.session
+    fork = panel.conversation.sessions.current
     assert (fork.forked_from, len(fork.messages)) == (tides["id"], 2)
     panel.say("from turn one")
     panel.ask("fork", id=bees["id"], turn=None)
-    assert panel.conversation.session.forked_from == bees["id"]
+    assert panel.conversation.sessions.current.forked_from == bees["id"]
     panel.ask("new")
-    assert panel.conversation.session.encoded == []
+    assert panel.conversation.sessions.current.encoded == []
     assert [each["turns"] for each in panel.listed() if each["id"] == tides["id"]] == [3]
 
 
 def test_a_fork_stays_in_the_mode_that_the_session_came_to(panel: Panel) -> None:
-    session = panel.conversation.session
+    session = panel.conversation.sessions.current
     session.mode = "plan"
     panel.ask("fork", id=session.id, turn=None)
-    assert panel.conversation.session.mode == "plan"
+    assert panel.conversation.sessions.current.mode == "plan"
 
 
 def test_rename_tag_export_and_delete(panel: Panel) -> None:
@@ -179,11 +183,11 @@ def test_while_a_run_goes_on_no_other_session_is_gone_on_with(panel_of: Callable
     gate = Gate()
     panel = panel_of(say("One."), turn(say("Tw"), hold(gate), say("o.")))
     panel.say("one")
-    first = panel.conversation.session
+    first = panel.conversation.sessions.current
     panel.ask("new")
-    task = panel.conversation.start("two", RunOptions(builtin_tools=False), emit=lambda _: None)
+    task = panel.conversation.start(RunRequest(prompt="two", options=RunOptions(builtin_tools=False)), RunSurface())
     gate.wait_until_reached(SECONDS)
-    going_on = panel.conversation.session.id
+    going_on = panel.conversation.sessions.current.id
     for method, params in (("resume", {"id": first.id}), ("new", {}), ("fork", {"id": first.id, "turn": None})):
         with pytest.raises(CellwrightError, match="still at work"):
             panel.ask(method, **params)
@@ -192,14 +196,14 @@ def test_while_a_run_goes_on_no_other_session_is_gone_on_with(panel_of: Callable
     gate.open()
     panel.conversation.jobs.work_until_done(task)
     assert task.result().ok
-    assert panel.conversation.session.id == going_on
+    assert panel.conversation.sessions.current.id == going_on
 
 
 def test_the_title_follows_the_session(panel_of: Callable[..., Panel]) -> None:
     panel = panel_of(say("One."), say("Two."))
     panel.say("count the bees\nplease")
     assert panel.settled()[-1] == "count the bees"
-    first = panel.conversation.session.id
+    first = panel.conversation.sessions.current.id
     panel.ask("new")
     assert panel.settled()[-1] == ""
     panel.ask("rename", id=first, title="Bees")
@@ -218,14 +222,14 @@ def test_where_it_is_set_the_small_model_names_a_session_once(panel_of: Any, own
     panel = panel_of(say("One."), say('"Bees counted."'), say("Two."))
     panel.say("count the bees")
     assert panel.settled()[-1] == "Bees counted."
-    cost = panel.conversation.session.cost_usd
+    cost = panel.conversation.sessions.current.cost_usd
     panel.say("again")
     assert panel.settled()[-1] == "Bees counted."
     models = [request.body["model"] for request in panel.server.requests]
     assert [model.split("-")[1] for model in models] == ["opus", "haiku", "opus"]
     assert cost is not None
     assert cost > panel.listed()[0]["cost_usd"] / 2 > 0
-    assert panel.listed()[0]["cost_usd"] == pytest.approx(panel.conversation.session.cost_usd)
+    assert panel.listed()[0]["cost_usd"] == pytest.approx(panel.conversation.sessions.current.cost_usd)
 
 
 def test_a_title_that_fails_costs_no_run_and_is_not_asked_for_in_vain(panel_of: Any, own_place: Path) -> None:
@@ -239,7 +243,9 @@ def test_what_is_not_kept_on_disk_is_not_named(panel_of: Any, own_place: Path) -
     named_by_model(own_place)
     panel = panel_of(say("One."))
     session = Session.create(panel.conversation.cwd, None)
-    task = panel.conversation.start("x", RunOptions(builtin_tools=False), emit=lambda _: None, session=session)
+    task = panel.conversation.start(
+        RunRequest(prompt="x", options=RunOptions(builtin_tools=False), session=session), RunSurface()
+    )
     panel.conversation.jobs.work_until_done(task)
     assert task.result().ok
     panel.settled()

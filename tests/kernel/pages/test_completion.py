@@ -189,7 +189,7 @@ def test_what_it_costs_is_counted_with_the_session_and_stops_at_the_days_budget(
 COST = """
 def _cost():
     shell = get_ipython()
-    return shell.find_cell_magic("claude").__self__.extension.conversation().conversation.session.cost_usd
+    return shell.find_cell_magic("claude").__self__.extension.conversation().conversation.sessions.current.cost_usd
 """
 
 

@@ -15,7 +15,7 @@ import pytest
 from cellwright.agent.thread import AgentTask
 from cellwright.conversation.conversation import Conversation
 from cellwright.kernel.output.cell_output import ViewOutput
-from cellwright.kernel.run.cell_run import CellRun
+from cellwright.kernel.run.cell_run import CellWait
 from cellwright.terminal.plain_view import Unseen
 
 
@@ -28,9 +28,11 @@ def test_an_interrupt_while_the_run_starts_ends_it(tmp_path: Path, awaited: bool
         _after_turns_of(conversation.thread.loop)
         return conversation.thread.submit(asyncio.sleep(3600))
 
-    run = CellRun(conversation, start, ViewOutput(Unseen()), None)
-    with pytest.raises(KeyboardInterrupt, match="goes on in the next cell"):
-        asyncio.run(run.awaited()) if awaited else run.blocking()
+    with (
+        pytest.raises(KeyboardInterrupt, match="goes on in the next cell"),
+        CellWait(conversation, ViewOutput(Unseen()), None) as wait,
+    ):
+        asyncio.run(wait.awaited(start())) if awaited else wait.blocking(start())
     conversation.close()
 
 
@@ -61,10 +63,12 @@ def test_stop_pressed_again_and_again_is_one_interrupt(tmp_path: Path):
         then()
 
     # a machine that is busy elsewhere may take its time between two signals
-    run = CellRun(conversation, lambda: conversation.thread.submit(work()), ViewOutput(Unseen()), None, 60.0)
     threading.Thread(target=press, args=(1,)).start()
-    with pytest.raises(KeyboardInterrupt, match="goes on in the next cell"):
-        run.blocking()
+    with (
+        pytest.raises(KeyboardInterrupt, match="goes on in the next cell"),
+        CellWait(conversation, ViewOutput(Unseen()), None, 60.0) as wait,
+    ):
+        wait.blocking(conversation.thread.submit(work()))
     assert cut_off == []
     conversation.close()
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import nbformat
 import pytest
+from chat_panel import ChatPanel
 from nbformat.sign import NotebookNotary
 from notebook_kernel import NotebookKernel, Page, model_of, running_kernel
 
@@ -173,6 +174,23 @@ def test_a_foreign_notebook_asks_before_its_first_prompt(kernel_in, tmp_path):
     assert kernel.finish(cell).status == "ok"
     assert kernel.run("%%claude\nagain").status == "ok"
     assert len(server.requests) == 2
+
+
+def test_what_the_user_types_in_a_panel_is_no_prompt_of_the_notebook(kernel_in, tmp_path):
+    kernel, server = kernel_in([say("Done.")], **foreign(tmp_path, signed=False))
+    panel = ChatPanel(kernel).connect()
+    run = panel.prompt("go")
+    panel.wait_for_end(run)
+    assert panel.runs[run]["state"] == "done"
+    assert len(server.requests) == 1
+    panel.close()
+
+
+def test_code_of_a_foreign_notebook_asks_nothing_by_itself(kernel_in, tmp_path):
+    kernel, server = kernel_in([], **foreign(tmp_path, signed=False))
+    cell = kernel.run("import cellwright\nasync for event in cellwright.stream('go'):\n    pass")
+    assert "PERMISSION_DENIED" in str(cell.reply)
+    assert server.requests == []
 
 
 def test_a_foreign_notebook_does_not_run_where_nobody_can_be_asked(kernel_in, tmp_path):

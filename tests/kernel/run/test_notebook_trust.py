@@ -151,16 +151,6 @@ def test_a_yes_is_remembered_for_this_content_and_its_outputs_do_not_matter(cont
     assert NotebookTrust(environ).question() is not None
 
 
-def test_what_the_user_types_elsewhere_is_no_prompt_of_the_notebook(contents):
-    save(contents, "first.ipynb", cell("1"))
-    path = from_elsewhere(contents, "foreign.ipynb", cell("%%claude\nx"))
-    trust = NotebookTrust({"JPY_SESSION_NAME": str(path)})
-    trust.notebook_asks = False
-    assert trust.question() is None
-    trust.notebook_asks = True
-    assert trust.question() is not None
-
-
 def test_only_a_notebook_that_the_server_names_is_looked_at(tmp_path):
     assert notebook_of({}) is None
     assert notebook_of({"JPY_SESSION_NAME": "relative.ipynb"}) is None

@@ -146,11 +146,10 @@ def test_a_rule_that_cannot_be_kept_holds_for_the_session_and_the_user_is_told()
     def save(rules: Sequence[str]) -> None:
         raise CellwrightError(ErrorCode.CONFIG_INVALID, f"{rules[0]} is not saved")
 
-    told: list[str] = []
-    given = Questions(CallerJobs(), False, True, save, told.append)
+    given = Questions(CallerJobs(), False, True, save)
     allowed = run(asked(given, answer("allow", "always")))
-    assert allowed == Allow(scope="session", rules=("Bash(make test)",), by="widget")
-    assert told == ["Bash(make test) is not saved"]
+    notice = "Bash(make test) is not saved"
+    assert allowed == Allow(scope="session", rules=("Bash(make test)",), by="widget", notice=notice)
 
 
 def test_where_no_rule_can_say_it_only_once_is_offered():

@@ -176,7 +176,7 @@ def test_a_kernel_that_knows_no_such_comm_is_talked_to_all_the_same(server, mode
     assert events[-1]["data"]["final_response"] == "As ever."
 
 
-SERVED = "get_ipython().find_cell_magic('claude').__self__.extension.conversation().conversation.open_notebooks.served"
+SERVED = "get_ipython().find_cell_magic('claude').__self__.extension.conversation().conversation.tools.open_notebooks.served"
 
 
 async def until_served(connection: KernelConnection, path: str, *, served: bool) -> None:

@@ -152,13 +152,12 @@ def test_an_exported_conversation_has_its_images(server, model):
     ]
 
 
-def test_sessions_of_other_folders_are_not_shown(server, model, tmp_path, monkeypatch):
+def test_sessions_of_other_folders_are_not_shown(server, model, asked_here, monkeypatch):
     import cellwright
 
     monkeypatch.setenv("CELLWRIGHT_HOME", str(server.home / "state"))
     monkeypatch.setenv("ANTHROPIC_BASE_URL", model.url)
     monkeypatch.setenv("ANTHROPIC_API_KEY", model.api_key)
-    monkeypatch.chdir(tmp_path)
     model.add(say("Outside."))
     result = cellwright.ask("Somewhere else")
     assert result.session_id

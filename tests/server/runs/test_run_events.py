@@ -10,7 +10,7 @@ import pytest
 from cellwright.server.api_error import RouteError
 from cellwright.server.runs.event_stream import encoded, send_events, stream_kind
 from cellwright.server.runs.limits import RunLimits, RunsAtOnce
-from cellwright.server.runs.run import EventsGone, Run, RunPlace
+from cellwright.server.runs.run import ClientRun, EventsGone, RunPlace
 
 PLACE = RunPlace(kernel_id="k", owner="")
 LIMITS = RunLimits(
@@ -43,12 +43,12 @@ END = {
 }
 
 
-def _run(most_bytes: int = 1_000_000) -> tuple[Run, list[Run]]:
-    over: list[Run] = []
-    return Run("r", PLACE, most_bytes, over.append), over
+def _run(most_bytes: int = 1_000_000) -> tuple[ClientRun, list[ClientRun]]:
+    over: list[ClientRun] = []
+    return ClientRun("r", PLACE, most_bytes, over.append), over
 
 
-def _kinds(run: Run, after: int = 0) -> list[str]:
+def _kinds(run: ClientRun, after: int = 0) -> list[str]:
     return [event.kind for event in run.after(after)]
 
 

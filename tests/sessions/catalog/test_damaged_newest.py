@@ -10,6 +10,7 @@ import pytest
 from tests.sessions.catalog.conftest import Held
 
 from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.runs.request import RunRequest, RunSurface
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.testing import MessagesServer, say
@@ -34,7 +35,7 @@ def damaged(path: Path, line: int) -> Path:
 def prompts(conversation: Conversation) -> list[str]:
     return [
         m["content"][-1]["text"]
-        for m in conversation.session.messages
+        for m in conversation.sessions.current.messages
         if m["content"][0].get("type") == "text" and m["role"] == "user"
     ]
 
@@ -43,15 +44,15 @@ def test_a_damaged_line_gives_a_fork_of_what_is_before_it(held: Held, conversati
     held("older")
     path = damaged(held("first", "second"), 6)
     before = path.read_bytes()
-    assert conversation.resume_newest()
+    assert conversation.sessions.resume_newest()
     assert prompts(conversation) == ["first"]
-    assert conversation.session.forked_from == path.stem
-    assert f"Line 6 of the session {path.stem} is damaged" in conversation.session.notices[0]
+    assert conversation.sessions.current.forked_from == path.stem
+    assert f"Line 6 of the session {path.stem} is damaged" in conversation.sessions.current.notices[0]
     assert path.read_bytes() == before
-    fork = conversation.session.id
+    fork = conversation.sessions.current.id
     conversation.sessions.close()
-    assert conversation.resume_newest()
-    assert conversation.session.id == fork, "the next time it is the fork that is gone on with"
+    assert conversation.sessions.resume_newest()
+    assert conversation.sessions.current.id == fork, "the next time it is the fork that is gone on with"
 
 
 @pytest.mark.parametrize("line", [1, 2])
@@ -60,23 +61,23 @@ def test_where_nothing_can_be_read_the_one_before_is_gone_on_with(
 ) -> None:
     older = held("older")
     path = damaged(held("first"), line)
-    assert conversation.resume_newest()
-    assert conversation.session.id == older.stem
-    assert f"The session {path.stem} was passed over" in conversation.session.notices[0]
+    assert conversation.sessions.resume_newest()
+    assert conversation.sessions.current.id == older.stem
+    assert f"The session {path.stem} was passed over" in conversation.sessions.current.notices[0]
     assert path.exists()
 
 
 def test_where_there_is_no_other_a_new_one_begins_and_says_why(held: Held, conversation: Conversation) -> None:
     path = damaged(held("first"), 1)
-    assert not conversation.resume_newest()
-    assert conversation.session.encoded == []
-    assert path.stem in conversation.session.notices[0]
+    assert not conversation.sessions.resume_newest()
+    assert conversation.sessions.current.encoded == []
+    assert path.stem in conversation.sessions.current.notices[0]
 
 
 def test_a_damaged_session_that_was_asked_for_by_its_id_is_named(held: Held, conversation: Conversation) -> None:
     path = damaged(held("first", "second"), 6)
     with pytest.raises(CellwrightError) as caught:
-        conversation.resume(path.stem)
+        conversation.sessions.resume(path.stem)
     assert caught.value.code == ErrorCode.SESSION_CORRUPTED
     assert "Fork the session" in caught.value.message
 
@@ -94,7 +95,7 @@ def test_the_fork_goes_on(held: Held, conversation: Conversation) -> None:
     session.close()
     assert session.path is not None
     damaged(session.path, 4)
-    assert conversation.resume_newest()
-    task = conversation.start("three", RunOptions(builtin_tools=False), emit=lambda _: None)
+    assert conversation.sessions.resume_newest()
+    task = conversation.start(RunRequest(prompt="three", options=RunOptions(builtin_tools=False)), RunSurface())
     conversation.jobs.work_until_done(task)
     assert task.result().ok

@@ -13,6 +13,7 @@ from tests.sessions.catalog.conftest import say as said
 from cellwright.agent.tool import tool
 from cellwright.checkpoints.journal import journal_of
 from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.runs.request import RunRequest, RunSurface
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.sessions.catalog.catalog import Catalog
@@ -32,7 +33,7 @@ class Talk:
         self.conversation = Conversation(cwd=cwd, face="a test", environ=environ)
 
     def say(self, prompt: str) -> Any:
-        task = self.conversation.start(prompt, RunOptions(tools=(look,)), emit=lambda _: None)
+        task = self.conversation.start(RunRequest(prompt=prompt, options=RunOptions(tools=(look,))), RunSurface())
         self.conversation.jobs.work_until_done(task)
         end = task.result()
         assert end.ok, end.error
@@ -68,14 +69,14 @@ def talk(messages_server: Any, project: Path, own_place: Path) -> Iterator[Talk]
 
 @pytest.mark.parametrize("number", [*range(1, TURNS + 1), None])
 def test_each_turn_can_be_gone_on_from(number: int | None, talk: Talk) -> None:
-    whole = talk.conversation.session
+    whole = talk.conversation.sessions.current
     assert whole.path is not None
     before = whole.path.read_bytes()
     fork = fork_at(whole.path, number)
     prompts = [m for m in fork.messages if m["role"] == "user" and m["content"][0]["type"] != "tool_result"]
     assert len(prompts) == (number or TURNS)
     assert fork.encoded == whole.encoded[: len(fork.encoded)], "the bytes that were sent, so that the cache holds"
-    talk.conversation.use_session(fork)
+    talk.conversation.sessions.use(fork)
     talk.say("and then?")
     sent = talk.server.requests[-1].body["messages"]
     assert sent[-1]["content"][-1]["text"] == "and then?"
@@ -87,10 +88,10 @@ def test_each_turn_can_be_gone_on_from(number: int | None, talk: Talk) -> None:
 
 @pytest.mark.parametrize("number", [0, -1, TURNS + 1, 10**9])
 def test_there_is_no_such_turn(number: int, talk: Talk) -> None:
-    folder = talk.conversation.session.path.parent  # type: ignore[union-attr]
+    folder = talk.conversation.sessions.current.path.parent  # type: ignore[union-attr]
     before = sorted(folder.iterdir())
     with pytest.raises(CellwrightError, match=f"has no turn {number}") as caught:
-        fork_at(talk.conversation.session.path, number)  # type: ignore[arg-type]
+        fork_at(talk.conversation.sessions.current.path, number)  # type: ignore[arg-type]
     assert caught.value.code == ErrorCode.INVALID_PARAMETERS
     assert sorted(folder.iterdir()) == before
 

@@ -13,6 +13,7 @@ from tests.sessions.catalog.conftest import Held
 from cellwright.commands.command import CommandCall, CommandPage
 from cellwright.commands.registry import answer_of, command_of
 from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.runs.request import RunRequest, RunSurface
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Event, Notice
@@ -43,7 +44,9 @@ class Talk:
         return caught.value
 
     def start(self, prompt: str) -> Any:
-        return self.conversation.start(prompt, RunOptions(builtin_tools=False), emit=self.events.append)
+        return self.conversation.start(
+            RunRequest(prompt=prompt, options=RunOptions(builtin_tools=False)), RunSurface(self.events.append)
+        )
 
     def say(self, prompt: str) -> None:
         task = self.start(prompt)
@@ -52,7 +55,7 @@ class Talk:
 
     @property
     def session(self) -> str:
-        return self.conversation.session.id
+        return self.conversation.sessions.current.id
 
 
 @pytest.fixture
@@ -92,11 +95,11 @@ def test_forks_of_this_session_and_of_another(talk: Talk, held: Held) -> None:
     other = held("one", "two", "three")
     assert "nothing to fork" in talk.refused("/fork").message
     assert f"The session {other.stem} stays as it was." in talk.told(f"/fork {other.stem} 2")
-    assert len(talk.conversation.session.messages) == 8
+    assert len(talk.conversation.sessions.current.messages) == 8
     talk.do("/fork 1")
-    assert len(talk.conversation.session.messages) == 4
+    assert len(talk.conversation.sessions.current.messages) == 4
     talk.do("/fork")
-    assert len(talk.conversation.session.messages) == 4
+    assert len(talk.conversation.sessions.current.messages) == 4
     before = talk.session
     assert talk.refused("/fork 2").code == ErrorCode.INVALID_PARAMETERS
     assert talk.refused("/fork one two three").code == ErrorCode.INVALID_PARAMETERS

@@ -17,6 +17,7 @@ from cellwright.agent.tool import ToolResult, tool
 from cellwright.commands.command import CommandCall, CommandPage
 from cellwright.commands.registry import answer_of, command_of
 from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.runs.request import RunRequest, RunSurface
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.sessions.export.exchanges import exchanges_of
@@ -44,7 +45,7 @@ class Talk:
         self.options = options
 
     def say(self, prompt: str) -> None:
-        task = self.conversation.start(prompt, self.options, emit=lambda _: None)
+        task = self.conversation.start(RunRequest(prompt=prompt, options=self.options), RunSurface())
         self.conversation.jobs.work_until_done(task)
         assert task.result().ok
 
@@ -144,9 +145,9 @@ def test_json_holds_the_messages_without_signatures(talk_in, tmp_path):
     talk = talked(talk_in)
     talk.do("/export json talk.json")
     content = json.loads((tmp_path / "talk.json").read_text("utf-8"))
-    assert (content["cellwright_conversation"], content["session"]) == (1, talk.conversation.session.id)
+    assert (content["cellwright_conversation"], content["session"]) == (1, talk.conversation.sessions.current.id)
     assert [message["role"] for message in content["messages"]] == [
-        m["role"] for m in talk.conversation.session.messages
+        m["role"] for m in talk.conversation.sessions.current.messages
     ]
     assert content["messages"][1]["content"][0] == {"type": "thinking", "thinking": "Hm."}
     assert AWS not in json.dumps(content)
@@ -163,7 +164,7 @@ def test_nothing_is_overwritten_and_nothing_is_exported_from_nothing(talk_in, tm
     assert caught.value.code == ErrorCode.FILE_ACCESS_ERROR
     assert (tmp_path / "mine.md").read_text() == "mine"
     names = [Path(talk.do("/export").sections[0].rows[1][0]).name for _ in range(2)]
-    assert names == [f"claude-{talk.conversation.session.id}{end}.md" for end in ("", "-2")]
+    assert names == [f"claude-{talk.conversation.sessions.current.id}{end}.md" for end in ("", "-2")]
     with pytest.raises(CellwrightError, match="ran no Python and no commands"):
         talk.do("/cells")
 
@@ -182,7 +183,12 @@ def test_what_claude_ran_becomes_cells_of_a_new_notebook(talk_in, tmp_path):
 def test_cells_go_after_the_cell_that_asked(talk_in, tmp_path):
     path = tmp_path / "n.ipynb"
     talk = talked(talk_in, open_notebooks=Shown(path))
-    said = {"session": talk.conversation.session.id, "model": "m", "prompt_sha256": "0" * 64, "recording": None}
+    said = {
+        "session": talk.conversation.sessions.current.id,
+        "model": "m",
+        "prompt_sha256": "0" * 64,
+        "recording": None,
+    }
     cells = []
     for number, name in enumerate(("before", "one", "two")):
         cell = nbformat.v4.new_code_cell(f"%%claude\n{name}", id=name)

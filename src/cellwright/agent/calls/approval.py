@@ -41,13 +41,14 @@ class Allow:
     """Run the call, with `updated_input` instead of its own where given (it is decided on again).
 
     `scope` and `rules`: what the user allowed beside this one call; the session remembers `rules` for "session"
-    and "always".
+    and "always". `notice` tells the user what came of it besides.
     """
 
     updated_input: Mapping[str, Any] | None = None
     scope: Literal["once", "session", "always"] = "once"
     rules: tuple[str, ...] = ()
     by: AnsweredBy = "callback"
+    notice: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -179,6 +179,8 @@ class PermissionGate:
             self.emit(Answered(question_id, use.id, "deny", "policy", reason="interrupted"))
             raise
         self.emit(_answered(use, answer))
+        if isinstance(answer, Allow) and answer.notice:
+            self.emit(Notice(answer.notice, "warning"))
         return answer
 
     async def _preview(self, tool: Tool, tool_input: Mapping[str, Any]) -> Preview:

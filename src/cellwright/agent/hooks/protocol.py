@@ -9,14 +9,15 @@ The hooks that an agent is given, as one. Most runs have none, so what makes the
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from cellwright.events import Emit
+from cellwright.events import Emit, Event, RunEnd
 
 if TYPE_CHECKING:
     from cellwright.agent.agent import Agent
     from cellwright.agent.hooks.callbacks import GivenHooks
+    from cellwright.sessions.session import Session
 
 EVENTS = (
     *("PreToolUse", "PostToolUse", "PostToolUseFailure", "PostToolBatch", "Notification", "UserPromptSubmit"),
@@ -78,6 +79,28 @@ class HookRun:
     emit: Emit
     spend: Callable[[Mapping[str, Any], float | None], None] = field(default=_unpaid)
     budget_left: Callable[[], float | None] = field(default=_unbounded)
+
+    async def look(
+        self, prompt: str, session: Session, *, model: str, system: Sequence[Mapping[str, Any]], max_turns: int
+    ) -> RunEnd:
+        """Have an agent answer that has the run's reading tools, its rules and what is left of its budget."""
+
+        def hear(event: Event) -> None:
+            if isinstance(event, RunEnd):
+                self.spend(event.usage, event.cost_usd)
+
+        agent = replace(
+            self.agent,
+            model=model,
+            system=system,
+            tools=tuple(tool for tool in self.agent.tools if tool.read_only and tool.asks == "permission"),
+            can_use_tool=None,
+            max_turns=max_turns,
+            budget_usd=self.budget_left(),
+            effort=None,
+            hooks=NO_HOOKS,
+        )
+        return await agent.run(prompt, session, hear)
 
 
 class Hooks(Protocol):

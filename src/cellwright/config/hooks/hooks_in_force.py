@@ -7,16 +7,12 @@ import contextlib
 from collections.abc import Mapping
 from pathlib import Path
 
-from cellwright.agent.agent import Agent
 from cellwright.agent.hooks.protocol import NO_HOOKS, Hooks
 from cellwright.agent.hooks.run_hooks import session_fields
-from cellwright.agent.prompt import FullPrompt
-from cellwright.agent.steering import Steering
 from cellwright.agent.thread import AgentThread
 from cellwright.config.settings.read import users_folder
 from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.events import Emit, RunEnd
 from cellwright.sessions.session import Session
 
 LONGEST_END_SECONDS = 61.0
@@ -71,21 +67,23 @@ class HooksInForce:
                 )
         return self._hooks
 
-    async def run(self, agent: Agent, prompt: FullPrompt, session: Session, emit: Emit, steering: Steering) -> RunEnd:
-        """Run the agent, unless a hook refuses what has changed in the settings: then `CellwrightError`, each time."""
-        for file in self._changes:
-            await self._tell_change(file, agent, session)
-        self._changes = ()
-        return await agent.run(prompt, session, emit, steering=steering)
+    async def tell_changes(self, session: Session, mode: str) -> None:
+        """Tell ConfigChange hooks, before a run in `mode`, which settings files have changed.
 
-    async def _tell_change(self, file: Path, agent: Agent, session: Session) -> None:
+        Raises `CellwrightError` where one refuses it; then the change is told again before the next run.
+        """
+        for file in self._changes:
+            await self._tell_change(file, session, mode)
+        self._changes = ()
+
+    async def _tell_change(self, file: Path, session: Session, mode: str) -> None:
         hooks = self._hooks_before_changes
         if not hooks.listens_to("ConfigChange"):
             return
         source = self._source_of(file)
         if source is None:
             return
-        common = session_fields("ConfigChange", session, agent.policy.mode)
+        common = session_fields("ConfigChange", session, mode)
         said = await hooks.fire("ConfigChange", {**common, "source": source, "file_path": str(file)}, None)
         session.notices += [*said.messages, *said.problems]
         if source != "policy_settings" and (said.block or said.stop is not None):

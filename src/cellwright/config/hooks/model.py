@@ -11,15 +11,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from cellwright.agent.agent import Agent
-from cellwright.agent.hooks.protocol import NO_HOOKS, NOTHING_SAID, HookResult, HookRun
+from cellwright.agent.hooks.protocol import NOTHING_SAID, HookResult, HookRun
 from cellwright.agent.hooks.results import blocked, capped
 from cellwright.agent.side_request import MAX_TOKENS, SideRequest, text_of
 from cellwright.agent.tool import ToolContext
 from cellwright.config.hooks.command import failed, short
 from cellwright.config.hooks.entries import ModelHook
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.events import Event, RunEnd
 from cellwright.model.pricing import worst_case_usd
 from cellwright.sessions.session import Session
 
@@ -95,27 +93,9 @@ async def _answered(prompt: str, model: str, run: HookRun) -> str:
 
 
 async def _looked(prompt: str, model: str, run: HookRun, cwd: Path) -> str:
-    """The answer of an agent that has the run's reading tools, its rules and what is left of its budget."""
-    ends: list[RunEnd] = []
-
-    def hear(event: Event) -> None:
-        if isinstance(event, RunEnd):
-            ends.append(event)
-            run.spend(event.usage, event.cost_usd)
-
-    agent: Agent = replace(
-        run.agent,
-        model=model,
-        system=({"type": "text", "text": _LOOKING},),
-        tools=tuple(tool for tool in run.agent.tools if tool.read_only and tool.asks == "permission"),
-        can_use_tool=None,
-        max_turns=MAX_TURNS,
-        budget_usd=run.budget_left(),
-        effort=None,
-        hooks=NO_HOOKS,
-    )
-    await agent.run(prompt, Session.create(cwd, None), hear)
-    (end,) = ends
+    """The answer of an agent that may look at files first."""
+    system = ({"type": "text", "text": _LOOKING},)
+    end = await run.look(prompt, Session.create(cwd, None), model=model, system=system, max_turns=MAX_TURNS)
     if end.error is not None:
         raise CellwrightError(ErrorCode(end.error["code"]), end.error["message"])
     return end.text

@@ -127,12 +127,19 @@ class SettingsInForce:
     `given` gives the layers that are in no file (`c.Claude`), the lowest first; it is asked again before each run.
     """
 
-    def __init__(self, cwd: Path, environ: Mapping[str, str], *, managed: Path | None = None) -> None:
+    def __init__(
+        self,
+        cwd: Path,
+        environ: Mapping[str, str],
+        *,
+        managed: Path | None = None,
+        given: Callable[[], tuple[Said, ...]] = tuple,
+    ) -> None:
         self.cwd = cwd
         self.environ = environ
         # as it was at the start: nothing that runs here changes it
         self._servers_policy = {VARIABLE: environ.get(VARIABLE, "")}
-        self.given: Callable[[], tuple[Said, ...]] = tuple
+        self._given = given
         self._managed = managed
         self._declined: frozenset[str] = frozenset()
         self._suspects: dict[str, SettingsEntry] = {}
@@ -146,6 +153,11 @@ class SettingsInForce:
         self._hold_what_was_held()
         self._trust = judge(self._reading, environ)
         self.settings = self._settle()
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """The process's environment, with what the settings' `env` puts over it."""
+        return {**self.environ, **self.settings.env} if self.settings.env else self.environ
 
     @property
     def trust(self) -> Trust:
@@ -241,10 +253,10 @@ class SettingsInForce:
 
     def _sign(self) -> tuple[object, ...]:
         files = (*watched_files(self.cwd, self.environ, self._managed), trust_file())
-        return ((self.given(), watched_variables(self.environ)), *((file, _signature(file)) for file in files))
+        return ((self._given(), watched_variables(self.environ)), *((file, _signature(file)) for file in files))
 
     def _read(self) -> SettingsSources:
-        return read_all(self.cwd, {**self.environ, **self._servers_policy}, managed=self._managed, above=self.given())
+        return read_all(self.cwd, {**self.environ, **self._servers_policy}, managed=self._managed, above=self._given())
 
     def take_changed(self) -> tuple[Path, ...]:
         """The settings files that have changed since this was asked last."""

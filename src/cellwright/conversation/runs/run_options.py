@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from cellwright.agent.prompt import ContextProvider
 from cellwright.agent.structured_output.answer import AnswerProblem, AnswerType
 from cellwright.agent.tool import Tool
 from cellwright.errors import CellwrightError, ErrorCode
@@ -18,10 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """What one run may differ in. None leaves the default; `allow` and `deny` are permission rules besides the settings'.
-
-    `telling` finds what Claude is told besides the prompt and what it mentions.
-    """
+    """What one run may differ in. None leaves the default; `allow` and `deny` are permission rules besides the settings'."""
 
     model: str | None = None
     mode: str | None = None
@@ -37,7 +33,6 @@ class RunOptions:
     builtin_tools: bool = True
     hooks: GivenHooks = field(default_factory=dict)
     answer_type: AnswerType | None = None
-    telling: tuple[ContextProvider, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,18 +12,17 @@ import contextvars
 import functools
 import itertools
 import threading
-import time
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from concurrent.futures import CancelledError, Future
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any
 
-from cellwright.agent.steering import Steering, SteeringText
-from cellwright.agent.thread import AgentTask, AgentThread, CallerJobs, is_agent_code
-from cellwright.conversation.runs.event_bus import EventBus
+from cellwright.agent.steering import SteeringText
+from cellwright.agent.thread import AgentThread, is_agent_code
+from cellwright.conversation.runs.request import RunRequest, RunSurface
+from cellwright.conversation.runs.run import Run
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.events import Answered, Asked, Event, EventLog, Notice, RunEnd, TurnEnd, UserPrompt
+from cellwright.events import RunEnd
 
 KEPT = 10
 """How many runs that are over can still be asked about."""
@@ -35,163 +34,77 @@ RECHECK_SECONDS = 0.01
 _preparing: contextvars.ContextVar[bool] = contextvars.ContextVar("preparing", default=False)
 """True where a run is made ready, its turn having come."""
 
-Work = Callable[[], Coroutine[Any, Any, RunEnd]]
-"""A run that is ready to go."""
-
-State = Literal["waiting", "running", "asking", "done", "failed", "interrupted"]
-
-
-@dataclass(eq=False)
-class ConversationRun:
-    """One run, as `/tasks` tells of it. `place` says where it was asked for; `background`: no cell waits for it."""
-
-    id: str
-    title: str
-    place: str
-    background: bool
-    text: str = ""
-    """The user's words, whole."""
-    asked: float = field(default_factory=time.time)
-    """When, in seconds since the epoch."""
-    steering: Steering = field(default_factory=Steering)
-    bus: EventBus = field(init=False)
-    """Of its events; it takes note of them itself, first."""
-    task: AgentTask[RunEnd] | None = None
-    cost_usd: float | None = 0.0
-    """So far; None where a price is not known."""
-    error: str = ""
-    failure: BaseException | None = None
-    """What ended it, where it came to no end of its own."""
-    _asked: float = field(default_factory=time.monotonic)
-    _began: bool = False
-    _ended: float | None = None
-    _end: State = "done"
-    _is_stopped: bool = False
-    _open_questions: set[str] = field(default_factory=set)
-
-    def __post_init__(self) -> None:
-        self.bus = EventBus([self._note])
-
-    @property
-    def state(self) -> State:
-        if self._ended is not None:
-            return self._end
-        if self._open_questions:
-            return "asking"
-        return "running" if self._began else "waiting"
-
-    def stop(self) -> None:
-        """Interrupt it, or take it out of the line; from any thread."""
-        self._is_stopped = True
-        if self.task is not None:
-            self.task.cancel()
-
-    def begin(self, task: AgentTask[RunEnd]) -> None:
-        """It is `task` now. It may have been stopped while it was made ready."""
-        self.task = task
-        if self._is_stopped:
-            task.cancel()
-
-    @property
-    def seconds(self) -> float:
-        """How long ago it was asked for, or how long it took in all."""
-        return (time.monotonic() if self._ended is None else self._ended) - self._asked
-
-    def _note(self, event: Event) -> None:
-        match event:
-            case UserPrompt():
-                self._began = True
-            case TurnEnd():
-                both = self.cost_usd is not None and event.cost_usd is not None
-                self.cost_usd = self.cost_usd + event.cost_usd if both else None  # type: ignore[operator]
-            case Asked():
-                self._open_questions.add(event.question_id)
-            case Answered():
-                self._open_questions.discard(event.question_id)
-            case RunEnd():
-                self.cost_usd = event.cost_usd
-                if event.error is not None:
-                    self._end = "interrupted" if event.stop_reason == "interrupted" else "failed"
-                    self.error = f"{event.error['code']}: {event.error['message']}"
-            case _:
-                pass  # changes nothing that is told of it
-
-    def end(self, future: Future[RunEnd]) -> None:
-        """Its task is done."""
-        try:
-            future.result()
-        except BaseException as error:  # noqa: BLE001  also a bug of ours: who waits for the run raises it
-            self.fail(error)
-        else:
-            self._ended = time.monotonic()
-
-    def fail(self, error: BaseException) -> None:
-        """It comes to no end of its own."""
-        self.failure = error
-        match error:
-            case CancelledError() | KeyboardInterrupt():
-                self._end = "interrupted"
-            case CellwrightError():
-                self._end, self.error = "failed", f"{error.code}: {error.message}"
-            case _:
-                self._end, self.error = "failed", repr(error)
-        self._ended = time.monotonic()
-
 
 class RunQueue:
     """Which run goes on, which wait, which are over. Runs are started from any thread and work on `thread`."""
 
-    def __init__(self, thread: AgentThread, jobs: CallerJobs) -> None:
+    def __init__(self, thread: AgentThread) -> None:
         self._thread = thread
-        self._jobs = jobs
         self._lock = threading.RLock()  # whoever holds runs off may ask which there are
         self._making_ready = threading.Lock()
         self._numbers: Iterator[int] = itertools.count(1)
-        self._there: list[ConversationRun] = []
-        self._over: deque[ConversationRun] = deque(maxlen=KEPT)
+        self._there: list[Run] = []
+        self._over: deque[Run] = deque(maxlen=KEPT)
 
     @property
-    def there(self) -> list[ConversationRun]:
+    def there(self) -> list[Run]:
         """The run that goes on, then those that wait, in order."""
         with self._lock:
             return [run for run in self._there if run.task is None or not run.task.done]
 
     @property
-    def over(self) -> list[ConversationRun]:
+    def over(self) -> list[Run]:
         """The last runs that ended, oldest first."""
         with self._lock:
             return list(self._over)
 
     @property
-    def current(self) -> ConversationRun | None:
+    def current(self) -> Run | None:
         return next(iter(self.there), None)
 
-    def add(self, prompt: object, place: str, *, background: bool) -> ConversationRun:
-        """A run at the end of the line; `start` has to follow."""
+    def add(self, request: RunRequest, surface: RunSurface) -> Run:
+        """A run at the end of the line; it has to begin, or to be dropped."""
         with self._lock:
+            prompt = request.prompt
             text = prompt if isinstance(prompt, str) else _text_of(prompt)
-            run = ConversationRun(f"run-{next(self._numbers)}", _title(text), place, background, text)
+            number = next(self._numbers)
+            run = Run(f"run-{number}", _title(text), request.place, request.background, text, surface)
             self._there.append(run)
             return run
 
-    def start(self, run: ConversationRun, prepare: Callable[[], Work]) -> AgentTask[RunEnd]:
-        """Start `run`, or have it wait for its turn: then `prepare` makes its work.
+    def ended(self, run: Run, future: Future[RunEnd]) -> None:
+        """`run` is over, and the next may go on."""
+        run.end(future)
+        self._leave(run)
 
-        Where nothing is before it `prepare` is called here, so that what is wrong is raised where the run was asked for;
-        never on the agent's thread, which it would hold up.
-        """
-        try:
-            first = self.current
-            here = first is run and not self._thread.is_current()
-            work = self._served(run, self._prepared(prepare)) if here else self._in_its_turn(run, first, prepare)
-            task = self._thread.submit(work)
-        except BaseException as error:
-            run.fail(error)
-            self._leave(run)
-            raise
-        run.begin(task)
-        task.future.add_done_callback(lambda future: self._end(run, future))
-        return task
+    def drop(self, run: Run, error: BaseException) -> None:
+        """`run` could not begin."""
+        run.fail(error)
+        self._leave(run)
+
+    def may_begin_here(self, run: Run) -> bool:
+        """Whether `run` can be made ready by who calls: its turn has come, and the agent's thread is not held up."""
+        return self.current is run and not self._thread.is_current()
+
+    async def turn_of(self, run: Run) -> None:
+        """Wait until the runs before `run` have ended."""
+        while (first := self.current) is not run:
+            assert first is not None  # this one is there
+            if first.task is None:
+                await asyncio.sleep(RECHECK_SECONDS)  # it is being made ready on its caller's thread
+            else:
+                await asyncio.wait({asyncio.wrap_future(first.future)})
+
+    @contextlib.contextmanager
+    def making_ready(self) -> Iterator[None]:
+        """One run at a time is made ready; in the block the session may be exchanged, since that belongs to it."""
+        # one that was stopped meanwhile goes on to its end on its thread: the next waits for that
+        with self._making_ready:
+            token = _preparing.set(True)
+            try:
+                yield
+            finally:
+                _preparing.reset(token)
 
     @contextlib.contextmanager
     def held_off(self) -> Iterator[None]:
@@ -205,11 +118,6 @@ class RunQueue:
         if self.current is not None and not _preparing.get():
             message = "Claude is still at work in this conversation. Wait for the answer, or interrupt it first."
             raise CellwrightError(ErrorCode.EXECUTION_ERROR, message, recoverable=True)
-
-    def of(self, task: AgentTask[RunEnd]) -> ConversationRun | None:
-        """The run that `task` is; None for one that was over long ago."""
-        with self._lock:
-            return next((run for run in (*self._there, *self._over) if run.task is task), None)
 
     def end_all(self, seconds: float) -> None:
         """Interrupt the run that goes on and those that wait, and give them `seconds` to come to their end."""
@@ -243,51 +151,7 @@ class RunQueue:
         """Take back what `steer` was given; False when Claude has it already. From any thread."""
         return any(self._thread.call(functools.partial(run.steering.withdraw, words_id)) for run in self.there)
 
-    async def _in_its_turn(
-        self, run: ConversationRun, first: ConversationRun | None, prepare: Callable[[], Work]
-    ) -> RunEnd:
-        """`run`, when those before it have ended."""
-        log = EventLog(run.bus.publish, 0)  # numbers are the session's, and that has another run
-        if first is not None and first is not run:
-            log.emit(Notice(f"Claude is still at work on “{first.title}” ({first.id}). This waits for its turn."))
-        try:
-            await self._turn_of(run)
-            work = await asyncio.to_thread(self._prepared, prepare)  # a key helper may take its time
-        except asyncio.CancelledError:
-            log.emit(Notice("Interrupted while it waited for its turn. Nothing was sent.", "warning"))
-            raise
-        return await self._served(run, work)
-
-    async def _turn_of(self, run: ConversationRun) -> None:
-        while (first := self.current) is not run:
-            assert first is not None  # this one is there
-            if first.task is None:
-                await asyncio.sleep(RECHECK_SECONDS)  # it is being made ready on its caller's thread
-            else:
-                await asyncio.wait({asyncio.wrap_future(first.task.future)})
-
-    async def _served(self, run: ConversationRun, work: Work) -> RunEnd:
-        """Do `work`; what its tools have for other threads is done for this run meanwhile."""
-        self._jobs.owner = run
-        try:
-            return await work()
-        finally:
-            self._jobs.owner = None
-
-    def _prepared(self, prepare: Callable[[], Work]) -> Work:
-        # one that was stopped meanwhile goes on to its end on its thread: the next waits for that
-        with self._making_ready:
-            token = _preparing.set(True)
-            try:
-                return prepare()
-            finally:
-                _preparing.reset(token)
-
-    def _end(self, run: ConversationRun, future: Future[RunEnd]) -> None:
-        run.end(future)
-        self._leave(run)
-
-    def _leave(self, run: ConversationRun) -> None:
+    def _leave(self, run: Run) -> None:
         with self._lock:
             self._there.remove(run)
             self._over.append(run)

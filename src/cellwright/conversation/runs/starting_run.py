@@ -1,124 +1,206 @@
-"""A run that was asked for, until it begins: whose turn it is, what has to be asked first, what it is given."""
+"""A run that was asked for: it waits for its turn, asks what has to be asked first, and has its agent work."""
 
 from __future__ import annotations
 
 import asyncio
-import functools
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
+from cellwright.agent.agent import Agent
 from cellwright.agent.calls.approval import CanUseTool
-from cellwright.agent.prompt import Prompt
+from cellwright.agent.calls.redaction import Redaction
+from cellwright.agent.hooks.protocol import as_hooks, together
+from cellwright.agent.prompt import FullPrompt, system_blocks
+from cellwright.agent.thread import CallerJobs
 from cellwright.agent.turn_record import NO_CHECKPOINTS
-from cellwright.config.settings.settings_in_force import TrustQuestion
+from cellwright.checkpoints.checkpoints import Checkpoints
+from cellwright.config.hooks.hooks_in_force import HooksInForce
+from cellwright.config.settings.settings_in_force import SettingsInForce, TrustQuestion
+from cellwright.conversation.model_connection import ModelConnection
 from cellwright.conversation.prompt import gather_context, mentioned_files, with_surroundings
-from cellwright.conversation.resolve_options import Asking, Playing, ask_all, nobody_was_asked
+from cellwright.conversation.resolve_options import ask_all, effort_of, model_of, nobody_was_asked, policy_of
+from cellwright.conversation.runs.request import Asking, RunRequest
+from cellwright.conversation.runs.run import Run
 from cellwright.conversation.runs.run_options import RunOptions
-from cellwright.conversation.runs.run_queue import ConversationRun, Work
+from cellwright.conversation.runs.run_queue import RunQueue
+from cellwright.conversation.session_choice import ConversationSessions
+from cellwright.conversation.toolset import ConversationTools
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.events import RunEnd
+from cellwright.events import EventLog, Notice, RunEnd
 from cellwright.model.provider import Provider
 from cellwright.permissions.rules.rule import grant_problem, parse_rule, restriction_problem
+from cellwright.sessions.catalog.retention import Retention
 from cellwright.sessions.session import Session
+from cellwright.telemetry.tool_log import ToolLog
 from cellwright.tools.process.children import child_processes
 
-if TYPE_CHECKING:
-    from cellwright.conversation.conversation import Conversation
+
+@dataclass(frozen=True, kw_only=True)
+class RunParts:
+    """What the runs of a conversation have in common. `face` is how Claude is told where the user is."""
+
+    face: str
+    jobs: CallerJobs
+    in_force: SettingsInForce
+    hooks: HooksInForce
+    queue: RunQueue
+    sessions: ConversationSessions
+    tools: ConversationTools
+    model: ModelConnection
+    checkpoints: Checkpoints
+    retention: Retention
+    redaction: Redaction
+    tool_log: ToolLog
+
+    def agent(self, options: RunOptions, provider: Provider, can_use_tool: CanUseTool | None) -> Agent:
+        """The agent of a run."""
+        settings, environment = self.in_force.settings, self.in_force.environment
+        defaults = {
+            name: value
+            for name in ("max_turns", "budget_usd", "max_tokens", "max_parallel_tools", "tool_timeout")
+            if (value := getattr(options, name)) is not None
+        }
+        return Agent(
+            provider=provider,
+            model=model_of(options, settings, environment),
+            effort=effort_of(options, settings),
+            system=system_blocks(),
+            tools=self.tools.of(options),
+            policy=policy_of(options, settings, self.in_force.cwd, self.in_force.environ),
+            can_use_tool=can_use_tool,
+            checkpoints=self.checkpoints,
+            hooks=together(self.hooks.of(environment), as_hooks(options.hooks)),
+            redaction=self.redaction if settings.redact_secrets else None,
+            answer_type=options.answer_type,
+            **defaults,
+        )
 
 
-def nothing_at_turn() -> None:
-    """What is done at the turn of most runs."""
+@dataclass(frozen=True, slots=True)
+class ReadyRun:
+    """A run that can go: who works, on what, in which session."""
+
+    agent: Agent
+    prompt: FullPrompt
+    session: Session
 
 
-def belongs_nowhere(_run: ConversationRun) -> None:
-    """Where nobody needs to know which run it is that shows itself."""
+@dataclass(frozen=True, slots=True)
+class OpenQuestions:
+    """What the user has to be asked before a run in `session`."""
+
+    asking: Sequence[Asking]
+    ask_user: CanUseTool
+    session: Session
 
 
 @dataclass(frozen=True)
 class StartingRun:
-    """What `Conversation.start` was given, and the run that it becomes."""
+    """What `Conversation.start` was given, and the run that it becomes. `behind` is the run that went on then."""
 
-    conversation: Conversation
-    run: ConversationRun
-    prompt: Prompt
-    options: RunOptions
-    can_use_tool: CanUseTool | None
-    ask_user: CanUseTool | None
-    given_session: Session | None
-    given_provider: Provider | None
-    playing: Playing | None
-    at_turn: Callable[[], object]
+    parts: RunParts
+    run: Run
+    request: RunRequest
+    behind: Run | None
 
-    def prepare(self) -> Work:
-        """The run, ready to go, its turn having come."""
-        self.at_turn()
-        conversation = self.conversation
-        session = self.given_session or conversation.session
-        conversation.in_force.refresh(session_has_begun=bool(session.encoded))
-        asking = [*conversation.asking, *(self.playing.asking if self.playing is not None else ())]
-        questions = [question for each in asking if (question := each.question()) is not None]
-        if questions and self.ask_user is not None:
-            return functools.partial(self._after_questions, asking, self.ask_user, session)
-        for question in questions:
+    def made_ready_here(self) -> ReadyRun | OpenQuestions | None:
+        """The run, made ready on this thread, so that what is wrong is raised where it was asked for.
+
+        None where its turn has not come, or this is the agent's thread, which would be held up.
+        """
+        return self._made_ready() if self.parts.queue.may_begin_here(self.run) else None
+
+    async def work(self, made: ReadyRun | OpenQuestions | None) -> RunEnd:
+        """The run from its turn to its end, on the agent's thread."""
+        parts = self.parts
+        made = made or await self._at_its_turn()
+        with parts.jobs.owned_by(self.run):
+            ready = made if isinstance(made, ReadyRun) else await self._answered(made)
+            parts.in_force.run_begins()  # a run cannot loosen the settings that it runs under
+            try:
+                await parts.hooks.tell_changes(ready.session, ready.agent.policy.mode)
+                return await ready.agent.run(
+                    ready.prompt, ready.session, self.run.bus.publish, steering=self.run.steering
+                )
+            finally:
+                parts.in_force.run_ends(goes_on=child_processes().running)
+
+    async def _at_its_turn(self) -> ReadyRun | OpenQuestions:
+        """The run made ready, when those before it have ended."""
+        log = EventLog(self.run.bus.publish, 0)  # numbers are the session's, and that has another run
+        if (first := self.behind) is not None and first is not self.run:
+            log.emit(Notice(f"Claude is still at work on “{first.title}” ({first.id}). This waits for its turn."))
+        try:
+            await self.parts.queue.turn_of(self.run)
+            return await asyncio.to_thread(self._made_ready)  # a key helper may take its time
+        except asyncio.CancelledError:
+            log.emit(Notice("Interrupted while it waited for its turn. Nothing was sent.", "warning"))
+            raise
+
+    def _made_ready(self) -> ReadyRun | OpenQuestions:
+        request, sessions, in_force = self.request, self.parts.sessions, self.parts.in_force
+        with self.parts.queue.making_ready():
+            if request.new_session:
+                sessions.start_new()
+            if request.resume is not None:
+                sessions.resume(request.resume)
+            session = request.session or sessions.current
+            in_force.refresh(session_has_begun=bool(session.encoded))
+            asking = [*request.asking, in_force, *(request.playing.asking if request.playing is not None else ())]
+            questions = [question for each in asking if (question := each.question()) is not None]
+            if questions and (ask_user := self.run.surface.ask_user) is not None:
+                return OpenQuestions(asking, ask_user, session)
+            for question in questions:
+                self._tell_unasked(question, session)
+            return self._ready()
+
+    async def _answered(self, open_questions: OpenQuestions) -> ReadyRun:
+        """The run made ready, when the user has been asked what has to be asked before."""
+        session = open_questions.session
+
+        def unasked(question: TrustQuestion) -> None:
             self._tell_unasked(question, session)
-        return functools.partial(self._held, self._begin())
 
-    async def _after_questions(self, asking: list[Asking], ask_user: CanUseTool, session: Session) -> RunEnd:
-        """The run, when the user has been asked what has to be asked before."""
-        unasked = functools.partial(self._tell_unasked, session=session)
-        if await ask_all(asking, ask_user, session, self.run.bus.publish, unasked) and not session.encoded:
-            self.conversation.forget_tools()  # made when less was known to be allowed
-        return await self._held(await asyncio.to_thread(self._begin))  # a key helper may take its time
+        any_yes = await ask_all(open_questions.asking, open_questions.ask_user, session, self.run.bus.publish, unasked)
+        if any_yes and not session.encoded:
+            self.parts.tools.forget()  # made when less was known to be allowed
+        return await asyncio.to_thread(self._ready)  # a key helper may take its time
 
     def _tell_unasked(self, question: TrustQuestion, session: Session) -> None:
         """Where nobody can be asked the run goes on without, if it can."""
         if question.required:
             raise CellwrightError(ErrorCode.PERMISSION_DENIED, nobody_was_asked(question))
-        self.conversation.tell(session, [nobody_was_asked(question)])
+        self.parts.sessions.tell(session, [nobody_was_asked(question)])
 
-    async def _held(self, work: Work) -> RunEnd:
-        """A run cannot loosen the settings that it runs under."""
-        in_force = self.conversation.in_force
-        in_force.run_begins()
-        try:
-            return await work()
-        finally:
-            in_force.run_ends(goes_on=child_processes().running)
-
-    def _begin(self) -> Work:
-        conversation, options = self.conversation, self.options
-        turn = self.playing.turn() if self.playing is not None else None
-        agent = conversation.agent(options, self.given_provider or turn or conversation.provider, self.can_use_tool)
-        if self.given_provider is not None:
+    def _ready(self) -> ReadyRun:
+        parts, request, options = self.parts, self.request, self.request.options
+        cwd, settings = parts.in_force.cwd, parts.in_force.settings
+        turn = request.playing.turn() if request.playing is not None else None
+        agent = parts.agent(options, request.provider or turn or parts.model.provider, self.run.surface.can_use_tool)
+        if request.provider is not None:
             agent = replace(agent, checkpoints=NO_CHECKPOINTS)  # a dry run changes nothing
         if turn is not None:
             from cellwright.conversation.replay import replay_place  # few runs are played
 
-            place = replay_place(
-                conversation.cwd, conversation.file_state, conversation.open_notebooks, conversation.checkpoints
-            )
+            place = replay_place(cwd, parts.tools.file_state, parts.tools.open_notebooks, parts.checkpoints)
             agent = turn.played_by(agent, place)
             self.run.steering.close("This run plays a recording: what Claude says in it is known already.")
         own_tools = bool(options.tools) or not options.builtin_tools
-        session = conversation.sessions.with_tools(agent.tool_params, self.given_session, own=own_tools)
+        session = parts.sessions.with_tools(agent.tool_params, request.session, own=own_tools)
         if options.mode is not None:
             session.mode = None  # what the user says now goes before what the session came to
         self._tell_notices(session)
-        conversation.tool_log.path = conversation.settings.tool_log
-        full = with_surroundings(
-            self.prompt, session, agent, conversation.cwd, conversation.face, conversation.settings.language
-        )
+        full = with_surroundings(request.prompt, session, agent, cwd, parts.face, settings.language)
         if turn is None:  # what is played again is told nothing new
-            undone = conversation.checkpoints.tell_what_was_undone
-            tellings = (undone, mentioned_files(conversation.cwd), *options.telling)
-            full = gather_context(full, tellings, self.prompt, agent, session, conversation.tools(RunOptions()))
-        return functools.partial(conversation.hooks.run, agent, full, session, self.run.bus.publish, self.run.steering)
+            tellings = (parts.checkpoints.tell_what_was_undone, mentioned_files(cwd), *request.context)
+            full = gather_context(full, tellings, request.prompt, agent, session, parts.tools.of(RunOptions()))
+        parts.tool_log.keep_in(settings.tool_log)
+        return ReadyRun(agent, full, session)
 
     def _tell_notices(self, session: Session) -> None:
-        conversation, options = self.conversation, self.options
-        if self.given_provider is None:  # a dry run shows nothing of what it is told
-            conversation.tell(session, [*conversation.settings.notices, *conversation.retention.at_run(session)])
+        parts, options = self.parts, self.request.options
+        if self.request.provider is None:  # a dry run shows nothing of what it is told
+            parts.sessions.tell(session, [*parts.in_force.settings.notices, *parts.retention.at_run(session)])
         grants = [problem for rule in options.allow if (problem := grant_problem(parse_rule(rule)))]
         restrictions = [problem for rule in options.deny if (problem := restriction_problem(parse_rule(rule)))]
-        conversation.tell(session, [*grants, *restrictions, *conversation.tool_notices])
+        parts.sessions.tell(session, [*grants, *restrictions, *parts.tools.notices])

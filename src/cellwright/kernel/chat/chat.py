@@ -30,7 +30,7 @@ from cellwright.agent.steering import SteeringText
 from cellwright.errors import CellwrightError
 from cellwright.events import Notice, Steered
 from cellwright.kernel.chat.completions import serve_completions
-from cellwright.kernel.chat.connections import Connections, PanelConnection
+from cellwright.kernel.chat.connections import PanelConnection
 from cellwright.kernel.chat.log import LoggedRun
 from cellwright.kernel.chat.past_turns import PastTurns
 from cellwright.kernel.chat.runs import PanelRuns, serve_prompts
@@ -82,12 +82,11 @@ class Chat:
         self.shell = notebook.shell
         self.questions = notebook.questions
         self.log = notebook.log
-        self.connections = Connections()
+        self.connections = notebook.panels
         self.state = ChatState(self)
         self._past = PastTurns(self.conversation, self.log, lambda: bool(self.connections.all))
         self._handlers: dict[str, Handler] = {"ping": _pong}
         self._serving: set[asyncio.Task[None]] = set()  # asyncio keeps no task alive
-        self.questions.somebody_looks_on = lambda: self.connections.somebody_looks_on
         self.log.news, self.log.gone, self.log.moved = self._news, self.connections.gone, self._moved
         self.runs = PanelRuns(self)
         self.on_loop(serve_handlers, self)
@@ -158,7 +157,7 @@ class Chat:
             case Steer() as words:
                 self._steer(words, message.get("run"))
             case WithdrawMessage(words_id):
-                self.conversation.withdraw(words_id)
+                self.conversation.runs.withdraw(words_id)
             case _:
                 logger.warning("not a message of the chat protocol: %.200r", message)
 

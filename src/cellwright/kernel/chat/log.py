@@ -21,7 +21,7 @@ from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
 from cellwright.agent.thread import AgentThread
-from cellwright.conversation.runs.run_queue import ConversationRun, State
+from cellwright.conversation.runs.run import Run, State
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Event, EventLog, RunEnd, TextDelta, ThinkingDelta, UserPrompt
 from cellwright.kernel.output.op_log import Draw, OpLog, OpReader, chars_of
@@ -93,7 +93,7 @@ class LoggedRun:
     kind: Kind
     asked: float
     background: bool = False
-    run: ConversationRun | None = None
+    run: Run | None = None
     session: str = ""
     home: str = ""
     turn: int | None = None
@@ -236,19 +236,19 @@ class ConversationLog:
         self._turns = TurnCount()
         self._draw = draw
         self._lock = threading.Lock()
-        self._logs: WeakKeyDictionary[ConversationRun, OpLog] = WeakKeyDictionary()
+        self._logs: WeakKeyDictionary[Run, OpLog] = WeakKeyDictionary()
 
-    def log_of(self, run: ConversationRun) -> OpLog:
+    def log_of(self, run: Run) -> OpLog:
         """What `run` is drawn from, for whoever shows it; from any thread."""
         with self._lock:
             if run not in self._logs:
                 self._logs[run] = OpLog(self._draw)
             return self._logs[run]
 
-    def run_added(self, run: ConversationRun) -> None:
+    def run_added(self, run: Run) -> None:
         self._on_loop(self._add, run)
 
-    def on_event(self, run: ConversationRun, event: Event) -> None:
+    def on_event(self, run: Run, event: Event) -> None:
         if (logged := self.runs.get(run.id)) is None:
             return  # it began before the log did
         if isinstance(event, UserPrompt):
@@ -258,7 +258,7 @@ class ConversationLog:
         if logged.has_changed():
             self.news(logged)
 
-    def run_ended(self, run: ConversationRun) -> None:
+    def run_ended(self, run: Run) -> None:
         self._on_loop(self._end, run)
 
     def session_changed(self, _session: Session) -> None:
@@ -279,7 +279,7 @@ class ConversationLog:
         self.news(logged)
         self._forget_old()
 
-    def stuck(self, run: ConversationRun | None, tool_use_id: str, text: str) -> None:
+    def stuck(self, run: Run | None, tool_use_id: str, text: str) -> None:
         """The code of this call does not react to an interrupt."""
         if run is not None and (logged := self.runs.get(run.id)) is not None:
             logged.log.add({"op": "stuck", "id": tool_use_id, "text": text})
@@ -317,7 +317,7 @@ class ConversationLog:
         if there:
             self.gone(there)
 
-    def _add(self, run: ConversationRun) -> None:
+    def _add(self, run: Run) -> None:
         self.begin(
             LoggedRun(
                 id=run.id,
@@ -333,7 +333,7 @@ class ConversationLog:
             )
         )
 
-    def _end(self, run: ConversationRun) -> None:
+    def _end(self, run: Run) -> None:
         if (logged := self.runs.get(run.id)) is None:
             return
         if logged.turn is not None:

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from cellwright.agent.thread import AgentTask
+from cellwright.conversation.runs.request import RunRequest, RunSurface
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError, ErrorCode
-from cellwright.events import Answered, Asked, Event, Notice, TextDelta
+from cellwright.events import Answered, Asked, Event, TextDelta
 from cellwright.kernel.chat.log import LineLog, LoggedRun
 from cellwright.kernel.chat.prompts import PanelPrompt, read_prompt, tellings
 from cellwright.kernel.run.questions import Questions
@@ -31,10 +32,6 @@ if TYPE_CHECKING:
 def serve_prompts(chat: Chat) -> None:
     """Serve `prompt`."""
     chat.serve("prompt", chat.runs.prompt)
-
-
-def _unseen(_event: Event) -> None:
-    """Panels are told of events by the conversation's log, which observes it."""
 
 
 class PanelRuns:
@@ -64,39 +61,30 @@ class PanelRuns:
             command.cancel()
         for run in self._chat.conversation.runs.there:
             if run.id == run_id:
-                run.stop()
+                run.cancel()
 
     def _start(self, prompt: PanelPrompt, place: str, *, person: bool) -> str:
         chat, conversation, notebook = self._chat, self._chat.conversation, self._chat.notebook
         given, mode = prompt.options, chat.state.choices.mode_said
         options = replace(
             given,
-            telling=tellings(prompt, notebook.told, chat.notebooks.served, conversation.jobs),
             mode=given.mode or mode,
             max_turns=given.max_turns or chat.config.max_turns,
             budget_usd=given.budget_usd or chat.config.budget,
         )
         questions = self._questions()
-        task = conversation.start(
-            prompt.text,
-            options,
-            emit=_unseen,
-            can_use_tool=questions.can_use_tool,
-            ask_user=questions.can_use_tool if person else None,
+        request = RunRequest(
+            prompt=prompt.text,
+            options=options,
+            context=tellings(prompt, notebook.told, chat.notebooks.served, conversation.jobs),
             place=place,
             background=True,
-            at_turn=notebook.no_cell_at_turn,
         )
-        run = conversation.runs.of(task)
-        assert run is not None, "it was started just now"
-
-        def tell(text: str) -> None:
-            if (logged := chat.log.runs.get(run.id)) is not None and not logged.over:
-                logged.say(Notice(text, "warning"))
-
-        questions.tell = tell
+        # panels are told of events by the conversation's log, which observes it
+        surface = RunSurface(can_use_tool=questions.can_use_tool, ask_user=questions.can_use_tool if person else None)
+        run = conversation.start(request, surface)
         # nobody else waits for its end: what went wrong stands in the run
-        task.future.add_done_callback(lambda done: done.cancelled() or done.exception())
+        run.future.add_done_callback(lambda done: done.cancelled() or done.exception())
         return run.id
 
     def _questions(self) -> Questions:
@@ -107,7 +95,7 @@ class PanelRuns:
             allows_input=False,
             widget=False,
             save_rules=conversation.in_force.save_rules,
-            answer_seconds=conversation.settings.ask_user_question_seconds,
+            answer_seconds=conversation.in_force.settings.ask_user_question_seconds,
             beside=self._chat.notebook.beside,
             somebody_looks_on=lambda: True,  # a panel that comes later sees them, too
         )
@@ -130,12 +118,11 @@ class PanelRuns:
             place=place,
             kind="command",
             asked=time.time(),
-            session=chat.conversation.session.id,
-            home=chat.conversation.session.id,
+            session=chat.conversation.sessions.current.id,
+            home=chat.conversation.sessions.current.id,
             lines=LineLog() if chat.log.keeps_lines else None,
         )
         questions = self._questions()
-        questions.tell = lambda message: run.say(Notice(message, "warning"))
 
         def heard(event: Event) -> None:
             run.on_event(event)

@@ -23,7 +23,7 @@ from cellwright.sessions.transcript import read_messages
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from cellwright.conversation.runs.run_queue import ConversationRun
+    from cellwright.conversation.runs.run import Run
     from cellwright.kernel.chat.chat import Chat
     from cellwright.kernel.chat.connections import PanelConnection
 
@@ -50,7 +50,7 @@ class SessionRequests:
         return {"sessions": [entry.to_json() for entry in found[:limit]], "more": len(found) > limit}
 
     async def new(self, _panel: object, _params: Json) -> None:
-        self._conversation.new_session()
+        self._conversation.sessions.start_new()
 
     async def resume(self, _panel: object, params: Json) -> None:
         await go_on(self._conversation, partial(self._conversation.sessions.find, _id(params)))
@@ -76,7 +76,7 @@ class SessionRequests:
     async def export(self, _panel: object, params: Json) -> Json:
         form = required(params, "format", str)
         entry = await asyncio.to_thread(self._catalog.entry, _id(params), self._conversation.cwd)
-        return await asyncio.to_thread(_export, form, entry, self._conversation.environment)
+        return await asyncio.to_thread(_export, form, entry, self._conversation.in_force.environment)
 
 
 def _id(params: Json) -> str:
@@ -110,15 +110,15 @@ class SessionTitle:
         if (session := self._conversation.sessions.begun) is not None:
             self._start(session, ask=False)
 
-    def run_added(self, run: ConversationRun) -> None:
+    def run_added(self, run: Run) -> None:
         """A run that has been asked for has said nothing yet."""
 
-    def on_event(self, run: ConversationRun, event: Event) -> None:
+    def on_event(self, run: Run, event: Event) -> None:
         if isinstance(event, RunEnd) and (session := self._conversation.sessions.begun) is not None:
             # a turn that was played from a recording asked nobody, and one in another session is not this one's
             self._start(session, ask=event.error is None and bool(event.usage) and event.session_id == session.id)
 
-    def run_ended(self, run: ConversationRun) -> None:
+    def run_ended(self, run: Run) -> None:
         """Its last event was heard."""
 
     def session_changed(self, session: Session) -> None:
@@ -130,7 +130,7 @@ class SessionTitle:
         work.add_done_callback(self._work.discard)
 
     async def _tell(self, session: Session, *, ask: bool) -> None:
-        if ask and self._conversation.settings.session_titles == "model":
+        if ask and self._conversation.in_force.settings.session_titles == "model":
             await self._have_it_named(session)
         title = await asyncio.to_thread(title_of, session)
         if session is self._conversation.sessions.begun:
@@ -141,8 +141,8 @@ class SessionTitle:
             return
         conversation = self._conversation
         try:
-            provider = await asyncio.to_thread(lambda: conversation.provider)  # a key helper may take its time
-            await make_title(session, lambda: provider, small_model(conversation.environment))
+            provider = await asyncio.to_thread(lambda: conversation.model.provider)  # a key helper may take its time
+            await make_title(session, lambda: provider, small_model(conversation.in_force.environment))
         except CellwrightError as error:  # a title is worth no more than one request
             logger.warning("the session %s was not named: %s", session.id, error)
 
@@ -151,11 +151,7 @@ def serve_sessions(chat: Chat) -> None:
     """Serve the `session…` methods, and keep the title in the state."""
     requests = SessionRequests(chat.conversation)
 
-    def show(title: str) -> None:
-        chat.state.title = title
-        chat.state.changed()
-
-    title = SessionTitle(chat.conversation, chat.on_loop, show)
+    title = SessionTitle(chat.conversation, chat.on_loop, chat.state.show_title)
     chat.conversation.observers.add(title)
     title.refresh()
 

@@ -67,7 +67,7 @@ class Choices:
 
     @property
     def models(self) -> list[dict[str, str]]:
-        settings, environ = self._conversation.settings, self._conversation.environment
+        settings, environ = self._conversation.in_force.settings, self._conversation.in_force.environment
         named = (full_name(name, environ) for name in (*MODELS, *named_models(settings)) if name)
         offered = dict.fromkeys([*filter(None, [self.model]), *(name for name in named if "claude-" in name)])
         return [{"id": model, "name": model_name(model)} for model in offered if self._is_allowed(model)]
@@ -76,13 +76,13 @@ class Choices:
     def mode(self) -> str:
         """The mode of the next prompt: what the user chose, what the session came to, else the settings'."""
         try:
-            return self._said_meanwhile or self._conversation.session.mode or self._mode(None)
+            return self._said_meanwhile or self._conversation.sessions.current.mode or self._mode(None)
         except CellwrightError:
             return "default"
 
     @property
     def modes(self) -> list[dict[str, str]]:
-        settings = self._conversation.settings
+        settings = self._conversation.in_force.settings
         if self._offered is None or self._offered[0] is not settings:  # the machine is looked at, which takes files
             self._offered = settings, [mode for mode in LISTED_MODES if self._is_offered(mode)]
         return [{"id": mode, "name": MODE_LABELS[mode][0], "about": MODE_LABELS[mode][1]} for mode in self._offered[1]]
@@ -90,7 +90,7 @@ class Choices:
     @property
     def effort(self) -> str:
         """How hard the model thinks; "" leaves it to the model."""
-        return effort_of(RunOptions(effort=self._config.effort), self._conversation.settings) or ""
+        return effort_of(RunOptions(effort=self._config.effort), self._conversation.in_force.settings) or ""
 
     @property
     def efforts(self) -> list[str]:
@@ -126,7 +126,9 @@ class Choices:
         self._config.mode = mode
         run = self._conversation.runs.current
         if run is None or run.task is None:
-            self._conversation.session.mode = None  # what the user says now goes before what the session came to
+            self._conversation.sessions.current.mode = (
+                None  # what the user says now goes before what the session came to
+            )
             return
         # the run goes on in the mode that its user knows it to have; what follows it does not, cells included
         self._said_meanwhile = mode
@@ -134,14 +136,16 @@ class Choices:
 
     def _run_ended(self) -> None:
         if self._said_meanwhile is not None:
-            self._conversation.session.mode = self._said_meanwhile = None
+            self._conversation.sessions.current.mode = self._said_meanwhile = None
 
     def _model(self, model: str | None) -> str:
-        return model_of(RunOptions(model=model), self._conversation.settings, self._conversation.environment)
+        in_force = self._conversation.in_force
+        return model_of(RunOptions(model=model), in_force.settings, in_force.environment)
 
     def _mode(self, mode: str | None) -> str:
         asked = mode or self._config.mode
-        return mode_of(RunOptions(mode=asked), self._conversation.settings, self._conversation.environment)
+        in_force = self._conversation.in_force
+        return mode_of(RunOptions(mode=asked), in_force.settings, in_force.environment)
 
     def _is_allowed(self, model: str) -> bool:
         try:
@@ -204,6 +208,11 @@ class ChatState:
         for event in ("pre_run_cell", "post_run_cell"):
             chat.shell.events.register(event, self._cell)
 
+    def show_title(self, title: str) -> None:
+        """Tell panels what the session is called."""
+        self.title = title
+        self.changed()
+
     def close(self) -> None:
         """Watch no more."""
         if self._timer is not None:
@@ -224,7 +233,7 @@ class ChatState:
         """The state as it is now."""
         chat = self._chat
         there = self._run_ids()
-        session = chat.conversation.session
+        session = chat.conversation.sessions.current
         model = self.choices.model
         window = limits(session.last_model or model)
         return {
@@ -252,7 +261,7 @@ class ChatState:
         }
 
     def _notices(self) -> list[str]:
-        notices = [*self.choices.problems, *self._chat.conversation.settings.notices]
+        notices = [*self.choices.problems, *self._chat.conversation.in_force.settings.notices]
         return [*notices, LOSES_OUTPUT] if loses_output() else notices
 
     @property
@@ -288,7 +297,7 @@ def serve_context(chat: Chat) -> None:
     """Answer `context`."""
 
     async def context(_panel: PanelConnection, _params: Mapping[str, Any]) -> dict[str, Any]:
-        session = chat.conversation.session
+        session = chat.conversation.sessions.current
         model = limits(session.last_model or chat.state.choices.model)
         tokens, contents = context_tokens(session), ContextContents.of(session)
         parts = await asyncio.to_thread(context_parts, contents)

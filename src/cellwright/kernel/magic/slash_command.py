@@ -2,30 +2,35 @@
 
 from __future__ import annotations
 
-import functools
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
-from cellwright.commands.command import CommandCall, CommandPage
+from cellwright.agent.thread import AgentTask
+from cellwright.commands.command import CommandCall, CommandPage, SlashCommand
 from cellwright.commands.registry import answer_of, command_of
 from cellwright.conversation.conversation import Conversation
-from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.kernel.magic.line import MagicOptions
-from cellwright.kernel.output.cell_output import SavedOutput, ViewOutput
-from cellwright.kernel.run.cell_run import CellRun
+from cellwright.kernel.output.cell_output import CellOutput, SavedOutput, ViewOutput
+from cellwright.kernel.run.cell_run import run_options
 from cellwright.kernel.run.cell_surface import CellSurface
 from cellwright.terminal.plain_view import Unseen
 
 
 @dataclass(frozen=True, slots=True)
 class CellCommand:
-    """A command that is ready to run. `prompt` is the cell's text."""
+    """A command that is ready to run. `prompt` is the cell's text; `ended` is called when it is over."""
 
     prompt: str
     options: MagicOptions
-    run: CellRun[CommandPage]
+    command: SlashCommand
+    call: CommandCall
+    output: CellOutput
+    ended: Callable[[], object]
+
+    def start(self) -> AgentTask[CommandPage]:
+        """Have it done on the agent's thread."""
+        return self.call.conversation.thread.submit(self._answered())
 
     def show(self, page: CommandPage) -> None:
         """Show the page in the cell, unless it stands there already, where the question was."""
@@ -33,17 +38,24 @@ class CellCommand:
 
         if self.options.format != "text":
             print(json.dumps({self.prompt.strip().removeprefix("/"): page.markdown()}))
-        elif not isinstance(self.run.output, SavedOutput):
+        elif not isinstance(self.output, SavedOutput):
             display(_bundle(page), raw=True)
+
+    async def _answered(self) -> CommandPage:
+        try:
+            page = await answer_of(self.command, self.call)
+        finally:
+            self.ended()
+        if isinstance(self.output, SavedOutput) and self.options.format == "text":
+            self.output.instead(_bundle(page))
+        return page
 
 
 def cell_command(
     conversation: Conversation,
-    kernel: Any,
     prompt: str,
     options: MagicOptions,
-    given: RunOptions,
-    new_face: Callable[[MagicOptions], CellSurface],
+    new_surface: Callable[[MagicOptions], CellSurface],
     ended: Callable[[], object],
 ) -> CellCommand:
     """The slash command that `prompt` is, with the options of its cell. Raises `CellwrightError`.
@@ -51,21 +63,10 @@ def cell_command(
     `ended` is called on the agent's thread when it is over.
     """
     command, text = command_of(prompt)
-    face = new_face(options) if command.asks else None
-    output = face.output if face is not None else ViewOutput(Unseen())
-    call = CommandCall(conversation, given, text, output.emit, face.ask_user if face is not None else None)
-
-    async def answered() -> CommandPage:
-        try:
-            page = await answer_of(command, call)
-        finally:
-            ended()
-        if isinstance(output, SavedOutput) and options.format == "text":
-            output.instead(_bundle(page))
-        return page
-
-    start = functools.partial(conversation.thread.submit, answered())
-    return CellCommand(prompt, options, CellRun(conversation, start, output, kernel))
+    # what asks nothing shows its page alone
+    surface = new_surface(options) if command.asks else CellSurface(output=ViewOutput(Unseen()))
+    call = CommandCall(conversation, run_options(options), text, surface.output.emit, surface.ask_user)
+    return CellCommand(prompt, options, command, call, surface.output, ended)
 
 
 def _bundle(page: CommandPage) -> dict[str, str]:

@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from cellwright.agent.steering import SteeringText
-from cellwright.conversation.runs.run_queue import ConversationRun
+from cellwright.conversation.runs.run import Run
 from cellwright.errors import CellwrightError
 from cellwright.events import Event, Notice, Steered, ToolProgress
 from cellwright.kernel.output.op_log import OpLog
@@ -93,7 +93,7 @@ class CellOutput(Protocol):
 
     def close(self) -> None: ...
 
-    def belongs_to(self, run: ConversationRun) -> None:
+    def belongs_to(self, run: Run) -> None:
         """The run that is shown; called once, before its first event."""
         ...
 
@@ -123,7 +123,7 @@ class SavedOutput:
         self._opened = True
         self._publish({"text/markdown": WORKING, "text/plain": "Claude is working…"}, update=False)
 
-    def belongs_to(self, run: ConversationRun) -> None:
+    def belongs_to(self, run: Run) -> None:
         pass  # nobody can say anything here
 
     def describe(self, metadata: Callable[[], Mapping[str, Any]]) -> None:
@@ -187,8 +187,8 @@ class WidgetOutput(SavedOutput):
         front_end: FrontEnd,
         *,
         quiet: bool,
-        run: Callable[[], ConversationRun | None],
-        log_of: Callable[[ConversationRun], OpLog],
+        run: Callable[[], Run | None],
+        log_of: Callable[[Run], OpLog],
     ) -> None:
         super().__init__(shell, quiet=quiet)
         self._shell = shell
@@ -205,7 +205,7 @@ class WidgetOutput(SavedOutput):
         self._restart_offered = False
         self._over = False
 
-    def belongs_to(self, run: ConversationRun) -> None:
+    def belongs_to(self, run: Run) -> None:
         self._run = lambda: run
         self._log = self._log_of(run)
         self._ops.follow(self._log)
@@ -334,7 +334,7 @@ class ViewOutput:
     def close(self) -> None:
         self._view.close()
 
-    def belongs_to(self, run: ConversationRun) -> None:
+    def belongs_to(self, run: Run) -> None:
         pass  # nobody can say anything here
 
     def describe(self, metadata: Callable[[], Mapping[str, Any]]) -> None:

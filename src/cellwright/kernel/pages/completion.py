@@ -104,7 +104,7 @@ class CodeCompletion:
         model = await self._allowed_model()
         around, cell = await self._told(gap)
         # a key helper may take its time
-        provider = await asyncio.to_thread(lambda: conversation.provider)
+        provider = await asyncio.to_thread(lambda: conversation.model.provider)
         request = Request(
             model=model,
             system=json.dumps([{"type": "text", "text": SYSTEM}]).encode(),
@@ -126,7 +126,7 @@ class CodeCompletion:
 
     async def _allowed_model(self) -> str:
         """The small model. Raises CellwrightError where the settings or the day's budget say no."""
-        settings, environment = self._conversation.settings, self._conversation.environment
+        settings, environment = self._conversation.in_force.settings, self._conversation.in_force.environment
         if not settings.inline_completion:
             message = (
                 "`cellwright.inlineCompletion` switches inline completion off. `/config` shows which file says so."
@@ -148,7 +148,7 @@ class CodeCompletion:
         cell = the_cell(gap)
         names = code_names(user_variables(self._shell), "\n".join((*gap.above, gap.prefix)))
         around = surroundings(gap, names)
-        if not self._conversation.settings.redact_secrets:
+        if not self._conversation.in_force.settings.redact_secrets:
             return around, cell
         clean, quick = self._conversation.redaction.clean, self._conversation.redaction.is_quick
         if quick(around) and quick(cell):
@@ -191,7 +191,7 @@ class CodeCompletion:
         if not spent.usage:
             return
         conversation = self._conversation
-        conversation.completions = conversation.completions.plus(spent.usage, spent.cost_usd)
+        conversation.model.count_completion(spent.usage, spent.cost_usd)
         self._unbooked = self._unbooked.plus(spent.usage, spent.cost_usd)
         if (session := conversation.sessions.begun) is not None:
             session.spend(self._unbooked.total.usage, self._unbooked.total.cost_usd)

@@ -23,7 +23,7 @@ from cellwright.events import Event, RunEnd, ToolEnd, ToolStart
 from cellwright.kernel.pages.pages import SERVER, Pages, relative_path, served_folder
 
 if TYPE_CHECKING:
-    from cellwright.conversation.runs.run_queue import ConversationRun
+    from cellwright.conversation.runs.run import Run
     from cellwright.sessions.session import Session
 
 TARGET = "cellwright.documents"
@@ -98,10 +98,10 @@ class FileNews:
             self._telling.add(telling)
             telling.add_done_callback(self._telling.discard)
 
-    def run_added(self, run: ConversationRun) -> None:
+    def run_added(self, run: Run) -> None:
         """Nothing has changed yet."""
 
-    def on_event(self, run: ConversationRun, event: Event) -> None:
+    def on_event(self, run: Run, event: Event) -> None:
         match event:
             case ToolStart(calls=calls):
                 self._writing |= {call.id for call in calls if not call.read_only}
@@ -112,7 +112,7 @@ class FileNews:
                 self._writing.clear()
                 self.tell()  # hooks, and what runs on in the background, write as well
 
-    def run_ended(self, run: ConversationRun) -> None:
+    def run_ended(self, run: Run) -> None:
         """Its `RunEnd` was heard."""
 
     def session_changed(self, session: Session) -> None:

@@ -52,7 +52,7 @@ class KernelNotebooks:
         self._running = str(request.get("content", {}).get("code", "")).strip()
         self._told = None if told is None else real_path(told)
         self._named = None if named is None else real_path(named)
-        self._pages.preferred = front_end.page
+        self._pages.prefer(front_end.page)
 
     def own(self) -> OpenNotebook | None:
         shown = self._own_shown()

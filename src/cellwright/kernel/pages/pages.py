@@ -152,6 +152,10 @@ class Pages:
         """Have `listener` called, on the agent's loop, whenever a page has said what it shows."""
         self._followers.append(listener)
 
+    def prefer(self, session: str) -> None:
+        """Hold the page of this session for the one that the user is at."""
+        self.preferred = session
+
     def all(self) -> list[PageConnection]:
         """The pages, the one that ran the newest prompt first, then those that spoke last."""
         with self._lock:

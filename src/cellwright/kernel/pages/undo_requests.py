@@ -25,7 +25,7 @@ class UndoRequests:
         from cellwright.commands.undo import turns_to_undo  # most kernels undo nothing
 
         try:
-            return {"session": self._conversation.session.id, "turns": turns_to_undo(self._conversation)}
+            return {"session": self._conversation.sessions.current.id, "turns": turns_to_undo(self._conversation)}
         except CellwrightError as error:
             raise PageError("failed", error.message) from error
 
@@ -33,7 +33,7 @@ class UndoRequests:
         from cellwright.commands.undo import undo_turn
 
         turn, preview = params.get("turn"), params.get("preview") is not False
-        if params.get("session") != self._conversation.session.id or not isinstance(turn, int):
+        if params.get("session") != self._conversation.sessions.current.id or not isinstance(turn, int):
             raise PageError(
                 "failed", "This turn belongs to another session. Resume that, then take it back with /undo."
             )

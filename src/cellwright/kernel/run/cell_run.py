@@ -1,28 +1,31 @@
-"""One run as a cell waits for it: the agent works on its thread, this thread works off jobs, an interrupt ends both.
+"""A run as its cell waits for it: the agent works on its thread, this thread works off jobs, an interrupt ends both.
 
-What a cell's options come to: a run that can be waited for, and whether the cell waits for it.
+What a cell's options come to, and whether the cell waits.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import json
 import logging
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
-from cellwright.agent.thread import AgentTask
+from cellwright.agent.thread import Awaited
 from cellwright.conversation.conversation import Conversation
+from cellwright.conversation.runs.request import RunRequest
+from cellwright.conversation.runs.run import Run
 from cellwright.conversation.runs.run_options import RunError, RunOptions, result_of
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Notice, RunEnd
 from cellwright.kernel.magic.line import MagicOptions
 from cellwright.kernel.output.cell_output import CellOutput, ViewOutput
+from cellwright.kernel.run.cell_surface import CellSurface
 from cellwright.kernel.run.front_end import FrontEnd
 from cellwright.kernel.run.idle_kernel import loses_output
 from cellwright.kernel.run.interrupts import SECONDS_FOR_CLEAN_UP, Interrupts, needs_pump, pump
@@ -35,91 +38,106 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
 
 
-@dataclass(frozen=True)
-class CellRun(Generic[R]):
-    """`start` begins the run on the conversation's thread; `kernel` is the IPython kernel, None in a terminal.
+class Task(Awaited, Protocol[R_co]):
+    """What a cell waits for: a run, or a slash command."""
 
-    `seconds_for_clean_up`: an interrupt that comes sooner after another is the same one.
+    def result(self) -> R_co: ...
+
+    def cancel(self) -> None: ...
+
+
+class CellWait:
+    """A cell's wait for something that the agent's thread does; `output` is open meanwhile.
+
+    Entered before that is started: an interrupt which comes while it starts ends it, too. `kernel` is the IPython kernel,
+    None in a terminal. `seconds_for_clean_up`: an interrupt that comes sooner after another is the same one.
     """
 
-    conversation: Conversation
-    start: Callable[[], AgentTask[R]]
-    output: CellOutput
-    kernel: Any
-    seconds_for_clean_up: float = SECONDS_FOR_CLEAN_UP
+    def __init__(
+        self,
+        conversation: Conversation,
+        output: CellOutput,
+        kernel: Any,
+        seconds_for_clean_up: float = SECONDS_FOR_CLEAN_UP,
+    ) -> None:
+        self._jobs = conversation.jobs
+        self._output = output
+        self._kernel = kernel
+        self._lock = threading.Lock()
+        self._task: Task[Any] | None = None
+        self._stopped = False
+        self._interrupts = Interrupts(conversation.thread.loop, self._cancel, seconds_for_clean_up)
 
-    async def awaited(self) -> R:
+    def __enter__(self) -> Self:
+        self._interrupts.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        try:
+            if self._task is not None:
+                if not self._task.done:
+                    self._task.cancel()
+                    self._jobs.work_until_done(self._task)
+                self._output.close()
+        finally:
+            self._interrupts.__exit__(kind, error, traceback)
+
+    async def awaited(self, task: Task[R]) -> R:
         """Wait for the end, leaving this thread's loop free. Raises `KeyboardInterrupt` when interrupted."""
-        with self._shown() as task, _pumping(self.kernel):
+        self._began(task)
+        with _pumping(self._kernel):
             while not task.done:
                 try:
-                    await self.conversation.jobs.work_until_done_async(task)
+                    await self._jobs.work_until_done_async(task)
                 except asyncio.CancelledError:
                     # the kernel cancels its cell; the agent still answers its open calls
                     task.cancel()
         return _end_of(task)
 
-    def blocking(self) -> R:
+    def blocking(self, task: Task[R]) -> R:
         """The same where a cell cannot be awaited."""
-        with self._shown() as task:
-            self.conversation.jobs.work_until_done(task)
+        self._began(task)
+        self._jobs.work_until_done(task)
         return _end_of(task)
 
-    def in_background(self, finish: Callable[[R], object]) -> None:
-        """Let the run go on when the cell has ended; `finish` gets its end on the agent's thread, then the output closes."""
-        task = self.start()
-        self.output.open()
-        # in a copy of this cell's context: what is published belongs to this cell, whatever the kernel does then
-        self.conversation.thread.submit(self._until_end(task, finish))
+    def _began(self, task: Task[Any]) -> None:
+        with self._lock:
+            # before there was a task to cancel; once only, a second time would cut off its clean-up
+            early = self._stopped
+            self._task = task
+        if early:
+            task.cancel()
+        # after the start: the request is on its way while the front end gets its widget
+        self._output.open()
 
-    async def _until_end(self, task: AgentTask[R], finish: Callable[[R], object]) -> None:
-        try:
-            await asyncio.wait({asyncio.wrap_future(task.future)})
-            finish(task.result())
-        except CancelledError:
-            pass  # the user wanted it, and the output says so
-        except RunError:
-            pass  # the end of the run says why
-        except CellwrightError as error:
-            self.output.emit(Notice(f"{error.code}: {error.message}", "error"))
-        except Exception:  # nobody waits who could raise it: without a word the cell would look as if it were at work
-            logger.exception("a run in the background failed")
-            self.output.emit(Notice("This run failed by a fault in Cellwright; its log has the traceback.", "error"))
-        finally:
-            self.output.close()
+    def _cancel(self) -> None:
+        with self._lock:
+            self._stopped, begun = True, self._task
+        if begun is not None:
+            begun.cancel()
 
-    @contextlib.contextmanager
-    def _shown(self) -> Iterator[AgentTask[R]]:
-        lock = threading.Lock()
-        running: AgentTask[R] | None = None
-        stopped = False
 
-        def cancel() -> None:
-            nonlocal stopped
-            with lock:
-                stopped, begun = True, running
-            if begun is not None:
-                begun.cancel()
-
-        with Interrupts(self.conversation.thread.loop, cancel, self.seconds_for_clean_up):
-            task = self.start()
-            with lock:
-                # before there was a task to cancel; once only, a second time would cut off its clean-up
-                early = stopped
-                running = task
-            if early:
-                task.cancel()
-            try:
-                # after the start: the request is on its way while the front end gets its widget
-                self.output.open()
-                yield task
-            finally:
-                if not task.done:
-                    task.cancel()
-                    self.conversation.jobs.work_until_done(task)
-                self.output.close()
+async def until_end(run: Run, output: CellOutput, finish: Callable[[RunEnd], object]) -> None:
+    """Let the run go on when the cell has ended, on the agent's thread; `finish` gets its end, then `output` closes."""
+    try:
+        await asyncio.wait({asyncio.wrap_future(run.future)})
+        finish(run.result())
+    except CancelledError:
+        pass  # the user wanted it, and the output says so
+    except RunError:
+        pass  # the end of the run says why
+    except CellwrightError as error:
+        output.emit(Notice(f"{error.code}: {error.message}", "error"))
+    except Exception:  # nobody waits who could raise it: without a word the cell would look as if it were at work
+        logger.exception("a run in the background failed")
+        output.emit(Notice("This run failed by a fault in Cellwright; its log has the traceback.", "error"))
+    finally:
+        output.close()
 
 
 @contextlib.contextmanager
@@ -134,22 +152,20 @@ def _pumping(kernel: Any) -> Iterator[None]:
         pumping.cancel()
 
 
-def _end_of(task: AgentTask[R]) -> R:
+def _end_of(task: Task[R]) -> R:
     try:
         return task.result()
     except CancelledError:
         raise KeyboardInterrupt("Interrupted. The conversation goes on in the next cell.") from None
 
 
-class PreparedRun(NamedTuple):
-    """A run that can be waited for, and what is done with its end; `finish` raises what the cell should show.
+@dataclass(frozen=True)
+class PreparedRun:
+    """What a cell asks, where it is shown, and what is done with its end; `finish` raises what the cell should show."""
 
-    `background`: the cell does not wait for it.
-    """
-
-    cell: CellRun[RunEnd]
+    request: RunRequest
+    surface: CellSurface
     finish: Callable[[RunEnd], None]
-    background: bool = False
 
 
 def run_options(options: MagicOptions, typed: AnswerType | None = None) -> RunOptions:
@@ -191,7 +207,7 @@ def dry_run(
     prompt: str,
     options: MagicOptions,
     typed: AnswerType | None,
-    telling: Sequence[ContextProvider],
+    context: tuple[ContextProvider, ...],
 ) -> PreparedRun:
     """A run that shows what `prompt` would send and sends nothing."""
     # not what most runs need
@@ -199,13 +215,12 @@ def dry_run(
     from cellwright.terminal.plain_view import Unseen
 
     provider = DryRun()
-    start = functools.partial(
-        conversation.start,
-        prompt,
-        replace(run_options(options), telling=tuple(telling)),
-        emit=lambda _: None,
+    request = RunRequest(
+        prompt=prompt,
+        options=run_options(options),
+        context=context,
         provider=provider,
-        session=unsaved_copy(conversation.session),
+        session=unsaved_copy(conversation.sessions.current),
     )
 
     def finish(end: RunEnd) -> None:
@@ -215,4 +230,4 @@ def dry_run(
         if options.out is not None:
             shell.user_ns[options.out] = summary
 
-    return PreparedRun(CellRun(conversation, start, ViewOutput(Unseen()), getattr(shell, "kernel", None)), finish)
+    return PreparedRun(request, CellSurface(output=ViewOutput(Unseen())), finish)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from cellwright.agent.calls.approval import CanUseTool
 from cellwright.conversation.conversation import Conversation
-from cellwright.conversation.runs.run_queue import ConversationRun
-from cellwright.events import Notice
+from cellwright.conversation.runs.request import RunSurface
+from cellwright.conversation.runs.run import Run
 from cellwright.kernel.magic.line import MagicOptions
 from cellwright.kernel.output.cell_output import CellOutput, SavedOutput, ViewOutput, WidgetOutput
 from cellwright.kernel.output.op_log import OpLog
@@ -32,25 +32,23 @@ BACKGROUND_SECONDS_TO_GET_READY = 30.0
 """Nobody waits for a run in the background, and no `input()` can ask in its place."""
 
 
-class CellSurface(NamedTuple):
-    """A run's output and the coroutine that puts its questions to the user; `ask_user` is None where nobody looks."""
+@dataclass(frozen=True, kw_only=True)
+class CellSurface(RunSurface):
+    """A cell in which a run shows itself: `output` is what is drawn there."""
 
     output: CellOutput
-    can_use_tool: CanUseTool
-    ask_user: CanUseTool | None
 
 
-def cell_face(
+def cell_surface(
     shell: InteractiveShell,
     front_end: FrontEnd,
     conversation: Conversation,
     options: MagicOptions,
-    save_rules: Callable[[Sequence[str]], object],
     beside: Beside,
     somebody_looks_on: Callable[[], bool],
-    log_of: Callable[[ConversationRun], OpLog],
+    log_of: Callable[[Run], OpLog],
 ) -> CellSurface:
-    """The face of the cell that is running: a widget where one can be shown, else text, else only what is saved.
+    """The cell that is running: a widget where one can be shown, else text, else only what is saved.
 
     `log_of` gives what a run is drawn from.
     """
@@ -64,8 +62,8 @@ def cell_face(
         conversation.jobs,
         front_end.allows_input and for_people and not options.background,
         widget,
-        save_rules,
-        answer_seconds=conversation.settings.ask_user_question_seconds,
+        conversation.in_force.save_rules,
+        answer_seconds=conversation.in_force.settings.ask_user_question_seconds,
         beside=beside,
         somebody_looks_on=somebody_looks_on,
         seconds_to_get_ready=BACKGROUND_SECONDS_TO_GET_READY if options.background else READY_TIMEOUT_SECONDS,
@@ -85,9 +83,9 @@ def cell_face(
         output = SavedOutput(shell, quiet=quiet)
     else:
         output = ViewOutput(_view(options, in_terminal=front_end.kernel is None), notice)
-    questions.tell = lambda text: output.emit(Notice(text, "warning"))
     somebody = widget or questions.allows_input
-    return CellSurface(output, questions.can_use_tool, questions.can_use_tool if somebody else None)
+    ask_user = questions.can_use_tool if somebody else None
+    return CellSurface(output.on_event, questions.can_use_tool, ask_user, output.belongs_to, output=output)
 
 
 def _view(options: MagicOptions, *, in_terminal: bool) -> View:

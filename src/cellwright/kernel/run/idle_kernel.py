@@ -9,44 +9,42 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
 
-from cellwright.agent.thread import CallerJobs
+from cellwright.agent.thread import Offer
 
 logger = logging.getLogger(__name__)
 
+Work = Callable[[], Coroutine[Any, Any, None]]
+
 
 class IdleKernel:
-    """Works off `jobs` when `kernel` (ipykernel's) has no request to handle. `offer` is called from any thread."""
+    """Does work when `kernel` (ipykernel's) has no request to handle. `offer` is called from any thread."""
 
-    def __init__(self, kernel: Any, jobs: CallerJobs) -> None:
+    def __init__(self, kernel: Any) -> None:
         self._kernel = kernel
-        self._jobs = jobs
         self._turns: set[asyncio.Task[None]] = set()  # asyncio keeps no task alive
 
-    def offer(self) -> None:
-        """There is a job, perhaps for nobody but the idle kernel."""
+    def offer(self, work: Work) -> None:
+        """Have `work` done on the main thread, between two requests."""
         # the loop is closed when the kernel ends
         with contextlib.suppress(RuntimeError):
-            self._kernel.io_loop.asyncio_loop.call_soon_threadsafe(self._begin)
+            self._kernel.io_loop.asyncio_loop.call_soon_threadsafe(self._begin, work)
 
-    def _begin(self) -> None:
+    def _begin(self, work: Work) -> None:
         if hasattr(self._kernel, "schedule_dispatch"):
             # ipykernel 6: one queue of requests, with the function that handles each
-            self._kernel.schedule_dispatch(self._work_off)
+            self._kernel.schedule_dispatch(work)
             return
-        turn = asyncio.get_running_loop().create_task(self._in_turn())
+        turn = asyncio.get_running_loop().create_task(self._in_turn(work))
         self._turns.add(turn)
         turn.add_done_callback(self._turns.discard)
 
-    async def _in_turn(self) -> None:
+    async def _in_turn(self, work: Work) -> None:
         # ipykernel 7 holds this lock while it handles a request on the main thread
         async with self._kernel._main_asyncio_lock:
-            await self._work_off()
-
-    async def _work_off(self) -> None:
-        await self._jobs.work_off()
+            await work()
 
 
 def loses_output() -> bool:
@@ -59,10 +57,10 @@ def loses_output() -> bool:
     return (7, 0) <= tuple(version_info[:2]) < (7, 4)
 
 
-def work_between_cells(kernel: Any, jobs: CallerJobs) -> Callable[[], object] | None:
-    """What to call for a job of a run that no cell waits for; None where this kernel has no place for one."""
+def work_between_cells(kernel: Any) -> Offer | None:
+    """What to call for jobs of a run that no cell waits for; None where this kernel has no place for one."""
     known = hasattr(kernel, "_main_asyncio_lock") or hasattr(kernel, "schedule_dispatch")
     if not known:
         logger.warning("this ipykernel is not known: work in the background waits for the next %%claude cell")
         return None
-    return IdleKernel(kernel, jobs).offer
+    return IdleKernel(kernel).offer

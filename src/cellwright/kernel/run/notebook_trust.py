@@ -38,14 +38,15 @@ class UntrustedNotebook(NamedTuple):
 
 
 class NotebookTrust:
-    """Looks at the notebook in the background, once, and asks about it until the user has said yes."""
+    """Looks at the notebook in the background, once, and asks about it until the user has said yes.
+
+    It is asked before prompts that stand in the notebook; what its user types elsewhere is their own.
+    """
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._found: Future[UntrustedNotebook | None] = Future()
         self._settled = False
         self.said_yes = False
-        self.notebook_asks = True
-        """Whether the next prompt stands in the notebook; what its user types elsewhere is their own."""
         notebook = notebook_of(environ)
         if notebook is None:
             self._found.set_result(None)
@@ -54,7 +55,7 @@ class NotebookTrust:
 
     def question(self) -> TrustQuestion | None:
         """What the user has to be asked before the first prompt of this kernel."""
-        if self._settled or not self.notebook_asks:
+        if self._settled:
             return None
         foreign = self._found.result()
         if foreign is None:

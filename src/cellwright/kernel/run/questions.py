@@ -36,12 +36,10 @@ Beside = Callable[[ToolUse, Take], AbstractAsyncContextManager[None]]
 
 
 class OpenQuestions:
-    """What waits for an answer, oldest first. All of it on the agent's loop, but for `somebody_looks_on`."""
+    """What waits for an answer, oldest first. All of it on the agent's loop."""
 
     def __init__(self) -> None:
         self._open: dict[str, Take] = {}
-        self.somebody_looks_on: Callable[[], bool] = lambda: False
-        """Whether a place that shows all questions is there; set by who knows. From any thread."""
 
     @property
     def there(self) -> list[str]:
@@ -83,10 +81,6 @@ READY_TIMEOUT_SECONDS = 2.0
 """How long a widget that was displayed may take to say that it is there."""
 
 
-def _no_one(_text: str) -> None:
-    """Who is told before there is an output."""
-
-
 def _nowhere(_use: ToolUse, _take: Take) -> AbstractAsyncContextManager[None]:
     """Where there is no other place."""
     return contextlib.nullcontext()
@@ -105,7 +99,7 @@ class Questions:
     """The questions of one cell. All of it runs on the agent's loop, but for what `jobs` takes to the waiting thread.
 
     `widget`: whether one was displayed; `ready` is set when it has answered. `save_rules` keeps rules for ever; where it
-    cannot, the user is told by `tell`. `answer_seconds` is how long a question of Claude's own waits in the widget before
+    cannot, the answer says so. `answer_seconds` is how long a question of Claude's own waits in the widget before
     Claude goes on without an answer; None: as long as it takes. `beside` shows questions in other places as well;
     `somebody_looks_on` says whether one of these shows all of them.
     """
@@ -114,7 +108,6 @@ class Questions:
     allows_input: bool
     widget: bool
     save_rules: Callable[[Sequence[str]], object]
-    tell: Callable[[str], object] = _no_one
     answer_seconds: float | None = None
     seconds_to_get_ready: float = READY_TIMEOUT_SECONDS
     beside: Beside = _nowhere
@@ -136,8 +129,7 @@ class Questions:
                 await asyncio.to_thread(self.save_rules, given.rules)
             except CellwrightError as error:
                 # the user allowed it all the same: for this session the rule holds
-                self.tell(error.message)
-                return replace(given, scope="session")
+                return replace(given, scope="session", notice=error.message)
         return given
 
     def take(self, answer: AnswerMessage, by: AnsweredBy = "widget") -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cellwright.agent.recording.replay_drift import drift_in_words
 from cellwright.config.settings.settings_in_force import TrustQuestion
-from cellwright.conversation.resolve_options import Asking
+from cellwright.conversation.runs.request import Asking
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Emit, Event, Notice, RunEnd, TurnChanged, UserPrompt
 from cellwright.kernel.run.saved_outputs import AnswerQuestion
@@ -17,7 +17,7 @@ from cellwright.sessions.provenance import provenance
 if TYPE_CHECKING:
     from cellwright.agent.recording.recorder import Recorder, TurnListener
     from cellwright.agent.recording.replay import Replay, ReplayedTurn
-    from cellwright.conversation.runs.run_queue import ConversationRun
+    from cellwright.conversation.runs.run import Run
 
 FILE = "file"
 
@@ -39,7 +39,7 @@ class SkippedRun(CellwrightError):
 
 @dataclass(eq=False, kw_only=True)
 class RecordedRun:
-    """One run; `conversation_settings.Playing`.
+    """One run; `request.Playing`.
 
     `way`: "auto" plays what is recorded and runs the rest live, "strict" and "file" (`--replay FILE`) play or fail, None
     plays when the user answers `question` so. `need_model` raises CellwrightError where nothing can be sent; `turn_number`
@@ -90,7 +90,7 @@ class RecordedRun:
         self._note = Notice(f"Played from {self.replay.path.name}: nothing was sent to the model.")
         return self._played
 
-    def follow(self, run: ConversationRun, say: Emit) -> None:
+    def follow(self, run: Run, say: Emit) -> None:
         """Take note of the run's events; what there is to say of the recording goes to `say`.
 
         It is told of an event before those who show it, so what it says comes before the event.
@@ -166,7 +166,7 @@ class RecordedRun:
 
 
 class RecordingTrust:
-    """Asks before somebody else's recording is played; `conversation_settings.Asking`."""
+    """Asks before somebody else's recording is played; `request.Asking`."""
 
     def __init__(self, run: RecordedRun) -> None:
         self._run = run

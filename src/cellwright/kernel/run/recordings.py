@@ -139,43 +139,52 @@ class RecordedRuns:
         """How `prompt` is run in `cell`. Raises `CellwrightError` for what cannot be recorded or played."""
         key = prompt_key(prompt, self._project)
         way = self._way(options)
-        run = RecordedRun(
-            wanted=WantedTurn(prompt, key, self._places.nth(key, cell_id=cell.id, execution=cell.execution)),
+        wanted = WantedTurn(prompt, key, self._places.nth(key, cell_id=cell.id, execution=cell.execution))
+        recorder = None if options.record in (None, "off") else self._recorder(self._record_path(options))
+        replay, question = self._played(way, wanted, options, cell)
+        return RecordedRun(
+            wanted=wanted,
             way=way if way is None or way in REPLAY_WAYS else FILE,
             need_model=self._need_model,
             turn_number=self._turn_number,
             file_name=lambda holds: self._file_name(holds.path),
             answered=lambda: self._foreign.answered(key, cell.id),
             keep=cell.keep,
+            recorder=recorder,
+            replay=replay,
+            question=question,
         )
-        if options.record not in (None, "off"):
-            run.recorder = self._recorder(self._record_path(options))
-        if way in ("auto", "strict"):
-            run.replay = self._beside(options, run.wanted, must_be_there=way == "strict")
-        elif way is None:
-            self._consider_answer(run, options, cell)
-        elif way != "off":
-            run.replay = self._replay(self._project / way)
-        return run
 
-    def _consider_answer(self, run: RecordedRun, options: MagicOptions, cell: RunningCell) -> None:
+    def _played(
+        self, way: str | None, wanted: WantedTurn, options: MagicOptions, cell: RunningCell
+    ) -> tuple[Replay | None, AnswerQuestion | None]:
+        """The recording that may be played, and what the user is asked about that."""
+        if way in ("auto", "strict"):
+            return self._beside(options, wanted, must_be_there=way == "strict"), None
+        if way is None:
+            return self._of_answer(wanted, options, cell)
+        return (None if way == "off" else self._replay(self._project / way)), None
+
+    def _of_answer(
+        self, wanted: WantedTurn, options: MagicOptions, cell: RunningCell
+    ) -> tuple[Replay | None, AnswerQuestion | None]:
         """Where nothing was said about it: an answer that is there already is not paid for again without a word."""
-        earlier = self._foreign.of(run.wanted.key, cell.id, self._notebook())
+        earlier = self._foreign.of(wanted.key, cell.id, self._notebook())
         if earlier is None:
-            return
-        replay = self._beside(options, run.wanted, must_be_there=False)
-        replayable = replay is not None and replay.holds(run.wanted.prompt, nth=run.wanted.nth)
-        if replayable:
-            run.replay = replay
+            return None, None
+        replay = self._beside(options, wanted, must_be_there=False)
+        if replay is not None and not replay.holds(wanted.prompt, nth=wanted.nth):
+            replay = None
         if cell.somebody:
-            run.question = AnswerQuestion(self._foreign, earlier, cell.id, replayable=replayable)
-        elif not replayable:
+            return replay, AnswerQuestion(self._foreign, earlier, cell.id, replayable=replay is not None)
+        if replay is None:
             raise CellwrightError(
                 ErrorCode.PERMISSION_DENIED,
                 f"This cell holds the answer of an earlier session already ({earlier.session}), and there is nobody to "
                 "ask whether to pay for another. Nothing was sent. CELLWRIGHT_REPLAY=off (or `%config Claude.replay = "
                 "'off'`) runs it again; with a recording, CELLWRIGHT_REPLAY=auto plays it.",
             )
+        return replay, None
 
     def _way(self, options: MagicOptions) -> str | None:
         """`auto`, `strict`, `off`, a file, or None where nobody has said anything."""
@@ -238,16 +247,16 @@ def recorded_runs(
 ) -> RecordedRuns:
     """Those of the kernel that has `conversation`; `trust` knows whether the user has let the notebook ask."""
     foreign = UntrustedAnswers(
-        SavedAnswers(notebook_of(conversation.environ)),
-        session=lambda: conversation.session.id,
+        SavedAnswers(notebook_of(conversation.in_force.environ)),
+        session=lambda: conversation.sessions.current.id,
         may_ask=lambda: trust.said_yes,
     )
     return RecordedRuns(
         conversation.cwd,
-        conversation.environ,
+        conversation.in_force.environ,
         notebook=notebook,
         foreign=foreign,
-        need_model=lambda: conversation.provider,
-        turn_number=lambda: count_turns(conversation.session.messages) + 1,
-        is_open=lambda path: path == notebook() or conversation.open_notebooks.at(path) is not None,
+        need_model=lambda: conversation.model.provider,
+        turn_number=lambda: count_turns(conversation.sessions.current.messages) + 1,
+        is_open=lambda path: path == notebook() or conversation.tools.open_notebooks.at(path) is not None,
     )

@@ -150,7 +150,7 @@ class UntrustedAnswers:
 
 
 class AnswerQuestion:
-    """The question about one cell's answer; `conversation_settings.Asking`."""
+    """The question about one cell's answer; `request.Asking`."""
 
     def __init__(
         self, foreign: UntrustedAnswers, earlier: SavedAnswer, cell_id: str | None, *, replayable: bool

@@ -13,8 +13,8 @@ from cellwright.server.relay.relay import KernelRelay
 from cellwright.server.routes.base import CellwrightRoute, may_execute, may_read
 from cellwright.server.runs.event_stream import HEADERS, send_events, stream_kind
 from cellwright.server.runs.own_kernels import folder_below
-from cellwright.server.runs.run import EventsGone, Run
-from cellwright.server.runs.runs import RunRequest
+from cellwright.server.runs.run import ClientRun, EventsGone
+from cellwright.server.runs.runs import ClientRunRequest
 
 DECISION_SECONDS = 20.0
 
@@ -25,7 +25,7 @@ class _RunRoute(CellwrightRoute):
         self.gone.set()
         self.detach().close()
 
-    async def send_run(self, run: Run, after: int) -> None:
+    async def send_run(self, run: ClientRun, after: int) -> None:
         """The run's events after number `after`, as the client's `Accept` says; what it is, where JSON is wanted."""
         self.set_header("Cellwright-Run", run.id)
         self.set_header("Location", f"{self.base_url}cellwright/api/runs/{run.id}")
@@ -37,11 +37,10 @@ class _RunRoute(CellwrightRoute):
         for name, value in HEADERS.items():
             self.set_header(name, value)
         self.set_header("Content-Type", f"{kind}; charset=utf-8")
-        run.readers += 1
         try:
-            await send_events(self, run, after, kind, self.runs.limits.heartbeat_seconds)
+            with run.read():
+                await send_events(self, run, after, kind, self.runs.limits.heartbeat_seconds)
         finally:
-            run.readers -= 1
             if self.gone.is_set():
                 self.runs.reader_left(run)
         if not self.gone.is_set():
@@ -170,7 +169,7 @@ class StopRoute(CellwrightRoute):
         self.answer(about_run(run), 202)
 
 
-def about_run(run: Run) -> dict[str, Any]:
+def about_run(run: ClientRun) -> dict[str, Any]:
     """A run as the interface describes it."""
     return {
         "run": run.id,
@@ -183,8 +182,8 @@ def about_run(run: Run) -> dict[str, Any]:
     }
 
 
-def _request(body: dict[str, Any], kernel_id: str = "") -> RunRequest:
-    return RunRequest(**{**body, "kernel_id": kernel_id, "attachments": tuple(body.get("attachments", ()))})
+def _request(body: dict[str, Any], kernel_id: str = "") -> ClientRunRequest:
+    return ClientRunRequest(**{**body, "kernel_id": kernel_id, "attachments": tuple(body.get("attachments", ()))})
 
 
 def _closed() -> RouteError:

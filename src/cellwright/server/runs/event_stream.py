@@ -12,7 +12,7 @@ from typing import Literal, Protocol
 
 from tornado.iostream import StreamClosedError
 
-from cellwright.server.runs.run import EventsGone, Run, RunEvent
+from cellwright.server.runs.run import ClientRun, EventsGone, RunEvent
 
 StreamKind = Literal["text/event-stream", "application/x-ndjson"]
 
@@ -63,7 +63,7 @@ def encoded(event: RunEvent, kind: StreamKind) -> bytes:
 
 async def send_events(
     connection: EventConnection,
-    run: Run,
+    run: ClientRun,
     after: int,
     kind: StreamKind,
     heartbeat: float,
@@ -82,7 +82,7 @@ async def send_events(
 
 
 async def _send(
-    connection: EventConnection, run: Run, after: int, kind: StreamKind, heartbeat: float, stall_seconds: float
+    connection: EventConnection, run: ClientRun, after: int, kind: StreamKind, heartbeat: float, stall_seconds: float
 ) -> None:
     place = after
     while not connection.gone.is_set():
@@ -102,7 +102,7 @@ async def _send(
         await asyncio.wait_for(connection.flush(), stall_seconds)
 
 
-async def _news(run: Run, connection: EventConnection, seconds: float) -> bool:
+async def _news(run: ClientRun, connection: EventConnection, seconds: float) -> bool:
     """Wait for another event or for the client to leave; False after so many seconds."""
     waiting = [asyncio.ensure_future(run.news()), asyncio.ensure_future(connection.gone.wait())]
     try:

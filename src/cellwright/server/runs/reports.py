@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from cellwright.server.runs.run import Run
+from cellwright.server.runs.run import ClientRun
 
 SCHEMA = Path(__file__).with_name("run_events.yaml")
 SCHEMA_ID = "https://events.cellwright.dev/run/v1"
@@ -24,11 +24,11 @@ class RunReports:
         if logger is not None:
             logger.register_event_schema(SCHEMA)
 
-    def begun(self, run: Run) -> None:
+    def begun(self, run: ClientRun) -> None:
         self._begun[run.id] = time.monotonic()
         self._emit({"action": "started", "run": run.id, "own_kernel": run.place.own_kernel})
 
-    def ended(self, run: Run) -> None:
+    def ended(self, run: ClientRun) -> None:
         seconds = time.monotonic() - self._begun.pop(run.id)
         metadata = run.metadata
         report = {

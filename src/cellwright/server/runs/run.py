@@ -7,10 +7,11 @@ not for each reader, and the oldest make room when they become too many: a slow 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import datetime
 import json
 from collections import deque
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -49,10 +50,10 @@ class RunPlace:
     cancel_on_disconnect: bool = False
 
 
-class Run:
+class ClientRun:
     """From the moment a client asks for it. On the server's loop only. `when_over` is called once, at its end."""
 
-    def __init__(self, run_id: str, place: RunPlace, most_bytes: int, when_over: Callable[[Run], None]) -> None:
+    def __init__(self, run_id: str, place: RunPlace, most_bytes: int, when_over: Callable[[ClientRun], None]) -> None:
         self.id = run_id
         self.place = place
         self.kernel_run = ""
@@ -81,7 +82,20 @@ class Run:
         self._finishing: asyncio.TimerHandle | None = None
         self._add({"type": "run_started", "timestamp": _now(), "data": {"run": run_id, "kernel": place.kernel_id}})
 
+    def begin(self, kernel_run: str) -> None:
+        """The kernel has taken it, and calls it so."""
+        self.kernel_run = kernel_run
+
     # ---- for readers ----
+
+    @contextlib.contextmanager
+    def read(self) -> Iterator[None]:
+        """Somebody reads its events while the block lasts."""
+        self.readers += 1
+        try:
+            yield
+        finally:
+            self.readers -= 1
 
     @property
     def last_id(self) -> int:

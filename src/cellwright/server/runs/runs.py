@@ -16,7 +16,7 @@ from cellwright.server.relay.relays import Relays
 from cellwright.server.runs.limits import RunLimits, RunsAtOnce
 from cellwright.server.runs.own_kernels import OwnKernels
 from cellwright.server.runs.reports import RunReports
-from cellwright.server.runs.run import Run, RunPlace
+from cellwright.server.runs.run import ClientRun, RunPlace
 
 logger = logging.getLogger(__name__)
 
@@ -25,7 +25,7 @@ PATIENCE_SECONDS = 5.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunRequest:
+class ClientRunRequest:
     """What a client asks for, as `openapi.json` describes it. `kernel_id` is empty for a kernel of the run's own."""
 
     prompt: str
@@ -60,7 +60,7 @@ class ClientRuns:
         self._kernels = kernels
         self._reports = reports
         self._at_once = RunsAtOnce(limits)
-        self._runs: dict[str, Run] = {}
+        self._runs: dict[str, ClientRun] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
@@ -71,14 +71,14 @@ class ClientRuns:
         """Whether one of these runs goes on in that kernel."""
         return any(run.place.kernel_id == kernel_id and not run.over for run in self._runs.values())
 
-    def find(self, run_id: str, owner: str) -> Run:
+    def find(self, run_id: str, owner: str) -> ClientRun:
         """The run of that id that `owner` began. Raises ApiError 404."""
         run = self._runs.get(run_id)
         if run is None or run.place.owner != owner:
             raise RouteError(404, "NOT_FOUND", f"There is no run {run_id}; it may have ended too long ago.")
         return run
 
-    async def start(self, request: RunRequest, owner: str) -> Run:
+    async def start(self, request: ClientRunRequest, owner: str) -> ClientRun:
         """Begin a run. Returns when the kernel has it, or when it has to wait for its kernel. Raises ApiError."""
         if request.kernel_id and request.kernel_id not in self._kernels:
             raise RouteError(404, "NOT_FOUND", f"There is no kernel {request.kernel_id}.")
@@ -94,12 +94,12 @@ class ClientRuns:
             own_kernel=not request.kernel_id and not request.keep,
             cancel_on_disconnect=request.cancel_on_disconnect,
         )
-        run = Run(uuid.uuid4().hex, place, self.limits.max_event_bytes, self._over)
+        run = ClientRun(uuid.uuid4().hex, place, self.limits.max_event_bytes, self._over)
         self._runs[run.id] = run
         self._reports.begun(run)
         return await self._begun(run, request)
 
-    async def _begun(self, run: Run, request: RunRequest) -> Run:
+    async def _begun(self, run: ClientRun, request: ClientRunRequest) -> ClientRun:
         beginning = asyncio.create_task(self._begin(run, request))
         self._tasks.add(beginning)
         beginning.add_done_callback(self._tasks.discard)
@@ -114,7 +114,7 @@ class ClientRuns:
             raise run.refused
         return run
 
-    async def _begin(self, run: Run, request: RunRequest) -> None:
+    async def _begin(self, run: ClientRun, request: ClientRunRequest) -> None:
         try:
             relay = await self.relays.of(run.place.kernel_id, run.wait)
             relay.say_if_it_waits(run.wait)
@@ -126,7 +126,7 @@ class ClientRuns:
             if run.over:
                 await relay.send({"type": "stop", "run": str(reply["run"])})
                 return
-            run.kernel_run = str(reply["run"])
+            run.begin(str(reply["run"]))
             await relay.follow(run.kernel_run, run)
         except RouteError as error:
             run.refuse(error)
@@ -136,7 +136,7 @@ class ClientRuns:
             logger.exception("run %s could not begin", run.id)
             run.refuse(RouteError(500, "EXECUTION_ERROR", f"{type(error).__name__}: {error}"))
 
-    async def stop(self, run: Run) -> None:
+    async def stop(self, run: ClientRun) -> None:
         """Interrupt a run, or take it out of the line. Raises ApiError."""
         if run.over:
             return
@@ -146,7 +146,7 @@ class ClientRuns:
         else:
             run.interrupt()
 
-    def reader_left(self, run: Run) -> None:
+    def reader_left(self, run: ClientRun) -> None:
         """A client that read the run's events has gone."""
         if run.place.cancel_on_disconnect and not run.readers and not run.over:
             self._in_background(self.stop(run))
@@ -160,7 +160,7 @@ class ClientRuns:
         await self.relays.close()
         await self.own_kernels.close()
 
-    def _over(self, run: Run) -> None:
+    def _over(self, run: ClientRun) -> None:
         self._at_once.give_back(run.place.owner)
         self._reports.ended(run)
         kernel_id = run.place.kernel_id

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pictures import pdf, picture
 
 from cellwright.conversation.conversation import Conversation
-from cellwright.conversation.runs.run_options import RunOptions
+from cellwright.conversation.runs.request import RunRequest, RunSurface
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.testing import say, turn, use
 from cellwright.tools.files.formats.pdf import PdfRequest, read_pdf
@@ -190,7 +190,7 @@ def test_images_pages_and_notebooks_get_through_to_the_model(tools, messages_ser
     monkeypatch.chdir(tools.cwd)
     talking = Conversation(cwd=tools.cwd, face="a test")
     events = []
-    talking.jobs.work_until_done(talking.start("Look.", RunOptions(), emit=events.append))
+    talking.jobs.work_until_done(talking.start(RunRequest(prompt="Look."), RunSurface(events.append)))
     talking.close()
     assert events[-1].text == "seen"
     assert not server.rejected

@@ -1,0 +1,50 @@
+"""The conversation of this process, for `cellwright.ask`: a kernel's extension registers its own while it is loaded.
+
+A module of its own, so that loading the extension need not import what a conversation needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from cellwright.conversation.conversation import Conversation
+    from cellwright.conversation.runs.request import Asking, RunSurface
+
+
+class ProcessConversation(Protocol):
+    """A conversation that code of this process may ask in."""
+
+    @property
+    def conversation(self) -> Conversation: ...
+
+    @property
+    def place(self) -> str:
+        """Where the code that asks runs, in words."""
+
+    @property
+    def asking(self) -> tuple[Asking, ...]:
+        """What may have to be asked about that place before its code may ask Claude."""
+
+    def surface(self) -> AbstractContextManager[RunSurface]:
+        """How a run shows itself where the code runs, while the block lasts."""
+
+
+_registered: list[Callable[[], ProcessConversation]] = []
+
+
+def register(conversation: Callable[[], ProcessConversation]) -> None:
+    """Have `cellwright.ask` use what `conversation` gives; it is called for each prompt."""
+    _registered.append(conversation)
+
+
+def unregister(conversation: Callable[[], ProcessConversation]) -> None:
+    """Have it no longer used."""
+    _registered.remove(conversation)
+
+
+def registered() -> ProcessConversation | None:
+    """The conversation that was registered last, if one is."""
+    return _registered[-1]() if _registered else None

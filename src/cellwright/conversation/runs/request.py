@@ -1,0 +1,87 @@
+"""What a conversation is given to start a run: what is asked, and where the run shows itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from cellwright.agent.calls.approval import CanUseTool
+from cellwright.agent.prompt import ContextProvider, Prompt
+from cellwright.conversation.runs.run_options import RunOptions
+from cellwright.events import Emit, Event
+from cellwright.model.provider import Provider
+from cellwright.sessions.session import Session
+
+if TYPE_CHECKING:
+    from cellwright.agent.recording.replay import ReplayedTurn
+    from cellwright.config.settings.settings_in_force import TrustQuestion
+    from cellwright.conversation.runs.run import Run
+
+
+class Asking(Protocol):
+    """Something that may have to ask the user before a run."""
+
+    def question(self) -> TrustQuestion | None: ...
+
+    def answer(self, question: TrustQuestion, *, yes: bool, chosen: str = "") -> None:
+        """The user said yes or no; `chosen` is the one of `question.also` that they took, else empty."""
+
+
+class Playing(Protocol):
+    """Whether a run is played from a recording."""
+
+    @property
+    def asking(self) -> Sequence[Asking]:
+        """What may have to be asked about it before."""
+
+    def turn(self) -> ReplayedTurn | None:
+        """The turn that is played, None where the model is asked; called once, when the questions are answered."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunRequest:
+    """What is asked, and how.
+
+    `context` finds what Claude is told besides the prompt and what it mentions. `place` says in words where it was asked
+    for; `background`: no thread waits for its end. What it needs of the session is looked at when its turn has come: then
+    it goes on with a new one (`new_session`), or with the one of the id `resume`. `session` and `provider` stand in for
+    the conversation's own for this run; `playing` says whether it is played from a recording. Each of `asking` may have a
+    question about trust before it, besides the settings.
+    """
+
+    prompt: Prompt
+    options: RunOptions = field(default_factory=RunOptions)
+    context: tuple[ContextProvider, ...] = ()
+    place: str = "Python"
+    background: bool = False
+    new_session: bool = False
+    resume: str | None = None
+    session: Session | None = None
+    provider: Provider | None = None
+    playing: Playing | None = None
+    asking: tuple[Asking, ...] = ()
+
+
+def unseen(_event: Event) -> None:
+    """Where nobody looks, or those who do observe the conversation."""
+
+
+def belongs_nowhere(_run: Run) -> None:
+    """Where nobody needs to know which run it is that shows itself."""
+
+
+@dataclass(frozen=True)
+class RunSurface:
+    """Where a run's events go and who answers its questions; what it holds is called on the agent's thread.
+
+    `can_use_tool` is asked what the policy does not decide; without one the answer is no. `ask_user` reaches a person,
+    never a program: what a folder brings along is trusted only so; None where nobody can be asked. `belongs_to` is told
+    the run before its first event, where it was asked for; what it subscribes to the run's bus is told of each event before
+    `emit` and before those who look on.
+    """
+
+    emit: Emit = unseen
+    can_use_tool: CanUseTool | None = None
+    ask_user: CanUseTool | None = None
+    belongs_to: Callable[[Run], object] = belongs_nowhere

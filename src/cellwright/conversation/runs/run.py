@@ -1,0 +1,133 @@
+"""One run of a conversation: its state, what it has cost, its end."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import CancelledError, Future
+from dataclasses import dataclass, field
+from typing import Literal
+
+from cellwright.agent.steering import Steering
+from cellwright.agent.thread import AgentTask
+from cellwright.conversation.runs.event_bus import EventBus
+from cellwright.conversation.runs.request import RunSurface
+from cellwright.errors import CellwrightError
+from cellwright.events import Answered, Asked, Event, RunEnd, TurnEnd, UserPrompt
+
+State = Literal["waiting", "running", "asking", "done", "failed", "interrupted"]
+
+
+@dataclass(eq=False)
+class Run:
+    """One run from the moment it is asked for: who waits for its end has it, and so do those who look on.
+
+    `place` says where it was asked for; `background`: no cell waits for it. `surface` is where it shows itself. `done`,
+    `result`, `future` and `cancel` are as a task's, from any thread.
+    """
+
+    id: str
+    title: str
+    place: str
+    background: bool
+    text: str = ""
+    """The user's words, whole."""
+    surface: RunSurface = field(default_factory=RunSurface)
+    asked: float = field(default_factory=time.time)
+    """When, in seconds since the epoch."""
+    steering: Steering = field(default_factory=Steering)
+    bus: EventBus = field(init=False)
+    """Of its events; it takes note of them itself, first."""
+    task: AgentTask[RunEnd] | None = None
+    cost_usd: float | None = 0.0
+    """So far; None where a price is not known."""
+    error: str = ""
+    failure: BaseException | None = None
+    """What ended it, where it came to no end of its own."""
+    _asked: float = field(default_factory=time.monotonic)
+    _began: bool = False
+    _ended: float | None = None
+    _end: State = "done"
+    _is_stopped: bool = False
+    _open_questions: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.bus = EventBus([self._note])
+
+    @property
+    def state(self) -> State:
+        if self._ended is not None:
+            return self._end
+        if self._open_questions:
+            return "asking"
+        return "running" if self._began else "waiting"
+
+    @property
+    def future(self) -> Future[RunEnd]:
+        """Its end, once it was begun."""
+        assert self.task is not None, "the run was not begun"
+        return self.task.future
+
+    @property
+    def done(self) -> bool:
+        return self.future.done()
+
+    def result(self) -> RunEnd:
+        """Its end, or what kept it from one; call it when `done`."""
+        return self.future.result(0)
+
+    def cancel(self) -> None:
+        """Interrupt it, or take it out of the line; what has begun still runs its clean-up. From any thread."""
+        self._is_stopped = True
+        if self.task is not None:
+            self.task.cancel()
+
+    def begin(self, task: AgentTask[RunEnd]) -> None:
+        """It is `task` now. It may have been stopped while it was made ready."""
+        self.task = task
+        if self._is_stopped:
+            task.cancel()
+
+    @property
+    def seconds(self) -> float:
+        """How long ago it was asked for, or how long it took in all."""
+        return (time.monotonic() if self._ended is None else self._ended) - self._asked
+
+    def _note(self, event: Event) -> None:
+        match event:
+            case UserPrompt():
+                self._began = True
+            case TurnEnd():
+                both = self.cost_usd is not None and event.cost_usd is not None
+                self.cost_usd = self.cost_usd + event.cost_usd if both else None  # type: ignore[operator]
+            case Asked():
+                self._open_questions.add(event.question_id)
+            case Answered():
+                self._open_questions.discard(event.question_id)
+            case RunEnd():
+                self.cost_usd = event.cost_usd
+                if event.error is not None:
+                    self._end = "interrupted" if event.stop_reason == "interrupted" else "failed"
+                    self.error = f"{event.error['code']}: {event.error['message']}"
+            case _:
+                pass  # changes nothing that is told of it
+
+    def end(self, future: Future[RunEnd]) -> None:
+        """Its task is done."""
+        try:
+            future.result()
+        except BaseException as error:  # noqa: BLE001  also a bug of ours: who waits for the run raises it
+            self.fail(error)
+        else:
+            self._ended = time.monotonic()
+
+    def fail(self, error: BaseException) -> None:
+        """It comes to no end of its own."""
+        self.failure = error
+        match error:
+            case CancelledError() | KeyboardInterrupt():
+                self._end = "interrupted"
+            case CellwrightError():
+                self._end, self.error = "failed", f"{error.code}: {error.message}"
+            case _:
+                self._end, self.error = "failed", repr(error)
+        self._ended = time.monotonic()
