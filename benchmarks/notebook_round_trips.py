@@ -25,9 +25,9 @@ from typing import Any
 from cellwright.agent.tool import ToolContext
 from cellwright.errors import ToolError
 from cellwright.tools.files.file_state import FileState
-from cellwright.tools.files.read import file_tools
 from cellwright.tools.notebook.json import Notebook, parse_notebook
-from cellwright.tools.notebook.notebook_edit import notebook_file_tools
+from cellwright.tools.notebook.notebook_edit import notebook_edit_tool
+from cellwright.tools.notebook.notebook_read import notebook_read_tool
 from cellwright.tools.notebook.spans import NotANotebook
 
 NEW_SOURCE = 'new = "é"\n\tprint(new)\\n'
@@ -100,7 +100,7 @@ def problems(folder: Path, data: bytes, notebook: Notebook) -> Iterator[str]:
 
 def _run(folder: Path, tool_input: Edit) -> None:
     state = FileState()
-    tools = {tool.name: tool for tool in [*file_tools(state, folder), *notebook_file_tools(state, folder)]}
+    tools = {tool.name: tool for tool in (notebook_read_tool(state, folder), notebook_edit_tool(state, folder))}
     context = ToolContext("toolu_round_trip", lambda **_: None)
     shown = {"notebook_path": "n.ipynb", "outputs": "none"}
     if "cell_id" in tool_input:

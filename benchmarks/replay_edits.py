@@ -24,9 +24,12 @@ from typing import Any
 from cellwright.agent.tool import ToolContext
 from cellwright.errors import ToolError
 from cellwright.permissions.patch_text import FilePatch, read_patch
+from cellwright.tools.files.apply_patch import apply_patch_tool
+from cellwright.tools.files.edit import edit_tool
 from cellwright.tools.files.file_state import FileState
 from cellwright.tools.files.formats.text import NotText, decode
-from cellwright.tools.files.read import file_tools
+from cellwright.tools.files.multi_edit import multi_edit_tool
+from cellwright.tools.files.read import read_tool
 
 CONTEXT = ToolContext("replay", lambda **_: None)
 NO_FILES = ("120000", "160000")
@@ -180,7 +183,8 @@ def _not_for_edit(file: Touched) -> str:
 
 
 async def _place(folder: Path, files: list[Touched]) -> tuple[dict[str, Any], Path]:
-    tools = {tool.name: tool for tool in file_tools(FileState(), folder)}
+    state, makers = FileState(), (read_tool, edit_tool, multi_edit_tool, apply_patch_tool)
+    tools = {tool.name: tool for tool in (make(state, folder) for make in makers)}
     for file in files:
         if file.before is not None:
             path = folder / file.old

@@ -19,9 +19,12 @@ from benchmarks.loop_rows import nothing
 from benchmarks.row import Row
 from cellwright.agent.tool import Tool, ToolContext
 from cellwright.tools.files.file_state import FileState
-from cellwright.tools.files.read import file_tools
+from cellwright.tools.files.read import read_tool
+from cellwright.tools.search.file_tree import file_tree_tool
+from cellwright.tools.search.glob import glob_tool
+from cellwright.tools.search.grep import grep_tool
+from cellwright.tools.search.ls import ls_tool
 from cellwright.tools.search.ripgrep import search_program
-from cellwright.tools.search.search_tools import search_tools
 
 TREE = Path(sysconfig.get_path("purelib"))
 """What is installed beside us: tens of thousands of files, the same for everybody who runs this."""
@@ -69,8 +72,12 @@ def searches(subject: str) -> Mapping[str, float]:
     return _waiting.pop("searches")
 
 
+def _search_tools(folder: Path) -> list[Tool]:
+    return [make(folder) for make in (glob_tool, grep_tool, ls_tool, file_tree_tool)]
+
+
 async def _searches() -> tuple[dict[str, float], dict[str, float]]:
-    tools = {tool.name: tool for tool in search_tools(TREE)}
+    tools = {tool.name: tool for tool in _search_tools(TREE)}
     floor, ours = {}, {}
     for row, (name, tool_input, arguments) in SEARCHES.items():
         bare, through = [], []
@@ -130,7 +137,7 @@ def _timed_in(folder: Path) -> float:
 
 
 async def _small_calls(folder: Path) -> dict[str, float]:
-    tools = {tool.name: tool for tool in (*file_tools(FileState(), folder), *search_tools(folder))}
+    tools = {tool.name: tool for tool in (read_tool(FileState(), folder), *_search_tools(folder))}
     calls: dict[str, Callable[[], Awaitable[object]]] = {
         "m Read": lambda: tools["Read"].call({"file_path": str(folder / "file1.txt")}, CONTEXT),
         "m LS": lambda: tools["LS"].call({}, CONTEXT),

@@ -129,17 +129,27 @@ def cellwright(url: str, folder: Path, tools: bool) -> Ask:
     import cellwright
     from cellwright.agent.prompt import system_blocks
     from cellwright.sessions.session import Session
+    from cellwright.tools.code.edit_symbol import edit_symbol_tool
+    from cellwright.tools.files.apply_patch import apply_patch_tool
+    from cellwright.tools.files.edit import edit_tool
     from cellwright.tools.files.file_state import FileState
-    from cellwright.tools.files.read import file_tools
+    from cellwright.tools.files.multi_edit import multi_edit_tool
+    from cellwright.tools.files.read import read_tool
+    from cellwright.tools.files.write import write_tool
 
     async def wait(tool_input: dict[str, Any], ctx: cellwright.ToolContext) -> str:
         return await _tool("wait", tool_input)
 
+    state = FileState()
+    makers = (read_tool, write_tool, edit_tool, multi_edit_tool, apply_patch_tool, edit_symbol_tool)
     agent = cellwright.Agent(
         provider=cellwright.connect({"ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": "sk-ant-local-0000"}),
         model=MODEL,
         system=system_blocks(),
-        tools=[*file_tools(FileState(), folder), cellwright.Tool(call=wait, read_only=True, **WAIT_TOOL)]
+        tools=[
+            *(make(state, folder) for make in makers),
+            cellwright.Tool(call=wait, read_only=True, **WAIT_TOOL),
+        ]
         if tools
         else [],
         policy=cellwright.PermissionPolicy(roots=(folder,), cwd=folder),

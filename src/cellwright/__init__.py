@@ -33,8 +33,10 @@ _HOME = {
     "RunError": "cellwright.conversation.runs.run_options",
     "Session": "cellwright.sessions.session",
     "Tool": "cellwright.agent.tool",
+    "ToolAccess": "cellwright.agent.tool",
     "ToolContext": "cellwright.agent.tool",
     "ToolError": "cellwright.errors",
+    "ToolInput": "cellwright.agent.calls.tool_input",
     "ToolLimits": "cellwright.agent.tool",
     "ToolResult": "cellwright.agent.tool",
     "ToolUse": "cellwright.agent.calls.approval",
@@ -58,8 +60,10 @@ __all__ = [
     "RunError",
     "Session",
     "Tool",
+    "ToolAccess",
     "ToolContext",
     "ToolError",
+    "ToolInput",
     "ToolLimits",
     "ToolResult",
     "ToolUse",
@@ -73,8 +77,9 @@ __all__ = [
 if TYPE_CHECKING:
     from cellwright.agent.agent import Agent
     from cellwright.agent.calls.approval import Allow, Decision, Deny, ToolUse
+    from cellwright.agent.calls.tool_input import ToolInput
     from cellwright.agent.hooks.callbacks import HookMatcher
-    from cellwright.agent.tool import Tool, ToolContext, ToolLimits, ToolResult, tool
+    from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolLimits, ToolResult, tool
     from cellwright.conversation.ask import ask, stream
     from cellwright.conversation.runs.run_options import Result, RunError
     from cellwright.errors import CellwrightError, ErrorCode, ToolError

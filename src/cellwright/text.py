@@ -93,6 +93,11 @@ def replace_surrogates_in(value: Any) -> Any:
     return value
 
 
+def counted(number: int, noun: str) -> str:
+    """`1 line`, `2 lines`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
 def dollars(amount: float) -> str:
     """An amount of US dollars, with at least two digits that count. The browser's `dollars` says the same.
 

@@ -12,7 +12,7 @@ import pytest
 from tests.agent.plain_tools import change, fail, look
 
 from cellwright.agent.calls.approval import Allow, Deny
-from cellwright.agent.tool import ToolContext, ToolLimits, ToolResult, tool
+from cellwright.agent.tool import ToolAccess, ToolContext, ToolLimits, ToolResult, tool
 from cellwright.errors import ToolError
 from cellwright.events import (
     Answered,
@@ -348,7 +348,7 @@ class TestPermission:
         async def edit(use):
             return Allow(updated_input={"command": "rm -r x"})
 
-        @tool(name="Bash", rule_key="command")
+        @tool(name="Bash", access=ToolAccess("shell", "command"))
         async def bash(command: str) -> str:
             """Run."""
             return f"ran {command}"
@@ -387,7 +387,7 @@ class TestPermission:
             open_questions -= 1
             return Allow()
 
-        @tool(name="Read", read_only=True, rule_key="file_path")
+        @tool(name="Read", read_only=True, access=ToolAccess("read", "file_path"))
         async def read(file_path: str) -> str:
             """Read."""
             return "x"

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from cellwright.agent.calls.approval import Allow, Deny, ToolUse
-from cellwright.agent.tool import Tool, ToolContext, ToolResult
+from cellwright.agent.tool import Tool, ToolAccess, tool
 from cellwright.events import Answered, Asked, Decided, ModeChanged
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.testing import say, turn, use
-from cellwright.tools.planning.ask_user import ask_user_tool
-from cellwright.tools.planning.plan_mode import plan_tools
-from cellwright.tools.schema import object_schema
+from cellwright.tools.planning.ask_user_question import ask_user_question_tool
+from cellwright.tools.planning.enter_plan_mode import enter_plan_mode_tool
+from cellwright.tools.planning.exit_plan_mode import exit_plan_mode_tool
 
 PLAN = "# Fix the tides\n\n1. `tides.py`: one more window.\n"
 QUESTION = {
@@ -45,20 +45,15 @@ def approving(**fields: Any) -> Callable[[ToolUse], Allow]:
 
 
 def write_tool(folder: Path) -> Tool:
-    """Stands for all that changes something; the policy knows it by its name."""
+    """Stands for all that changes something."""
 
-    async def write(tool_input: dict[str, Any], _ctx: ToolContext) -> ToolResult:
-        (folder / tool_input["file_path"]).write_text(tool_input["content"], "utf-8")
-        return ToolResult("Written.")
+    @tool(name="Write", access=ToolAccess("edit", "file_path"))
+    async def write(file_path: str, content: str) -> str:
+        """Write a file."""
+        (folder / file_path).write_text(content, "utf-8")
+        return "Written."
 
-    text = {"type": "string"}
-    return Tool(
-        name="Write",
-        description="Writes a file.",
-        input_schema=object_schema({"file_path": text, "content": text}, ["file_path", "content"]),
-        call=write,
-        rule_key="file_path",
-    )
+    return write
 
 
 @pytest.fixture
@@ -74,7 +69,12 @@ def planned(play: Any, tmp_path: Path) -> Any:
         plans: Path | None = None,
         **options: Any,
     ) -> Any:
-        tools = (*plan_tools(tmp_path, plans), ask_user_tool(), write_tool(tmp_path))
+        tools = (
+            enter_plan_mode_tool(),
+            exit_plan_mode_tool(tmp_path, plans),
+            ask_user_question_tool(),
+            write_tool(tmp_path),
+        )
         policy = PermissionPolicy(mode=mode, roots=(tmp_path,), cwd=tmp_path, loosest=loosest)
         return play(script, tools=tools, policy=policy, can_use_tool=user, **options)
 
@@ -98,6 +98,13 @@ def test_nothing_is_changed_until_the_plan_is_approved(planned, tmp_path):
     # in mode default the write was asked for, as every write is
     assert [asked.kind for asked in scene.of(Asked)] == ["plan", "permission"]
     assert user.asked[0].preview.detail == PLAN
+
+
+def test_what_other_programs_send_with_a_plan_is_no_hindrance(planned):
+    leave = use("ExitPlanMode", plan=PLAN, allowedPrompts=[{"tool": "Bash", "prompt": "run the tests"}])
+    scene = planned([leave, say("Done.")], User(approving()))
+    assert scene.results()[0]["content"] == "The user approved of the plan. Plan mode is off: begin."
+    assert modes(scene) == ["default"]
 
 
 def test_accepting_edits_lets_the_edits_of_the_plan_through(planned, tmp_path):

@@ -17,9 +17,13 @@ from cellwright.checkpoints.records import CheckpointTurn
 from cellwright.checkpoints.undo import Undo
 from cellwright.errors import ToolError
 from cellwright.sessions.session import Session
+from cellwright.tools.files.apply_patch import apply_patch_tool
+from cellwright.tools.files.edit import edit_tool
 from cellwright.tools.files.file_state import FileState
-from cellwright.tools.files.read import file_tools
-from cellwright.tools.notebook.notebook_edit import notebook_file_tools
+from cellwright.tools.files.read import read_tool
+from cellwright.tools.files.write import write_tool
+from cellwright.tools.notebook.notebook_edit import notebook_edit_tool
+from cellwright.tools.notebook.notebook_read import notebook_read_tool
 from cellwright.tools.notebook.open_notebook import NothingOpen
 
 NAMES = ("a.txt", "folder/c.txt")
@@ -49,8 +53,9 @@ class Place:
         self.cwd = cwd
         self.checkpoints = Checkpoints(lambda: (cwd,), lambda: True, lambda: 30)
         self.state = FileState(keeper=self.checkpoints)
-        tools = [*file_tools(self.state, cwd), *notebook_file_tools(self.state, cwd)]
-        self.tools = {tool.name: tool for tool in tools}
+        editing = (write_tool, edit_tool, apply_patch_tool, notebook_edit_tool)
+        makers = (read_tool, notebook_read_tool, *editing)
+        self.tools = {tool.name: tool for tool in (make(self.state, cwd) for make in makers)}
         self.session = Session.create(cwd, cwd.parent / "sessions")
         self.session.begin(model="m", system=[], tools=[])
         self.record: Any = None

@@ -13,9 +13,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from cellwright.agent.hooks.protocol import HookResult, Hooks
+from declared_tools import tool_named
+
+from cellwright.agent.agent import Agent
+from cellwright.agent.hooks.protocol import HookResult, HookRun, Hooks
+from cellwright.agent.tool import Tool
 from cellwright.config.hooks.hooks import hooks_from
 from cellwright.config.settings.settings import HooksSource
+from cellwright.permissions.policy import PermissionPolicy
 
 SOON = 60.0
 """It takes a tenth of a second; the rest is for machines that are busy with other things."""
@@ -55,7 +60,16 @@ def call_fields(name: str = "Bash", **tool_input: Any) -> dict[str, Any]:
 
 
 def fire(hooks: Hooks, project: Path, event: str, **fields: Any) -> HookResult:
-    return asyncio.run(hooks.fire(event, told(project, event, **fields), None))
+    """What `hooks` say of `event`; of a call as the run tells them that has its tool."""
+    run = run_with(tool_named(fields["tool_name"]), project) if "tool_name" in fields else None
+    return asyncio.run(hooks.fire(event, told(project, event, **fields), run))
+
+
+def run_with(tool: Tool, project: Path) -> HookRun:
+    """A run of an agent that has `tool` and asks no model."""
+    no_model: Any = None
+    agent = Agent(provider=no_model, model="none", system=(), tools=[tool], policy=PermissionPolicy(cwd=project))
+    return HookRun(agent, lambda _event: None)
 
 
 def fire_command(project: Path, event: str, text: str, **fields: Any) -> HookResult:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from declared_tools import tool_named
 
 from cellwright.agent.calls.tool_results import output_folder
 from cellwright.conversation.conversation import Conversation
@@ -34,7 +35,7 @@ def policy(conversation: Conversation, **options: Any) -> PermissionPolicy:
 def test_rules_of_settings_and_options_hold_together(conversation):
     rules = policy(conversation, allow=("Bash(ls *)", "Bash(rm *)"), deny=("Bash(make clean)",))
     decided = {
-        command: rules.decide("Bash", {"command": command}).behavior
+        command: rules.decide(tool_named("Bash"), {"command": command}).behavior
         for command in ("make all", "make clean", "rm x", "ls src", "touch x")
     }
     assert decided == {"make all": "allow", "make clean": "deny", "rm x": "deny", "ls src": "allow", "touch x": "ask"}
@@ -43,9 +44,9 @@ def test_rules_of_settings_and_options_hold_together(conversation):
 def test_claude_may_read_the_long_outputs_it_is_referred_to(conversation):
     rules = policy(conversation, mode="dontAsk")
     inside, beside = output_folder() / "x.txt", output_folder().parent / "x.txt"
-    assert rules.decide("Read", {"file_path": str(inside)}).behavior == "allow"
-    assert rules.decide("Read", {"file_path": str(beside)}).behavior == "deny"
-    assert rules.decide("Write", {"file_path": str(inside)}).behavior == "deny"
+    assert rules.decide(tool_named("Read"), {"file_path": str(inside)}).behavior == "allow"
+    assert rules.decide(tool_named("Read"), {"file_path": str(beside)}).behavior == "deny"
+    assert rules.decide(tool_named("Write"), {"file_path": str(inside)}).behavior == "deny"
 
 
 def test_bypassing_as_root_is_refused_where_the_machine_may_not_be_lost(conversation):

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 
-from cellwright.agent.calls.input_schema import check_input
-from cellwright.agent.tool import Tool
-from cellwright.config.settings.settings import load_settings
-from cellwright.conversation.toolset import Workplace, builtin_tools
+from declared_tools import tools_of
+
+from cellwright.agent.calls.check_input import check_input
 
 DOCS = Path(__file__).parents[2] / "docs"
-
-
-def tools_of(folder: Path) -> tuple[Tool, ...]:
-    environ = {**os.environ, "CLAUDE_CODE_ENABLE_TODO_TOOLS": "1", "CLAUDE_CODE_ENABLE_TASKS": "1"}
-    return builtin_tools(Workplace(cwd=folder, settings=load_settings(folder, environ), environ=environ))
 
 
 def test_every_tool_has_examples_that_fit_its_schema_a_category_and_limits(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from declared_tools import tool_named
 
 from cellwright.agent.agent import Agent
 from cellwright.agent.calls.approval import Allow, ToolUse
@@ -28,7 +29,8 @@ def named(name: str, ran: list[dict[str, Any]]) -> Tool:
         ran.append(tool_input)
         return "done"
 
-    return Tool(name=name, description="For the test.", input_schema=ANYTHING, call=call)
+    access = tool_named(name).access
+    return Tool(name=name, description="For the test.", input_schema=ANYTHING, call=call, access=access)
 
 
 class Scene:

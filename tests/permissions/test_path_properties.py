@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from declared_tools import tool_named
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -48,12 +49,12 @@ def test_what_is_allowed_is_inside_wherever_the_links_lead(links, path):
     with world(links) as project:
         policy = PermissionPolicy("acceptEdits", roots=[project], cwd=project)
         for given_path in (path, f"{project}/{path}"):
-            if policy.decide("Write", {"file_path": given_path}).behavior != "allow":
+            if policy.decide(tool_named("Write"), {"file_path": given_path}).behavior != "allow":
                 continue
             real = Path(os.path.realpath(project / given_path))
             assert real.is_relative_to(project)
             assert protected_part(str(real)) is None
-            assert policy.decide("Read", {"file_path": given_path}).behavior == "allow"
+            assert policy.decide(tool_named("Read"), {"file_path": given_path}).behavior == "allow"
 
 
 @settings(derandomize=True, max_examples=400, deadline=None, database=None)
@@ -62,9 +63,9 @@ def test_a_denied_file_is_denied_by_every_way_that_leads_to_it(links, path, othe
     with world(links) as project:
         target = os.path.realpath(project / path)
         policy = PermissionPolicy("bypassPermissions", deny=[f"Read(/{target})"], roots=[project], cwd=project)
-        assert policy.decide("Read", {"file_path": path}).behavior == "deny"
+        assert policy.decide(tool_named("Read"), {"file_path": path}).behavior == "deny"
         if os.path.realpath(project / other) == target:
-            assert policy.decide("Edit", {"file_path": other}).behavior == "deny"
+            assert policy.decide(tool_named("Edit"), {"file_path": other}).behavior == "deny"
 
 
 def respelled(path: str, choices: list[int]) -> str:
@@ -100,7 +101,7 @@ def test_respelling_a_path_never_gets_it_past_a_deny_rule(path, choices, rule):
         policy = PermissionPolicy("bypassPermissions", deny=[f"Read({pattern})"], roots=[project], cwd=project)
         for spelling in (path, respelled(path, choices), f"{project}/{respelled(path, choices)}"):
             for tool in ("Read", "Edit", "Write", "EditSymbol"):
-                assert policy.decide(tool, {"file_path": spelling}).behavior == "deny", spelling
+                assert policy.decide(tool_named(tool), {"file_path": spelling}).behavior == "deny", spelling
 
 
 def change_text(action: str, path: str, other: str) -> str:
@@ -120,5 +121,5 @@ def test_a_patch_is_denied_if_it_names_one_file_that_is(changes):
     named = [name for action, *paths in changes for name in (paths if action == "rename" else paths[:1])]
     texts = [change_text(*change) for change in changes]
     denied = any(path == "a/secrets" or path.startswith("a/secrets/") for path in named)
-    decision = policy.decide("ApplyPatch", {"patch": "".join(texts)})
+    decision = policy.decide(tool_named("ApplyPatch"), {"patch": "".join(texts)})
     assert decision.behavior == ("deny" if denied else "allow"), decision.reason

@@ -8,6 +8,7 @@ import unicodedata
 from pathlib import Path
 
 import pytest
+from declared_tools import tool_named
 
 from cellwright.permissions.paths import PathProblem, folded, inside, normalised, places, protected_part
 from cellwright.permissions.policy import PermissionPolicy
@@ -15,11 +16,11 @@ from row_tables import for_each_row
 
 
 def edits(place, path, **rules):
-    return place.policy("acceptEdits", **rules).decide("Write", {"file_path": path}).behavior
+    return place.policy("acceptEdits", **rules).decide(tool_named("Write"), {"file_path": path}).behavior
 
 
 def reads(place, path, **rules):
-    return place.policy(**rules).decide("Read", {"file_path": path}).behavior
+    return place.policy(**rules).decide(tool_named("Read"), {"file_path": path}).behavior
 
 
 @for_each_row(
@@ -90,7 +91,7 @@ def test_every_hop_of_a_chain_of_links_counts(place, hops):
 @for_each_row("path", ["a/" * 20_000, "x" * 40_000, "../" * 15_000, "link-in/" * 10_000, "\0", "a\ud800"])
 def test_what_no_path_can_be_is_denied_at_once(place, path):
     for tool, field in (("Write", "file_path"), ("Grep", "path"), ("NotebookRead", "notebook_path")):
-        assert place.policy("bypassPermissions").decide(tool, {field: path}).behavior == "deny"
+        assert place.policy("bypassPermissions").decide(tool_named(tool), {field: path}).behavior == "deny"
 
 
 def test_a_hop_in_between_that_is_outside_counts(place):
@@ -102,9 +103,9 @@ def test_a_hop_in_between_that_is_outside_counts(place):
 
 def test_links_are_followed_as_they_are_at_each_call(place):
     policy = place.policy("acceptEdits")
-    assert policy.decide("Write", {"file_path": "later/x"}).behavior == "allow"
+    assert policy.decide(tool_named("Write"), {"file_path": "later/x"}).behavior == "allow"
     (place.project / "later").symlink_to(place.home / "outside")
-    assert policy.decide("Write", {"file_path": "later/x"}).behavior == "ask"
+    assert policy.decide(tool_named("Write"), {"file_path": "later/x"}).behavior == "ask"
 
 
 def test_a_link_that_leads_nowhere_leads_where_it_says(place):
@@ -231,9 +232,9 @@ def test_protected_in_every_spelling_for_making_changing_and_deleting(place, nam
         f"--- /dev/null\n+++ b/{name}\n@@ -0,0 +1 @@\n+x\n",
         f"--- a/{name}\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\n",
     ):
-        decision = place.policy("acceptEdits", allow=["Edit"]).decide("ApplyPatch", {"patch": patch})
+        decision = place.policy("acceptEdits", allow=["Edit"]).decide(tool_named("ApplyPatch"), {"patch": patch})
         assert decision.behavior in ("ask", "deny")
-    assert place.policy("dontAsk", allow=["Edit"]).decide("Write", {"file_path": name}).behavior == "deny"
+    assert place.policy("dontAsk", allow=["Edit"]).decide(tool_named("Write"), {"file_path": name}).behavior == "deny"
 
 
 @for_each_row(
@@ -309,15 +310,15 @@ def test_normal_and_folded_names():
 
 def test_a_root_may_be_the_root_of_everything(tmp_path):
     policy = PermissionPolicy("acceptEdits", roots=["/"], cwd=tmp_path)
-    assert policy.decide("Write", {"file_path": "/somewhere/x"}).behavior == "allow"
-    assert policy.decide("Write", {"file_path": "/somewhere/.git/x"}).behavior == "ask"
+    assert policy.decide(tool_named("Write"), {"file_path": "/somewhere/x"}).behavior == "allow"
+    assert policy.decide(tool_named("Write"), {"file_path": "/somewhere/.git/x"}).behavior == "ask"
 
 
 def test_several_roots_hold_together(place):
     policy = PermissionPolicy("acceptEdits", roots=[place.project, place.home / "outside"], cwd=place.project)
-    assert policy.decide("Write", {"file_path": "link-out/x"}).behavior == "allow"
-    assert policy.decide("Write", {"file_path": "back/x"}).behavior == "allow"
-    assert policy.decide("Write", {"file_path": "../proj-evil/x"}).behavior == "ask"
+    assert policy.decide(tool_named("Write"), {"file_path": "link-out/x"}).behavior == "allow"
+    assert policy.decide(tool_named("Write"), {"file_path": "back/x"}).behavior == "allow"
+    assert policy.decide(tool_named("Write"), {"file_path": "../proj-evil/x"}).behavior == "ask"
 
 
 def test_this_interpreters_programs_are_protected_wherever_they_are():
@@ -327,4 +328,4 @@ def test_this_interpreters_programs_are_protected_wherever_they_are():
         ("Write", {"file_path": str(programs / "ls"), "content": "evil"}),
         ("Bash", {"command": f"cp evil {programs}/ls"}),
     ):
-        assert policy.decide(tool, tool_input).behavior == "ask"
+        assert policy.decide(tool_named(tool), tool_input).behavior == "ask"

@@ -6,6 +6,7 @@ import dataclasses
 from pathlib import Path
 
 import pytest
+from declared_tools import tool_named
 
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.permissions.policy import PermissionPolicy
@@ -25,11 +26,11 @@ from row_tables import for_each_row
 )
 def test_tools_without_rules_of_their_own(place, mode, python, reading, changing):
     policy = place.policy(mode)
-    assert policy.decide("Python", {"code": "1"}).behavior == python
-    assert policy.decide("Python", {"code": "1"}, read_only=True).behavior == python
-    assert policy.decide("my_lookup", {"key": "x"}, read_only=True).behavior == reading
-    assert policy.decide("my_deploy", {"to": "x"}).behavior == changing
-    assert policy.decide("mcp__git__push", {}).behavior == changing
+    assert policy.decide(tool_named("Python"), {"code": "1"}).behavior == python
+    assert policy.decide(tool_named("Python", read_only=True), {"code": "1"}).behavior == python
+    assert policy.decide(tool_named("my_lookup", read_only=True), {"key": "x"}).behavior == reading
+    assert policy.decide(tool_named("my_deploy"), {"to": "x"}).behavior == changing
+    assert policy.decide(tool_named("mcp__git__push"), {}).behavior == changing
 
 
 @for_each_row(
@@ -57,7 +58,7 @@ def test_tools_without_rules_of_their_own(place, mode, python, reading, changing
     ],
 )
 def test_allowing_by_name(place, rule, tool, expected):
-    assert place.policy(allow=[rule]).decide(tool, {}).behavior == expected
+    assert place.policy(allow=[rule]).decide(tool_named(tool), {}).behavior == expected
 
 
 @for_each_row(
@@ -84,7 +85,7 @@ def test_allowing_by_name(place, rule, tool, expected):
 )
 def test_denying_by_name(place, rule, tool, expected):
     policy = place.policy("bypassPermissions", deny=[rule], allow=["Python", "my_deploy", "WebFetch"])
-    assert policy.decide(tool, {}).behavior == expected
+    assert policy.decide(tool_named(tool), {}).behavior == expected
 
 
 MALFORMED = [
@@ -145,9 +146,12 @@ def test_an_allow_rule_that_grants_nothing_says_why(rule, why):
 def test_deny_goes_before_ask_and_ask_before_allow(place):
     tool_input = {"command": "make"}
     rules = {"deny": ["Bash(make)"], "ask": ["Bash(make *)"], "allow": ["Bash"]}
-    assert place.policy(**rules).decide("Bash", tool_input).rule == "Bash(make)"
-    assert place.policy(ask=rules["ask"], allow=rules["allow"]).decide("Bash", tool_input).rule == "Bash(make *)"
-    assert place.policy(allow=rules["allow"]).decide("Bash", tool_input).rule == "Bash"
+    assert place.policy(**rules).decide(tool_named("Bash"), tool_input).rule == "Bash(make)"
+    assert (
+        place.policy(ask=rules["ask"], allow=rules["allow"]).decide(tool_named("Bash"), tool_input).rule
+        == "Bash(make *)"
+    )
+    assert place.policy(allow=rules["allow"]).decide(tool_named("Bash"), tool_input).rule == "Bash"
 
 
 @for_each_row(
@@ -175,7 +179,7 @@ def test_deny_goes_before_ask_and_ask_before_allow(place):
     ],
 )
 def test_what_is_offered(place, tool, tool_input, session, label, always):
-    decision = place.policy().decide(tool, tool_input)
+    decision = place.policy().decide(tool_named(tool), tool_input)
     assert decision.behavior == "ask"
     offered = {suggestion.scope: suggestion for suggestion in decision.suggestions}
     assert ("session" in offered, "always" in offered) == (session is not None, always is not None)
@@ -185,42 +189,44 @@ def test_what_is_offered(place, tool, tool_input, session, label, always):
     if always is not None:
         assert offered["always"].rules == (place.fill(always),)
     for suggestion in decision.suggestions:
-        assert place.policy().allowing([suggestion.rules[0]]).decide(tool, tool_input).behavior == "allow"
+        assert place.policy().allowing([suggestion.rules[0]]).decide(tool_named(tool), tool_input).behavior == "allow"
 
 
 def test_all_edits_of_a_folder_behind_a_link_are_offered(place):
     linked = place.home / "way-in"
     policy = PermissionPolicy(roots=[linked], cwd=linked)
     for path in ("src/a.py", str(linked / "src/a.py"), str(place.project / "src/a.py")):
-        (offer,) = policy.decide("Edit", {"file_path": path}).suggestions
+        (offer,) = policy.decide(tool_named("Edit"), {"file_path": path}).suggestions
         assert offer.label == "all edits in this folder (way-in) for this session"
         allowing = policy.allowing(offer.rules)
-        assert allowing.decide("Write", {"file_path": path}).behavior == "allow"
-        assert allowing.decide("Write", {"file_path": "new.py"}).behavior == "allow"
+        assert allowing.decide(tool_named("Write"), {"file_path": path}).behavior == "allow"
+        assert allowing.decide(tool_named("Write"), {"file_path": "new.py"}).behavior == "allow"
         for other in ("../outside/x", str(place.home / "proj-evil/x"), ".mcp.json", "link-file"):
-            assert allowing.decide("Write", {"file_path": other}).behavior == "ask"
+            assert allowing.decide(tool_named("Write"), {"file_path": other}).behavior == "ask"
 
 
 def test_what_is_asked_about_in_a_folder_behind_a_link_is_named_from_there(place):
     linked = place.home / "way-in"
     policy = PermissionPolicy(roots=[linked], cwd=linked)
-    assert policy.decide("Edit", {"file_path": "src/a.py"}).reason.startswith("Edit changes src/a.py,")
-    assert policy.decide("Edit", {"file_path": "link-in/a.py"}).reason.startswith("Edit changes link-in/a.py,")
+    assert policy.decide(tool_named("Edit"), {"file_path": "src/a.py"}).reason.startswith("Edit changes src/a.py,")
+    assert policy.decide(tool_named("Edit"), {"file_path": "link-in/a.py"}).reason.startswith(
+        "Edit changes link-in/a.py,"
+    )
 
 
 @pytest.mark.parametrize("skill", ["p*", "*"])
 def test_no_rule_is_offered_for_a_skill_that_a_rule_would_take_for_any(place, skill):
-    decision = place.policy().decide("Skill", {"skill": skill})
+    decision = place.policy().decide(tool_named("Skill"), {"skill": skill})
     assert (decision.behavior, decision.suggestions) == ("ask", ())
 
 
 def test_what_a_session_allowed_covers_no_more_than_it_said(place):
-    decision = place.policy().decide("Edit", {"file_path": "src/a.py"})
+    decision = place.policy().decide(tool_named("Edit"), {"file_path": "src/a.py"})
     policy = place.policy().allowing([decision.suggestions[0].rules[0]])
-    assert policy.decide("Write", {"file_path": "notes.txt"}).behavior == "allow"
-    assert policy.decide("Write", {"file_path": ".mcp.json"}).behavior == "ask"
-    assert policy.decide("Write", {"file_path": "../proj-evil/x"}).behavior == "ask"
-    assert policy.decide("Bash", {"command": "touch x"}).behavior == "ask"
+    assert policy.decide(tool_named("Write"), {"file_path": "notes.txt"}).behavior == "allow"
+    assert policy.decide(tool_named("Write"), {"file_path": ".mcp.json"}).behavior == "ask"
+    assert policy.decide(tool_named("Write"), {"file_path": "../proj-evil/x"}).behavior == "ask"
+    assert policy.decide(tool_named("Bash"), {"command": "touch x"}).behavior == "ask"
 
 
 @for_each_row(
@@ -236,7 +242,7 @@ def test_what_a_session_allowed_covers_no_more_than_it_said(place):
 @for_each_row("mode", ["default", "plan", "acceptEdits", "dontAsk", "bypassPermissions"])
 @for_each_row("rules", [{}, {"deny": ["*"]}, {"ask": ["*"]}, {"allow": ["Bash", "Edit", "Python"]}])
 def test_every_decision_gives_its_reason_as_a_sentence(place, tool, tool_input, mode, rules):
-    decision = place.policy(mode, **rules).decide(tool, tool_input)
+    decision = place.policy(mode, **rules).decide(tool_named(tool), tool_input)
     assert decision.reason[0].isupper() or decision.reason[0] in "`/"
     assert decision.reason.endswith(".")
     if rules == {"deny": ["*"]}:
@@ -249,9 +255,9 @@ def test_it_cannot_be_changed(place):
     with pytest.raises(dataclasses.FrozenInstanceError):
         policy.mode = "bypassPermissions"  # type: ignore[misc]
     more = policy.allowing(["Python"])
-    assert policy.decide("Python", {}).behavior == "ask"
-    assert more.decide("Python", {}).behavior == "allow"
-    assert more.decide("Bash", {"command": "make"}).behavior == "allow"
+    assert policy.decide(tool_named("Python"), {}).behavior == "ask"
+    assert more.decide(tool_named("Python"), {}).behavior == "allow"
+    assert more.decide(tool_named("Bash"), {"command": "make"}).behavior == "allow"
     assert policy.allowing([]) is policy
 
 
@@ -259,18 +265,18 @@ def test_its_defaults_are_the_working_directory(tmp_path: Path, monkeypatch: pyt
     monkeypatch.chdir(tmp_path)
     policy = PermissionPolicy()
     assert policy.mode == "default"
-    assert policy.decide("Read", {"file_path": "x"}).behavior == "allow"
-    assert policy.decide("Read", {"file_path": str(tmp_path.parent / "x")}).behavior == "ask"
+    assert policy.decide(tool_named("Read"), {"file_path": "x"}).behavior == "allow"
+    assert policy.decide(tool_named("Read"), {"file_path": str(tmp_path.parent / "x")}).behavior == "ask"
 
 
 def test_a_single_string_is_one_rule_and_not_its_letters():
-    assert PermissionPolicy(allow="Bash(make)").decide("Bash", {"command": "make"}).behavior == "allow"
-    assert PermissionPolicy(deny="Python").decide("Python", {}).behavior == "deny"
+    assert PermissionPolicy(allow="Bash(make)").decide(tool_named("Bash"), {"command": "make"}).behavior == "allow"
+    assert PermissionPolicy(deny="Python").decide(tool_named("Python"), {}).behavior == "deny"
 
 
 @for_each_row("value", [None, 1, ["a"], {"a": 1}, ""])
 @for_each_row("tool", ["Bash", "Read", "Edit", "Glob", "Grep", "NotebookEdit", "LS"])
 def test_input_of_a_wrong_type_is_never_allowed_to_change_anything(place, tool, value):
     tool_input = dict.fromkeys(("command", "file_path", "notebook_path", "pattern"), value)
-    decision = place.policy("acceptEdits").decide(tool, tool_input)
+    decision = place.policy("acceptEdits").decide(tool_named(tool), tool_input)
     assert decision.behavior in ("ask", "deny") or tool in ("Glob", "Grep", "LS", "Read")

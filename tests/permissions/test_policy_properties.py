@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from declared_tools import tool_named
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -61,12 +62,12 @@ def policy(mode: str, deny: list[str], ask: list[str], allow: list[str]) -> Perm
 @given(CALLS, st.sampled_from(MODES), RULE_LISTS, RULE_LISTS, RULE_LISTS, RULES)
 def test_rules_pull_in_their_own_direction(call, mode, deny, ask, allow, rule):
     tool, tool_input = call
-    before = policy(mode, deny, ask, allow).decide(tool, tool_input)
+    before = policy(mode, deny, ask, allow).decide(tool_named(tool), tool_input)
     assert before.reason.endswith(".")
     assert not (before.behavior == "allow" and mode == "plan" and tool in CHANGING)
 
     def looseness(*rules: list[str]) -> int:
-        return LOOSENESS[policy(mode, *rules).decide(tool, tool_input).behavior]
+        return LOOSENESS[policy(mode, *rules).decide(tool_named(tool), tool_input).behavior]
 
     assert looseness([*deny, rule], ask, allow) <= LOOSENESS[before.behavior]
     assert looseness(deny, [*ask, rule], allow) <= LOOSENESS[before.behavior]
@@ -78,8 +79,8 @@ def test_rules_pull_in_their_own_direction(call, mode, deny, ask, allow, rule):
 def test_what_is_offered_would_allow_the_call_and_can_be_shown_whole(call, mode, rules):
     tool, tool_input = call
     before = policy(mode, rules, [], [])
-    for suggestion in before.decide(tool, tool_input).suggestions:
-        assert before.allowing(suggestion.rules).decide(tool, tool_input).behavior == "allow"
+    for suggestion in before.decide(tool_named(tool), tool_input).suggestions:
+        assert before.allowing(suggestion.rules).decide(tool_named(tool), tool_input).behavior == "allow"
         assert 1 <= len(suggestion.rules) <= 5
         assert all(str(parse_rule(rule)) == rule and len(rule) <= 400 for rule in suggestion.rules)
         assert suggestion.scope == "session" or tool not in CHANGING or tool in ("RunTests", "Lint", "x")
@@ -89,7 +90,9 @@ def test_what_is_offered_would_allow_the_call_and_can_be_shown_whole(call, mode,
 @given(CALLS, RULE_LISTS, RULE_LISTS, RULE_LISTS, st.booleans())
 def test_a_stricter_mode_never_loosens(call, deny, ask, allow, read_only):
     tool, tool_input = call
-    decided = [policy(mode, deny, ask, allow).decide(tool, tool_input, read_only=read_only) for mode in MODES]
+    decided = [
+        policy(mode, deny, ask, allow).decide(tool_named(tool, read_only=read_only), tool_input) for mode in MODES
+    ]
     allowed = [decision.behavior == "allow" for decision in decided]
     assert allowed == sorted(allowed), "from the strictest mode to the loosest, what is allowed stays allowed"
     looseness = [LOOSENESS[decision.behavior] for decision in decided[MODES.index("default") :]]
@@ -102,16 +105,16 @@ def test_a_stricter_mode_never_loosens(call, deny, ask, allow, read_only):
 @given(CALLS, RULE_LISTS, st.sampled_from(MODES), st.sampled_from(MODES))
 def test_a_variant_of_a_policy_is_the_policy_made_so(call, rules, mode, other):
     tool, tool_input = call
-    assert policy(mode, [], [], []).in_mode(other).allowing(rules).decide(tool, tool_input) == policy(
+    assert policy(mode, [], [], []).in_mode(other).allowing(rules).decide(tool_named(tool), tool_input) == policy(
         other, [], [], rules
-    ).decide(tool, tool_input)
+    ).decide(tool_named(tool), tool_input)
 
 
 @settings(derandomize=True, max_examples=300, deadline=None, database=None)
 @given(CALLS, RULE_LISTS, st.sampled_from(["bypassPermissions", "acceptEdits", "default"]))
 def test_what_blocks_leaving_the_project_only_tightens(call, allow, mode):
     tool, tool_input = call
-    free = policy(mode, [], [], allow).decide(tool, tool_input)
+    free = policy(mode, [], [], allow).decide(tool_named(tool), tool_input)
     blocked = PermissionPolicy(
         mode,
         allow=allow,
@@ -119,7 +122,7 @@ def test_what_blocks_leaving_the_project_only_tightens(call, allow, mode):
         cwd=ROOT / "p",
         block_reads_outside=True,
         block_writes_outside=True,
-    ).decide(tool, tool_input)
+    ).decide(tool_named(tool), tool_input)
     assert LOOSENESS[blocked.behavior] <= LOOSENESS[free.behavior]
 
 
@@ -138,4 +141,4 @@ def test_any_text_is_a_rule_or_an_error_that_names_it(text):
     for behavior in ("deny", "ask"):
         assert compile_rule(rule, behavior, "/") is not None, "a restriction is never dropped"
     made = PermissionPolicy(deny=[text], ask=[text], allow=[text], roots=[ROOT / "p"], cwd=ROOT / "p")
-    assert made.decide("x", {"a": 1}).behavior in ("deny", "ask")
+    assert made.decide(tool_named("x"), {"a": 1}).behavior in ("deny", "ask")

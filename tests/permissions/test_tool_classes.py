@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from declared_tools import tool_named
 
 from cellwright.agent.calls.approval import ToolUse
 from cellwright.agent.calls.permission_gate import nobody_to_ask
@@ -65,28 +66,28 @@ CALLS = [
 
 @for_each_row(("tool", "tool_input", "expected"), CALLS)
 def test_in_each_mode(place, tool, tool_input, expected):
-    decided = tuple(place.policy(mode).decide(tool, tool_input).behavior for mode in MODES)
+    decided = tuple(place.policy(mode).decide(tool_named(tool), tool_input).behavior for mode in MODES)
     assert decided == expected
 
 
-def test_every_tool_that_is_known_is_in_the_table_above():
-    assert {tool for tool, _, _ in CALLS} >= set(JUDGES)
+def test_every_kind_of_access_is_in_the_table_above():
+    assert {tool_named(tool).access.kind for tool, _, _ in CALLS} == set(JUDGES)
 
 
 @for_each_row(("tool", "tool_input"), [call[:2] for call in CALLS])
 @for_each_row("mode", MODES)
 def test_deny_and_ask_rules_hold_for_all_of_them_in_every_mode(place, tool, tool_input, mode):
     name = "Agent" if tool == "Task" else tool
-    denied = place.policy(mode, deny=[name], allow=[name]).decide(tool, tool_input)
+    denied = place.policy(mode, deny=[name], allow=[name]).decide(tool_named(tool), tool_input)
     assert (denied.behavior, denied.rule) == ("deny", name)
-    asked = place.policy(mode, ask=[name], allow=[name]).decide(tool, tool_input)
+    asked = place.policy(mode, ask=[name], allow=[name]).decide(tool_named(tool), tool_input)
     assert asked.behavior in ("ask", "deny")
     assert asked.firm or asked.behavior == "deny"
 
 
 @for_each_row(("tool", "tool_input", "expected"), CALLS)
 def test_where_nobody_can_be_asked_the_way_out_is_a_rule_that_works(place, tool, tool_input, expected):
-    decision = place.policy().decide(tool, tool_input)
+    decision = place.policy().decide(tool_named(tool), tool_input)
     if decision.behavior != "ask" or expected is QUESTION:
         return
     use = ToolUse("1", tool, tool_input, decision, Preview("p", ""))
@@ -94,34 +95,34 @@ def test_where_nobody_can_be_asked_the_way_out_is_a_rule_that_works(place, tool,
     rules = decision.suggestions[-1].rules
     assert all(f"`{rule}`" in said for rule in rules)
     assert "would allow it" in said
-    assert place.policy("dontAsk", allow=list(rules)).decide(tool, tool_input).behavior == "allow"
-    silent = place.policy("dontAsk").decide(tool, tool_input)
+    assert place.policy("dontAsk", allow=list(rules)).decide(tool_named(tool), tool_input).behavior == "allow"
+    silent = place.policy("dontAsk").decide(tool_named(tool), tool_input)
     assert all(f"`{rule}`" in silent.reason for rule in rules)
 
 
 @pytest.mark.parametrize("tool", ["AskUserQuestion", "ExitPlanMode"])
 def test_no_rule_answers_a_question_to_the_user(place, tool):
     policy = place.policy("plan", allow=[tool, "AskUserQuestion(*)", "*"])
-    decision = policy.decide(tool, {"plan": "p"})
+    decision = policy.decide(tool_named(tool), {"plan": "p"})
     assert (decision.behavior, decision.firm, decision.suggestions) == ("ask", True, ())
-    silent = place.policy("dontAsk", allow=[tool]).decide(tool, {"plan": "p"})
+    silent = place.policy("dontAsk", allow=[tool]).decide(tool_named(tool), {"plan": "p"})
     assert silent.behavior == "deny"
 
 
 def test_there_is_no_plan_to_approve_outside_plan_mode(place):
-    decision = place.policy("acceptEdits").decide("ExitPlanMode", {"plan": "p"})
+    decision = place.policy("acceptEdits").decide(tool_named("ExitPlanMode"), {"plan": "p"})
     assert decision.behavior == "deny"
     assert "acceptEdits, not in plan mode" in decision.reason
 
 
 def test_in_plan_mode_only_what_says_that_it_reads_is_asked_for(place):
     policy = place.policy("plan", allow=["mcp__docs", "mcp__git__push", "my_deploy"])
-    assert policy.decide("mcp__docs__find", {}, read_only=True).behavior == "allow"
-    assert policy.decide("mcp__other__find", {}, read_only=True).behavior == "ask"
-    assert policy.decide("mcp__git__push", {}).behavior == "deny"
-    assert policy.decide("my_deploy", {}).behavior == "deny"
-    assert policy.decide("my_lookup", {}, read_only=True).behavior == "allow"
-    assert "has to wait" in policy.decide("Edit", {"file_path": "src/a.py"}).reason
+    assert policy.decide(tool_named("mcp__docs__find", read_only=True), {}).behavior == "allow"
+    assert policy.decide(tool_named("mcp__other__find", read_only=True), {}).behavior == "ask"
+    assert policy.decide(tool_named("mcp__git__push"), {}).behavior == "deny"
+    assert policy.decide(tool_named("my_deploy"), {}).behavior == "deny"
+    assert policy.decide(tool_named("my_lookup", read_only=True), {}).behavior == "allow"
+    assert "has to wait" in policy.decide(tool_named("Edit"), {"file_path": "src/a.py"}).reason
 
 
 # ---- patches ----
@@ -198,44 +199,44 @@ def copy(old: str, new: str) -> str:
 )
 def test_patches(place, patch, expected):
     policy = place.policy("acceptEdits", deny=["Read(./secrets/**)", "Read(.env)"])
-    assert policy.decide("ApplyPatch", {"patch": patch}).behavior == expected
+    assert policy.decide(tool_named("ApplyPatch"), {"patch": patch}).behavior == expected
     if expected == "deny":
         bypassing = place.policy("bypassPermissions", deny=["Read(./secrets/**)", "Read(.env)"], allow=["ApplyPatch"])
-        assert bypassing.decide("ApplyPatch", {"patch": patch}).behavior == "deny"
+        assert bypassing.decide(tool_named("ApplyPatch"), {"patch": patch}).behavior == "deny"
 
 
 @pytest.mark.parametrize("tool_input", [{}, {"patch": None}, {"patch": 1}, {"patch": [PATCH]}])
 def test_a_patch_of_a_wrong_type_is_denied(place, tool_input):
-    assert place.policy("bypassPermissions").decide("ApplyPatch", tool_input).behavior == "deny"
+    assert place.policy("bypassPermissions").decide(tool_named("ApplyPatch"), tool_input).behavior == "deny"
 
 
 def test_what_strip_takes_off_counts(place):
     policy = place.policy("acceptEdits")
     patch = edit("src/a.py").replace("a/src", "x/y/.git").replace("b/src", "x/y/.git")
-    assert policy.decide("ApplyPatch", {"patch": patch, "strip": 3}).behavior == "allow"
-    assert policy.decide("ApplyPatch", {"patch": patch, "strip": 2}).behavior == "ask"
+    assert policy.decide(tool_named("ApplyPatch"), {"patch": patch, "strip": 3}).behavior == "allow"
+    assert policy.decide(tool_named("ApplyPatch"), {"patch": patch, "strip": 2}).behavior == "ask"
 
 
 def test_a_patch_is_allowed_by_the_rules_of_its_files_together(place):
     patch = edit("src/a.py") + create("../outside/new.csv")
-    decision = place.policy().decide("ApplyPatch", {"patch": patch})
+    decision = place.policy().decide(tool_named("ApplyPatch"), {"patch": patch})
     (offer,) = decision.suggestions
     assert offer.rules == (place.fill("Edit(/{project}/src/a.py)"), place.fill("Edit(/{home}/outside/new.csv)"))
     assert offer.scope == "session"
-    assert place.policy(allow=[offer.rules[0]]).decide("ApplyPatch", {"patch": patch}).behavior == "ask"
-    assert place.policy(allow=list(offer.rules)).decide("ApplyPatch", {"patch": patch}).behavior == "allow"
+    assert place.policy(allow=[offer.rules[0]]).decide(tool_named("ApplyPatch"), {"patch": patch}).behavior == "ask"
+    assert place.policy(allow=list(offer.rules)).decide(tool_named("ApplyPatch"), {"patch": patch}).behavior == "allow"
     many = "".join(create(f"../outside/{number}") for number in range(6))
-    assert place.policy().decide("ApplyPatch", {"patch": many}).suggestions == ()
+    assert place.policy().decide(tool_named("ApplyPatch"), {"patch": many}).suggestions == ()
 
 
 def test_a_very_long_patch_is_asked_for_and_its_deny_rules_hold(place):
     many = "".join(create(f"src/{number}.py") for number in range(501))
     policy = place.policy("acceptEdits", deny=["Read(.env)"])
-    decision = policy.decide("ApplyPatch", {"patch": many})
+    decision = policy.decide(tool_named("ApplyPatch"), {"patch": many})
     assert (decision.behavior, decision.firm, decision.suggestions) == ("ask", True, ())
-    assert policy.decide("ApplyPatch", {"patch": many + create(".env")}).behavior == "deny"
+    assert policy.decide(tool_named("ApplyPatch"), {"patch": many + create(".env")}).behavior == "deny"
     endless = "".join(create(f"src/{number}") for number in range(10_001))
-    assert place.policy("bypassPermissions").decide("ApplyPatch", {"patch": endless}).behavior == "deny"
+    assert place.policy("bypassPermissions").decide(tool_named("ApplyPatch"), {"patch": endless}).behavior == "deny"
 
 
 # ---- git, linters, tests ----
@@ -290,18 +291,18 @@ def test_a_very_long_patch_is_asked_for_and_its_deny_rules_hold(place):
 )
 def test_git_with_files_that_may_not_be_read(place, tool_input, expected):
     policy = place.policy(deny=["Read(.env)", "Read(./secrets/**)"])
-    assert policy.decide("Git", tool_input, read_only=True).behavior == expected
+    assert policy.decide(tool_named("Git", read_only=True), tool_input).behavior == expected
     if expected == "deny":
         assert place.policy("bypassPermissions", deny=["Read(.env)", "Read(./secrets/**)"]).decide(
-            "Git", tool_input
+            tool_named("Git"), tool_input
         ).behavior == ("deny")
     else:
-        assert place.policy("plan").decide("Git", tool_input).behavior in ("allow", "ask")
+        assert place.policy("plan").decide(tool_named("Git"), tool_input).behavior in ("allow", "ask")
 
 
 def test_git_prints_anything_where_no_rule_hides_a_file(place):
     for subcommand in ("diff", "show", "blame", "log"):
-        assert place.policy().decide("Git", {"subcommand": subcommand, "args": ["-p"]}).behavior == "allow"
+        assert place.policy().decide(tool_named("Git"), {"subcommand": subcommand, "args": ["-p"]}).behavior == "allow"
 
 
 @for_each_row(
@@ -342,7 +343,7 @@ def test_git_prints_anything_where_no_rule_hides_a_file(place):
     ],
 )
 def test_linters(place, tool_input, rules, expected):
-    assert place.policy(**rules).decide("Lint", tool_input).behavior == expected
+    assert place.policy(**rules).decide(tool_named("Lint"), tool_input).behavior == expected
 
 
 @for_each_row(
@@ -367,7 +368,7 @@ def test_linters(place, tool_input, rules, expected):
     ],
 )
 def test_tests(place, tool_input, rules, expected):
-    assert place.policy(**rules).decide("RunTests", tool_input).behavior == expected
+    assert place.policy(**rules).decide(tool_named("RunTests"), tool_input).behavior == expected
 
 
 # ---- what the settings forbid outright ----
@@ -391,10 +392,10 @@ def test_reading_outside_can_be_forbidden(place, mode, tool, tool_input):
     policy = PermissionPolicy(
         mode, allow=["Read(//**)", tool], roots=[place.project], cwd=place.project, block_reads_outside=True
     )
-    decision = policy.decide(tool, tool_input)
+    decision = policy.decide(tool_named(tool), tool_input)
     assert decision.behavior == "deny"
     assert "permissions.blockReadsOutsideWorkingDirectories" in decision.reason
-    assert policy.decide("Read", {"file_path": "src/a.py"}).behavior == "allow"
+    assert policy.decide(tool_named("Read"), {"file_path": "src/a.py"}).behavior == "allow"
 
 
 @for_each_row("mode", ["default", "acceptEdits", "bypassPermissions"])
@@ -412,11 +413,11 @@ def test_writing_outside_can_be_forbidden(place, mode, tool, tool_input):
     policy = PermissionPolicy(
         mode, allow=["Edit(//**)", tool], roots=[place.project], cwd=place.project, block_writes_outside=True
     )
-    decision = policy.decide(tool, tool_input)
+    decision = policy.decide(tool_named(tool), tool_input)
     assert decision.behavior == "deny"
     assert "permissions.blockWritesOutsideWorkingDirectories" in decision.reason
-    assert policy.decide("Write", {"file_path": "src/new.py"}).behavior == "allow"
-    assert policy.decide("Read", {"file_path": "/etc/hosts"}).behavior == "allow"
+    assert policy.decide(tool_named("Write"), {"file_path": "src/new.py"}).behavior == "allow"
+    assert policy.decide(tool_named("Read"), {"file_path": "/etc/hosts"}).behavior == "allow"
 
 
 def test_a_readable_folder_is_for_reading_and_no_more(place):
@@ -427,11 +428,13 @@ def test_a_readable_folder_is_for_reading_and_no_more(place):
         readable=[place.home / "outside"],
         block_reads_outside=True,
     )
-    assert policy.decide("Read", {"file_path": "link-file"}).behavior == "allow"
-    assert policy.decide("Grep", {"pattern": "x", "path": ".."}).behavior == "deny"
-    assert policy.decide("Read", {"file_path": str(place.home / "outside" / "data.csv")}).behavior == "allow"
-    assert policy.decide("Read", {"file_path": str(place.home / "outside-x")}).behavior == "deny"
-    assert policy.decide("Edit", {"file_path": "link-file"}).behavior == "ask"
+    assert policy.decide(tool_named("Read"), {"file_path": "link-file"}).behavior == "allow"
+    assert policy.decide(tool_named("Grep"), {"pattern": "x", "path": ".."}).behavior == "deny"
+    assert (
+        policy.decide(tool_named("Read"), {"file_path": str(place.home / "outside" / "data.csv")}).behavior == "allow"
+    )
+    assert policy.decide(tool_named("Read"), {"file_path": str(place.home / "outside-x")}).behavior == "deny"
+    assert policy.decide(tool_named("Edit"), {"file_path": "link-file"}).behavior == "ask"
 
 
 # ---- what a decision says ----
@@ -454,12 +457,12 @@ def test_a_readable_folder_is_for_reading_and_no_more(place):
     ],
 )
 def test_the_reason_names_the_cause(place, tool, tool_input, says):
-    assert place.fill(says) in place.policy().decide(tool, tool_input).reason
+    assert place.fill(says) in place.policy().decide(tool_named(tool), tool_input).reason
 
 
 def test_protected_files_ask_the_user_whatever_a_hook_says(place):
-    assert place.policy("acceptEdits").decide("Write", {"file_path": ".mcp.json"}).firm
-    assert not place.policy().decide("Write", {"file_path": "src/a.py"}).firm
+    assert place.policy("acceptEdits").decide(tool_named("Write"), {"file_path": ".mcp.json"}).firm
+    assert not place.policy().decide(tool_named("Write"), {"file_path": "src/a.py"}).firm
 
 
 @for_each_row(
@@ -482,7 +485,7 @@ def test_protected_files_ask_the_user_whatever_a_hook_says(place):
     ],
 )
 def test_what_is_offered_is_what_would_be_saved(place, tool, tool_input, rule, scopes):
-    offered = place.policy().decide(tool, tool_input).suggestions
+    offered = place.policy().decide(tool_named(tool), tool_input).suggestions
     assert [(offer.scope, offer.rules) for offer in offered] == [(scope, (place.fill(rule),)) for scope in scopes]
 
 
@@ -500,7 +503,7 @@ def test_what_is_offered_is_what_would_be_saved(place, tool, tool_input, rule, s
     ],
 )
 def test_nothing_is_offered_that_a_rule_cannot_say_exactly(place, tool, tool_input):
-    decision = place.policy().decide(tool, tool_input)
+    decision = place.policy().decide(tool_named(tool), tool_input)
     assert decision.behavior == "ask"
     for offer in decision.suggestions:
         assert offer.rules == (tool,) or offer.rules == ("Skill(a*)",)

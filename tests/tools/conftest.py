@@ -10,16 +10,15 @@ from typing import Any
 
 import pytest
 
-from cellwright.agent.calls.input_schema import check_input
+from cellwright.agent.calls.check_input import check_input
 from cellwright.agent.tool import CannotBeDone, ToolContext, ToolResult
 from cellwright.errors import ToolError
 from cellwright.events import Preview
 from cellwright.tools.files.file_state import FileState
-from cellwright.tools.files.read import file_tools
-from cellwright.tools.notebook.notebook_edit import notebook_file_tools
-from cellwright.tools.search.search_tools import search_tools
 
 sys.path.insert(0, str(Path(__file__).parent))  # importlib mode leaves a test's own folder out
+
+from tool_groups import file_tools, notebook_tools, search_tools
 
 CONTEXT = ToolContext("toolu_test", lambda **_: None)
 
@@ -30,7 +29,7 @@ class Toolbox:
     def __init__(self, cwd: Path) -> None:
         self.cwd = cwd
         self.state = FileState()
-        tools = [*file_tools(self.state, cwd), *search_tools(cwd), *notebook_file_tools(self.state, cwd)]
+        tools = [*file_tools(self.state, cwd), *search_tools(cwd), *notebook_tools(self.state, cwd)]
         self.tools = {tool.name: tool for tool in tools}
 
     def in_folder(self, folder: Path) -> Toolbox:

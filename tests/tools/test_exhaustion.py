@@ -18,7 +18,7 @@ import asyncio, json, os, resource, signal, sys
 from pathlib import Path
 from cellwright.errors import ToolError
 from cellwright.agent.tool import ToolContext, ToolResult
-from cellwright.agent.calls.input_schema import check_input
+from cellwright.agent.calls.check_input import check_input
 from cellwright.config.settings.settings import load_settings
 from cellwright.conversation.toolset import Workplace, builtin_tools
 
@@ -153,8 +153,8 @@ def test_a_child_that_takes_all_memory_leaves_us_alone(tmp_path: Path) -> None:
         tmp_path,
         """
         os.environ["CLAUDE_CODE_TOOL_MEMORY_LIMIT"] = "300M"
-        from cellwright.tools.shell.bash import bash_tools
-        tools.update({tool.name: tool for tool in bash_tools(cwd)})
+        from cellwright.tools.shell.bash import bash_tool
+        tools["Bash"] = bash_tool(cwd)
         async def main():
             eat = "python3 -c 'x = [bytearray(10_000_000) for _ in range(1000)]'"
             results = await asyncio.gather(*(call("Bash", command=eat) for _ in range(3)))

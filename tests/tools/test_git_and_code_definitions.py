@@ -4,12 +4,13 @@ import json
 import re
 from pathlib import Path
 
-from cellwright.agent.calls.input_schema import check_input
+from tool_groups import search_tools
+
+from cellwright.agent.calls.check_input import check_input
 from cellwright.agent.tool import Tool
 from cellwright.tools.code.lint import lint_tool
 from cellwright.tools.code.run_tests import run_tests_tool
 from cellwright.tools.git.git import git_tool
-from cellwright.tools.search.search_tools import search_tools
 from row_tables import for_each_row
 
 TOOLS = [*search_tools(Path()), git_tool(Path()), run_tests_tool(Path()), lint_tool(Path())]

@@ -24,20 +24,20 @@ def test_every_field_is_described_and_nothing_else_is_taken(tools, name):
 
 
 def test_what_permission_needs_to_know(tools):
-    keys = {name: (tool.rule_key, tool.read_only) for name, tool in tools.tools.items()}
-    assert keys == {
-        "Read": ("file_path", True),
-        "Write": ("file_path", False),
-        "Edit": ("file_path", False),
-        "MultiEdit": ("file_path", False),
-        "ApplyPatch": ("patch", False),
-        "EditSymbol": ("file_path", False),
-        "Glob": ("path", True),
-        "Grep": ("path", True),
-        "LS": ("path", True),
-        "FileTree": ("path", True),
-        "NotebookEdit": ("notebook_path", False),
-        "NotebookRead": ("notebook_path", True),
+    accesses = {name: (tool.access.kind, tool.access.field, tool.read_only) for name, tool in tools.tools.items()}
+    assert accesses == {
+        "Read": ("read", "file_path", True),
+        "Write": ("edit", "file_path", False),
+        "Edit": ("edit", "file_path", False),
+        "MultiEdit": ("edit", "file_path", False),
+        "ApplyPatch": ("patch", "patch", False),
+        "EditSymbol": ("edit", "file_path", False),
+        "Glob": ("find", "path", True),
+        "Grep": ("search", "path", True),
+        "LS": ("list", "path", True),
+        "FileTree": ("list", "path", True),
+        "NotebookEdit": ("edit", "notebook_path", False),
+        "NotebookRead": ("read", "notebook_path", True),
     }
     assert all(tool.preview is not None for tool in tools.tools.values() if not tool.read_only)
 
@@ -47,3 +47,9 @@ def test_a_field_that_is_not_known_is_refused(tools, name):
     tool = tools.tools[name]
     given = tool.input_examples[0] if tool.input_examples else dict.fromkeys(tool.input_schema["required"], "x")
     assert "surprise" in tools.error(name, **given, surprise=1).message
+
+
+def test_a_whole_number_may_be_written_with_a_point(tools):
+    (tools.cwd / "a.txt").write_text("one\ntwo\nthree\n")
+    assert tools.text("Read", file_path="a.txt", offset=2.0, limit=1.0).startswith("     2\ttwo\n")
+    assert "limit must be a whole number ≥ 1; got 1.5" in tools.error("Read", file_path="a.txt", limit=1.5).message

@@ -59,7 +59,7 @@ class Agent:
     @property
     def tool_params(self) -> list[dict[str, Any]]:
         """The tools that a session which begins is told of: what a rule denies as a whole would only cost tokens."""
-        return [tool.to_param() for tool in self.tools if not self.policy.hides(tool.name)]
+        return [tool.to_param() for tool in self.tools if not self.policy.hides(tool)]
 
     async def run(
         self, prompt: Prompt | FullPrompt, session: Session, emit: Emit, *, steering: Steering | None = None

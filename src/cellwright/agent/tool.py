@@ -1,6 +1,7 @@
-"""A tool: an async function with a name, a JSON schema and limits. `@tool` makes one from a function.
+"""A tool: an async function with a name, a JSON schema, limits, and what it does to the user's things.
 
-`@tool`: a tool from a plain function. The schema comes from its type hints, the descriptions from its docstring.
+`@tool` makes one from a function: from one whose input is a `ToolInput`, as all built-in tools are, or from a plain one,
+whose schema comes from its type hints and whose descriptions come from its docstring.
 """
 
 from __future__ import annotations
@@ -14,10 +15,13 @@ import typing
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.events import Event, Preview, QuestionKind
+
+if TYPE_CHECKING:
+    from cellwright.agent.calls.tool_input import ToolInput
 
 Content = str | list[dict[str, Any]]
 
@@ -53,6 +57,40 @@ Category = Literal[
     "files", "notebooks", "search", "code", "shell", "git", "web", "planning", "agents", "kernel", "other"
 ]
 """What a tool is about; lists of tools are shown by it."""
+
+
+AccessKind = Literal[
+    "read", "list", "find", "search", "edit", "patch", "shell", "python", "cells", "variables", "repository", "lint",
+    "tests", "fetch", "web_search", "agent", "skill", "question", "plan", "notes", "unknown",
+]  # fmt: skip
+"""What a tool does with what its input names.
+
+`read` a file, `list` a folder, `find` files by a pattern, `search` their text; `edit` a file, `patch` several; run a
+`shell` command, `python` in the kernel, notebook `cells`, a project's `lint` or `tests`; look at `variables` or at a Git
+`repository`; `fetch` a page, `web_search`; start an `agent`, load a `skill`; put a `question` or a `plan` to the user;
+keep `notes` of its own. `unknown`: anything; only what it says of itself (`read_only`) is known.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolAccess:
+    """What a tool touches: the permission policy judges its calls by this, and by no list of names.
+
+    `field` is the input's field with the path, the command, the code or the address.
+    """
+
+    kind: AccessKind = "unknown"
+    field: str = ""
+
+    @property
+    def reads_files(self) -> bool:
+        """Whether it reads files or names of files, and does nothing else."""
+        return self.kind in ("read", "list", "find", "search")
+
+    @property
+    def edits_files(self) -> bool:
+        """Whether it changes files that its input names."""
+        return self.kind in ("edit", "patch")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +152,7 @@ class ToolContext:
 class Tool:
     """One tool. `call(input, ctx)` gets input that was validated against `input_schema`.
 
-    `read_only` calls of a turn run in parallel. `rule_key` names the input field that permission rules match.
+    `access` is what the permission policy judges calls by. `read_only` calls of a turn run in parallel.
     `title(input)` is the line on the tool's card; `preview(input)`, which may raise CannotBeDone, is what a question shows.
     `limits.seconds` bounds a call from outside. `input_examples` fit `input_schema` and go to the model with it.
     `asks` is what the user is asked where the policy says "ask": whether the call may run, or, where the call is itself a
@@ -123,15 +161,15 @@ class Tool:
     must know besides the input, under names that the schema does not have: the folder a shell is in. `prepare(input)` is
     waited for before: it finds out what `facts` tells then. It may raise ToolError for what cannot be done anyway.
     `asks_together`: the user is asked about neighbouring calls of one message at once, and may answer in any order; each
-    runs when it was allowed, one at a time.
+    runs when it was allowed, one at a time. `input_type` is the class of a typed input.
     """
 
     name: str
     description: str
     input_schema: Mapping[str, Any]
     call: Callable[[dict[str, Any], ToolContext], Awaitable[ToolResult | Content]]
+    access: ToolAccess = ToolAccess()
     read_only: bool = False
-    rule_key: str = ""
     limits: ToolLimits = field(default_factory=ToolLimits)
     category: Category = "other"
     input_examples: Sequence[Mapping[str, Any]] = ()
@@ -142,6 +180,11 @@ class Tool:
     asks_together: bool = False
     title: Callable[[Mapping[str, Any]], str] | None = None
     preview: Callable[[Mapping[str, Any]], Awaitable[Preview]] | None = None
+    input_type: type[ToolInput] | None = None
+
+    def canonical(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """A call's input in the schema's spelling of its fields."""
+        return dict(values) if self.input_type is None else self.input_type.canonical(values)
 
     def to_param(self) -> dict[str, Any]:
         """The tool as the Messages API wants it."""
@@ -166,9 +209,19 @@ def tool(
     *,
     name: str = "",
     description: str = "",
+    access: ToolAccess = ...,
     read_only: bool = False,
-    rule_key: str = "",
     limits: ToolLimits | None = None,
+    category: Category = "other",
+    examples: Sequence[Mapping[str, Any]] = (),
+    offered: type[ToolInput] | None = None,
+    fields: Mapping[str, Mapping[str, Any]] | None = None,
+    asks: QuestionKind = "permission",
+    asks_together: bool = False,
+    prepare: Callable[[Any], Awaitable[None]] | None = None,
+    facts: Callable[[Any], Mapping[str, Any]] | None = None,
+    title: Callable[[Any], str] | None = None,
+    preview: Callable[[Any], Awaitable[Preview]] | None = None,
 ) -> Callable[[Callable[..., Any]], Tool]: ...
 def tool(
     function: Callable[..., Any] | None = None,
@@ -176,19 +229,33 @@ def tool(
     *,
     name: str = "",
     description: str = "",
+    access: ToolAccess = ToolAccess(),  # frozen
     read_only: bool = False,
-    rule_key: str = "",
     limits: ToolLimits | None = None,
+    category: Category = "other",
+    examples: Sequence[Mapping[str, Any]] = (),
+    offered: type[ToolInput] | None = None,
+    fields: Mapping[str, Mapping[str, Any]] | None = None,
+    asks: QuestionKind = "permission",
+    asks_together: bool = False,
+    prepare: Callable[[Any], Awaitable[None]] | None = None,
+    facts: Callable[[Any], Mapping[str, Any]] | None = None,
+    title: Callable[[Any], str] | None = None,
+    preview: Callable[[Any], Awaitable[Preview]] | None = None,
 ) -> Tool | Callable[[Callable[..., Any]], Tool]:
     """Make a `Tool` of a function, sync or async.
 
-    Each parameter needs a type hint that pydantic knows; the docstring's first part describes the tool, its `Args:` the
-    parameters (Google, NumPy or reST style). A parameter hinted `ToolContext` gets the call's context and is no input.
-    A sync function runs in a worker thread. What it returns goes to Claude: a string, content blocks, a `ToolResult`, or
-    anything that JSON can hold. To tell Claude what is wrong, raise `ToolError`.
+    The function has one parameter of a `ToolInput`, which is the schema, or plain parameters: each needs a type hint that
+    pydantic knows, and is described by the docstring's `Args:` (Google, NumPy or reST style). The docstring's first part
+    describes the tool where `description` does not. A parameter hinted `ToolContext` gets the call's context and is no
+    input. A sync function runs in a worker thread. What it returns goes to Claude: a string, content blocks, a
+    `ToolResult`, or anything that JSON can hold. To tell Claude what is wrong, raise `ToolError`.
 
-    `read_only=True` says that the function changes nothing: it may run in parallel and is not asked for.
-    `rule_key` names the parameter that permission rules such as `Weather(Oslo)` match.
+    `read_only=True` says that the function changes nothing: it may run in parallel and is not asked for. `access` says
+    what it touches, so that the user's rules for files hold for it: `ToolAccess("read", "path")` is judged like Read.
+
+    For a typed input, `prepare`, `facts`, `title` and `preview` (see `Tool`) get that input; `fields` changes keywords of
+    its schema, by field; `offered` is what Claude may send where the function's own input also holds the user's answer.
 
     >>> @tool(read_only=True)
     ... def add(a: int, b: int = 1) -> int:
@@ -203,46 +270,143 @@ def tool(
     """
 
     def make(function: Callable[..., Any]) -> Tool:
-        return _from_function(
-            function, name or function.__name__, description, read_only, rule_key, limits or ToolLimits()
+        own_name = name or function.__name__
+        inputs = _inputs(function, own_name, offered, fields)
+        said = description or _docstring(function)[0]
+        _check_usable(own_name, said, inputs, access, read_only=read_only)
+        return Tool(
+            name=own_name,
+            description=said,
+            input_schema=inputs.schema,
+            answered_schema=inputs.answered_schema,
+            call=_call(function, inputs),
+            access=access,
+            read_only=read_only,
+            limits=limits or ToolLimits(),
+            category=category,
+            input_examples=examples,
+            asks=asks,
+            asks_together=asks_together,
+            prepare=inputs.taking(prepare),
+            facts=inputs.taking(facts),
+            title=inputs.taking(title),
+            preview=inputs.taking(preview),
+            input_type=inputs.input_type,
         )
 
     return make(function) if function is not None else make
 
 
-def _from_function(
-    function: Callable[..., Any], name: str, description: str, read_only: bool, rule_key: str, limits: ToolLimits
-) -> Tool:
+def _check_usable(name: str, description: str, inputs: _Inputs, access: ToolAccess, *, read_only: bool) -> None:
     if not TOOL_NAME.match(name):
         raise _unusable(name, "a tool's name has 1 to 64 letters, digits, `_` or `-`; give one with @tool(name=…)")
-    doc, parameter_docs = _docstring(function)
-    description = description or doc
     if not description:
         raise _unusable(name, "Claude needs a description: give the function a docstring, or @tool(description=…)")
-    model, context_name = _input_model(function, name, parameter_docs)
-    schema = _tidy(model.model_json_schema())
-    if rule_key and rule_key not in schema["properties"]:
-        raise _unusable(name, f"rule_key {rule_key!r} is none of its parameters")
+    if access.field and access.field not in inputs.schema["properties"]:
+        raise _unusable(name, f"its access names the field {access.field!r}, which is none of its parameters")
+    if read_only and access.edits_files:
+        raise _unusable(name, f"it cannot be read_only with the access {access.kind!r}")
 
+
+@dataclass(frozen=True, slots=True)
+class _Inputs:
+    """How a function takes its input: `arguments(values)` are its keyword arguments, less the context.
+
+    `parse(values)` is what the other functions of the tool get.
+    """
+
+    schema: dict[str, Any]
+    arguments: Callable[[Mapping[str, Any]], dict[str, Any]]
+    parse: Callable[[Mapping[str, Any]], Any]
+    context_name: str = ""
+    answered_schema: dict[str, Any] | None = None
+    input_type: type[ToolInput] | None = None
+
+    def taking(self, function: Callable[[Any], Any] | None) -> Callable[[Mapping[str, Any]], Any] | None:
+        """`function` as the tool has it, called with the input's JSON."""
+        parse = self.parse
+        return None if function is None else lambda values: function(parse(values))
+
+
+def _inputs(
+    function: Callable[..., Any],
+    name: str,
+    offered: type[ToolInput] | None,
+    fields: Mapping[str, Mapping[str, Any]] | None,
+) -> _Inputs:
+    hints, context_name = _hints(function, name)
+    typed = [(parameter, hint) for parameter, (hint, _) in hints.items() if _is_typed_input(hint)]
+    if not typed:
+        return _plain_inputs(name, hints, _docstring(function)[1], context_name)
+    if len(hints) > 1:
+        raise _unusable(name, f"beside its input {typed[0][0]} it can only have a ToolContext")
+    return _typed_inputs(*typed[0], context_name, offered, fields)
+
+
+def _hints(function: Callable[..., Any], name: str) -> tuple[dict[str, tuple[Any, Any]], str]:
+    """Hint and default (`...`: none) of each parameter, and the name of the one that wants the context ("" if none)."""
+    hints = typing.get_type_hints(function, include_extras=True)
+    found: dict[str, tuple[Any, Any]] = {}
+    context_name = ""
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
+            raise _unusable(name, f"parameter {parameter.name} has no name Claude could use")
+        if parameter.name not in hints:
+            raise _unusable(name, f"parameter {parameter.name} has no type hint")
+        if hints[parameter.name] is ToolContext:
+            context_name = parameter.name
+        else:
+            default = ... if parameter.default is parameter.empty else parameter.default
+            found[parameter.name] = hints[parameter.name], default
+    return found, context_name
+
+
+def _is_typed_input(hint: Any) -> bool:
+    # who has no such class has not imported it either
+    return hasattr(hint, "from_json") and hasattr(hint, "aliases")
+
+
+def _typed_inputs(
+    parameter: str,
+    input_type: type[ToolInput],
+    context_name: str,
+    offered: type[ToolInput] | None,
+    fields: Mapping[str, Mapping[str, Any]] | None,
+) -> _Inputs:
+    from cellwright.agent.calls.tool_input import json_schema
+
+    return _Inputs(
+        schema=json_schema(offered or input_type, fields),
+        answered_schema=None if offered is None else json_schema(input_type, fields),
+        arguments=lambda values: {parameter: input_type.from_json(values)},
+        parse=input_type.from_json,
+        context_name=context_name,
+        input_type=input_type,
+    )
+
+
+def _plain_inputs(
+    name: str, hints: Mapping[str, tuple[Any, Any]], docs: Mapping[str, str], context_name: str
+) -> _Inputs:
+    model = _input_model(name, hints, docs)
+    schema = _tidy(model.model_json_schema())
+    return _Inputs(schema, functools.partial(_parse, model, schema), dict, context_name)
+
+
+def _call(
+    function: Callable[..., Any], inputs: _Inputs
+) -> Callable[[dict[str, Any], ToolContext], Awaitable[ToolResult | Content]]:
     async def call(tool_input: dict[str, Any], ctx: ToolContext) -> ToolResult | Content:
-        arguments = _parse(model, tool_input)
-        if context_name:
-            arguments[context_name] = ctx
+        arguments = inputs.arguments(tool_input)
+        if inputs.context_name:
+            arguments[inputs.context_name] = ctx
         if inspect.iscoroutinefunction(function):
             value = await function(**arguments)
         else:
             value = await asyncio.to_thread(functools.partial(function, **arguments))
         return _content(value)
 
-    return Tool(
-        name=name,
-        description=description,
-        input_schema=schema,
-        call=call,
-        read_only=read_only,
-        rule_key=rule_key,
-        limits=limits,
-    )
+    return call
 
 
 def _unusable(name: str, why: str) -> CellwrightError:
@@ -257,32 +421,23 @@ def _docstring(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
     return text, {p.arg_name: p.description for p in parsed.params if p.description}
 
 
-def _input_model(function: Callable[..., Any], name: str, docs: Mapping[str, str]) -> tuple[Any, str]:
-    """A pydantic model of the parameters, and the name of the one that wants the context ("" if none does)."""
+def _input_model(name: str, hints: Mapping[str, tuple[Any, Any]], docs: Mapping[str, str]) -> Any:
+    """A pydantic model of the parameters."""
     import pydantic  # 40 ms that only users of @tool pay
 
-    hints = typing.get_type_hints(function, include_extras=True)
-    fields: dict[str, Any] = {}
-    context_name = ""
-    for parameter in inspect.signature(function).parameters.values():
-        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
-            raise _unusable(name, f"parameter {parameter.name} has no name Claude could use")
-        if parameter.name not in hints:
-            raise _unusable(name, f"parameter {parameter.name} has no type hint")
-        if hints[parameter.name] is ToolContext:
-            context_name = parameter.name
-            continue
-        default = ... if parameter.default is parameter.empty else parameter.default
-        fields[parameter.name] = (
-            hints[parameter.name],
-            pydantic.Field(default, description=docs.get(parameter.name)),
+    fields: dict[str, Any] = {
+        parameter: (
+            hint,
+            pydantic.Field(... if default is inspect.Parameter.empty else default, description=docs.get(parameter)),
         )
+        for parameter, (hint, default) in hints.items()
+    }
     try:
         model = pydantic.create_model(name, __config__=pydantic.ConfigDict(extra="forbid"), **fields)
         model.model_json_schema()
     except (pydantic.errors.PydanticUserError, NameError) as error:
         raise _unusable(name, f"a type hint has no JSON schema ({error})") from error
-    return model, context_name
+    return model
 
 
 def _tidy(schema: dict[str, Any]) -> dict[str, Any]:
@@ -302,17 +457,26 @@ def _tidy(schema: dict[str, Any]) -> dict[str, Any]:
     return tidy
 
 
-def _parse(model: Any, tool_input: Mapping[str, Any]) -> dict[str, Any]:
+def _parse(model: Any, schema: Mapping[str, Any], tool_input: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments. What the schema cannot say, pydantic checks: a date, a constraint between fields."""
     import pydantic
+
+    from cellwright.agent.calls.input_problems import problem_at
 
     try:
         parsed = model.model_validate(dict(tool_input))
     except pydantic.ValidationError as error:
         problems = "; ".join(
-            f"{'.'.join(map(str, item['loc'])) or 'input'}: {item['msg']}" for item in error.errors(include_url=False)
+            problem_at(item["loc"], item["input"], schema, _own_words(item)) for item in error.errors()
         )
-        raise ToolError(f"The input does not fit: {problems}", code=ErrorCode.INVALID_PARAMETERS) from error
+        raise ToolError(f"It was not run: {problems}.", code=ErrorCode.INVALID_PARAMETERS) from error
     return {field: getattr(parsed, field) for field in type(parsed).model_fields}
+
+
+def _own_words(item: Mapping[str, Any]) -> str:
+    """What a check of the function's author said; "" for pydantic's own sentences."""
+    raised = item.get("ctx", {}).get("error")
+    return str(raised) if isinstance(raised, Exception) else ""
 
 
 _BLOCKS = ("text", "image", "document")

@@ -30,7 +30,7 @@ def effect_of(tool: Tool, tool_input: Mapping[str, Any], roots: Sequence[Path]) 
         return ""
     if tool.read_only and tool.category != "web":
         return ""
-    if tool.name == "Bash" and _only_reads(tool, tool_input, roots):
+    if tool.access.kind == "shell" and _only_reads(tool, tool_input, roots):
         return ""
     return visible_line(f"{tool.name}: {_title(tool, tool_input)}".removesuffix(": "), EFFECT_CHARS)
 
@@ -47,5 +47,5 @@ def _title(tool: Tool, tool_input: Mapping[str, Any]) -> str:
 def _only_reads(tool: Tool, tool_input: Mapping[str, Any], roots: Sequence[Path]) -> bool:
     facts = tool.facts(tool_input) if tool.facts is not None else {}
     # without a rule, what is allowed is what changes nothing
-    decision = PermissionPolicy(roots=tuple(roots), cwd=roots[0]).decide(tool.name, {**tool_input, **facts})
+    decision = PermissionPolicy(roots=tuple(roots), cwd=roots[0]).decide(tool, {**tool_input, **facts})
     return decision.behavior == "allow"

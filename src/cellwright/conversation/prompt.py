@@ -384,7 +384,7 @@ def _refusal(moment: PromptContext, tool: Tool, tool_input: dict[str, Any]) -> s
     policy = policy.allowing(session.granted)
     if session.mode is not None:
         policy = policy.in_mode(session.mode)
-    decision = policy.decide(tool.name, tool_input, read_only=tool.read_only)
+    decision = policy.decide(tool, tool_input)
     if decision.behavior == "allow":
         return ""
     way = "Claude may ask to read it." if decision.behavior == "ask" else ""

@@ -17,7 +17,6 @@ from cellwright.checkpoints.checkpoints import Checkpoints
 from cellwright.checkpoints.notebooks import RecordedNotebook, RecordedNotebooks
 from cellwright.checkpoints.turn_recorder import TurnRecorder
 from cellwright.errors import ErrorCode, ToolError
-from cellwright.tools.files.changes import Input
 from cellwright.tools.files.file_state import FileState
 from cellwright.tools.files.originals import UpcomingChange
 from cellwright.tools.notebook.file_notebook import FileNotebook
@@ -69,7 +68,7 @@ class ReplayedEdits:
         apply_edit(edit, content)
         self._state.keeper.after_changes([path])
 
-    async def edit_cell(self, tool_input: Input, display: Mapping[str, Any], later: States) -> bool:
+    async def edit_cell(self, tool_input: Mapping[str, Any], display: Mapping[str, Any], later: States) -> bool:
         """Make a recorded edit of a cell, if the recording tells enough of it; `later` are its sources in later steps.
 
         False: the notebook is a file like any other, and its content is in the recording. Raises ToolError.
@@ -91,7 +90,7 @@ class ReplayedEdits:
 
 
 async def _change_cell(
-    notebook: OpenNotebook, shown: str, tool_input: Input, display: Mapping[str, Any], later: States
+    notebook: OpenNotebook, shown: str, tool_input: Mapping[str, Any], display: Mapping[str, Any], later: States
 ) -> None:
     cells = await notebook.cells(outputs=False)
     change = _Recorded(tool_input, display, later, shown).change(cells)
@@ -106,7 +105,7 @@ async def _change_cell(
 class _Recorded:
     """One recorded edit of a cell, held against the cells as they are."""
 
-    def __init__(self, tool_input: Input, display: Mapping[str, Any], later: States, shown: str) -> None:
+    def __init__(self, tool_input: Mapping[str, Any], display: Mapping[str, Any], later: States, shown: str) -> None:
         states = display[CELL_STATES]
         self.before: str | None = states.get("before")
         self.after: str | None = states.get("after")

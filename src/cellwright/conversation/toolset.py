@@ -22,7 +22,7 @@ from cellwright.config.settings.settings_in_force import SettingsInForce
 from cellwright.conversation.model_connection import ModelConnection
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.model.provider import Provider
-from cellwright.permissions.policy import JUDGES
+from cellwright.permissions.rules.rule import RULE_NAMES
 from cellwright.tools.files.file_state import FileState
 from cellwright.tools.notebook.open_notebook import NothingOpen, OpenNotebooks
 
@@ -56,41 +56,90 @@ class Workplace:
 
 def builtin_tools(place: Workplace) -> tuple[Tool, ...]:
     """The tools that need no kernel, sharing one memory of what was read."""
+    from cellwright.agent.side_request import SideRequest, small_model
+    from cellwright.tools.code.edit_symbol import edit_symbol_tool
     from cellwright.tools.code.lint import lint_tool
     from cellwright.tools.code.run_tests import run_tests_tool
-    from cellwright.tools.files.read import file_tools
+    from cellwright.tools.files.apply_patch import apply_patch_tool
+    from cellwright.tools.files.edit import edit_tool
+    from cellwright.tools.files.multi_edit import multi_edit_tool
+    from cellwright.tools.files.read import read_tool
+    from cellwright.tools.files.write import write_tool
     from cellwright.tools.git.git import git_tool
-    from cellwright.tools.notebook.notebook_edit import notebook_file_tools
-    from cellwright.tools.planning.ask_user import ask_user_tool
-    from cellwright.tools.planning.plan_mode import plan_tools
-    from cellwright.tools.planning.todo_write import todo_tools
-    from cellwright.tools.search.search_tools import search_tools
-    from cellwright.tools.shell.bash import bash_tools
-    from cellwright.tools.web.web_fetch import web_tools
+    from cellwright.tools.notebook.notebook_edit import notebook_edit_tool
+    from cellwright.tools.notebook.notebook_read import notebook_read_tool
+    from cellwright.tools.planning.ask_user_question import ask_user_question_tool
+    from cellwright.tools.planning.enter_plan_mode import enter_plan_mode_tool
+    from cellwright.tools.planning.exit_plan_mode import exit_plan_mode_tool
+    from cellwright.tools.search.file_tree import file_tree_tool
+    from cellwright.tools.search.glob import glob_tool
+    from cellwright.tools.search.grep import grep_tool
+    from cellwright.tools.search.ls import ls_tool
+    from cellwright.tools.shell.background import background_tasks
+    from cellwright.tools.shell.bash import bash_tool
+    from cellwright.tools.shell.task_stop import task_stop_tool
+    from cellwright.tools.web.web_fetch import web_fetch_tool
+    from cellwright.tools.web.web_search import choose_engine, web_search_tool
 
     cwd, settings, environ = place.cwd, place.settings, place.environ
     state = place.file_state or FileState(place.is_unsaved)
     roots = (cwd, *settings.additional_directories)
+    aside = None if place.provider is None else SideRequest(place.provider, small_model(environ))
+    engine = choose_engine(environ, aside)
     return (
-        *file_tools(state, cwd, place.open_notebooks),
-        *search_tools(cwd, environ=environ),
+        read_tool(state, cwd, place.open_notebooks),
+        write_tool(state, cwd),
+        edit_tool(state, cwd),
+        multi_edit_tool(state, cwd),
+        apply_patch_tool(state, cwd),
+        edit_symbol_tool(state, cwd),
+        glob_tool(cwd, environ=environ),
+        grep_tool(cwd),
+        ls_tool(cwd),
+        file_tree_tool(cwd),
         git_tool(cwd, environ),
         run_tests_tool(cwd, environ),
         lint_tool(cwd, environ, state.keeper),
-        *notebook_file_tools(state, cwd, place.open_notebooks),
-        *bash_tools(
+        notebook_edit_tool(state, cwd, place.open_notebooks),
+        notebook_read_tool(state, cwd, place.open_notebooks),
+        bash_tool(
             cwd, roots, environ=environ, shown_chars=settings.bash_output_max_chars, seconds=settings.command_timeout
         ),
-        *todo_tools(environ),
-        ask_user_tool(),
-        *plan_tools(settings.project, settings.plans_directory),
-        *web_tools(
-            environ,
-            place.provider,
+        task_stop_tool(background_tasks()),
+        *list_tools(environ),
+        ask_user_question_tool(),
+        enter_plan_mode_tool(),
+        exit_plan_mode_tool(settings.project, settings.plans_directory),
+        web_fetch_tool(
+            aside,
             seconds=settings.web_fetch_timeout,
             most_bytes=settings.max_file_size,
             cache_seconds=settings.cache_ttl,
         ),
+        *([] if engine is None else [web_search_tool(engine, environ)]),
+    )
+
+
+def list_tools(environ: Mapping[str, str]) -> tuple[Tool, ...]:
+    """The tools for the list of what is to be done: TodoWrite, or the Task tools where the user opted in to them."""
+    from cellwright.tools.planning.todos import task_tools_wanted
+
+    if not task_tools_wanted(environ):
+        from cellwright.tools.planning.todo_write import todo_write_tool
+
+        return (todo_write_tool(),)
+    from cellwright.tools.planning.tasks.session_tasks import SessionTasks
+    from cellwright.tools.planning.tasks.task_create import task_create_tool
+    from cellwright.tools.planning.tasks.task_get import task_get_tool
+    from cellwright.tools.planning.tasks.task_list import task_list_tool
+    from cellwright.tools.planning.tasks.task_update import task_update_tool
+
+    tasks_of = SessionTasks().of
+    return (
+        task_create_tool(tasks_of),
+        task_get_tool(tasks_of),
+        task_update_tool(tasks_of),
+        task_list_tool(tasks_of),
     )
 
 
@@ -99,8 +148,8 @@ def all_tools(place: Workplace, more: Sequence[Tool]) -> tuple[tuple[Tool, ...],
     from cellwright.config.tool_plugins import brought_tools
 
     own = (*builtin_tools(place), *more)
-    # what the policy knows by name, it may let run unasked: nobody else gets such a name, there or not
-    brought = brought_tools(place.settings.tool_files, [*(tool.name for tool in own), *JUDGES, "Task"])
+    # what rules know by name is a tool of ours: nobody else gets such a name, there or not
+    brought = brought_tools(place.settings.tool_files, [*(tool.name for tool in own), *RULE_NAMES, "Task"])
     tools = (*own, *brought.tools.values())
     # what the administrator forbids Claude is not even told of
     return tuple(tool for tool in tools if tool_is_allowed(tool.name, place.settings)), brought.notices

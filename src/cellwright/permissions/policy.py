@@ -1,4 +1,4 @@
-"""May this call run? One pure function of the rules, the mode and the call: `PermissionPolicy.decide`.
+"""Whether a call may run: one pure function of the rules, the mode and the call, `PermissionPolicy.decide`.
 
 Order: deny rules → plan mode → ask rules → what nothing may wave through → bypassPermissions → protected paths → allow
 rules → mode. The first that speaks wins; `docs/decisions/order-of-evaluation.md` gives the reasons.
@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from cellwright.agent.calls.approval import Decision, rules_in_words
-from cellwright.permissions.judges.files import judge_file
+from cellwright.agent.tool import AccessKind, Tool, ToolAccess
+from cellwright.permissions.judges.files import judge_file, judge_path
 from cellwright.permissions.judges.other import (
     judge_agent,
     judge_fetch,
@@ -28,13 +29,13 @@ from cellwright.permissions.judges.other import (
 from cellwright.permissions.modes import Mode, parse_mode, stricter
 from cellwright.permissions.paths import folder_spellings, spelled_from_home
 from cellwright.permissions.rules.rule import (
-    EDITORS,
-    READERS,
+    READ,
     Behavior,
     CompiledRule,
     JudgedCall,
     Rule,
     RuleBook,
+    Subject,
     asked_by,
     compile_rule,
     denied_by,
@@ -110,18 +111,24 @@ class PermissionPolicy:
         object.__setattr__(made, "_book", book)
         return made
 
-    def hides(self, tool_name: str) -> bool:
+    def hides(self, tool: Tool) -> bool:
         """Whether a rule denies the tool as a whole, so that Claude need not know of it."""
-        tool_name = own_name(tool_name)
-        return any(rule.rule.specifier is None and rule.names(tool_name) for rule in self._book.deny)
+        subject = _subject(tool)
+        return any(rule.rule.specifier is None and rule.names(subject) for rule in self._book.deny)
 
-    def decide(self, tool_name: str, tool_input: Mapping[str, Any], *, read_only: bool = False) -> Decision:
-        """May `tool_name` run with `tool_input`? `read_only` is what a tool without rules of its own claims of itself.
+    def may_read(self, path: str) -> bool:
+        """Whether Claude may read the file at `path` unasked."""
+        return judge_path(self._book, READ, path).behavior == "allow"
+
+    def decide(self, tool: Tool, tool_input: Mapping[str, Any]) -> Decision:
+        """Whether `tool` may run with `tool_input`, judged by the access that it declares and the rules about it.
 
         The decision's `suggestions` are rules that would turn this very "ask" into "allow".
         """
         book = self._book
-        call = JudgedCall(own_name(tool_name), tool_input, read_only)
+        # what a server says of its tools is not known to be true
+        access = ToolAccess() if tool.name.startswith("mcp__") else tool.access
+        call = JudgedCall(_subject(tool), tool_input, access, tool.read_only)
         decision = _judge(book, call)
         if decision.behavior != "ask":
             return decision
@@ -137,6 +144,12 @@ class PermissionPolicy:
         way = f"{rules_in_words(offered[-1].rules)} would allow it." if offered else "No allow rule can allow it."
         reason = f"Mode dontAsk denies what would be asked for. {decision.reason} {way}"
         return replace(decision, behavior="deny", reason=reason)
+
+
+def _subject(tool: Tool) -> Subject:
+    foreign = tool.name.startswith("mcp__")
+    reads, edits = tool.access.reads_files and not foreign, tool.access.edits_files and not foreign
+    return Subject(own_name(tool.name), reads=reads, edits=edits)
 
 
 def _listed(values: Sequence[Any]) -> Sequence[Any]:
@@ -162,13 +175,13 @@ Judge = Callable[[RuleBook, JudgedCall], Decision]
 def _judge_bash(book: RuleBook, call: JudgedCall) -> Decision:
     from cellwright.permissions.judges.bash import judge_command
 
-    return judge_command(book, call.input)
+    return judge_command(book, {**call.input, "command": call.touched})
 
 
 def _judge_python(book: RuleBook, call: JudgedCall) -> Decision:
     from cellwright.permissions.judges.python import judge_python
 
-    return judge_python(book, call.input)
+    return judge_python(book, call)
 
 
 def _judge_cells(book: RuleBook, call: JudgedCall) -> Decision:
@@ -201,33 +214,32 @@ def _judge_tests(book: RuleBook, call: JudgedCall) -> Decision:
     return judge_tests(book, call)
 
 
-JUDGES: Mapping[str, Judge] = {
-    "Bash": _judge_bash,
-    "Python": _judge_python,
-    "Variables": judge_variables,
-    **dict.fromkeys(("NotebookRun", "NotebookVerify"), _judge_cells),
-    **dict.fromkeys(READERS | EDITORS, lambda book, call: judge_file(book, call.name, call.input)),
-    "ApplyPatch": _judge_patch,
-    "Git": _judge_git,
-    "Lint": _judge_lint,
-    "RunTests": _judge_tests,
-    "WebFetch": judge_fetch,
-    "WebSearch": judge_search,
-    "Agent": judge_agent,
-    "Skill": judge_skill,
-    "AskUserQuestion": judge_question,
-    "ExitPlanMode": judge_plan,
-    **dict.fromkeys(
-        ("EnterPlanMode", "TodoWrite", "TaskCreate", "TaskGet", "TaskUpdate", "TaskList", "TaskStop"), judge_harmless
-    ),
+JUDGES: Mapping[AccessKind, Judge] = {
+    **dict.fromkeys(get_args(AccessKind), judge_unknown),
+    **dict.fromkeys(("read", "list", "find", "search", "edit"), judge_file),
+    "patch": _judge_patch,
+    "shell": _judge_bash,
+    "python": _judge_python,
+    "cells": _judge_cells,
+    "variables": judge_variables,
+    "repository": _judge_git,
+    "lint": _judge_lint,
+    "tests": _judge_tests,
+    "fetch": judge_fetch,
+    "web_search": judge_search,
+    "agent": judge_agent,
+    "skill": judge_skill,
+    "question": judge_question,
+    "plan": judge_plan,
+    "notes": judge_harmless,
 }
-"""How each tool that is known here is judged."""
+"""How a call is judged, by what its tool declares to touch."""
 
 
 def _judge(book: RuleBook, call: JudgedCall) -> Decision:
     if rule := _about_parameters(book, "deny", call):
         return denied_by(rule, f"{call.name} with these parameters")
-    judge = JUDGES.get(call.name) or (judge_mcp if call.name.startswith("mcp__") else judge_unknown)
+    judge = judge_mcp if call.name.startswith("mcp__") else JUDGES[call.access.kind]
     decision = judge(book, call)
     if decision.behavior == "deny" or decision.firm:
         return decision
@@ -237,7 +249,7 @@ def _judge(book: RuleBook, call: JudgedCall) -> Decision:
 
 
 def _about_parameters(book: RuleBook, behavior: Behavior, call: JudgedCall) -> CompiledRule | None:
-    for rule in book.about(behavior, call.name):
+    for rule in book.about(behavior, call.subject):
         if rule.parameter is not None and rule.parameter.matches(call.input):
             return rule
     return None

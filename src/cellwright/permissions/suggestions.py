@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from cellwright.agent.tool import AccessKind
 from cellwright.errors import CellwrightError
 from cellwright.events import Suggestion
 from cellwright.permissions.judges.bash import ShellCall, judge_parts, shell_call
@@ -23,8 +24,6 @@ from cellwright.permissions.paths import PathProblem, inside, normalised, places
 from cellwright.permissions.rules.domain_pattern import AddressProblem, host_of
 from cellwright.permissions.rules.path_pattern import escaped
 from cellwright.permissions.rules.rule import (
-    EDITORS,
-    READERS,
     CompiledRule,
     JudgedCall,
     RuleBook,
@@ -185,10 +184,11 @@ def suggestions_for(
 
     What the rules `allow` cover already is not offered again.
     """
-    if call.name == "Bash":
-        offered = suggestions_for_command(call.input, folders, cwd, allow)
+    if call.access.kind == "shell":
+        command = {**call.input, "command": call.touched}
+        offered = suggestions_for_command(command, folders, cwd, allow)
     else:
-        offered = _OFFERS.get(call.name, _for_tool)(call, folders, cwd)
+        offered = _OFFERS.get(call.access.kind, _for_tool)(call, folders, cwd)
     return [suggestion for suggestion in offered if can_be_offered(suggestion)]
 
 
@@ -218,7 +218,7 @@ def _for_cells(call: JudgedCall, _folders: Sequence[str], _cwd: str) -> list[Sug
 
 def _for_fetch(call: JudgedCall, _folders: Sequence[str], _cwd: str) -> list[Suggestion]:
     try:
-        host = host_of(call.text("url"))
+        host = host_of(call.touched)
     except AddressProblem:
         return []
     rule = f"WebFetch(domain:{host})"
@@ -229,7 +229,7 @@ def _for_fetch(call: JudgedCall, _folders: Sequence[str], _cwd: str) -> list[Sug
 
 
 def _for_skill(call: JudgedCall, _folders: Sequence[str], _cwd: str) -> list[Suggestion]:
-    skill = call.text("skill").removeprefix("/")
+    skill = call.touched.removeprefix("/")
     if "*" in skill:
         return []  # in a rule it stands for any skill
     rule = f"Skill({skill} *)" if call.text("args").strip() else f"Skill({skill})"
@@ -247,10 +247,10 @@ def _is_rule(text: str) -> bool:
 
 
 def _for_file(call: JudgedCall, folders: Sequence[str], cwd: str) -> list[Suggestion]:
-    path = path_of(call.name, call.input, cwd)
+    path = path_of(call, cwd)
     if not path:
         return []
-    return _for_reading(path, folders, cwd) if call.name in READERS else _for_editing([path], folders, cwd)
+    return _for_reading(path, folders, cwd) if call.access.reads_files else _for_editing([path], folders, cwd)
 
 
 def _for_reading(path: str, folders: Sequence[str], cwd: str) -> list[Suggestion]:
@@ -321,13 +321,13 @@ def _for_question(_call: JudgedCall, _folders: Sequence[str], _cwd: str) -> list
     return []
 
 
-_OFFERS: Mapping[str, Offer] = {
-    "Python": _for_python,
-    **dict.fromkeys(("NotebookRun", "NotebookVerify"), _for_cells),
-    **dict.fromkeys(READERS | EDITORS, _for_file),
-    "ApplyPatch": _for_patch,
-    "Lint": _for_lint,
-    "WebFetch": _for_fetch,
-    "Skill": _for_skill,
-    **dict.fromkeys(("AskUserQuestion", "ExitPlanMode"), _for_question),
+_OFFERS: Mapping[AccessKind, Offer] = {
+    "python": _for_python,
+    "cells": _for_cells,
+    **dict.fromkeys(("read", "list", "find", "search", "edit"), _for_file),
+    "patch": _for_patch,
+    "lint": _for_lint,
+    "fetch": _for_fetch,
+    "skill": _for_skill,
+    **dict.fromkeys(("question", "plan"), _for_question),
 }

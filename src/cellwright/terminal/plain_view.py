@@ -33,7 +33,7 @@ from cellwright.telemetry.json_lines import JsonLines, Line, whole_run
 from cellwright.terminal import words
 from cellwright.terminal.screen import harmless
 from cellwright.text import visible_line
-from cellwright.tools.planning.todo_write import MARKS
+from cellwright.tools.planning.todos import MARKS
 
 
 class View(Protocol):

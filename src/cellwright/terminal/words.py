@@ -8,7 +8,7 @@ from typing import Any
 from cellwright.events import Call, ContextAttached, Retrying, RunEnd, ToolEnd, ToolStatus, TurnChanged
 from cellwright.terminal.screen import Style
 from cellwright.text import dollars, visible_line
-from cellwright.tools.planning.todo_write import LIST_TOOLS, progress_in_words
+from cellwright.tools.planning.todos import LIST_TOOLS, progress_in_words
 
 STATUS: dict[ToolStatus, tuple[str, Style]] = {
     "success": ("done", "good"),

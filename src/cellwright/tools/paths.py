@@ -83,3 +83,13 @@ def nearest_names(folder: Path, name: str) -> list[str]:
     stem = Path(name).stem.lower()
     same_stem = [candidate for candidate in sorted(names) if Path(candidate).stem.lower() == stem]
     return list(dict.fromkeys([by_lower_case[key] for key in near] + same_stem))[:3]
+
+
+def existing_path(cwd: Path, given: str) -> tuple[Path, str]:
+    """The path that `given` names and how it is shown; ToolError where nothing is there."""
+    path = resolve_path(cwd, given)
+    shown = shown_path(cwd, path)
+    with file_errors(shown):
+        if not path.exists():
+            raise not_found(path, shown)
+    return path, shown

@@ -6,8 +6,8 @@ from cellwright.agent.calls.approval import Allow
 from cellwright.events import Asked, ToolEnd
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.testing import say, turn, use
+from cellwright.tools.files.edit import edit_tool
 from cellwright.tools.files.file_state import FileState
-from cellwright.tools.files.read import file_tools
 
 
 async def allow(_use):
@@ -25,7 +25,7 @@ def edit(play, tmp_path):
             turn(say("Oh.")),
         ]
         policy = PermissionPolicy(roots=(tmp_path,), cwd=tmp_path, **rules)
-        return play(script, tools=file_tools(FileState(), tmp_path), policy=policy, can_use_tool=allow)
+        return play(script, tools=[edit_tool(FileState(), tmp_path)], policy=policy, can_use_tool=allow)
 
     return run
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from cellwright.agent.calls.redaction import Redaction, is_distinctive
 from cellwright.agent.calls.tool_results import output_folder
-from cellwright.agent.tool import Category, Tool, ToolContext, ToolResult
+from cellwright.agent.tool import Category, Tool, ToolAccess, ToolContext, ToolResult
 from cellwright.errors import ToolError
 from cellwright.events import Notice, ToolEnd
 from cellwright.testing import say, turn, use
@@ -173,14 +173,16 @@ def test_the_library_is_imported_when_something_looks_like_a_secret() -> None:
     assert done.stdout.split() == ["False", "True"]
 
 
-def giving(name: str, category: Category, content: object) -> Tool:
+def giving(name: str, category: Category, content: object, access: ToolAccess = ToolAccess()) -> Tool:  # noqa: B008
     async def give(_input: dict[str, Any], _ctx: ToolContext) -> Any:
         if isinstance(content, Exception):
             raise content
         return content
 
     schema = {"type": "object", "properties": {"file_path": {"type": "string"}}}
-    return Tool(name=name, description="Give.", input_schema=schema, call=give, category=category, read_only=True)
+    return Tool(
+        name=name, description="Give.", input_schema=schema, call=give, category=category, access=access, read_only=True
+    )
 
 
 def test_claude_gets_the_placeholder_and_the_user_a_notice_once(scene) -> None:
@@ -191,8 +193,8 @@ def test_claude_gets_the_placeholder_and_the_user_a_notice_once(scene) -> None:
         giving("Fails", "kernel", ToolError(f"c {AWS}")),
         giving("Read", "files", f"d {AWS}"),
         giving("Cells", "notebooks", f"e {AWS}"),
-        giving("RunTests", "code", f"f {AWS}"),
-        giving("NotebookRead", "notebooks", f"key = '{AWS}'\n<output>\n{AWS}\n</output>"),
+        giving("RunTests", "code", f"f {AWS}", ToolAccess("tests")),
+        giving("NotebookRead", "notebooks", f"key = '{AWS}'\n<output>\n{AWS}\n</output>", ToolAccess("read")),
     ]
     calls = turn(*(use(each.name) for each in tools))
     played = scene([calls, say("done")], tools=tools, redaction=Redaction())

@@ -11,13 +11,15 @@ from cellwright.agent.calls.approval import Allow, Deny
 from cellwright.agent.hooks.callbacks import HookMatcher
 from cellwright.agent.hooks.protocol import EVENTS
 from cellwright.agent.hooks.results import read_answer
-from cellwright.agent.tool import Tool, ToolResult
+from cellwright.agent.tool import Tool, ToolAccess, ToolResult
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import Answered, Asked, Decided, ModeChanged, Notice, ToolEnd
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.sessions.session import Session
 from cellwright.testing import fault, say, turn, use
 from row_tables import for_each_row
+
+SHELL = ToolAccess("shell", "command")
 
 
 class RecordingHook:
@@ -211,7 +213,7 @@ def test_a_critical_delete_is_asked_for_whatever_hooks_say(play, tmp_path):
         raise AssertionError("it must not run")
 
     schema = {"type": "object", "properties": {"command": {"type": "string"}}, "required": ["command"]}
-    bash = Tool(name="Bash", description="Run.", input_schema=schema, call=call)
+    bash = Tool(name="Bash", description="Run.", input_schema=schema, call=call, access=SHELL)
     hooks = {
         "PreToolUse": [RecordingHook(specific("PreToolUse", permissionDecision="allow"))],
         "PermissionRequest": [RecordingHook(specific("PermissionRequest", decision={"behavior": "allow"}))],
@@ -246,7 +248,7 @@ def test_a_rewritten_input_is_judged_by_the_policy(play, tmp_path):
         raise AssertionError("it must not run")
 
     schema = {"type": "object", "properties": {"command": {"type": "string"}}, "required": ["command"]}
-    bash = Tool(name="Bash", description="Run.", input_schema=schema, call=call)
+    bash = Tool(name="Bash", description="Run.", input_schema=schema, call=call, access=SHELL)
     answer = specific("PreToolUse", permissionDecision="allow", updatedInput={"command": "git push"})
     policy = PermissionPolicy(mode="bypassPermissions", deny=["Bash(git push *)"])
     script = [use("Bash", command="git status"), say("ok")]
@@ -501,7 +503,7 @@ def test_a_hook_gets_what_would_be_offered_as_permission_updates(play, tmp_path)
         return "ok"
 
     schema = {"type": "object", "properties": {"command": {"type": "string"}}, "required": ["command"]}
-    bash = Tool(name="Bash", description="Run.", input_schema=schema, call=call)
+    bash = Tool(name="Bash", description="Run.", input_schema=schema, call=call, access=SHELL)
     script = [use("Bash", command="make all"), say("ok")]
     policy = PermissionPolicy(cwd=tmp_path)
     play(script, tools=[bash], policy=policy, hooks={"PermissionRequest": [told]})
@@ -580,7 +582,7 @@ def test_an_input_that_a_permission_hook_rewrites_is_judged_anew(play):
         raise AssertionError("it must not run")
 
     schema = {"type": "object", "properties": {"command": {"type": "string"}}, "required": ["command"]}
-    bash = Tool(name="Bash", description="Run.", input_schema=schema, call=call)
+    bash = Tool(name="Bash", description="Run.", input_schema=schema, call=call, access=SHELL)
     for rewritten in ({"command": "rm -rf /"}, {"command": "git push"}, {"comand": "x"}):
         played = play(
             [use("Bash", command="make"), say("ok")],

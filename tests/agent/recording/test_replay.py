@@ -13,7 +13,7 @@ from cellwright.agent.calls.redaction import Redaction
 from cellwright.agent.recording.recorder import Recorder
 from cellwright.agent.recording.replay import Replay, UntrustedRecording
 from cellwright.agent.recording.replay_drift import Drift, drift_in_words
-from cellwright.agent.tool import Tool, ToolContext, ToolResult, tool
+from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolResult, tool
 from cellwright.conversation.replay import ReplayedEdits
 from cellwright.conversation.runs.event_bus import EventBus
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
@@ -21,10 +21,14 @@ from cellwright.events import TextDelta, ThinkingDelta, ToolEnd, ToolProgress, T
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.sessions.session import Session
 from cellwright.testing import say, think, turn, use
+from cellwright.tools.files.apply_patch import apply_patch_tool
+from cellwright.tools.files.edit import edit_tool
 from cellwright.tools.files.file_state import FileState
-from cellwright.tools.files.read import file_tools
+from cellwright.tools.files.multi_edit import multi_edit_tool
+from cellwright.tools.files.read import read_tool
+from cellwright.tools.files.write import write_tool
 from cellwright.tools.notebook.file_notebook import FileNotebook
-from cellwright.tools.notebook.notebook_edit import notebook_file_tools
+from cellwright.tools.notebook.notebook_edit import notebook_edit_tool
 from cellwright.tools.notebook.open_notebook import NothingOpen
 
 EVERYTHING = PermissionPolicy(
@@ -63,15 +67,15 @@ class Workplace:
             ctx.progress(output={"text/plain": "a plot"})
             return ToolResult(f"ran in {self.folder}", {"exit_code": 3}, is_error="false" in tool_input["command"])
 
-        def named(name, call, field):
-            schema = {"type": "object", "properties": {field: {"type": "string"}}}
-            return Tool(name=name, description=name, input_schema=schema, call=call, rule_key=field)
+        def named(name, call, access):
+            schema = {"type": "object", "properties": {access.field: {"type": "string"}}}
+            return Tool(name=name, description=name, input_schema=schema, call=call, access=access)
 
+        makers = (read_tool, write_tool, edit_tool, multi_edit_tool, apply_patch_tool, notebook_edit_tool)
         return [
-            *file_tools(state, self.folder),
-            *notebook_file_tools(state, self.folder),
-            named("Python", python, "code"),
-            named("Bash", bash, "command"),
+            *(make(state, self.folder) for make in makers),
+            named("Python", python, ToolAccess("python", "code")),
+            named("Bash", bash, ToolAccess("shell", "command")),
         ]
 
     def files(self):

@@ -10,6 +10,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from declared_tools import tool_named
 
 from cellwright.config.settings.edit import with_allow_rule
 from cellwright.config.settings.settings import save_allow_rules
@@ -279,8 +280,8 @@ def test_what_was_to_allow_and_is_not_understood_allows_nothing(place, entry):
     assert "Bash(good)" in texts(settings.allow)
     assert len(settings.notices) == 1
     policy = PermissionPolicy(allow=settings.allow, cwd=place.project)
-    assert policy.decide("Bash", {"command": "rm x"}).behavior == "ask"
-    assert policy.decide("Bash", {"command": "good"}).behavior == "allow"
+    assert policy.decide(tool_named("Bash"), {"command": "rm x"}).behavior == "ask"
+    assert policy.decide(tool_named("Bash"), {"command": "good"}).behavior == "allow"
 
 
 LAYOUTS = [

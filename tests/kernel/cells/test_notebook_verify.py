@@ -16,9 +16,9 @@ from IPython.core.interactiveshell import InteractiveShell
 from nbformat import v4
 from plain_shell import plain_shell, run
 
-from cellwright.agent.calls.input_schema import check_input
+from cellwright.agent.calls.check_input import check_input
 from cellwright.agent.thread import AgentTask, AgentThread, CallerJobs
-from cellwright.agent.tool import Tool, ToolContext, ToolResult
+from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolResult
 from cellwright.errors import ToolError
 from cellwright.kernel.cells.notebook_run import Runner, notebook_run_tool
 from cellwright.kernel.cells.notebook_verify import Verifier, notebook_verify_tool
@@ -214,7 +214,7 @@ def test_a_kernel_that_dies(place: Place) -> None:
 @pytest.mark.parametrize(
     ("limits", "why"),
     [
-        ({"cell_timeout_seconds": 1}, r"ended in cell c0 \(number 1\): the cell took longer than 1 s\."),
+        ({"cell_timeout_seconds": 5}, r"ended in cell c0 \(number 1\): the cell took longer than 5 s\."),
         # on a busy machine that is not even enough to start
         (
             {"timeout_seconds": 5},
@@ -285,6 +285,7 @@ def test_the_examples_of_the_notebooks_tools_fit(place: Place) -> None:
         for example in tool.input_examples:
             check_input(tool, example)
         assert tool.category == "notebooks"
+        assert tool.access == ToolAccess("cells", "notebook_path")
         assert not tool.read_only
         assert len(tool.description) < 1_500
         assert tool.limits.result_chars <= 200_000

@@ -599,7 +599,8 @@ def test_a_fingerprint_changes_with_value_and_size_and_runs_nothing() -> None:
 
 
 @pytest.mark.parametrize("mode", ["default", "plan", "acceptEdits", "dontAsk"])
-def test_looking_needs_no_permission_and_a_rule_can_deny_it(mode: str) -> None:
-    assert PermissionPolicy(mode=mode).decide("Variables", {}).behavior == "allow"
-    assert PermissionPolicy(mode=mode, deny=["Variables"]).decide("Variables", {}).behavior == "deny"
-    assert PermissionPolicy(ask=["Variables"]).decide("Variables", {}).behavior == "ask"
+def test_looking_needs_no_permission_and_a_rule_can_deny_it(shell: InteractiveShell, mode: str) -> None:
+    tool = variables_tool(shell, CallerJobs())
+    assert PermissionPolicy(mode=mode).decide(tool, {}).behavior == "allow"
+    assert PermissionPolicy(mode=mode, deny=["Variables"]).decide(tool, {}).behavior == "deny"
+    assert PermissionPolicy(ask=["Variables"]).decide(tool, {}).behavior == "ask"

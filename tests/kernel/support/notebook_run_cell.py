@@ -45,8 +45,9 @@ Rewriting(shell).install()
 ExecutionCountMender(shell).install()
 notebooks = Named()
 news: list[dict[str, Any]] = []
-runner = Runner(shell, jobs, notebooks, log, Path.cwd(), in_kernel=True, own_cell=lambda: front_end_of(shell).cell_id)
-tool = notebook_run_tool(runner)
+tool = notebook_run_tool(
+    Runner(shell, jobs, notebooks, log, Path.cwd(), in_kernel=True, own_cell=lambda: front_end_of(shell).cell_id)
+)
 
 
 def sources() -> dict[str, str]:
@@ -65,7 +66,8 @@ def rewrite(cell_id: str, source: str) -> None:
 
 
 async def _call(tool_input: dict[str, Any], between: Any) -> Any:
-    await runner.prepare(tool_input)
+    assert tool.prepare is not None
+    await tool.prepare(tool_input)
     if between is not None:
         between()
     return await tool.call(tool_input, ToolContext("toolu_1", lambda **more: news.append(more)))

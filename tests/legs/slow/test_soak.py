@@ -13,7 +13,7 @@ from cellwright.permissions.policy import PermissionPolicy
 from cellwright.sessions.session import Session
 from cellwright.testing import MessagesServer, say, think, turn, use
 from cellwright.tools.files.file_state import FileState
-from cellwright.tools.files.read import file_tools
+from cellwright.tools.files.read import read_tool
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -39,7 +39,7 @@ def test_five_hundred_turns_stay_valid_and_flat(tmp_path):
                 provider=provider,
                 model="claude-opus-5-5",
                 system=system_blocks(),
-                tools=file_tools(FileState(), tmp_path),
+                tools=[read_tool(FileState(), tmp_path)],
                 policy=PermissionPolicy(roots=(tmp_path,), cwd=tmp_path),
             )
             end = asyncio.run(agent.run(f"part {number}", session, lambda event: None))

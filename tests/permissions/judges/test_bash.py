@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from declared_tools import tool_named
 
 from row_tables import for_each_row
 
 
 def decide(place, command, mode="default", **rules):
-    return place.policy(mode, **rules).decide("Bash", {"command": place.fill(command)})
+    return place.policy(mode, **rules).decide(tool_named("Bash"), {"command": place.fill(command)})
 
 
 def behavior(place, command, mode="default", **rules):
@@ -650,7 +651,10 @@ def test_what_is_offered(place, command, session, always):
     offered = {suggestion.scope: suggestion.rules[0] for suggestion in decision.suggestions}
     assert (offered.get("session"), offered.get("always")) == (session and place.fill(session), always)
     for suggestion in decision.suggestions:
-        assert place.policy().allowing(suggestion.rules).decide("Bash", {"command": command}).behavior == "allow"
+        assert (
+            place.policy().allowing(suggestion.rules).decide(tool_named("Bash"), {"command": command}).behavior
+            == "allow"
+        )
 
 
 def test_what_an_ask_rule_asks_for_has_no_rule_to_offer(place):

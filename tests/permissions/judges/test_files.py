@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from declared_tools import tool_named
 
 from row_tables import for_each_row
 
@@ -19,7 +20,7 @@ def behavior(place, tool, path, mode="default", **rules):
     tool_input = {field(tool): place.fill(path)}
     return (
         place.policy(mode, **rules)
-        .decide(tool, tool_input, read_only=tool not in ("Edit", "Write", "NotebookEdit"))
+        .decide(tool_named(tool, read_only=tool not in ("Edit", "Write", "NotebookEdit")), tool_input)
         .behavior
     )
 
@@ -73,8 +74,8 @@ def test_reading(place, tool, path, expected):
 
 def test_searches_without_a_path_are_inside(place):
     policy = place.policy()
-    assert policy.decide("Grep", {"pattern": "x"}, read_only=True).behavior == "allow"
-    assert policy.decide("LS", {}, read_only=True).behavior == "allow"
+    assert policy.decide(tool_named("Grep", read_only=True), {"pattern": "x"}).behavior == "allow"
+    assert policy.decide(tool_named("LS", read_only=True), {}).behavior == "allow"
 
 
 @for_each_row(
@@ -98,7 +99,7 @@ def test_searches_without_a_path_are_inside(place):
 )
 def test_globbing(place, pattern, path, expected):
     tool_input = {"pattern": place.fill(pattern)} | ({"path": path} if path else {})
-    assert place.policy().decide("Glob", tool_input, read_only=True).behavior == expected
+    assert place.policy().decide(tool_named("Glob", read_only=True), tool_input).behavior == expected
 
 
 @for_each_row(
@@ -358,15 +359,17 @@ def test_ask_rules_hold_in_every_mode(place, mode, expected):
     ],
 )
 def test_a_search_reads_the_files_below_its_folder(place, tool_input, expected):
-    assert place.policy(deny=["Read(.env)"]).decide("Grep", tool_input, read_only=True).behavior == expected
+    assert place.policy(deny=["Read(.env)"]).decide(tool_named("Grep", read_only=True), tool_input).behavior == expected
 
 
 def test_a_search_passes_folders_that_rules_name_too(place):
     (place.project / "node_modules").mkdir()
     policy = place.policy(deny=["Read(./node_modules/**)"])
-    assert policy.decide("Grep", {"pattern": "x"}, read_only=True).behavior == "deny"
-    assert policy.decide("Grep", {"pattern": "x", "glob": "*.py"}, read_only=True).behavior == "deny"
-    assert policy.decide("Grep", {"pattern": "x", "glob": "!node_modules"}, read_only=True).behavior == "allow"
+    assert policy.decide(tool_named("Grep", read_only=True), {"pattern": "x"}).behavior == "deny"
+    assert policy.decide(tool_named("Grep", read_only=True), {"pattern": "x", "glob": "*.py"}).behavior == "deny"
+    assert (
+        policy.decide(tool_named("Grep", read_only=True), {"pattern": "x", "glob": "!node_modules"}).behavior == "allow"
+    )
 
 
 def test_how_the_folder_itself_is_called_is_the_users_business(place):
@@ -375,9 +378,12 @@ def test_how_the_folder_itself_is_called_is_the_users_business(place):
     odd = place.home / "π {a,b} (x)\u200d [y] \\z"
     odd.mkdir()
     policy = PermissionPolicy(roots=[odd], cwd=odd)
-    assert policy.decide("Read", {"file_path": str(odd / "a")}).behavior == "allow"
-    (suggestion,) = policy.decide("Edit", {"file_path": "a"}).suggestions
-    assert policy.allowing([suggestion.rules[0]]).decide("Write", {"file_path": str(odd / "b")}).behavior == "allow"
+    assert policy.decide(tool_named("Read"), {"file_path": str(odd / "a")}).behavior == "allow"
+    (suggestion,) = policy.decide(tool_named("Edit"), {"file_path": "a"}).suggestions
+    assert (
+        policy.allowing([suggestion.rules[0]]).decide(tool_named("Write"), {"file_path": str(odd / "b")}).behavior
+        == "allow"
+    )
 
 
 def test_a_folder_too_large_to_look_through_is_asked_for(place):
@@ -385,7 +391,9 @@ def test_a_folder_too_large_to_look_through_is_asked_for(place):
     many.mkdir()
     for number in range(20_002):
         (many / str(number)).touch()
-    decision = place.policy(deny=["Read(*.secret)"]).decide("Grep", {"pattern": "x", "path": "many"}, read_only=True)
+    decision = place.policy(deny=["Read(*.secret)"]).decide(
+        tool_named("Grep", read_only=True), {"pattern": "x", "path": "many"}
+    )
     assert decision.behavior == "ask"
     assert "Read(*.secret)" in decision.reason
 
@@ -396,8 +404,8 @@ def test_the_source_of_a_rule_is_what_its_slash_starts_from(place):
 
     rule = parse_rule("Edit(/docs/**)", source_root=str(place.home))
     policy = PermissionPolicy(allow=[rule], roots=[place.home], cwd=place.project)
-    assert policy.decide("Edit", {"file_path": str(place.home / "docs" / "x.md")}).behavior == "allow"
-    assert policy.decide("Edit", {"file_path": str(place.project / "docs" / "x.md")}).behavior == "ask"
+    assert policy.decide(tool_named("Edit"), {"file_path": str(place.home / "docs" / "x.md")}).behavior == "allow"
+    assert policy.decide(tool_named("Edit"), {"file_path": str(place.project / "docs" / "x.md")}).behavior == "ask"
 
 
 @for_each_row(
@@ -426,7 +434,7 @@ def test_rules_allow_together(place, tool, rules, path, expected):
     if not (link := place.project / "link-git").is_symlink():
         link.symlink_to(place.project / ".git")
     field = "path" if tool == "Grep" else "file_path"
-    assert place.policy(allow=rules).decide(tool, {field: path}).behavior == expected
+    assert place.policy(allow=rules).decide(tool_named(tool), {field: path}).behavior == expected
 
 
 def test_a_home_behind_a_link_leads_to_the_session_too(place, tmp_path, monkeypatch):
@@ -436,13 +444,16 @@ def test_a_home_behind_a_link_leads_to_the_session_too(place, tmp_path, monkeypa
     monkeypatch.setenv("HOME", str(home))
     policy = place.policy("acceptEdits")
     for path in (home / "proj/src/a.py", place.project / "src/a.py"):
-        assert policy.decide("Read", {"file_path": str(path)}).behavior == "allow"
-        assert policy.decide("Edit", {"file_path": str(path)}).behavior == "allow"
-    assert policy.decide("Bash", {"command": "cat ~/proj/notes.txt && cd ~/proj/src && ls"}).behavior == "allow"
+        assert policy.decide(tool_named("Read"), {"file_path": str(path)}).behavior == "allow"
+        assert policy.decide(tool_named("Edit"), {"file_path": str(path)}).behavior == "allow"
+    assert (
+        policy.decide(tool_named("Bash"), {"command": "cat ~/proj/notes.txt && cd ~/proj/src && ls"}).behavior
+        == "allow"
+    )
     for outside in ("outside/data.csv", "proj-evil/x", "proj/link-out/data.csv", "way-in/notes.txt"):
-        assert policy.decide("Read", {"file_path": str(home / outside)}).behavior == "ask"
-    assert policy.decide("Edit", {"file_path": str(home / "proj/.git/config")}).behavior == "ask"
-    assert policy.decide("Bash", {"command": "rm -rf ~/proj"}).behavior == "ask"
+        assert policy.decide(tool_named("Read"), {"file_path": str(home / outside)}).behavior == "ask"
+    assert policy.decide(tool_named("Edit"), {"file_path": str(home / "proj/.git/config")}).behavior == "ask"
+    assert policy.decide(tool_named("Bash"), {"command": "rm -rf ~/proj"}).behavior == "ask"
 
 
 def test_a_root_behind_a_link_is_the_root(place):
@@ -450,6 +461,6 @@ def test_a_root_behind_a_link_is_the_root(place):
 
     linked = place.home / "way-in"
     policy = PermissionPolicy("acceptEdits", roots=[linked], cwd=linked)
-    assert policy.decide("Edit", {"file_path": str(linked / "src/a.py")}).behavior == "allow"
-    assert policy.decide("Edit", {"file_path": str(place.project / "src/a.py")}).behavior == "allow"
-    assert policy.decide("Edit", {"file_path": str(place.home / "outside/x")}).behavior == "ask"
+    assert policy.decide(tool_named("Edit"), {"file_path": str(linked / "src/a.py")}).behavior == "allow"
+    assert policy.decide(tool_named("Edit"), {"file_path": str(place.project / "src/a.py")}).behavior == "allow"
+    assert policy.decide(tool_named("Edit"), {"file_path": str(place.home / "outside/x")}).behavior == "ask"

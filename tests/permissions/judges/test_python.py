@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from declared_tools import tool_named
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -56,10 +57,12 @@ RUNS_RM = {
 @for_each_row("code", RUNS_RM.values(), ids=RUNS_RM.keys())
 def test_rules_for_bash_bind_the_commands_in_python(place, code):
     for mode in ("default", "bypassPermissions"):
-        denied = place.policy(mode, deny=["Bash(rm *)"], allow=["Python", "Bash"]).decide("Python", {"code": code})
+        denied = place.policy(mode, deny=["Bash(rm *)"], allow=["Python", "Bash"]).decide(
+            tool_named("Python"), {"code": code}
+        )
         assert denied.behavior == "deny"
         assert denied.rule == "Bash(rm *)"
-    asked = place.policy("bypassPermissions", ask=["Bash(rm *)"]).decide("Python", {"code": code})
+    asked = place.policy("bypassPermissions", ask=["Bash(rm *)"]).decide(tool_named("Python"), {"code": code})
     assert asked.behavior == "ask"
 
 
@@ -81,7 +84,10 @@ ONLY_LOOKS_LIKE_IT = {
 
 @for_each_row("code", ONLY_LOOKS_LIKE_IT.values(), ids=ONLY_LOOKS_LIKE_IT.keys())
 def test_what_runs_no_shell_is_not_held_to_its_rules(place, code):
-    assert place.policy(deny=["Bash(rm *)"], allow=["Python"]).decide("Python", {"code": code}).behavior == "allow"
+    assert (
+        place.policy(deny=["Bash(rm *)"], allow=["Python"]).decide(tool_named("Python"), {"code": code}).behavior
+        == "allow"
+    )
 
 
 @for_each_row(
@@ -110,7 +116,7 @@ def test_what_runs_no_shell_is_not_held_to_its_rules(place, code):
     ],
 )
 def test_python_and_its_commands(place, code, rules, expected):
-    assert place.policy(**rules).decide("Python", {"code": code}).behavior == expected
+    assert place.policy(**rules).decide(tool_named("Python"), {"code": code}).behavior == expected
 
 
 @for_each_row(
@@ -130,7 +136,7 @@ def test_python_and_its_commands(place, code, rules, expected):
 )
 def test_critical_deletes_ask_in_bypass_too(place, code, expected):
     code = place.fill(code)
-    assert place.policy("bypassPermissions").decide("Python", {"code": code}).behavior == expected
+    assert place.policy("bypassPermissions").decide(tool_named("Python"), {"code": code}).behavior == expected
 
 
 @pytest.mark.parametrize(
@@ -143,16 +149,16 @@ def test_critical_deletes_ask_in_bypass_too(place, code, expected):
 )
 def test_names_in_python_start_where_the_kernel_is(place, code, rules):
     policy = place.policy(**{"allow": ["Python", *rules.pop("allow", ())], **rules})
-    assert policy.decide("Python", {"code": code, "cwd": str(place.project / "src")}).behavior == "deny"
-    assert policy.decide("Python", {"code": code, "cwd": str(place.project)}).behavior != "deny"
+    assert policy.decide(tool_named("Python"), {"code": code, "cwd": str(place.project / "src")}).behavior == "deny"
+    assert policy.decide(tool_named("Python"), {"code": code, "cwd": str(place.project)}).behavior != "deny"
 
 
 def test_plan_mode_runs_no_python(place):
-    assert place.policy("plan", allow=["Python"]).decide("Python", {"code": "!ls"}).behavior == "deny"
+    assert place.policy("plan", allow=["Python"]).decide(tool_named("Python"), {"code": "!ls"}).behavior == "deny"
 
 
 def test_the_reason_shows_the_command(place):
-    decision = place.policy(allow=["Python"]).decide("Python", {"code": "x = 1\n!make install"})
+    decision = place.policy(allow=["Python"]).decide(tool_named("Python"), {"code": "x = 1\n!make install"})
     assert "`make install`" in decision.reason
 
 
@@ -202,24 +208,24 @@ CELLS = ("NotebookRun", "NotebookVerify")
     ],
 )
 def test_cells_that_are_run_are_judged_as_python(place, name, rules, behavior):
-    assert place.policy(**rules).decide(name, {"codes": ["x = 1"]}).behavior == behavior
+    assert place.policy(**rules).decide(tool_named(name), {"codes": ["x = 1"]}).behavior == behavior
 
 
 @pytest.mark.parametrize("name", CELLS)
 @pytest.mark.parametrize("mode", ["default", "bypassPermissions"])
 def test_every_cell_that_would_run_is_looked_into(place, name, mode):
     policy = place.policy(mode, deny=["Bash(rm *)"], allow=list(CELLS))
-    assert policy.decide(name, {"codes": ["x = 1", "!ls"]}).behavior == "allow"
-    denied = policy.decide(name, {"codes": ["x = 1", "%%bash\nrm x"]})
+    assert policy.decide(tool_named(name), {"codes": ["x = 1", "!ls"]}).behavior == "allow"
+    denied = policy.decide(tool_named(name), {"codes": ["x = 1", "%%bash\nrm x"]})
     assert (denied.behavior, denied.rule) == ("deny", "Bash(rm *)")
 
 
 @pytest.mark.parametrize("name", CELLS)
 def test_cells_that_nobody_could_read_are_asked_for_in_every_mode(place, name):
-    assert place.policy("bypassPermissions", allow=list(CELLS)).decide(name, {}).behavior == "ask"
+    assert place.policy("bypassPermissions", allow=list(CELLS)).decide(tool_named(name), {}).behavior == "ask"
 
 
 @pytest.mark.parametrize("name", CELLS)
 def test_cells_are_allowed_for_the_session_only(place, name):
-    offered = place.policy().decide(name, {"codes": ["1"]}).suggestions
+    offered = place.policy().decide(tool_named(name), {"codes": ["1"]}).suggestions
     assert [(each.rules, each.scope) for each in offered] == [((name,), "session")]

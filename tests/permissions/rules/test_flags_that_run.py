@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from declared_tools import tool_named
+
 from row_tables import for_each_row
 
 RUN = (
@@ -60,7 +62,7 @@ PROGRAMS = ("git", "tar", "rsync", "ssh", "scp", "sort", "split", "rg", "fd", "m
 
 
 def behavior(place, command, rules):
-    return place.policy(allow=rules).decide("Bash", {"command": command}).behavior
+    return place.policy(allow=rules).decide(tool_named("Bash"), {"command": command}).behavior
 
 
 @for_each_row("command", RUN)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from declared_tools import tool_named
 
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.permissions.rules.domain_pattern import AddressProblem, host_of
@@ -11,7 +12,7 @@ from row_tables import for_each_row
 
 
 def behavior(tool, tool_input, *, mode="default", read_only=False, **rules):
-    return PermissionPolicy(mode, **rules).decide(tool, tool_input, read_only=read_only).behavior
+    return PermissionPolicy(mode, **rules).decide(tool_named(tool, read_only=read_only), tool_input).behavior
 
 
 @for_each_row(
@@ -118,7 +119,7 @@ def test_hosts(rule, url, allowed, denied):
 )
 @for_each_row("mode", ["default", "bypassPermissions"])
 def test_what_could_be_read_in_two_ways_is_no_address(url, mode):
-    decision = PermissionPolicy(mode, allow=["WebFetch"]).decide("WebFetch", {"url": url})
+    decision = PermissionPolicy(mode, allow=["WebFetch"]).decide(tool_named("WebFetch"), {"url": url})
     assert decision.behavior == "deny"
     assert "address" in decision.reason
     with pytest.raises(AddressProblem):
@@ -317,18 +318,18 @@ def test_a_restriction_that_covers_more_than_it_says_is_told(rule, says):
 )
 def test_what_is_denied_as_a_whole_is_not_offered_to_claude(rule, hidden, shown):
     policy = PermissionPolicy(deny=[rule])
-    assert [tool for tool in (*hidden, *shown) if policy.hides(tool)] == hidden
-    assert not any(PermissionPolicy(ask=[rule], allow=["Bash"]).hides(tool) for tool in hidden)
+    assert [tool for tool in (*hidden, *shown) if policy.hides(tool_named(tool))] == hidden
+    assert not any(PermissionPolicy(ask=[rule], allow=["Bash"]).hides(tool_named(tool)) for tool in hidden)
 
 
 def test_a_parameter_rule_asks_behind_what_denies_and_before_what_allows():
     call = {"command": "make", "run_in_background": True}
     rules = {"ask": ["Bash(run_in_background:true)"], "allow": ["Bash(make)"]}
-    asked = PermissionPolicy(**rules).decide("Bash", call)
+    asked = PermissionPolicy(**rules).decide(tool_named("Bash"), call)
     assert (asked.behavior, asked.firm, asked.rule) == ("ask", True, "Bash(run_in_background:true)")
-    assert PermissionPolicy(**rules).decide("Bash", {"command": "make"}).behavior == "allow"
-    assert PermissionPolicy(**rules, deny=["Bash(make)"]).decide("Bash", call).rule == "Bash(make)"
-    assert PermissionPolicy("plan", **rules).decide("Bash", call).behavior == "deny"
+    assert PermissionPolicy(**rules).decide(tool_named("Bash"), {"command": "make"}).behavior == "allow"
+    assert PermissionPolicy(**rules, deny=["Bash(make)"]).decide(tool_named("Bash"), call).rule == "Bash(make)"
+    assert PermissionPolicy("plan", **rules).decide(tool_named("Bash"), call).behavior == "deny"
 
 
 @for_each_row("rule", ["Agent(model:opus, x)", "Skill(a b c)", "WebFetch(x)", "my_deploy(to:x)", "m*", "*(x)"])

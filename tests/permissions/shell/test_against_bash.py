@@ -13,6 +13,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from declared_tools import tool_named
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -88,7 +89,7 @@ def programs() -> Path:
 @given(TOKENS)
 def test_a_command_that_makes_bash_run_rm_is_denied(command):
     policy = PermissionPolicy("bypassPermissions", deny=["Bash(rm *)"], roots=["/"], cwd="/")
-    if policy.decide("Bash", {"command": command}).behavior == "deny":
+    if policy.decide(tool_named("Bash"), {"command": command}).behavior == "deny":
         return
     with tempfile.TemporaryDirectory() as folder:
         mark = Path(folder) / "ran"

@@ -13,6 +13,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from declared_tools import tool_named
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -180,8 +181,8 @@ def test_real_commands_are_analysed(command):
 def test_what_cannot_be_read_is_never_allowed(command, mode):
     found = analyse(command, "/srv/x")
     narrow = PermissionPolicy(mode, allow=["Bash(a *)", "Bash(git *)"], roots=["/srv/x"], cwd="/srv/x")
-    decision = narrow.decide("Bash", {"command": command})
+    decision = narrow.decide(tool_named("Bash"), {"command": command})
     assert not (decision.behavior == "allow" and found.problem)
     wide = PermissionPolicy(mode, allow=["Bash"], roots=["/srv/x"], cwd="/srv/x")
-    decision = wide.decide("Bash", {"command": command})
+    decision = wide.decide(tool_named("Bash"), {"command": command})
     assert not (decision.behavior == "allow" and not found.parses)

@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from declared_tools import tool_named
 
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.permissions.shell.read_only.commands import READERS, Flags
@@ -159,10 +160,14 @@ PASSES = (
 @pytest.mark.parametrize("mode", ["default", "plan"])
 def test_who_hides_a_flag_behind_another_is_asked_for(mode, repository):
     policy = PermissionPolicy(mode, cwd=repository)
-    assert [command for command in ASKS if policy.decide("Bash", {"command": command}).behavior == "allow"] == []
+    assert [
+        command for command in ASKS if policy.decide(tool_named("Bash"), {"command": command}).behavior == "allow"
+    ] == []
 
 
 @pytest.mark.skipif(GIT is None, reason="needs git")
 def test_plain_reading_needs_no_question(repository):
     policy = PermissionPolicy(cwd=repository)
-    assert [command for command in PASSES if policy.decide("Bash", {"command": command}).behavior != "allow"] == []
+    assert [
+        command for command in PASSES if policy.decide(tool_named("Bash"), {"command": command}).behavior != "allow"
+    ] == []

@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from declared_tools import tool_named
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -46,7 +47,7 @@ def folders(place):
 
 
 def behavior(place, command, mode="default", **rules):
-    decided = place.policy(mode, **{"deny": DENY, **rules}).decide("Bash", {"command": place.fill(command)})
+    decided = place.policy(mode, **{"deny": DENY, **rules}).decide(tool_named("Bash"), {"command": place.fill(command)})
     return decided.behavior
 
 

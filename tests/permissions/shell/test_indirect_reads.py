@@ -7,6 +7,7 @@ import shutil
 import subprocess
 
 import pytest
+from declared_tools import tool_named
 
 from row_tables import for_each_row
 
@@ -31,7 +32,7 @@ def repository(request, place, monkeypatch: pytest.MonkeyPatch):
 
 
 def behavior(place, command, mode="default", **rules):
-    return place.policy(mode, deny=DENY, **rules).decide("Bash", {"command": place.fill(command)}).behavior
+    return place.policy(mode, deny=DENY, **rules).decide(tool_named("Bash"), {"command": place.fill(command)}).behavior
 
 
 # prints what is in tracked files: asks where a hidden one is tracked, and does not nag where none is
@@ -156,22 +157,22 @@ def test_git_prints_what_it_likes_where_no_rule_hides_a_file(repository):
     place, _ = repository
     for command in (*OF_THE_INDEX, *OF_MORE):
         if "(" not in command and "main" not in command:
-            assert place.policy().decide("Bash", {"command": command}).behavior == "allow", command
+            assert place.policy().decide(tool_named("Bash"), {"command": command}).behavior == "allow", command
 
 
 def test_a_rule_about_another_place_hides_nothing_here(repository):
     place, _ = repository
     policy = place.policy(deny=["Read(/{home}/outside/**)"])
-    assert policy.decide("Bash", {"command": "git show HEAD"}).behavior == "allow"
-    assert policy.decide("Git", {"subcommand": "show", "args": ["HEAD"]}).behavior == "allow"
+    assert policy.decide(tool_named("Bash"), {"command": "git show HEAD"}).behavior == "allow"
+    assert policy.decide(tool_named("Git"), {"subcommand": "show", "args": ["HEAD"]}).behavior == "allow"
 
 
 def test_from_a_folder_git_shows_all_of_the_repository(repository):
     place, hidden_is_tracked = repository
     policy = place.policy(deny=["Read(/{project}/secrets/**)"])
-    decided = policy.decide("Git", {"subcommand": "diff", "path": "src"}).behavior
+    decided = policy.decide(tool_named("Git"), {"subcommand": "diff", "path": "src"}).behavior
     assert decided == ("ask" if hidden_is_tracked else "allow")
-    assert policy.decide("Git", {"subcommand": "show", "path": "src"}).behavior == "ask"
+    assert policy.decide(tool_named("Git"), {"subcommand": "show", "path": "src"}).behavior == "ask"
 
 
 @for_each_row(
@@ -190,16 +191,16 @@ def test_the_tool_git_is_held_to_the_same(repository, subcommand, arguments, exp
     place, _ = repository
     for mode in ("default", "plan"):
         policy = place.policy(mode, deny=DENY)
-        assert policy.decide("Git", {"subcommand": subcommand, "args": arguments}).behavior == expected
+        assert policy.decide(tool_named("Git"), {"subcommand": subcommand, "args": arguments}).behavior == expected
     if expected == "ask":
         policy = place.policy("bypassPermissions", deny=DENY, allow=["Git"])
-        assert policy.decide("Git", {"subcommand": subcommand, "args": arguments}).behavior == "ask"
+        assert policy.decide(tool_named("Git"), {"subcommand": subcommand, "args": arguments}).behavior == "ask"
 
 
 def test_an_index_that_is_not_understood_may_list_anything(repository):
     place, _ = repository
     subprocess.run(["git", "update-index", "--index-version", "4"], cwd=place.project, check=True)
-    assert place.policy(deny=DENY).decide("Git", {"subcommand": "diff"}).behavior == "ask"
+    assert place.policy(deny=DENY).decide(tool_named("Git"), {"subcommand": "diff"}).behavior == "ask"
 
 
 def test_plan_mode_asks_as_well(repository):

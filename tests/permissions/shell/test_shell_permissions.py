@@ -9,6 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from declared_tools import tool_named
 
 from cellwright.permissions.policy import PermissionPolicy
 from cellwright.permissions.shell.mutating_commands import files_changed
@@ -34,7 +35,7 @@ def project(place, monkeypatch: pytest.MonkeyPatch):
 
 def behavior(place, command, mode="default", cwd=None, **rules):
     tool_input = {"command": place.fill(command)} | ({"cwd": str(cwd)} if cwd else {})
-    return place.policy(mode, **rules).decide("Bash", tool_input).behavior
+    return place.policy(mode, **rules).decide(tool_named("Bash"), tool_input).behavior
 
 
 def table(text: str) -> list[object]:
@@ -790,7 +791,7 @@ def test_the_shell_may_be_elsewhere_than_the_session(project):
 def test_the_other_fields_count(project, extra, command, expected):
     filled = {key: project.fill(value) if isinstance(value, str) else value for key, value in extra.items()}
     policy = project.policy(allow=["Bash(make *)"])
-    assert policy.decide("Bash", {"command": command, **filled}).behavior == expected
+    assert policy.decide(tool_named("Bash"), {"command": command, **filled}).behavior == expected
 
 
 def configured(text: str):
@@ -867,14 +868,14 @@ def test_git_reads_in_a_work_tree_of_the_session(project, tmp_path):
     subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "x"], check=True)
     subprocess.run([*git, "worktree", "add", "-q", str(tmp_path / "tree")], check=True, capture_output=True)
     policy = PermissionPolicy(roots=[tmp_path / "tree"], cwd=tmp_path / "tree")
-    assert policy.decide("Bash", {"command": "git status"}).behavior == ALLOW
+    assert policy.decide(tool_named("Bash"), {"command": "git status"}).behavior == ALLOW
     with (project.project / ".git" / "config").open("a", encoding="utf-8") as file:
         file.write("[core]\n\tfsmonitor = evil\n")
-    assert policy.decide("Bash", {"command": "git status"}).behavior == ASK
+    assert policy.decide(tool_named("Bash"), {"command": "git status"}).behavior == ASK
 
 
 def offered(place, command, mode="default", **rules):
-    decision = place.policy(mode, **rules).decide("Bash", {"command": place.fill(command)})
+    decision = place.policy(mode, **rules).decide(tool_named("Bash"), {"command": place.fill(command)})
     assert decision.behavior == ASK
     return {suggestion.scope: suggestion.rules for suggestion in decision.suggestions}
 
@@ -921,7 +922,7 @@ def test_what_is_offered(project, command, session, always):
         assert found.get("always") == (always and tuple(map(project.fill, always)))
     for rules in found.values():
         policy = project.policy().allowing(rules)
-        assert policy.decide("Bash", {"command": project.fill(command)}).behavior == ALLOW
+        assert policy.decide(tool_named("Bash"), {"command": project.fill(command)}).behavior == ALLOW
 
 
 def test_what_is_allowed_already_is_not_offered_again(project):
@@ -929,7 +930,7 @@ def test_what_is_allowed_already_is_not_offered_again(project):
 
 
 def test_each_rule_of_an_offer_is_in_its_label(project):
-    decision = project.policy().decide("Bash", {"command": "a x && b y"})
+    decision = project.policy().decide(tool_named("Bash"), {"command": "a x && b y"})
     for suggestion in decision.suggestions:
         assert all(rule in suggestion.label for rule in suggestion.rules)
 

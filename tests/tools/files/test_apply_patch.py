@@ -327,7 +327,6 @@ def test_previews_show_all_files_and_what_is_fuzzy(tools):
     assert tools.cwd / "a.txt" in broken.files
     assert tools.cannot("ApplyPatch", patch="nonsense").files == ()
     assert tools.title("ApplyPatch", patch="nonsense") == "Apply a patch"
-    assert tools.title("ApplyPatch", patch=7) == "Apply a patch"
 
 
 def test_all_files_of_a_patch_are_in_memory_at_once_and_so_bounded(tools):
@@ -381,9 +380,11 @@ from pathlib import Path
 from cellwright.errors import ToolError
 from cellwright.agent.tool import ToolContext
 from cellwright.tools.files.file_state import FileState
-from cellwright.tools.files.read import file_tools
+from cellwright.tools.files.read import read_tool
+from cellwright.tools.files.apply_patch import apply_patch_tool
 patch = sys.stdin.read()
-tools = {tool.name: tool for tool in file_tools(FileState(), Path(sys.argv[1]))}
+state, cwd = FileState(), Path(sys.argv[1])
+tools = {tool.name: tool for tool in (read_tool(state, cwd), apply_patch_tool(state, cwd))}
 loop = asyncio.new_event_loop()
 call = lambda name, **given: loop.run_until_complete(tools[name].call(given, ToolContext("t", print)))
 call("Read", file_path="a.txt")
@@ -430,14 +431,14 @@ import asyncio, sys
 from pathlib import Path
 from cellwright.agent.tool import ToolContext
 from cellwright.tools.files.file_state import FileState
-from cellwright.tools.files.read import file_tools
-tools = {tool.name: tool for tool in file_tools(FileState(), Path(sys.argv[1]))}
+from cellwright.tools.files.apply_patch import apply_patch_tool
+tool = apply_patch_tool(FileState(), Path(sys.argv[1]))
 there = "--- a/{0}\\n+++ b/{0}\\n@@ -1 +1 @@\\n-{1}\\n+{2}\\n"
 a, b = "a" * 500_000, "b" * 500_000
 print("ready", flush=True)
 for number in range(10_000):
     patch = "".join(there.format(name, *((a, b) if number % 2 == 0 else (b, a))) for name in ("1", "2", "3"))
-    asyncio.run(tools["ApplyPatch"].call({"patch": patch}, ToolContext("t", print)))
+    asyncio.run(tool.call({"patch": patch}, ToolContext("t", print)))
     print(number, flush=True)
 """
 

@@ -16,11 +16,15 @@ import asyncio, json, pathlib, resource, sys, time
 from cellwright.errors import ToolError
 from cellwright.agent.tool import ToolContext
 from cellwright.tools.files.file_state import FileState
-from cellwright.tools.files.read import file_tools
-from cellwright.tools.notebook.notebook_edit import notebook_file_tools
+from cellwright.tools.files.edit import edit_tool
+from cellwright.tools.files.read import read_tool
+from cellwright.tools.files.write import write_tool
+from cellwright.tools.notebook.notebook_edit import notebook_edit_tool
+from cellwright.tools.notebook.notebook_read import notebook_read_tool
 
 state, cwd, (name, warm, given) = FileState(), pathlib.Path(sys.argv[1]), json.loads(sys.argv[2])
-tools = {tool.name: tool for tool in (*file_tools(state, cwd), *notebook_file_tools(state, cwd))}
+makers = (read_tool, write_tool, edit_tool, notebook_edit_tool, notebook_read_tool)
+tools = {tool.name: tool for tool in (make(state, cwd) for make in makers)}
 
 def call(tool_input):
     try:

@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tool_groups import file_tools, notebook_tools
 
 from cellwright.agent.tool import CannotBeDone, Tool, ToolContext, ToolResult
 from cellwright.errors import ToolError
 from cellwright.tools.files.file_state import FileState
-from cellwright.tools.files.read import file_tools
 from cellwright.tools.notebook.file_notebook import FileNotebook
-from cellwright.tools.notebook.notebook_edit import notebook_file_tools
 from cellwright.tools.notebook.open_notebook import Cell, NothingOpen, OpenNotebook, Replace
 
 CONTEXT = ToolContext("toolu_test", lambda **_: None)
@@ -58,7 +57,7 @@ class Desk:
         self.notebook = Shown(self._write(folder / "document" / "n.ipynb", *sources), self.path)
         self.open = OneOpen(self.notebook)
         self.state = FileState()
-        tools = [*notebook_file_tools(self.state, folder, self.open), *file_tools(self.state, folder, self.open)]
+        tools = [*notebook_tools(self.state, folder, self.open), *file_tools(self.state, folder, self.open)]
         self.tools: dict[str, Tool] = {tool.name: tool for tool in tools}
 
     @staticmethod

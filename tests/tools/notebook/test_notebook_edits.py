@@ -12,13 +12,12 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tool_groups import file_tools, notebook_tools
 
-from cellwright.agent.calls.input_schema import check_input
+from cellwright.agent.calls.check_input import check_input
 from cellwright.agent.tool import ToolContext
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.tools.files.file_state import FileState
-from cellwright.tools.files.read import file_tools
-from cellwright.tools.notebook.notebook_edit import notebook_file_tools
 from row_tables import for_each_row
 
 NOTEBOOK = {"metadata": {}, "nbformat": 4, "nbformat_minor": 5}
@@ -285,7 +284,7 @@ def test_any_edit_of_any_notebook_is_whole_or_refused(tmp_path_factory, content,
     path = folder / "any.ipynb"
     path.write_bytes(json.dumps(content, indent=indent, ensure_ascii=ensure_ascii).encode("utf-8", "replace"))
     state = FileState()
-    tools = {tool.name: tool for tool in [*file_tools(state, folder), *notebook_file_tools(state, folder)]}
+    tools = {tool.name: tool for tool in [*file_tools(state, folder), *notebook_tools(state, folder)]}
     context = ToolContext("toolu_any", lambda **_: None)
     for edit in edits:
         asyncio.run(tools["NotebookRead"].call({"notebook_path": "any.ipynb"}, context))
@@ -317,7 +316,7 @@ def test_no_broken_notebook_crashes_or_is_written(tmp_path_factory, data):
     path = folder / "broken.ipynb"
     path.write_bytes(bytes(broken))
     state = FileState()
-    tools = {tool.name: tool for tool in [*file_tools(state, folder), *notebook_file_tools(state, folder)]}
+    tools = {tool.name: tool for tool in [*file_tools(state, folder), *notebook_tools(state, folder)]}
     context = ToolContext("toolu_any", lambda **_: None)
     call = {"notebook_path": "broken.ipynb", "cell_id": "c1", "new_source": "x"}
     try:

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from cellwright.agent.calls.input_schema import check_input
+from cellwright.agent.calls.check_input import check_input
 from cellwright.agent.tool import Tool, ToolContext, ToolResult
+from cellwright.conversation.toolset import list_tools
 from cellwright.errors import ToolError
 from cellwright.events import Event, TodosChanged
-from cellwright.tools.planning.todo_write import todo_tools
 from row_tables import for_each_row
 
 TASKS = {"CLAUDE_CODE_ENABLE_TASKS": "1"}
@@ -75,21 +75,22 @@ def todo(content: str, status: str) -> dict[str, str]:
     ],
 )
 def test_which_tools_there_are(environ, names):
-    assert {tool.name for tool in todo_tools(environ)} == names
+    assert {tool.name for tool in list_tools(environ)} == names
 
 
 @pytest.mark.parametrize("environ", [{}, TASKS])
 def test_the_tools_are_described_and_their_examples_fit(environ):
-    for tool in todo_tools(environ):
+    for tool in list_tools(environ):
         assert 40 < len(tool.description) < 600
         assert tool.category == "planning"
         assert tool.input_examples
+        assert tool.access.kind == "notes"
         for example in tool.input_examples:
             check_input(tool, example)
 
 
 def test_a_list_is_shown_and_counted():
-    session = Session(todo_tools({}))
+    session = Session(list_tools({}))
     told = session.call(
         "TodoWrite", todos=[todo("read", "completed"), todo("fix", "in_progress"), todo("test", "pending")]
     )
@@ -108,7 +109,7 @@ def test_a_list_is_shown_and_counted():
     ],
 )
 def test_claude_is_told_when_the_list_says_too_much_or_too_little(statuses, hint):
-    session = Session(todo_tools({}))
+    session = Session(list_tools({}))
     assert hint in session.call("TodoWrite", todos=[todo(str(n), status) for n, status in enumerate(statuses)])
 
 
@@ -122,13 +123,21 @@ def test_claude_is_told_when_the_list_says_too_much_or_too_little(statuses, hint
     ],
 )
 def test_a_list_that_does_not_fit_is_refused_and_nothing_is_shown(todos):
-    session = Session(todo_tools({}))
-    assert "Nothing was run" in session.call("TodoWrite", todos=todos)
+    session = Session(list_tools({}))
+    assert "TodoWrite was not run: todos" in session.call("TodoWrite", todos=todos)
     assert session.events == []
 
 
+def test_the_fields_of_other_versions_of_todo_write_are_understood():
+    session = Session(list_tools({}))
+    todos = [{"content": "read", "status": "completed", "active_form": "reading", "id": "1", "priority": "high"}]
+    assert session.call("TodoWrite", todos=todos) == "The list is kept: 1 of 1 done."
+    [changed] = session.events
+    assert changed == TodosChanged(({"content": "read", "status": "completed", "activeForm": "reading"},))
+
+
 def with_tasks() -> Session:
-    session = Session(todo_tools(TASKS))
+    session = Session(list_tools(TASKS))
     session.call("TaskCreate", subject="Fix it", description="All of it.", activeForm="Fixing it")
     session.call("TaskCreate", subject="Test it", description="With dates.", metadata={"area": "dates"})
     session.call("TaskUpdate", taskId="2", addBlockedBy=["1"])
@@ -170,7 +179,7 @@ def test_tasks_are_there_again_when_the_session_goes_on_in_another_process():
     before.call("TaskCreate", subject="Gone", description="x")
     before.call("TaskUpdate", taskId="3", status="deleted")
     listed = before.call("TaskList")
-    resumed = Session(todo_tools(TASKS), "s1")
+    resumed = Session(list_tools(TASKS), "s1")
     resumed.messages = list(before.messages)
     assert resumed.call("TaskList") == listed
     assert resumed.call("TaskCreate", subject="Next", description="x") == "Task #4 created: Next"
@@ -178,7 +187,7 @@ def test_tasks_are_there_again_when_the_session_goes_on_in_another_process():
 
 def test_what_is_missing_of_the_beginning_moves_no_ids():
     before = with_tasks()
-    shortened = Session(todo_tools(TASKS))
+    shortened = Session(list_tools(TASKS))
     shortened.messages = before.messages[3:]  # the first task's making is no longer there
     assert shortened.call("TaskList") == "#2 [pending] Test it"
     assert shortened.call("TaskCreate", subject="Next", description="x") == "Task #3 created: Next"

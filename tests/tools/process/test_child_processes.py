@@ -23,11 +23,11 @@ PARENT = """
 import asyncio, os, signal, sys
 from pathlib import Path
 from cellwright.agent.tool import ToolContext
-from cellwright.tools.shell.bash import bash_tools
+from cellwright.tools.shell.bash import bash_tool
 from cellwright.tools.process.children import Command, child_processes
 from cellwright.tools.process.runner import RunningProgram
 
-tool = bash_tools(Path.cwd())[0]
+tool = bash_tool(Path.cwd())
 
 async def bash(command, **options):
     return await tool.call({"command": command, **options}, ToolContext("x", lambda **_: None))

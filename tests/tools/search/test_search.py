@@ -9,11 +9,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import msgspec
 import pytest
 
 import cellwright
 from cellwright.errors import ErrorCode, ToolError
-from cellwright.tools.search.grep import checked
+from cellwright.tools.search.grep_output import checked
 from cellwright.tools.search.ripgrep import (
     MISSING,
     Output,
@@ -438,14 +439,19 @@ def test_without_ripgrep_each_search_says_how_to_install_it(tmp_path):
         pytest.skip("not in a virtual environment")
     packages = tmp_path / "packages"
     packages.mkdir()
-    (packages / "cellwright").symlink_to(Path(cellwright.__file__).parent)
+    for package in (cellwright, msgspec):
+        source = Path(package.__file__).parent
+        (packages / source.name).symlink_to(source)
     script = (
         "import asyncio, pathlib, sys; sys.path.insert(0, sys.argv[1])\n"
         "from cellwright.agent.tool import ToolContext\n"
         "from cellwright.errors import ToolError\n"
-        "from cellwright.tools.search.search_tools import search_tools\n"
-        "glob, grep, _, file_tree = search_tools(pathlib.Path(sys.argv[2]))\n"
-        "for tool, tool_input in (glob, {'pattern': '*'}), (grep, {'pattern': 'a'}), (file_tree, {}):\n"
+        "from cellwright.tools.search.file_tree import file_tree_tool\n"
+        "from cellwright.tools.search.glob import glob_tool\n"
+        "from cellwright.tools.search.grep import grep_tool\n"
+        "folder = pathlib.Path(sys.argv[2])\n"
+        "inputs = {glob_tool: {'pattern': '*'}, grep_tool: {'pattern': 'a'}, file_tree_tool: {}}\n"
+        "for tool, tool_input in ((made(folder), given) for made, given in inputs.items()):\n"
         "    try:\n"
         "        asyncio.run(tool.call(tool_input, ToolContext('', print)))\n"
         "    except ToolError as error:\n"

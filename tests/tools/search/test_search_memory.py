@@ -17,7 +17,10 @@ MAX_MB = 100
 SCRIPT = """
 import asyncio, json, pathlib, sys
 from cellwright.agent.tool import ToolContext
-from cellwright.tools.search.search_tools import search_tools
+from cellwright.tools.search.file_tree import file_tree_tool
+from cellwright.tools.search.glob import glob_tool
+from cellwright.tools.search.grep import grep_tool
+from cellwright.tools.search.ls import ls_tool
 
 def peak():
     text = pathlib.Path("/proc/self/status").read_text()
@@ -25,7 +28,7 @@ def peak():
 
 folder, name, tool_input = pathlib.Path(sys.argv[1]), sys.argv[2], json.loads(sys.argv[3])
 (folder / "warm").mkdir()
-tools = {tool.name: tool for tool in search_tools(folder)}
+tools = {tool.name: tool for tool in (make(folder) for make in (glob_tool, grep_tool, ls_tool, file_tree_tool))}
 # what is imported and started once is no cost of a call
 asyncio.run(tools["Grep"].call({"pattern": "x", "path": "warm"}, ToolContext("", print)))
 before = peak()

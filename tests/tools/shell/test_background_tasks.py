@@ -11,10 +11,12 @@ from typing import Any
 
 import pytest
 
-from cellwright.agent.calls.input_schema import check_input
+from cellwright.agent.calls.check_input import check_input
 from cellwright.agent.tool import ToolContext, ToolResult
 from cellwright.errors import ErrorCode, ToolError
-from cellwright.tools.shell.bash import bash_tools, read_shell_limits
+from cellwright.tools.shell.background import background_tasks
+from cellwright.tools.shell.bash import bash_tool, read_shell_limits
+from cellwright.tools.shell.task_stop import task_stop_tool
 from row_tables import for_each_row
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs bash")
@@ -26,7 +28,7 @@ class Shell:
     """One session's Bash and TaskStop."""
 
     def __init__(self, cwd: Path, **environ: str) -> None:
-        tools = bash_tools(cwd, environ={**os.environ, **environ})
+        tools = bash_tool(cwd, environ={**os.environ, **environ}), task_stop_tool(background_tasks())
         self.tools = {tool.name: tool for tool in tools}
         self.live: list[str] = []
 
@@ -123,7 +125,7 @@ def test_task_stop_ends_it_and_all_that_it_started(shell: Shell, command: str) -
         stopped = await shell.call("TaskStop", task_id=task_id)
         assert str(stopped.content).startswith(f"Stopped {task_id}")
         await until(lambda: not running(marker))
-        again = await shell.call("TaskStop", task_id=task_id)
+        again = await shell.call("TaskStop", shell_id=task_id)  # as KillShell had it
         assert "was stopped (by TaskStop) already" in str(again.content)
 
     play(scene)

@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from cellwright.agent.calls.input_schema import check_input
+from cellwright.agent.calls.check_input import check_input
 from cellwright.agent.calls.tool_results import output_folder
-from cellwright.agent.tool import ToolContext, ToolResult
+from cellwright.agent.tool import ToolAccess, ToolContext, ToolResult
 from cellwright.errors import ErrorCode, ToolError
-from cellwright.tools.shell.bash import bash_tools
+from cellwright.tools.shell.bash import bash_tool
 from cellwright.tools.shell.output import SHOWN_CHARS, plain
 from row_tables import for_each_row
 
@@ -29,7 +29,7 @@ class Shell:
     """One session's Bash tool; `live` is what the views got."""
 
     def __init__(self, cwd: Path, *roots: Path, environ: dict[str, str] | None = None) -> None:
-        self.tool = bash_tools(cwd, roots, environ=os.environ if environ is None else environ)[0]
+        self.tool = bash_tool(cwd, roots, environ=os.environ if environ is None else environ)
         self.live: list[str] = []
         self.times: list[float] = []
 
@@ -397,7 +397,7 @@ def test_users_rc_files_are_not_read(tmp_path, monkeypatch):
 def test_its_schema(shell):
     assert shell.tool.name == "Bash"
     assert not shell.tool.read_only
-    assert shell.tool.rule_key == "command"
+    assert shell.tool.access == ToolAccess("shell", "command")
     assert shell.tool.limits.seconds is None
     for tool_input in (
         {},
@@ -408,3 +408,17 @@ def test_its_schema(shell):
     ):
         with pytest.raises(ToolError):
             check_input(shell.tool, tool_input)
+    assert check_input(shell.tool, {"command": "x", "dangerouslyDisableSandbox": True, "timeout": None}) == {
+        "command": "x"
+    }
+
+
+def test_claude_is_told_the_times_that_hold(tmp_path):
+    environ = {"BASH_DEFAULT_TIMEOUT_MS": "5000", "BASH_MAX_TIMEOUT_MS": "7000"}
+    timeout = Shell(tmp_path, environ=environ).tool.input_schema["properties"]["timeout"]
+    assert timeout == {
+        "type": "integer",
+        "minimum": 1,
+        "maximum": 7_200_000,
+        "description": "Milliseconds (default 5000, at most 7000; in the background default 1800000)",
+    }

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import trustme
 
-from cellwright.agent.calls.input_schema import check_input
+from cellwright.agent.calls.check_input import check_input
 from cellwright.agent.side_request import SideRequest
 from cellwright.agent.tool import ToolContext, ToolResult
 from cellwright.errors import ErrorCode, ToolError
@@ -380,3 +380,10 @@ def test_without_the_small_model_there_is_the_page_itself(web: Web) -> None:
         content = str(Fetch(web, small(server))("plain").content)
     assert "No small model could read the page (API_KEY_INVALID)" in content
     assert content.endswith("line one\nline two")
+
+
+def test_claude_is_told_the_limits_that_hold(web):
+    tool = web_fetch_tool(None, web.network, seconds=45, cache_seconds=90)
+    assert "(default 45)" in tool.input_schema["properties"]["timeout_seconds"]["description"]
+    assert "kept for 90 seconds" in tool.description
+    assert "kept for 15 minutes" in web_fetch_tool(None, web.network).description

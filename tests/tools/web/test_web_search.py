@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from cellwright.agent.calls.input_schema import check_input
+from cellwright.agent.calls.check_input import check_input
 from cellwright.agent.side_request import SideRequest
 from cellwright.agent.tool import ToolContext, ToolResult
 from cellwright.errors import CellwrightError, ErrorCode, ToolError

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, Self
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
 from cellwright.events import AnsweredBy, Preview, QuestionKind, Suggestion
+
+if TYPE_CHECKING:
+    from cellwright.agent.tool import Tool
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +72,15 @@ class Policy(Protocol):
     @property
     def mode(self) -> str: ...
 
-    def decide(self, tool_name: str, tool_input: Mapping[str, Any], *, read_only: bool = False) -> Decision:
-        """May the tool `tool_name` run with `tool_input`? `read_only` is what the tool claims of itself."""
+    def decide(self, tool: Tool, tool_input: Mapping[str, Any]) -> Decision:
+        """Whether `tool` may run with `tool_input`."""
         ...
 
-    def hides(self, tool_name: str) -> bool:
+    def may_read(self, path: str) -> bool:
+        """Whether the file at `path` may be read unasked."""
+        ...
+
+    def hides(self, tool: Tool) -> bool:
         """Whether the tool is denied as a whole, so that Claude need not know of it."""
         ...
 

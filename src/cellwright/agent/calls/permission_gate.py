@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cellwright.agent.calls.approval import Allow, CanUseTool, Decision, Deny, Policy, ToolUse, rules_in_words
-from cellwright.agent.calls.input_schema import check_input
+from cellwright.agent.calls.check_input import check_input
 from cellwright.agent.hooks.permission_updates import offered_updates
 from cellwright.agent.hooks.protocol import NOTHING_SAID, HookResult
 from cellwright.agent.hooks.run_hooks import RunHooks
@@ -72,8 +72,7 @@ class PermissionGate:
         if said.stop is not None:
             return Verdict(Deny(said.stop, by="hook", interrupt=True), tool_use["input"], said.context)
         if said.updated_input is not None:
-            check_input(tool, said.updated_input, answered=True)
-            tool_use = {**tool_use, "input": dict(said.updated_input)}
+            tool_use = {**tool_use, "input": check_input(tool, said.updated_input, answered=True)}
         tool_input = tool_use["input"]
         await _prepared(tool, tool_input)
         decision = self.decide(tool, tool_input)
@@ -104,8 +103,7 @@ class PermissionGate:
             granted, self._granted = self._granted, asyncio.Event()
             granted.set()
         if answer.updated_input is not None:
-            check_input(tool, answer.updated_input, answered=True)
-            tool_input = answer.updated_input
+            tool_input = check_input(tool, answer.updated_input, answered=True)
             await _prepared(tool, tool_input)
         if denial := self._denied_again(tool, tool_input, None if answer.updated_input or by_hook else decision):
             return Verdict(denial, tool_input, said.context)
@@ -135,7 +133,7 @@ class PermissionGate:
     def decide(self, tool: Tool, tool_input: Mapping[str, Any], *, mode: str | None = None) -> Decision:
         """What the policy says, with what the session has been granted and the mode it is in (or `mode`)."""
         facts = tool.facts(tool_input) if tool.facts is not None else {}
-        return self._granting(mode or self.mode).decide(tool.name, {**tool_input, **facts}, read_only=tool.read_only)
+        return self._granting(mode or self.mode).decide(tool, {**tool_input, **facts})
 
     def _granting(self, mode: str) -> Policy:
         """The policy in `mode`, with what the session has been granted."""
@@ -143,7 +141,7 @@ class PermissionGate:
         return policy.allowing(self.session.granted) if self.session.granted else policy
 
     def _may_read(self, file: Path) -> bool:
-        return self._granting(self.mode).decide("Read", {"file_path": str(file)}, read_only=True).behavior == "allow"
+        return self._granting(self.mode).may_read(str(file))
 
     async def _before(self, tool: Tool, tool_use: Mapping[str, Any]) -> HookResult:
         if not self.hooks.listens_to("PreToolUse"):
@@ -249,11 +247,11 @@ class PermissionGate:
         if updated is None:
             return not use.decision.firm
         try:
-            check_input(tool, updated, answered=True)
+            taken = check_input(tool, updated, answered=True)
         except ToolError as error:
             self.emit(Notice(f"A PermissionRequest hook's new input was not taken: {error.message}", "warning"))
             return False
-        decision = self.decide(tool, updated)
+        decision = self.decide(tool, taken)
         # a question to the user is always firm, and a hook may know the answer
         return decision.behavior != "deny" and (use.kind != "permission" or not decision.firm)
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from cellwright.agent.calls.tool_results import output_folder
-from cellwright.agent.tool import Category, Content
+from cellwright.agent.tool import Category, Content, Tool
 from cellwright.events import Emit, Notice
 
 if TYPE_CHECKING:
@@ -33,12 +33,6 @@ KINDS = "cellwright.redaction.secret_kinds"
 
 SEARCHED: frozenset[Category] = frozenset({"kernel", "shell", "notebooks"})
 """Categories of tools whose results are searched."""
-
-ALSO_SEARCHED = frozenset({"RunTests"})
-"""Tools of other categories that give back what a project's code printed."""
-
-WITH_SOURCES = frozenset({"NotebookRead", "NotebookEdit"})
-"""Tools that give back the sources of cells: there the outputs alone are searched."""
 
 _CELL_OUTPUT = re.compile(r"(?ms)^<output[ >].*?(?:^</output>|\Z)")
 _REST_OF_TOKEN = re.compile(r"(?<=[\w.])[\w+/=.-]*")
@@ -147,19 +141,22 @@ class ResultRedaction:
     emit: Emit
     _told: set[str] = field(default_factory=set)
 
-    async def clean(self, name: str, category: Category, tool_input: Mapping[str, Any], outcome: Outcome) -> Outcome:
-        """`outcome` of a call of the tool `name` without the secrets in it. Images are not searched."""
+    async def clean(self, tool: Tool, tool_input: Mapping[str, Any], outcome: Outcome) -> Outcome:
+        """`outcome` of a call of `tool` without the secrets in it. Images are not searched."""
         redaction = self.redaction
-        searched = category in SEARCHED or name in ALSO_SEARCHED or _is_long_result(tool_input)
+        # tests give back what the project's code printed
+        searched = tool.category in SEARCHED or tool.access.kind == "tests" or _is_long_result(tool_input)
         if redaction is None or not searched:
             return outcome
-        clean = redaction.clean_outputs if name in WITH_SOURCES else redaction.clean
+        # what reads or edits a notebook gives back the sources of cells: there the outputs alone are searched
+        of_cells = tool.category == "notebooks" and tool.access.kind in ("read", "edit")
+        clean = redaction.clean_outputs if of_cells else redaction.clean
         quick = all(redaction.is_quick(text) for text in _texts(outcome.content))
         if quick:
             cleaned, kinds = _clean_outcome(clean, outcome)
         else:
             cleaned, kinds = await asyncio.to_thread(_clean_outcome, clean, outcome)
-        self._tell(name, kinds)
+        self._tell(tool.name, kinds)
         return cleaned
 
     def _tell(self, name: str, kinds: Counter[str]) -> None:

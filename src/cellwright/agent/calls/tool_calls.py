@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from cellwright.agent.calls.approval import Deny
-from cellwright.agent.calls.input_schema import check_input
+from cellwright.agent.calls.check_input import check_input
 from cellwright.agent.calls.permission_gate import LEAVING, PermissionGate, input_lines
 from cellwright.agent.calls.redaction import ResultRedaction
 from cellwright.agent.calls.tool_results import bounded
@@ -192,7 +192,7 @@ class ToolCalls:
             message = f"There is no tool named {tool_use['name']}. The tools are: {names}."
             return _failure(message, "error", ErrorCode.TOOL_NOT_FOUND)
         try:
-            check_input(tool, tool_use["input"])
+            tool_use = {**tool_use, "input": check_input(tool, tool_use["input"])}
             if tool.limits.calls_per_minute is not None:
                 self.session.call_rate.count(tool.name, tool.limits.calls_per_minute)
             verdict = await self.gate.verdict(tool, tool_use)
@@ -207,14 +207,16 @@ class ToolCalls:
         async with self._one_at_a_time if not tool.read_only else contextlib.nullcontext():
             await self.record.before_call(tool, verdict.input)
             outcome = await self._call(tool, tool_use["id"], dict(verdict.input))
-            outcome = await self._after(tool_use, verdict.input, outcome)
+            outcome = await self._after(tool, tool_use, verdict.input, outcome)
             await self.record.after_call(tool)
         if not verdict.edited or tool.asks != "permission":
             return outcome
         return _with_note(outcome, verdict.input, "A hook" if verdict.answer.by == "hook" else "The user")
 
-    async def _after(self, tool_use: Mapping[str, Any], tool_input: Mapping[str, Any], outcome: Outcome) -> Outcome:
-        outcome, said = await self.hooks.after_call(tool_use, tool_input, outcome)
+    async def _after(
+        self, tool: Tool, tool_use: Mapping[str, Any], tool_input: Mapping[str, Any], outcome: Outcome
+    ) -> Outcome:
+        outcome, said = await self.hooks.after_call(tool, tool_use, tool_input, outcome)
         if said.stop is not None:
             self.stop_reason = said.stop
         event = "PostToolUse" if outcome.status == "success" else "PostToolUseFailure"
@@ -237,7 +239,7 @@ class ToolCalls:
         outcome = await self._guarded(tool, tool_input, self._context(tool_use_id))
         outcome = replace(outcome, duration_ms=(time.perf_counter() - started) * 1000)
         # before anybody sees it who passes it on: hooks, the transcript, the model
-        outcome = await self.redaction.clean(tool.name, tool.category, tool_input, outcome)
+        outcome = await self.redaction.clean(tool, tool_input, outcome)
         if folder is not None and (now := _folder(tool, tool_input)) not in (None, folder):
             moved = await self.hooks.after_move(folder, str(now))
             self.stop_reason = moved.stop if moved.stop is not None else self.stop_reason

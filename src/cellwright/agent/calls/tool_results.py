@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from cellwright.agent.tool import Content, ToolLimits
+from cellwright.agent.tool import Content, Tool, ToolLimits
 from cellwright.sessions.state_dir import PRIVATE_FOLDER
 
 LONGEST_BYTES = 200_000_000
@@ -81,23 +81,21 @@ def _kept(text: str) -> str:
     return f"the whole is in {name}, which Read can page"
 
 
-WRITERS = frozenset({"Write", "Edit", "MultiEdit", "EditSymbol", "NotebookEdit"})
-
 MAX_CHARS = ToolLimits().result_chars
 
 
 def response_of(
-    tool_name: str, tool_input: Mapping[str, Any], content: Content, display: Mapping[str, Any] | None
+    tool: Tool, tool_input: Mapping[str, Any], content: Content, display: Mapping[str, Any] | None
 ) -> dict[str, Any]:
     """`tool_response` of a PostToolUse event: what the views were shown, and the fields that hooks look for."""
     text = _text_of(content)
     shown = dict(display or {})
-    if tool_name == "Bash":
+    if tool.access.kind == "shell":
         return {**shown, "stdout": text, "stderr": "", "interrupted": False, "isImage": False}
-    path = str(tool_input.get("file_path") or tool_input.get("notebook_path") or "")
-    if tool_name in WRITERS:
+    path = str(tool_input.get(tool.access.field) or "")
+    if tool.access.kind == "edit":
         return {**shown, "filePath": path, "success": True, "content": text}
-    if tool_name == "Read" and isinstance(content, str):
+    if tool.name == "Read" and isinstance(content, str):
         return {**shown, "type": "text", "file": {"filePath": path, "content": text}}
     return {**shown, "content": content}
 

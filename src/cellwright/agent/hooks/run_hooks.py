@@ -17,6 +17,7 @@ from cellwright.text import replace_surrogates
 
 if TYPE_CHECKING:
     from cellwright.agent.calls.tool_calls import Outcome
+    from cellwright.agent.tool import Tool
     from cellwright.sessions.session import Session
 
 MAX_BLOCKED_STOPS = 8
@@ -138,12 +139,11 @@ class RunHooks:
         return (await self.fire("PostModelSwitch", fields)).context
 
     async def after_call(
-        self, tool_use: Mapping[str, Any], tool_input: Mapping[str, Any], outcome: Outcome
+        self, tool: Tool, tool_use: Mapping[str, Any], tool_input: Mapping[str, Any], outcome: Outcome
     ) -> tuple[Outcome, HookResult]:
         """What a call comes to when its hooks were told of it, and what they say."""
-        name = str(tool_use["name"])
         fields = {
-            "tool_name": name,
+            "tool_name": tool.name,
             "tool_input": tool_input,
             "tool_use_id": tool_use["id"],
             "duration_ms": round(outcome.duration_ms),
@@ -157,13 +157,15 @@ class RunHooks:
             return outcome, await self.fire("PostToolUseFailure", {**fields, "error": error, "is_interrupt": False})
         if not self.hooks.listens_to("PostToolUse"):
             return outcome, NOTHING_SAID
-        response = response_of(name, tool_input, outcome.content, outcome.display)
+        response = response_of(tool, tool_input, outcome.content, outcome.display)
         said = await self.fire("PostToolUse", {**fields, "tool_response": response})
         if said.updated_output is not None:
             content = updated_content(said.updated_output)
             if content is not None:
                 return replace(outcome, content=content), said
-            self.run.emit(Notice(f"A PostToolUse hook's new output does not have the shape of {name}'s.", "warning"))
+            self.run.emit(
+                Notice(f"A PostToolUse hook's new output does not have the shape of {tool.name}'s.", "warning")
+            )
         return outcome, said
 
     async def after_batch(self, calls: Iterable[Mapping[str, Any]]) -> HookResult:

@@ -26,6 +26,7 @@ from cellwright.agent.recording.recordings import (
 )
 from cellwright.agent.recording.replay_drift import Drift, later_states
 from cellwright.agent.recording.replayed_tools import EditPlace, ReplayedCalls, replayed_tools
+from cellwright.agent.tool import Tool
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import TextDelta, ThinkingDelta, ToolInputDelta, TurnEnd
 from cellwright.model.provider import ProviderEvent, Request
@@ -161,16 +162,20 @@ class RecordedApproval:
     def mode(self) -> str:
         return self.policy.mode
 
-    def decide(self, tool_name: str, tool_input: Mapping[str, Any], *, read_only: bool = False) -> Decision:
+    def decide(self, tool: Tool, tool_input: Mapping[str, Any]) -> Decision:
         """As the policy decides, with "allow" in place of "ask"."""
-        decision = self.policy.decide(tool_name, tool_input, read_only=read_only)
+        decision = self.policy.decide(tool, tool_input)
         if decision.behavior == "ask":
             return Decision("allow", "It comes from a recording that you trust.")
         return decision
 
-    def hides(self, tool_name: str) -> bool:
+    def may_read(self, path: str) -> bool:
+        """As the policy says."""
+        return self.policy.may_read(path)
+
+    def hides(self, tool: Tool) -> bool:
         """As the policy hides."""
-        return self.policy.hides(tool_name)
+        return self.policy.hides(tool)
 
     def allowing(self, rules: Sequence[str]) -> Self:
         """The same with these allow rules besides the policy's own."""

@@ -11,7 +11,6 @@ from cellwright.agent.calls.redaction import Redaction
 from cellwright.agent.recording.edits import Edit, content_bytes, content_hash, edits_of
 from cellwright.agent.recording.recordings import RecordedCall
 from cellwright.agent.recording.replay_drift import (
-    READ_FIELDS,
     Drift,
     States,
     cell_place,
@@ -21,10 +20,6 @@ from cellwright.agent.recording.replay_drift import (
 )
 from cellwright.agent.tool import Content, Tool, ToolContext, ToolResult
 from cellwright.errors import ErrorCode, ToolError
-
-EDITS = frozenset({"Write", "Edit", "MultiEdit", "EditSymbol", "NotebookEdit"})
-PATCHES = frozenset({"ApplyPatch"})
-"""What changes several files: it runs again where they are as they were, since the policy judged its input whole."""
 
 Tell = Callable[[Drift], None]
 
@@ -87,14 +82,15 @@ def _replayed(tool: Tool, recorded: ReplayedCalls, place: EditPlace, tell: Tell)
             return await _again(tool.call(tool_input, ctx), tool, then, recorded, tell)
         if then.status == "success":
             try:
-                if tool.name in EDITS:
+                if tool.access.kind == "edit":
                     await _make_once(tool, tool_input, then, recorded, place)
-                elif tool.name in PATCHES and _is_as_before(then, recorded):
+                elif tool.access.kind == "patch" and _is_as_before(then, recorded):
+                    # the policy judged its input whole, and its files are as they were
                     return await tool.call(tool_input, ctx)
             except ToolError as error:
                 tell(Drift("cell" if tool.name == "NotebookEdit" else "file", error.message))
                 raise
-            if tool.name in READ_FIELDS:
+            if tool.access.kind == "read":
                 _look_at_files(then, recorded, tell)
         return _as_recorded(then, ctx)
 
@@ -154,7 +150,7 @@ async def _make_once(
             return
     edits = edits_of(then.display, recorded.project)
     # what the policy was asked about is the path of the input
-    if len(edits) != 1 or edits[0].path != (recorded.project / str(tool_input.get(tool.rule_key))).resolve():
+    if len(edits) != 1 or edits[0].path != (recorded.project / str(tool_input.get(tool.access.field))).resolve():
         raise ToolError(
             f"The recording does not say which file {tool.name} changed, so nothing was changed. Record again."
         )

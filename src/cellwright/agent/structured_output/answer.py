@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from cellwright.agent.calls.check_input import compile_schema
 from cellwright.agent.structured_output.schema import api_schema, refusal
 from cellwright.errors import CellwrightError, ErrorCode
 
@@ -71,10 +72,9 @@ def _schema_check(schema: Mapping[str, Any], name: str) -> Callable[[Any], Any]:
     import fastjsonschema
 
     try:
-        check: Callable[[Any], Any] = fastjsonschema.compile(json.loads(json.dumps(schema)), use_default=False)
+        return compile_schema(json.loads(json.dumps(schema)))
     except (fastjsonschema.JsonSchemaDefinitionException, TypeError, ValueError, RecursionError) as error:
         raise refusal(name, f"is no JSON schema: {error}.", "Correct it.") from None
-    return check
 
 
 def _read_typed(adapter: Any, text: str) -> Any:

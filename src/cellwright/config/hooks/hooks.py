@@ -22,6 +22,7 @@ from cellwright.agent.hooks.callbacks import matches
 from cellwright.agent.hooks.protocol import NO_HOOKS, NOTHING_SAID, HookResult, HookRun, Hooks
 from cellwright.agent.hooks.results import all_told, merged
 from cellwright.agent.side_request import small_model
+from cellwright.agent.tool import Tool
 from cellwright.config.hooks.command import HookPlace, failed, run_command
 from cellwright.config.hooks.entries import (
     CommandHook,
@@ -38,17 +39,21 @@ from cellwright.config.settings.settings import HooksSource, Settings
 from cellwright.errors import CellwrightError
 from cellwright.events import Notice, ToolProgress
 from cellwright.permissions.policy import PermissionPolicy
-from cellwright.permissions.rules.rule import EDITORS, READERS
 from cellwright.tools.process.children import ChildProcesses, child_processes
 
 
-def concerns(rule: str, tool_name: str, tool_input: Mapping[str, Any], cwd: str) -> bool:
-    """Whether `rule` is about this call. A command that cannot be taken apart may be what it is about, so it is."""
+def concerns(rule: str, tool: Tool | None, tool_input: Mapping[str, Any], cwd: str) -> bool:
+    """Whether `rule` is about this call. A command that cannot be taken apart may be what it is about, so it is.
+
+    A tool that is not known (None) may be what it is about as well.
+    """
+    if tool is None:
+        return True
     try:
-        decision = _asking(rule, cwd).decide(tool_name, tool_input)
+        decision = _asking(rule, cwd).decide(tool, tool_input)
     except CellwrightError:  # the rule cannot be read: told when the hooks were read
         return True
-    return decision.behavior == "deny" or (tool_name == "Bash" and decision.behavior == "ask")
+    return decision.behavior == "deny" or (tool.access.kind == "shell" and decision.behavior == "ask")
 
 
 def condition_problem(rule: str) -> str | None:
@@ -66,21 +71,27 @@ def _asking(rule: str, cwd: str) -> PermissionPolicy:
     return PermissionPolicy(mode="bypassPermissions", deny=(rule,), roots=(cwd,), cwd=cwd)
 
 
-_PATHS = ("file_path", "notebook_path", "path")
+def _tool_of(fields: Mapping[str, Any], run: HookRun | None) -> Tool | None:
+    """The tool that an event is about."""
+    name = fields.get("tool_name")
+    return next((tool for tool in run.agent.tools if tool.name == name), None) if run is not None else None
 
 
-def as_documented(event: str, fields: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The event's input, in which the paths of a file tool's call are absolute."""
+def as_documented(fields: Mapping[str, Any], tool: Tool | None) -> Mapping[str, Any]:
+    """The event's input, in which the path of a file tool's call is absolute."""
     tool_input = fields.get("tool_input")
-    if not isinstance(tool_input, Mapping) or fields.get("tool_name") not in READERS | EDITORS:
+    if (
+        not isinstance(tool_input, Mapping)
+        or tool is None
+        or not (tool.access.reads_files or tool.access.kind == "edit")
+    ):
+        return fields
+    path = tool_input.get(tool.access.field)
+    if not isinstance(path, str) or not path or "\0" in path:
         return fields
     folder = str(fields.get("cwd") or "")
-    absolute = {
-        key: os.path.join(folder, os.path.expanduser(path))  # noqa: PTH111, PTH118  what is no path stays a text
-        for key in _PATHS
-        if isinstance(path := tool_input.get(key), str) and path and "\0" not in path
-    }
-    return {**fields, "tool_input": {**tool_input, **absolute}} if absolute else fields
+    absolute = os.path.join(folder, os.path.expanduser(path))  # noqa: PTH111, PTH118  what is no path stays a text
+    return {**fields, "tool_input": {**tool_input, tool.access.field: absolute}}
 
 
 SaveRules = Callable[[Sequence[str]], object]
@@ -172,11 +183,12 @@ class SettingsHooks:
         return event in self.by_event
 
     async def fire(self, event: str, fields: Mapping[str, Any], run: HookRun | None) -> HookResult:
-        fields = as_documented(event, fields)
+        tool = _tool_of(fields, run)
+        fields = as_documented(fields, tool)
         if event == "SessionStart":
             self.place.exported.clear()
         telling = []
-        for entry in _distinct(self._concerned(event, fields)):
+        for entry in _distinct(self._concerned(event, fields, tool)):
             if isinstance(entry, CommandHook) and entry.in_background:
                 self._start(entry, event, fields)
             else:
@@ -199,14 +211,14 @@ class SettingsHooks:
             return f"A hook's rules hold for this session only: {error.message}"
         return ""
 
-    def _concerned(self, event: str, fields: Mapping[str, Any]) -> Iterator[HookEntry]:
+    def _concerned(self, event: str, fields: Mapping[str, Any], tool: Tool | None) -> Iterator[HookEntry]:
         """The hooks whose matcher and `if` mean this."""
         for entry in self.by_event.get(event, ()):
             if not matches(entry.matcher, event, fields):
                 continue
             if entry.condition:
-                call = str(fields.get("tool_name")), fields.get("tool_input") or {}
-                if not concerns(entry.condition, *call, str(fields.get("cwd") or self.place.project)):
+                folder = str(fields.get("cwd") or self.place.project)
+                if not concerns(entry.condition, tool, fields.get("tool_input") or {}, folder):
                     continue
             yield entry
 

@@ -22,7 +22,7 @@ from IPython.core.display_trap import DisplayTrap
 from cellwright.kernel.execute.captured_output import OVERWRITTEN, Display, cell_name, display_of
 from cellwright.kernel.execute.redirect import Replacement, RunningCode, StreamName
 from cellwright.kernel.execute.traceback import short_traceback
-from cellwright.tools.schema import counted
+from cellwright.text import counted
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell

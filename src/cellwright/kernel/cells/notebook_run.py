@@ -10,16 +10,19 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import json
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
+from msgspec import Meta
+from msgspec.structs import astuple
+
+from cellwright.agent.calls.tool_input import ToolInput
 from cellwright.agent.thread import CallerJobs
-from cellwright.agent.tool import Tool, ToolContext, ToolLimits, ToolResult
+from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolLimits, ToolResult, tool
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.events import Preview
 from cellwright.kernel.cells.run_cells import CellsRun
@@ -27,36 +30,71 @@ from cellwright.kernel.execute.captured_output import HEAD_CHARS, TAIL_CHARS
 from cellwright.kernel.execute.python_tool import run_code
 from cellwright.kernel.magic.rewrite import asks_claude
 from cellwright.kernel.namespace.hidden_state import stale_cells
+from cellwright.text import counted
+from cellwright.tools.inputs import MIN_SECONDS
 from cellwright.tools.notebook.open_notebook import Cell, OpenNotebook, OpenNotebooks
 from cellwright.tools.paths import real_path, resolve_path, shown_path
-from cellwright.tools.schema import MIN_SECONDS, counted, object_schema
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from cellwright.kernel.namespace.cell_log import CellLog
 
-WHICH = ("below", "above", "all", "stale")
+SECONDS = 120
+MAX_SECONDS = 3_600
+
+Which = Literal["below", "above", "all", "stale"]
+
+
+class NotebookRunInput(ToolInput):
+    """What Claude gives to NotebookRun."""
+
+    cell_ids: (
+        Annotated[
+            tuple[Annotated[str, Meta(min_length=1)], ...],
+            Meta(min_length=1, max_length=200, description="The cells to run, by id, in this order."),
+        ]
+        | None
+    ) = None
+    which: Annotated[Which, Meta(description="The cells to run, in the notebook's order.")] | None = None
+    notebook_path: (
+        Annotated[
+            str,
+            Meta(
+                min_length=1,
+                description="The notebook that this kernel runs; only to make sure that it is the one you mean.",
+            ),
+        ]
+        | None
+    ) = None
+    timeout_seconds: Annotated[
+        int,
+        Meta(
+            ge=MIN_SECONDS,
+            le=MAX_SECONDS,
+            description=f"Seconds the cells may take together, {SECONDS} by default.",
+        ),
+    ] = SECONDS
 
 
 def chosen_cells(
-    cells: Sequence[Cell], tool_input: Mapping[str, Any], running: str | None, log: CellLog, shown: str
+    cells: Sequence[Cell], given: NotebookRunInput, running: str | None, log: CellLog, shown: str
 ) -> list[Cell]:
     """The code cells that the input names, in the order in which they are to run.
 
     `running` is the cell that asked Claude, None where it is not known; `shown` is the notebook's name. Raises ToolError.
     """
-    if ("cell_ids" in tool_input) == ("which" in tool_input):
-        raise _bad(f"Give either cell_ids or which ({', '.join(WHICH)}).")
-    if "cell_ids" in tool_input:
-        chosen = _by_id(cells, tool_input["cell_ids"], shown)
-        if running in tool_input["cell_ids"]:
+    if given.cell_ids is not None and given.which is None:
+        chosen, what = _by_id(cells, given.cell_ids, shown), "these cells"
+        if running in given.cell_ids:
             raise _bad(f"Cell {running} is the one that is running now: it asked you.")
+    elif given.which is not None and given.cell_ids is None:
+        chosen, what = _by_place(cells, given.which, running, log, shown), f'the cells of which="{given.which}"'
     else:
-        chosen = _by_place(cells, tool_input["which"], running, log, shown)
+        raise _bad(f"Give either cell_ids or which ({', '.join(get_args(Which))}).")
     chosen = [cell for cell in chosen if cell.cell_type == "code" and cell.source.strip()]
     if not chosen:
-        raise _bad(f"There is nothing to run: {_what(tool_input)} of {shown} hold no code.")
+        raise _bad(f"There is nothing to run: {what} of {shown} hold no code.")
     return chosen
 
 
@@ -71,7 +109,7 @@ def _by_id(cells: Sequence[Cell], wanted: Sequence[str], shown: str) -> list[Cel
     return [by_id[cell_id] for cell_id in dict.fromkeys(wanted)]
 
 
-def _by_place(cells: Sequence[Cell], which: str, running: str | None, log: CellLog, shown: str) -> list[Cell]:
+def _by_place(cells: Sequence[Cell], which: Which, running: str | None, log: CellLog, shown: str) -> list[Cell]:
     others = [cell for cell in cells if cell.id != running]
     if which == "all":
         return others
@@ -86,16 +124,10 @@ def _by_place(cells: Sequence[Cell], which: str, running: str | None, log: CellL
     return [cell for cell in others if (cell.position > here if which == "below" else cell.position < here)]
 
 
-def _what(tool_input: Mapping[str, Any]) -> str:
-    return "these cells" if "cell_ids" in tool_input else f'the cells of which="{tool_input["which"]}"'
-
-
 def _bad(message: str) -> ToolError:
     return ToolError(message, code=ErrorCode.INVALID_PARAMETERS)
 
 
-SECONDS = 120
-MAX_SECONDS = 3_600
 CHOICES_KEPT = 20
 
 DESCRIPTION = f"""\
@@ -107,28 +139,6 @@ figures as images.
 - The first cell that fails ends the run; the result says which did not run. Cells that ask Claude are refused.
 - All of it may take timeout_seconds ({SECONDS} by default).
 - Use Python for what is no cell; edit a cell with NotebookEdit, then run it here."""
-
-FIELDS: dict[str, Any] = {
-    "cell_ids": {
-        "type": "array",
-        "items": {"type": "string", "minLength": 1},
-        "minItems": 1,
-        "maxItems": 200,
-        "description": "The cells to run, by id, in this order.",
-    },
-    "which": {"type": "string", "enum": list(WHICH), "description": "The cells to run, in the notebook's order."},
-    "notebook_path": {
-        "type": "string",
-        "minLength": 1,
-        "description": "The notebook that this kernel runs; only to make sure that it is the one you mean.",
-    },
-    "timeout_seconds": {
-        "type": "integer",
-        "minimum": MIN_SECONDS,
-        "maximum": MAX_SECONDS,
-        "description": f"Seconds the cells may take together, {SECONDS} by default.",
-    },
-}
 
 EXAMPLES: tuple[dict[str, Any], ...] = (
     {"cell_ids": ["3f2a9c1e", "b07d11aa"]},
@@ -167,30 +177,30 @@ class Runner:
     in_kernel: bool
     own_cell: Callable[[], str | None]
     on_stuck: Callable[[str], None] | None = None
-    _choices: OrderedDict[str, CellSelection] = field(default_factory=OrderedDict)
+    _choices: OrderedDict[tuple[Any, ...], CellSelection] = field(default_factory=OrderedDict)
 
-    async def prepare(self, tool_input: Mapping[str, Any]) -> None:
+    async def prepare(self, given: NotebookRunInput) -> None:
         """Choose the cells, so that the policy and the user are asked about their code. Raises ToolError."""
-        self._choices.pop(_key(tool_input), None)
-        choice = await self._choose(tool_input)
-        self._choices[_key(tool_input)] = choice
+        self._choices.pop(astuple(given), None)
+        choice = await self._choose(given)
+        self._choices[astuple(given)] = choice
         while len(self._choices) > CHOICES_KEPT:
             self._choices.popitem(last=False)
 
-    def facts(self, tool_input: Mapping[str, Any]) -> dict[str, Any]:
+    def facts(self, given: NotebookRunInput) -> dict[str, Any]:
         """The code that would run; nothing where it was not looked for."""
-        choice = self._choices.get(_key(tool_input))
+        choice = self._choices.get(astuple(given))
         return {} if choice is None else {"codes": [cell.source for cell in choice.cells], "cwd": str(Path.cwd())}
 
-    async def preview(self, tool_input: Mapping[str, Any]) -> Preview:
-        choice = self._choices.get(_key(tool_input)) or await self._choose(tool_input)
+    async def preview(self, given: NotebookRunInput) -> Preview:
+        choice = self._choices.get(astuple(given)) or await self._choose(given)
         shown = shown_path(self.cwd, choice.notebook.path)
         code = "\n\n".join(f"# cell {cell.position + 1} ({cell.id})\n{cell.source}" for cell in choice.cells)
         return Preview(f"Run {counted(len(choice.cells), 'cell')} of {shown} in its kernel", code, "code", path=shown)
 
-    async def call(self, tool_input: dict[str, Any], ctx: ToolContext) -> ToolResult:
-        asked = self._choices.pop(_key(tool_input), None)
-        choice = await self._choose(tool_input, with_outputs=True)
+    async def run(self, given: NotebookRunInput, ctx: ToolContext) -> ToolResult:
+        asked = self._choices.pop(astuple(given), None)
+        choice = await self._choose(given, with_outputs=True)
         if asked is not None and asked.key != choice.key:
             raise ToolError(
                 "The cells were changed after it was asked whether they may run, so nothing was run. Call again.",
@@ -199,7 +209,7 @@ class Runner:
         on_stuck = functools.partial(self.on_stuck, ctx.tool_use_id) if self.on_stuck is not None else None
         code = functools.partial(run_code, self.shell, jobs=self.jobs, in_kernel=self.in_kernel, on_stuck=on_stuck)
         run = CellsRun(choice.notebook, choice.cells, code, ctx.progress)
-        seconds = float(tool_input.get("timeout_seconds", SECONDS))
+        seconds = given.timeout_seconds
         started = time.perf_counter()
         try:
             async with asyncio.timeout(seconds):
@@ -216,14 +226,14 @@ class Runner:
         shown = shown_path(self.cwd, choice.notebook.path)
         return ToolResult(content, {"notebook": shown, "cells": run.display()}, is_error=run.failed)
 
-    async def _choose(self, tool_input: Mapping[str, Any], *, with_outputs: bool = False) -> CellSelection:
+    async def _choose(self, given: NotebookRunInput, *, with_outputs: bool = False) -> CellSelection:
         await self.notebooks.settled()
-        notebook = self._notebook(tool_input)
+        notebook = self._notebook(given)
         if not notebook.live and (why := self.notebooks.refusal(notebook.path)):
             raise ToolError(f"Nothing was run. {why}", code=ErrorCode.FILE_ACCESS_ERROR)
         shown = shown_path(self.cwd, notebook.path)
         cells = await notebook.cells(outputs=with_outputs)
-        chosen = chosen_cells(cells, tool_input, self.own_cell(), self.log, shown)
+        chosen = chosen_cells(cells, given, self.own_cell(), self.log, shown)
         prompts = await self.jobs.call(lambda: [cell.id for cell in chosen if asks_claude(self.shell, cell.source)])
         if prompts:
             others = [cell.id for cell in chosen if cell.id not in prompts]
@@ -235,13 +245,13 @@ class Runner:
             )
         return CellSelection(notebook, tuple(chosen))
 
-    def _notebook(self, tool_input: Mapping[str, Any]) -> OpenNotebook:
+    def _notebook(self, given: NotebookRunInput) -> OpenNotebook:
         own = self.notebooks.own()
-        if "notebook_path" not in tool_input:
+        if given.notebook_path is None:
             if own is None:
                 raise ToolError(NOT_KNOWN, code=ErrorCode.FILE_NOT_FOUND)
             return own
-        path = real_path(resolve_path(self.cwd, tool_input["notebook_path"]))
+        path = real_path(resolve_path(self.cwd, given.notebook_path))
         if own is not None and own.path == path:
             return own
         shown = shown_path(self.cwd, path)
@@ -255,29 +265,35 @@ class Runner:
 
 def notebook_run_tool(runner: Runner) -> Tool:
     """NotebookRun for one kernel."""
-    return Tool(
+
+    @tool(
         name="NotebookRun",
         description=DESCRIPTION,
-        input_schema=object_schema(FIELDS, required=[]),
-        input_examples=EXAMPLES,
-        call=runner.call,
+        access=ToolAccess("cells", "notebook_path"),
         category="notebooks",
         # the outputs are bounded already, piece by piece; here is room for what stands around them
         limits=ToolLimits(seconds=None, result_chars=HEAD_CHARS + TAIL_CHARS + 50_000),
+        examples=EXAMPLES,
         prepare=runner.prepare,
         facts=runner.facts,
         title=_title,
         preview=runner.preview,
     )
+    async def notebook_run(given: NotebookRunInput, ctx: ToolContext) -> ToolResult:
+        return await runner.run(given, ctx)
+
+    return notebook_run
 
 
-def _title(tool_input: Mapping[str, Any]) -> str:
-    if "cell_ids" in tool_input:
-        ids: Sequence[str] = tool_input["cell_ids"]
+_WORDS: Mapping[Which, str] = {
+    "below": "the cells below",
+    "above": "the cells above",
+    "all": "all cells",
+    "stale": "the stale cells",
+}
+
+
+def _title(given: NotebookRunInput) -> str:
+    if (ids := given.cell_ids) is not None:
         return f"Run cell{'s' if len(ids) > 1 else ''} {', '.join(ids[:6])}{' …' if len(ids) > 6 else ''}"
-    words = {"below": "the cells below", "above": "the cells above", "all": "all cells", "stale": "the stale cells"}
-    return f"Run {words[tool_input['which']]}"
-
-
-def _key(tool_input: Mapping[str, Any]) -> str:
-    return json.dumps(tool_input, sort_keys=True)
+    return f"Run {_WORDS[given.which]}" if given.which is not None else "Run cells"

@@ -10,21 +10,26 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+from msgspec import Meta
+from msgspec.structs import astuple
+
+from cellwright.agent.calls.tool_input import ToolInput
 from cellwright.agent.thread import CallerJobs
-from cellwright.agent.tool import Tool, ToolContext, ToolLimits, ToolResult
+from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolLimits, ToolResult, tool
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.events import Preview
 from cellwright.kernel.cells.compare_outputs import Difference, bounded, difference
 from cellwright.kernel.cells.fresh_kernel import FreshCell, FreshResult, run_fresh
 from cellwright.kernel.magic.rewrite import asks_claude
 from cellwright.kernel.namespace.hidden_state import hidden_state, hidden_state_text
+from cellwright.text import counted
 from cellwright.tools.files.changes import in_thread
+from cellwright.tools.inputs import MIN_SECONDS
 from cellwright.tools.notebook.file_notebook import FileNotebook
 from cellwright.tools.notebook.open_notebook import Cell, OpenNotebook, OpenNotebooks
 from cellwright.tools.paths import not_found, real_path, resolve_path, shown_path
-from cellwright.tools.schema import MIN_SECONDS, counted, object_schema
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -195,25 +200,22 @@ Addresses and how long things took do not count; dates, random numbers and pictu
 - Neither the notebook nor this kernel is changed, but the code does whatever it does outside (files, network).
 - Use it after cells were edited or moved, when state may be hidden, or before a notebook is handed on."""
 
-FIELDS: dict[str, Any] = {
-    "notebook_path": {
-        "type": "string",
-        "minLength": 1,
-        "description": "The notebook; without it the one that this kernel runs.",
-    },
-    "timeout_seconds": {
-        "type": "integer",
-        "minimum": MIN_SECONDS,
-        "maximum": MAX_SECONDS,
-        "description": f"Seconds the whole run may take, {SECONDS} by default.",
-    },
-    "cell_timeout_seconds": {
-        "type": "integer",
-        "minimum": MIN_SECONDS,
-        "maximum": MAX_SECONDS,
-        "description": f"Seconds one cell may take, {CELL_SECONDS} by default.",
-    },
-}
+
+class NotebookVerifyInput(ToolInput):
+    """What Claude gives to NotebookVerify."""
+
+    notebook_path: (
+        Annotated[str, Meta(min_length=1, description="The notebook; without it the one that this kernel runs.")] | None
+    ) = None
+    timeout_seconds: Annotated[
+        int,
+        Meta(ge=MIN_SECONDS, le=MAX_SECONDS, description=f"Seconds the whole run may take, {SECONDS} by default."),
+    ] = SECONDS
+    cell_timeout_seconds: Annotated[
+        int,
+        Meta(ge=MIN_SECONDS, le=MAX_SECONDS, description=f"Seconds one cell may take, {CELL_SECONDS} by default."),
+    ] = CELL_SECONDS
+
 
 EXAMPLES: tuple[dict[str, Any], ...] = ({}, {"notebook_path": "analysis.ipynb", "timeout_seconds": 1800})
 
@@ -256,33 +258,33 @@ class Verifier:
     cwd: Path
     environ: Mapping[str, str]
     in_place_of: Callable[[Cell], str | None] = _left_out
-    _plans: OrderedDict[str, _Plan] = field(default_factory=OrderedDict)
+    _plans: OrderedDict[tuple[Any, ...], _Plan] = field(default_factory=OrderedDict)
 
-    async def prepare(self, tool_input: Mapping[str, Any]) -> None:
+    async def prepare(self, given: NotebookVerifyInput) -> None:
         """Read the cells, so that the policy and the user are asked about their code. Raises ToolError."""
-        self._plans.pop(_key(tool_input), None)
-        plan = await self._plan(tool_input)
-        self._plans[_key(tool_input)] = plan
+        self._plans.pop(astuple(given), None)
+        plan = await self._plan(given)
+        self._plans[astuple(given)] = plan
         while len(self._plans) > PLANS_KEPT:
             self._plans.popitem(last=False)
 
-    def facts(self, tool_input: Mapping[str, Any]) -> dict[str, Any]:
+    def facts(self, given: NotebookVerifyInput) -> dict[str, Any]:
         """The code that would run; nothing where it was not looked for."""
-        plan = self._plans.get(_key(tool_input))
+        plan = self._plans.get(astuple(given))
         if plan is None:
             return {}
         return {"codes": [cell.source for cell in plan.running], "cwd": str(plan.notebook.path.parent)}
 
-    async def preview(self, tool_input: Mapping[str, Any]) -> Preview:
-        plan = self._plans.get(_key(tool_input)) or await self._plan(tool_input)
+    async def preview(self, given: NotebookVerifyInput) -> Preview:
+        plan = self._plans.get(astuple(given)) or await self._plan(given)
         shown = shown_path(self.cwd, plan.notebook.path)
         code = "\n\n".join(f"# cell {cell.position + 1} ({cell.id})\n{cell.source}" for cell in plan.running)
         title = f"Run a copy of {shown} ({counted(len(plan.running), 'cell')}) in a fresh kernel"
         return Preview(title, code, "code", path=shown)
 
-    async def call(self, tool_input: dict[str, Any], ctx: ToolContext) -> ToolResult:
-        asked = self._plans.pop(_key(tool_input), None)
-        plan = await self._plan(tool_input)
+    async def verify(self, given: NotebookVerifyInput, ctx: ToolContext) -> ToolResult:
+        asked = self._plans.pop(astuple(given), None)
+        plan = await self._plan(given)
         if asked is not None and asked.key != plan.key:
             raise ToolError("The notebook was changed after it was asked whether it may run. Call again.")
         hidden = await self._hidden(plan)
@@ -294,15 +296,13 @@ class Verifier:
             message = f"Cell {cells[index].position + 1} ({index + 1} of {len(cells)})"
             ctx.progress(message=message, fraction=index / len(cells))
 
-        seconds = float(tool_input.get("timeout_seconds", SECONDS))
-        cell_seconds = float(tool_input.get("cell_timeout_seconds", CELL_SECONDS))
         result = await run_fresh(
             [FreshCell(runs[cell.id], _may_fail(cell)) for cell in cells],
             kernel=kernel,
             cwd=plan.notebook.path.parent,
             environ=self.environ,
-            cell_seconds=cell_seconds,
-            seconds=seconds,
+            cell_seconds=given.cell_timeout_seconds,
+            seconds=given.timeout_seconds,
             begins=begins,
         )
         left_out = [cell for cell in plan.code if cell.id not in runs]
@@ -310,7 +310,14 @@ class Verifier:
         # pictures are decoded
         verification = await in_thread(
             lambda _: verified(
-                shown, kernel, cells, left_out, result, seconds=seconds, cell_seconds=cell_seconds, hidden=hidden
+                shown,
+                kernel,
+                cells,
+                left_out,
+                result,
+                seconds=given.timeout_seconds,
+                cell_seconds=given.cell_timeout_seconds,
+                hidden=hidden,
             )
         )
         return ToolResult(verification.text(), verification.display())
@@ -318,9 +325,9 @@ class Verifier:
     def _source(self, plan: _Plan, cell: Cell) -> str | None:
         return self.in_place_of(cell) if cell.id in plan.prompts else cell.source
 
-    async def _plan(self, tool_input: Mapping[str, Any]) -> _Plan:
+    async def _plan(self, given: NotebookVerifyInput) -> _Plan:
         await self.notebooks.settled()
-        notebook = self._notebook(tool_input)
+        notebook = self._notebook(given)
         cells = await notebook.cells()
         code = [cell for cell in cells if cell.cell_type == "code"]
         prompts = await self.jobs.call(
@@ -331,14 +338,14 @@ class Verifier:
             raise ToolError(f"{notebook.path.name} has no code to run.", code=ErrorCode.INVALID_PARAMETERS)
         return plan
 
-    def _notebook(self, tool_input: Mapping[str, Any]) -> OpenNotebook:
+    def _notebook(self, given: NotebookVerifyInput) -> OpenNotebook:
         own = self.notebooks.own()
-        if "notebook_path" not in tool_input:
+        if given.notebook_path is None:
             if own is None:
                 message = "Which notebook this kernel runs is not known here. Give notebook_path."
                 raise ToolError(message, code=ErrorCode.FILE_NOT_FOUND)
             return own
-        path = resolve_path(self.cwd, tool_input["notebook_path"])
+        path = resolve_path(self.cwd, given.notebook_path)
         real = real_path(path)
         if (opened := self.notebooks.at(real)) is not None:
             return opened
@@ -359,24 +366,23 @@ class Verifier:
 
 def notebook_verify_tool(verifier: Verifier) -> Tool:
     """NotebookVerify for one kernel."""
-    return Tool(
+
+    @tool(
         name="NotebookVerify",
         description=DESCRIPTION,
-        input_schema=object_schema(FIELDS, required=[]),
-        input_examples=EXAMPLES,
-        call=verifier.call,
+        access=ToolAccess("cells", "notebook_path"),
         category="notebooks",
-        rule_key="notebook_path",
         limits=ToolLimits(seconds=None, result_chars=20_000),
+        examples=EXAMPLES,
         prepare=verifier.prepare,
         facts=verifier.facts,
-        title=_title,
+        title=lambda given: f"Run {given.notebook_path or 'this notebook'} in a fresh kernel",
         preview=verifier.preview,
     )
+    async def notebook_verify(given: NotebookVerifyInput, ctx: ToolContext) -> ToolResult:
+        return await verifier.verify(given, ctx)
 
-
-def _title(tool_input: Mapping[str, Any]) -> str:
-    return f"Run {tool_input.get('notebook_path', 'this notebook')} in a fresh kernel"
+    return notebook_verify
 
 
 def _kernel_of(path: Path) -> str:
@@ -392,7 +398,3 @@ def _kernel_of(path: Path) -> str:
 def _may_fail(cell: Cell) -> bool:
     tags: Sequence[Any] = cell.metadata.get("tags") or ()
     return "raises-exception" in tags
-
-
-def _key(tool_input: Mapping[str, Any]) -> str:
-    return json.dumps(tool_input, sort_keys=True)

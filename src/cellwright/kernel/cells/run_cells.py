@@ -24,8 +24,8 @@ from cellwright.kernel.execute.captured_output import (
     Display,
     content_of,
 )
+from cellwright.text import counted
 from cellwright.tools.notebook.open_notebook import Cell, CellConflict, OpenNotebook
-from cellwright.tools.schema import counted
 
 PUT_SECONDS = 0.1
 """News are collected this long; large outputs longer, as long as it takes to send them again."""

@@ -9,9 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from cellwright.text import code_fence
+from cellwright.text import code_fence, counted
 from cellwright.tools.notebook.open_notebook import Cell
-from cellwright.tools.schema import counted
 
 if TYPE_CHECKING:
     from cellwright.kernel.namespace.cell_log import RanCell

@@ -15,12 +15,15 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated
 
+from msgspec import Meta
+
+from cellwright.agent.calls.tool_input import ToolInput
 from cellwright.agent.thread import CallerJobs, time_limit
-from cellwright.agent.tool import Tool, ToolContext, ToolLimits, ToolResult
+from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolLimits, ToolResult, tool
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.events import Preview
 from cellwright.kernel.execute.captured_output import HEAD_CHARS, TAIL_CHARS, CapturedOutput
@@ -163,20 +166,22 @@ user does not see it there, and `In`, `Out` and `_` stay theirs. `input()` has n
 kernel is refused. Shell commands belong into Bash and changes of files into Edit and Write, where the user can \
 judge them."""
 
-SCHEMA = {
-    "type": "object",
-    "properties": {
-        "code": {"type": "string", "description": "The Python code to run."},
-        "timeout_seconds": {
-            "type": "integer",
-            "minimum": 1,
-            "maximum": MAX_SECONDS,
-            "description": "Interrupt the code after so many seconds. Without it the code may take its time.",
-        },
-    },
-    "required": ["code"],
-    "additionalProperties": False,
-}
+
+class PythonInput(ToolInput):
+    """What Claude gives to Python."""
+
+    code: Annotated[str, Meta(description="The Python code to run.")]
+    timeout_seconds: (
+        Annotated[
+            int,
+            Meta(
+                ge=1,
+                le=MAX_SECONDS,
+                description="Interrupt the code after so many seconds. Without it the code may take its time.",
+            ),
+        ]
+        | None
+    ) = None
 
 
 def python_tool(
@@ -187,7 +192,7 @@ def python_tool(
     seconds: float | None = None,
     on_stuck: Callable[[str], None] | None = None,
 ) -> Tool:
-    """The tool for `shell`, whose code is run by the thread that works off `jobs`.
+    """Python for `shell`, whose code is run by the thread that works off `jobs`.
 
     `in_kernel`: file descriptors 1 and 2 are nobody's screen, and what child processes write there is output of the
     code. `seconds` bounds every call, and `timeout_seconds` the call that has it; without them code runs as long as it
@@ -195,38 +200,38 @@ def python_tool(
     only when the code does.
     """
 
-    async def call(tool_input: dict[str, Any], ctx: ToolContext) -> ToolResult:
-        output = CapturedOutput(asyncio.get_running_loop(), ctx.progress)
-        stuck = functools.partial(on_stuck, ctx.tool_use_id) if on_stuck is not None else None
-        allowed = min((each for each in (tool_input.get("timeout_seconds"), seconds) if each is not None), default=None)
-        started = time.perf_counter()
-        try:
-            async with time_limit(allowed):
-                failed = await run_code(shell, tool_input["code"], jobs, output, in_kernel=in_kernel, on_stuck=stuck)
-        except TimeoutError:
-            raise await _timed_out(output, allowed, time.perf_counter() - started) from None
-        return ToolResult(await output.content(), is_error=failed)
-
-    async def preview(tool_input: Mapping[str, Any]) -> Preview:
+    async def preview(given: PythonInput) -> Preview:
         place = "this notebook's kernel" if in_kernel else "this IPython session"
-        return Preview(f"Run Python in {place}", str(tool_input["code"]), "code")
+        return Preview(f"Run Python in {place}", given.code, "code")
 
-    return Tool(
+    @tool(
         name="Python",
         description=DESCRIPTION,
-        input_schema=SCHEMA,
-        call=call,
+        access=ToolAccess("python", "code"),
         category="kernel",
-        input_examples=(
+        # the output is bounded already, piece by piece; here is room for the sentences about what was left out
+        limits=ToolLimits(seconds=None, result_chars=HEAD_CHARS + TAIL_CHARS + 1_000),
+        examples=(
             {"code": "df.groupby('city').price.median().head()"},
             {"code": "model.fit(X, y)", "timeout_seconds": 600},
         ),
-        # the output is bounded already, piece by piece; here is room for the sentences about what was left out
-        limits=ToolLimits(seconds=None, result_chars=HEAD_CHARS + TAIL_CHARS + 1_000),
         facts=lambda _: {"cwd": str(Path.cwd())},
         title=_title,
         preview=preview,
     )
+    async def python(given: PythonInput, ctx: ToolContext) -> ToolResult:
+        output = CapturedOutput(asyncio.get_running_loop(), ctx.progress)
+        stuck = functools.partial(on_stuck, ctx.tool_use_id) if on_stuck is not None else None
+        allowed = min((each for each in (given.timeout_seconds, seconds) if each is not None), default=None)
+        started = time.perf_counter()
+        try:
+            async with time_limit(allowed):
+                failed = await run_code(shell, given.code, jobs, output, in_kernel=in_kernel, on_stuck=stuck)
+        except TimeoutError:
+            raise await _timed_out(output, allowed, time.perf_counter() - started) from None
+        return ToolResult(await output.content(), is_error=failed)
+
+    return python
 
 
 async def _timed_out(output: CapturedOutput, seconds: float | None, ran: float) -> ToolError:
@@ -237,7 +242,7 @@ async def _timed_out(output: CapturedOutput, seconds: float | None, ran: float) 
     return ToolError(message.strip(), code=ErrorCode.EXECUTION_TIMEOUT, details=details)
 
 
-def _title(tool_input: Mapping[str, Any]) -> str:
-    lines = [line for line in str(tool_input["code"]).splitlines() if line.strip()]
+def _title(given: PythonInput) -> str:
+    lines = [line for line in given.code.splitlines() if line.strip()]
     first = lines[0].strip() if lines else ""
     return first if len(first) <= TITLE_CHARS and len(lines) < 2 else f"{first[:TITLE_CHARS]} …"

@@ -13,12 +13,15 @@ import asyncio
 import difflib
 import fnmatch
 import types
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from msgspec import Meta
+
+from cellwright.agent.calls.tool_input import ToolInput
 from cellwright.agent.thread import CallerJobs, agent_code_running
-from cellwright.agent.tool import Tool, ToolContext, ToolLimits
+from cellwright.agent.tool import Tool, ToolAccess, ToolLimits, tool
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.kernel.namespace.namespace import is_code, user_variables
 from cellwright.kernel.namespace.summary import SECONDS_ALL, describe, describe_all, line
@@ -41,45 +44,39 @@ Without names it lists the variables, those that were defined last first; functi
 include "all". With names it describes each in full. A name may go into the value: df.columns, config["db"].host, \
 rows[0]. What only code can tell (a property, a computation) ask of Python."""
 
-SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "names": {
-            "type": "array",
-            "items": {"type": "string", "minLength": 1, "maxLength": 300},
-            "minItems": 1,
-            "maxItems": 50,
-            "description": 'Variables to describe, or what stands in them: "df", "df.columns", "config[\'db\']".',
-        },
-        "pattern": {"type": "string", "minLength": 1, "description": "Only variables whose names fit this, as df_*."},
-        "include": {
-            "type": "string",
-            "enum": ["data", "all"],
-            "default": "data",
-            "description": "Without names: data alone, or functions, classes and modules as well.",
-        },
-        "detail": {
-            "type": "string",
-            "enum": ["list", "full"],
-            "description": "A line for each, or all that is known. Default: full for names, else list.",
-        },
-        "order": {
-            "type": "string",
-            "enum": ["newest", "name"],
-            "default": "newest",
-            "description": "What comes first in a list.",
-        },
-        "offset": {"type": "integer", "minimum": 0, "default": 0, "description": "How many to skip."},
-        "limit": {
-            "type": "integer",
-            "minimum": 1,
-            "maximum": 500,
-            "default": DEFAULT_LIMIT,
-            "description": "How many to tell of at most.",
-        },
-    },
-    "additionalProperties": False,
-}
+
+class VariablesInput(ToolInput):
+    """What Claude gives to Variables."""
+
+    names: (
+        Annotated[
+            tuple[Annotated[str, Meta(min_length=1, max_length=300)], ...],
+            Meta(
+                min_length=1,
+                max_length=50,
+                description='Variables to describe, or what stands in them: "df", "df.columns", "config[\'db\']".',
+            ),
+        ]
+        | None
+    ) = None
+    pattern: Annotated[str, Meta(min_length=1, description="Only variables whose names fit this, as df_*.")] | None = (
+        None
+    )
+    include: Annotated[
+        Literal["data", "all"],
+        Meta(description="Without names: data alone, or functions, classes and modules as well."),
+    ] = "data"
+    detail: (
+        Annotated[
+            Literal["list", "full"],
+            Meta(description="A line for each, or all that is known. Default: full for names, else list."),
+        ]
+        | None
+    ) = None
+    order: Annotated[Literal["newest", "name"], Meta(description="What comes first in a list.")] = "newest"
+    offset: Annotated[int, Meta(ge=0, description="How many to skip.")] = 0
+    limit: Annotated[int, Meta(ge=1, le=500, description="How many to tell of at most.")] = DEFAULT_LIMIT
+
 
 EXAMPLES: tuple[dict[str, Any], ...] = (
     {},
@@ -91,14 +88,24 @@ EXAMPLES: tuple[dict[str, Any], ...] = (
 def variables_tool(
     shell: InteractiveShell, jobs: CallerJobs, *, redacts: bool = True, busy_seconds: float = BUSY_SECONDS
 ) -> Tool:
-    """The tool for `shell`; the thread that works off `jobs` looks at the variables.
+    """Variables for `shell`; the thread that works off `jobs` looks at the variables.
 
     `redacts`: texts are not told whose names say that they are secrets. `busy_seconds`: how long other code that runs is
     waited for.
     """
 
-    async def call(tool_input: dict[str, Any], ctx: ToolContext) -> str:
-        request = _Request(shell, tool_input, redacts)
+    @tool(
+        name="Variables",
+        description=DESCRIPTION,
+        access=ToolAccess("variables"),
+        read_only=True,
+        category="kernel",
+        limits=ToolLimits(seconds=busy_seconds + 10 * SECONDS_ALL, result_chars=CHARS_ALL + 2_000),
+        examples=EXAMPLES,
+        title=_title,
+    )
+    async def variables(given: VariablesInput) -> str:
+        request = _Request(shell, given, redacts)
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(busy_seconds) as limit:
@@ -113,23 +120,13 @@ def variables_tool(
             message = f"The kernel has been busy with other code for {busy_seconds:g} s. Ask again when it is done."
             raise ToolError(message, code=ErrorCode.EXECUTION_TIMEOUT) from None
 
-    return Tool(
-        name="Variables",
-        description=DESCRIPTION,
-        input_schema=SCHEMA,
-        input_examples=EXAMPLES,
-        call=call,
-        read_only=True,
-        category="kernel",
-        limits=ToolLimits(seconds=busy_seconds + 10 * SECONDS_ALL, result_chars=CHARS_ALL + 2_000),
-        title=_title,
-    )
+    return variables
 
 
-def _title(tool_input: Mapping[str, Any]) -> str:
-    if names := tool_input.get("names"):
-        return f"Look at {', '.join(map(str, names[:5]))}{' …' if len(names) > 5 else ''}"
-    return f"List variables {tool_input['pattern']}" if tool_input.get("pattern") else "List variables"
+def _title(given: VariablesInput) -> str:
+    if names := given.names:
+        return f"Look at {', '.join(names[:5])}{' …' if len(names) > 5 else ''}"
+    return f"List variables {given.pattern}" if given.pattern else "List variables"
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +134,7 @@ class _Request:
     """One call, as the main thread does it."""
 
     shell: InteractiveShell
-    input: Mapping[str, Any]
+    given: VariablesInput
     redacts: bool
 
     def answer(self) -> str:
@@ -146,33 +143,32 @@ class _Request:
 
         running, shown = agent_code_running.set(True), shows_secrets.set(not self.redacts)
         try:
-            return self._named() if "names" in self.input else self._listed()
+            return self._listed() if self.given.names is None else self._named(self.given.names)
         finally:
             shows_secrets.reset(shown)
             agent_code_running.reset(running)
 
-    def _named(self) -> str:
-
+    def _named(self, names: Sequence[str]) -> str:
         variables = dict(self.shell.user_ns)
         found: dict[str, object] = {}
         problems: list[str] = []
-        for path in dict.fromkeys(self.input["names"]):
+        for path in dict.fromkeys(names):
             try:
                 found[path] = value_at(path, variables)
             except NoSuchValue as problem:
                 problems.append(f"{problem}{_near(path, user_variables(self.shell))}")
         if not found:
             raise ToolError(" ".join(problems), code=ErrorCode.INVALID_PARAMETERS)
-        return "\n".join([*self._texts(found, self.input.get("detail", "full")), *problems])
+        return "\n".join([*self._texts(found, self.given.detail or "full"), *problems])
 
     def _listed(self) -> str:
         variables = user_variables(self.shell)
-        shown = [name for name, value in variables.items() if self.input.get("include") == "all" or not is_code(value)]
+        shown = [name for name, value in variables.items() if self.given.include == "all" or not is_code(value)]
         left_out = len(variables) - len(shown)
-        if pattern := self.input.get("pattern"):
+        if pattern := self.given.pattern:
             shown = [name for name in shown if fnmatch.fnmatchcase(name, pattern)]
-        shown = sorted(shown) if self.input.get("order") == "name" else shown[::-1]
-        offset, limit = self.input.get("offset", 0), self.input.get("limit", DEFAULT_LIMIT)
+        shown = sorted(shown) if self.given.order == "name" else shown[::-1]
+        offset, limit = self.given.offset, self.given.limit
         page = {name: variables[name] for name in shown[offset : offset + limit]}
         notes = []
         if (more := len(shown) - offset - len(page)) > 0:
@@ -182,7 +178,7 @@ class _Request:
         if not page:
             fit = f" that fits {pattern}" if pattern else ""
             notes.insert(0, f"There is no variable{fit}." if offset == 0 else "There are no more variables.")
-        return "\n".join([*self._texts(page, self.input.get("detail", "list")), *notes])
+        return "\n".join([*self._texts(page, self.given.detail or "list"), *notes])
 
     def _texts(self, values: Mapping[str, object], detail: str) -> list[str]:
         texts: list[str] = []

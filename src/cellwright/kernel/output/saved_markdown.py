@@ -39,7 +39,7 @@ from cellwright.events import (
 )
 from cellwright.kernel.output.transcript_ops import cut
 from cellwright.sessions.export.safe_markdown import code_span, fenced, neutralised, visible_controls
-from cellwright.tools.planning.todo_write import LIST_TOOLS, MARKS, progress_in_words
+from cellwright.tools.planning.todos import LIST_TOOLS, MARKS, progress_in_words
 
 ANSWER_CHARS = 100_000
 DIFF_CHARS = 10_000

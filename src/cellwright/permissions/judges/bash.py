@@ -17,7 +17,7 @@ from functools import lru_cache
 from typing import Any
 
 from cellwright.agent.calls.approval import Decision
-from cellwright.permissions.judges.files import judge_path, protected_among, text_field
+from cellwright.permissions.judges.files import judge_path, protected_among
 from cellwright.permissions.judges.simple_command import (
     ALLOWED,
     CommandFacts,
@@ -31,7 +31,9 @@ from cellwright.permissions.judges.simple_command import (
 )
 from cellwright.permissions.paths import normalised
 from cellwright.permissions.rules.rule import (
+    BASH,
     BYPASSED,
+    LIST,
     READERS,
     CompiledRule,
     RuleBook,
@@ -39,6 +41,7 @@ from cellwright.permissions.rules.rule import (
     asked_by,
     denied_by,
     denied_by_plan,
+    text_field,
 )
 from cellwright.permissions.shell.analysis import SAFE_ASSIGNMENT, Analysis, analyse
 from cellwright.permissions.shell.command_paths import is_harmless, places_named, starts_at
@@ -109,12 +112,12 @@ def judge_command(book: RuleBook, tool_input: Mapping[str, Any]) -> Decision:
         return denied
     looks = bool(call.parts) and all(only_looks(book, part) for part in call.parts)
     if book.mode == "plan" and not looks:
-        return denied_by_plan("Bash")
+        return denied_by_plan(BASH)
     if asked := _asked(book, call, looks=looks) or _shows_hidden(book, call) or _unsafe(book, call):
         return asked
     if book.mode == "bypassPermissions":
         return BYPASSED
-    every_use = next((rule for rule in book.allow if rule.every_use and rule.names("Bash")), None)
+    every_use = next((rule for rule in book.allow if rule.every_use and rule.names(BASH)), None)
     return _judge_every_use(book, call, every_use) if every_use else judge_parts(book, call)
 
 
@@ -135,7 +138,7 @@ def _start_problem(book: RuleBook, call: ShellCall) -> Decision | None:
     """What is against starting in the call's folder."""
     if call.folder == book.cwd:
         return None
-    decision = judge_path(book, "LS", call.folder)
+    decision = judge_path(book, LIST, call.folder)
     return None if decision.behavior == "allow" else decision
 
 
@@ -222,7 +225,7 @@ def _judge_targets(book: RuleBook, call: ShellCall) -> Decision | None:
 
 def _command_rule(rules: Sequence[CompiledRule], rough: ConservativeParse) -> CompiledRule | None:
     for rule in rules:
-        if rule.names("Bash") and (rule.every_use or (rule.restricts is not None and rule.restricts.touches(rough))):
+        if rule.names(BASH) and (rule.every_use or (rule.restricts is not None and rule.restricts.touches(rough))):
             return rule
     return None
 

@@ -7,19 +7,20 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fnmatch import fnmatchcase
-from typing import Any
 
 from cellwright.agent.calls.approval import Decision
 from cellwright.permissions.paths import PathProblem, inside, places, protected_part
 from cellwright.permissions.rules.rule import (
     BYPASSED,
-    EDITORS,
-    READERS,
+    EDIT,
+    READ,
     Behavior,
     CompiledRule,
+    JudgedCall,
     RuleBook,
+    Subject,
     allowed_by,
     asked_by,
     denied_by,
@@ -78,10 +79,6 @@ def _passes(name: str, is_folder: bool, glob: str) -> bool:
 # ruff: noqa: PTH118, PTH119
 
 
-_PATH_FIELDS = {
-    **dict.fromkeys(("Read", "Edit", "Write", "MultiEdit", "EditSymbol"), "file_path"),
-    **dict.fromkeys(("NotebookEdit", "NotebookRead"), "notebook_path"),
-}
 _RESTRICTIONS: tuple[tuple[Behavior, Callable[[CompiledRule, str], Decision]], ...] = (
     ("deny", denied_by),
     ("ask", asked_by),
@@ -90,31 +87,25 @@ _WILD = re.compile(r"[*?\[{]")
 _UP = re.compile(r"(?:^|/)\.\.(?:/|$)")
 
 
-def path_of(tool_name: str, tool_input: Mapping[str, Any], cwd: str) -> str:
+def path_of(call: JudgedCall, cwd: str) -> str:
     """The path a call is about, as it was given; the searched folder for searches; "" when there is none."""
-    if field := _PATH_FIELDS.get(tool_name):
-        return text_field(tool_input, field)
-    folder = text_field(tool_input, "path") or cwd
-    return os.path.join(folder, _fixed_start(tool_input)) if tool_name == "Glob" else folder
+    if call.access.kind in ("read", "edit"):
+        return call.touched
+    folder = call.touched or cwd
+    return os.path.join(folder, _fixed_start(call.text("pattern"))) if call.access.kind == "find" else folder
 
 
-def text_field(tool_input: Mapping[str, Any], field: str) -> str:
-    """The text in `field`; "" where there is none or something else: input may be judged before it is validated."""
-    value = tool_input.get(field)
-    return value if isinstance(value, str) else ""
-
-
-def _fixed_start(tool_input: Mapping[str, Any]) -> str:
-    parts = text_field(tool_input, "pattern").split("/")
+def _fixed_start(pattern: str) -> str:
+    parts = pattern.split("/")
     wild = next((index for index, part in enumerate(parts) if _WILD.search(part)), len(parts))
     return "/".join(parts[:wild]) or ("/" if wild and parts[0] == "" else "")
 
 
-def _leaves_folder(tool_name: str, tool_input: Mapping[str, Any]) -> bool:
+def _leaves_folder(call: JudgedCall) -> bool:
     # `*/../../x` and `{/etc,src}/*`: where the fixed start leads says nothing about the rest
-    if tool_name != "Glob":
+    if call.access.kind != "find":
         return False
-    pattern = text_field(tool_input, "pattern")
+    pattern = call.text("pattern")
     wild = _WILD.search(pattern)
     if wild is None:
         return False
@@ -122,15 +113,16 @@ def _leaves_folder(tool_name: str, tool_input: Mapping[str, Any]) -> bool:
     return _UP.search(pattern, wild.start()) is not None or any("/" in each or "." in each for each in alternatives)
 
 
-def judge_file(book: RuleBook, tool_name: str, tool_input: Mapping[str, Any]) -> Decision:
-    """May this file tool run? In a mode that asks for nothing, deny and ask rules still hold."""
-    path = path_of(tool_name, tool_input, book.cwd)
-    glob = text_field(tool_input, "glob") if tool_name == "Grep" else None
-    return judge_path(book, tool_name, path, glob=glob, leaves=_leaves_folder(tool_name, tool_input))
+def judge_file(book: RuleBook, call: JudgedCall) -> Decision:
+    """Judge a call of a file tool. In a mode that asks for nothing, deny and ask rules still hold."""
+    glob = call.text("glob") if call.access.kind == "search" else None
+    return judge_path(book, call.subject, path_of(call, book.cwd), glob=glob, leaves=_leaves_folder(call))
 
 
-def judge_path(book: RuleBook, tool_name: str, path: str, *, glob: str | None = None, leaves: bool = False) -> Decision:
-    """May `tool_name`, which is known to read or to edit files, have the file at `path`?
+def judge_path(
+    book: RuleBook, subject: Subject, path: str, *, glob: str | None = None, leaves: bool = False
+) -> Decision:
+    """Judge whether `subject`, which is known to read or to edit files, may have the file at `path`.
 
     `glob`: the files below are read as well, as far as it lets them. `leaves`: others may be read, nobody knows where.
     """
@@ -138,42 +130,42 @@ def judge_path(book: RuleBook, tool_name: str, path: str, *, glob: str | None = 
         found = places(path, book.cwd) if path else ()
     except PathProblem as problem:
         return Decision("deny", f"The path {visible_line(path)} {problem}, so no file can be meant.")
-    if rule := _first_covering(book.about("deny", tool_name), found):
-        return denied_by(rule, f"{tool_name} of {visible_line(path)}")
-    if blocked := _blocked(book, tool_name, found, leaves=leaves):
+    if rule := _first_covering(book.about("deny", subject), found):
+        return denied_by(rule, f"{subject.name} of {visible_line(path)}")
+    if blocked := _blocked(book, subject, found, leaves=leaves):
         return blocked
     if glob is not None and (searched := _judge_search(book, "deny", glob, found)):
         return searched
-    if book.mode == "plan" and tool_name in EDITORS:
-        return denied_by_plan(tool_name)
-    if rule := _first_covering(book.about("ask", tool_name), found):
-        return asked_by(rule, f"{tool_name} of {visible_line(path)}")
+    if book.mode == "plan" and subject.edits:
+        return denied_by_plan(subject)
+    if rule := _first_covering(book.about("ask", subject), found):
+        return asked_by(rule, f"{subject.name} of {visible_line(path)}")
     if glob is not None and (searched := _judge_search(book, "ask", glob, found)):
         return searched
     if book.mode == "bypassPermissions":
         return BYPASSED
-    return _judge_unruled(book, tool_name, path, found, leaves=leaves)
+    return _judge_unruled(book, subject, path, found, leaves=leaves)
 
 
-def _blocked(book: RuleBook, tool_name: str, found: tuple[str, ...], *, leaves: bool) -> Decision | None:
-    blocks = book.blocks_writes if tool_name in EDITORS else book.blocks_reads
-    if not blocks or not (leaves or _outside(book, tool_name, found)):
+def _blocked(book: RuleBook, subject: Subject, found: tuple[str, ...], *, leaves: bool) -> Decision | None:
+    blocks = book.blocks_writes if subject.edits else book.blocks_reads
+    if not blocks or not (leaves or _outside(book, subject, found)):
         return None
-    setting = "blockWritesOutside" if tool_name in EDITORS else "blockReadsOutside"
+    setting = "blockWritesOutside" if subject.edits else "blockReadsOutside"
     forbids = f"The setting `permissions.{setting}WorkingDirectories` forbids that; no rule can allow it."
-    return Decision("deny", f"{_leaving(tool_name, found, leaves=leaves)} {forbids}")
+    return Decision("deny", f"{_leaving(subject, found, leaves=leaves)} {forbids}")
 
 
-def _outside(book: RuleBook, tool_name: str, found: tuple[str, ...]) -> bool:
-    folders = book.folders if tool_name in EDITORS else (*book.folders, *book.readable)
+def _outside(book: RuleBook, subject: Subject, found: tuple[str, ...]) -> bool:
+    folders = book.folders if subject.edits else (*book.folders, *book.readable)
     return not all(inside(place, folders) for place in found)
 
 
-def _leaving(tool_name: str, found: tuple[str, ...], *, leaves: bool) -> str:
+def _leaving(subject: Subject, found: tuple[str, ...], *, leaves: bool) -> str:
     """That a call goes outside, as a sentence; where a link leads is said, since the path does not show it."""
     if leaves:
         return f"Its pattern may lead out of {visible_line(found[-1])}, nobody knows where to."
-    doing = "writes" if tool_name in EDITORS else "reads"
+    doing = "writes" if subject.edits else "reads"
     where = visible_line(found[-1])
     by = f" by way of {visible_line(found[0])}" if len(found) > 1 else ""
     return f"It {doing} outside the project: {where}{by}."
@@ -181,7 +173,7 @@ def _leaving(tool_name: str, found: tuple[str, ...], *, leaves: bool) -> str:
 
 def _judge_search(book: RuleBook, behavior: Behavior, glob: str, found: tuple[str, ...]) -> Decision | None:
     """What the files below a searched folder say about the search."""
-    rules = [rule for rule in book.about(behavior, "Read") if rule.path]
+    rules = [rule for rule in book.about(behavior, READ) if rule.path]
     try:
         hidden = named_below(found[-1], rules, glob) if found and rules else None
     except TooManyFiles:
@@ -201,7 +193,7 @@ def _judge_search(book: RuleBook, behavior: Behavior, glob: str, found: tuple[st
 def judge_changes_below(book: RuleBook, folder: str) -> Decision | None:
     """What a rule has against a change of all that is below `folder`; None when nothing has."""
     for behavior, verdict in _RESTRICTIONS:
-        rules = [rule for rule in book.about(behavior, "Edit") if rule.path]
+        rules = [rule for rule in book.about(behavior, EDIT) if rule.path]
         try:
             found = named_below(folder, rules, "")
         except TooManyFiles:
@@ -212,29 +204,29 @@ def judge_changes_below(book: RuleBook, folder: str) -> Decision | None:
     return None
 
 
-def _judge_unruled(book: RuleBook, tool_name: str, path: str, found: tuple[str, ...], *, leaves: bool) -> Decision:
+def _judge_unruled(book: RuleBook, subject: Subject, path: str, found: tuple[str, ...], *, leaves: bool) -> Decision:
     if not found:
-        return Decision("ask", f"{tool_name} does not say which file it is about.")
+        return Decision("ask", f"{subject.name} does not say which file it is about.")
     if unseen := unseen_characters(_beyond_folders(path, book.folders)):
         return Decision("ask", f"The path {visible_line(found[-1])} has a character that cannot be seen ({unseen[0]}).")
-    if tool_name in EDITORS and (part := protected_among(found)):
+    if subject.edits and (part := protected_among(found)):
         reason = f"{visible_line(found[-1])} is protected (`{part}`): each change of it needs your consent."
         return Decision("ask", reason, firm=True)
-    rule = _granting(book, tool_name, found)
-    if leaves or _outside(book, tool_name, found):
+    rule = _granting(book, subject, found)
+    if leaves or _outside(book, subject, found):
         if rule and not leaves:
             return allowed_by(rule)
-        return Decision("ask", _leaving(tool_name, found, leaves=leaves))
-    return _judge_inside(book, tool_name, rule, found)
+        return Decision("ask", _leaving(subject, found, leaves=leaves))
+    return _judge_inside(book, subject, rule, found)
 
 
-def _granting(book: RuleBook, tool_name: str, found: tuple[str, ...]) -> CompiledRule | None:
+def _granting(book: RuleBook, subject: Subject, found: tuple[str, ...]) -> CompiledRule | None:
     """The rule that allows where a file really is, if each of its places is allowed; one rule may be about one of them.
 
     Only a rule that names a place reaches outside: a bare `Read` means the session's folders.
     """
-    folders = book.folders if tool_name in EDITORS else (*book.folders, *book.readable)
-    rules = book.about("allow", tool_name)
+    folders = book.folders if subject.edits else (*book.folders, *book.readable)
+    rules = book.about("allow", subject)
     rule = None
     for place in found:
         within = inside(place, folders)
@@ -249,8 +241,8 @@ def _beyond_folders(path: str, folders: Sequence[str]) -> str:
     return next((path.removeprefix(folder) for folder in folders if path.startswith(folder)), path)
 
 
-def _judge_inside(book: RuleBook, tool_name: str, rule: CompiledRule | None, found: Sequence[str]) -> Decision:
-    if tool_name in READERS:
+def _judge_inside(book: RuleBook, subject: Subject, rule: CompiledRule | None, found: Sequence[str]) -> Decision:
+    if subject.reads:
         return Decision("allow", "It only reads, inside the session's folders.")
     if rule:
         return allowed_by(rule)
@@ -259,7 +251,7 @@ def _judge_inside(book: RuleBook, tool_name: str, rule: CompiledRule | None, fou
     # inside the folder the name in it says enough, and the long path would hide it
     start = f"{book.cwd}/"
     name = next((place.removeprefix(start) for place in reversed(found) if place.startswith(start)), found[-1])
-    return Decision("ask", f"{tool_name} changes {visible_line(name)}, and no rule allows it.")
+    return Decision("ask", f"{subject.name} changes {visible_line(name)}, and no rule allows it.")
 
 
 def protected_among(found: Sequence[str]) -> str | None:

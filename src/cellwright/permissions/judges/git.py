@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from cellwright.agent.calls.approval import Decision
 from cellwright.permissions.judges.files import judge_path
-from cellwright.permissions.rules.rule import JudgedCall, RuleBook, judge_by_rules
+from cellwright.permissions.rules.rule import READ, JudgedCall, RuleBook, judge_by_rules
 from cellwright.permissions.shell.indirect_reads import hidden_by, may_show
 from cellwright.permissions.shell.read_only.git import repository_of
 
@@ -19,11 +19,11 @@ MAX_COLONS = 8
 
 def judge_git(book: RuleBook, call: JudgedCall) -> Decision:
     """May Git look? Each path that it names counts as read; so does what it prints of files it does not name."""
-    folder = os.path.join(book.cwd, call.text("path"))
+    folder = os.path.join(book.cwd, call.touched)
     arguments = _arguments(call)
-    named = [judge_path(book, "Read", path) for path in _named(folder, arguments)]
+    named = [judge_path(book, READ, path) for path in _named(folder, arguments)]
     denied = next((verdict for verdict in named if verdict.behavior == "deny"), None)
-    ruled = judge_by_rules(book, call.name, _unruled(book, call, folder, arguments, named), in_plan=True)
+    ruled = judge_by_rules(book, call.subject, _unruled(book, call, folder, arguments, named), in_plan=True)
     return denied if denied and ruled.behavior != "deny" else ruled
 
 

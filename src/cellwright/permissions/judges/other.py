@@ -11,40 +11,42 @@ from cellwright.text import visible_line
 
 def judge_harmless(book: RuleBook, call: JudgedCall) -> Decision:
     """Claude's own notes and tasks: nothing of the user's is touched, so only a rule can be against it."""
-    return judge_by_rules(book, call.name, Decision("allow", "It changes nothing of yours."), in_plan=True)
+    return judge_by_rules(book, call.subject, Decision("allow", "It changes nothing of yours."), in_plan=True)
 
 
 def judge_variables(book: RuleBook, call: JudgedCall) -> Decision:
     """Looking at the kernel's variables runs and changes nothing, and what Claude may see of them a rule can deny."""
-    return judge_by_rules(book, call.name, Decision("allow", "It only looks at the kernel's variables."), in_plan=True)
+    return judge_by_rules(
+        book, call.subject, Decision("allow", "It only looks at the kernel's variables."), in_plan=True
+    )
 
 
 def judge_question(book: RuleBook, call: JudgedCall) -> Decision:
     """A question to the user is its own permission question: no rule and no mode answers it."""
     reason = "It is a question to you, which only you can answer."
-    return judge_by_rules(book, call.name, Decision("ask", reason, firm=True), in_plan=True)
+    return judge_by_rules(book, call.subject, Decision("ask", reason, firm=True), in_plan=True)
 
 
 def judge_plan(book: RuleBook, call: JudgedCall) -> Decision:
     """Leaving plan mode is for the user to say, and there is nothing to leave in another mode."""
-    if book.mode != "plan" and not first_of_every_use(book.deny, call.name):
+    if book.mode != "plan" and not first_of_every_use(book.deny, call.subject):
         return Decision(
             "deny", f"The session is in mode {book.mode}, not in plan mode: there is no plan to approve. Go on without."
         )
     reason = "The plan is for you to approve; until then Claude only reads and looks."
-    return judge_by_rules(book, call.name, Decision("ask", reason, firm=True), in_plan=True)
+    return judge_by_rules(book, call.subject, Decision("ask", reason, firm=True), in_plan=True)
 
 
 def judge_fetch(book: RuleBook, call: JudgedCall) -> Decision:
     """A page is fetched from its host, and rules name hosts."""
-    url = call.text("url")
+    url = call.touched
     shown = visible_line(url)
     try:
         host = host_of(url)
     except AddressProblem as problem:
-        if rule := next((rule for rule in book.deny if rule.names(call.name)), None):
+        if rule := next((rule for rule in book.deny if rule.names(call.subject)), None):
             return judge_by_rules(
-                book, call.name, Decision("ask", "It is not reached."), covers=lambda each: each is rule
+                book, call.subject, Decision("ask", "It is not reached."), covers=lambda each: each is rule
             )
         return Decision("deny", f"The address {shown} {problem}, so no page can be meant.")
     otherwise = Decision("ask", f"It sends a request to {host}, and no rule allows that.")
@@ -52,37 +54,37 @@ def judge_fetch(book: RuleBook, call: JudgedCall) -> Decision:
     def covers(rule: CompiledRule) -> bool:
         return rule.domain is not None and rule.domain.matches(host)
 
-    return judge_by_rules(book, call.name, otherwise, covers=covers, in_plan=True, what=f"Fetching from {host}")
+    return judge_by_rules(book, call.subject, otherwise, covers=covers, in_plan=True, what=f"Fetching from {host}")
 
 
 def judge_search(book: RuleBook, call: JudgedCall) -> Decision:
     """A search tells a search service what is looked for."""
     otherwise = Decision("ask", "It sends its query to a search service, and no rule allows that.")
-    return judge_by_rules(book, call.name, otherwise, in_plan=True)
+    return judge_by_rules(book, call.subject, otherwise, in_plan=True)
 
 
 def judge_agent(book: RuleBook, call: JudgedCall) -> Decision:
     """A sub-agent may be started: each of its own calls is judged by the same policy."""
-    agent = call.text("subagent_type") or GENERAL_AGENT
+    agent = call.touched or GENERAL_AGENT
 
     def covers(rule: CompiledRule) -> bool:
         return rule.name is not None and rule.name.matches(agent)
 
     otherwise = Decision("allow", "Each call of the sub-agent is judged like Claude's own.")
     what = f"The agent {visible_line(agent)}"
-    return judge_by_rules(book, call.name, otherwise, covers=covers, in_plan=True, what=what)
+    return judge_by_rules(book, call.subject, otherwise, covers=covers, in_plan=True, what=what)
 
 
 def judge_skill(book: RuleBook, call: JudgedCall) -> Decision:
     """A skill brings instructions, and perhaps rules of its own, into the conversation."""
-    skill, arguments = call.text("skill").removeprefix("/"), call.text("args").strip()
+    skill, arguments = call.touched.removeprefix("/"), call.text("args").strip()
 
     def covers(rule: CompiledRule) -> bool:
         return rule.name is not None and rule.name.matches(skill, arguments)
 
     shown = visible_line(skill)
     otherwise = Decision("ask", f"It loads the instructions of the skill {shown}, and no rule allows that.")
-    return judge_by_rules(book, call.name, otherwise, covers=covers, in_plan=True, what=f"The skill {shown}")
+    return judge_by_rules(book, call.subject, otherwise, covers=covers, in_plan=True, what=f"The skill {shown}")
 
 
 def judge_mcp(book: RuleBook, call: JudgedCall) -> Decision:
@@ -90,7 +92,7 @@ def judge_mcp(book: RuleBook, call: JudgedCall) -> Decision:
     server = call.name.removeprefix("mcp__").partition("__")[0]
     claim = " (it says that it only reads)" if call.read_only else ""
     reason = f"What the MCP server {visible_line(server)} does is not known here{claim}, and no rule allows it."
-    return judge_by_rules(book, call.name, Decision("ask", reason), in_plan=call.read_only)
+    return judge_by_rules(book, call.subject, Decision("ask", reason), in_plan=call.read_only)
 
 
 def judge_unknown(book: RuleBook, call: JudgedCall) -> Decision:
@@ -99,4 +101,4 @@ def judge_unknown(book: RuleBook, call: JudgedCall) -> Decision:
         otherwise = Decision("allow", f"The tool {call.name} only reads.")
     else:
         otherwise = Decision("ask", f"The tool {call.name} may change something, and no rule allows it.")
-    return judge_by_rules(book, call.name, otherwise, in_plan=call.read_only)
+    return judge_by_rules(book, call.subject, otherwise, in_plan=call.read_only)

@@ -15,7 +15,7 @@ from typing import Literal
 from cellwright.agent.calls.approval import Decision
 from cellwright.permissions.judges.files import judge_path
 from cellwright.permissions.patch_text import FilePatch, PatchProblem, read_patch
-from cellwright.permissions.rules.rule import JudgedCall, RuleBook, first_of_every_use
+from cellwright.permissions.rules.rule import READ, JudgedCall, RuleBook, first_of_every_use
 from cellwright.text import visible_line
 
 PathKind = Literal["read", "edit", "create", "delete"]
@@ -52,13 +52,13 @@ def judge_patch(book: RuleBook, call: JudgedCall) -> Decision:
     try:
         files = files_of(call)
     except PatchProblem as problem:
-        if rule := first_of_every_use(book.deny, call.name):
+        if rule := first_of_every_use(book.deny, call.subject):
             return Decision("deny", f"ApplyPatch is denied by the rule `{rule.rule}`.", str(rule.rule))
         return Decision("deny", f"The patch cannot be understood, so no file can be meant. {problem}")
     pairs = named_by(files)
     if len(pairs) > MAX_FILES_JUDGED:
         return _of_too_many(book, call, pairs)
-    verdicts = [judge_path(book, "Read" if kind == "read" else call.name, path) for path, kind in pairs]
+    verdicts = [judge_path(book, READ if kind == "read" else call.subject, path) for path, kind in pairs]
     worst = _worst(verdicts)
     if worst.behavior != "deny" and (link := _link_among(files)):
         reason = f"It makes or changes a link to another place: {visible_line(link)}."
@@ -69,7 +69,7 @@ def judge_patch(book: RuleBook, call: JudgedCall) -> Decision:
 def files_of(call: JudgedCall) -> tuple[FilePatch, ...]:
     """The files of the call's patch. Raises PatchProblem."""
     strip = call.input.get("strip")
-    return read_patch(call.text("patch"), strip if isinstance(strip, int) else None)
+    return read_patch(call.touched, strip if isinstance(strip, int) else None)
 
 
 def named_by(files: Sequence[FilePatch]) -> list[tuple[str, PathKind]]:
@@ -81,7 +81,7 @@ def _of_too_many(book: RuleBook, call: JudgedCall, pairs: Sequence[tuple[str, Pa
     if len(pairs) > MAX_FILES_NAMED:
         return Decision("deny", f"The patch names more than {MAX_FILES_NAMED:,} files. Send it in parts.")
     # deny rules are asked for every file all the same: a limit must not be a way around them
-    verdicts = (judge_path(book, call.name, path) for path, _ in pairs)
+    verdicts = (judge_path(book, call.subject, path) for path, _ in pairs)
     denied = next((verdict for verdict in verdicts if verdict.behavior == "deny"), None)
     return denied or Decision("ask", f"It changes {len(pairs):,} files, more than a question can show.", firm=True)
 

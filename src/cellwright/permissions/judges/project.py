@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from cellwright.agent.calls.approval import Decision
 from cellwright.permissions.judges.files import judge_changes_below, judge_path
-from cellwright.permissions.rules.rule import JudgedCall, RuleBook, judge_by_rules
+from cellwright.permissions.rules.rule import EDIT, READ, JudgedCall, RuleBook, judge_by_rules
 
 
 def judge_tests(book: RuleBook, call: JudgedCall) -> Decision:
@@ -42,24 +42,24 @@ def judge_lint(book: RuleBook, call: JudgedCall) -> Decision:
 
 
 def _judge_running(book: RuleBook, call: JudgedCall, otherwise: Decision, *, in_plan: bool) -> Decision:
-    reads = [judge_path(book, "Read", path) for path in _named_paths(call, book.cwd)]
+    reads = [judge_path(book, READ, path) for path in _named_paths(call, book.cwd)]
     if denied := next((read for read in reads if read.behavior == "deny"), None):
         return denied
-    ruled = judge_by_rules(book, call.name, otherwise, in_plan=in_plan)
+    ruled = judge_by_rules(book, call.subject, otherwise, in_plan=in_plan)
     outside = next((read for read in reads if read.behavior == "ask"), None)
     return outside if outside and ruled.behavior == "allow" else ruled
 
 
 def _judge_fixing(book: RuleBook, path: str) -> Decision:
     """May everything below `path` be edited?"""
-    decision = judge_path(book, "Edit", path)
+    decision = judge_path(book, EDIT, path)
     folder = os.path.join(book.cwd, path)
     if decision.behavior == "deny" or not os.path.isdir(folder):
         return decision
     if restricted := judge_changes_below(book, folder):
         return restricted
     # a rule that names the folder alone, or some kinds of files in it, does not allow to change any file there
-    return decision if decision.behavior == "ask" else judge_path(book, "Edit", os.path.join(path, "x", "x"))
+    return decision if decision.behavior == "ask" else judge_path(book, EDIT, os.path.join(path, "x", "x"))
 
 
 def fixed_paths(call: JudgedCall, cwd: str) -> list[str]:

@@ -20,14 +20,19 @@ from typing import Any, Literal
 
 from cellwright.agent.calls.approval import Decision
 from cellwright.permissions.judges.bash import judge_command
-from cellwright.permissions.judges.files import judge_path, text_field
+from cellwright.permissions.judges.files import judge_path
 from cellwright.permissions.rules.rule import (
+    BASH,
+    EDIT,
+    PYTHON,
+    READ,
     JudgedCall,
     RuleBook,
     asked_by,
     denied_by,
     first_of_every_use,
     judge_by_rules,
+    text_field,
 )
 from cellwright.permissions.shell.critical_deletes import critical_delete
 from cellwright.text import visible_line
@@ -255,10 +260,10 @@ MAX_USES = 50
 """Commands in one cell that are looked at; with more it is asked."""
 
 
-def judge_python(book: RuleBook, tool_input: Mapping[str, Any]) -> Decision:
-    """May this code run in the kernel? `tool_input` is the tool's: `code`, and the fact "cwd" where it is known."""
+def judge_python(book: RuleBook, call: JudgedCall) -> Decision:
+    """May this code run in the kernel? Its fact "cwd" is the folder of the kernel, where that is known."""
     asks = Decision("ask", "Python code in the kernel can do anything you can.")
-    return _judge_code(book, judge_by_rules(book, "Python", asks), [text_field(tool_input, "code")], tool_input)
+    return _judge_code(book, judge_by_rules(book, call.subject, asks), [call.touched], call.input)
 
 
 def judge_cells(book: RuleBook, call: JudgedCall) -> Decision:
@@ -272,10 +277,10 @@ def judge_cells(book: RuleBook, call: JudgedCall) -> Decision:
         asks = Decision("ask", "The code in the cells can do anything you can.")
     else:
         asks = Decision("ask", "Which code would run is not known.", firm=True)
-    judged = judge_by_rules(book, call.name, asks)
-    if judged.behavior != "deny" and (rule := first_of_every_use(book.deny, "Python")):
+    judged = judge_by_rules(book, call.subject, asks)
+    if judged.behavior != "deny" and (rule := first_of_every_use(book.deny, PYTHON)):
         return denied_by(rule, "Running Python, as cells too,")
-    if judged.behavior == "allow" and (rule := first_of_every_use(book.ask, "Python")):
+    if judged.behavior == "allow" and (rule := first_of_every_use(book.ask, PYTHON)):
         judged = asked_by(rule, "Running Python, as cells too,")
     return _judge_code(book, judged, codes if known and codes else (), call.input)
 
@@ -312,8 +317,8 @@ def _judge_use(book: RuleBook, use: CodeEffect, tool_input: Mapping[str, Any]) -
             return Decision("allow", "It deletes nothing critical.")
         case "read" | "edit":
             path = use.text if use.text.startswith("~") else os.path.join(folder, use.text)
-            return judge_path(book, "Read" if use.kind == "read" else "Edit", path)
+            return judge_path(book, READ if use.kind == "read" else EDIT, path)
 
 
 def _allows_all(book: RuleBook) -> bool:
-    return book.mode == "bypassPermissions" or any(rule.every_use and rule.names("Bash") for rule in book.allow)
+    return book.mode == "bypassPermissions" or any(rule.every_use and rule.names(BASH) for rule in book.allow)

@@ -5,16 +5,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from cellwright.agent.calls.approval import Decision
 from cellwright.permissions.judges.files import judge_changes_below, judge_path, protected_among
 from cellwright.permissions.paths import PathProblem, inside, places, protected_part
 from cellwright.permissions.rules.command_pattern import GrantedCommand
-from cellwright.permissions.rules.rule import CompiledRule, RuleBook, allowed_by
+from cellwright.permissions.rules.rule import EDIT, LIST, READ, SEARCH, CompiledRule, RuleBook, Subject, allowed_by
 from cellwright.permissions.shell.analysis import SAFE_ASSIGNMENT, Redirect, SimpleCommand, unwrapped
-from cellwright.permissions.shell.command_paths import Access, is_harmless, paths_named, places_named, starts_at
+from cellwright.permissions.shell.command_paths import Access, Use, is_harmless, paths_named, places_named, starts_at
 from cellwright.permissions.shell.conservative_parse import path_pieces
 from cellwright.permissions.shell.mutating_commands import files_changed
 from cellwright.permissions.shell.read_only.commands import READERS
@@ -28,6 +28,9 @@ MAX_BELOW = 5_000
 
 ALLOWED = Decision("allow", "The command only reads and prints.")
 UNKNOWN_FILE = "shows only when the command runs, so whether it may be used is not known"
+
+
+_SUBJECTS: Mapping[Use, Subject] = {"Read": READ, "LS": LIST, "Grep": SEARCH, "Edit": EDIT}
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +89,7 @@ def restricted_use(book: RuleBook, part: CommandFacts) -> Decision | None:
     uses = [*part.accesses, *(_redirect_access(redirect) for redirect in part.command.redirects if _is_file(redirect))]
     for access in uses:
         for path in paths_named(access.word, folders) or ():
-            decision = judge_path(book, access.use, path, glob="" if access.use == "Grep" else None)
+            decision = judge_path(book, _SUBJECTS[access.use], path, glob="" if access.use == "Grep" else None)
             below = judge_changes_below(book, path) if access.whole else None
             if decision.behavior == "deny" and not (book.mode == "plan" and access.use == "Edit"):
                 return decision
@@ -161,7 +164,7 @@ def _judge_access(book: RuleBook, access: Access, command: SimpleCommand) -> Dec
             continue
         if path.startswith(("/dev/tcp/", "/dev/udp/")):
             return Decision("ask", f"{visible_line(path)} is a connection to the network.")
-        decision = judge_path(book, access.use, path, glob="" if access.use == "Grep" else None)
+        decision = judge_path(book, _SUBJECTS[access.use], path, glob="" if access.use == "Grep" else None)
         if decision.behavior != "allow":
             return decision
     return None

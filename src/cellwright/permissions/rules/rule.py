@@ -18,6 +18,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Literal
 
 from cellwright.agent.calls.approval import Decision
+from cellwright.agent.tool import ToolAccess
 from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.permissions.modes import Mode
 from cellwright.permissions.rules.domain_pattern import AddressProblem, DomainPattern, read_domain
@@ -31,17 +32,39 @@ Behavior = Literal["deny", "ask", "allow"]
 
 READERS = frozenset({"Read", "Grep", "Glob", "LS", "FileTree", "NotebookRead"})
 EDITORS = frozenset({"Edit", "Write", "NotebookEdit", "MultiEdit", "EditSymbol", "ApplyPatch"})
+"""Names whose rules may have a path in parentheses. Every other tool that reads or edits falls under `Read` and `Edit`."""
+
 NAMED = frozenset({"Agent", "Skill"})
 _OTHERS = (
     *("Bash", "Python", "WebFetch", "WebSearch", "Git", "Lint", "RunTests", "TodoWrite", "TaskCreate", "TaskGet"),
     *("TaskUpdate", "TaskList", "TaskStop", "EnterPlanMode", "ExitPlanMode", "AskUserQuestion", "NotebookRun"),
     "NotebookVerify",
 )
-_OWN_SPELLING = {name.casefold(): name for name in (*READERS, *EDITORS, *NAMED, *_OTHERS)} | {"task": "Agent"}
+RULE_NAMES = (*READERS, *EDITORS, *NAMED, *_OTHERS)
+"""Names that rules may spell in upper or lower case, and that no tool of anybody else's has."""
+
+_OWN_SPELLING = {name.casefold(): name for name in RULE_NAMES} | {"task": "Agent"}
 
 _RULE = re.compile(r"(?P<tool>[A-Za-z_*][\w*.-]*)(?:\((?P<specifier>.*)\))?", re.DOTALL)
 _MCP_SERVER_TOOLS = re.compile(r"mcp__(?!_)[^*]*[^*_]__.*")
 MAX_RULE_LENGTH = 4000
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """Whom rules are about: a tool's name, and whether rules for reading or for editing files hold for it."""
+
+    name: str
+    reads: bool = False
+    edits: bool = False
+
+
+READ = Subject("Read", reads=True)
+LIST = Subject("LS", reads=True)
+SEARCH = Subject("Grep", reads=True)
+EDIT = Subject("Edit", edits=True)
+BASH = Subject("Bash")
+PYTHON = Subject("Python")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,19 +130,19 @@ class CompiledRule:
     def every_use(self) -> bool:
         return not (self.path or self.grants or self.restricts or self.domain or self.name or self.parameter)
 
-    def names(self, tool_name: str) -> bool:
-        """Whether the rule speaks about `tool_name` at all."""
+    def names(self, subject: Subject) -> bool:
+        """Whether the rule speaks about `subject` at all."""
         tool = self.rule.tool
-        if tool == tool_name:
+        if tool == subject.name:
             return True
-        return _grants_tool(tool, tool_name) if self.behavior == "allow" else self._restricts_tool(tool, tool_name)
+        return _grants(tool, subject) if self.behavior == "allow" else self._restricts(tool, subject)
 
-    def _restricts_tool(self, tool: str, tool_name: str) -> bool:
+    def _restricts(self, tool: str, subject: Subject) -> bool:
         if tool == "Read" or (self.path is not None and tool in READERS):
-            return tool_name in READERS | EDITORS
+            return subject.reads or subject.edits
         if tool == "Edit" or (self.path is not None and tool in EDITORS):
-            return tool_name in EDITORS
-        return _matches_widely(tool, tool_name)
+            return subject.edits
+        return _matches_widely(tool, subject.name)
 
     def covers_named(self, place: str) -> bool:
         """Whether the rule has a path that `place` falls under."""
@@ -136,10 +159,11 @@ class CompiledRule:
         return not wanted
 
 
-def _grants_tool(tool: str, tool_name: str) -> bool:
+def _grants(tool: str, subject: Subject) -> bool:
+    tool_name = subject.name
     if tool in ("Read", "Edit"):
         # who may edit may read; who may only read must not edit
-        return tool_name in READERS or (tool == "Edit" and tool_name in EDITORS)
+        return subject.reads or (tool == "Edit" and subject.edits)
     if not tool.startswith("mcp__") or "___" in tool_name:
         return False  # `mcp__git___x` is also what the tool `x` of a server `git_` is called
     # a server may have `__` in its name: a rule for `git` says nothing about the server `git__evil`
@@ -292,31 +316,47 @@ class RuleBook:
     readable: tuple[str, ...] = ()
     blocks_reads: bool = False
     blocks_writes: bool = False
-    _about: dict[tuple[Behavior, str], tuple[CompiledRule, ...]] = field(
+    _about: dict[tuple[Behavior, Subject], tuple[CompiledRule, ...]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
 
-    def about(self, behavior: Behavior, tool_name: str) -> tuple[CompiledRule, ...]:
-        """The rules of one kind that speak about a tool, in their order."""
-        found = self._about.get((behavior, tool_name))
+    def about(self, behavior: Behavior, subject: Subject) -> tuple[CompiledRule, ...]:
+        """The rules of one kind that speak about `subject`, in their order."""
+        found = self._about.get((behavior, subject))
         if found is None:
             rules = {"deny": self.deny, "ask": self.ask, "allow": self.allow}[behavior]
-            found = self._about[behavior, tool_name] = tuple(rule for rule in rules if rule.names(tool_name))
+            found = self._about[behavior, subject] = tuple(rule for rule in rules if rule.names(subject))
         return found
+
+
+def text_field(tool_input: Mapping[str, Any], field: str) -> str:
+    """The text in `field`; "" where there is none or something else: input may be judged before it is validated."""
+    value = tool_input.get(field)
+    return value if isinstance(value, str) else ""
 
 
 @dataclass(frozen=True, slots=True)
 class JudgedCall:
-    """A call to be judged. `read_only` is what the tool claims of itself."""
+    """A call to be judged. `access` is what its tool declares, `read_only` what it claims of itself."""
 
-    name: str
+    subject: Subject
     input: Mapping[str, Any]
+    access: ToolAccess
     read_only: bool = False
 
+    @property
+    def name(self) -> str:
+        """The name that rules have for the tool."""
+        return self.subject.name
+
+    @property
+    def touched(self) -> str:
+        """The path, the command, the address in the field that the tool's access names; "" where there is none."""
+        return self.text(self.access.field)
+
     def text(self, field: str) -> str:
-        """The text in `field`; "" where there is none or something else: input may be judged before it is validated."""
-        value = self.input.get(field)
-        return value if isinstance(value, str) else ""
+        """The text in `field`, see `text_field`."""
+        return text_field(self.input, field)
 
 
 BYPASSED = Decision("allow", "Mode bypassPermissions allows it.")
@@ -338,20 +378,20 @@ def allowed_by(rule: CompiledRule) -> Decision:
     return Decision("allow", f"The rule `{rule.rule}` allows it.", str(rule.rule))
 
 
-def denied_by_plan(tool_name: str) -> Decision:
+def denied_by_plan(subject: Subject) -> Decision:
     return Decision(
-        "deny", f"Plan mode only reads and looks; {tool_name} has to wait until the user leaves it for another mode."
+        "deny", f"Plan mode only reads and looks; {subject.name} has to wait until the user leaves it for another mode."
     )
 
 
-def first_of_every_use(rules: Sequence[CompiledRule], tool_name: str) -> CompiledRule | None:
-    """The first rule that covers every use of `tool_name`."""
-    return next((rule for rule in rules if rule.every_use and rule.names(tool_name)), None)
+def first_of_every_use(rules: Sequence[CompiledRule], subject: Subject) -> CompiledRule | None:
+    """The first rule that covers every use of `subject`."""
+    return next((rule for rule in rules if rule.every_use and rule.names(subject)), None)
 
 
 def judge_by_rules(
     book: RuleBook,
-    tool_name: str,
+    subject: Subject,
     otherwise: Decision,
     *,
     covers: Callable[[CompiledRule], bool] | None = None,
@@ -365,14 +405,14 @@ def judge_by_rules(
     """
 
     def first(behavior: Behavior) -> CompiledRule | None:
-        about = book.about(behavior, tool_name)
+        about = book.about(behavior, subject)
         return next((rule for rule in about if rule.every_use or (covers is not None and covers(rule))), None)
 
-    what = what or f"The tool {tool_name}"
+    what = what or f"The tool {subject.name}"
     if rule := first("deny"):
         return denied_by(rule, what)
     if book.mode == "plan" and not in_plan:
-        return denied_by_plan(tool_name)
+        return denied_by_plan(subject)
     if rule := first("ask"):
         return asked_by(rule, what)
     if otherwise.firm:

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from cellwright.agent.calls.approval import Decision
 from cellwright.permissions.judges.files import TooManyFiles, named_below
 from cellwright.permissions.paths import PathProblem, normalised, places
-from cellwright.permissions.rules.rule import CompiledRule, RuleBook
+from cellwright.permissions.rules.rule import READ, CompiledRule, RuleBook
 from cellwright.permissions.shell.conservative_parse import PossibleCommand
 from cellwright.permissions.shell.read_only.git import GLOBAL_WITH_VALUE, SUBCOMMANDS, repository_of, tracked_files
 from cellwright.permissions.shell.tokens import Word
@@ -58,7 +58,7 @@ _OTHER_SIDES = frozenset({"--cached", "--staged", "--merge-base", "--no-index", 
 
 def hidden_by(book: RuleBook, folder: str, words: Sequence[str]) -> CompiledRule | None:
     """The rule against reading something that git, run in `folder` with `words` from its subcommand on, may print."""
-    rules = [rule for rule in (*book.deny, *book.ask) if rule.path and rule.names("Read")]
+    rules = [rule for rule in (*book.deny, *book.ask) if rule.path and rule.names(READ)]
     if not rules or not words or not _prints_files(words):
         return None
     try:
@@ -251,7 +251,7 @@ _FEEDERS = frozenset({"fd", "fdfind", "find", "parallel", "xargs"})
 
 def shown_whole(book: RuleBook, parts: Sequence[PossibleCommand], folders: Sequence[str]) -> Decision | None:
     """What is against a command (`parts`, run in any of `folders`) that shows whole folders; None when nothing is."""
-    rules = [rule for rule in (*book.deny, *book.ask) if rule.path and rule.names("Read")]
+    rules = [rule for rule in (*book.deny, *book.ask) if rule.path and rule.names(READ)]
     if not rules:
         return None
     for part in parts:

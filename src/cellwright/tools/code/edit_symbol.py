@@ -1,8 +1,7 @@
 """EditSymbol: a function, method, class or type replaced, deleted or given a neighbour, by its name.
 
-Source text moved to another indentation, as an editor would paste it.
-
-A definition taken out of a text, or another put in its place or beside it, with the blank lines that belong between.
+A definition is taken out of a text, or another is put in its place or beside it, moved to the indentation of the place as an
+editor would paste it, with the blank lines that belong between.
 """
 
 from __future__ import annotations
@@ -12,22 +11,98 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from cellwright.agent.tool import Tool, ToolLimits
+from msgspec import Meta
+
+from cellwright.agent.calls.tool_input import ToolInput
+from cellwright.agent.tool import Tool, ToolAccess, ToolLimits, ToolResult, tool
 from cellwright.errors import ErrorCode, ToolError
+from cellwright.events import Preview
 from cellwright.tools.code.symbol_outline import LANGUAGES, Definition, definitions
-from cellwright.tools.code.syntax import ALLOW, ALLOW_FIELD, BASH, PYTHON, Grammar, grammar_of, parse
-from cellwright.tools.files.changes import Change, Input, writing_call, writing_preview
+from cellwright.tools.code.syntax import BASH, PYTHON, Grammar, grammar_of, parse
+from cellwright.tools.files.changes import Change, Plan, make_change, preview_change
 from cellwright.tools.files.file_state import FileState
 from cellwright.tools.files.formats.text import main_line_end
 from cellwright.tools.files.patch_plan import split_lines
 from cellwright.tools.files.replace import on_disk, stale_error, update
+from cellwright.tools.inputs import AllowSyntaxErrors, FilePath
 from cellwright.tools.paths import not_found, real_path, shown_path
-from cellwright.tools.schema import FILE_PATH, object_schema
 
 if TYPE_CHECKING:
     from tree_sitter import Node
+
+PARSED_BYTES = 2 * 2**20
+"""A syntax tree takes many times the memory of its text."""
+
+PLACES_NAMED = 20
+
+DESCRIPTION = f"""\
+Replace, delete, or insert beside a function, method, class or type, found by its name ({", ".join(LANGUAGES)}).
+- Read the file first. symbol is `name` or `Class.method`. Where several fit, the error lists them: set occurrence.
+- Decorators, annotations and `export` are part of it: repeat them in new_source. A comment right above it is deleted with \
+it, but stays when it is replaced, unless new_source begins with a comment.
+- new_source is moved to the place's indentation; blank lines between definitions are put in."""
+
+Action = Literal["replace", "insert_before", "insert_after", "delete"]
+
+
+class EditSymbolInput(ToolInput):
+    """What Claude gives to EditSymbol."""
+
+    file_path: FilePath
+    symbol: Annotated[str, Meta(min_length=1, description="Its name: `name` or `Class.method`.")]
+    action: Annotated[Action, Meta(description="What to do.")]
+    new_source: Annotated[str, Meta(description="The new definition; not for delete.")] = ""
+    occurrence: (
+        Annotated[int, Meta(ge=1, description="Which one of several with this name, as the error numbers them.")] | None
+    ) = None
+    allow_syntax_errors: AllowSyntaxErrors = False
+
+
+def edit_symbol_tool(state: FileState, cwd: Path) -> Tool:
+    """EditSymbol. `state` is the session's memory of files; relative paths start at `cwd`."""
+
+    def title(given: EditSymbolInput) -> str:
+        action = given.action.replace("_", " ").capitalize()
+        return f"{action} {given.symbol} in {shown_path(cwd, cwd / given.file_path)}"
+
+    def plan(given: EditSymbolInput) -> Plan:
+        return lambda path, shown: plan_symbol_edit(path, shown, given, state)
+
+    async def preview(given: EditSymbolInput) -> Preview:
+        return await preview_change(plan(given), given.file_path, cwd, title(given))
+
+    @tool(
+        name="EditSymbol",
+        description=DESCRIPTION,
+        access=ToolAccess("edit", "file_path"),
+        category="code",
+        limits=ToolLimits(file_bytes=PARSED_BYTES),
+        examples=[
+            {
+                "file_path": "app.py",
+                "symbol": "Server.stop",
+                "action": "replace",
+                "new_source": "def stop(self):\n    self.running = False\n",
+            },
+            {"file_path": "src/list.ts", "symbol": "isEmpty", "action": "delete"},
+        ],
+        title=title,
+        preview=preview,
+    )
+    async def edit_symbol(given: EditSymbolInput) -> ToolResult:
+        return await make_change(plan(given), given.file_path, cwd, state)
+
+    return edit_symbol
+
+
+_WORDS: Mapping[Action, str] = {
+    "replace": "Replaced",
+    "insert_before": "Inserted before",
+    "insert_after": "Inserted after",
+    "delete": "Deleted",
+}
 
 DEFAULT_UNIT = "    "
 _STRINGS = re.compile(r"string|text_block|heredoc")
@@ -142,7 +217,7 @@ class _Place:
 
 
 def splice(
-    text: str, source: bytes, found: Definition, action: str, new: str, grammar: Grammar, shown: str
+    text: str, source: bytes, found: Definition, action: Action, new: str, grammar: Grammar, shown: str
 ) -> SplicedText:
     """`text` (in UTF-8: `source`) with `action` done to the definition `found`."""
     keeps_comment = action == "replace" and not _COMMENT.match(new)
@@ -171,7 +246,7 @@ def splice(
     return SplicedText(_ended_like(text, result, end), notes)
 
 
-def _within_line(source: bytes, start: int, found: Definition, action: str, new: str, shown: str) -> str:
+def _within_line(source: bytes, start: int, found: Definition, action: Action, new: str, shown: str) -> str:
     """The same where other code is on the definition's lines: only its own characters go."""
     if action.startswith("insert"):
         raise ToolError(
@@ -270,75 +345,7 @@ def _without(place: _Place) -> list[str]:
     ]
 
 
-PARSED_BYTES = 2 * 2**20
-"""A syntax tree takes many times the memory of its text."""
-
-PLACES_NAMED = 20
-
-DESCRIPTION = f"""\
-Replace, delete, or insert beside a function, method, class or type, found by its name ({", ".join(LANGUAGES)}).
-- Read the file first. symbol is `name` or `Class.method`. Where several fit, the error lists them: set occurrence.
-- Decorators, annotations and `export` are part of it: repeat them in new_source. A comment right above it is deleted with \
-it, but stays when it is replaced, unless new_source begins with a comment.
-- new_source is moved to the place's indentation; blank lines between definitions are put in."""
-
-ACTIONS = ("replace", "insert_before", "insert_after", "delete")
-_WORDS = {
-    "replace": "Replaced",
-    "insert_before": "Inserted before",
-    "insert_after": "Inserted after",
-    "delete": "Deleted",
-}
-
-
-def edit_symbol_tool(state: FileState, cwd: Path) -> Tool:
-    """EditSymbol. `state` is the session's memory of files; relative paths start at `cwd`."""
-
-    def plan(path: Path, shown: str, tool_input: Input) -> Change:
-        return plan_symbol_edit(path, shown, tool_input, state)
-
-    def title(tool_input: Mapping[str, Any]) -> str:
-        shown = shown_path(cwd, cwd / str(tool_input["file_path"]))
-        action = str(tool_input["action"]).replace("_", " ").capitalize()
-        return f"{action} {tool_input['symbol']} in {shown}"
-
-    return Tool(
-        name="EditSymbol",
-        description=DESCRIPTION,
-        input_schema=object_schema(
-            {
-                "file_path": FILE_PATH,
-                "symbol": {"type": "string", "minLength": 1, "description": "Its name: `name` or `Class.method`."},
-                "action": {"type": "string", "enum": list(ACTIONS), "description": "What to do."},
-                "new_source": {"type": "string", "description": "The new definition; not for delete."},
-                "occurrence": {
-                    "type": "integer",
-                    "minimum": 1,
-                    "description": "Which one of several with this name, as the error numbers them.",
-                },
-                ALLOW: ALLOW_FIELD,
-            },
-            required=["file_path", "symbol", "action"],
-        ),
-        call=writing_call(plan, "file_path", state, cwd),
-        rule_key="file_path",
-        category="code",
-        limits=ToolLimits(file_bytes=PARSED_BYTES),
-        input_examples=(
-            {
-                "file_path": "app.py",
-                "symbol": "Server.stop",
-                "action": "replace",
-                "new_source": "def stop(self):\n    self.running = False\n",
-            },
-            {"file_path": "src/list.ts", "symbol": "isEmpty", "action": "delete"},
-        ),
-        title=title,
-        preview=writing_preview(plan, "file_path", title, cwd),
-    )
-
-
-def plan_symbol_edit(path: Path, shown: str, tool_input: Input, state: FileState) -> Change:
+def plan_symbol_edit(path: Path, shown: str, given: EditSymbolInput, state: FileState) -> Change:
     """The file with one definition changed. It must have been read, and be as it was then."""
     real = real_path(path)
     grammar = grammar_of(real)
@@ -347,7 +354,7 @@ def plan_symbol_edit(path: Path, shown: str, tool_input: Input, state: FileState
             f"{shown} is in no language that EditSymbol knows ({', '.join(LANGUAGES)}). Use Edit.",
             code=ErrorCode.FILE_PATH_INVALID,
         )
-    new_source, action = _checked(tool_input)
+    new_source, action = _checked(given)
     old = on_disk(real, shown, state)
     if old is None:
         raise not_found(path, shown)
@@ -357,9 +364,12 @@ def plan_symbol_edit(path: Path, shown: str, tool_input: Input, state: FileState
     source = old.text.encode("utf-8", "surrogatepass")
     if len(source) > PARSED_BYTES:
         raise ToolError(f"{shown} is too large to be parsed. Use Edit.", code=ErrorCode.FILE_ACCESS_ERROR)
-    definition = _chosen(source, grammar, tool_input, shown)
+    definition = _chosen(source, grammar, given, shown)
     spliced = splice(old.text, source, definition, action, new_source, grammar, shown)
-    change = update(real, shown, old, spliced.text, ("Edit", "Edited"), tool_input, whole=old.known)
+    verb = ("Edit", "Edited")
+    change = update(
+        real, shown, old, spliced.text, verb, allow_syntax_errors=given.allow_syntax_errors, whole=old.known
+    )
     if change.after == change.before:
         return change
     return replace(
@@ -369,8 +379,8 @@ def plan_symbol_edit(path: Path, shown: str, tool_input: Input, state: FileState
     )
 
 
-def _checked(tool_input: Input) -> tuple[str, str]:
-    new_source, action = str(tool_input.get("new_source", "")), str(tool_input["action"])
+def _checked(given: EditSymbolInput) -> tuple[str, Action]:
+    new_source, action = given.new_source, given.action
     if action == "delete" and new_source.strip():
         raise ToolError("delete takes no new_source. Use replace.", code=ErrorCode.INVALID_PARAMETERS)
     if action != "delete" and not new_source.strip():
@@ -378,7 +388,7 @@ def _checked(tool_input: Input) -> tuple[str, str]:
     return new_source, action
 
 
-def _result(definition: Definition, action: str, spliced: SplicedText, source: bytes) -> str:
+def _result(definition: Definition, action: Action, spliced: SplicedText, source: bytes) -> str:
     first = source.count(b"\n", 0, definition.start) + 1
     last = source.count(b"\n", 0, definition.stop) + 1
     lines = f"line {first}" if first == last else f"lines {first}-{last}"
@@ -386,9 +396,9 @@ def _result(definition: Definition, action: str, spliced: SplicedText, source: b
     return f"{_WORDS[action]} the {definition.kind} {definition.name} ({lines} before the edit).{notes}"
 
 
-def _chosen(source: bytes, grammar: Grammar, tool_input: Input, shown: str) -> Definition:
+def _chosen(source: bytes, grammar: Grammar, given: EditSymbolInput, shown: str) -> Definition:
     """The definition that `symbol` and `occurrence` name."""
-    symbol = tool_input["symbol"].strip()
+    symbol = given.symbol.strip()
     plain = symbol if symbol.endswith("operator()") else symbol.removesuffix("()")
     # in `A#m` it stands between names, in `A.#m` it is of a private name of JavaScript
     names = tuple(part for part in re.split(r"::|\.|(?<=\w)#", plain) if part)
@@ -397,10 +407,10 @@ def _chosen(source: bytes, grammar: Grammar, tool_input: Input, shown: str) -> D
     # what is called exactly so is meant, if there is one: nothing else could name it
     exact = [each for each in fitting if each.names == names] or fitting
     found = [each for each in exact if not each.declared] or exact
-    occurrence = tool_input.get("occurrence")
+    occurrence = given.occurrence
     if occurrence is not None and found:
         # numbered as they are listed, the ones without a body too
-        at = int(occurrence) - 1
+        at = occurrence - 1
         if at >= len(exact):
             raise _several(symbol, exact, shown, f"there is no occurrence {occurrence}")
         return exact[at]

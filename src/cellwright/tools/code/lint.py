@@ -8,17 +8,20 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from cellwright.agent.tool import CannotBeDone, Tool, ToolContext, ToolResult
+from msgspec import Meta, structs
+
+from cellwright.agent.calls.tool_input import ToolInput
+from cellwright.agent.tool import CannotBeDone, Tool, ToolAccess, ToolContext, ToolResult, tool
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.events import Preview
-from cellwright.text import visible, visible_line
+from cellwright.text import counted, visible, visible_line
 from cellwright.tools.code.linters import FIXERS, LINTERS, LinterCall, LintProblem, linters_of, plan_lint
 from cellwright.tools.code.project_programs import ProgramExit, check_folder, run_program
 from cellwright.tools.files.originals import BackupStore, OriginalsOnly
+from cellwright.tools.inputs import HERE, MAX_WORDS, Words, timed_limits, timeout_meta
 from cellwright.tools.paths import real_path, resolve_path, shown_path
-from cellwright.tools.schema import counted, object_schema, path_field, timed_limits, timeout_field, timeout_of
 
 LINT_SECONDS = 60.0
 LISTED = 200
@@ -30,111 +33,106 @@ line, rule and message of each problem. Use this, not Bash, to lint.
 - fix: true lets ruff, eslint or clippy change the files; read a file again before you edit it afterwards."""
 
 
+class LintInput(ToolInput):
+    """What Claude gives to Lint."""
+
+    paths: Annotated[
+        Words, Meta(max_length=MAX_WORDS, description="Files and folders to check; the whole project without.")
+    ] = ()
+    linter: Annotated[
+        str,
+        Meta(
+            description="The linter; auto takes what the project has settings for.",
+            extra_json_schema={"enum": ["auto", *LINTERS]},
+        ),
+    ] = "auto"
+    fix: Annotated[bool, Meta(description=f"Let the linter change the files ({', '.join(sorted(FIXERS))}).")] = False
+    path: Annotated[
+        str, Meta(min_length=1, description="The project's folder. Leave it out for the working directory.")
+    ] = HERE
+    timeout_seconds: Annotated[int, timeout_meta(LINT_SECONDS)] = int(LINT_SECONDS)
+
+
 def lint_tool(cwd: Path, environ: Mapping[str, str] = os.environ, keeper: BackupStore | None = None) -> Tool:
-    """The tool Lint. Relative paths start at `cwd`; `environ` is what linters inherit, less its secrets.
+    """Lint. Relative paths start at `cwd`; `environ` is what linters inherit, less its secrets.
 
     `keeper` is told of the files that a linter may change.
     """
     told = keeper or OriginalsOnly()
 
-    async def call(tool_input: dict[str, Any], ctx: ToolContext) -> ToolResult:
-        lint, others, folder = await asyncio.to_thread(_plan, cwd, tool_input, environ)
-        seconds = timeout_of(tool_input, LINT_SECONDS)
-
-        async def problems_of(lint: LinterCall) -> list[LintProblem]:
-            with tempfile.TemporaryDirectory(prefix="cellwright-lint-") as scratch:
-                report = Path(scratch) / "report"
-                ended = await run_program(
-                    lint.arguments, cwd=folder, environ=environ, seconds=seconds, progress=ctx.progress, stdout=report
-                )
-                return await asyncio.to_thread(_read, lint, report, ended)
-
-        if not tool_input.get("fix"):
-            return _result(lint, await problems_of(lint), others, folder)
-        looking, _, _ = await asyncio.to_thread(_plan, cwd, {**tool_input, "fix": False}, environ)
-        files = {problem.file for problem in await problems_of(looking)}
-        before = await asyncio.to_thread(_states, folder, files)
-        await asyncio.to_thread(told.before_program, [real_path(folder / file) for file in sorted(files)])
+    async def preview(given: LintInput) -> Preview:
+        what = "Fix" if given.fix else "Check"
         try:
-            left = await problems_of(lint)
-        finally:
-            await asyncio.to_thread(told.after_program)
-        after = await asyncio.to_thread(_states, folder, files)
-        changed = sorted(shown_path(folder, folder / file) for file in files if before[file] != after[file])
-        return _result(lint, left, others, folder, changed=changed)
-
-    async def preview(tool_input: Mapping[str, Any]) -> Preview:
-        what = "Fix" if tool_input.get("fix") else "Check"
-        try:
-            lint, _, folder = await asyncio.to_thread(_plan, cwd, tool_input, environ)
+            lint, _, folder = await asyncio.to_thread(_plan, cwd, given, environ)
         except ToolError as error:
             raise CannotBeDone(error, Preview(f"{what} code", kind="command")) from error
         title = f"{what} code with {lint.linter} in {visible_line(folder.as_posix())}"
         return Preview(title, visible(" ".join(lint.arguments)), kind="command")
 
-    def facts(tool_input: Mapping[str, Any]) -> Mapping[str, Any]:
+    def facts(given: LintInput) -> Mapping[str, Any]:
         try:
-            return {"runs_project_code": _plan(cwd, tool_input, environ)[0].runs_project_code}
+            return {"runs_project_code": _plan(cwd, given, environ)[0].runs_project_code}
         except ToolError:
             return {"runs_project_code": True}  # nothing will run; but nothing is promised either
 
-    return Tool(
+    @tool(
         name="Lint",
         description=DESCRIPTION,
-        input_schema=object_schema(
-            {
-                "paths": {
-                    "type": "array",
-                    "items": {"type": "string", "minLength": 1, "pattern": "^[^\\x00]*$"},
-                    "maxItems": 100,
-                    "description": "Files and folders to check; the whole project without.",
-                },
-                "linter": {
-                    "type": "string",
-                    "enum": ["auto", *LINTERS],
-                    "default": "auto",
-                    "description": "The linter; auto takes what the project has settings for.",
-                },
-                "fix": {
-                    "type": "boolean",
-                    "default": False,
-                    "description": f"Let the linter change the files ({', '.join(sorted(FIXERS))}).",
-                },
-                "path": path_field("The project's folder. Leave it out for the working directory."),
-                "timeout_seconds": timeout_field(LINT_SECONDS),
-            },
-            required=[],
-        ),
-        call=call,
+        access=ToolAccess("lint", "path"),
         category="code",
         limits=timed_limits(results=LISTED),
-        input_examples=[{}, {"paths": ["src/app.py"], "linter": "ruff", "fix": True}],
+        examples=[{}, {"paths": ["src/app.py"], "linter": "ruff", "fix": True}],
         facts=facts,
-        title=_title,
+        title=lambda given: visible_line(f"{'Fix' if given.fix else 'Lint'} {' '.join(given.paths)}".strip()),
         preview=preview,
     )
+    async def lint(given: LintInput, ctx: ToolContext) -> ToolResult:
+        call, others, folder = await asyncio.to_thread(_plan, cwd, given, environ)
+
+        async def problems_of(call: LinterCall) -> list[LintProblem]:
+            with tempfile.TemporaryDirectory(prefix="cellwright-lint-") as scratch:
+                report = Path(scratch) / "report"
+                ended = await run_program(
+                    call.arguments,
+                    cwd=folder,
+                    environ=environ,
+                    seconds=given.timeout_seconds,
+                    progress=ctx.progress,
+                    stdout=report,
+                )
+                return await asyncio.to_thread(_read, call, report, ended)
+
+        if not given.fix:
+            return _result(call, await problems_of(call), others, folder)
+        looking, _, _ = await asyncio.to_thread(_plan, cwd, structs.replace(given, fix=False), environ)
+        files = {problem.file for problem in await problems_of(looking)}
+        before = await asyncio.to_thread(_states, folder, files)
+        await asyncio.to_thread(told.before_program, [real_path(folder / file) for file in sorted(files)])
+        try:
+            left = await problems_of(call)
+        finally:
+            await asyncio.to_thread(told.after_program)
+        after = await asyncio.to_thread(_states, folder, files)
+        changed = sorted(shown_path(folder, folder / file) for file in files if before[file] != after[file])
+        return _result(call, left, others, folder, changed=changed)
+
+    return lint
 
 
-def _title(tool_input: Mapping[str, Any]) -> str:
-    what = "Fix" if tool_input.get("fix") else "Lint"
-    return visible_line(f"{what} {' '.join(tool_input.get('paths', ()))}".strip())
-
-
-def _plan(cwd: Path, tool_input: Mapping[str, Any], environ: Mapping[str, str]) -> tuple[LinterCall, list[str], Path]:
+def _plan(cwd: Path, given: LintInput, environ: Mapping[str, str]) -> tuple[LinterCall, list[str], Path]:
     """The linter's call, other linters that the project has, and the folder it runs in. Raises ToolError."""
-    folder = resolve_path(cwd, tool_input.get("path", ".")).resolve()
+    folder = resolve_path(cwd, given.path).resolve()
     check_folder(cwd, folder)
-    paths, fix = tool_input.get("paths", []), bool(tool_input.get("fix"))
-    linter, others = tool_input.get("linter", "auto"), []
+    linter, others = given.linter, list[str]()
     if linter == "auto":
-        linter, *others = linters_of(folder, paths) or [""]
+        linter, *others = linters_of(folder, given.paths) or [""]
     if not linter:
         raise ToolError(
             f"No linter was recognised in {folder}: no settings for {', '.join(LINTERS)}. Give the project's folder in "
             "path, or name a linter. For Python, ruff needs no settings.",
             code=ErrorCode.INVALID_PARAMETERS,
         )
-    return plan_lint(linter, folder, paths, fix=fix, environ=environ), others, folder
+    return plan_lint(linter, folder, given.paths, fix=given.fix, environ=environ), others, folder
 
 
 def _states(folder: Path, files: Iterable[str]) -> dict[str, tuple[int, int] | None]:

@@ -8,9 +8,12 @@ import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from cellwright.agent.tool import CannotBeDone, Tool, ToolContext, ToolResult
+from msgspec import Meta
+
+from cellwright.agent.calls.tool_input import ToolInput
+from cellwright.agent.tool import CannotBeDone, Tool, ToolAccess, ToolContext, ToolResult, tool
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.events import Preview
 from cellwright.text import visible, visible_line
@@ -25,8 +28,8 @@ from cellwright.tools.code.runners import (
     plan_run,
 )
 from cellwright.tools.code.test_reports import FailedTest, Report
+from cellwright.tools.inputs import HERE, MAX_WORDS, Words, timed_limits, timeout_meta
 from cellwright.tools.paths import resolve_path, shown_path
-from cellwright.tools.schema import object_schema, path_field, timed_limits, timeout_field, timeout_of
 
 TEST_SECONDS = 120.0
 MAX_TEST_SECONDS = 600
@@ -41,12 +44,51 @@ jest, node --test, others as `npm test`), go and cargo are recognised. Use this,
 - Python tests run in the kernel's environment, in a process of their own."""
 
 
-def run_tests_tool(cwd: Path, environ: Mapping[str, str] = os.environ) -> Tool:
-    """The tool RunTests. Relative paths start at `cwd`; `environ` is what runners inherit, less its secrets."""
+class RunTestsInput(ToolInput):
+    """What Claude gives to RunTests."""
 
-    async def call(tool_input: dict[str, Any], ctx: ToolContext) -> ToolResult:
-        wanted = _wanted(cwd, tool_input)
-        framework, others = _framework(tool_input, wanted)
+    framework: Annotated[
+        str,
+        Meta(
+            description="The kind of tests; auto looks at the project.",
+            extra_json_schema={"enum": ["auto", *FRAMEWORKS]},
+        ),
+    ] = "auto"
+    paths: Annotated[Words, Meta(max_length=MAX_WORDS, description="Files, folders or tests to run; all without.")] = ()
+    filter: Annotated[str, Meta(min_length=1, description="Only tests with this in their name.")] | None = None
+    args: Annotated[Words, Meta(max_length=MAX_WORDS, description="More arguments for the runner.")] = ()
+    path: Annotated[
+        str, Meta(min_length=1, description="The project's folder. Leave it out for the working directory.")
+    ] = HERE
+    timeout_seconds: Annotated[int, timeout_meta(TEST_SECONDS, MAX_TEST_SECONDS)] = int(TEST_SECONDS)
+
+
+def run_tests_tool(cwd: Path, environ: Mapping[str, str] = os.environ) -> Tool:
+    """RunTests. Relative paths start at `cwd`; `environ` is what runners inherit, less its secrets."""
+
+    async def preview(given: RunTestsInput) -> Preview:
+        wanted = _wanted(cwd, given)
+        try:
+            framework, _ = _framework(given, wanted)
+            run = await asyncio.to_thread(plan_run, framework, wanted, Path("REPORT"), environ)
+        except ToolError as error:
+            raise CannotBeDone(error, Preview("Run tests", kind="command")) from error
+        title = f"Run {framework} tests in {visible_line(wanted.folder.as_posix())}"
+        return Preview(title, visible(" ".join(run.arguments)), kind="command")
+
+    @tool(
+        name="RunTests",
+        description=DESCRIPTION,
+        access=ToolAccess("tests", "path"),
+        category="code",
+        limits=timed_limits(MAX_TEST_SECONDS),
+        examples=[{}, {"framework": "pytest", "paths": ["tests/test_io.py"], "filter": "encoding"}],
+        title=_title,
+        preview=preview,
+    )
+    async def run_tests(given: RunTestsInput, ctx: ToolContext) -> ToolResult:
+        wanted = _wanted(cwd, given)
+        framework, others = _framework(given, wanted)
         with tempfile.TemporaryDirectory(prefix="cellwright-tests-") as scratch:
             run = await asyncio.to_thread(plan_run, framework, wanted, Path(scratch), environ)
             started = time.monotonic()
@@ -54,7 +96,7 @@ def run_tests_tool(cwd: Path, environ: Mapping[str, str] = os.environ) -> Tool:
                 run.arguments,
                 cwd=wanted.folder,
                 environ=environ,
-                seconds=timeout_of(tool_input, TEST_SECONDS),
+                seconds=given.timeout_seconds,
                 progress=ctx.progress,
                 stdout=run.report if run.from_output else None,
             )
@@ -62,71 +104,24 @@ def run_tests_tool(cwd: Path, environ: Mapping[str, str] = os.environ) -> Tool:
             report, problem = await asyncio.to_thread(_report, run)
         return _result(run, ended, report, [problem, *_notes(ended, others)], seconds, wanted.folder)
 
-    async def preview(tool_input: Mapping[str, Any]) -> Preview:
-        wanted = _wanted(cwd, tool_input)
-        try:
-            framework, _ = _framework(tool_input, wanted)
-            run = await asyncio.to_thread(plan_run, framework, wanted, Path("REPORT"), environ)
-        except ToolError as error:
-            raise CannotBeDone(error, Preview("Run tests", kind="command")) from error
-        title = f"Run {framework} tests in {visible_line(wanted.folder.as_posix())}"
-        return Preview(title, visible(" ".join(run.arguments)), kind="command")
-
-    return Tool(
-        name="RunTests",
-        description=DESCRIPTION,
-        input_schema=object_schema(
-            {
-                "framework": {
-                    "type": "string",
-                    "enum": ["auto", *FRAMEWORKS],
-                    "default": "auto",
-                    "description": "The kind of tests; auto looks at the project.",
-                },
-                "paths": _words("Files, folders or tests to run; all without."),
-                "filter": {"type": "string", "minLength": 1, "description": "Only tests with this in their name."},
-                "args": _words("More arguments for the runner."),
-                "path": path_field("The project's folder. Leave it out for the working directory."),
-                "timeout_seconds": timeout_field(TEST_SECONDS, MAX_TEST_SECONDS),
-            },
-            required=[],
-        ),
-        call=call,
-        category="code",
-        limits=timed_limits(MAX_TEST_SECONDS),
-        input_examples=[{}, {"framework": "pytest", "paths": ["tests/test_io.py"], "filter": "encoding"}],
-        title=_title,
-        preview=preview,
-    )
+    return run_tests
 
 
-def _words(description: str) -> dict[str, Any]:
-    return {
-        "type": "array",
-        "items": {"type": "string", "minLength": 1, "pattern": "^[^\\x00]*$"},
-        "maxItems": 100,
-        "description": description,
-    }
+def _title(given: RunTestsInput) -> str:
+    named = "" if given.filter is None else f" -k {given.filter}"
+    return visible_line(f"Run tests {' '.join(given.paths)}{named}".strip())
 
 
-def _title(tool_input: Mapping[str, Any]) -> str:
-    paths = " ".join(tool_input.get("paths", ()))
-    named = f" -k {tool_input['filter']}" if "filter" in tool_input else ""
-    return visible_line(f"Run tests {paths}{named}".strip())
-
-
-def _wanted(cwd: Path, tool_input: Mapping[str, Any]) -> TestSelection:
-    folder = resolve_path(cwd, tool_input.get("path", "."))
+def _wanted(cwd: Path, given: RunTestsInput) -> TestSelection:
+    folder = resolve_path(cwd, given.path)
     check_folder(cwd, folder)
-    paths, words = tool_input.get("paths", []), tool_input.get("args", [])
-    return TestSelection(folder.resolve(), paths, tool_input.get("filter", ""), words)
+    return TestSelection(folder.resolve(), given.paths, given.filter or "", given.args)
 
 
-def _framework(tool_input: Mapping[str, Any], wanted: TestSelection) -> tuple[str, list[str]]:
+def _framework(given: RunTestsInput, wanted: TestSelection) -> tuple[str, list[str]]:
     """The framework to use, and others that the project seems to have."""
-    asked = tool_input.get("framework", "auto")
-    if asked != "auto":
-        return asked, []
+    if given.framework != "auto":
+        return given.framework, []
     first, *others = frameworks_of(wanted.folder, wanted.paths) or [""]
     if not first:
         raise ToolError(

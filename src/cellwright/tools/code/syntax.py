@@ -112,13 +112,6 @@ COMPILED_CHARS = 300_000
 COMPILE_SECONDS = 10
 ERRORS_COUNTED = 1_000
 
-ALLOW = "allow_syntax_errors"
-ALLOW_FIELD = {
-    "type": "boolean",
-    "default": False,
-    "description": "Write it although a file that parsed would no longer parse.",
-}
-
 # the texts come through stdin, and never run; a line of the answer is about each
 _COMPILE = """\
 import json, sys
@@ -184,7 +177,7 @@ def _checked(file: EditedFile, problem: SyntaxProblem | None, *, allowed: bool) 
     raise ToolError(
         f"{file.shown} would no longer parse; nothing was written. After the change, {where}"
         + (f"\n{problem.line:6d}\t{line[0][:300]}" if line else "")
-        + f"\nMend the new text, or set {ALLOW} if the file is to be broken for a while.",
+        + "\nMend the new text, or set allow_syntax_errors if the file is to be broken for a while.",
         code=ErrorCode.INVALID_PARAMETERS,
         details={"line": problem.line, "message": problem.message},
     )

@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from cellwright.agent.tool import CannotBeDone, Tool, ToolContext, ToolLimits, ToolResult
+from msgspec import Meta
+
+from cellwright.agent.calls.tool_input import ToolInput
+from cellwright.agent.tool import CannotBeDone, Tool, ToolAccess, ToolLimits, ToolResult, tool
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.events import Preview
 from cellwright.permissions.judges.patch import paths_in_patch
 from cellwright.permissions.patch_text import PatchProblem
-from cellwright.tools.code.syntax import ALLOW, ALLOW_FIELD, EditedFile, check_all
+from cellwright.text import counted
+from cellwright.tools.code.syntax import EditedFile, check_all
 from cellwright.tools.files.atomic_write import FileChanged, FileWrite, write_together
-from cellwright.tools.files.changes import Input, in_thread
+from cellwright.tools.files.changes import in_thread
 from cellwright.tools.files.diff import Diff, diff_texts
 from cellwright.tools.files.file_state import FileState
 from cellwright.tools.files.formats.text import NotText, decode
 from cellwright.tools.files.originals import UpcomingChange, kept_originals, sha256
 from cellwright.tools.files.patch_plan import PatchedFile, plan_patch
 from cellwright.tools.files.replace import EDITED_BYTES
+from cellwright.tools.inputs import AllowSyntaxErrors
 from cellwright.tools.paths import file_errors, shown_path
-from cellwright.tools.schema import counted, object_schema
 
 DESCRIPTION = """\
 Apply a unified diff (as of `git diff`) to one or many files: edit, create, delete, rename, chmod. All of it or nothing.
@@ -52,51 +56,51 @@ class _Result:
         return "".join(diff.text for diff in self.diffs)
 
 
+class ApplyPatchInput(ToolInput):
+    """What Claude gives to ApplyPatch."""
+
+    patch: Annotated[str, Meta(min_length=1, description="The whole unified diff.")]
+    strip: (
+        Annotated[
+            int,
+            Meta(ge=0, le=20, description="How many leading parts of the names to take off, as with patch -p."),
+        ]
+        | None
+    ) = None
+    allow_syntax_errors: AllowSyntaxErrors = False
+
+
 def apply_patch_tool(state: FileState, cwd: Path) -> Tool:
     """ApplyPatch. `state` is the session's memory of files; relative names start at `cwd`."""
 
-    async def call(tool_input: dict[str, Any], ctx: ToolContext) -> ToolResult:
-        return await in_thread(lambda stopped: _apply(tool_input, state, cwd, stopped))
+    async def preview(given: ApplyPatchInput) -> Preview:
+        return await in_thread(lambda _: _preview(given, state, cwd))
 
-    async def preview(tool_input: Input) -> Preview:
-        return await in_thread(lambda _: _preview(tool_input, state, cwd))
-
-    return Tool(
+    @tool(
         name="ApplyPatch",
         description=DESCRIPTION,
-        input_schema=object_schema(
-            {
-                "patch": {"type": "string", "minLength": 1, "description": "The whole unified diff."},
-                "strip": {
-                    "type": "integer",
-                    "minimum": 0,
-                    "maximum": 20,
-                    "description": "How many leading parts of the names to take off, as with patch -p.",
-                },
-                ALLOW: ALLOW_FIELD,
-            },
-            required=["patch"],
-        ),
-        call=call,
-        rule_key="patch",
+        access=ToolAccess("patch", "patch"),
         category="files",
         limits=ToolLimits(seconds=60, file_bytes=EDITED_BYTES),
-        input_examples=(
+        examples=[
             {"patch": "--- a/app.py\n+++ b/app.py\n@@ -1,2 +1,3 @@\n import sys\n+import os\n \n"},
             {
                 "patch": "diff --git a/old.py b/new.py\nsimilarity index 100%\nrename from old.py\nrename to new.py\n",
                 "strip": 1,
             },
-        ),
-        title=lambda tool_input: _title(tool_input, cwd),
+        ],
+        title=lambda given: _title(given, cwd),
         preview=preview,
     )
+    async def apply_patch(given: ApplyPatchInput) -> ToolResult:
+        return await in_thread(lambda stopped: _apply(given, state, cwd, stopped))
+
+    return apply_patch
 
 
-def _title(tool_input: Mapping[str, Any], cwd: Path) -> str:
+def _title(given: ApplyPatchInput, cwd: Path) -> str:
     try:
-        # a card's title is made before the input is validated
-        paths = paths_in_patch(str(tool_input["patch"]), tool_input.get("strip"))
+        paths = paths_in_patch(given.patch, given.strip)
     except PatchProblem:
         return "Apply a patch"
     names = list(dict.fromkeys(name for name, _ in paths))
@@ -104,8 +108,8 @@ def _title(tool_input: Mapping[str, Any], cwd: Path) -> str:
     return f"Patch {first}" if len(names) == 1 else f"Patch {first} and {len(names) - 1} more"
 
 
-def _apply(tool_input: Input, state: FileState, cwd: Path, stopped: Callable[[], bool]) -> ToolResult:
-    result = _plan(tool_input, state, cwd)
+def _apply(given: ApplyPatchInput, state: FileState, cwd: Path, stopped: Callable[[], bool]) -> ToolResult:
+    result = _plan(given, state, cwd)
     if stopped():
         raise ToolError("Stopped before anything was written; all files are unchanged.", code=ErrorCode.INTERRUPTED)
     if not result.files:
@@ -114,39 +118,37 @@ def _apply(tool_input: Input, state: FileState, cwd: Path, stopped: Callable[[],
     return ToolResult("\n".join([f"Patched {result.summary}:", *result.lines]), _display(result))
 
 
-def _preview(tool_input: Input, state: FileState, cwd: Path) -> Preview:
+def _preview(given: ApplyPatchInput, state: FileState, cwd: Path) -> Preview:
     try:
-        result = _plan(tool_input, state, cwd)
+        result = _plan(given, state, cwd)
     except ToolError as error:
-        raise CannotBeDone(
-            error, Preview(_title(tool_input, cwd), tool_input["patch"], "diff"), _named(tool_input, cwd)
-        ) from error
+        raise CannotBeDone(error, Preview(_title(given, cwd), given.patch, "diff"), _named(given, cwd)) from error
     notes = [f"{file.shown}: {note}" for file in result.files for note in file.notes]
-    named = _named(tool_input, cwd)
+    named = _named(given, cwd)
     links = [f"{shown_path(cwd, path)} is a symbolic link to {path.resolve()}." for path in named if path.is_symlink()]
     first = result.files[0].path.as_posix() if result.files else ""
-    title = f"{_title(tool_input, cwd)}: {result.summary}"
+    title = f"{_title(given, cwd)}: {result.summary}"
     return Preview(title, result.diff, "diff", path=first, warning="\n".join([*links, *notes]))
 
 
-def _named(tool_input: Input, cwd: Path) -> list[Path]:
+def _named(given: ApplyPatchInput, cwd: Path) -> list[Path]:
     """The files that the patch names; none where it cannot be read."""
     try:
-        paths = paths_in_patch(tool_input["patch"], tool_input.get("strip"))
+        paths = paths_in_patch(given.patch, given.strip)
     except PatchProblem:
         return []
     return list(dict.fromkeys(cwd / name for name, _ in paths))
 
 
-def _plan(tool_input: Input, state: FileState, cwd: Path) -> _Result:
-    files = plan_patch(tool_input["patch"], tool_input.get("strip"), cwd, state)
+def _plan(given: ApplyPatchInput, state: FileState, cwd: Path) -> _Result:
+    files = plan_patch(given.patch, given.strip, cwd, state)
     moved = {id(file.origin) for file in files if file.origin is not None and file.origin.now is None}
     shown = [file for file in files if id(file) not in moved]
     diffs = [_diff(file) for file in shown]
     for file, diff in zip(shown, diffs, strict=True):
         if file.was != file.now and not diff.added + diff.removed and (file.was or file.now):
             file.notes.append("only line ends, or the byte order mark, are changed")
-    notes = _checked(shown, allowed=bool(tool_input.get(ALLOW, False)))
+    notes = _checked(shown, allowed=given.allow_syntax_errors)
     lines = [_line(file, diff) + note for file, diff, note in zip(shown, diffs, notes, strict=True)]
     return _Result(files, diffs, lines)
 

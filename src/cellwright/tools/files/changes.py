@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from cellwright.agent.tool import CannotBeDone, ToolContext, ToolResult
+from cellwright.agent.tool import CannotBeDone, ToolResult
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.events import Preview
 from cellwright.tools.files.atomic_write import FileChanged, write_atomically
@@ -20,7 +20,6 @@ from cellwright.tools.files.originals import UpcomingChange, kept_originals, sha
 from cellwright.tools.paths import file_errors, real_path, resolve_path, shown_path
 
 T = TypeVar("T")
-Input = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,56 +89,46 @@ class Change:
         state.wrote(self.path, status, sha256(self.after), whole=self.whole, parts=self.parts)
 
 
-Plan = Callable[[Path, str, Input], Change]
-"""What a tool would make of the file at a path (as it is shown), for an input. Reads, never writes."""
+Plan = Callable[[Path, str], Change]
+"""What a tool would make of the file at a path, and how that is shown. Reads, never writes."""
 
 
-def writing_call(
-    plan: Plan, path_key: str, state: FileState, cwd: Path
-) -> Callable[[dict[str, Any], ToolContext], Awaitable[ToolResult]]:
-    """A tool's `call`: plan the change and write it, in a worker thread."""
+async def make_change(plan: Plan, given: str, cwd: Path, state: FileState) -> ToolResult:
+    """Plan the change of the file that `given` names, and write it, in a worker thread."""
 
-    async def call(tool_input: dict[str, Any], ctx: ToolContext) -> ToolResult:
-        def work(stopped: Callable[[], bool]) -> ToolResult:
-            change = _planned(plan, cwd, path_key, tool_input)
-            change.commit(state, stopped)
-            return ToolResult(change.result, change.display())
+    def work(stopped: Callable[[], bool]) -> ToolResult:
+        change = _planned(plan, given, cwd)
+        change.commit(state, stopped)
+        return ToolResult(change.result, change.display())
 
-        return await in_thread(work)
-
-    return call
+    return await in_thread(work)
 
 
-def writing_preview(
-    plan: Plan, path_key: str, title: Callable[[Input], str], cwd: Path
-) -> Callable[[Input], Awaitable[Preview]]:
-    """A tool's `preview`: the planned change's title and diff.
+async def preview_change(plan: Plan, given: str, cwd: Path, title: str) -> Preview:
+    """The planned change's title and diff.
 
-    Raises CannotBeDone for a change that cannot be made: the reason may quote the file.
+    Raises CannotBeDone, under `title`, for a change that cannot be made: the reason may quote the file.
     """
 
-    def work(tool_input: Input) -> Preview:
-        given = cwd / tool_input[path_key]
-        link = f"Writes through a symbolic link to {real_path(given).as_posix()}." if given.is_symlink() else ""
+    def work(_stopped: Callable[[], bool]) -> Preview:
+        path = cwd / given
+        link = f"Writes through a symbolic link to {real_path(path).as_posix()}." if path.is_symlink() else ""
         try:
-            change = _planned(plan, cwd, path_key, tool_input)
+            change = _planned(plan, given, cwd)
         except ToolError as error:
-            shown = Preview(title(tool_input), kind="diff", path=shown_path(cwd, given), warning=link)
-            raise CannotBeDone(error, shown, [given]) from error
+            shown = Preview(title, kind="diff", path=shown_path(cwd, path), warning=link)
+            raise CannotBeDone(error, shown, [path]) from error
         counts = f"{change.title} ({change.diff.counts})"
         return Preview(counts, change.diff.text, "diff", path=change.shown, warning=link)
 
-    async def preview(tool_input: Input) -> Preview:
-        return await in_thread(lambda _: work(tool_input))
-
-    return preview
+    return await in_thread(work)
 
 
-def _planned(plan: Plan, cwd: Path, path_key: str, tool_input: Input) -> Change:
-    path = resolve_path(cwd, tool_input[path_key])
+def _planned(plan: Plan, given: str, cwd: Path) -> Change:
+    path = resolve_path(cwd, given)
     shown = shown_path(cwd, path)
     with file_errors(shown):
-        return plan(path, shown, tool_input)
+        return plan(path, shown)
 
 
 async def in_thread(work: Callable[[Callable[[], bool]], T]) -> T:

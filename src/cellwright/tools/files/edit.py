@@ -1,29 +1,31 @@
-"""The tools that change text files: Write and Edit, and with them MultiEdit, ApplyPatch and EditSymbol."""
+"""Edit: text in a file replaced, literally."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
-from cellwright.agent.tool import Tool, ToolLimits
-from cellwright.tools.code.edit_symbol import edit_symbol_tool
-from cellwright.tools.code.syntax import ALLOW, ALLOW_FIELD
-from cellwright.tools.files.apply_patch import apply_patch_tool
-from cellwright.tools.files.changes import Change, writing_call, writing_preview
+from msgspec import Meta
+
+from cellwright.agent.calls.tool_input import ToolInput
+from cellwright.agent.tool import Tool, ToolAccess, ToolLimits, ToolResult, tool
+from cellwright.errors import ErrorCode, ToolError
+from cellwright.events import Preview
+from cellwright.tools.files.changes import Change, Plan, make_change, preview_change
 from cellwright.tools.files.file_state import FileState
-from cellwright.tools.files.multi_edit import multi_edit_tool
-from cellwright.tools.files.replace import EDITED_BYTES, plan_edit, plan_write
-from cellwright.tools.paths import shown_path
-from cellwright.tools.schema import FILE_PATH, object_schema
+from cellwright.tools.files.replace import (
+    EDITED_BYTES,
+    check_editable,
+    creation,
+    on_disk,
+    replaced,
+    stale_error,
+    update,
+)
+from cellwright.tools.inputs import AllowSyntaxErrors, FilePath
+from cellwright.tools.paths import not_found, real_path, shown_path
 
-WRITE_DESCRIPTION = """\
-Write a whole file: create it (missing folders are made) or replace all its content.
-- An existing file must have been read to its end in this session, and not have changed since. To change a part of a \
-file use Edit, which costs less and shows the user a smaller diff.
-- Encoding, line ends and mode of an existing file are kept. Source that parsed must still parse."""
-
-EDIT_DESCRIPTION = """\
+DESCRIPTION = """\
 Replace text in a file, literally (no patterns).
 - Read the file first. old_string must be in the file exactly once, including indentation; leave out the line numbers \
 that Read shows. If it is there more often, give more of the surrounding lines, or set replace_all to change every one.
@@ -32,78 +34,73 @@ that Read shows. If it is there more often, give more of the surrounding lines, 
 (.ipynb) use NotebookEdit; for several changes of one file MultiEdit."""
 
 
-def editing_tools(state: FileState, cwd: Path) -> list[Tool]:
-    """What changes text files. `state` is the session's memory of files; relative paths start at `cwd`."""
-    return [
-        _write_tool(state, cwd),
-        _edit_tool(state, cwd),
-        multi_edit_tool(state, cwd),
-        apply_patch_tool(state, cwd),
-        edit_symbol_tool(state, cwd),
-    ]
+class EditInput(ToolInput):
+    """What Claude gives to Edit."""
+
+    file_path: FilePath
+    old_string: Annotated[str, Meta(description="The text to replace, exactly as it is in the file.")]
+    new_string: Annotated[str, Meta(description="The text to put in its place; must differ from it.")]
+    replace_all: Annotated[
+        bool, Meta(description="Replace every occurrence, for example to rename something in the file.")
+    ] = False
+    allow_syntax_errors: AllowSyntaxErrors = False
 
 
-def _write_tool(state: FileState, cwd: Path) -> Tool:
-    def plan(path: Path, shown: str, tool_input: Mapping[str, Any]) -> Change:
-        return plan_write(path, shown, tool_input, state)
+def edit_tool(state: FileState, cwd: Path) -> Tool:
+    """Edit. `state` is the session's memory of files; relative paths start at `cwd`."""
 
-    def title(tool_input: Mapping[str, Any]) -> str:
-        return f"Write {_shown(cwd, tool_input)}"
+    def title(given: EditInput) -> str:
+        return f"Edit {shown_path(cwd, cwd / given.file_path)}"
 
-    return Tool(
-        name="Write",
-        description=WRITE_DESCRIPTION,
-        input_schema=object_schema(
-            {
-                "file_path": FILE_PATH,
-                "content": {"type": "string", "description": "The whole new content of the file."},
-                ALLOW: ALLOW_FIELD,
-            },
-            required=["file_path", "content"],
-        ),
-        call=writing_call(plan, "file_path", state, cwd),
-        rule_key="file_path",
-        category="files",
-        limits=ToolLimits(file_bytes=EDITED_BYTES),
-        input_examples=({"file_path": "docs/plan.md", "content": "# Plan\n"},),
-        title=title,
-        preview=writing_preview(plan, "file_path", title, cwd),
-    )
+    def plan(given: EditInput) -> Plan:
+        return lambda path, shown: plan_edit(path, shown, given, state)
 
+    async def preview(given: EditInput) -> Preview:
+        return await preview_change(plan(given), given.file_path, cwd, title(given))
 
-def _edit_tool(state: FileState, cwd: Path) -> Tool:
-    def plan(path: Path, shown: str, tool_input: Mapping[str, Any]) -> Change:
-        return plan_edit(path, shown, tool_input, state)
-
-    def title(tool_input: Mapping[str, Any]) -> str:
-        return f"Edit {_shown(cwd, tool_input)}"
-
-    return Tool(
+    @tool(
         name="Edit",
-        description=EDIT_DESCRIPTION,
-        input_schema=object_schema(
-            {
-                "file_path": FILE_PATH,
-                "old_string": {"type": "string", "description": "The text to replace, exactly as it is in the file."},
-                "new_string": {"type": "string", "description": "The text to put in its place; must differ from it."},
-                "replace_all": {
-                    "type": "boolean",
-                    "default": False,
-                    "description": "Replace every occurrence, for example to rename something in the file.",
-                },
-                ALLOW: ALLOW_FIELD,
-            },
-            required=["file_path", "old_string", "new_string"],
-        ),
-        call=writing_call(plan, "file_path", state, cwd),
-        rule_key="file_path",
+        description=DESCRIPTION,
+        access=ToolAccess("edit", "file_path"),
         category="files",
         limits=ToolLimits(file_bytes=EDITED_BYTES),
-        input_examples=({"file_path": "app.py", "old_string": "retries = 3", "new_string": "retries = 5"},),
+        examples=[{"file_path": "app.py", "old_string": "retries = 3", "new_string": "retries = 5"}],
         title=title,
-        preview=writing_preview(plan, "file_path", title, cwd),
+        preview=preview,
     )
+    async def edit(given: EditInput) -> ToolResult:
+        return await make_change(plan(given), given.file_path, cwd, state)
+
+    return edit
 
 
-def _shown(cwd: Path, tool_input: Mapping[str, Any]) -> str:
-    return shown_path(cwd, cwd / str(tool_input["file_path"]))
+def plan_edit(path: Path, shown: str, given: EditInput, state: FileState) -> Change:
+    """The file with `old_string` replaced.
+
+    It must have been read. Has it changed since, an `old_string` that is there exactly once is replaced all the same.
+    """
+    real, old_string, new_string = real_path(path), given.old_string, given.new_string
+    if old_string == new_string:
+        raise ToolError("old_string and new_string are the same.", code=ErrorCode.INVALID_PARAMETERS)
+    old = on_disk(real, shown, state)
+    if old is None:
+        if old_string:
+            raise not_found(path, shown)
+        return creation(real, shown, new_string)
+    check_editable(real, shown, old, old_string)
+    if old.stale and given.replace_all:
+        raise stale_error(shown)
+    if not old.text and not old_string:
+        text, count = new_string, 1
+    else:
+        text, count = replaced(old, old_string, new_string, given.replace_all, shown)
+    return update(
+        real,
+        shown,
+        old,
+        text,
+        ("Edit", "Edited"),
+        allow_syntax_errors=given.allow_syntax_errors,
+        whole=old.known,
+        about=f", {count} places" if count > 1 else "",
+    )

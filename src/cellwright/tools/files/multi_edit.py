@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
-from cellwright.agent.tool import Tool, ToolLimits
+from msgspec import Meta
+
+from cellwright.agent.calls.tool_input import ToolInput
+from cellwright.agent.tool import Tool, ToolAccess, ToolLimits, ToolResult, tool
 from cellwright.errors import ErrorCode, ToolError
-from cellwright.tools.code.syntax import ALLOW, ALLOW_FIELD
-from cellwright.tools.files.changes import Change, Input, writing_call, writing_preview
+from cellwright.events import Preview
+from cellwright.text import counted
+from cellwright.tools.files.changes import Change, Plan, make_change, preview_change
 from cellwright.tools.files.diff import common_start
 from cellwright.tools.files.file_state import FileState
 from cellwright.tools.files.replace import (
@@ -24,8 +28,8 @@ from cellwright.tools.files.replace import (
     stale_error,
     update,
 )
+from cellwright.tools.inputs import AllowSyntaxErrors, FilePath
 from cellwright.tools.paths import not_found, real_path, shown_path
-from cellwright.tools.schema import FILE_PATH, counted, object_schema
 
 DESCRIPTION = """\
 Make several edits of one file in one call: all of them, or none if one does not fit.
@@ -33,45 +37,45 @@ Make several edits of one file in one call: all of them, or none if one does not
 - Read the file first. The result says for each edit where it was made; an error, which ones would fit.
 - To create a file, let the first edit have an empty old_string."""
 
-EDIT_FIELDS = {
-    "old_string": {"type": "string", "description": "The text to replace, exactly as it is in the file by then."},
-    "new_string": {"type": "string", "description": "The text to put in its place; must differ from it."},
-    "replace_all": {"type": "boolean", "default": False, "description": "Replace every occurrence."},
-}
+
+class ReplacementInput(ToolInput):
+    """One of the edits."""
+
+    old_string: Annotated[str, Meta(description="The text to replace, exactly as it is in the file by then.")]
+    new_string: Annotated[str, Meta(description="The text to put in its place; must differ from it.")]
+    replace_all: Annotated[bool, Meta(description="Replace every occurrence.")] = False
+
+
+class MultiEditInput(ToolInput):
+    """What Claude gives to MultiEdit."""
+
+    file_path: FilePath
+    edits: Annotated[
+        tuple[ReplacementInput, ...],
+        Meta(min_length=1, description="The edits, in the order in which they are made."),
+    ]
+    allow_syntax_errors: AllowSyntaxErrors = False
 
 
 def multi_edit_tool(state: FileState, cwd: Path) -> Tool:
     """MultiEdit. `state` is the session's memory of files; relative paths start at `cwd`."""
 
-    def plan(path: Path, shown: str, tool_input: Input) -> Change:
-        return plan_multi_edit(path, shown, tool_input, state)
+    def title(given: MultiEditInput) -> str:
+        return f"Edit {shown_path(cwd, cwd / given.file_path)} ({counted(len(given.edits), 'edit')})"
 
-    def title(tool_input: Mapping[str, Any]) -> str:
-        return (
-            f"Edit {shown_path(cwd, cwd / str(tool_input['file_path']))} ({counted(len(tool_input['edits']), 'edit')})"
-        )
+    def plan(given: MultiEditInput) -> Plan:
+        return lambda path, shown: plan_multi_edit(path, shown, given, state)
 
-    return Tool(
+    async def preview(given: MultiEditInput) -> Preview:
+        return await preview_change(plan(given), given.file_path, cwd, title(given))
+
+    @tool(
         name="MultiEdit",
         description=DESCRIPTION,
-        input_schema=object_schema(
-            {
-                "file_path": FILE_PATH,
-                "edits": {
-                    "type": "array",
-                    "minItems": 1,
-                    "items": object_schema(EDIT_FIELDS, required=["old_string", "new_string"]),
-                    "description": "The edits, in the order in which they are made.",
-                },
-                ALLOW: ALLOW_FIELD,
-            },
-            required=["file_path", "edits"],
-        ),
-        call=writing_call(plan, "file_path", state, cwd),
-        rule_key="file_path",
+        access=ToolAccess("edit", "file_path"),
         category="files",
         limits=ToolLimits(file_bytes=EDITED_BYTES),
-        input_examples=(
+        examples=[
             {
                 "file_path": "app.py",
                 "edits": [
@@ -79,10 +83,14 @@ def multi_edit_tool(state: FileState, cwd: Path) -> Tool:
                     {"old_string": "tmp", "new_string": "scratch", "replace_all": True},
                 ],
             },
-        ),
+        ],
         title=title,
-        preview=writing_preview(plan, "file_path", title, cwd),
+        preview=preview,
     )
+    async def multi_edit(given: MultiEditInput) -> ToolResult:
+        return await make_change(plan(given), given.file_path, cwd, state)
+
+    return multi_edit
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,27 +101,30 @@ class _Status:
     error: ToolError | None = None
 
 
-def plan_multi_edit(path: Path, shown: str, tool_input: Input, state: FileState) -> Change:
+def plan_multi_edit(path: Path, shown: str, given: MultiEditInput, state: FileState) -> Change:
     """The file with all edits made. ToolError with the status of each, if one does not fit."""
-    real, edits = real_path(path), tool_input["edits"]
+    real, edits = real_path(path), given.edits
     old = on_disk(real, shown, state)
     if old is None:
-        if edits[0]["old_string"]:
+        if edits[0].old_string:
             raise not_found(path, shown)
-        text, statuses = _made(edits[1:], edits[0]["new_string"], shown, None)
-        statuses.insert(0, _Status(f"the file, {counted(len(edits[0]['new_string']), 'character')}"))
+        text, statuses = _made(edits[1:], edits[0].new_string, shown, None)
+        statuses.insert(0, _Status(f"the file, {counted(len(edits[0].new_string), 'character')}"))
         _check_all(edits, statuses, shown)
         change = creation(real, shown, text)
         return replace(change, result=f"{change.result}\n{_listed(edits, statuses)}")
-    check_editable(real, shown, old, edits[0]["old_string"])
+    check_editable(real, shown, old, edits[0].old_string)
     text, statuses = _made(edits, old.text, shown, old)
     _check_all(edits, statuses, shown)
-    change = update(real, shown, old, text, ("Edit", "Edited"), tool_input, whole=old.known)
+    verb = ("Edit", "Edited")
+    change = update(real, shown, old, text, verb, allow_syntax_errors=given.allow_syntax_errors, whole=old.known)
     listed = _listed(edits, statuses)
     return replace(change, result=f"{change.result}\n{listed}" if change.after != change.before else change.result)
 
 
-def _made(edits: Sequence[Input], text: str, shown: str, old: FileOnDisk | None) -> tuple[str, list[_Status]]:
+def _made(
+    edits: Sequence[ReplacementInput], text: str, shown: str, old: FileOnDisk | None
+) -> tuple[str, list[_Status]]:
     """The text after the edits that fit, and what became of each."""
     statuses: list[_Status] = []
     for edit in edits:
@@ -128,9 +139,8 @@ def _made(edits: Sequence[Input], text: str, shown: str, old: FileOnDisk | None)
     return text, statuses
 
 
-def _edited(edit: Input, text: str, shown: str, old: FileOnDisk | None) -> tuple[str, int]:
-    old_string, new_string = edit["old_string"], edit["new_string"]
-    replace_all = bool(edit.get("replace_all", False))
+def _edited(edit: ReplacementInput, text: str, shown: str, old: FileOnDisk | None) -> tuple[str, int]:
+    old_string, new_string, replace_all = edit.old_string, edit.new_string, edit.replace_all
     if old_string == new_string:
         raise ToolError("old_string and new_string are the same.", code=ErrorCode.INVALID_PARAMETERS)
     if not old_string:
@@ -147,7 +157,7 @@ def _edited(edit: Input, text: str, shown: str, old: FileOnDisk | None) -> tuple
     return replaced(replace(old, text=text), old_string, new_string, replace_all, shown)
 
 
-def _check_all(edits: Sequence[Input], statuses: Sequence[_Status], shown: str) -> None:
+def _check_all(edits: Sequence[ReplacementInput], statuses: Sequence[_Status], shown: str) -> None:
     failed = [status.error for status in statuses if status.error is not None]
     if not failed:
         return
@@ -160,10 +170,10 @@ def _check_all(edits: Sequence[Input], statuses: Sequence[_Status], shown: str) 
     )
 
 
-def _listed(edits: Sequence[Input], statuses: Sequence[_Status], fits: str = "") -> str:
+def _listed(edits: Sequence[ReplacementInput], statuses: Sequence[_Status], fits: str = "") -> str:
     """One line for each edit; errors, which may be longer, in full."""
     lines = []
     for number, (edit, status) in enumerate(zip(edits, statuses, strict=True), 1):
-        first = edit["old_string"].strip().split("\n")[0][:60]
+        first = edit.old_string.strip().split("\n")[0][:60]
         lines.append(f"{number}. {first!r}: {'' if status.error else fits}{status.words}")
     return "\n".join(lines)

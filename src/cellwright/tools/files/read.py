@@ -1,9 +1,4 @@
-"""The tools for files: Read, and with it those that change what was read. What they may touch is decided before.
-
-How much one Read may hold.
-
-What Read gives back: numbered lines, an image, pages, the cells of a notebook, or why not and what to use instead.
-"""
+"""Read: a file as numbered lines, an image, pages, the cells of a notebook, or why not and what to use instead."""
 
 from __future__ import annotations
 
@@ -13,19 +8,23 @@ import stat
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated
 
-from cellwright.agent.tool import Content, Tool, ToolContext, ToolLimits
+from msgspec import Meta
+
+from cellwright.agent.calls.tool_input import ToolInput
+from cellwright.agent.tool import Content, Tool, ToolAccess, ToolLimits, tool
 from cellwright.errors import ErrorCode, ToolError
+from cellwright.text import counted
 from cellwright.tools.files.changes import in_thread
-from cellwright.tools.files.edit import editing_tools
 from cellwright.tools.files.file_state import FileState, SeenFile
 from cellwright.tools.files.formats.images import UnusableImage, media_type, model_image
+from cellwright.tools.files.formats.pdf import ASKED_PAGES, WHOLE_PAGES, PdfRequest, read_pdf
 from cellwright.tools.files.formats.text import CP_1252, LATIN_1, NotText, numbered, open_regular
 from cellwright.tools.files.formats.text_pages import PageBounds, TextPage, read_page, read_tail
+from cellwright.tools.inputs import FilePath
 from cellwright.tools.notebook.open_notebook import Cell, NothingOpen, OpenNotebook, OpenNotebooks
 from cellwright.tools.paths import file_errors, not_found, real_path, resolve_path, shown_path
-from cellwright.tools.schema import FILE_PATH, counted, object_schema
 
 if TYPE_CHECKING:
     from cellwright.tools.notebook.pages import NotebookPage
@@ -44,28 +43,6 @@ MAX_CHARS = int(MAX_TOKENS * CHARS_PER_TOKEN)
 
 TOKENS_VARIABLE = "CLAUDE_CODE_FILE_READ_MAX_OUTPUT_TOKENS"
 PDF_VARIABLE = "CELLWRIGHT_PDF_AS_TEXT"
-
-
-@dataclass(frozen=True, slots=True)
-class ReadLimits:
-    """`tokens` of one result, whether more than usual was asked for, and whether PDFs are shown as text."""
-
-    tokens: int
-    large: bool
-    pdf_as_text: bool
-
-    @property
-    def chars(self) -> int:
-        """The limit in characters."""
-        return int(self.tokens * CHARS_PER_TOKEN)
-
-
-def read_limits(environment: Mapping[str, str], *, large: bool) -> ReadLimits:
-    """The limits of a call. A value in the environment that is no positive number is as good as none."""
-    given = environment.get(TOKENS_VARIABLE, "")
-    tokens = min(int(given), MAX_TOKENS) if given.isdecimal() and int(given) else TOKENS
-    as_text = environment.get(PDF_VARIABLE, "").lower() in ("1", "true", "yes", "on")
-    return ReadLimits(max(tokens, LARGE_TOKENS) if large else tokens, large, as_text)
 
 
 LINE_CHARS = 10_000
@@ -90,6 +67,136 @@ BINARY_HINTS = (
     (b"\x80\x04\x95", "a pickle. It runs code when it is loaded; look at it with Python (pickletools)"),
     (b"ARROW1", "an Arrow file. Load it with Python (pandas.read_feather)"),
 )
+
+INLINE_BYTES = 256 * 1024
+"""A smaller file is read on the event loop: it takes less time than the way to a thread and back."""
+
+DESCRIPTION = f"""\
+Read a file. Text comes with line numbers (6 columns, a tab, then the line as it is in the file); images come as images, \
+PDFs as pages, notebooks (.ipynb) as cells with their ids, sources and outputs (of one that is open: as the user sees it).
+- One result holds about {TOKENS:,} tokens. When there is more it ends with [PARTIAL: …], which says how to go on. The end \
+of a log of any size is read with a negative offset.
+- Read a file before you change it with Edit, Write or NotebookEdit. Write needs all of it to have been read.
+- For a directory use LS or Glob; to find something in many or large files use Grep. Read several files at once."""
+
+
+class ReadInput(ToolInput):
+    """What Claude gives to Read."""
+
+    file_path: FilePath
+    offset: Annotated[
+        int,
+        Meta(
+            description="The first line to read, counted from 1 (of a notebook: the first cell); negative: from the end, "
+            "-100 for the last 100. Only for what is too large to read at once."
+        ),
+    ] = 1
+    limit: (
+        Annotated[
+            int,
+            Meta(
+                ge=1, description="How many lines (of a notebook: cells) to read. Leave it out to read all that fits."
+            ),
+        ]
+        | None
+    ) = None
+    pages: (
+        Annotated[
+            str,
+            Meta(
+                min_length=1,
+                description=f'Of a PDF: the pages to read, "3" or "1-5"; at most {ASKED_PAGES} a call. Needed for more than '
+                f"{WHOLE_PAGES} pages.",
+            ),
+        ]
+        | None
+    ) = None
+    allow_large: Annotated[
+        bool,
+        Meta(
+            description=f"Let one result hold about {LARGE_TOKENS:,} tokens, and lines of any length. Only where all is "
+            "needed."
+        ),
+    ] = False
+
+
+def read_tool(state: FileState, cwd: Path, notebooks: OpenNotebooks | None = None) -> Tool:
+    """Read. `state` is the session's memory of files; relative paths start at `cwd`.
+
+    `notebooks` are those that are open; None: there are none.
+    """
+    opened = notebooks or NothingOpen()
+
+    @tool(
+        name="Read",
+        description=DESCRIPTION,
+        access=ToolAccess("read", "file_path"),
+        read_only=True,
+        category="files",
+        # the tool keeps its own, narrower limit, which the environment and allow_large move
+        limits=ToolLimits(seconds=30, result_chars=MAX_CHARS + LINE_CHARS),
+        examples=[
+            {"file_path": "src/app.py"},
+            {"file_path": "server.log", "offset": -200},
+            {"file_path": "paper.pdf", "pages": "3-7"},
+        ],
+        title=lambda given: f"Read {shown_path(cwd, cwd / given.file_path)}{_range(given)}",
+    )
+    async def read(given: ReadInput) -> Content:
+        path = resolve_path(cwd, given.file_path)
+        shown = shown_path(cwd, path)
+        limits = read_limits(os.environ, large=given.allow_large)
+        wanted = ReadRequest(given.offset, given.limit, given.pages, limits)
+        if path.suffix.lower() == ".ipynb":
+            await opened.settled()
+            if (notebook := opened.at(real_path(path))) is not None:
+                cells = await notebook.cells()
+                return await in_thread(lambda _: read_live(notebook, cells, shown, wanted, state))
+        with file_errors(shown):
+            try:
+                inline = is_small_text(path, shown, INLINE_BYTES)
+            except FileNotFoundError:
+                raise not_found(path, shown) from None
+            if inline:
+                return read_file(path, shown, wanted, state, lambda: False)
+            return await in_thread(lambda stopped: read_file(path, shown, wanted, state, stopped))
+
+    return read
+
+
+def _range(given: ReadInput) -> str:
+    """`:first-last` as far as the input says."""
+    if given.pages is not None:
+        return f", pages {given.pages}"
+    if given.offset == 1 and given.limit is None:
+        return ""
+    if given.offset < 0:
+        lines = -given.offset
+        return f", {min(lines, given.limit or lines)} of the last {lines} lines"
+    first = max(given.offset, 1)
+    return f":{first}-{first + given.limit - 1 if given.limit else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class ReadLimits:
+    """`tokens` of one result, whether more than usual was asked for, and whether PDFs are shown as text."""
+
+    tokens: int
+    large: bool
+    pdf_as_text: bool
+
+    @property
+    def chars(self) -> int:
+        """The limit in characters."""
+        return int(self.tokens * CHARS_PER_TOKEN)
+
+
+def read_limits(environment: Mapping[str, str], *, large: bool) -> ReadLimits:
+    """The limits of a call. A value in the environment that is no positive number is as good as none."""
+    given = environment.get(TOKENS_VARIABLE, "")
+    tokens = min(int(given), MAX_TOKENS) if given.isdecimal() and int(given) else TOKENS
+    as_text = environment.get(PDF_VARIABLE, "").lower() in ("1", "true", "yes", "on")
+    return ReadLimits(max(tokens, LARGE_TOKENS) if large else tokens, large, as_text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,8 +248,6 @@ def read_file(path: Path, shown: str, wanted: ReadRequest, state: FileState, sto
         if media_type(head) is not None:
             return _image(file, status.st_size, shown)
         if is_pdf:
-            from cellwright.tools.files.formats.pdf import PdfRequest, read_pdf  # what most sessions never read
-
             request = PdfRequest(wanted.pages, wanted.limits.pdf_as_text, wanted.limits.chars)
             return read_pdf(io.BufferedReader(file, 1 << 16), status.st_size, shown, request, stopped)
         broken = []
@@ -293,109 +398,3 @@ def _binary(head: bytes, shown: str) -> ToolError:
     return ToolError(
         f"{shown} is {what}; Read shows text, images, PDFs and notebooks.", code=ErrorCode.FILE_ACCESS_ERROR
     )
-
-
-INLINE_BYTES = 256 * 1024
-"""A smaller file is read on the event loop: it takes less time than the way to a thread and back."""
-
-READ_DESCRIPTION = """\
-Read a file. Text comes with line numbers (6 columns, a tab, then the line as it is in the file); images come as images, \
-PDFs as pages, notebooks (.ipynb) as cells with their ids, sources and outputs (of one that is open: as the user sees it).
-- One result holds about 25,000 tokens. When there is more it ends with [PARTIAL: …], which says how to go on. The end of \
-a log of any size is read with a negative offset.
-- Read a file before you change it with Edit, Write or NotebookEdit. Write needs all of it to have been read.
-- For a directory use LS or Glob; to find something in many or large files use Grep. Read several files at once."""
-
-READ_FIELDS: dict[str, Any] = {
-    "file_path": FILE_PATH,
-    "offset": {
-        "type": "integer",
-        "description": "The first line to read, counted from 1 (of a notebook: the first cell); negative: from the end, "
-        "-100 for the last 100. Only for what is too large to read at once.",
-    },
-    "limit": {
-        "type": "integer",
-        "minimum": 1,
-        "description": "How many lines (of a notebook: cells) to read. Leave it out to read all that fits.",
-    },
-    "pages": {
-        "type": "string",
-        "minLength": 1,
-        "description": 'Of a PDF: the pages to read, "3" or "1-5"; at most 20 a call. Needed for more than 10 pages.',
-    },
-    "allow_large": {
-        "type": "boolean",
-        "default": False,
-        "description": "Let one result hold about 100,000 tokens, and lines of any length. Only where all is needed.",
-    },
-}
-
-READ_EXAMPLES: tuple[dict[str, Any], ...] = (
-    {"file_path": "src/app.py"},
-    {"file_path": "server.log", "offset": -200},
-    {"file_path": "paper.pdf", "pages": "3-7"},
-)
-
-
-def file_tools(state: FileState, cwd: Path, notebooks: OpenNotebooks | None = None) -> list[Tool]:
-    """Read and what changes files. `state` is the session's memory of files; relative paths start at `cwd`.
-
-    `notebooks` are those that are open; None: there are none.
-    """
-    return [_read_tool(state, cwd, notebooks or NothingOpen()), *editing_tools(state, cwd)]
-
-
-def _read_tool(state: FileState, cwd: Path, notebooks: OpenNotebooks) -> Tool:
-    async def read(tool_input: dict[str, Any], ctx: ToolContext) -> Content:
-        path = resolve_path(cwd, tool_input["file_path"])
-        shown = shown_path(cwd, path)
-        limits = read_limits(os.environ, large=bool(tool_input.get("allow_large", False)))
-        limit = int(tool_input["limit"]) if "limit" in tool_input else None
-        wanted = ReadRequest(int(tool_input.get("offset", 1)), limit, tool_input.get("pages"), limits)
-        if path.suffix.lower() == ".ipynb":
-            await notebooks.settled()
-            if (notebook := notebooks.at(real_path(path))) is not None:
-                cells = await notebook.cells()
-                return await in_thread(lambda _: read_live(notebook, cells, shown, wanted, state))
-        with file_errors(shown):
-            try:
-                inline = is_small_text(path, shown, INLINE_BYTES)
-            except FileNotFoundError:
-                raise not_found(path, shown) from None
-            if inline:
-                return read_file(path, shown, wanted, state, lambda: False)
-            return await in_thread(lambda stopped: read_file(path, shown, wanted, state, stopped))
-
-    def title(tool_input: Mapping[str, Any]) -> str:
-        return f"Read {_shown(cwd, tool_input)}{_range(tool_input)}"
-
-    return Tool(
-        name="Read",
-        description=READ_DESCRIPTION,
-        input_schema=object_schema(READ_FIELDS, required=["file_path"]),
-        input_examples=READ_EXAMPLES,
-        call=read,
-        read_only=True,
-        rule_key="file_path",
-        category="files",
-        # the tool keeps its own, narrower limit, which the environment and allow_large move
-        limits=ToolLimits(seconds=30, result_chars=MAX_CHARS + LINE_CHARS),
-        title=title,
-    )
-
-
-def _shown(cwd: Path, tool_input: Mapping[str, Any]) -> str:
-    return shown_path(cwd, cwd / str(tool_input["file_path"]))
-
-
-def _range(tool_input: Mapping[str, Any]) -> str:
-    """`:first-last` as far as the input says."""
-    if "pages" in tool_input:
-        return f", pages {tool_input['pages']}"
-    if "offset" not in tool_input and "limit" not in tool_input:
-        return ""
-    first = int(tool_input.get("offset", 1))
-    if first < 0:
-        return f", {min(-first, int(tool_input.get('limit', -first)))} of the last {-first} lines"
-    first = max(first, 1)
-    return f":{first}-{first + int(tool_input['limit']) - 1 if 'limit' in tool_input else ''}"

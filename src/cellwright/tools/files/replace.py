@@ -1,4 +1,4 @@
-"""What Write and Edit would make of a file: worked out from what is on disk now, nothing written.
+"""What an edit makes of a text file: worked out from what is on disk now, nothing written.
 
 `old_string` → `new_string` in a text whose line ends the model does not see.
 """
@@ -15,8 +15,9 @@ from itertools import islice
 from pathlib import Path
 
 from cellwright.errors import ErrorCode, ToolError
-from cellwright.tools.code.syntax import ALLOW, check_syntax
-from cellwright.tools.files.changes import Change, Input
+from cellwright.text import counted
+from cellwright.tools.code.syntax import check_syntax
+from cellwright.tools.files.changes import Change
 from cellwright.tools.files.diff import diff_texts
 from cellwright.tools.files.file_state import FileState, SeenFile, is_stale
 from cellwright.tools.files.formats.text import (
@@ -31,8 +32,6 @@ from cellwright.tools.files.formats.text import (
 )
 from cellwright.tools.files.nearest import nearest_place
 from cellwright.tools.files.originals import sha256
-from cellwright.tools.paths import not_found, real_path
-from cellwright.tools.schema import counted
 
 PLACES_NAMED = 20
 """How many of the places of an ambiguous `old_string` are named."""
@@ -132,53 +131,6 @@ class FileOnDisk:
         return self.seen.whole and not self.stale
 
 
-def plan_write(path: Path, shown: str, tool_input: Input, state: FileState) -> Change:
-    """The whole file anew. An existing one must have been read to its end, and be as it was then."""
-    real, content = real_path(path), tool_input["content"]
-    if real.suffix.lower() == ".ipynb":
-        check_notebook(content, shown)
-    old = on_disk(real, shown, state)
-    if old is None:
-        return creation(real, shown, content)
-    if not old.seen.whole:
-        raise ToolError(
-            f"Only a part of {shown} was read in this session. Read all of it before you overwrite it, "
-            "or change the part with Edit.",
-            code=ErrorCode.FILE_ACCESS_ERROR,
-        )
-    if old.stale:
-        raise stale_error(shown)
-    if "\r\n" not in content:
-        content = with_line_ends(content, old.text, main_line_end(old.text))
-    return update(real, shown, old, content, ("Overwrite", "Wrote"), tool_input, whole=True)
-
-
-def plan_edit(path: Path, shown: str, tool_input: Input, state: FileState) -> Change:
-    """The file with `old_string` replaced.
-
-    It must have been read. Has it changed since, an `old_string` that is there exactly once is replaced all the same.
-    """
-    real = real_path(path)
-    old_string, new_string = tool_input["old_string"], tool_input["new_string"]
-    replace_all = bool(tool_input.get("replace_all", False))
-    if old_string == new_string:
-        raise ToolError("old_string and new_string are the same.", code=ErrorCode.INVALID_PARAMETERS)
-    old = on_disk(real, shown, state)
-    if old is None:
-        if old_string:
-            raise not_found(path, shown)
-        return creation(real, shown, new_string)
-    check_editable(real, shown, old, old_string)
-    if old.stale and replace_all:
-        raise stale_error(shown)
-    if not old.text and not old_string:
-        text, count = new_string, 1
-    else:
-        text, count = replaced(old, old_string, new_string, replace_all, shown)
-    places = f", {count} places" if count > 1 else ""
-    return update(real, shown, old, text, ("Edit", "Edited"), tool_input, whole=old.known, about=places)
-
-
 def creation(real: Path, shown: str, content: str) -> Change:
     """A new file, in UTF-8."""
     after = encode(content, UTF_8, shown)
@@ -203,18 +155,18 @@ def update(
     old: FileOnDisk,
     text: str,
     verb: tuple[str, str],
-    tool_input: Input,
     *,
+    allow_syntax_errors: bool,
     whole: bool,
     about: str = "",
 ) -> Change:
-    """The file with `text` in place of what it holds. ToolError if its syntax breaks and the input does not allow it."""
+    """The file with `text` in place of what it holds. ToolError if its syntax breaks, unless that is allowed."""
     after = encode(text, old.encoding, shown)
     diff = diff_texts(old.text, text, shown)
     if after == old.data:
         result = f"{shown} has exactly this content already; nothing was written."
     else:
-        note = check_syntax(real, old.text, text, shown, allowed=bool(tool_input.get(ALLOW, False)))
+        note = check_syntax(real, old.text, text, shown, allowed=allow_syntax_errors)
         result = f"{verb[1]} {shown} ({diff.counts}{about}):\n{diff.excerpt}{note}"
         if old.stale:
             result += (
@@ -286,7 +238,7 @@ def check_editable_notebook(real: Path, shown: str, text: str) -> None:
 
 def check_notebook(content: str, shown: str) -> None:
     """Raise ToolError if a notebook file would not be a notebook with this content."""
-    from cellwright.tools.notebook.json import notebook_content
+    from cellwright.tools.notebook.json import notebook_content  # few edits are of notebooks
     from cellwright.tools.notebook.spans import NotANotebook
 
     try:

@@ -45,7 +45,9 @@ _COMMITS: dict[str, Kind] = {
     **_flags("--exclude --min-parents --max-parents", "value"),
 }
 
-FLAGS: Mapping[str, Mapping[str, Kind]] = {
+Subcommand = Literal["status", "log", "show", "diff", "branch", "remote", "describe", "blame", "ls-files", "config"]
+
+FLAGS: Mapping[Subcommand, Mapping[str, Kind]] = {
     "status": {
         **_flags("-s --short -b --branch --long --show-stash --ahead-behind --no-ahead-behind --renames --no-renames"),
         **_flags("--porcelain -u --untracked-files --ignored --find-renames", "attached"),
@@ -110,7 +112,7 @@ class GitArguments:
         return any(flag.partition("=")[0] in names for flag in self.flags)
 
 
-def parse_arguments(subcommand: str, arguments: Sequence[str]) -> GitArguments:
+def parse_arguments(subcommand: Subcommand, arguments: Sequence[str]) -> GitArguments:
     """Take the arguments apart. Raises ToolError for a flag that is not on the subcommand's list."""
     known = FLAGS[subcommand]
     flags: list[str] = []
@@ -131,7 +133,7 @@ def parse_arguments(subcommand: str, arguments: Sequence[str]) -> GitArguments:
     return GitArguments(tuple(flags), tuple(before), ())
 
 
-def _flag(subcommand: str, known: Mapping[str, Kind], word: str, waiting: list[str]) -> list[str]:
+def _flag(subcommand: Subcommand, known: Mapping[str, Kind], word: str, waiting: list[str]) -> list[str]:
     name, given, value = word.partition("=") if word.startswith("--") else (word[:2], "=" * (len(word) > 2), word[2:])
     kind = known.get(name)
     if kind is None:
@@ -152,7 +154,7 @@ def _flag(subcommand: str, known: Mapping[str, Kind], word: str, waiting: list[s
     return [f"{name}={value}" if name.startswith("--") else f"{name}{value}"]
 
 
-def _check_value(subcommand: str, name: str, value: str) -> None:
+def _check_value(subcommand: Subcommand, name: str, value: str) -> None:
     if "\0" in value:
         raise _refused(subcommand, name, "has a value with a null byte")
     if name == "--sort" and not SORT_KEY.fullmatch(value):
@@ -163,7 +165,7 @@ def _check_value(subcommand: str, name: str, value: str) -> None:
             raise _refused(subcommand, f"{name}={value}", "holds a name or placeholder that this tool does not take")
 
 
-def _refused(subcommand: str, word: str, why: str) -> ToolError:
+def _refused(subcommand: Subcommand, word: str, why: str) -> ToolError:
     flags = " ".join(sorted(FLAGS[subcommand], key=lambda flag: flag.lstrip("-").lower()))
     return ToolError(
         f"git {subcommand}: `{word}` {why}; nothing was run. Flags: {flags}. Paths go after `--`.",

@@ -10,15 +10,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from cellwright.agent.tool import Tool, ToolContext, ToolResult
+from msgspec import Meta
+
+from cellwright.agent.calls.tool_input import ToolInput
+from cellwright.agent.tool import Tool, ToolAccess, ToolResult, tool
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.tools.git import output as git_output
-from cellwright.tools.git.flags import FLAGS, GitArguments, parse_arguments
+from cellwright.tools.git.flags import GitArguments, Subcommand, parse_arguments
 from cellwright.tools.git.run_git import Git, GitOutput, Repository, neutral_git, plain_git, repository_of
+from cellwright.tools.inputs import HERE, MAX_WORDS, timed_limits, timeout_meta
 from cellwright.tools.paths import file_errors, not_found, real_path, resolve_path, shown_path
-from cellwright.tools.schema import object_schema, path_field, timed_limits, timeout_field, timeout_of
 
 GIT_SECONDS = 30.0
 SHOWN_CHARS = 60_000
@@ -28,63 +31,63 @@ COMMITS = 50
 _MAGIC = re.compile(r":(?:\([\w,:=.\- ]*\)|[!^/]+)?")
 _READING_DIFFS = ("--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=dirty", "--submodule=short")
 
-DESCRIPTION = """\
+DESCRIPTION = f"""\
 Read a git repository: status, log, diff, show, branch, remote, describe, blame, ls-files, config. Use this for reading, \
 not git in Bash; commits and other changes go through Bash.
-- args are what would follow the subcommand, one word each: {"subcommand": "log", "args": ["-n5", "--stat", "--", "src"]}. \
-Paths go after `--`. Only flags that read are taken; an error lists them.
-- log gives 50 commits unless told (-n, --skip). Repository hooks, filters, external diffs and textconv are never run."""
+- args are what would follow the subcommand, one word each: {{"subcommand": "log", "args": ["-n5", "--stat", "--", "src"]}}\
+. Paths go after `--`. Only flags that read are taken; an error lists them.
+- log gives {COMMITS} commits unless told (-n, --skip). Repository hooks, filters, external diffs and textconv are never \
+run."""
+
+
+class GitInput(ToolInput):
+    """What Claude gives to Git."""
+
+    subcommand: Annotated[Subcommand, Meta(description="What to read.")]
+    args: Annotated[
+        tuple[Annotated[str, Meta(min_length=1)], ...],
+        Meta(max_length=MAX_WORDS, description="Flags, revisions, then `--` and paths, as separate words."),
+    ] = ()
+    path: Annotated[
+        str, Meta(min_length=1, description="A folder of the repository. Leave it out for the working directory.")
+    ] = HERE
+    timeout_seconds: Annotated[int, timeout_meta(GIT_SECONDS)] = int(GIT_SECONDS)
 
 
 def git_tool(cwd: Path, environ: Mapping[str, str] = os.environ) -> Tool:
-    """The tool Git. Relative paths start at `cwd`; `environ` is read at each call."""
+    """Git. Relative paths start at `cwd`; `environ` is read at each call."""
 
-    async def call(tool_input: dict[str, Any], ctx: ToolContext) -> ToolResult:
-        folder = _folder(cwd, tool_input)
-        subcommand = tool_input["subcommand"]
-        words = parse_arguments(subcommand, tool_input.get("args", []))
-        seconds = timeout_of(tool_input, GIT_SECONDS)
-        if subcommand == "config":
-            return await _answer(_Call(plain_git(folder, environ, seconds), Repository("", ""), subcommand, words))
-        git = await neutral_git(folder, environ, seconds)
-        return await _answer(_Call(git, await repository_of(git), subcommand, words))
-
-    return Tool(
+    @tool(
         name="Git",
         description=DESCRIPTION,
-        input_schema=object_schema(
-            {
-                "subcommand": {"type": "string", "enum": list(FLAGS), "description": "What to read."},
-                "args": {
-                    "type": "array",
-                    "items": {"type": "string", "minLength": 1},
-                    "maxItems": 100,
-                    "description": "Flags, revisions, then `--` and paths, as separate words.",
-                },
-                "path": path_field("A folder of the repository. Leave it out for the working directory."),
-                "timeout_seconds": timeout_field(GIT_SECONDS),
-            },
-            required=["subcommand"],
-        ),
-        call=call,
+        access=ToolAccess("repository", "path"),
         read_only=True,
-        rule_key="subcommand",
         category="git",
         limits=timed_limits(),
-        input_examples=[
+        examples=[
             {"subcommand": "status"},
             {"subcommand": "log", "args": ["--oneline", "-n", "20", "--", "src"]},
             {"subcommand": "show", "args": ["HEAD~2:README.md"]},
         ],
-        title=lambda tool_input: " ".join(["git", tool_input["subcommand"], *tool_input.get("args", [])])[:200],
+        title=lambda given: " ".join(["git", given.subcommand, *given.args])[:200],
     )
+    async def git(given: GitInput) -> ToolResult:
+        folder = _folder(cwd, given.path)
+        words = parse_arguments(given.subcommand, given.args)
+        if given.subcommand == "config":
+            program = plain_git(folder, environ, given.timeout_seconds)
+            return await _answer(_Call(program, Repository("", ""), given.subcommand, words))
+        program = await neutral_git(folder, environ, given.timeout_seconds)
+        return await _answer(_Call(program, await repository_of(program), given.subcommand, words))
+
+    return git
 
 
 @dataclass(frozen=True, slots=True)
 class _Call:
     git: Git
     repository: Repository
-    subcommand: str
+    subcommand: Subcommand
     words: GitArguments
 
 
@@ -263,8 +266,8 @@ _ANSWERS = {
 }
 
 
-def _folder(cwd: Path, tool_input: Mapping[str, Any]) -> Path:
-    folder = resolve_path(cwd, tool_input.get("path", "."))
+def _folder(cwd: Path, path: str) -> Path:
+    folder = resolve_path(cwd, path)
     shown = shown_path(cwd, folder)
     with file_errors(shown):
         if not folder.exists():

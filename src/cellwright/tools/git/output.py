@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cellwright.permissions.patch_text import changed_lines
-from cellwright.text import visible
+from cellwright.text import counted, visible
 from cellwright.tools.process.environment import is_secret
-from cellwright.tools.schema import counted
 
 LOG_FORMAT = "%x1e%H%x1f%P%x1f%an%x1f%ae%x1f%aI%x1f%D%x1f%s%x1f%b%x1f"
 BRANCH_FORMAT = "%00".join(

@@ -1,28 +1,18 @@
-"""What NotebookEdit would make of a notebook: worked out from what is on disk now, nothing written."""
+"""What becomes of a notebook when one of its cells is replaced, inserted, deleted or moved: worked out, nothing written."""
 
 from __future__ import annotations
 
 import codecs
-import os
-from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 from cellwright.errors import ErrorCode, ToolError
-from cellwright.tools.files.changes import Change, Input
 from cellwright.tools.files.diff import Diff, diff_texts
-from cellwright.tools.files.file_state import FileState, SeenFile, is_stale
-from cellwright.tools.files.formats.text import UTF_8, Encoding, NotText, decode, encode, read_bytes
-from cellwright.tools.files.originals import sha256
+from cellwright.tools.files.formats.text import UTF_8, Encoding, decode, encode
 from cellwright.tools.notebook.json import InsertIndex, Notebook, parse_notebook
-from cellwright.tools.notebook.open_notebook import source_sha256
-from cellwright.tools.notebook.pages import source_digest
+from cellwright.tools.notebook.open_notebook import CellPosition, CellType
 from cellwright.tools.notebook.schema import cell_value, first_problem, new_cell_problems
 from cellwright.tools.notebook.source import CHECKED_BYTES
-from cellwright.tools.notebook.spans import BLOCK_BYTES, NotANotebook
-from cellwright.tools.paths import not_found, real_path
-
-NOTEBOOK_BYTES = 100 * 2**20
+from cellwright.tools.notebook.spans import BLOCK_BYTES
 
 OUTLINE_CHARS = 60
 """How much of each cell's first line the diff of a move shows."""
@@ -51,121 +41,6 @@ class CellEdit:
         return diff_texts(_ended(self.before), _ended(self.after) or "", f"{shown}#{self.name}")
 
 
-@dataclass(frozen=True, slots=True)
-class _OnDisk:
-    """A notebook file as it is now. `data` are its own bytes, the notebook's are UTF-8."""
-
-    notebook: Notebook
-    data: bytes
-    encoding: Encoding
-    status: os.stat_result
-    seen: SeenFile
-
-
-def plan_notebook_edit(path: Path, shown: str, tool_input: Input, state: FileState) -> Change:
-    """The notebook with one cell changed, valid by nbformat's schema, or not less valid than it was."""
-    real = real_path(path)
-    check_input(tool_input)
-    old = _on_disk(path, real, shown, state)
-
-    def check_known(position: int) -> None:
-        if not old.seen.whole and source_digest(old.notebook.text(position)) not in old.seen.parts:
-            raise not_shown(old.notebook.ids()[position], shown)
-
-    try:
-        edit = edit_of(old.notebook, tool_input, shown, check_known)
-        note = _checked(old.notebook, edit, shown)
-    except NotANotebook as error:
-        raise _not_changeable(shown, str(error)) from error
-    parts = old.seen.parts | ({source_digest(edit.after)} if edit.after is not None and edit.changed else set())
-    return Change(
-        path=real,
-        shown=shown,
-        before=old.data,
-        replacing=old.status,
-        after=on_disk_bytes(edit.data, old.encoding, shown),
-        diff=edit.diff(shown),
-        title=edit.title,
-        result=edit.result + note,
-        whole=old.seen.whole,
-        parts=parts,
-        about={"cell_id": edit.name, "index": edit.position, "cell_sha256": _cell_states(old.notebook, edit)},
-    )
-
-
-def _cell_states(before: Notebook, edit: CellEdit) -> dict[str, str | None]:
-    """The hashes of the cell's source before and after; None where there is no cell."""
-    after = parse_notebook(edit.data)
-    ids = (before.ids(), after.ids())
-    sources = [
-        notebook.text(names.index(edit.name)) if edit.name in names else None
-        for notebook, names in zip((before, after), ids, strict=True)
-    ]
-    was, now = (None if source is None else source_sha256(source) for source in sources)
-    return {"before": was, "after": now}
-
-
-def check_input(tool_input: Input) -> None:
-    """What the schema cannot say: which fields go together."""
-    mode = tool_input.get("edit_mode", "replace")
-    problem = ""
-    if mode != "insert" and "cell_id" not in tool_input:
-        problem = f"{mode} needs cell_id. Read the notebook to see the ids."
-    elif mode == "insert" and "cell_type" not in tool_input:
-        problem = "insert needs cell_type: code, markdown or raw."
-    elif mode == "insert" and "new_source" not in tool_input:
-        problem = "insert needs new_source; it may be empty."
-    elif mode == "replace" and "new_source" not in tool_input and "cell_type" not in tool_input:
-        problem = "replace needs new_source, or a new cell_type."
-    elif mode in ("replace", "delete") and "position" in tool_input:
-        problem = f"position is for insert and move, not for {mode}."
-    elif mode != "move" and "target_id" in tool_input:
-        problem = "target_id is for move. For insert, cell_id is the cell beside which the new one goes."
-    elif mode in ("insert", "move"):
-        problem = _position_problem(mode, tool_input)
-    if problem:
-        raise ToolError(f"{problem} Nothing was changed.", code=ErrorCode.INVALID_PARAMETERS)
-    source = tool_input.get("new_source", "")
-    encode(source, UTF_8, "The notebook")
-
-
-def _position_problem(mode: str, tool_input: Input) -> str:
-    key = "cell_id" if mode == "insert" else "target_id"
-    position = tool_input.get("position")
-    if position in ("before", "after") and key not in tool_input:
-        return f"position {position} needs {key}: the cell it is meant of."
-    if position in ("start", "end") and key in tool_input:
-        return f"position {position} is meant of the whole notebook: leave out {key}, or say before or after."
-    if mode == "move" and position is None and key not in tool_input:
-        return "move needs position: start or end, or before or after with target_id."
-    return ""
-
-
-def _on_disk(path: Path, real: Path, shown: str, state: FileState) -> _OnDisk:
-    if not real.exists():
-        raise not_found(path, shown)
-    if real.suffix.lower() != ".ipynb":
-        raise ToolError(f"{shown} is not a notebook (.ipynb). Change it with Edit.", code=ErrorCode.FILE_PATH_INVALID)
-    seen = state.require(real, shown)
-    data, status = read_bytes(real, shown, NOTEBOOK_BYTES, "Change it with Python (nbformat).")
-    if is_stale(seen, status, sha256(data)):
-        raise ToolError(
-            f"{shown} has changed on disk since it was read. Read it again before you change it.",
-            code=ErrorCode.FILE_ACCESS_ERROR,
-        )
-    try:
-        encoding, utf_8 = as_utf_8(data)
-        return _OnDisk(parse_notebook(utf_8), data, encoding, status, seen)
-    except NotText:
-        raise _not_changeable(shown, "it is binary data") from None
-    except NotANotebook as error:
-        raise _not_changeable(shown, str(error)) from error
-
-
-def _not_changeable(shown: str, problem: str) -> ToolError:
-    return ToolError(f"{shown} is not a notebook that can be changed: {problem}.", code=ErrorCode.FILE_ACCESS_ERROR)
-
-
 def as_utf_8(data: bytes) -> tuple[Encoding, bytes]:
     """JSON is UTF-8; whoever wrote it otherwise gets it back so."""
     decoder = codecs.getincrementaldecoder("utf-8")()
@@ -185,42 +60,24 @@ def on_disk_bytes(utf_8: bytes, encoding: Encoding, shown: str) -> bytes:
     return utf_8 if encoding == UTF_8 else encode(utf_8.decode(), encoding, shown)
 
 
-def edit_of(notebook: Notebook, tool_input: Input, shown: str, check_known: Callable[[int], None]) -> CellEdit:
-    """What `tool_input` makes of `notebook`; `check_known` raises where the model does not know the cell at a position."""
-    mode = tool_input.get("edit_mode", "replace")
-    if mode == "insert":
-        return _insert(notebook, tool_input, shown)
-    position = notebook.find(tool_input["cell_id"])
-    if mode == "move":
-        return _move(notebook, position, tool_input, shown)
-    check_known(position)
-    if mode == "delete":
-        return _delete(notebook, position, shown)
-    return _replace(notebook, position, tool_input, shown)
-
-
-def not_shown(cell_id: str, shown: str) -> ToolError:
-    """The error for a cell that the model has not seen as it is."""
-    return ToolError(
-        f"Cell {cell_id} of {shown} was not shown in this session. Show it first: "
-        f'NotebookRead with cell_ids=["{cell_id}"].',
-        code=ErrorCode.FILE_ACCESS_ERROR,
-    )
-
-
-def _place(notebook: Notebook, tool_input: Input, key: str) -> tuple[InsertIndex, str]:
+def _place(notebook: Notebook, to: CellPosition) -> tuple[InsertIndex, str]:
     """Where a cell goes, and in words."""
-    position, beside = tool_input.get("position"), tool_input.get(key)
-    if beside is not None:
-        after = position != "before"
-        return notebook.place_at(notebook.find(beside), after=after), f"{'after' if after else 'before'} {beside}"
-    start = position == "start"
-    return notebook.end_place(start=start), f"at the {'start' if start else 'end'}"
+    if to.where in ("before", "after"):
+        place = notebook.place_at(notebook.find(to.beside), after=to.where == "after")
+    else:
+        place = notebook.end_place(start=to.where == "start")
+    return place, in_words(to)
 
 
-def _insert(notebook: Notebook, tool_input: Input, shown: str) -> CellEdit:
-    count, kind, source = len(notebook.heads), tool_input["cell_type"], tool_input["new_source"]
-    place, where = _place(notebook, tool_input, "cell_id")
+def in_words(to: CellPosition) -> str:
+    """`after 3f2a9c1e`, `at the end`."""
+    return f"{to.where} {to.beside}" if to.where in ("before", "after") else f"at the {to.where}"
+
+
+def insert_cell(notebook: Notebook, kind: CellType, source: str, to: CellPosition, shown: str) -> CellEdit:
+    """The notebook with a new cell."""
+    count = len(notebook.heads)
+    place, where = _place(notebook, to)
     data, name = notebook.with_cell(place, kind, source)
     return CellEdit(
         data=data,
@@ -234,34 +91,36 @@ def _insert(notebook: Notebook, tool_input: Input, shown: str) -> CellEdit:
     )
 
 
-def _delete(notebook: Notebook, position: int, shown: str) -> CellEdit:
-    kind, name, count = notebook.kind(position), notebook.ids()[position], len(notebook.heads)
-    renamed = any("id" not in head for head in notebook.heads[position + 1 :])
+def delete_cell(notebook: Notebook, at: int, shown: str) -> CellEdit:
+    """The notebook without the cell at the position `at`."""
+    kind, name, count = notebook.kind(at), notebook.ids()[at], len(notebook.heads)
+    renamed = any("id" not in head for head in notebook.heads[at + 1 :])
     return CellEdit(
-        data=notebook.without(position),
+        data=notebook.without(at),
         name=name,
-        position=position,
-        before=notebook.text(position),
+        position=at,
+        before=notebook.text(at),
         after=None,
         title=f"Delete {kind} cell {name} in {shown}",
-        result=f"Deleted {kind} cell {name}, which was cell {position + 1} of {count} in {shown}."
+        result=f"Deleted {kind} cell {name}, which was cell {at + 1} of {count} in {shown}."
         + (" The cells after it are now named by their new positions." if renamed else ""),
     )
 
 
-def _move(notebook: Notebook, position: int, tool_input: Input, shown: str) -> CellEdit:
-    kind, name, count = notebook.kind(position), notebook.ids()[position], len(notebook.heads)
-    place, where = _place(notebook, tool_input, "target_id")
-    data = notebook.moved(position, place)
-    now = place.position - (place.position > position)
+def move_cell(notebook: Notebook, at: int, to: CellPosition, shown: str) -> CellEdit:
+    """The notebook with the cell that is at the position `at` elsewhere."""
+    kind, name, count = notebook.kind(at), notebook.ids()[at], len(notebook.heads)
+    place, where = _place(notebook, to)
+    data = notebook.moved(at, place)
+    now = place.position - (place.position > at)
     lines = _outline(notebook)
-    moved = lines[:position] + lines[position + 1 :]
-    moved.insert(now, lines[position])
-    has_id = bool(notebook.heads[position].get("id"))
+    moved = lines[:at] + lines[at + 1 :]
+    moved.insert(now, lines[at])
+    has_id = bool(notebook.heads[at].get("id"))
     new_name = name if has_id else f"cell-{now}"
-    renamed = "" if has_id or now == position else " Cells without ids are now named by their new positions."
+    renamed = "" if has_id or now == at else " Cells without ids are now named by their new positions."
     result = f"Moved {kind} cell {name} {where} of {shown}: {_at(now, count)}, {new_name}.{renamed}"
-    if now == position:
+    if now == at:
         result = f"{kind.capitalize()} cell {name} is there already ({_at(now, count)}); nothing was written."
     return CellEdit(
         data=data,
@@ -274,25 +133,28 @@ def _move(notebook: Notebook, position: int, tool_input: Input, shown: str) -> C
     )
 
 
-def _replace(notebook: Notebook, position: int, tool_input: Input, shown: str) -> CellEdit:
-    old_kind, name, old_source = notebook.kind(position), notebook.ids()[position], notebook.text(position)
-    kind, source = tool_input.get("cell_type", old_kind), tool_input.get("new_source", old_source)
-    where = f"{kind} cell {name} (cell {position + 1} of {len(notebook.heads)}) in {shown}"
+def replace_cell(
+    notebook: Notebook, at: int, new_kind: CellType | None, new_source: str | None, shown: str
+) -> CellEdit:
+    """The notebook with another source or type of the cell at the position `at`; None: as it is."""
+    old_kind, name, old_source = notebook.kind(at), notebook.ids()[at], notebook.text(at)
+    kind, source = new_kind or old_kind, old_source if new_source is None else new_source
+    where = f"{kind} cell {name} (cell {at + 1} of {len(notebook.heads)}) in {shown}"
     cleared = " Its outputs were cleared; it has not been run." if old_kind == "code" else ""
-    changed: tuple[int | None, int] | None = (position, position)
+    changed: tuple[int | None, int] | None = (at, at)
     if kind != old_kind:
-        data = notebook.with_type(position, kind, source)
-        lost = notebook.heads[position].get("attachments") if kind == "code" else None
+        data = notebook.with_type(at, kind, source)
+        lost = notebook.heads[at].get("attachments") if kind == "code" else None
         attachments = " Its attachments are gone: code cells have none." if lost else ""
         gone = " Its outputs are gone." if old_kind == "code" else ""
         result = f"Changed {where}: it was a {old_kind} cell.{gone}{attachments}"
     elif source != old_source:
-        data = notebook.with_source(position, source)
+        data = notebook.with_source(at, source)
         result = f"Replaced the source of {where}.{cleared}"
     else:
         data, changed = notebook.data, None
         result = f"The source of {where} is exactly this already; nothing was written."
-    return CellEdit(data, name, position, old_source, source, f"Edit {kind} cell {name} in {shown}", result, changed)
+    return CellEdit(data, name, at, old_source, source, f"Edit {kind} cell {name} in {shown}", result, changed)
 
 
 def _at(position: int, count: int) -> str:
@@ -311,7 +173,7 @@ def _ended(source: str | None) -> str | None:
     return None if source is None else f"{source}\n"
 
 
-def _checked(notebook: Notebook, edit: CellEdit, shown: str) -> str:
+def check_valid(notebook: Notebook, edit: CellEdit, shown: str) -> str:
     """A note if the notebook is not valid; an error if it is the edit that makes it so."""
     if edit.data == notebook.data:
         return ""

@@ -1,26 +1,39 @@
-"""NotebookRead and NotebookEdit: cells of notebook files, shown and changed so that the rest keeps every byte.
-
-What NotebookEdit makes of a notebook that is open in a front end: one change of one cell, by compare and set.
-"""
+"""NotebookEdit: one cell of a notebook changed, where its user sees it or in its file; the rest keeps every byte."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Annotated, Any, Literal, cast
 
-from cellwright.agent.tool import CannotBeDone, Tool, ToolContext, ToolLimits, ToolResult
+from msgspec import Meta
+
+from cellwright.agent.calls.tool_input import ToolInput
+from cellwright.agent.tool import CannotBeDone, Tool, ToolAccess, ToolLimits, ToolResult, tool
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.events import Preview
 from cellwright.text import code_fence
-from cellwright.tools.files.changes import Change, Input, writing_call, writing_preview
+from cellwright.tools.files.changes import Change, Plan, make_change, preview_change
 from cellwright.tools.files.diff import diff_texts
-from cellwright.tools.files.file_state import FileState
-from cellwright.tools.notebook.cell_edits import CellEdit, check_input, edit_of, not_shown, plan_notebook_edit
+from cellwright.tools.files.file_state import FileState, SeenFile, is_stale
+from cellwright.tools.files.formats.text import UTF_8, Encoding, NotText, encode, read_bytes
+from cellwright.tools.files.originals import sha256
+from cellwright.tools.inputs import NotebookPath
+from cellwright.tools.notebook.cell_edits import (
+    CellEdit,
+    as_utf_8,
+    check_valid,
+    delete_cell,
+    in_words,
+    insert_cell,
+    move_cell,
+    on_disk_bytes,
+    replace_cell,
+)
 from cellwright.tools.notebook.json import Notebook, parse_notebook
 from cellwright.tools.notebook.live_source import notebook_bytes
-from cellwright.tools.notebook.notebook_read import notebook_read_tool
 from cellwright.tools.notebook.open_notebook import (
     Cell,
     CellChange,
@@ -39,11 +52,285 @@ from cellwright.tools.notebook.open_notebook import (
     source_sha256,
 )
 from cellwright.tools.notebook.pages import source_digest
-from cellwright.tools.paths import real_path, resolve_path, shown_path
-from cellwright.tools.schema import object_schema
+from cellwright.tools.notebook.spans import NotANotebook
+from cellwright.tools.paths import not_found, real_path, resolve_path, shown_path
+
+NOTEBOOK_BYTES = 100 * 2**20
 
 QUOTED_CHARS = 6_000
 """How much of each version of a cell a conflict quotes."""
+
+
+DESCRIPTION = """\
+Change one cell of a Jupyter notebook (.ipynb): replace, insert, delete or move it, or change its type. A notebook that is \
+open in the user's front end is changed there, unsaved changes included; any other in its file.
+- Show the cell first (Read or NotebookRead): that gives its id. Cells without one are named cell-0, cell-1, …
+- insert puts the new cell after cell_id; without cell_id at the END of the notebook. `position` says otherwise. The \
+result says where the cell is.
+- A code cell whose source changes loses its outputs and execution count. Nothing is executed."""
+
+
+class NotebookEditInput(ToolInput):
+    """What Claude gives to NotebookEdit."""
+
+    notebook_path: NotebookPath
+    new_source: (
+        Annotated[
+            str,
+            Meta(
+                description="The cell's whole new source. For replace with a new cell_type it may be left out: it stays."
+            ),
+        ]
+        | None
+    ) = None
+    cell_id: (
+        Annotated[
+            str,
+            Meta(
+                min_length=1,
+                description="The cell to replace, delete or move; for insert, the cell beside which the new one goes.",
+            ),
+        ]
+        | None
+    ) = None
+    cell_type: (
+        Annotated[CellType, Meta(description="Required for insert. For replace: leave it out to keep the cell's type.")]
+        | None
+    ) = None
+    edit_mode: Annotated[
+        Literal["replace", "insert", "delete", "move"], Meta(description="What to do; replace by default.")
+    ] = "replace"
+    position: (
+        Annotated[
+            Literal["before", "after", "start", "end"],
+            Meta(
+                description="For insert and move: before or after a cell (insert: cell_id, move: target_id), or at the "
+                "start or end of the notebook."
+            ),
+        ]
+        | None
+    ) = None
+    target_id: (
+        Annotated[str, Meta(min_length=1, description="For move: the cell beside which cell_id goes.")] | None
+    ) = None
+
+    @property
+    def beside(self) -> str | None:
+        """The cell beside which the new or the moved one goes; None: it goes to the notebook's start or end."""
+        return self.target_id if self.edit_mode == "move" else self.cell_id
+
+    @property
+    def place(self) -> CellPosition:
+        """Where the new or the moved cell goes."""
+        if self.beside is not None:
+            return CellPosition("before" if self.position == "before" else "after", self.beside)
+        return CellPosition("start" if self.position == "start" else "end")
+
+
+def notebook_edit_tool(state: FileState, cwd: Path, notebooks: OpenNotebooks | None = None) -> Tool:
+    """NotebookEdit. `state` is the session's memory of files; relative paths start at `cwd`.
+
+    `notebooks` are those that are open; None: there are none.
+    """
+    opened = notebooks or NothingOpen()
+
+    def title(given: NotebookEditInput) -> str:
+        return _title(given, shown_path(cwd, cwd / given.notebook_path))
+
+    def plan(given: NotebookEditInput) -> Plan:
+        return lambda path, shown: plan_notebook_edit(path, shown, given, state)
+
+    async def preview(given: NotebookEditInput) -> Preview:
+        await opened.settled()
+        path = cwd / given.notebook_path
+        if (notebook := opened.at(real_path(path))) is not None:
+            return await preview_live_edit(notebook, shown_path(cwd, path), given, state, title(given))
+        if refusal := opened.refusal(real_path(path)):
+            shown = Preview(title(given), kind="diff", path=shown_path(cwd, path))
+            raise CannotBeDone(ToolError(refusal, code=ErrorCode.FILE_ACCESS_ERROR), shown, [path])
+        return await preview_change(plan(given), given.notebook_path, cwd, title(given))
+
+    @tool(
+        name="NotebookEdit",
+        description=DESCRIPTION,
+        access=ToolAccess("edit", "notebook_path"),
+        category="notebooks",
+        asks_together=True,
+        limits=ToolLimits(seconds=60, file_bytes=NOTEBOOK_BYTES),
+        examples=[
+            {"notebook_path": "analysis.ipynb", "cell_id": "3f2a9c1e", "new_source": "df = load()\ndf.head()"},
+            {
+                "notebook_path": "analysis.ipynb",
+                "edit_mode": "insert",
+                "cell_type": "markdown",
+                "new_source": "# Results",
+            },
+            {
+                "notebook_path": "analysis.ipynb",
+                "edit_mode": "move",
+                "cell_id": "3f2a9c1e",
+                "position": "before",
+                "target_id": "cell-2",
+            },
+        ],
+        title=title,
+        preview=preview,
+    )
+    async def notebook_edit(given: NotebookEditInput) -> ToolResult:
+        await opened.settled()
+        path = resolve_path(cwd, given.notebook_path)
+        if (notebook := opened.at(real_path(path))) is not None:
+            return await make_live_edit(notebook, shown_path(cwd, path), given, state)
+        if refusal := opened.refusal(real_path(path)):
+            raise ToolError(refusal, code=ErrorCode.FILE_ACCESS_ERROR)
+        return await make_change(plan(given), given.notebook_path, cwd, state)
+
+    return notebook_edit
+
+
+def _title(given: NotebookEditInput, shown: str) -> str:
+    if given.edit_mode == "insert":
+        return f"Insert a cell {in_words(given.place)} in {shown}"
+    if given.edit_mode == "move":
+        return f"Move cell {given.cell_id} {in_words(given.place)} in {shown}"
+    return f"{'Delete' if given.edit_mode == 'delete' else 'Edit'} cell {given.cell_id} in {shown}"
+
+
+def _check_fields(given: NotebookEditInput) -> None:
+    """What the schema cannot say: which fields go together."""
+    mode = given.edit_mode
+    problem = ""
+    if mode != "insert" and given.cell_id is None:
+        problem = f"{mode} needs cell_id. Read the notebook to see the ids."
+    elif mode == "insert" and given.cell_type is None:
+        problem = "insert needs cell_type: code, markdown or raw."
+    elif mode == "insert" and given.new_source is None:
+        problem = "insert needs new_source; it may be empty."
+    elif mode == "replace" and given.new_source is None and given.cell_type is None:
+        problem = "replace needs new_source, or a new cell_type."
+    elif mode in ("replace", "delete") and given.position is not None:
+        problem = f"position is for insert and move, not for {mode}."
+    elif mode != "move" and given.target_id is not None:
+        problem = "target_id is for move. For insert, cell_id is the cell beside which the new one goes."
+    elif mode in ("insert", "move"):
+        problem = _position_problem(given)
+    if problem:
+        raise ToolError(f"{problem} Nothing was changed.", code=ErrorCode.INVALID_PARAMETERS)
+    encode(given.new_source or "", UTF_8, "The notebook")
+
+
+def _position_problem(given: NotebookEditInput) -> str:
+    field = "cell_id" if given.edit_mode == "insert" else "target_id"
+    if given.position in ("before", "after") and given.beside is None:
+        return f"position {given.position} needs {field}: the cell it is meant of."
+    if given.position in ("start", "end") and given.beside is not None:
+        return f"position {given.position} is meant of the whole notebook: leave out {field}, or say before or after."
+    if given.edit_mode == "move" and given.position is None and given.beside is None:
+        return "move needs position: start or end, or before or after with target_id."
+    return ""
+
+
+def _edit_of(notebook: Notebook, given: NotebookEditInput, shown: str, check_known: Callable[[int], None]) -> CellEdit:
+    """What is asked for, done to `notebook`; `check_known` raises where the model does not know the cell at a position."""
+    if given.edit_mode == "insert":
+        assert given.cell_type is not None, "insert was checked to have one"
+        return insert_cell(notebook, given.cell_type, given.new_source or "", given.place, shown)
+    assert given.cell_id is not None, "all but insert were checked to have one"
+    at = notebook.find(given.cell_id)
+    if given.edit_mode == "move":
+        return move_cell(notebook, at, given.place, shown)
+    check_known(at)
+    if given.edit_mode == "delete":
+        return delete_cell(notebook, at, shown)
+    return replace_cell(notebook, at, given.cell_type, given.new_source, shown)
+
+
+def _not_shown(cell_id: str, shown: str) -> ToolError:
+    """The error for a cell that the model has not seen as it is."""
+    return ToolError(
+        f"Cell {cell_id} of {shown} was not shown in this session. Show it first: "
+        f'NotebookRead with cell_ids=["{cell_id}"].',
+        code=ErrorCode.FILE_ACCESS_ERROR,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _OnDisk:
+    """A notebook file as it is now. `data` are its own bytes, the notebook's are UTF-8."""
+
+    notebook: Notebook
+    data: bytes
+    encoding: Encoding
+    status: os.stat_result
+    seen: SeenFile
+
+
+def plan_notebook_edit(path: Path, shown: str, given: NotebookEditInput, state: FileState) -> Change:
+    """The notebook with one cell changed, valid by nbformat's schema, or not less valid than it was."""
+    real = real_path(path)
+    _check_fields(given)
+    old = _on_disk(path, real, shown, state)
+
+    def check_known(position: int) -> None:
+        if not old.seen.whole and source_digest(old.notebook.text(position)) not in old.seen.parts:
+            raise _not_shown(old.notebook.ids()[position], shown)
+
+    try:
+        edit = _edit_of(old.notebook, given, shown, check_known)
+        note = check_valid(old.notebook, edit, shown)
+    except NotANotebook as error:
+        raise _not_changeable(shown, str(error)) from error
+    parts = old.seen.parts | ({source_digest(edit.after)} if edit.after is not None and edit.changed else set())
+    return Change(
+        path=real,
+        shown=shown,
+        before=old.data,
+        replacing=old.status,
+        after=on_disk_bytes(edit.data, old.encoding, shown),
+        diff=edit.diff(shown),
+        title=edit.title,
+        result=edit.result + note,
+        whole=old.seen.whole,
+        parts=parts,
+        about={"cell_id": edit.name, "index": edit.position, "cell_sha256": _cell_states(old.notebook, edit)},
+    )
+
+
+def _cell_states(before: Notebook, edit: CellEdit) -> dict[str, str | None]:
+    """The hashes of the cell's source before and after; None where there is no cell."""
+    after = parse_notebook(edit.data)
+    ids = (before.ids(), after.ids())
+    sources = [
+        notebook.text(names.index(edit.name)) if edit.name in names else None
+        for notebook, names in zip((before, after), ids, strict=True)
+    ]
+    was, now = (None if source is None else source_sha256(source) for source in sources)
+    return {"before": was, "after": now}
+
+
+def _on_disk(path: Path, real: Path, shown: str, state: FileState) -> _OnDisk:
+    if not real.exists():
+        raise not_found(path, shown)
+    if real.suffix.lower() != ".ipynb":
+        raise ToolError(f"{shown} is not a notebook (.ipynb). Change it with Edit.", code=ErrorCode.FILE_PATH_INVALID)
+    seen = state.require(real, shown)
+    data, status = read_bytes(real, shown, NOTEBOOK_BYTES, "Change it with Python (nbformat).")
+    if is_stale(seen, status, sha256(data)):
+        raise ToolError(
+            f"{shown} has changed on disk since it was read. Read it again before you change it.",
+            code=ErrorCode.FILE_ACCESS_ERROR,
+        )
+    try:
+        encoding, utf_8 = as_utf_8(data)
+        return _OnDisk(parse_notebook(utf_8), data, encoding, status, seen)
+    except NotText:
+        raise _not_changeable(shown, "it is binary data") from None
+    except NotANotebook as error:
+        raise _not_changeable(shown, str(error)) from error
+
+
+def _not_changeable(shown: str, problem: str) -> ToolError:
+    return ToolError(f"{shown} is not a notebook that can be changed: {problem}.", code=ErrorCode.FILE_ACCESS_ERROR)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +372,11 @@ class LiveConflict(ToolError):
 
 
 async def preview_live_edit(
-    notebook: OpenNotebook, shown: str, tool_input: Input, state: FileState, title: str
+    notebook: OpenNotebook, shown: str, given: NotebookEditInput, state: FileState, title: str
 ) -> Preview:
     """What the user is asked: the diff against the live source, or why it cannot be done."""
     try:
-        planned = await plan_live_edit(notebook, shown, tool_input, state)
+        planned = await plan_live_edit(notebook, shown, given, state)
     except LiveConflict as conflict:
         warning = "Somebody changed this cell since Claude read it: nothing will be changed."
         return Preview(title, conflict.three_way(), "diff", path=shown, warning=warning)
@@ -99,10 +386,10 @@ async def preview_live_edit(
     return Preview(f"{planned.edit.title} ({diff.counts})", diff.text, "diff", path=shown)
 
 
-async def make_live_edit(notebook: OpenNotebook, shown: str, tool_input: Input, state: FileState) -> ToolResult:
+async def make_live_edit(notebook: OpenNotebook, shown: str, given: NotebookEditInput, state: FileState) -> ToolResult:
     """Make the change in the front end. "Done" is said of what was read back."""
     try:
-        planned = await plan_live_edit(notebook, shown, tool_input, state)
+        planned = await plan_live_edit(notebook, shown, given, state)
         edit, change = planned.edit, planned.change
         if change is None:
             return ToolResult(edit.result)
@@ -132,26 +419,26 @@ def _where_it_is(notebook: OpenNotebook) -> str:
     )
 
 
-async def plan_live_edit(notebook: OpenNotebook, shown: str, tool_input: Input, state: FileState) -> LiveEdit:
+async def plan_live_edit(notebook: OpenNotebook, shown: str, given: NotebookEditInput, state: FileState) -> LiveEdit:
     """Work the change out from the cells as they are now. Raises LiveConflict, and ToolError for what cannot be done."""
-    check_input(tool_input)
+    _check_fields(given)
     cells = await notebook.cells(outputs=False)
     parsed = parse_notebook(notebook_bytes(cells, outputs=False))
 
     def check_known(position: int) -> None:
-        _check_known(cells[position], notebook.path, shown, tool_input, state)
+        _check_known(cells[position], notebook.path, shown, given, state)
 
     try:
-        edit = edit_of(parsed, tool_input, shown, check_known)
+        edit = _edit_of(parsed, given, shown, check_known)
     except ToolError as error:
-        base = state.cells.last(notebook.path, str(tool_input.get("cell_id", "")))
-        if base is None or tool_input["cell_id"] in parsed.ids():
+        base = None if given.cell_id is None else state.cells.last(notebook.path, given.cell_id)
+        if given.cell_id is None or base is None or given.cell_id in parsed.ids():
             raise
-        raise LiveConflict(shown, str(tool_input["cell_id"]), base, None, tool_input.get("new_source")) from error
-    return LiveEdit(edit, _change(parsed, cells, edit, tool_input))
+        raise LiveConflict(shown, given.cell_id, base, None, given.new_source) from error
+    return LiveEdit(edit, _change(parsed, cells, edit, given))
 
 
-def _check_known(cell: Cell, path: Path, shown: str, tool_input: Input, state: FileState) -> None:
+def _check_known(cell: Cell, path: Path, shown: str, given: NotebookEditInput, state: FileState) -> None:
     """Raise ToolError if the model does not know the cell's source as it is now."""
     base = state.cells.last(path, cell.id)
     if base == cell.source:
@@ -160,8 +447,8 @@ def _check_known(cell: Cell, path: Path, shown: str, tool_input: Input, state: F
     if seen is not None and source_digest(cell.source) in seen.parts:
         return  # it was read or written in the file, before that was opened
     if base is None:
-        raise not_shown(cell.id, shown)
-    raise LiveConflict(shown, cell.id, base, cell.source, tool_input.get("new_source"))
+        raise _not_shown(cell.id, shown)
+    raise LiveConflict(shown, cell.id, base, cell.source, given.new_source)
 
 
 async def _made(
@@ -177,32 +464,21 @@ async def _made(
     return changed
 
 
-def _change(notebook: Notebook, cells: Sequence[Cell], edit: CellEdit, tool_input: Input) -> CellChange | None:
+def _change(notebook: Notebook, cells: Sequence[Cell], edit: CellEdit, given: NotebookEditInput) -> CellChange | None:
     """The edit as a change of the live notebook."""
-    mode = tool_input.get("edit_mode", "replace")
     if edit.data == notebook.data:
         return None
-    if mode == "insert":
-        kind = cast("CellType", tool_input["cell_type"])
-        place = _place(tool_input, "cell_id")
-        return Insert(place=place, cell_type=kind, source=tool_input["new_source"], cell_id=edit.name)
-    if mode == "move":
-        return Move(cell_id=edit.name, place=_place(tool_input, "target_id"))
-    expect = source_sha256(cells[edit.position].source)
-    if mode == "delete":
+    if given.edit_mode == "insert":
+        assert given.cell_type is not None, "insert was checked to have one"
+        return Insert(place=given.place, cell_type=given.cell_type, source=given.new_source or "", cell_id=edit.name)
+    if given.edit_mode == "move":
+        return Move(cell_id=edit.name, place=given.place)
+    cell = cells[edit.position]
+    expect = source_sha256(cell.source)
+    if given.edit_mode == "delete":
         return Delete(cell_id=edit.name, expect=expect)
-    kind = cast("CellType", tool_input.get("cell_type", cells[edit.position].cell_type))
+    kind = given.cell_type or cast("CellType", cell.cell_type)
     return Replace(cell_id=edit.name, expect=expect, source=edit.after, cell_type=kind)
-
-
-def _place(tool_input: Input, key: str) -> CellPosition:
-    beside, position = tool_input.get(key), tool_input.get("position")
-    where: Literal["before", "after", "start", "end"]
-    if beside is not None:
-        where = "before" if position == "before" else "after"
-        return CellPosition(where, str(beside))
-    where = "start" if position == "start" else "end"
-    return CellPosition(where)
 
 
 def _display(notebook: OpenNotebook, edit: CellEdit, changed: ChangedCell, shown: str) -> dict[str, Any]:
@@ -233,126 +509,3 @@ def _quoted(source: str) -> str:
 
 def _ended(source: str | None) -> str | None:
     return None if source is None else f"{source}\n"
-
-
-DESCRIPTION = """\
-Change one cell of a Jupyter notebook (.ipynb): replace, insert, delete or move it, or change its type. A notebook that is \
-open in the user's front end is changed there, unsaved changes included; any other in its file.
-- Show the cell first (Read or NotebookRead): that gives its id. Cells without one are named cell-0, cell-1, …
-- insert puts the new cell after cell_id; without cell_id at the END of the notebook. `position` says otherwise. The \
-result says where the cell is.
-- A code cell whose source changes loses its outputs and execution count. Nothing is executed."""
-
-FIELDS: dict[str, Any] = {
-    "notebook_path": {
-        "type": "string",
-        "minLength": 1,
-        "description": "The notebook file: an absolute path, or one relative to the working directory.",
-    },
-    "new_source": {
-        "type": "string",
-        "description": "The cell's whole new source. For replace with a new cell_type it may be left out: it stays.",
-    },
-    "cell_id": {
-        "type": "string",
-        "minLength": 1,
-        "description": "The cell to replace, delete or move; for insert, the cell beside which the new one goes.",
-    },
-    "cell_type": {
-        "type": "string",
-        "enum": ["code", "markdown", "raw"],
-        "description": "Required for insert. For replace: leave it out to keep the cell's type.",
-    },
-    "edit_mode": {
-        "type": "string",
-        "enum": ["replace", "insert", "delete", "move"],
-        "default": "replace",
-        "description": "What to do; replace by default.",
-    },
-    "position": {
-        "type": "string",
-        "enum": ["before", "after", "start", "end"],
-        "description": "For insert and move: before or after a cell (insert: cell_id, move: target_id), or at the start "
-        "or end of the notebook.",
-    },
-    "target_id": {
-        "type": "string",
-        "minLength": 1,
-        "description": "For move: the cell beside which cell_id goes.",
-    },
-}
-
-EXAMPLES: tuple[dict[str, Any], ...] = (
-    {"notebook_path": "analysis.ipynb", "cell_id": "3f2a9c1e", "new_source": "df = load()\ndf.head()"},
-    {"notebook_path": "analysis.ipynb", "edit_mode": "insert", "cell_type": "markdown", "new_source": "# Results"},
-    {
-        "notebook_path": "analysis.ipynb",
-        "edit_mode": "move",
-        "cell_id": "3f2a9c1e",
-        "position": "before",
-        "target_id": "cell-2",
-    },
-)
-
-
-def notebook_file_tools(state: FileState, cwd: Path, notebooks: OpenNotebooks | None = None) -> list[Tool]:
-    """NotebookEdit and NotebookRead. `state` is the session's memory of files; relative paths start at `cwd`.
-
-    `notebooks` are those that are open; None: there are none.
-    """
-    notebooks = notebooks or NothingOpen()
-
-    def plan(path: Path, shown: str, tool_input: Input) -> Change:
-        return plan_notebook_edit(path, shown, tool_input, state)
-
-    def title(tool_input: Mapping[str, Any]) -> str:
-        return _title(tool_input, shown_path(cwd, cwd / str(tool_input["notebook_path"])))
-
-    write = writing_call(plan, "notebook_path", state, cwd)
-    preview_write = writing_preview(plan, "notebook_path", title, cwd)
-
-    async def call(tool_input: dict[str, Any], ctx: ToolContext) -> ToolResult:
-        await notebooks.settled()
-        path = resolve_path(cwd, tool_input["notebook_path"])
-        if (notebook := notebooks.at(real_path(path))) is not None:
-            return await make_live_edit(notebook, shown_path(cwd, path), tool_input, state)
-        if refusal := notebooks.refusal(real_path(path)):
-            raise ToolError(refusal, code=ErrorCode.FILE_ACCESS_ERROR)
-        return await write(tool_input, ctx)
-
-    async def preview(tool_input: Input) -> Preview:
-        await notebooks.settled()
-        path = cwd / tool_input["notebook_path"]
-        if (notebook := notebooks.at(real_path(path))) is not None:
-            return await preview_live_edit(notebook, shown_path(cwd, path), tool_input, state, title(tool_input))
-        if refusal := notebooks.refusal(real_path(path)):
-            shown = Preview(title(tool_input), kind="diff", path=shown_path(cwd, path))
-            raise CannotBeDone(ToolError(refusal, code=ErrorCode.FILE_ACCESS_ERROR), shown, [path])
-        return await preview_write(tool_input)
-
-    edit = Tool(
-        name="NotebookEdit",
-        description=DESCRIPTION,
-        input_schema=object_schema(FIELDS, required=["notebook_path"]),
-        input_examples=EXAMPLES,
-        call=call,
-        rule_key="notebook_path",
-        category="notebooks",
-        asks_together=True,
-        limits=ToolLimits(seconds=60, file_bytes=100 * 2**20),
-        title=title,
-        preview=preview,
-    )
-    return [edit, notebook_read_tool(state, cwd, notebooks)]
-
-
-def _title(tool_input: Mapping[str, Any], shown: str) -> str:
-    mode, cell_id = tool_input.get("edit_mode", "replace"), tool_input.get("cell_id")
-    target = tool_input.get("target_id") if mode == "move" else cell_id
-    position = tool_input.get("position", "after" if target else "end")
-    where = f"{position} {target}" if position in ("before", "after") else f"at the {position}"
-    if mode == "insert":
-        return f"Insert a cell {where} in {shown}"
-    if mode == "move":
-        return f"Move cell {cell_id} {where} in {shown}"
-    return f"{'Delete' if mode == 'delete' else 'Edit'} cell {cell_id} in {shown}"

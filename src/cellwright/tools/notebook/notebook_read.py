@@ -4,118 +4,122 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Literal
 
-from cellwright.agent.tool import Content, Tool, ToolContext, ToolLimits
+from msgspec import Meta
+
+from cellwright.agent.calls.tool_input import ToolInput
+from cellwright.agent.tool import Content, Tool, ToolAccess, ToolLimits, tool
 from cellwright.errors import ErrorCode, ToolError
+from cellwright.text import counted
 from cellwright.tools.files.changes import in_thread
 from cellwright.tools.files.file_state import FileState, SeenFile
 from cellwright.tools.files.formats.text import NotText, open_regular
-from cellwright.tools.files.read import MAX_CHARS, read_limits
+from cellwright.tools.files.read import MAX_CHARS, TOKENS, read_limits
+from cellwright.tools.inputs import NotebookPath
 from cellwright.tools.notebook.json import POSITION
 from cellwright.tools.notebook.live_source import live_note, live_source, with_note
-from cellwright.tools.notebook.open_notebook import Cell, KernelRemarks, OpenNotebook, OpenNotebooks
+from cellwright.tools.notebook.open_notebook import Cell, KernelRemarks, NothingOpen, OpenNotebook, OpenNotebooks
 from cellwright.tools.notebook.pages import NO_REMARKS, OUTPUT_CHARS, NotebookPage, notebook_page, outline
 from cellwright.tools.notebook.source import NotebookSource, open_notebook
 from cellwright.tools.notebook.spans import NotANotebook
 from cellwright.tools.paths import file_errors, not_found, real_path, resolve_path, shown_path
-from cellwright.tools.schema import counted, object_schema
 
-DESCRIPTION = """\
+DESCRIPTION = f"""\
 Show cells of a Jupyter notebook (.ipynb) of any size: their ids, types, sources and outputs. A notebook that is open in \
 the user's front end is shown as it is there, unsaved changes included.
 - Choose cells by id (cell_ids) or by number (cells="3-7"); without either, all that fit. outline=true gives a line for \
 each cell, to find those that matter in a large notebook.
 - outputs: "none", "short" (the default: a few lines, images named) or "full" (images as images).
-- One result holds about 25,000 tokens. When there is more it ends with [PARTIAL: …], which says how to go on."""
+- One result holds about {TOKENS:,} tokens. When there is more it ends with [PARTIAL: …], which says how to go on."""
 
-FIELDS: dict[str, Any] = {
-    "notebook_path": {
-        "type": "string",
-        "minLength": 1,
-        "description": "The notebook file: an absolute path, or one relative to the working directory.",
-    },
-    "cell_ids": {
-        "type": "array",
-        "items": {"type": "string", "minLength": 1},
-        "minItems": 1,
-        "description": "The cells to show, by id; cell-N (N from 0) where they have none.",
-    },
-    "cells": {
-        "type": "string",
-        "pattern": r"^\s*\d+\s*(-\s*\d*\s*)?(,\s*\d+\s*(-\s*\d*\s*)?)*$",
-        "description": 'The cells to show, by number from 1: "3", "3-7", "12-" (to the end), "1,5-8".',
-    },
-    "outputs": {
-        "type": "string",
-        "enum": ["none", "short", "full"],
-        "default": "short",
-        "description": "How much to show of what the cells gave.",
-    },
-    "outline": {
-        "type": "boolean",
-        "default": False,
-        "description": "Only a line for each cell: number, id, type, first line, size of its outputs.",
-    },
-}
-
-EXAMPLES: tuple[dict[str, Any], ...] = (
-    {"notebook_path": "analysis.ipynb", "outline": True},
-    {"notebook_path": "analysis.ipynb", "cell_ids": ["3f2a9c1e", "cell-4"], "outputs": "full"},
-    {"notebook_path": "analysis.ipynb", "cells": "10-20", "outputs": "none"},
-)
-
-RANGE = re.compile(r"(\d+)\s*(-)?\s*(\d+)?")
+CELL_RANGE = re.compile(r"(\d+)\s*(-)?\s*(\d+)?")
 
 
-def notebook_read_tool(state: FileState, cwd: Path, notebooks: OpenNotebooks) -> Tool:
-    """NotebookRead. `state` is the session's memory of files; relative paths start at `cwd`; `notebooks` are open."""
+class NotebookReadInput(ToolInput):
+    """What Claude gives to NotebookRead."""
 
-    async def call(tool_input: dict[str, Any], ctx: ToolContext) -> Content:
-        path = resolve_path(cwd, tool_input["notebook_path"])
+    notebook_path: NotebookPath
+    cell_ids: (
+        Annotated[
+            tuple[Annotated[str, Meta(min_length=1)], ...],
+            Meta(min_length=1, description="The cells to show, by id; cell-N (N from 0) where they have none."),
+        ]
+        | None
+    ) = None
+    cells: (
+        Annotated[
+            str,
+            Meta(
+                pattern=r"^\s*\d+\s*(-\s*\d*\s*)?(,\s*\d+\s*(-\s*\d*\s*)?)*$",
+                description='The cells to show, by number from 1: "3", "3-7", "12-" (to the end), "1,5-8".',
+            ),
+        ]
+        | None
+    ) = None
+    outputs: Annotated[
+        Literal["none", "short", "full"], Meta(description="How much to show of what the cells gave.")
+    ] = "short"
+    outline: Annotated[
+        bool, Meta(description="Only a line for each cell: number, id, type, first line, size of its outputs.")
+    ] = False
+
+
+def notebook_read_tool(state: FileState, cwd: Path, notebooks: OpenNotebooks | None = None) -> Tool:
+    """NotebookRead. `state` is the session's memory of files; relative paths start at `cwd`.
+
+    `notebooks` are those that are open; None: there are none.
+    """
+    opened = notebooks or NothingOpen()
+
+    def title(given: NotebookReadInput) -> str:
+        shown = shown_path(cwd, cwd / given.notebook_path)
+        if given.outline:
+            return f"Outline {shown}"
+        which = given.cells or ", ".join(given.cell_ids or ())
+        return f"Read {f'cells {which} of ' if which else ''}{shown}"
+
+    @tool(
+        name="NotebookRead",
+        description=DESCRIPTION,
+        access=ToolAccess("read", "notebook_path"),
+        read_only=True,
+        category="notebooks",
+        limits=ToolLimits(seconds=30, result_chars=MAX_CHARS + OUTPUT_CHARS["full"]),
+        examples=[
+            {"notebook_path": "analysis.ipynb", "outline": True},
+            {"notebook_path": "analysis.ipynb", "cell_ids": ["3f2a9c1e", "cell-4"], "outputs": "full"},
+            {"notebook_path": "analysis.ipynb", "cells": "10-20", "outputs": "none"},
+        ],
+        title=title,
+    )
+    async def notebook_read(given: NotebookReadInput) -> Content:
+        path = resolve_path(cwd, given.notebook_path)
         shown = shown_path(cwd, path)
         max_chars = read_limits(os.environ, large=False).chars
-        await notebooks.settled()
-        if (notebook := notebooks.at(real_path(path))) is not None:
-            cells = await notebook.cells(outputs=tool_input.get("outputs") != "none")
-            is_own = _is_own(notebooks, notebook.path)
+        await opened.settled()
+        if (notebook := opened.at(real_path(path))) is not None:
+            cells = await notebook.cells(outputs=given.outputs != "none")
+            is_own = _is_own(opened, notebook.path)
 
             def work_live(_: Callable[[], bool]) -> Content:
-                remarks = notebooks.remarks(cells) if is_own else NO_REMARKS
-                return _read_live(notebook, cells, shown, tool_input, max_chars, state, remarks)
+                remarks = opened.remarks(cells) if is_own else NO_REMARKS
+                return _read_live(notebook, cells, shown, given, max_chars, state, remarks)
 
             return await in_thread(work_live)
-        own = notebooks.own()
+        own = opened.own()
         own_cells = await own.cells(outputs=False) if own is not None and own.path == real_path(path) else None
 
         def work(stopped: Callable[[], bool]) -> Content:
-            remarks = notebooks.remarks(own_cells) if own_cells is not None else NO_REMARKS
+            remarks = opened.remarks(own_cells) if own_cells is not None else NO_REMARKS
             with file_errors(shown):
-                return _read(path, shown, tool_input, max_chars, state, stopped, remarks)
+                return _read(path, shown, given, max_chars, state, stopped, remarks)
 
         return await in_thread(work)
 
-    def title(tool_input: Mapping[str, Any]) -> str:
-        shown = shown_path(cwd, cwd / str(tool_input["notebook_path"]))
-        if tool_input.get("outline"):
-            return f"Outline {shown}"
-        which = tool_input.get("cells") or ", ".join(tool_input.get("cell_ids", ()))
-        return f"Read {f'cells {which} of ' if which else ''}{shown}"
-
-    return Tool(
-        name="NotebookRead",
-        description=DESCRIPTION,
-        input_schema=object_schema(FIELDS, required=["notebook_path"]),
-        input_examples=EXAMPLES,
-        call=call,
-        read_only=True,
-        rule_key="notebook_path",
-        category="notebooks",
-        limits=ToolLimits(seconds=30, result_chars=MAX_CHARS + OUTPUT_CHARS["full"]),
-        title=title,
-    )
+    return notebook_read
 
 
 def _is_own(notebooks: OpenNotebooks, path: Path) -> bool:
@@ -126,7 +130,7 @@ def _is_own(notebooks: OpenNotebooks, path: Path) -> bool:
 def _read(
     path: Path,
     shown: str,
-    tool_input: Mapping[str, Any],
+    given: NotebookReadInput,
     max_chars: int,
     state: FileState,
     stopped: Callable[[], bool],
@@ -141,11 +145,11 @@ def _read(
         status = os.fstat(file.fileno())
         try:
             source = open_notebook(file, status.st_size, stopped)
-            positions = _positions(source, tool_input, shown)
+            positions = _positions(source, given, shown)
             seen = SeenFile(status.st_mtime_ns, status.st_size, source.sha256)
-            if tool_input.get("outline"):
+            if given.outline:
                 return _outline(source, positions, shown, max_chars, remarks)
-            page = notebook_page(source, positions, tool_input.get("outputs", "short"), max_chars, remarks)
+            page = notebook_page(source, positions, given.outputs, max_chars, remarks)
             # which cells they are says which are known, not how far the file was read
             state.read(real, seen, 2 + seen.size, 0, to_the_end=False, parts=frozenset(page.sources))
             state.cells.add(real, page.known)
@@ -163,17 +167,17 @@ def _read_live(
     notebook: OpenNotebook,
     cells: Sequence[Cell],
     shown: str,
-    tool_input: Mapping[str, Any],
+    given: NotebookReadInput,
     max_chars: int,
     state: FileState,
     remarks: KernelRemarks,
 ) -> Content:
     source = live_source(cells)
-    positions = _positions(source, tool_input, shown)
+    positions = _positions(source, given, shown)
     note = live_note(notebook)
-    if tool_input.get("outline"):
+    if given.outline:
         return f"{_outline(source, positions, shown, max_chars, remarks)}\n{note}"
-    page = notebook_page(source, positions, tool_input.get("outputs", "short"), max_chars, remarks)
+    page = notebook_page(source, positions, given.outputs, max_chars, remarks)
     state.cells.add(notebook.path, page.known)
     return with_note(_cells(source, positions, page, shown, remarks), note)
 
@@ -207,21 +211,21 @@ def _outline(
     return f"{words}\n{text}{more}{of_all}"
 
 
-def _positions(source: NotebookSource, tool_input: Mapping[str, Any], shown: str) -> Sequence[int]:
+def _positions(source: NotebookSource, given: NotebookReadInput, shown: str) -> Sequence[int]:
     """The positions (from 0) of the cells that are asked for, in the notebook's order."""
     total = len(source.cells)
-    if "cells" not in tool_input and "cell_ids" not in tool_input:
+    if given.cells is None and given.cell_ids is None:
         return range(total)
     wanted: set[int] = set()
-    for part in str(tool_input.get("cells", "")).split(","):
-        if found := RANGE.fullmatch(part.strip()):
+    for part in (given.cells or "").split(","):
+        if found := CELL_RANGE.fullmatch(part.strip()):
             first = int(found[1])
             last = int(found[3]) if found[3] else total if found[2] else first
             if not 1 <= first <= total or last < first:
                 raise _bad(f'There are no cells "{part.strip()}": {shown} has {counted(total, "cell")}, from 1 on.')
             wanted.update(range(first - 1, min(last, total)))
-    if "cell_ids" in tool_input:
-        wanted.update(_by_id(source, tool_input["cell_ids"], shown))
+    if given.cell_ids is not None:
+        wanted.update(_by_id(source, given.cell_ids, shown))
     return sorted(wanted)
 
 

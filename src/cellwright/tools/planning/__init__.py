@@ -1,4 +1,4 @@
 """Tools for the work itself: todos and tasks, questions to the user, plan mode.
 
-`todo_write.py`, `tasks.py`, `ask_user.py` and `plan_mode.py` hold the tools.
+A file for each tool; those about tasks with ids are in `tasks/`. `todos.py` is what views know of the list.
 """

@@ -1,126 +1,101 @@
-"""Finding files by name: what Glob does, and which files a glob leaves to Grep."""
+"""Glob: files by name, newest first. It only reads."""
 
 from __future__ import annotations
 
-import heapq
+import asyncio
 import os
-import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from pathlib import Path, PurePosixPath
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
 
+from msgspec import Meta
+
+from cellwright.agent.calls.tool_input import ToolInput
+from cellwright.agent.tool import Tool, ToolAccess, ToolResult, tool
 from cellwright.errors import ErrorCode, ToolError
-from cellwright.tools.search.glob_patterns import glob_matcher
+from cellwright.tools.inputs import HERE, MAX_GLOBS, Globs, in_folder, timed_limits, timeout_meta
+from cellwright.tools.search.globs import glob_arguments, newest_first, relative_pattern
+from cellwright.tools.search.grep_output import checked, search_root
+from cellwright.tools.search.ripgrep import Output, run_ripgrep, search_program
 
-NO_VERSION_CONTROL = ("--glob=!.git", "--glob=!.hg", "--glob=!.svn", "--glob=!.jj")
-"""rg's arguments that leave out the version control's own files; .gitignore and .github stay."""
+GLOB_SECONDS = 20.0
+"""How long rg may take unless the call or the environment says otherwise; what it found until then is the result."""
 
-Keep = Callable[[bytes], bool]
-"""Whether a path that rg printed is wanted."""
+SECONDS_VARIABLE = "CLAUDE_CODE_GLOB_TIMEOUT_SECONDS"
+LIMITS = timed_limits(results=100)
 
-
-def relative_pattern(pattern: str, folder: Path) -> str:
-    """`pattern` as it is matched below `folder`. It cannot lead out of it."""
-    if "\0" in pattern or "\n" in pattern:
-        raise ToolError("The pattern holds a null byte or a line end.", code=ErrorCode.INVALID_PARAMETERS)
-    inside = f"{folder.as_posix().rstrip('/')}/"
-    pattern = pattern.removeprefix(inside).removeprefix("./")
-    if pattern.startswith(("/", "!")) or Path(pattern).is_absolute() or ".." in PurePosixPath(pattern).parts:
-        raise ToolError(
-            f"The pattern {pattern!r} must be relative to the folder that is searched, and may hold no `..` and no "
-            "leading `!`. Give the folder in `path`.",
-            code=ErrorCode.INVALID_PARAMETERS,
-        )
-    return pattern
+DESCRIPTION = f"""\
+Find files by name, newest first. At most {LIMITS.results} are listed; hidden and git-ignored files count too.
+- `**/*.py`: in all folders below; `src/**/*.{{ts,tsx}}`: below src; a pattern without a slash (`*.toml`) matches in \
+all folders. Folders themselves are not found: use LS or FileTree to see them.
+- To search what is in files use Grep."""
 
 
-def ignore_arguments(ignore: Sequence[str]) -> list[str]:
-    """rg's arguments that leave out what matches one of the globs. Taking out overrides no ignore file."""
-    for glob in ignore:
-        checked_glob(glob.removeprefix("!"))
-    # a folder's contents go with it, however it was written
-    return [f"--glob=!{glob.removeprefix('!').removesuffix('/**').removesuffix('/')}" for glob in ignore if glob]
+class GlobInput(ToolInput):
+    """What Claude gives to Glob."""
+
+    pattern: Annotated[
+        str, Meta(min_length=1, description="The glob: `*`, `?`, `**`, `[a-z]`, `{a,b}`; relative to path.")
+    ]
+    path: Annotated[
+        str, Meta(min_length=1, description="The folder to search below. Leave it out for the working directory.")
+    ] = HERE
+    ignore: Annotated[
+        Globs, Meta(max_length=MAX_GLOBS, description="Files and folders to leave out: `node_modules`, `*.min.js`.")
+    ] = ()
+    timeout_seconds: Annotated[int, timeout_meta(GLOB_SECONDS)] | None = None
 
 
-def checked_glob(glob: str) -> Callable[[str], bool]:
-    """A matcher for `glob`; a `ToolError` that says what is wrong with it."""
-    if "\0" in glob or "\n" in glob:
-        raise ToolError("A glob holds a null byte or a line end.", code=ErrorCode.INVALID_PARAMETERS)
+def glob_tool(cwd: Path, environ: Mapping[str, str] = os.environ) -> Tool:
+    """Glob. Relative paths start at `cwd`, and so do the paths in results; `environ` has CLAUDE_CODE_GLOB_…."""
+
+    @tool(
+        name="Glob",
+        description=DESCRIPTION,
+        access=ToolAccess("find", "path"),
+        read_only=True,
+        category="search",
+        limits=LIMITS,
+        examples=[{"pattern": "**/*.py"}, {"pattern": "*.{ts,tsx}", "path": "web", "ignore": ["dist"]}],
+        title=lambda given: f"Glob {given.pattern}{in_folder(cwd, given.path)}",
+    )
+    async def glob(given: GlobInput) -> ToolResult:
+        root = search_root(cwd, given.path)
+        if root.target != ".":
+            raise ToolError(f"{given.path} is a file, not a folder.", code=ErrorCode.FILE_PATH_INVALID)
+        pattern = relative_pattern(given.pattern, root.folder)
+        seconds = _usual_seconds(environ) if given.timeout_seconds is None else given.timeout_seconds
+        with glob_arguments(pattern, given.ignore, environ) as (arguments, wanted):
+            output = await run_ripgrep(search_program(), arguments, cwd=root.folder, separator=b"\0", seconds=seconds)
+        found = list(filter(wanted, checked(output, seconds).records))
+        paths = await asyncio.to_thread(newest_first, root.folder, found, LIMITS.results)
+        names = [root.shown(path) for path in paths]
+        notes = _notes(output, len(names), len(found))
+        missing = [] if names else [f"No file matches {given.pattern}{in_folder(cwd, given.path)}."]
+        facts = {
+            "filenames": names,
+            "numFiles": len(names),
+            "totalMatches": len(found),
+            "truncated": len(found) > len(names),
+            "countIsComplete": output.whole,
+            "timedOut": output.timed_out,
+        }
+        return ToolResult("\n".join([*names, *missing, *notes]), facts)
+
+    return glob
+
+
+def _notes(output: Output, shown: int, found: int) -> list[str]:
+    if not output.whole:
+        return [f"[Stopped early: there may be more than these {found:,} files. Narrow the search.]"]
+    if found > shown:
+        return [f"[The {shown} newest of {found:,} files. Narrow the pattern or path for others.]"]
+    return []
+
+
+def _usual_seconds(environ: Mapping[str, str]) -> float:
+    """The user's own default time; what is no number counts as not given."""
     try:
-        return glob_matcher(glob)
-    except ValueError as error:
-        raise ToolError(f"ripgrep refused the search: {error}", code=ErrorCode.INVALID_PARAMETERS) from error
-
-
-@contextmanager
-def only_matching(glob: str) -> Iterator[tuple[list[str], Keep]]:
-    """rg's arguments for files that match `glob` and are not ignored, and a check for the paths it then prints.
-
-    rg's --glob would override .gitignore. An ignore file of ours that takes out everything else does not: it ranks lowest.
-    What it cannot take out is what another ignore file takes in (`!keep.log`): hence the check.
-    """
-    matches = checked_glob(glob)
-    seen: dict[bytes, bool] = {}
-
-    def keep(path: bytes) -> bool:
-        if path not in seen:
-            seen[path] = matches(relative_path(path))
-        return seen[path]
-
-    with tempfile.NamedTemporaryFile("w", encoding="utf-8", suffix=".ignore", delete=False) as file:
-        file.write(f"*\n!*/\n!{_no_comment(glob)}\n")
-    try:
-        yield [f"--ignore-file={file.name}"], keep
-    finally:
-        Path(file.name).unlink(missing_ok=True)
-
-
-def _no_comment(glob: str) -> str:
-    """`glob` as a line of an ignore file, which rg's globs are, too."""
-    return f"\\{glob}" if glob.startswith("#") else glob
-
-
-def relative_path(path: bytes) -> str:
-    """A path as rg printed it, relative to the searched folder, with `/`."""
-    text = os.fsdecode(path)
-    return (text.replace("\\", "/") if os.name == "nt" else text).removeprefix("./")
-
-
-@contextmanager
-def glob_arguments(pattern: str, ignore: Sequence[str], environ: Mapping[str, str]) -> Iterator[tuple[list[str], Keep]]:
-    """rg's arguments that list the files which match `pattern`, and a check for what it lists.
-
-    Hidden and ignored files are found, unless CLAUDE_CODE_GLOB_HIDDEN or CLAUDE_CODE_GLOB_NO_IGNORE is `false`.
-    """
-    version_control = any(part.startswith((".git", ".hg", ".svn", ".jj")) for part in pattern.split("/"))
-    without = [*(() if version_control else NO_VERSION_CONTROL), *ignore_arguments(ignore)]
-    arguments = ["--files", "--hidden", "--null", *without]
-    hidden = _is_on("CLAUDE_CODE_GLOB_HIDDEN", environ) or any(part.startswith(".") for part in pattern.split("/"))
-
-    def seen(path: bytes) -> bool:
-        return hidden or not any(part.startswith(".") for part in relative_path(path).split("/"))
-
-    if _is_on("CLAUDE_CODE_GLOB_NO_IGNORE", environ):
-        # first: of rg's globs the last that matches decides
-        yield [*arguments[:3], "--no-ignore", f"--glob={_no_comment(pattern)}", *without, "--", "."], seen
-        return
-    with only_matching(pattern) as (more, matches):
-        yield [*arguments, *more, "--", "."], lambda path: seen(path) and matches(path)
-
-
-def _is_on(name: str, environ: Mapping[str, str]) -> bool:
-    return environ.get(name, "").strip().lower() not in ("0", "false", "no", "off")
-
-
-def newest_first(folder: Path, paths: Iterable[bytes], limit: int | None) -> list[bytes]:
-    """Paths below `folder` by time of change, the newest first, those of one time by name. At most `limit`."""
-    base = os.fsencode(folder) + os.fsencode(os.sep)
-    keyed = ((-_mtime(base + path), path) for path in paths)
-    return [path for _, path in (sorted(keyed) if limit is None else heapq.nsmallest(limit, keyed))]
-
-
-def _mtime(path: bytes) -> int:
-    try:
-        return os.stat(path).st_mtime_ns  # noqa: PTH116  bytes, 100,000 times
-    except OSError:
-        return 0  # gone meanwhile, or a link that leads nowhere
+        return max(float(environ[SECONDS_VARIABLE]), 1.0)
+    except (KeyError, ValueError):
+        return GLOB_SECONDS

@@ -1,18 +1,23 @@
-"""What Grep asks rg for."""
+"""Grep: the content of files, searched with ripgrep. It only reads."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Literal
 
-from cellwright.agent.tool import ToolResult
+from msgspec import Meta, field, structs
+
+from cellwright.agent.calls.tool_input import ToolInput
+from cellwright.agent.tool import Tool, ToolAccess, ToolResult, tool
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.tools.files.formats.text import CP_1252, LATIN_1, NotText, detect_encoding
-from cellwright.tools.search.glob import (
+from cellwright.tools.inputs import HERE, MAX_GLOBS, Globs, in_folder, timed_limits, timeout_meta
+from cellwright.tools.search.globs import (
     NO_VERSION_CONTROL,
     Keep,
     checked_glob,
@@ -26,14 +31,19 @@ from cellwright.tools.search.grep_output import (
     SEPARATOR,
     GrepResult,
     SearchRoot,
+    checked,
     content_lines,
     counts,
     file_list,
     page,
     path_of,
+    search_root,
     with_whole_names,
 )
-from cellwright.tools.search.ripgrep import MAX_RECORDS, Output, SearchProgram, run_ripgrep
+from cellwright.tools.search.ripgrep import MAX_RECORDS, Output, SearchProgram, run_ripgrep, search_program
+
+GREP_SECONDS = 20.0
+"""How long rg may take unless the call says otherwise; what it found until then is the result."""
 
 HEAD_LIMIT = 250
 COLLECTED_LINES = 1_000
@@ -45,30 +55,127 @@ MAX_LINES = RESULT_CHARS // 16
 
 HEAD_BYTES = 64 * 1024
 
+DESCRIPTION = """\
+Search the content of files with ripgrep. Use this, not grep or rg in Bash.
+- pattern is a regular expression in Rust's syntax; escape literal braces and parentheses: `interface\\{\\}`, `main\\(`.
+- output_mode: "files_with_matches" (default) gives paths, "content" the lines, "count" the number of matching lines.
+- Narrow the search with path, glob, type or ignore. Hidden files are searched, git-ignored and binary ones are not, \
+unless path names the very file.
+- For patterns that span lines set multiline."""
+
+
+class GrepInput(ToolInput):
+    """What Claude gives to Grep."""
+
+    pattern: Annotated[str, Meta(min_length=1, description="The regular expression to search for.")]
+    path: Annotated[
+        str,
+        Meta(min_length=1, description="A file, or a folder to search below. Leave it out for the working directory."),
+    ] = HERE
+    glob: (
+        Annotated[
+            str,
+            Meta(
+                min_length=1,
+                description="Only files that match, e.g. `*.py`, `*.{ts,tsx}`, `tests/**`, `!*.min.js`; relative to path.",
+            ),
+        ]
+        | None
+    ) = None
+    type: (
+        Annotated[
+            str,
+            Meta(
+                pattern=r"^\w+$",
+                description="Only files of this type, by ripgrep's name for it: py, js, ts, rust, go, java, md and so on.",
+            ),
+        ]
+        | None
+    ) = None
+    output_mode: Annotated[
+        Literal["files_with_matches", "content", "count"],
+        Meta(description="What to give back: paths, matching lines, or the number of matching lines per file."),
+    ] = "files_with_matches"
+    after: Annotated[int, Meta(ge=0, description="Lines to show after each match (content only).")] | None = field(
+        default=None, name="-A"
+    )
+    before: Annotated[int, Meta(ge=0, description="Lines to show before each match (content only).")] | None = field(
+        default=None, name="-B"
+    )
+    around: (
+        Annotated[int, Meta(ge=0, description="Lines to show before and after each match (content only).")] | None
+    ) = field(default=None, name="-C")
+    context: Annotated[int, Meta(ge=0, description="The same as -C.")] | None = None
+    numbers: Annotated[bool, Meta(description="Show line numbers (content only).")] = field(default=True, name="-n")
+    ignore_case: Annotated[bool, Meta(description="Ignore upper and lower case.")] = field(default=False, name="-i")
+    only_matching: Annotated[bool, Meta(description="Show only what matches, not the whole line (content only).")] = (
+        field(default=False, name="-o")
+    )
+    head_limit: Annotated[
+        int,
+        Meta(
+            ge=0,
+            description=f"How many lines or files to give back at most, {HEAD_LIMIT} by default; 0 for as many as fit.",
+        ),
+    ] = HEAD_LIMIT
+    offset: Annotated[int, Meta(ge=0, description="Lines or files to skip, to go on where the last result ended.")] = 0
+    ignore: Annotated[
+        Globs, Meta(max_length=MAX_GLOBS, description="Files and folders to leave out: `node_modules`, `*.lock`.")
+    ] = ()
+    timeout_seconds: Annotated[int, timeout_meta(GREP_SECONDS)] = int(GREP_SECONDS)
+    multiline: Annotated[bool, Meta(description="Let the pattern span lines, and `.` match line ends.")] = False
+
+    @property
+    def shows_context(self) -> bool:
+        """Whether lines around matches are shown."""
+        return any((self.after, self.before, self.around, self.context))
+
+
+def grep_tool(cwd: Path) -> Tool:
+    """Grep. Relative paths start at `cwd`, and so do the paths in results."""
+
+    @tool(
+        name="Grep",
+        description=DESCRIPTION,
+        access=ToolAccess("search", "path"),
+        read_only=True,
+        category="search",
+        limits=timed_limits(results=HEAD_LIMIT),
+        examples=[
+            {"pattern": r"def \w+_page\(", "type": "py"},
+            {"pattern": "TODO", "path": "src", "output_mode": "content", "-C": 2, "head_limit": 50},
+        ],
+        title=lambda given: f'Grep "{given.pattern}"{in_folder(cwd, given.path)}',
+    )
+    async def grep(given: GrepInput) -> ToolResult:
+        if any("\0" in str(value) for value in structs.astuple(given)):
+            raise ToolError("The input holds a null byte.", code=ErrorCode.INVALID_PARAMETERS)
+        return await Grep(search_program(), search_root(cwd, given.path), given).answer()
+
+    return grep
+
 
 @dataclass(frozen=True, slots=True)
 class Grep:
     """One call: what to search with, where, for what, how long."""
 
     program: SearchProgram
-    place: SearchRoot
-    tool_input: Mapping[str, Any]
-    seconds: float
+    root: SearchRoot
+    given: GrepInput
 
     async def answer(self) -> ToolResult:
         """What answers the call. Raises `ToolError` with what rg complained of."""
-        limit = int(self.tool_input.get("head_limit", HEAD_LIMIT))
-        offset = int(self.tool_input.get("offset", 0))
-        deadline = time.monotonic() + self.seconds
-        encoding = await asyncio.to_thread(_encoding_arguments, self.place)
-        with _filters(self.tool_input) as (filters, wanted):
-            arguments = [*_common_arguments(self.tool_input), *_mode_arguments(self.tool_input), *filters, *encoding]
+        given, seconds = self.given, self.given.timeout_seconds
+        deadline = time.monotonic() + seconds
+        encoding = await asyncio.to_thread(_encoding_arguments, self.root)
+        with _filters(given) as (filters, wanted):
+            arguments = [*_common_arguments(given), *_mode_arguments(given), *filters, *encoding]
 
             async def run(*more: str, separator: bytes = b"\n", max_records: int = MAX_RECORDS) -> Output:
                 output = await run_ripgrep(
                     self.program,
-                    [*arguments, *more, "--", self.tool_input["pattern"], self.place.target],
-                    cwd=self.place.folder,
+                    [*arguments, *more, "--", given.pattern, self.root.target],
+                    cwd=self.root.folder,
                     separator=separator,
                     seconds=max(deadline - time.monotonic(), 0.1),
                     max_records=max_records,
@@ -76,63 +183,58 @@ class Grep:
                 records: Iterable[bytes] = output.records if separator == b"\0" else with_whole_names(output.records)
                 if wanted is not None:
                     records = (record for record in records if record == SEPARATOR or wanted(path_of(record)))
-                return checked(replace(output, records=list(records)), self.seconds)
+                return checked(replace(output, records=list(records)), seconds)
 
-            found, output = await self._found(run, offset + (limit or MAX_LINES))
-        return page(found, offset, limit, output, self.seconds)
+            found, output = await self._found(run, given.offset + (given.head_limit or MAX_LINES))
+        return page(found, given.offset, given.head_limit, output, seconds)
 
     async def _found(self, run: Callable[..., Awaitable[Output]], needed: int) -> tuple[GrepResult, Output]:
-        mode = self.tool_input.get("output_mode", "files_with_matches")
-        if mode == "content":
+        if self.given.output_mode == "content":
             output = await run(max_records=max(COLLECTED_LINES, needed))
             if not output.whole and not output.timed_out:
                 output = await run("--sort=path", max_records=needed)
-            return content_lines(output, self.place, self.tool_input), output
-        if mode == "count":
+            return content_lines(output, self.root, numbers=self.given.numbers, around=self.given.shows_context), output
+        if self.given.output_mode == "count":
             output = await run()
-            return counts(output, self.place), output
+            return counts(output, self.root), output
         output = await run(separator=b"\0")
-        paths = await asyncio.to_thread(newest_first, self.place.folder, output.records, None)
-        return file_list(paths, self.place), output
+        paths = await asyncio.to_thread(newest_first, self.root.folder, output.records, None)
+        return file_list(paths, self.root), output
 
 
-def _common_arguments(tool_input: Mapping[str, Any]) -> list[str]:
+def _common_arguments(given: GrepInput) -> list[str]:
     arguments = ["--hidden", "--null", "--color=never", "--no-heading", "--with-filename", *NO_VERSION_CONTROL]
     arguments += [f"--max-columns={LINE_CHARS}", "--max-columns-preview"]
-    if tool_input.get("-i"):
+    if given.ignore_case:
         arguments.append("--ignore-case")
-    if tool_input.get("multiline"):
+    if given.multiline:
         arguments += ["--multiline", "--multiline-dotall"]
-    if "type" in tool_input:
-        arguments.append(f"--type={tool_input['type']}")
+    if given.type is not None:
+        arguments.append(f"--type={given.type}")
     return arguments
 
 
-def _mode_arguments(tool_input: Mapping[str, Any]) -> list[str]:
-    mode = tool_input.get("output_mode", "files_with_matches")
-    if mode == "files_with_matches":
+def _mode_arguments(given: GrepInput) -> list[str]:
+    if given.output_mode == "files_with_matches":
         return ["--files-with-matches"]
-    if mode == "count":
+    if given.output_mode == "count":
         return ["--count"]
     # numbers also where they are not shown: their `:` or `-` tells matches from what is around them
     arguments = ["--line-number", r"--context-separator=\x00\x00"]
-    around = tool_input.get("-C", tool_input.get("context"))
-    for flag, lines in (
-        ("--before-context", tool_input.get("-B", around)),
-        ("--after-context", tool_input.get("-A", around)),
-    ):
-        if lines:
-            arguments.append(f"{flag}={int(lines)}")
-    if tool_input.get("-o"):
+    around = given.context if given.around is None else given.around
+    for flag, lines in (("--before-context", given.before), ("--after-context", given.after)):
+        if wanted := around if lines is None else lines:
+            arguments.append(f"{flag}={wanted}")
+    if given.only_matching:
         arguments.append("--only-matching")
     return arguments
 
 
 @contextmanager
-def _filters(tool_input: Mapping[str, Any]) -> Iterator[tuple[list[str], Keep | None]]:
+def _filters(given: GrepInput) -> Iterator[tuple[list[str], Keep | None]]:
     """The arguments for `glob` and `ignore`, and a check for the paths that rg prints where one is needed."""
-    ignore = ignore_arguments(tool_input.get("ignore", []))
-    glob = tool_input.get("glob")
+    ignore = ignore_arguments(given.ignore)
+    glob = given.glob
     if glob is None:
         yield ignore, None
     elif glob.startswith("!"):
@@ -143,11 +245,11 @@ def _filters(tool_input: Mapping[str, Any]) -> Iterator[tuple[list[str], Keep | 
             yield [*arguments, *ignore], keep
 
 
-def _encoding_arguments(place: SearchRoot) -> list[str]:
+def _encoding_arguments(root: SearchRoot) -> list[str]:
     """How rg must read a file that is named itself: it sees byte order marks, but takes the rest for UTF-8."""
-    if place.target == ".":
+    if root.target == ".":
         return []
-    file = place.folder / place.target
+    file = root.folder / root.target
     try:
         if not file.is_file():
             return []  # a pipe or a device: opening it could wait for ever
@@ -156,22 +258,3 @@ def _encoding_arguments(place: SearchRoot) -> list[str]:
     except (NotText, OSError):
         return []  # rg says what is wrong with it
     return ["--encoding=latin1"] if latin else []
-
-
-def checked(output: Output, seconds: float) -> Output:
-    """`output`, unless it is no result at all: then the error that says why."""
-    if output.timed_out and not output.records:
-        raise ToolError(
-            f"Nothing was found within {seconds:g} s. Narrow the search (a folder in path, a glob, a type), or give it "
-            "more time with timeout_seconds.",
-            code=ErrorCode.EXECUTION_TIMEOUT,
-        )
-    if output.whole and output.exit_code not in (0, 1) and not output.records and not _about_files(output.errors):
-        message = output.errors.removeprefix("rg: ") or f"it ended with {output.exit_code}"
-        raise ToolError(f"ripgrep refused the search: {message}", code=ErrorCode.INVALID_PARAMETERS)
-    return output
-
-
-def _about_files(errors: str) -> bool:
-    """Whether rg complained only of single files that it could not read."""
-    return bool(errors) and all("(os error " in line for line in errors.splitlines())

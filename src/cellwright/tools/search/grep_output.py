@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from cellwright.agent.tool import ToolResult
-from cellwright.text import visible
-from cellwright.tools.schema import counted
-from cellwright.tools.search.glob import relative_path
+from cellwright.errors import ErrorCode, ToolError
+from cellwright.text import counted, visible
+from cellwright.tools.paths import file_errors, not_found, resolve_path, shown_path
+from cellwright.tools.search.globs import relative_path
 from cellwright.tools.search.ripgrep import Output
 
 LINE_CHARS = 500
@@ -41,6 +42,38 @@ class SearchRoot:
         if text.isprintable():
             return text
         return visible(text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")).replace("\n", "⏎")
+
+
+def search_root(cwd: Path, given: str) -> SearchRoot:
+    """Where rg runs, and on what, for the path that a call gives."""
+    path = resolve_path(cwd, given)
+    shown = shown_path(cwd, path)
+    with file_errors(shown):
+        if not path.exists():
+            raise not_found(path, shown)
+        if path.is_dir():
+            return SearchRoot(path, ".", "" if shown == "." else f"{shown.rstrip('/')}/")
+    folder = shown_path(cwd, path.parent)
+    return SearchRoot(path.parent, path.name, "" if folder == "." else f"{folder.rstrip('/')}/")
+
+
+def checked(output: Output, seconds: float) -> Output:
+    """`output`, unless it is no result at all: then the error that says why."""
+    if output.timed_out and not output.records:
+        raise ToolError(
+            f"Nothing was found within {seconds:g} s. Narrow the search (a folder in path, a glob, a type), or give it "
+            "more time with timeout_seconds.",
+            code=ErrorCode.EXECUTION_TIMEOUT,
+        )
+    if output.whole and output.exit_code not in (0, 1) and not output.records and not _about_files(output.errors):
+        message = output.errors.removeprefix("rg: ") or f"it ended with {output.exit_code}"
+        raise ToolError(f"ripgrep refused the search: {message}", code=ErrorCode.INVALID_PARAMETERS)
+    return output
+
+
+def _about_files(errors: str) -> bool:
+    """Whether rg complained only of single files that it could not read."""
+    return bool(errors) and all("(os error " in line for line in errors.splitlines())
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,17 +119,15 @@ class _Line:
 _BREAK = _Line(b"", 0, "", "")
 
 
-def content_lines(output: Output, place: SearchRoot, tool_input: Mapping[str, Any]) -> GrepResult:
+def content_lines(output: Output, place: SearchRoot, *, numbers: bool, around: bool) -> GrepResult:
     """The matching lines and those around them, by path."""
-    numbers = tool_input.get("-n", True)
-    context = any(tool_input.get(key) for key in ("-A", "-B", "-C", "context"))
     shown: list[str] = []
     files = matches = 0
     ordered = _in_order(map(_line, output.records), whole=output.whole)
     for path, group in groupby(ordered, key=lambda line: line.path):
         files += 1
         name = place.shown(path)
-        if shown and context:
+        if shown and around:
             shown.append("--")
         for line in group:
             matches += line.sign == ":"

@@ -1,4 +1,4 @@
-"""The tool `Bash`, and commands that go on in the background.
+"""The tools `Bash` and `TaskStop`: shell commands, also such as go on in the background.
 
 Start with `bash.py`.
 

@@ -9,9 +9,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from cellwright.agent.tool import Tool, ToolContext, ToolLimits, ToolResult
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.text import visible_line
 from cellwright.tools.shell.output import exit_code, meaning
@@ -32,6 +30,12 @@ class BackgroundTask:
     @property
     def output_file(self) -> Path | None:
         return self.run.output.path
+
+    @property
+    def shown_command(self) -> str:
+        """Its command as one line, shortened."""
+        line = visible_line(self.run.command)
+        return line if len(line) <= 80 else f"{line[:79]}…"
 
     @property
     def where(self) -> str:
@@ -90,7 +94,7 @@ class BackgroundTasks:
         ]
         for task in ended:
             task.told = True
-        return [f"[Background task {task.status}: `{_short(task.run.command)}`; {task.where}.]" for task in ended]
+        return [f"[Background task {task.status}: `{task.shown_command}`; {task.where}.]" for task in ended]
 
 
 async def _watch(task: BackgroundTask, seconds: float) -> None:
@@ -99,49 +103,7 @@ async def _watch(task: BackgroundTask, seconds: float) -> None:
         await task.run.stop()
 
 
-def _short(command: str) -> str:
-    line = visible_line(command)
-    return line if len(line) <= 80 else f"{line[:79]}…"
-
-
 @functools.cache
 def background_tasks() -> BackgroundTasks:
     """The background tasks of this process."""
     return BackgroundTasks()
-
-
-SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {"task_id": {"type": "string", "minLength": 1, "description": "The task's id, such as bash-1"}},
-    "required": ["task_id"],
-    "additionalProperties": False,
-}
-
-
-def task_stop_tool(tasks: BackgroundTasks) -> Tool:
-    """The tool `TaskStop`."""
-
-    async def call(tool_input: dict[str, Any], ctx: ToolContext) -> ToolResult:
-        task = tasks.get(tool_input["task_id"])
-        if task.run.ended.done():
-            task.told = True
-            return ToolResult(f"{task.status[:1].upper()}{task.status[1:]} already; {task.where}.", _about(task))
-        task.stopped, task.told = "by TaskStop", True
-        await task.run.stop_from_any_loop()
-        return ToolResult(f"Stopped {task.id}: `{_short(task.run.command)}`; {task.where}.", _about(task))
-
-    return Tool(
-        name="TaskStop",
-        description="Stop a command that runs in the background, and everything it started, by its task id.",
-        input_schema=SCHEMA,
-        call=call,
-        rule_key="task_id",
-        category="shell",
-        input_examples=({"task_id": "bash-1"},),
-        limits=ToolLimits(seconds=10),
-        title=lambda tool_input: f"Stop {visible_line(str(tool_input['task_id']))}",
-    )
-
-
-def _about(task: BackgroundTask) -> dict[str, Any]:
-    return {"task_id": task.id, "task_type": "bash", "command": task.run.command}

@@ -8,17 +8,20 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, ClassVar
 
-from cellwright.agent.tool import Tool, ToolContext, ToolLimits, ToolResult
+from msgspec import Meta, field
+
+from cellwright.agent.calls.tool_input import ToolInput
+from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolLimits, ToolResult, tool
 from cellwright.errors import ErrorCode, ToolError
 from cellwright.events import Preview
 from cellwright.text import unseen_characters, visible, visible_line
 from cellwright.tools.process.children import ChildProcesses, child_processes
 from cellwright.tools.process.environment import child_environment, runs_code_at_start
-from cellwright.tools.shell.background import BackgroundTask, BackgroundTasks, background_tasks, task_stop_tool
+from cellwright.tools.shell.background import BackgroundTask, BackgroundTasks, background_tasks
 from cellwright.tools.shell.output import MAX_BYTES, SHOWN_CHARS, answer, exit_code, meaning
 from cellwright.tools.shell.run_command import ShellCommand, ShellRun
 
@@ -125,29 +128,26 @@ _GIT = re.compile(r"(?<![\w./-])git(?![\w-])")
 _NO_MEMORY = re.compile(r"MemoryError|Cannot allocate memory|bad_alloc|[Oo]ut of memory|heap out of memory")
 
 
-def _schema(limits: ShellLimits) -> dict[str, Any]:
+class BashInput(ToolInput):
+    """What Claude gives to Bash. Times are milliseconds; what they may be is the session's limits' to say."""
+
+    ignored: ClassVar = ("dangerouslyDisableSandbox",)
+
+    command: Annotated[str, Meta(min_length=1, description="The command to run")]
+    timeout: Annotated[int, Meta(ge=1)] | None = None
+    description: Annotated[str, Meta(description="What the command does, in five to ten words")] = ""
+    run_in_background: Annotated[bool, Meta(description="Return at once; the command goes on by itself")] = False
+    working_directory: Annotated[str, Meta(description="Run in this folder of the project, this once")] | None = None
+    environment_variables: Annotated[dict[str, str], Meta(description="Variables for this command alone")] = field(
+        default_factory=dict
+    )
+
+
+def _timeout_field(limits: ShellLimits) -> dict[str, Any]:
     return {
-        "type": "object",
-        "properties": {
-            "command": {"type": "string", "minLength": 1, "description": "The command to run"},
-            "timeout": {
-                "type": "integer",
-                "minimum": 1,
-                "maximum": limits.most_background_ms,
-                "description": f"Milliseconds (default {limits.default_ms}, at most {limits.most_ms}; in the background "
-                f"default {limits.background_ms})",
-            },
-            "description": {"type": "string", "description": "What the command does, in five to ten words"},
-            "run_in_background": {"type": "boolean", "description": "Return at once; the command goes on by itself"},
-            "working_directory": {"type": "string", "description": "Run in this folder of the project, this once"},
-            "environment_variables": {
-                "type": "object",
-                "additionalProperties": {"type": "string"},
-                "description": "Variables for this command alone",
-            },
-        },
-        "required": ["command"],
-        "additionalProperties": False,
+        "maximum": limits.most_background_ms,
+        "description": f"Milliseconds (default {limits.default_ms}, at most {limits.most_ms}; in the background "
+        f"default {limits.background_ms})",
     }
 
 
@@ -205,19 +205,15 @@ class Shell:
     limits: ShellLimits
     children: ChildProcesses
     environ: Mapping[str, str]
-    tasks: BackgroundTasks = field(default_factory=background_tasks)
+    tasks: BackgroundTasks
 
-    def folder_of(self, tool_input: Mapping[str, Any]) -> Path:
+    def folder_of(self, given: BashInput) -> Path:
         """Where the call runs. Raises ToolError."""
-        wanted = tool_input.get("working_directory")
+        wanted = given.working_directory
         return self.folder.checked() if wanted is None else self.folder.chosen(wanted)
 
-    def facts(self, tool_input: Mapping[str, Any]) -> dict[str, Any]:
-        """What the permission policy must know: the folder that `working_directory` starts from."""
-        return {"cwd": str(self.folder.checked())}
 
-
-def bash_tools(
+def bash_tool(
     cwd: Path,
     roots: Sequence[Path] = (),
     *,
@@ -225,49 +221,46 @@ def bash_tools(
     children: ChildProcesses | None = None,
     shown_chars: int | None = None,
     seconds: float | None = None,
-) -> tuple[Tool, Tool]:
-    """The tools `Bash` and `TaskStop` of one session, starting in `cwd`; `cd` is kept inside `roots` and `cwd`.
+) -> Tool:
+    """Bash of one session, starting in `cwd`; `cd` is kept inside `roots` and `cwd`.
 
     `environ` is what commands inherit, less its secrets; it is read at each call. `shown_chars`: what the model gets of an
     output; `seconds`: how long a command may take that says nothing of it.
     """
     start = cwd.resolve()
     folder = ShellFolder(start, tuple(dict.fromkeys([start, *(Path(root).resolve() for root in roots)])), start)
-    shell = Shell(folder, read_shell_limits(environ, shown_chars, seconds), children or child_processes(), environ)
+    limits = read_shell_limits(environ, shown_chars, seconds)
+    shell = Shell(folder, limits, children or child_processes(), environ, background_tasks())
 
-    async def call(tool_input: dict[str, Any], ctx: ToolContext) -> ToolResult:
-        return await _call(shell, tool_input, ctx)
+    async def preview(given: BashInput) -> Preview:
+        return _preview(folder, given)
 
-    async def preview(tool_input: Mapping[str, Any]) -> Preview:
-        return _preview(shell, tool_input)
-
-    bash = Tool(
+    @tool(
         name="Bash",
         description=DESCRIPTION,
-        input_schema=_schema(shell.limits),
-        call=call,
-        rule_key="command",
+        access=ToolAccess("shell", "command"),
         category="shell",
-        input_examples=EXAMPLES,
-        limits=ToolLimits(
-            seconds=None, result_chars=shell.limits.shown_chars * 2, child_memory_mb=shell.limits.memory_mb
-        ),
-        facts=shell.facts,
-        title=lambda tool_input: visible_line(str(tool_input["command"])),
+        limits=ToolLimits(seconds=None, result_chars=limits.shown_chars * 2, child_memory_mb=limits.memory_mb),
+        examples=EXAMPLES,
+        fields={"timeout": _timeout_field(limits)},
+        # what `working_directory` starts from
+        facts=lambda _: {"cwd": str(folder.checked())},
+        title=lambda given: visible_line(given.command),
         preview=preview,
     )
-    return bash, task_stop_tool(shell.tasks)
+    async def bash(given: BashInput, ctx: ToolContext) -> ToolResult:
+        return await _run(shell, given, ctx)
+
+    return bash
 
 
-def _preview(shell: Shell, tool_input: Mapping[str, Any]) -> Preview:
-    command = str(tool_input["command"])
-    unseen = ", ".join(unseen_characters(command))
+def _preview(folder: ShellFolder, given: BashInput) -> Preview:
+    unseen = ", ".join(unseen_characters(given.command))
     warning = f"The command has characters that cannot be seen: {unseen}." if unseen else ""
-    where = _place(shell.folder, tool_input.get("working_directory", ""))
-    title = f"Run a shell command{where}{' in the background' if tool_input.get('run_in_background') else ''}"
-    variables = tool_input.get("environment_variables", {})
-    settings = "".join(f"{name}={value}\n" for name, value in variables.items())
-    return Preview(title, visible(f"{settings}{command}"), kind="command", warning=warning)
+    where = _place(folder, given.working_directory or "")
+    title = f"Run a shell command{where}{' in the background' if given.run_in_background else ''}"
+    settings = "".join(f"{name}={value}\n" for name, value in given.environment_variables.items())
+    return Preview(title, visible(f"{settings}{given.command}"), kind="command", warning=warning)
 
 
 def _place(folder: ShellFolder, working_directory: str) -> str:
@@ -279,14 +272,13 @@ def _place(folder: ShellFolder, working_directory: str) -> str:
     return f" in {visible_line(below.as_posix())}"
 
 
-async def _call(shell: Shell, tool_input: Mapping[str, Any], ctx: ToolContext) -> ToolResult:
-    command, limits = tool_input["command"], shell.limits
-    in_background = bool(tool_input.get("run_in_background")) and limits.background
+async def _run(shell: Shell, given: BashInput, ctx: ToolContext) -> ToolResult:
+    limits = shell.limits
     run = ShellRun(
         ShellCommand(
-            command=command,
-            cwd=shell.folder_of(tool_input),
-            environ=_environment(shell, tool_input.get("environment_variables", {})),
+            command=given.command,
+            cwd=shell.folder_of(given),
+            environ=_environment(shell, given.environment_variables),
             memory_mb=limits.memory_mb,
             shown_chars=limits.shown_chars,
         ),
@@ -294,13 +286,13 @@ async def _call(shell: Shell, tool_input: Mapping[str, Any], ctx: ToolContext) -
         ctx.progress,
     )
     news = shell.tasks.news(ctx.session_id)
-    if in_background:
-        task = shell.tasks.add(run, ctx.session_id, limits.background_seconds(tool_input.get("timeout")))
+    if given.run_in_background and limits.background:
+        task = shell.tasks.add(run, ctx.session_id, limits.background_seconds(given.timeout))
         text = f"Runs in the background as {task.id}; {task.where}. TaskStop ends it."
         return ToolResult("\n".join([text, *news]), _about_task(task))
-    seconds = limits.seconds(tool_input.get("timeout"))
+    seconds = limits.seconds(given.timeout)
     if not await run.wait(seconds):
-        if not (limits.background and _may_go_on(command)):
+        if not (limits.background and _may_go_on(given.command)):
             await run.stop()
             raise _timed_out(run, seconds, limits)
         task = shell.tasks.add(run, ctx.session_id, limits.background_seconds(None))
@@ -308,7 +300,7 @@ async def _call(shell: Shell, tool_input: Mapping[str, Any], ctx: ToolContext) -
     run.ended.result()
     if run.too_much:
         raise ToolError(f"The command was stopped: it wrote more than {MAX_BYTES:,} bytes.\n{run.output.text()}")
-    moved = "" if "working_directory" in tool_input else shell.folder.moved(run.folder)
+    moved = shell.folder.moved(run.folder) if given.working_directory is None else ""
     return _result(run, [moved, *news], limits)
 
 

@@ -1,8 +1,6 @@
 """WebFetch: a page of the public web as Markdown, read by a small model for what Claude wants to know.
 
 What was fetched as text: HTML as Markdown without what surrounds the article, and what the page says of itself.
-
-The tools for the web of one session: WebFetch, and WebSearch where there is an engine.
 """
 
 from __future__ import annotations
@@ -11,19 +9,20 @@ import asyncio
 import re
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated
 
-from cellwright.agent.side_request import SideRequest, small_model, text_of
-from cellwright.agent.tool import Tool, ToolContext, ToolLimits, ToolResult
+from msgspec import Meta
+
+from cellwright.agent.calls.tool_input import ToolInput
+from cellwright.agent.side_request import SideRequest, text_of
+from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolLimits, ToolResult, tool
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.events import Preview
-from cellwright.model.provider import Provider
 from cellwright.text import visible, visible_line
 from cellwright.tools.files.formats.pdf import keep_pypdf_from_printing
+from cellwright.tools.inputs import MIN_SECONDS
 from cellwright.tools.web.client import FetchedPage, Network, fetch, read_address
-from cellwright.tools.web.web_search import choose_engine, web_search_tool
 
 _CHARSET = re.compile(r"charset\s*=\s*[\"']?([\w.:-]+)", re.IGNORECASE)
 _TEXT_TYPES = re.compile(r"text/|application/(?:[\w.+-]*\+)?(?:json|xml|javascript|yaml|toml|x-ndjson)|image/svg\+xml")
@@ -132,7 +131,7 @@ def _pdf_text(body: bytes, url: str) -> str:
 
 
 DEFAULT_SECONDS = 30.0
-MAX_SECONDS = 120.0
+MAX_SECONDS = 120
 MAX_BYTES = 10 * 2**20
 CACHE_SECONDS = 900.0
 CACHED_PAGES = 50
@@ -147,24 +146,18 @@ Fetch a page from the public web and have a small model answer `prompt` from it 
 
 - The result has the final URL, type, title, author, date and word count. A redirect to another host is reported, not \
 followed: call again with that URL. http becomes https. Addresses of this machine and private networks are refused.
-- A long page is read in parts; the result says which `offset` goes on. Pages are kept for 15 minutes."""
+- A long page is read in parts; the result says which `offset` goes on. Pages are kept for {kept}."""
 
-SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "url": {"type": "string", "minLength": 1, "description": "The page's URL, with http:// or https://."},
-        "prompt": {"type": "string", "minLength": 1, "description": "What you want to know from the page."},
-        "offset": {"type": "integer", "minimum": 0, "description": "Read on from this character of a long page."},
-        "timeout_seconds": {
-            "type": "integer",
-            "minimum": 5,
-            "maximum": int(MAX_SECONDS),
-            "description": f"How long getting the page may take (default {DEFAULT_SECONDS:g}).",
-        },
-    },
-    "required": ["url", "prompt"],
-    "additionalProperties": False,
-}
+
+class WebFetchInput(ToolInput):
+    """What Claude gives to WebFetch."""
+
+    url: Annotated[str, Meta(min_length=1, description="The page's URL, with http:// or https://.")]
+    prompt: Annotated[str, Meta(min_length=1, description="What you want to know from the page.")]
+    offset: Annotated[int, Meta(ge=0, description="Read on from this character of a long page.")] = 0
+    timeout_seconds: Annotated[int, Meta(ge=MIN_SECONDS, le=MAX_SECONDS)] | None = None
+
+
 EXAMPLES = (
     {
         "url": "https://docs.python.org/3/library/itertools.html",
@@ -214,16 +207,17 @@ class WebFetch:
     seconds: float
     most_bytes: int
 
-    async def call(self, tool_input: Mapping[str, Any], ctx: ToolContext) -> ToolResult:
+    async def read(self, given: WebFetchInput, ctx: ToolContext) -> ToolResult:
+        """What a call gives back. Raises ToolError."""
         began = time.monotonic()
-        page = await self._page(tool_input, ctx)
+        page = await self._page(given, ctx)
         if isinstance(page, FetchedPage):
-            return _elsewhere(page, str(tool_input["prompt"]))
-        offset = int(tool_input.get("offset", 0))
+            return _elsewhere(page, given.prompt)
+        offset = given.offset
         if page.text and offset >= len(page.text):
             message = f"The page has {len(page.text):,} characters; offset {offset} is beyond its end."
             raise ToolError(message, code=ErrorCode.INVALID_PARAMETERS)
-        answer, end = await self._answer(page, str(tool_input["prompt"]), offset, ctx)
+        answer, end = await self._answer(page, given.prompt, offset, ctx)
         parts = [_about(page), answer]
         if end < len(page.text):
             parts.append(f"[Characters {offset:,} to {end:,} of {len(page.text):,}; go on with offset={end}.]")
@@ -239,11 +233,11 @@ class WebFetch:
         }
         return ToolResult("\n\n".join(part for part in parts if part), display)
 
-    async def _page(self, tool_input: Mapping[str, Any], ctx: ToolContext) -> WebPage | FetchedPage:
-        address = read_address(str(tool_input["url"])).encrypted()
+    async def _page(self, given: WebFetchInput, ctx: ToolContext) -> WebPage | FetchedPage:
+        address = read_address(given.url).encrypted()
         if (kept := self.cache.get(address.url)) is not None:
             return kept
-        seconds = float(tool_input.get("timeout_seconds", self.seconds))
+        seconds = self.seconds if given.timeout_seconds is None else float(given.timeout_seconds)
         ctx.progress(message=f"Fetching {address.url}")
         try:
             async with asyncio.timeout(seconds):
@@ -322,46 +316,34 @@ def web_fetch_tool(
     most_bytes: int = MAX_BYTES,
     cache_seconds: float = CACHE_SECONDS,
 ) -> Tool:
-    """The tool `WebFetch` of one session: `seconds` for getting a page of `most_bytes` at most, kept for `cache_seconds`."""
-    web = WebFetch(
-        network or Network(), aside, PageCache(cache_seconds), min(max(seconds, 1.0), MAX_SECONDS), most_bytes
-    )
+    """WebFetch of one session: `seconds` for getting a page of `most_bytes` at most, kept for `cache_seconds`.
 
-    async def call(tool_input: dict[str, Any], ctx: ToolContext) -> ToolResult:
-        return await web.call(tool_input, ctx)
+    `aside` is the way to the small model that reads pages.
+    """
+    seconds = min(max(seconds, 1.0), MAX_SECONDS)
+    web = WebFetch(network or Network(), aside, PageCache(cache_seconds), seconds, most_bytes)
 
-    async def preview(tool_input: Mapping[str, Any]) -> Preview:
-        url = visible_line(str(tool_input["url"]), 2_000)
-        return Preview(f"Fetch {url}", f"{url}\n\n{visible(str(tool_input['prompt']))}")
+    async def preview(given: WebFetchInput) -> Preview:
+        url = visible_line(given.url, 2_000)
+        return Preview(f"Fetch {url}", f"{url}\n\n{visible(given.prompt)}")
 
-    return Tool(
+    @tool(
         name="WebFetch",
-        description=DESCRIPTION,
-        input_schema=SCHEMA,
-        call=call,
+        description=DESCRIPTION.format(kept=_in_words(cache_seconds)),
+        access=ToolAccess("fetch", "url"),
         read_only=True,
-        rule_key="url",
         category="web",
-        input_examples=EXAMPLES,
-        limits=ToolLimits(seconds=MAX_SECONDS + 60, file_bytes=web.most_bytes, calls_per_minute=60),
-        title=lambda tool_input: f"Fetch {visible_line(str(tool_input['url']))}",
+        limits=ToolLimits(seconds=MAX_SECONDS + 60, file_bytes=most_bytes, calls_per_minute=60),
+        examples=EXAMPLES,
+        fields={"timeout_seconds": {"description": f"How long getting the page may take (default {seconds:g})."}},
+        title=lambda given: f"Fetch {visible_line(given.url)}",
         preview=preview,
     )
+    async def web_fetch(given: WebFetchInput, ctx: ToolContext) -> ToolResult:
+        return await web.read(given, ctx)
+
+    return web_fetch
 
 
-def web_tools(
-    environ: Mapping[str, str],
-    provider: Callable[[], Provider] | None,
-    *,
-    seconds: float = DEFAULT_SECONDS,
-    most_bytes: int = MAX_BYTES,
-    cache_seconds: float = CACHE_SECONDS,
-) -> tuple[Tool, ...]:
-    """The tools, as far as `environ` and `provider` (the way to a small model) allow. Raises `CellwrightError`.
-
-    `seconds`, `most_bytes` and `cache_seconds` are WebFetch's.
-    """
-    aside = SideRequest(provider, small_model(environ)) if provider is not None else None
-    engine = choose_engine(environ, aside)
-    fetch = web_fetch_tool(aside, seconds=seconds, most_bytes=most_bytes, cache_seconds=cache_seconds)
-    return (fetch, web_search_tool(engine, environ)) if engine is not None else (fetch,)
+def _in_words(seconds: float) -> str:
+    return f"{seconds / 60:g} minutes" if seconds >= 60 and seconds % 60 == 0 else f"{seconds:g} seconds"

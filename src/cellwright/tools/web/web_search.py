@@ -10,15 +10,33 @@ import os
 import urllib.parse
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
+from msgspec import Meta
+
+from cellwright.agent.calls.tool_input import ToolInput
 from cellwright.agent.side_request import SideRequest
-from cellwright.agent.tool import Tool, ToolContext, ToolLimits, ToolResult
+from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolLimits, ToolResult, tool
 from cellwright.errors import ApiError, CellwrightError, ErrorCode, ToolError
 from cellwright.events import Preview
 from cellwright.text import visible_line
 
 SNIPPET_CHARS = 500
+MAX_DOMAINS = 50
+
+Domains = tuple[Annotated[str, Meta(min_length=1)], ...]
+
+
+class WebSearchInput(ToolInput):
+    """What Claude gives to WebSearch."""
+
+    query: Annotated[str, Meta(min_length=2, max_length=1_000, description="What to search for.")]
+    allowed_domains: Annotated[
+        Domains, Meta(max_length=MAX_DOMAINS, description="Only results of these domains and their subdomains.")
+    ] = ()
+    blocked_domains: Annotated[
+        Domains, Meta(max_length=MAX_DOMAINS, description="No results of these domains and their subdomains.")
+    ] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +71,13 @@ class Query:
     blocked: tuple[str, ...] = ()
 
     @classmethod
-    def read(cls, tool_input: Mapping[str, Any]) -> Self:
+    def read(cls, given: WebSearchInput) -> Self:
         """The query of a call. Raises ToolError."""
-        allowed = _domains(tool_input.get("allowed_domains", ()))
-        blocked = _domains(tool_input.get("blocked_domains", ()))
+        allowed, blocked = _domains(given.allowed_domains), _domains(given.blocked_domains)
         if allowed and blocked:
             message = "Give allowed_domains or blocked_domains, not both. Nothing was searched."
             raise ToolError(message, code=ErrorCode.INVALID_PARAMETERS)
-        return cls(str(tool_input["query"]), allowed, blocked)
+        return cls(given.query, allowed, blocked)
 
     def wants(self, hit: Hit) -> bool:
         """Whether the result's site is one that was asked for. Engines do not all keep to it."""
@@ -157,17 +174,6 @@ Search the web. Gives titles, URLs and, where known, snippets, dates and scores;
 
 - `allowed_domains` keeps results to these sites, `blocked_domains` leaves sites out; give one of them, not both."""
 
-_DOMAINS = {"type": "array", "items": {"type": "string", "minLength": 1}, "maxItems": 50}
-SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "query": {"type": "string", "minLength": 2, "maxLength": 1_000, "description": "What to search for."},
-        "allowed_domains": {**_DOMAINS, "description": "Only results of these domains and their subdomains."},
-        "blocked_domains": {**_DOMAINS, "description": "No results of these domains and their subdomains."},
-    },
-    "required": ["query"],
-    "additionalProperties": False,
-}
 EXAMPLES = ({"query": "pandas 3 copy-on-write migration", "allowed_domains": ["pandas.pydata.org"]},)
 
 
@@ -330,8 +336,8 @@ class Searches:
     most: int
     done: int = 0
 
-    async def call(self, tool_input: Mapping[str, Any], ctx: ToolContext) -> ToolResult:
-        query = Query.read(tool_input)
+    async def search(self, query: Query, ctx: ToolContext) -> ToolResult:
+        """What a call gives back. Raises ToolError."""
         if self.done >= self.most:
             message = f"This session has searched {self.most} times, its limit. Go on with what there is."
             raise ToolError(message, code=ErrorCode.RATE_LIMIT_EXCEEDED)
@@ -349,33 +355,34 @@ class Searches:
 
 
 def web_search_tool(engine: Engine, environ: Mapping[str, str] = os.environ) -> Tool:
-    """The tool `WebSearch` of one session. CLAUDE_CODE_MAX_WEB_SEARCHES_PER_SESSION sets how often it may be used."""
+    """WebSearch of one session. CLAUDE_CODE_MAX_WEB_SEARCHES_PER_SESSION sets how often it may be used."""
     most = environ.get("CLAUDE_CODE_MAX_WEB_SEARCHES_PER_SESSION", "")
     searches = Searches(engine, int(most) if most.isdecimal() else SEARCHES_PER_SESSION)
 
-    async def call(tool_input: dict[str, Any], ctx: ToolContext) -> ToolResult:
-        return await searches.call(tool_input, ctx)
+    async def preview(given: WebSearchInput) -> Preview:
+        return Preview(_title(given), _domains_in_words(given))
 
-    async def preview(tool_input: Mapping[str, Any]) -> Preview:
-        return Preview(f"Search the web for {visible_line(str(tool_input['query']))}", _domains_in_words(tool_input))
-
-    return Tool(
+    @tool(
         name="WebSearch",
         description=DESCRIPTION,
-        input_schema=SCHEMA,
-        call=call,
+        access=ToolAccess("web_search", "query"),
         read_only=True,
         category="web",
-        input_examples=EXAMPLES,
         limits=ToolLimits(seconds=SECONDS + 10, results=MAX_HITS, calls_per_minute=30),
-        title=lambda tool_input: f"Search the web for {visible_line(str(tool_input['query']))}",
+        examples=EXAMPLES,
+        title=_title,
         preview=preview,
     )
+    async def web_search(given: WebSearchInput, ctx: ToolContext) -> ToolResult:
+        return await searches.search(Query.read(given), ctx)
+
+    return web_search
 
 
-def _domains_in_words(tool_input: Mapping[str, Any]) -> str:
-    named: Sequence[tuple[str, Any]] = [
-        ("Only on", tool_input.get("allowed_domains")),
-        ("Not on", tool_input.get("blocked_domains")),
-    ]
+def _title(given: WebSearchInput) -> str:
+    return f"Search the web for {visible_line(given.query)}"
+
+
+def _domains_in_words(given: WebSearchInput) -> str:
+    named = (("Only on", given.allowed_domains), ("Not on", given.blocked_domains))
     return "\n".join(f"{what} {visible_line(', '.join(domains), 1_000)}" for what, domains in named if domains)

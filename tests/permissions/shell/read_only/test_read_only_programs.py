@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from declared_tools import tool_named
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -253,7 +254,7 @@ def check(command: str) -> None:
             ):
                 subprocess.run(["git", *arguments], cwd=work, env=environ, check=True, capture_output=True)
         policy = PermissionPolicy(roots=[work], cwd=work)
-        if policy.decide("Bash", {"command": command}).behavior != "allow":
+        if policy.decide(tool_named("Bash"), {"command": command}).behavior != "allow":
             return
         before = state(work)
         subprocess.run(

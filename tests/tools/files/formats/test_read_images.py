@@ -167,8 +167,8 @@ def test_text_is_read_without_pillow(tools):
         "from pathlib import Path\n"
         "from cellwright.agent.tool import ToolContext\n"
         "from cellwright.tools.files.file_state import FileState\n"
-        "from cellwright.tools.files.read import file_tools\n"
-        "read = file_tools(FileState(), Path(sys.argv[1]))[0]\n"
+        "from cellwright.tools.files.read import read_tool\n"
+        "read = read_tool(FileState(), Path(sys.argv[1]))\n"
         "asyncio.run(read.call({'file_path': 'a.txt'}, ToolContext('t', print)))\n"
         "print([name for name in ('PIL', 'pypdf', 'nbformat') if name in sys.modules])\n"
     )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from cellwright.agent.tool import Content
 from cellwright.errors import ErrorCode, ToolError
-from cellwright.tools.schema import counted
+from cellwright.text import counted
 
 if TYPE_CHECKING:
     from pypdf import PdfReader

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from cellwright.agent.calls.input_schema import check_input
+from cellwright.agent.calls.check_input import check_input
 from cellwright.agent.tool import ToolContext, ToolResult
 from cellwright.errors import ToolError
-from cellwright.tools.planning.ask_user import ask_user_tool
+from cellwright.tools.planning.ask_user_question import ask_user_question_tool
 from row_tables import for_each_row
 
-TOOL = ask_user_tool()
+TOOL = ask_user_question_tool()
 CONTEXT = ToolContext("toolu_test", lambda **_: None)
 
 

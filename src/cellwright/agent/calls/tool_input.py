@@ -1,0 +1,152 @@
+"""Typed tool inputs: a class of fields is the schema that Claude sees, the check of what it sends, and the defaults.
+
+msgspec and not pydantic: 16 ms instead of 140 ms for its import and the schemas of thirty tools.
+"""
+
+from __future__ import annotations
+
+import functools
+import typing
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, TypeVar
+
+import msgspec
+
+Input = TypeVar("Input", bound="ToolInput")
+
+
+class ToolInput(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """The input of a tool, one attribute a field; subclass it and name the subclass as the parameter of a `@tool` function.
+
+    A field's type hint says what it may hold, `msgspec.Meta` its bounds and its description for Claude; one with a default
+    may be left out or be null. `aliases` maps other spellings of fields to ours; `ignored` names fields that other
+    programs send and that mean nothing here. Any other field is an error that Claude is told of.
+
+    >>> class GreetInput(ToolInput):
+    ...     aliases: ClassVar = {"who": "name"}
+    ...     name: typing.Annotated[str, msgspec.Meta(description="Whom to greet.")]
+    ...     times: typing.Annotated[int, msgspec.Meta(ge=1)] = 1
+    >>> GreetInput.from_json({"who": "Ada", "times": None})
+    GreetInput(name='Ada', times=1)
+    """
+
+    aliases: ClassVar[Mapping[str, str]] = {}
+    ignored: ClassVar[Sequence[str]] = ()
+
+    @classmethod
+    def from_json(cls: type[Input], values: Mapping[str, Any]) -> Input:
+        """The input that the JSON object `values` holds. Raises ValueError where it does not fit the schema."""
+        # not strict: JSON Schema, which inputs were checked by, takes 3.0 for a whole number
+        return msgspec.convert(cls.canonical(values), cls, strict=False)
+
+    @classmethod
+    def canonical(cls, values: Mapping[str, Any]) -> dict[str, Any]:
+        """`values` in our spelling of the fields, without what is ignored and without optional fields that are null."""
+        fields = _fields(cls)
+        kept: dict[str, Any] = {}
+        for key, value in values.items():
+            name = cls.aliases.get(key, key)
+            if name != key and name in values:
+                continue  # said in both spellings: ours counts
+            if name not in fields:
+                if name not in cls.ignored:
+                    kept[name] = value
+                continue
+            inner, optional = fields[name]
+            if value is None and optional:
+                continue
+            kept[name] = value if inner is None else _canonical_within(inner, value)
+        return kept
+
+    @classmethod
+    def foreign_fields(cls) -> set[str]:
+        """The names of fields that are taken although the schema does not have them, those of inner objects included."""
+        inner = (input_type.foreign_fields() for input_type, _ in _fields(cls).values() if input_type is not None)
+        return {*cls.aliases, *cls.ignored}.union(*inner)
+
+
+def _canonical_within(inner: type[ToolInput], value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return inner.canonical(value)
+    return [_canonical_within(inner, item) for item in value] if isinstance(value, list) else value
+
+
+@functools.cache
+def _fields(input_type: type[ToolInput]) -> dict[str, tuple[type[ToolInput] | None, bool]]:
+    """Of each field, by its name in JSON: the input type that its value consists of, and whether it may be left out."""
+    hints = typing.get_type_hints(input_type)
+    return {
+        field.encode_name: (_input_type_in(hints[field.name]), not field.required)
+        for field in msgspec.structs.fields(input_type)
+    }
+
+
+def _input_type_in(hint: Any) -> type[ToolInput] | None:
+    if isinstance(hint, type) and issubclass(hint, ToolInput):
+        return hint
+    return next((found for part in typing.get_args(hint) if (found := _input_type_in(part))), None)
+
+
+def json_schema(input_type: type[ToolInput], changes: Mapping[str, Mapping[str, Any]] | None = None) -> dict[str, Any]:
+    """The JSON Schema of an input (draft 2020-12), without references, titles and nulls, which cost tokens.
+
+    `changes` are keywords by field, for what a session's settings decide: a bound, the description that names it.
+    """
+    (schema,), components = msgspec.json.schema_components([input_type], ref_template="{name}")
+    found: dict[str, Any] = _inlined(schema, components)
+    _restore_order(input_type, found)
+    for name, keywords in (changes or {}).items():
+        found["properties"][name].update(keywords)
+    return found
+
+
+def _restore_order(input_type: type[ToolInput], schema: Mapping[str, Any]) -> None:
+    """Put the values of each enumeration back into the order they were written in: msgspec sorts them."""
+    hints = typing.get_type_hints(input_type)
+    for field in msgspec.structs.fields(input_type):
+        node = schema["properties"][field.encode_name]
+        inner = _fields(input_type)[field.encode_name][0]
+        if inner is not None:
+            _restore_order(inner, node.get("items", node))
+        elif "enum" in node:
+            node["enum"].sort(key=[*_literals(hints[field.name]), *node["enum"]].index)
+
+
+def _literals(hint: Any) -> tuple[Any, ...]:
+    if typing.get_origin(hint) is typing.Literal:
+        return typing.get_args(hint)
+    return next((found for part in typing.get_args(hint) if (found := _literals(part))), ())
+
+
+def _inlined(node: Any, components: Mapping[str, Any]) -> Any:
+    if isinstance(node, list):
+        return [_inlined(item, components) for item in node]
+    if not isinstance(node, dict):
+        return node
+    if "$ref" in node:
+        # a class's docstring is for those who read the code
+        component = {
+            key: value for key, value in components[node["$ref"]].items() if key not in ("title", "description")
+        }
+        component.setdefault("properties", {})
+        return {**_inlined(component, components), **{key: value for key, value in node.items() if key != "$ref"}}
+    if "default" in node:
+        node = _with_default(node)
+    return {
+        key: {name: _inlined(field, components) for name, field in value.items()}
+        if key == "properties"
+        else _inlined(value, components)
+        for key, value in node.items()
+    }
+
+
+def _with_default(node: Mapping[str, Any]) -> dict[str, Any]:
+    """An optional field: what is left out is the default, so that null need not be offered, nor an empty default be told."""
+    kept = dict(node)
+    if kept["default"] in (None, "", [], (), {}):
+        del kept["default"]
+    branches = [branch for branch in kept.get("anyOf", ()) if branch != {"type": "null"}]
+    if len(branches) == 1:
+        del kept["anyOf"]
+        kept = {**branches[0], **kept}
+    return kept

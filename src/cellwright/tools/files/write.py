@@ -1,0 +1,83 @@
+"""Write: a whole file, created or replaced."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from msgspec import Meta
+
+from cellwright.agent.calls.tool_input import ToolInput
+from cellwright.agent.tool import Tool, ToolAccess, ToolLimits, ToolResult, tool
+from cellwright.errors import ErrorCode, ToolError
+from cellwright.events import Preview
+from cellwright.tools.files.changes import Change, Plan, make_change, preview_change
+from cellwright.tools.files.file_state import FileState
+from cellwright.tools.files.formats.text import main_line_end, with_line_ends
+from cellwright.tools.files.replace import EDITED_BYTES, check_notebook, creation, on_disk, stale_error, update
+from cellwright.tools.inputs import AllowSyntaxErrors, FilePath
+from cellwright.tools.paths import real_path, shown_path
+
+DESCRIPTION = """\
+Write a whole file: create it (missing folders are made) or replace all its content.
+- An existing file must have been read to its end in this session, and not have changed since. To change a part of a \
+file use Edit, which costs less and shows the user a smaller diff.
+- Encoding, line ends and mode of an existing file are kept. Source that parsed must still parse."""
+
+
+class WriteInput(ToolInput):
+    """What Claude gives to Write."""
+
+    file_path: FilePath
+    content: Annotated[str, Meta(description="The whole new content of the file.")]
+    allow_syntax_errors: AllowSyntaxErrors = False
+
+
+def write_tool(state: FileState, cwd: Path) -> Tool:
+    """Write. `state` is the session's memory of files; relative paths start at `cwd`."""
+
+    def title(given: WriteInput) -> str:
+        return f"Write {shown_path(cwd, cwd / given.file_path)}"
+
+    def plan(given: WriteInput) -> Plan:
+        return lambda path, shown: plan_write(path, shown, given, state)
+
+    async def preview(given: WriteInput) -> Preview:
+        return await preview_change(plan(given), given.file_path, cwd, title(given))
+
+    @tool(
+        name="Write",
+        description=DESCRIPTION,
+        access=ToolAccess("edit", "file_path"),
+        category="files",
+        limits=ToolLimits(file_bytes=EDITED_BYTES),
+        examples=[{"file_path": "docs/plan.md", "content": "# Plan\n"}],
+        title=title,
+        preview=preview,
+    )
+    async def write(given: WriteInput) -> ToolResult:
+        return await make_change(plan(given), given.file_path, cwd, state)
+
+    return write
+
+
+def plan_write(path: Path, shown: str, given: WriteInput, state: FileState) -> Change:
+    """The whole file anew. An existing one must have been read to its end, and be as it was then."""
+    real, content = real_path(path), given.content
+    if real.suffix.lower() == ".ipynb":
+        check_notebook(content, shown)
+    old = on_disk(real, shown, state)
+    if old is None:
+        return creation(real, shown, content)
+    if not old.seen.whole:
+        raise ToolError(
+            f"Only a part of {shown} was read in this session. Read all of it before you overwrite it, "
+            "or change the part with Edit.",
+            code=ErrorCode.FILE_ACCESS_ERROR,
+        )
+    if old.stale:
+        raise stale_error(shown)
+    if "\r\n" not in content:
+        content = with_line_ends(content, old.text, main_line_end(old.text))
+    verb = ("Overwrite", "Wrote")
+    return update(real, shown, old, content, verb, allow_syntax_errors=given.allow_syntax_errors, whole=True)

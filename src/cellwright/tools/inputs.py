@@ -1,0 +1,54 @@
+"""Fields that the inputs of several tools have, and how their cards name them.
+
+`timeout_seconds`, the field with which Claude gives a search, Git or code tool more or less time.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from msgspec import Meta
+
+from cellwright.agent.tool import ToolLimits
+from cellwright.tools.paths import shown_path
+
+FilePath = Annotated[
+    str,
+    Meta(min_length=1, description="The file: an absolute path, or one relative to the working directory."),
+]
+NotebookPath = Annotated[
+    str,
+    Meta(min_length=1, description="The notebook file: an absolute path, or one relative to the working directory."),
+]
+AllowSyntaxErrors = Annotated[bool, Meta(description="Write it although a file that parsed would no longer parse.")]
+Words = tuple[Annotated[str, Meta(min_length=1, pattern=r"^[^\x00]*$")], ...]
+"""Arguments of a program; with a `Meta(max_length=MAX_WORDS, description=…)`."""
+
+MAX_WORDS = 100
+Globs = tuple[Annotated[str, Meta(min_length=1)], ...]
+"""Of what is to be left out; with a `Meta(max_length=MAX_GLOBS, description=…)`."""
+
+MAX_GLOBS = 50
+HERE = "."
+"""The working directory."""
+
+MIN_SECONDS = 5
+MAX_SECONDS = 120
+GRACE_SECONDS = 5
+"""A tool ends its child itself and tells what came so far; the limit from outside is for when that fails."""
+
+
+def timeout_meta(default: float, longest: int = MAX_SECONDS) -> Meta:
+    """The bounds of a field `timeout_seconds`, and its description."""
+    return Meta(ge=MIN_SECONDS, le=longest, description=f"Seconds it may take, {default:g} by default.")
+
+
+def timed_limits(longest: int = MAX_SECONDS, **limits: Any) -> ToolLimits:
+    """The limits of a tool that keeps `timeout_seconds` itself."""
+    return ToolLimits(seconds=longest + GRACE_SECONDS, **limits)
+
+
+def in_folder(cwd: Path, path: str) -> str:
+    """` in FOLDER` for the title of a call that is about the folder `path`."""
+    return "" if path == HERE else f" in {shown_path(cwd, cwd / path)}"

@@ -1,0 +1,46 @@
+"""EnterPlanMode: from here on Claude only looks, until the user has approved of its plan (`exit_plan_mode.py`).
+
+That nothing is changed meanwhile is the policy's to see to, in mode `plan`; what is said here only helps Claude to plan.
+"""
+
+from __future__ import annotations
+
+from cellwright.agent.calls.tool_input import ToolInput
+from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolLimits, ToolResult, tool
+from cellwright.errors import ToolError
+from cellwright.sessions.turns import PLAN_MODE
+
+NEVER_ASKS = frozenset({"bypassPermissions", "dontAsk"})
+
+DESCRIPTION = """\
+Begin to plan: until the user approves of your plan you can read and search, and change nothing. For work with more \
+than one sensible way, or with changes in many places; not for what is clear and small."""
+
+
+class EnterPlanModeInput(ToolInput):
+    """What Claude gives to EnterPlanMode: nothing."""
+
+
+def enter_plan_mode_tool() -> Tool:
+    """EnterPlanMode."""
+
+    @tool(
+        name="EnterPlanMode",
+        description=DESCRIPTION,
+        access=ToolAccess("notes"),
+        category="planning",
+        limits=ToolLimits(seconds=10),
+        examples=[{}],
+        title=lambda _given: "plan before anything is changed",
+    )
+    async def enter_plan_mode(_given: EnterPlanModeInput, ctx: ToolContext) -> ToolResult:
+        if ctx.mode in NEVER_ASKS:
+            raise ToolError(
+                f"In mode {ctx.mode} the user is never asked, so nobody could approve of a plan. "
+                "Think the work through, say briefly what you will do, and do it."
+            )
+        if ctx.mode != "plan":
+            ctx.set_mode("plan")
+        return ToolResult(PLAN_MODE)
+
+    return enter_plan_mode

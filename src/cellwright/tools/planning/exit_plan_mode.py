@@ -1,0 +1,131 @@
+"""ExitPlanMode: Claude shows its plan, and changes something only when the user has approved of it.
+
+That nothing is changed before is the policy's to see to, in mode `plan`. The user's answer comes back as the call's input:
+the plan, perhaps edited, with `decision` and `feedback`, which the model does not see and cannot fill.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import secrets
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
+
+from msgspec import Meta
+
+from cellwright.agent.calls.tool_input import ToolInput
+from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolLimits, ToolResult, tool
+from cellwright.errors import ToolError
+from cellwright.events import Preview
+from cellwright.tools.files.atomic_write import write_atomically
+from cellwright.tools.paths import file_errors, real_path, shown_path
+
+Decision = Literal["approve", "accept_edits"]
+
+APPROVED_MODES: Mapping[Decision, str] = {"approve": "default", "accept_edits": "acceptEdits"}
+"""The mode that each way of approving leads to."""
+
+DESCRIPTION = """\
+Show the user your plan and ask to begin. Only in plan mode, when the plan is whole: put open questions first \
+(AskUserQuestion). Not for a task that only looks something up."""
+
+
+class ExitPlanModeInput(ToolInput):
+    """What Claude gives to ExitPlanMode."""
+
+    ignored: ClassVar = ("allowedPrompts", "planFilePath")
+
+    plan: Annotated[str, Meta(min_length=1, max_length=100_000, description="The whole plan, in Markdown.")]
+
+
+class ApprovedPlanInput(ExitPlanModeInput):
+    """The call with the user's approval, as it runs."""
+
+    decision: Annotated[Decision, Meta(description="How the user approved: `accept_edits` asks for no edit.")] = (
+        "approve"
+    )
+    feedback: Annotated[str, Meta(description="What the user said with it.")] = ""
+
+
+def exit_plan_mode_tool(project: Path, plans_directory: Path | None = None) -> Tool:
+    """ExitPlanMode. Approved plans are kept in `plans_directory` where one is given; it must be in `project`."""
+
+    @tool(
+        name="ExitPlanMode",
+        description=DESCRIPTION,
+        access=ToolAccess("plan"),
+        category="planning",
+        limits=ToolLimits(seconds=10),
+        examples=[{"plan": "1. `loader.py`: read dates with their time zone.\n2. A test for it.\n3. Run the tests."}],
+        offered=ExitPlanModeInput,
+        asks="plan",
+        title=lambda given: heading(given.plan),
+        preview=_preview,
+    )
+    async def exit_plan_mode(given: ApprovedPlanInput, ctx: ToolContext) -> ToolResult:
+        if ctx.mode != "plan":
+            raise ToolError("Plan mode is off: there is nothing to approve. Go on with the work.")
+        mode = ctx.set_mode(APPROVED_MODES[given.decision])
+        if mode == "plan":
+            raise ToolError(
+                "The user approves, but the administrator's settings leave no mode other than plan. End here."
+            )
+        plan = given.plan
+        kept = await asyncio.to_thread(_kept, plan, project, plans_directory) if plans_directory is not None else ""
+        edited = _proposed(ctx) not in (None, plan.strip())
+        told = [f"The user approved of the plan{', after editing it' if edited else ''}. Plan mode is off: begin."]
+        if mode == "acceptEdits":
+            told.append("Edits of files in the project are allowed without asking.")
+        if feedback := given.feedback.strip():
+            told.append(f"The user's remark: {feedback}")
+        if kept:
+            told.append(kept)
+        if edited:
+            told.append(f"What is to be done is the plan as edited:\n\n{plan}")
+        return ToolResult("\n".join(told), display={"plan": plan, "plan_was_edited": edited, "mode": mode})
+
+    return exit_plan_mode
+
+
+async def _preview(given: ExitPlanModeInput) -> Preview:
+    return Preview("Claude's plan: may the work begin?", given.plan)
+
+
+def heading(plan: str) -> str:
+    """The first line of a plan that says something, without its marks."""
+    lines = (line.strip("#*-_ \t`") for line in plan.splitlines())
+    return next((line for line in lines if line), "plan")[:120]
+
+
+def _proposed(ctx: ToolContext) -> str | None:
+    """The plan as Claude wrote it in this call."""
+    for message in reversed(ctx.history()):
+        content: str | Sequence[Mapping[str, Any]] = message["content"]
+        for block in content if not isinstance(content, str) else ():
+            if block.get("type") == "tool_use" and block["id"] == ctx.tool_use_id:
+                return str(block["input"]["plan"]).strip()
+    return None
+
+
+def _kept(plan: str, project: Path, folder: Path) -> str:
+    """Write the plan into a new file of `folder`; where it is, or why it is not there."""
+    path = real_path(project / folder) / _file_name(plan)
+    shown = shown_path(project, path)
+    if not path.is_relative_to(real_path(project)):
+        return f"The plan was not kept in a file: the setting plansDirectory leads out of the project ({shown})."
+    try:
+        with file_errors(shown):
+            write_atomically(path, (plan.rstrip() + "\n").encode(), replacing=None)
+    except ToolError as problem:
+        # the user has approved: a full disk must not undo that
+        return f"The plan was not kept in a file: {problem.message}"
+    return f"The plan is kept in {shown}."
+
+
+def _file_name(plan: str) -> str:
+    words = re.findall(r"[a-z0-9]+", heading(plan).lower())[:6]
+    # the last part keeps two plans of one minute apart
+    return f"{datetime.now().astimezone():%Y-%m-%d-%H%M}-{'-'.join(words) or 'plan'}-{secrets.token_hex(2)}.md"

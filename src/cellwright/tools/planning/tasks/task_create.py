@@ -1,0 +1,89 @@
+"""TaskCreate: one more task on the list."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from msgspec import Meta, field
+
+from cellwright.agent.calls.tool_input import ToolInput
+from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolResult, tool
+from cellwright.errors import ToolError
+from cellwright.events import TodosChanged
+from cellwright.tools.planning.tasks.tasks import (
+    LIMITS,
+    MAX_TASKS,
+    ActiveForm,
+    Metadata,
+    Task,
+    Tasks,
+    TasksOf,
+    unless_objected,
+)
+
+DESCRIPTION = (
+    "Add a task to the list of what is to be done, which the user sees. For work of three steps and more. "
+    "Gives the task's id."
+)
+
+
+class TaskCreateInput(ToolInput):
+    """What Claude gives to TaskCreate."""
+
+    subject: Annotated[
+        str, Meta(min_length=1, max_length=500, description="What is to be done, in one line, as an order.")
+    ]
+    description: Annotated[str, Meta(min_length=1, max_length=5_000, description="What it takes and when it is done.")]
+    active_form: ActiveForm | None = field(default=None, name="activeForm")
+    metadata: Metadata = field(default_factory=dict)
+
+
+def task_create_tool(tasks_of: TasksOf) -> Tool:
+    """TaskCreate, for the list that `tasks_of` gives."""
+
+    @tool(
+        name="TaskCreate",
+        description=DESCRIPTION,
+        access=ToolAccess("notes"),
+        category="planning",
+        limits=LIMITS,
+        examples=[
+            {
+                "subject": "Fix the parser",
+                "description": "Dates before 1970 are lost.",
+                "activeForm": "Fixing the parser",
+            }
+        ],
+        title=lambda given: given.subject,
+    )
+    async def task_create(given: TaskCreateInput, ctx: ToolContext) -> ToolResult:
+        tasks = tasks_of(ctx)
+        about = {"task_id": str(tasks.last_id + 1), "task_subject": given.subject}
+        asked = ctx.ask_hooks("TaskCreated", {**about, "task_description": given.description})
+        await unless_objected(asked, "was not created")
+        task = add_task(tasks, given)
+        ctx.emit(TodosChanged(tasks.todos()))
+        return ToolResult(f"Task #{task.id} created: {task.subject}")
+
+    return task_create
+
+
+_CREATED = re.compile(r"Task #(\d+) created")
+
+
+def created_id(result: str) -> int | None:
+    """The id in a result of TaskCreate."""
+    said = _CREATED.match(result)
+    return None if said is None else int(said[1])
+
+
+def add_task(tasks: Tasks, given: TaskCreateInput) -> Task:
+    """Put a new task at the end of the list. Raises ToolError."""
+    if len(tasks.by_id) >= MAX_TASKS:
+        raise ToolError(f"There are {MAX_TASKS} tasks already. Delete what is done with first.")
+    tasks.last_id += 1
+    task = Task(str(tasks.last_id), given.subject, given.description, given.active_form or "")
+    task.metadata.update(given.metadata)
+    tasks.by_id[task.id] = task
+    return task

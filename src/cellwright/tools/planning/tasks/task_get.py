@@ -1,0 +1,47 @@
+"""TaskGet: one task in full."""
+
+from __future__ import annotations
+
+from msgspec import field
+
+from cellwright.agent.calls.tool_input import ToolInput
+from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolResult, tool
+from cellwright.tools.planning.tasks.tasks import LIMITS, TaskId, Tasks, TasksOf
+
+DESCRIPTION = "A task with its description, what it blocks and what it waits for. TaskList shows all ids."
+
+
+class TaskGetInput(ToolInput):
+    """What Claude gives to TaskGet."""
+
+    task_id: TaskId = field(name="taskId")
+
+
+def task_get_tool(tasks_of: TasksOf) -> Tool:
+    """TaskGet, for the list that `tasks_of` gives."""
+
+    @tool(
+        name="TaskGet",
+        description=DESCRIPTION,
+        access=ToolAccess("notes"),
+        read_only=True,
+        category="planning",
+        limits=LIMITS,
+        examples=[{"taskId": "2"}],
+        title=lambda given: f"task {given.task_id}",
+    )
+    async def task_get(given: TaskGetInput, ctx: ToolContext) -> ToolResult:
+        return ToolResult(_in_full(tasks_of(ctx), given.task_id))
+
+    return task_get
+
+
+def _in_full(tasks: Tasks, task_id: str) -> str:
+    task = tasks.find(task_id)
+    blocks = [other.id for other in tasks.by_id.values() if task.id in other.blocked_by]
+    lines = [tasks.line(task), task.description]
+    if blocks:
+        lines.append(f"Blocks: {', '.join(f'#{other}' for other in blocks)}")
+    if task.metadata:
+        lines.append(f"Metadata: {task.metadata}")
+    return "\n".join(lines)

@@ -1,0 +1,33 @@
+"""TaskList: all tasks, a line each."""
+
+from __future__ import annotations
+
+from cellwright.agent.calls.tool_input import ToolInput
+from cellwright.agent.tool import Tool, ToolAccess, ToolContext, ToolResult, tool
+from cellwright.tools.planning.tasks.tasks import LIMITS, TasksOf
+
+DESCRIPTION = "All tasks with their ids, status, owner and what they wait for."
+
+
+class TaskListInput(ToolInput):
+    """What Claude gives to TaskList: nothing."""
+
+
+def task_list_tool(tasks_of: TasksOf) -> Tool:
+    """TaskList, for the list that `tasks_of` gives."""
+
+    @tool(
+        name="TaskList",
+        description=DESCRIPTION,
+        access=ToolAccess("notes"),
+        read_only=True,
+        category="planning",
+        limits=LIMITS,
+        examples=[{}],
+        title=lambda _given: "all tasks",
+    )
+    async def task_list(_given: TaskListInput, ctx: ToolContext) -> ToolResult:
+        tasks = tasks_of(ctx)
+        return ToolResult("\n".join(map(tasks.line, tasks.by_id.values())) or "There are no tasks.")
+
+    return task_list

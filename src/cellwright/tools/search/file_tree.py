@@ -1,0 +1,174 @@
+"""FileTree: a folder and what is below it. It only reads; ignored files are left out, what is too much is counted."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+from msgspec import Meta
+
+from cellwright.agent.calls.tool_input import ToolInput
+from cellwright.agent.tool import Tool, ToolAccess, ToolResult, tool
+from cellwright.errors import ErrorCode, ToolError
+from cellwright.text import counted
+from cellwright.tools.inputs import HERE, MAX_GLOBS, Globs, timed_limits, timeout_meta
+from cellwright.tools.paths import existing_path, shown_path
+from cellwright.tools.search.globs import NO_VERSION_CONTROL, ignore_arguments, relative_path
+from cellwright.tools.search.grep_output import checked
+from cellwright.tools.search.ripgrep import run_ripgrep, search_program
+
+TREE_SECONDS = 20.0
+TREE_DEPTH = 3
+MAX_DEPTH = 20
+TREE_CHARS = 24_000
+FILES_OF_A_FOLDER = 60
+"""More files of one folder are counted, not named."""
+
+SCANNED_NAMES = 5_000
+
+
+DESCRIPTION = """\
+Show a folder as a tree, with the number of files in each folder. Git-ignored files are left out, hidden ones are shown. \
+Use it once to get to know a project, Glob and Grep to find things."""
+
+
+class FileTreeInput(ToolInput):
+    """What Claude gives to FileTree."""
+
+    path: Annotated[str, Meta(min_length=1, description="The folder. Leave it out for the working directory.")] = HERE
+    depth: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=MAX_DEPTH,
+            description=f"How many levels are shown, {TREE_DEPTH} by default; what is deeper is counted.",
+        ),
+    ] = TREE_DEPTH
+    ignore: Annotated[
+        Globs, Meta(max_length=MAX_GLOBS, description="Files and folders to leave out: `tests`, `*.lock`.")
+    ] = ()
+    offset: Annotated[int, Meta(ge=0, description="Lines to skip.")] = 0
+    timeout_seconds: Annotated[int, timeout_meta(TREE_SECONDS)] = int(TREE_SECONDS)
+
+
+def file_tree_tool(cwd: Path) -> Tool:
+    """FileTree. Relative paths start at `cwd`; rg lists the files."""
+
+    @tool(
+        name="FileTree",
+        description=DESCRIPTION,
+        access=ToolAccess("list", "path"),
+        read_only=True,
+        category="search",
+        limits=timed_limits(),
+        examples=[{}, {"path": "src", "depth": 2, "ignore": ["static"]}],
+        title=lambda given: f"Tree of {shown_path(cwd, cwd / given.path)}",
+    )
+    async def file_tree(given: FileTreeInput) -> ToolResult:
+        folder, shown = existing_path(cwd, given.path)
+        if not folder.is_dir():
+            raise ToolError(f"{shown} is a file, not a folder.", code=ErrorCode.FILE_PATH_INVALID)
+        offset, seconds = given.offset, given.timeout_seconds
+        without = [*NO_VERSION_CONTROL, *ignore_arguments(given.ignore)]
+        arguments = ["--files", "--hidden", "--null", *without, "--", "."]
+        output = await run_ripgrep(search_program(), arguments, cwd=folder, separator=b"\0", seconds=seconds)
+        found = checked(output, seconds).records
+        lines = await asyncio.to_thread(_lines, found, folder, given.depth, shown)
+        text, rest = tree_page(lines, offset)
+        notes = [] if output.whole else ["[Not all files were listed: there are too many. Give a folder in path.]"]
+        if offset >= len(lines):
+            notes.append(f"[offset={offset} is past the last of {len(lines):,} lines.]")
+        elif rest is not None:
+            way = f"Go on with offset={rest}, or give a smaller depth or a folder in path."
+            notes.append(f"[lines {offset + 1}-{rest} of {len(lines):,}. {way}]")
+        facts = {"numFiles": len(found), "numLines": len(lines), "truncated": rest is not None or not output.whole}
+        return ToolResult("\n".join([text, *notes] if text else notes), facts)
+
+    return file_tree
+
+
+def _lines(found: list[bytes], folder: Path, depth: int, shown: str) -> list[str]:
+    return list(tree_lines(build_tree(map(relative_path, found)), folder, depth, shown))
+
+
+@dataclass(slots=True)
+class ListedFolder:
+    """One folder's part of the tree; `total` counts the files in it and below."""
+
+    folders: dict[str, ListedFolder] = field(default_factory=dict)
+    files: list[str] = field(default_factory=list)
+    total: int = 0
+
+
+def build_tree(paths: Iterable[str]) -> ListedFolder:
+    """The tree that holds these files; paths are relative, with `/`."""
+    root = ListedFolder()
+    for path in paths:
+        *parts, name = path.split("/")
+        here = root
+        here.total += 1
+        for part in parts:
+            here = here.folders.setdefault(part, ListedFolder())
+            here.total += 1
+        here.files.append(name)
+    return root
+
+
+def tree_lines(tree: ListedFolder, place: Path, depth: int, shown_name: str) -> Iterator[str]:
+    """The tree's lines, folders before files; what lies deeper than `depth` is counted."""
+    yield f"{shown_name.rstrip('/')}/ ({counted(tree.total, 'file')})"
+    yield from _below(tree, place, depth, 1)
+
+
+def _below(tree: ListedFolder, place: Path, depth: int, level: int) -> Iterator[str]:
+    indent = "  " * level
+    for name in sorted(tree.folders, key=str.lower):
+        below = tree.folders[name]
+        yield f"{indent}{_plain(name)}/ ({counted(below.total, 'file')})"
+        if level < depth:
+            yield from _below(below, place / name, depth, level + 1)
+    for name, state in _unlisted_folders(place, tree):
+        yield f"{indent}{_plain(name)}/ ({state})"
+    files = sorted(tree.files, key=str.lower)
+    for name in files[:FILES_OF_A_FOLDER]:
+        yield f"{indent}{_plain(name)}"
+    if len(files) > FILES_OF_A_FOLDER:
+        yield f"{indent}[and {len(files) - FILES_OF_A_FOLDER:,} more files: list them with LS or Glob]"
+
+
+def _unlisted_folders(place: Path, tree: ListedFolder) -> list[tuple[str, str]]:
+    """The folders of which nothing is listed, and why."""
+    try:
+        with os.scandir(place) as scan:
+            names = [
+                entry.name for entry in itertools.islice(scan, SCANNED_NAMES) if entry.is_dir(follow_symlinks=False)
+            ]
+        return [(name, _state(place / name)) for name in sorted(names) if name not in tree.folders and name != ".git"]
+    except OSError:
+        return []  # gone or not readable: its files, if any, are listed all the same
+
+
+def _state(folder: Path) -> str:
+    try:
+        with os.scandir(folder) as scan:
+            return "empty" if next(scan, None) is None else "ignored"
+    except OSError:
+        return "not readable"
+
+
+def _plain(name: str) -> str:
+    return name if name.isprintable() else ascii(name)[1:-1]
+
+
+def tree_page(lines: list[str], offset: int) -> tuple[str, int | None]:
+    """The lines from `offset` that fit into one result, and where to go on; None: that was all."""
+    chars, end = 0, offset
+    while end < len(lines) and (end == offset or chars + len(lines[end]) < TREE_CHARS):
+        chars += len(lines[end]) + 1
+        end += 1
+    return "\n".join(lines[offset:end]), end if end < len(lines) else None

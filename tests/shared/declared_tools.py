@@ -1,0 +1,59 @@
+"""Tools by name, as they declare themselves, for tests of the policy that run none of them."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from cellwright.agent.thread import CallerJobs
+from cellwright.agent.tool import Tool, ToolAccess, ToolContext
+from cellwright.config.settings.settings import Settings, load_settings
+from cellwright.conversation.toolset import Workplace, builtin_tools
+from cellwright.kernel.cells.notebook_run import Runner, notebook_run_tool
+from cellwright.kernel.cells.notebook_verify import Verifier, notebook_verify_tool
+from cellwright.kernel.execute.python_tool import python_tool
+from cellwright.kernel.namespace.variables_tool import variables_tool
+from cellwright.tools.notebook.open_notebook import NothingOpen
+
+NOT_THERE_YET = {"Agent": ToolAccess("agent", "subagent_type"), "Skill": ToolAccess("skill", "skill")}
+"""Tools that rules know and no toolset has."""
+
+
+def tools_of(folder: Path, *, tasks: bool = True) -> tuple[Tool, ...]:
+    """All built-in tools: with those for tasks, or with TodoWrite in their place."""
+    environ = {**os.environ, "CLAUDE_CODE_ENABLE_TODO_TOOLS": "1", "CLAUDE_CODE_ENABLE_TASKS": str(int(tasks))}
+    return builtin_tools(Workplace(cwd=folder, settings=load_settings(folder, environ), environ=environ))
+
+
+@functools.cache
+def declared() -> Mapping[str, Tool]:
+    """The built-in tools, with either kind of list, and the kernel's: those have a shell only when they run."""
+    nothing: Any = None
+    cwd, jobs = Path.cwd(), CallerJobs()
+    place = Workplace(cwd=cwd, settings=Settings(project=cwd), environ={"CELLWRIGHT_SEARCH_API_KEY": "k"})
+    runner = Runner(nothing, jobs, NothingOpen(), nothing, cwd, in_kernel=True, own_cell=lambda: None)
+    tools = (
+        *builtin_tools(place),
+        *builtin_tools(replace(place, environ={"CLAUDE_CODE_ENABLE_TASKS": "1"})),
+        python_tool(nothing, jobs, in_kernel=True),
+        variables_tool(nothing, jobs),
+        notebook_run_tool(runner),
+        notebook_verify_tool(Verifier(nothing, jobs, NothingOpen(), nothing, cwd, {})),
+    )
+    return {tool.name: tool for tool in tools}
+
+
+def tool_named(name: str, *, read_only: bool = False) -> Tool:
+    """The tool `name`; one that nobody knows declares nothing but `read_only`."""
+    if name in declared():
+        return declared()[name]
+    access = NOT_THERE_YET.get("Agent" if name == "Task" else name, ToolAccess())
+    return Tool(name=name, description="None.", input_schema={}, call=_never, access=access, read_only=read_only)
+
+
+async def _never(tool_input: dict[str, Any], ctx: ToolContext) -> str:
+    raise AssertionError("no test of the policy runs a tool")
