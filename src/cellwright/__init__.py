@@ -45,7 +45,7 @@ _HOME = {
     "stream": "cellwright.conversation.ask",
     "tool": "cellwright.agent.tool",
 }
-"""Where each public name lives. They are imported at first use, so that `import cellwright` costs next to nothing."""
+"""The module of each public name. Names are imported at first use, so `import cellwright` costs next to nothing."""
 
 __all__ = [
     "Agent",
@@ -101,12 +101,12 @@ def __dir__() -> list[str]:
 
 
 def _jupyter_labextension_paths() -> list[dict[str, str]]:
-    """Where JupyterLab's tools for developers find the prebuilt extension."""
+    """Tell JupyterLab's developer tools the place of the prebuilt extension."""
     return [{"src": "labextension", "dest": "cellwright"}]
 
 
 def _jupyter_server_extension_points() -> list[dict[str, Any]]:
-    """What Jupyter Server loads where the extension is enabled, as it is on install."""
+    """Name the server extension for Jupyter Server to load where it is enabled, as it is on install."""
     from cellwright.server.server_extension import CellwrightApp  # `import cellwright` stays free of Jupyter Server
 
     return [{"module": "cellwright.server.server_extension", "app": CellwrightApp}]

@@ -39,7 +39,7 @@ class AttachedContext:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What a call will do, for people: one line, and the whole of what matters (the command, the code, the diff).
+    """A preview of a call for people: one line, and the whole of what matters (the command, the code, the diff).
 
     `kind` says how `detail` is drawn; `path` is the file it is about. `warning` is shown beside the title.
     """
@@ -95,7 +95,7 @@ class Changed:
 
 @dataclass(frozen=True, slots=True)
 class LoggedEvent:
-    """What every event has: its place in the session's log and the time it happened (seconds since the epoch)."""
+    """The base of events: the place in the session's log and the time it happened (seconds since the epoch)."""
 
     seq: int = field(default=0, kw_only=True, compare=False, repr=False)
     at: float = field(default=0.0, kw_only=True, compare=False, repr=False)
@@ -190,7 +190,7 @@ class ToolEnd(LoggedEvent):
 
 @dataclass(frozen=True, slots=True)
 class Decided(LoggedEvent):
-    """What was decided about a call before anybody was asked, and why. `by` says who spoke last: the policy or a hook."""
+    """The decision on a call before anybody was asked, with its reason. `by` says who spoke last: policy or hook."""
 
     tool_use_id: str
     name: str
@@ -219,7 +219,7 @@ class ModeChanged(LoggedEvent):
 
 @dataclass(frozen=True, slots=True)
 class Steered(LoggedEvent):
-    """What the user said while the run goes on: it waits, Claude has it now, or it was taken back before that.
+    """The user's words while the run goes on: they wait, Claude has them now, or they were taken back before that.
 
     `how`: for the run's next step ("steer"), or as the next prompt when it would end ("queue"). What still waits when the
     run ends was not delivered.
@@ -305,7 +305,7 @@ class Notice(LoggedEvent):
 
 @dataclass(frozen=True, slots=True)
 class TurnChanged(LoggedEvent):
-    """What the run changed, before its `RunEnd`; `turn` is the number by which it can be taken back.
+    """The changes made by the run, before its `RunEnd`; `turn` is the number by which it can be taken back.
 
     `effects` are the titles of calls whose effects cannot be taken back; `not_kept` names what was changed without what
     was there before being kept.
@@ -319,7 +319,7 @@ class TurnChanged(LoggedEvent):
 
     @property
     def counts(self) -> str:
-        """What changed, in words: `2 files, 1 cell changed`; empty where nothing can be taken back."""
+        """The changes in words: `2 files, 1 cell changed`; empty where nothing can be taken back."""
         many = [(len(self.files), "file"), (len(self.cells), "cell")]
         named = [f"{number} {what}{'s' if number > 1 else ''}" for number, what in many if number]
         return f"{', '.join(named)} changed" if named else ""
@@ -348,7 +348,7 @@ class RunEnd(LoggedEvent):
 
     @property
     def ok(self) -> bool:
-        """Whether the run ended by itself."""
+        """True when the run ended by itself."""
         return self.error is None
 
 

@@ -28,7 +28,7 @@ _EMPTY_LINES = re.compile(rf"(?:\n[ \t]*){{{MANY_EMPTY_LINES + 1},}}(?=\n)")
 
 
 def is_unseen(character: str) -> bool:
-    """Whether nothing is drawn for `character`, or it changes how others are drawn. Space, tab and newline are seen."""
+    """Return whether `character` is not drawn, or changes how others are drawn. Space, tab and newline are seen."""
     if character in " \t\n" or "!" <= character <= "~":
         return False
     return unicodedata.category(character) in _UNSEEN_CATEGORIES or character in _UNSEEN_LETTERS
@@ -60,7 +60,7 @@ def _code_point(character: str) -> str:
 
 
 def longest_run(character: str, text: str) -> int:
-    """How often `character` stands in a row in `text`, at most."""
+    """Count how often `character` stands in a row in `text`, at most."""
     return max((len(run) for run in re.findall(f"{re.escape(character)}+", text)), default=0)
 
 

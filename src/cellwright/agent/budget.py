@@ -29,7 +29,7 @@ SMALLEST_ANSWER = 256
 
 
 class Spending:
-    """What one run on `model` has spent, its tools' own requests and lost answers included.
+    """The spending of one run on `model`, its tools' own requests and lost answers included.
 
     `cost_usd` is None where a price is not known.
     """
@@ -65,7 +65,7 @@ class Spending:
 
 
 def affordable_tokens(model: str, session: Session, *, budget_usd: float, spent_usd: float | None) -> int:
-    """How many tokens of output the next request may have, in the worst case; below 0 when its input is too dear already.
+    """Compute the output tokens left for the next request at worst; below 0 when its input is too dear already.
 
     Raises `CellwrightError` CONFIG_INVALID where the price is not known.
     """
@@ -108,7 +108,7 @@ class DaySpending:
                 today.write(f"{usd:.9f}\n".encode())
 
     def usd(self) -> float:
-        """What was spent today. Blocks on the disk."""
+        """Add up what was spent today. Blocks on the disk."""
         day = self._today()
         try:
             lines = (self._folder / day).read_text("ascii", "replace").splitlines()
@@ -118,7 +118,7 @@ class DaySpending:
 
 
 def completion_spending() -> DaySpending:
-    """What inline completion costs the user."""
+    """Return the user's daily spending on inline completion."""
     return DaySpending(state_folder() / "completion-spending")
 
 
@@ -153,7 +153,7 @@ class PartialUsage:
 
     @property
     def is_open(self) -> bool:
-        """Whether an answer has begun that has not ended."""
+        """True when an answer has begun that has not ended."""
         return self._start is not None
 
     def lost(self) -> tuple[dict[str, Any], float | None] | None:

@@ -50,7 +50,7 @@ class ContextPart(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ContextContents:
-    """What a session holds at one moment. To be taken where the session is used; it can be measured anywhere."""
+    """The contents of a session at one moment. To be taken where the session is used; can be measured anywhere."""
 
     system: bytes
     tools: bytes
@@ -73,12 +73,12 @@ class ContextContents:
 
 
 def context_tokens(session: Session) -> int:
-    """How many tokens the session's next request will have, roughly: the API's own number, and what came since."""
+    """Estimate the tokens of the session's next request: the API's own number, and what came since."""
     return session.context_tokens + round(session.uncounted_bytes / CHARS_PER_TOKEN)
 
 
 def context_parts(contents: ContextContents) -> list[ContextPart]:
-    """What fills the context, without what takes nothing. Decodes all messages: not for an event loop."""
+    """List what fills the context, leaving out empty parts. Decodes all messages: not for an event loop."""
     sizes: Counter[PartName] = Counter()
     sizes["system"] = round(len(contents.system) / CHARS_PER_TOKEN)
     sizes["tools"] = round(len(contents.tools) / CHARS_PER_TOKEN)

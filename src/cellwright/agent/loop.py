@@ -37,10 +37,10 @@ from cellwright.sessions.turns import GO_ON
 logger = logging.getLogger(__name__)
 
 MAX_PAUSES = 10
-"""How often a `pause_turn` is answered by going on before the run is given up."""
+"""The number of times a `pause_turn` is answered by going on before the run is given up."""
 
 MAX_CONTINUATIONS = 3
-"""How often an answer that met the output limit is taken up again."""
+"""The number of times an answer that met the output limit is taken up again."""
 
 
 class _Stop(Exception):
@@ -192,7 +192,7 @@ class AgentRun:
             raise _Stop(stop_reason)
 
     async def _user_goes_on(self, words_for: Callable[[Submit], Awaitable[ReadySteering]]) -> bool:
-        """Whether the user has said something that the run goes on with instead of ending; Claude has it then."""
+        """Return whether the run goes on, instead of ending, with new words of the user; Claude has them then."""
         ready = await words_for(self.hooks.before_words) if self._may_ask else ReadySteering()
         if not ready.words:
             return False

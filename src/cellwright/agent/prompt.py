@@ -73,7 +73,7 @@ def system_blocks(append: str = "") -> list[dict[str, Any]]:
 
 
 def environment_text(cwd: Path, face: str) -> str:
-    """What Claude is told once about the place it works in; `face` says where the user is ("a Jupyter notebook", …)."""
+    """Describe for Claude, once, the place it works in; `face` says where the user is ("a Jupyter notebook", …)."""
     return (
         "<environment>\n"
         f"The user talks to you from: {face}\n"
@@ -119,7 +119,7 @@ def text_context(title: str, kind: AttachedKind, text: str) -> ContextBlock:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatheredContext:
-    """What was found to be told before and after the words, and what the user must know of what was not."""
+    """The context found for before and after the words, and what the user must know of what was not found."""
 
     before: tuple[ContextBlock, ...] = ()
     after: tuple[ContextBlock, ...] = ()
@@ -158,7 +158,7 @@ class FullPrompt:
 
     @property
     def text(self) -> str:
-        """What the user wrote."""
+        """The text the user wrote."""
         return replace_surrogates("\n".join(str(block["text"]) for block in self.words if block["type"] == "text"))
 
     @property

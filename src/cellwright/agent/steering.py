@@ -83,7 +83,7 @@ class Steering:
         return False
 
     async def for_step(self, submit: Submit) -> ReadySteering:
-        """What goes with the next step."""
+        """Return what goes with the next step."""
         return await self._ready([words for words in self._waiting if words.how == "steer"], submit)
 
     async def for_next_prompt(self, submit: Submit) -> ReadySteering:

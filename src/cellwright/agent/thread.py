@@ -89,13 +89,13 @@ def running_agent_code() -> Iterator[None]:
 
 
 def is_agent_code() -> bool:
-    """Whether what calls was asked for by the agent: its code, or a thread that was started while that runs."""
+    """Return whether the caller acts for the agent: its code, or a thread started while that runs."""
     here = threading.current_thread()
     return agent_code_running.get() or any(here not in threads for threads in _users_threads)
 
 
 SECONDS_UNTIL_TOLD = 0.5
-"""How long work in the background may wait for the main thread before its call says so."""
+"""The time that work in the background may wait for the main thread before its call says so."""
 
 WAITS = "Waits until your cell has ended: the kernel runs one thing at a time."
 
@@ -133,7 +133,7 @@ class AgentThread:
         loop.run_forever()
 
     def is_current(self) -> bool:
-        """Whether the caller is on the agent thread."""
+        """Return whether the caller is on the agent thread."""
         return self._thread is threading.current_thread()
 
     def submit(self, work: Coroutine[Any, Any, T]) -> AgentTask[T]:
@@ -279,7 +279,7 @@ class CallerJobs:
 
     @property
     def in_background(self) -> bool:
-        """Whether the run whose jobs these are goes on without anybody who waits for it."""
+        """True when the run whose jobs these are goes on with nobody waiting for it."""
         return self._owner is not None and self._owner.background
 
     async def call(self, job: Callable[[], T | Awaitable[T]]) -> T:

@@ -42,7 +42,7 @@ class CannotBeDone(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What a call gives back: `content` for the model, `display` for the views (a diff, an exit code), never the reverse.
+    """The result of a call: `content` for the model, `display` for views (a diff, an exit code), never the reverse.
 
     `content` is a string or a list of `text`/`image`/`document` blocks. `is_error` marks a result that is a failure
     although the tool worked (a command that exited with 1).
@@ -56,14 +56,14 @@ class ToolResult:
 Category = Literal[
     "files", "notebooks", "search", "code", "shell", "git", "web", "planning", "agents", "kernel", "other"
 ]
-"""What a tool is about; lists of tools are shown by it."""
+"""The subject of a tool, by which lists of tools are shown."""
 
 
 AccessKind = Literal[
     "read", "list", "find", "search", "edit", "patch", "shell", "python", "cells", "variables", "repository", "lint",
     "tests", "fetch", "web_search", "agent", "skill", "question", "plan", "notes", "unknown",
 ]  # fmt: skip
-"""What a tool does with what its input names.
+"""The things a tool can do with what its input names.
 
 `read` a file, `list` a folder, `find` files by a pattern, `search` their text; `edit` a file, `patch` several; run a
 `shell` command, `python` in the kernel, notebook `cells`, a project's `lint` or `tests`; look at `variables` or at a Git
@@ -74,7 +74,7 @@ keep `notes` of its own. `unknown`: anything; only what it says of itself (`read
 
 @dataclass(frozen=True, slots=True)
 class ToolAccess:
-    """What a tool touches: the permission policy judges its calls by this, and by no list of names.
+    """The things a tool touches: the permission policy judges its calls by this, and by no list of names.
 
     `field` is the input's field with the path, the command, the code or the address.
     """
@@ -84,18 +84,18 @@ class ToolAccess:
 
     @property
     def reads_files(self) -> bool:
-        """Whether it reads files or names of files, and does nothing else."""
+        """True when it reads files or names of files, and does nothing else."""
         return self.kind in ("read", "list", "find", "search")
 
     @property
     def edits_files(self) -> bool:
-        """Whether it changes files that its input names."""
+        """True when it changes files that its input names."""
         return self.kind in ("edit", "patch")
 
 
 @dataclass(frozen=True, slots=True)
 class ToolLimits:
-    """What bounds a call. None: no bound of this kind, or the tool keeps it itself.
+    """The bounds of a call. None: no bound of this kind, or the tool keeps it itself.
 
     `seconds` (30 unless a tool says otherwise); `result_chars`: what the model gets (100,000 are about 25,000 tokens), the
     rest is in a file that Read pages; `results`: how many finds; `file_bytes`: the largest file; `calls_per_minute`;
@@ -111,7 +111,7 @@ class ToolLimits:
 
 
 def _unheard(_event: Event) -> None:
-    """Where nobody listens."""
+    """Ignore the event, where nobody listens."""
 
 
 def _no_history() -> Sequence[Mapping[str, Any]]:
@@ -119,7 +119,7 @@ def _no_history() -> Sequence[Mapping[str, Any]]:
 
 
 def _unpaid(_usage: Mapping[str, Any], _cost_usd: float | None) -> None:
-    """Where nobody counts."""
+    """Ignore the cost, where nobody counts it."""
 
 
 async def _no_objection(_event: str, _fields: Mapping[str, Any]) -> str:
@@ -128,7 +128,7 @@ async def _no_objection(_event: str, _fields: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """What a call may know of the run it is part of, and what it may tell it. From its own thread only, but `progress`."""
+    """A call's link to the run it is part of: what it may know and tell. From its own thread only, but `progress`."""
 
     tool_use_id: str
     progress: Callable[..., None]
@@ -199,7 +199,7 @@ class Tool:
 
 
 TOOL_NAME = re.compile(r"^[a-zA-Z0-9_-]{1,64}$")
-"""What the Messages API takes as a tool's name."""
+"""The pattern of the tool names that the Messages API takes."""
 
 
 @overload
@@ -310,7 +310,7 @@ def _check_usable(name: str, description: str, inputs: _Inputs, access: ToolAcce
 
 @dataclass(frozen=True, slots=True)
 class _Inputs:
-    """How a function takes its input: `arguments(values)` are its keyword arguments, less the context.
+    """A function's way of taking its input: `arguments(values)` are its keyword arguments, less the context.
 
     `parse(values)` is what the other functions of the tool get.
     """
@@ -474,7 +474,7 @@ def _parse(model: Any, schema: Mapping[str, Any], tool_input: Mapping[str, Any])
 
 
 def _own_words(item: Mapping[str, Any]) -> str:
-    """What a check of the function's author said; "" for pydantic's own sentences."""
+    """Return what a check of the function's author said; "" for pydantic's own sentences."""
     raised = item.get("ctx", {}).get("error")
     return str(raised) if isinstance(raised, Exception) else ""
 

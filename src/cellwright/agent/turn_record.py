@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class TurnRecord(Protocol):
-    """What is kept of one run. None of it raises: a turn that cannot be taken back is still a turn."""
+    """The record kept of one run. None of it raises: a turn that cannot be taken back is still a turn."""
 
     async def before_call(self, tool: Tool, tool_input: Mapping[str, Any]) -> None:
         """`tool` runs now, with `tool_input`."""
@@ -26,7 +26,7 @@ class TurnRecord(Protocol):
 
 
 class TurnRecords(Protocol):
-    """Who keeps what runs change."""
+    """The keeper of what runs change."""
 
     def begin(self, session: Session, prompt: str, seq: int) -> TurnRecord:
         """A run of `prompt` begins; `seq` is the number of the last event of `session` before it."""
@@ -47,4 +47,4 @@ class _NoCheckpoints:
 
 
 NO_CHECKPOINTS = _NoCheckpoints()
-"""Where turns cannot be taken back."""
+"""The record for where turns cannot be taken back."""

@@ -53,7 +53,7 @@ class Checkpoints:
         return self._last if self._last is not None and self._last.path is None else session
 
     async def tell_what_was_undone(self, moment: PromptContext) -> GatheredContext:
-        """What Claude must know with the next prompt; a `ContextProvider`."""
+        """Gather what Claude must know of undone changes with the next prompt; a `ContextProvider`."""
         try:
             text = what_claude_is_told(self.journal(moment.session).history, self._roots()[0])
         except OSError:

@@ -33,7 +33,7 @@ FindNotebook = Callable[[Path], OpenNotebook]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CellTarget:
-    """What a cell shall be again: `target` names a cell in the store (None: no cell), `beside` the cell before it.
+    """The state to restore a cell to: `target` names a cell in the store (None: no cell), `beside` the one before it.
 
     `expected` are the sources (hashes; None: no cell) that it may have now without anybody else having changed it.
     """
@@ -50,7 +50,7 @@ class CellTarget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CellUndo:
-    """What becomes of a cell: it is `now` (None: not there), and these `changes` make it what it shall be.
+    """The undo of one cell: it is `now` (None: not there), and these `changes` make it what it shall be.
 
     `refused` says why nothing is done, and `conflict` that it is because somebody else changed it: it can be forced.
     """
@@ -92,7 +92,7 @@ class CellUndo:
 
 
 def undone_cells(turns: Sequence[CheckpointTurn]) -> list[CellTarget]:
-    """What taking back `turns` (newest first) makes of each of their cells, as far as the journal knows."""
+    """Work out what taking back `turns` (newest first) makes of each of their cells, as far as the journal knows."""
     targets: dict[tuple[Path, str], CellTarget] = {}
     for turn in turns:
         for cell in turn.changed_cells:
@@ -107,7 +107,7 @@ def undone_cells(turns: Sequence[CheckpointTurn]) -> list[CellTarget]:
 
 
 def redone_cells(steps: Sequence[CellStep]) -> list[CellTarget]:
-    """What taking back an undo makes of the cells that it changed."""
+    """Work out what taking back an undo makes of the cells that it changed."""
     return [
         CellTarget(
             notebook=step.notebook,
@@ -122,7 +122,7 @@ def redone_cells(steps: Sequence[CellStep]) -> list[CellTarget]:
 
 
 async def cell_undos(targets: Sequence[CellTarget], find: FindNotebook, *, force: bool) -> list[CellUndo]:
-    """What has to be done to each cell, as its notebook is now."""
+    """Work out what has to be done to each cell, as its notebook is now."""
     undos: list[CellUndo] = []
     for path in dict.fromkeys(target.notebook for target in targets):
         mine = [target for target in targets if target.notebook == path]

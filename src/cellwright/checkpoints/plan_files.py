@@ -20,12 +20,12 @@ from cellwright.tools.paths import shown_path
 What = Literal["code", "conversation", "both"]
 
 Blocked = Callable[[Path], str]
-"""Why the file at a path must not be written now; empty where it may be."""
+"""The reason the file at a path must not be written now; empty where it may be."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileUndo:
-    """What becomes of a file: it holds `now` and shall hold `target` (None: no file), with its mode if `set_mode`.
+    """The undo of one file: it holds `now` and shall hold `target` (None: no file), with its mode if `set_mode`.
 
     `refused` says why nothing is done, and `conflict` that it is because somebody else changed it: it can be forced.
     """
@@ -40,7 +40,7 @@ class FileUndo:
 
     @property
     def needed(self) -> bool:
-        """Whether there is something to do, and it can be done."""
+        """True when there is something to do, and it can be done."""
         if self.refused:
             return False
         if self.target is None or self.now.held is None:
@@ -66,7 +66,7 @@ class FileUndo:
 
 
 def file_undos(turns: Sequence[CheckpointTurn], blocked: Blocked, *, force: bool) -> list[FileUndo]:
-    """What taking back `turns` (newest first) makes of each of their files."""
+    """Work out what taking back `turns` (newest first) makes of each of their files."""
     changes: dict[Path, list[tuple[CheckpointTurn, FileChange]]] = {}
     for turn in turns:
         for file in turn.changed_files:
@@ -75,7 +75,7 @@ def file_undos(turns: Sequence[CheckpointTurn], blocked: Blocked, *, force: bool
 
 
 def file_redos(steps: Sequence[FileStep], blocked: Blocked, *, force: bool) -> list[FileUndo]:
-    """What taking back an undo makes of the files that it wrote."""
+    """Work out what taking back an undo makes of the files that it wrote."""
     undos: list[FileUndo] = []
     for step in steps:
         now = at(step.path)

@@ -33,7 +33,7 @@ UNKNOWN: Literal["unknown"] = "unknown"
 
 @dataclass(frozen=True, slots=True)
 class FileContent:
-    """What a file held: the hash of its content, and its permission bits."""
+    """The state of a file: the hash of its content, and its permission bits."""
 
     sha256: str
     mode: int
@@ -64,7 +64,7 @@ class FileChange:
 
     @property
     def changed(self) -> bool:
-        """Whether the turn left it otherwise than it was."""
+        """True when the turn left it otherwise than it was."""
         return self.mode_changed or self.after != (self.before.sha256 if self.before is not None else None)
 
 
@@ -111,7 +111,7 @@ class CheckpointTurn:
     files_undone: bool = False
     conversation_undone: bool = False
     left: frozenset[str] = frozenset()
-    """What an undo left out: paths, and cells as `path#id`."""
+    """The parts an undo left out: paths, and cells as `path#id`."""
 
     @property
     def changed_files(self) -> list[FileChange]:
@@ -125,7 +125,7 @@ class CheckpointTurn:
         return not self.files_undone or name in self.left
 
     def to_undo(self, *, left: bool = False) -> bool:
-        """Whether it changed files or cells that were not taken back; `left`: those that an undo left out count, too."""
+        """Return whether it changed files or cells not taken back; `left`: those an undo left out count, too."""
         return bool(self.changed_files or self.changed_cells) and (left or not self.files_undone)
 
 
@@ -223,7 +223,7 @@ class Undone:
 
 @dataclass(slots=True)
 class History:
-    """What a journal comes to: the turns, oldest first, and what was undone."""
+    """The sum of a journal: the turns, oldest first, and what was undone."""
 
     turns: list[CheckpointTurn] = field(default_factory=list)
     undos: list[Undone] = field(default_factory=list)
@@ -252,7 +252,7 @@ class History:
 
 
 def fold(lines: Iterable[Json]) -> History:
-    """What the lines of a journal come to. Raises ValueError, KeyError, TypeError for lines that are none."""
+    """Build the history from a journal's lines. Raises ValueError, KeyError, TypeError for lines that are none."""
     history = History()
     for line in lines:
         add(history, line)

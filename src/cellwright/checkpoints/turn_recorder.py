@@ -55,7 +55,7 @@ def changed_cell(cell: CellChange, cwd: Path) -> Changed:
 
 
 def cell_counts(before: str | None, after: str | None) -> tuple[int | None, int | None]:
-    """How many lines of a cell's source were added and removed, told by the hashes of the cells in the store."""
+    """Count the lines added to and removed from a cell's source, given the hashes of the cells in the store."""
     old, new = cell_source(before), cell_source(after)
     if (old is None) != (before is None) or (new is None) != (after is None):
         return None, None
@@ -69,7 +69,7 @@ def cell_source(name: str | None) -> bytes | None:
 
 
 def line_counts(before: bytes | None, after: bytes | None) -> tuple[int | None, int | None]:
-    """How many lines were added and removed; None for what is too long, or no text."""
+    """Count the lines added and removed; None for what is too long, or no text."""
     if max(len(before or b""), len(after or b"")) > COUNTED_BYTES:
         return None, None
     try:
@@ -101,7 +101,7 @@ Mark = tuple[int, int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class PathState:
-    """What is at a path: nothing (`held` None, no `problem`), a file, or something that is none (`problem`)."""
+    """The state of a path: nothing (`held` None, no `problem`), a file, or something that is none (`problem`)."""
 
     held: FileContent | None
     status: os.stat_result | None = None
@@ -114,7 +114,7 @@ class PathState:
 
 
 def at(path: Path) -> PathState:
-    """What is at `path`, a real path. Never raises."""
+    """Examine what is at `path`, a real path. Never raises."""
     try:
         status = path.lstat()
         if not stat.S_ISREG(status.st_mode):
@@ -137,7 +137,7 @@ def at(path: Path) -> PathState:
 
 
 def mark_of(path: Path) -> Mark | None:
-    """What tells in no time that a file was not changed; None where there is none."""
+    """Return the mark that tells in no time that a file was not changed; None where there is no file."""
     try:
         status = path.lstat()
     except OSError:
@@ -245,7 +245,7 @@ class TurnRecorder:
         return line
 
     def _changed_by_others(self, path: Path, before: Json | None) -> bool:
-        """Whether a file of the turn holds what neither the turn left nor was there before it."""
+        """Return whether a file of the turn holds what neither the turn left nor was there before it."""
         known, now = self.turn.files.get(path), None if before is None else before["sha256"]
         return known is not None and now not in (known.before and known.before.sha256, *known.left)
 

@@ -25,7 +25,7 @@ from cellwright.tools.paths import file_errors, shown_path
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UndoPlan:
-    """What would be done: `turns` taken back (newest first), or brought back where `redo_of` says which undo is.
+    """The plan of an undo: `turns` taken back (newest first), or brought back where `redo_of` says which undo is.
 
     `as_after`: the event up to which the conversation would go; None: it stays as it is.
     """
@@ -47,12 +47,12 @@ class UndoPlan:
 
     @property
     def refused(self) -> list[FileUndo | CellUndo]:
-        """What is left out, with its reason."""
+        """The files and cells that are left out, each with its reason."""
         return [undo for undo in self._all if undo.refused]
 
     @property
     def conflicts(self) -> bool:
-        """Whether something is left out only because somebody else changed it."""
+        """True when something is left out only because somebody else changed it."""
         return any(undo.conflict for undo in self._all)
 
     @property
@@ -61,7 +61,7 @@ class UndoPlan:
 
     @property
     def effects(self) -> list[str]:
-        """What cannot be taken back, in the order in which it was done."""
+        """The effects that cannot be taken back, in the order in which they came about."""
         return [effect for turn in reversed(self.turns) for effect in turn.effects]
 
     @property
@@ -80,7 +80,7 @@ class Undo:
     cwd: Path
 
     async def plan(self, turns: Sequence[CheckpointTurn], what: What, *, force: bool = False) -> UndoPlan:
-        """What taking back `turns` (newest first) would do."""
+        """Plan what taking back `turns` (newest first) would do."""
         code = what != "conversation"
         back = turns if code else ()
         await self.notebooks.settled()
@@ -90,7 +90,7 @@ class Undo:
         return UndoPlan(turns=tuple(turns), files=tuple(files), cells=tuple(cells), code=code, as_after=as_after)
 
     async def plan_redo(self, undo: Undone, *, force: bool = False) -> UndoPlan:
-        """What taking back `undo` would do."""
+        """Plan what taking back `undo` would do."""
         turns = tuple(turn for turn in self.journal.history.turns if turn.number in undo.turns)
         await self.notebooks.settled()
         files = await asyncio.to_thread(file_redos, undo.files, self._blocked, force=force)

@@ -20,7 +20,7 @@ def names_of(turns: Sequence[CheckpointTurn]) -> str:
 
 
 def what_claude_is_told(history: History, cwd: Path) -> str:
-    """What happened to its changes since Claude was asked last; empty where nothing did."""
+    """Describe for Claude what happened to its changes since it was last asked; empty where nothing did."""
     parts = [_told(undo, history, cwd) for undo in history.untold()]
     if not parts:
         return ""

@@ -32,7 +32,7 @@ class Section:
 
 @dataclass(frozen=True)
 class CommandPage:
-    """What a command tells."""
+    """The page that a command shows."""
 
     sections: Sequence[Section]
 
@@ -69,7 +69,7 @@ def _escaped(text: str) -> str:
 
 
 def _unheard(_event: Event) -> None:
-    """Where nobody listens."""
+    """Ignore the event, where nobody listens."""
 
 
 @dataclass(frozen=True)

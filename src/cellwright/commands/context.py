@@ -13,7 +13,7 @@ BAR_CHARS = 20
 
 
 async def context_page(call: CommandCall) -> CommandPage:
-    """How full the context is, and of what."""
+    """Show how full the context is, and of what."""
     conversation = call.conversation
     session = conversation.sessions.current
     if not session.encoded:

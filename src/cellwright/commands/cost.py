@@ -19,7 +19,7 @@ _TOKENS = (
 
 
 async def cost_page(call: CommandCall) -> CommandPage:
-    """What was spent so far, and on what."""
+    """Show what was spent so far, and on what."""
     conversation = call.conversation
     session, tally = conversation.sessions.current, conversation.model.completions
     today = await asyncio.to_thread(completion_spending().usd)

@@ -26,7 +26,7 @@ async def doctor_page(call: CommandCall) -> CommandPage:
 
 
 def page_of(examination: Examination) -> CommandPage:
-    """What was found, what has to be done something about first."""
+    """Show what was found, starting with what needs something done about it."""
     bad = [finding for finding in examination.findings if finding.status != "ok"]
     good = [finding for finding in examination.findings if finding.status == "ok"]
     bad.sort(key=lambda finding: finding.status != "problem")
@@ -42,7 +42,7 @@ def page_of(examination: Examination) -> CommandPage:
 
 
 def _words(finding: Finding) -> str:
-    """What was found, and under it what to do."""
+    """Say what was found, and under it what to do."""
     words = "\n".join(part for part in (finding.found, f"→ {finding.advice}" if finding.advice else "") if part)
     return words.replace("\n", "\n  ")
 

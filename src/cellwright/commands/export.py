@@ -116,7 +116,7 @@ def write_export(path: Path, export: ExportedConversation) -> str:
 
 
 def secrets_left_out(export: ExportedConversation) -> str:
-    """Which secrets were left out, in words; "" where none were found."""
+    """Name the secrets that were left out, in words; "" where none were found."""
     return _secrets(export.found)
 
 
@@ -166,7 +166,7 @@ def _plain_markdown(text: str) -> str:
 
 
 def _which(text: str) -> tuple[str, str]:
-    """Which turns ("" is the last one that ran something), and the file's name, "" where it is not said."""
+    """Split off the turns ("" is the last one that ran something) from the file's name, "" where it is not said."""
     first, _, rest = text.partition(" ")
     if first == "all" or (first.isdecimal() and int(first) > 0):
         return first, _file_name(rest)

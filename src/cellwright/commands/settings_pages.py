@@ -37,7 +37,7 @@ def config_page(call: CommandCall) -> CommandPage:
 
 
 def _in_force(conversation: Conversation, options: RunOptions) -> list[Row]:
-    """What a run would be given now, where an option or nothing but the default says it."""
+    """List what a run would be given now, where an option or nothing but the default says it."""
     settings, environment = conversation.in_force.settings, conversation.in_force.environment
     rows: list[Row] = []
     for key, asked, value in (
@@ -54,7 +54,7 @@ def _in_force(conversation: Conversation, options: RunOptions) -> list[Row]:
 
 
 def or_problem(value: Callable[[], str]) -> str:
-    """What `value` gives, or why there is none."""
+    """Return what `value` gives, or say why there is none."""
     try:
         return value()
     except CellwrightError as error:

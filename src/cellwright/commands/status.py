@@ -19,7 +19,7 @@ from cellwright.version import VERSION
 
 
 def status_page(call: CommandCall) -> CommandPage:
-    """What this conversation is, and what it is made of."""
+    """Show what this conversation is, and what it is made of."""
     conversation, options = call.conversation, call.options
     settings, environment = conversation.in_force.settings, conversation.in_force.environment
     session = conversation.sessions.current
@@ -41,14 +41,14 @@ def status_page(call: CommandCall) -> CommandPage:
 
 
 def _completions(tally: Tally) -> list[Row]:
-    """What suggestions in the editor came to: they are in the session's cost, and nobody asked for each of them."""
+    """Sum up suggestions in the editor: they are in the session's cost, and nobody asked for each of them."""
     if not tally.count:
         return []
     return [("completions", f"{tally.count:,} since the kernel started, {usd(tally.total.cost_usd)}")]
 
 
 def _calls(conversation: Conversation) -> list[Section]:
-    """What the tools did so far in this process."""
+    """Sum up what the tools did so far in this process."""
     sums = conversation.tool_log.sums
     if not sums:
         return []
@@ -67,7 +67,7 @@ def _calls(conversation: Conversation) -> list[Section]:
 
 
 def _key_source(settings: Settings, environment: Mapping[str, str]) -> str:
-    """Where the key comes from; never a part of the key."""
+    """Name the source of the key; never a part of the key."""
     if settings.api_key_helper is not None and source_of_credential(environment) is None:
         origin = settings.origin("apiKeyHelper")
         return f"apiKeyHelper ({origin.label})" if origin else "apiKeyHelper"

@@ -25,7 +25,7 @@ USAGE = "/tasks shows what goes on; /tasks stop ID ends a run or a shell command
 
 
 async def tasks_page(call: CommandCall) -> CommandPage:
-    """What goes on, or what was stopped."""
+    """Show what goes on, or what was stopped."""
     if not call.text:
         return CommandPage(_sections(call.conversation))
     verb, *ids = call.text.split()
@@ -36,7 +36,7 @@ async def tasks_page(call: CommandCall) -> CommandPage:
 
 
 def steer_page(call: CommandCall) -> CommandPage:
-    """What Claude is told while it works."""
+    """Tell Claude something while it works, and show that it was told."""
     if not call.text:
         raise CellwrightError(ErrorCode.INVALID_PARAMETERS, "/steer needs the words that Claude is to be told.")
     call.conversation.runs.steer(SteeringText(secrets.token_hex(8), call.text, "steer"))

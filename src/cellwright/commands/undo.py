@@ -26,7 +26,7 @@ from cellwright.sessions.session import Session
 from cellwright.tools.paths import shown_path
 
 WOULD_BE = {"created": "comes back", "deleted": "goes away", "changed": "is changed back"}
-"""What a plan does, by what it makes of a file."""
+"""The verb for what a plan does, by what it makes of a file."""
 
 
 def in_figures(changed: Changed) -> str:
@@ -35,7 +35,7 @@ def in_figures(changed: Changed) -> str:
 
 
 def preview_text(plan: UndoPlan, cwd: Path) -> str:
-    """What a plan would do, a line for each file and cell; what it would not do, and why."""
+    """Describe what a plan would do, a line for each file and cell; then what it would not do, and why."""
     lines = [
         f"{changed.where}  {WOULD_BE[changed.kind]}  {in_figures(changed)}".rstrip()
         for changed in changes_of_plan(plan, cwd)
@@ -53,12 +53,12 @@ def preview_text(plan: UndoPlan, cwd: Path) -> str:
 
 
 def changes_of_plan(plan: UndoPlan, cwd: Path) -> list[Changed]:
-    """What a plan changes, for people."""
+    """List what a plan changes, for people."""
     return [file.shown(cwd) for file in plan.file_changes] + [cell.shown(cwd) for cell in plan.cell_changes]
 
 
 def left_out(plan: UndoPlan, cwd: Path) -> list[tuple[str, str]]:
-    """What a plan leaves as it is, with the reasons."""
+    """List what a plan leaves as it is, with the reasons."""
     return [
         (shown_path(cwd, undo.path) if isinstance(undo, FileUndo) else undo.shown(cwd).where, undo.refused)
         for undo in plan.refused
@@ -85,7 +85,7 @@ MakePlan = Callable[[What, bool], Awaitable[UndoPlan]]
 
 @dataclass(frozen=True, slots=True)
 class UndoArguments:
-    """What follows the command: a number (0: none), what is taken back ("": not said), whether to ask."""
+    """The arguments of the command: a number (0: none), what is taken back ("": not said), whether to ask."""
 
     number: int = 0
     what: What | Literal[""] = ""
@@ -301,7 +301,7 @@ def _outcome_page(plan: UndoPlan, rows: list[Row], failed: Sequence[str], taking
 
 
 def _rest(plan: UndoPlan, taking: Undo) -> list[Section]:
-    """What is left as it is, and what cannot be taken back at all."""
+    """List what is left as it is, and what cannot be taken back at all."""
     sections: list[Section] = []
     if plan.refused:
         note = "`force` takes back what has changed since, too; /redo would bring that back." if plan.conflicts else ""

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from cellwright.errors import CellwrightError, ErrorCode
 
 SECONDS = 10.0
-"""How long the command may take."""
+"""The time the command may take."""
 
 DEFAULT_LIFETIME_MS = 300_000
 LIFETIME_NAME = "CLAUDE_CODE_API_KEY_HELPER_TTL_MS"

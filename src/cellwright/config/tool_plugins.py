@@ -26,7 +26,7 @@ GROUP = "cellwright.tools"
 
 @dataclass(slots=True)
 class LoadedPlugins:
-    """What was brought, and what the user should know of what was not."""
+    """The tools that were brought, and what the user should know of those that were not."""
 
     tools: dict[str, Tool] = field(default_factory=dict)
     notices: list[str] = field(default_factory=list)
@@ -58,7 +58,7 @@ def brought_tools(files: Sequence[tuple[Path, bytes]], taken: Iterable[str]) -> 
 
 
 def _of_packages() -> Iterator[tuple[str, Callable[[], object]]]:
-    """What packages bring: where from, and what loads it."""
+    """List what packages bring: where from, and what loads it."""
     if not any(_may_bring(Path(folder)) for folder in sys.path):
         return
     import importlib.metadata  # 15 ms, and much more for all packages: for who has such a package
@@ -68,7 +68,7 @@ def _of_packages() -> Iterator[tuple[str, Callable[[], object]]]:
 
 
 def _may_bring(folder: Path) -> bool:
-    """Whether a package installed in `folder` names the group; what is no folder (a zip file) may."""
+    """Return whether a package installed in `folder` names the group; what is no folder (a zip file) may."""
     # the methods of Path raise for a folder of somebody else's, over which Python itself passes
     if not os.path.isdir(folder):  # noqa: PTH112
         return os.path.isfile(folder)  # noqa: PTH113

@@ -22,7 +22,7 @@ ANSWER_FIELDS: Mapping[QuestionKind, tuple[str, ...]] = {
     "plan": ("decision", "feedback", "plan"),
     "trust": ("choice",),
 }
-"""What an answer may put into the call's input."""
+"""The fields that an answer may put into the call's input."""
 
 UNSAID: Mapping[QuestionKind, str] = {
     "permission": "",
@@ -111,7 +111,7 @@ def typed_key(line: str, keys: Sequence[str]) -> tuple[str, str] | None:
 
 
 def typed_answer(question: Json, line: str) -> str:
-    """What was typed as the answer to one of Claude's questions: the labels of the numbers, else the text itself."""
+    """Read what was typed as the answer to one of Claude's questions: the numbers' labels, else the text itself."""
     text = " ".join(line.split())
     labels = [str(option["label"]) for option in question["options"]]
     if not question.get("multiSelect"):

@@ -105,7 +105,7 @@ def _script_conversation() -> ScriptConversation:
 
 
 class AskOptions(TypedDict, total=False):
-    """What `ask` and `stream` take besides the prompt."""
+    """The options of `ask` and `stream`, besides the prompt."""
 
     model: str | None
     mode: str | None

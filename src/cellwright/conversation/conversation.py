@@ -40,7 +40,7 @@ from cellwright.tools.notebook.open_notebook import OpenNotebooks
 from cellwright.tools.process.environment import secret_values
 
 END_TIMEOUT_SECONDS = 2.0
-"""How long runs may take to come to their end when the conversation is closed."""
+"""The time runs may take to come to their end when the conversation is closed."""
 
 
 class Conversation:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from cellwright.config.settings.settings_in_force import SettingsInForce
 
 CREDENTIAL_NAMES = ("ANTHROPIC_", "CLAUDE_", "AWS_", "GOOGLE_", "CLOUD_ML_", "VERTEX_", "AZURE_", "CELLWRIGHT_")
-"""How the names of environment variables start that say where the model is and who asks."""
+"""The beginnings of the names of environment variables that say where the model is and who asks."""
 
 
 class ModelConnection:

@@ -22,14 +22,14 @@ class ProcessConversation(Protocol):
 
     @property
     def place(self) -> str:
-        """Where the code that asks runs, in words."""
+        """The place the code that asks runs in, in words."""
 
     @property
     def asking(self) -> tuple[Asking, ...]:
-        """What may have to be asked about that place before its code may ask Claude."""
+        """The questions about that place that may have to be asked before its code may ask Claude."""
 
     def surface(self) -> AbstractContextManager[RunSurface]:
-        """How a run shows itself where the code runs, while the block lasts."""
+        """Show a run where the code runs, while the block lasts."""
 
 
 _registered: list[Callable[[], ProcessConversation]] = []

@@ -162,7 +162,7 @@ def find_mentions(words: str) -> list[Mention]:
 
 
 def looks_like_a_path(mention: Mention) -> bool:
-    """Whether who wrote it must have meant a file: `@docs/plan`, `@plan.md`, `@"my plan"`, not `@anna`."""
+    """Return whether its writer must have meant a file: `@docs/plan`, `@plan.md`, `@"my plan"`, not `@anna`."""
     return mention.text.startswith('@"') or bool(mention.first) or any(sign in mention.name for sign in "./\\")
 
 
@@ -205,7 +205,7 @@ def _without_code(markdown: str) -> str:
 
 
 def _code(markdown: str) -> Iterator[_Range]:
-    """Where code stands, in order."""
+    """Find the places of code, in order."""
     lines = markdown.split("\n")
     starts = [0]
     for line in lines:
@@ -226,7 +226,7 @@ def _code(markdown: str) -> Iterator[_Range]:
 
 
 def _places(content: str, lines: list[str], starts: list[int], first: int) -> list[int]:
-    """Where each character of an inline token stands: its lines are those of the source from `first`, without what
+    """Find the place of each character of an inline token: its lines are those of the source from `first`, without what
     belongs to the blocks around it (indentation, `>`, `- `).
     """
     places: list[int] = []
@@ -270,14 +270,14 @@ def _blank(text: str) -> str:
 
 
 CHARS_PER_MENTION = 60_000
-"""What one mention may bring: about 15,000 tokens; the rest Claude can read when it needs it."""
+"""The number of characters one mention may bring: about 15,000 tokens; Claude can read the rest when it needs it."""
 
 CHARS_TOGETHER = 200_000
 
 
 @dataclass(frozen=True, slots=True)
 class AttachedMention:
-    """What one mention came to: something to tell, or why not (`notice`); neither where it only looked like a mention."""
+    """The outcome of a mention: something to tell, or why not (`notice`); neither if it only looked like one."""
 
     part: ContextBlock | None = None
     notice: str = ""
@@ -310,7 +310,7 @@ def together(attached: Sequence[AttachedMention]) -> GatheredContext:
 
 
 def attachment(mention: Mention, title: str, kind: AttachedKind, content: Content) -> ContextBlock:
-    """What `mention` names, between tags that tell Claude so; a text that is too long is cut, which is said."""
+    """Put what `mention` names between tags that tell Claude so; a text that is too long is cut, which is said."""
     name = mention.text.replace('"', "'")
     opening = f'<attached mention="{name}" what="{title}">'
     if not isinstance(content, str) and all(block["type"] == "text" for block in content):
@@ -351,7 +351,7 @@ async def _attached(mention: Mention, cwd: Path, moment: PromptContext) -> Attac
 async def read_for(
     mention: Mention, name: str, tool_input: dict[str, Any], moment: PromptContext
 ) -> Content | AttachedMention:
-    """What the tool `name` reads for `mention`, as Claude's own call would; what is not read says why.
+    """Read for `mention` with the tool `name`, as Claude's own call would; what is not read says why.
 
     It is never asked for: what the policy would ask about is left out, and Claude may ask.
     """
@@ -379,7 +379,7 @@ def _reading(path: Path, mention: Mention) -> dict[str, Any]:
 
 
 def _refusal(moment: PromptContext, tool: Tool, tool_input: dict[str, Any]) -> str:
-    """Why the policy does not let it be read unasked, as it stands for the calls of this run; "" when it does."""
+    """Explain why the policy, as it stands for this run's calls, does not let it be read unasked; "" when it does."""
     session, policy = moment.session, moment.agent.policy
     policy = policy.allowing(session.granted)
     if session.mode is not None:

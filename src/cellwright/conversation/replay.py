@@ -41,7 +41,7 @@ States = frozenset[str | None]
 
 
 class ReplayedEdits:
-    """Where edits are made again; `replayed_tools.EditPlace`. `on_disk` gives a notebook that nobody has open."""
+    """The place where edits are made again; `replayed_tools.EditPlace`. `on_disk` gives a notebook that nobody has open."""
 
     def __init__(
         self, cwd: Path, state: FileState, notebooks: OpenNotebooks, on_disk: Callable[[Path], OpenNotebook]
@@ -115,7 +115,7 @@ class _Recorded:
         self.shown = shown
 
     def change(self, cells: list[Cell]) -> CellChange | None:
-        """What is left to do; None where it is done. Raises ToolError where something else is there."""
+        """Return what is left to do; None where it is done. Raises ToolError where something else is there."""
         mode = self.input.get("edit_mode", "replace")
         ids = [cell.id for cell in cells]
         now = cells[ids.index(self.cell_id)] if self.cell_id in ids else None

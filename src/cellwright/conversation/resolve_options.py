@@ -100,7 +100,7 @@ def _excluded(model: str, why: str) -> CellwrightError:
 
 
 def effort_of(options: RunOptions, settings: Settings) -> str | None:
-    """How hard the model thinks in a run; None leaves it to the model."""
+    """Return the effort with which the model thinks in a run; None leaves it to the model."""
     asked = None if _is_administrators(settings, "effortLevel") else options.effort
     return asked or settings.effort_level
 
@@ -208,7 +208,7 @@ async def ask_about_trust(
 
 
 def nobody_was_asked(question: TrustQuestion) -> str:
-    """What the user is told where nobody could be asked."""
+    """Word what the user is told where nobody could be asked."""
     outcome = "Nothing was sent." if question.required else "It goes on without."
     return (
         f"There is nobody to ask here: {question.title}? {outcome}\n{question.detail}\n"

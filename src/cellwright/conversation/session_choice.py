@@ -179,7 +179,7 @@ def _named(folder: Path, begins: str) -> list[Path]:
 
 
 def _holds_something(path: Path) -> bool:
-    """Whether it is more than what a power cut may leave of a new one, and still there."""
+    """Return whether it is more than what a power cut may leave of a new one, and still there."""
     try:
         return path.stat().st_size > 0
     except FileNotFoundError:

@@ -31,13 +31,13 @@ ToolMaker = Callable[[SettingsInForce], Sequence[Tool]]
 
 
 def never_unsaved(_path: Path) -> bool:
-    """Where there is no editor."""
+    """Return False, for use where there is no editor."""
     return False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workplace:
-    """What tools need of the place they work in.
+    """The things tools need of the place they work in.
 
     `provider` is the way to the model for tools that ask a small one; it is called when there is something to ask.
     `is_unsaved` says of a file whether it is open in an editor with changes that are not on disk; `open_notebooks` are the
@@ -51,7 +51,7 @@ class Workplace:
     is_unsaved: Callable[[Path], bool] = never_unsaved
     open_notebooks: OpenNotebooks = field(default_factory=NothingOpen)
     file_state: FileState | None = None
-    """What the model knows of files, where others must know it, too."""
+    """The model's knowledge of files, where others must have it, too."""
 
 
 def builtin_tools(place: Workplace) -> tuple[Tool, ...]:
@@ -172,7 +172,7 @@ class ConversationTools:
         self.open_notebooks: OpenNotebooks = open_notebooks or NothingOpen()
         """The notebooks that are open in this process's front ends."""
         self.notices: list[str] = []
-        """What is to be said of tools that others bring."""
+        """The notices about tools that others bring."""
         self._in_force = in_force
         self._hooks = hooks
         self._model = model
@@ -182,7 +182,7 @@ class ConversationTools:
         self._making = threading.Lock()
         self._made: tuple[Tool, ...] | None = None
         self.file_state = FileState(is_unsaved, checkpoints)
-        """What Claude knows of files."""
+        """Claude's knowledge of files."""
 
     def forget(self) -> None:
         """The next run's tools are made anew, as the settings stand then: what was read is forgotten."""

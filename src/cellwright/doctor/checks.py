@@ -38,7 +38,7 @@ def folder_checks(cwd: Path) -> list[Check]:
 
 
 def state(folder: Path) -> Finding:
-    """Where sessions are kept: written before anything is acted on."""
+    """Check the folder where sessions are kept: written before anything is acted on."""
     if reason := _unwritable(folder):
         advice = "Sessions cannot be kept. Make it writable, or set CELLWRIGHT_HOME to a folder that is."
         return Finding("state folder", "problem", f"{folder}: {reason}", advice)
@@ -60,7 +60,7 @@ def working_folder(cwd: Path) -> Finding:
 
 
 def temporary(folder: Path) -> Finding:
-    """Where long outputs of tools go."""
+    """Check the folder where long outputs of tools go."""
     if reason := _unwritable(folder):
         advice = "Long outputs of commands cannot be kept. TMPDIR names another folder."
         return Finding("temporary folder", "problem", f"{folder}: {reason}", advice)
@@ -68,7 +68,7 @@ def temporary(folder: Path) -> Finding:
 
 
 def disk_space(folder: Path) -> Finding:
-    """What is left where sessions are kept."""
+    """Check the space that is left where sessions are kept."""
     free = shutil.disk_usage(_nearest(folder)).free
     found = f"{free / 1e9:,.1f} GB free"
     if free < TOO_LITTLE_BYTES:
@@ -79,7 +79,7 @@ def disk_space(folder: Path) -> Finding:
 
 
 def _unwritable(folder: Path) -> str:
-    """Why nothing can be written there, or made where it is missing; "" where it can. What is tried is taken away again."""
+    """Explain why the folder cannot be written or made; "" where it can. What is tried is taken away again."""
     there = _nearest(folder)
     if not there.is_dir():
         return f"{there} is no folder"
@@ -128,7 +128,7 @@ def git(environ: Mapping[str, str]) -> Finding:
 
 
 def bash(environ: Mapping[str, str]) -> Finding:
-    """What runs the tool Bash's commands."""
+    """Check the bash that runs the tool Bash's commands."""
     found = shutil.which("bash", path=environ.get("PATH"))
     if found is None:
         return Finding(
@@ -167,7 +167,7 @@ def settings_checks(cwd: Path, environ: Mapping[str, str], settings: Settings) -
 
 
 def files(cwd: Path, environ: Mapping[str, str], settings: Settings) -> Finding:
-    """What is wrong with the settings files."""
+    """Report what is wrong with the settings files."""
     reading = read_all(cwd, environ)
     named = sorted({str(entry.layer.file) for entry in reading.entries if entry.layer.file is not None})
     notices = list(dict.fromkeys((*reading.notices, *settings.notices)))
@@ -180,7 +180,7 @@ def files(cwd: Path, environ: Mapping[str, str], settings: Settings) -> Finding:
 
 
 def trust(cwd: Path, environ: Mapping[str, str]) -> Finding:
-    """Whether something of the folder waits until its user trusts it."""
+    """Check whether something of the folder waits until its user trusts it."""
     judged = judge(read_all(cwd, environ), environ)
     if judged.waiting:
         found = f"{len(judged.waiting)} settings or tools of {judged.folder} do not count yet"

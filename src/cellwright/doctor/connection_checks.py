@@ -21,7 +21,7 @@ from cellwright.model.transport import DEFAULT_BASE_URL, Transport
 
 SECONDS = 4.5
 SKEW_SECONDS = 120.0
-"""How far the clock may be off before signatures and retry times go wrong."""
+"""The number of seconds the clock may be off before signatures and retry times go wrong."""
 
 MODELS = "/v1/models?limit=1"
 
@@ -36,7 +36,7 @@ def connection_checks(environ: Mapping[str, str], settings: Settings) -> list[Ch
 
 
 def credential(environ: Mapping[str, str], settings: Settings) -> Finding:
-    """Where the credential comes from; never a part of it."""
+    """Name the source of the credential; never a part of it."""
     source = source_of_credential(environ)
     if source is not None:
         origin = settings.origin(f"env.{source}")
@@ -65,7 +65,7 @@ class _Answer:
 
 
 def api(environ: Mapping[str, str], settings: Settings, seconds: float = SECONDS) -> Finding:
-    """Whether the API is reached within `seconds`, takes the credential, and lives in the same time."""
+    """Check whether the API is reached within `seconds`, takes the credential, and lives in the same time."""
     try:
         transport = choose_transport(with_helpers_key(environ, settings.api_key_helper))
     except CellwrightError as error:
@@ -112,7 +112,7 @@ def _judged(answer: _Answer, address: str, transport: Transport) -> Finding:
 
 
 def _clock_is_off(headers: Mapping[str, str]) -> str:
-    """How far the clock here is from the API's, in words; "" where it is near enough or not known."""
+    """Say in words how far the clock here is from the API's; "" where it is near enough or not known."""
     try:
         sent = email.utils.parsedate_to_datetime(headers.get("date", "")).timestamp()
     except ValueError:
@@ -122,7 +122,7 @@ def _clock_is_off(headers: Mapping[str, str]) -> str:
 
 
 def _address(environ: Mapping[str, str]) -> str:
-    """Where requests go, without what may be secret in it."""
+    """Return the address requests go to, without what may be secret in it."""
     return _without_user(environ.get("ANTHROPIC_BASE_URL", "").strip() or DEFAULT_BASE_URL)
 
 
@@ -139,7 +139,7 @@ def _without_user(url: str) -> str:
 
 
 def proxy(environ: Mapping[str, str]) -> Finding:
-    """Which proxy the way to the API takes: the process's own environment says so, and no settings file."""
+    """Name the proxy on the way to the API: the process's own environment says so, and no settings file."""
     proxies = urllib.request.getproxies()
     scheme = urllib.parse.urlsplit(_address(environ)).scheme
     used = proxies.get(scheme) or proxies.get("all")

@@ -20,7 +20,7 @@ from cellwright.tools.process.environment import secret_values
 from cellwright.version import VERSION
 
 SECONDS = 5.0
-"""How long a check may take."""
+"""The time a check may take."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,10 +15,10 @@ from cellwright.doctor.check import Check, Finding
 from cellwright.version import VERSION
 
 NEEDED = {"anthropic": "2.12", "ipykernel": "6.31", "ipython": "9.0", "ipywidgets": "8.1", "anywidget": "0.10"}
-"""What has to be beside us, and from which version on."""
+"""The packages that have to be beside us, each with its lowest version."""
 
 OPTIONAL = {"jupyterlab": "4.4", "notebook": "7.4"}
-"""What may be in another environment, that of the server."""
+"""The packages that may be in another environment, that of the server."""
 
 SUBSHELLS = "7.1"
 """The ipykernel that answers while a cell runs."""
@@ -112,7 +112,7 @@ def server_extension(folders: Sequence[Path]) -> Finding:
 
 
 def widget(folder: Path) -> Finding:
-    """What draws a cell's transcript."""
+    """Check the widget that draws a cell's transcript."""
     missing = [name for name in ("loader.js", "transcript.js") if not (folder / name).is_file()]
     if not missing:
         return Finding("widget", "ok", f"in {folder}")
@@ -139,7 +139,7 @@ def version_of(package: str) -> str:
 
 
 def is_at_least(version: str, least: str) -> bool:
-    """Whether a version is there and not too old.
+    """Return whether a version is there and not too old.
 
     >>> is_at_least("7.10.1", "7.4"), is_at_least("6.30", "6.31"), is_at_least("", "1")
     (True, False, False)

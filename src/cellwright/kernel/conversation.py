@@ -155,7 +155,7 @@ class NotebookConversation:
         return cell_command(self.conversation, prompt, options, self._new_surface, self.file_news.tell)
 
     def fix(self, line: str) -> Fix | None:
-        """What the line `fix …` asks Claude; None when nothing has failed: then the user was told so."""
+        """Build what the line `fix …` asks Claude; None when nothing has failed: then the user was told so."""
         from cellwright.kernel.magic.fix import NothingToFix, fix_of  # most prompts are others
 
         try:

@@ -33,7 +33,7 @@ MAGIC = "claude"
 
 
 class Extension:
-    """What the extension is in one shell, from `load` to `unload`."""
+    """The extension in one shell, from `load` to `unload`."""
 
     def __init__(self, shell: InteractiveShell) -> None:
         self._shell = shell
@@ -53,7 +53,7 @@ class Extension:
 
     @property
     def _configurables(self) -> list[Any]:
-        """What `%config` knows; IPython's annotation is narrower than its use."""
+        """The objects `%config` knows; IPython's annotation is narrower than its use."""
         return cast("list[Any]", self._shell.configurables)
 
     def load(self) -> None:

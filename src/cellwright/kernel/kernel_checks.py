@@ -20,7 +20,7 @@ def kernel_checks(kernel: Any, pages: Pages) -> list[Check]:
 
 
 def front_end(pages: Pages) -> Finding:
-    """Which pages have connected: the extension is at work in those."""
+    """Name the pages that have connected: the extension is at work in those."""
     shown = [page.front_end or "a page" for page in pages.all()]
     if shown:
         return Finding("front end", "ok", ", ".join(dict.fromkeys(shown)))
@@ -35,7 +35,7 @@ def front_end(pages: Pages) -> Finding:
 
 
 def subshells(kernel: Any) -> Finding:
-    """Whether this kernel takes messages while a cell runs."""
+    """Check whether this kernel takes messages while a cell runs."""
     if getattr(kernel, "_supports_kernel_subshells", False):  # ipykernel 6 does not know the word
         return Finding("kernel's subshells", "ok", "it answers while a cell runs")
     found = "while a cell runs this kernel answers nobody: the panel and suggestions wait"
@@ -43,7 +43,7 @@ def subshells(kernel: Any) -> Finding:
 
 
 def notebook(pages: Pages) -> Finding:
-    """Whether the notebooks of this kernel are trusted, as Jupyter has it."""
+    """Check whether the notebooks of this kernel are trusted, as Jupyter has it."""
     own = {shown.path: shown.trusted for page in pages.all() for shown in page.notebooks if shown.own}
     foreign = [path.name for path, trusted in own.items() if not trusted]
     if foreign:

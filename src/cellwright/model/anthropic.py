@@ -32,10 +32,10 @@ from cellwright.model.retry import (
 from cellwright.model.transport import Transport
 
 LIMITS_SECONDS = 5.0
-"""How long the question for a model's limits may take; it is asked beside the work and never holds it up."""
+"""The time the question for a model's limits may take; it is asked beside the work and never holds it up."""
 
 END_SECONDS = 1.0
-"""How long the end of the body may take after `message_stop`."""
+"""The time the end of the body may take after `message_stop`."""
 
 
 def connect(environ: Mapping[str, str] | None = None) -> AnthropicProvider:
@@ -112,7 +112,7 @@ class AnthropicProvider:
             await self._clock.sleep(wait)
 
     async def model_limits(self, model: str) -> ModelLimits:
-        """What `model` takes, as the API says it, or the table where it says nothing. Asked once; never fails."""
+        """Return the limits of `model` as the API gives them, or else the table. Asked once; never fails."""
         if model not in self._limits:
             table = limits(model)
             try:

@@ -13,5 +13,5 @@ for a message goes there."""
 
 
 def leads_to_a_model(name: str) -> bool:
-    """Whether the variable `name` says which account or address is used for requests; not those that name models."""
+    """Return whether variable `name` says which account or address requests use; not those that name models."""
     return _LEADS_TO_A_MODEL.fullmatch(name) is not None

@@ -81,7 +81,7 @@ def _sdk_finds_one(environ: Mapping[str, str]) -> bool:
 
 
 def _sdk_folder(environ: Mapping[str, str]) -> Path:
-    """Where the SDK keeps profiles."""
+    """Return the folder where the SDK keeps profiles."""
     if environ.get("ANTHROPIC_CONFIG_DIR"):
         return Path(environ["ANTHROPIC_CONFIG_DIR"])
     if sys.platform == "win32":

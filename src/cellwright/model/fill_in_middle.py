@@ -58,7 +58,7 @@ class Gap:
 
 
 def surroundings(gap: Gap, names: Sequence[str]) -> str:
-    """What is told of the notebook around the cell, within bounds; the nearest cells come first into them."""
+    """Describe the notebook around the cell, within bounds; the nearest cells come first into them."""
     above = _bounded(reversed(gap.above), ABOVE_CHARS)[::-1]
     below = _bounded(gap.below, BELOW_CHARS)
     parts = [f"Language: {gap.language}"]
@@ -81,7 +81,7 @@ def fill_in_message(around: str, cell: str) -> Mapping[str, Any]:
 
 
 def is_enough(answer: str, gap: Gap) -> bool:
-    """Whether what has come of an answer holds all that would be used of it, so that the rest need not be written."""
+    """Return whether the answer so far holds all that would be used of it, so that the rest need not be written."""
     _, found, text = answer.partition(_START)
     if not found:
         return len(answer) > 2_000  # it talks
@@ -137,7 +137,7 @@ def _without_what_stands_behind(text: str, gap: Gap) -> str:
 
 
 def _is_repeated(text: str, end: str) -> bool:
-    """Whether the end is there twice: a bracket that closes one of the text itself is not."""
+    """Return whether the end is there twice: a bracket that closes one of the text itself is not."""
     if len(end.strip()) > 1 and not set(end.strip()) <= set(")]}\"'"):
         return True
     closing = end.strip()[-1]

@@ -180,7 +180,7 @@ _HEADS = {
         "error",
     )
 }
-"""How the API's events begin: looked up, because a parse of each line costs three times as much."""
+"""The beginnings of the API's events: looked up, because a parse of each line costs three times as much."""
 
 
 class SseParser:

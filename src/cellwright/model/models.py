@@ -13,14 +13,14 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 EFFORTS = ("low", "medium", "high", "xhigh", "max")
-"""How hard a model may be told to think; not each knows all of them."""
+"""The degrees of effort a model may be told to think with; not each knows all of them."""
 
 THINKING_TYPES = ("adaptive", "between_tools", "disabled", "enabled")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelLimits:
-    """What a model takes. Sizes are in tokens; `thinking` holds the `thinking.type` values it accepts.
+    """The limits of a model. Sizes are in tokens; `thinking` holds the `thinking.type` values it accepts.
 
     `known` is False where the sizes are a careful guess. `effort` says whether `output_config.effort` may be sent.
     """
@@ -76,7 +76,7 @@ def canonical(model: str) -> str:
 
 
 def limits(model: str) -> ModelLimits:
-    """What `model` takes, by the table; never fails.
+    """Look up the limits of `model` in the table; never fails.
 
     A later version of a listed model (`claude-fable-5-2`) is like it, an unlisted Claude like the newest ones. Any
     other model (behind a gateway) gets no thinking field.
@@ -124,7 +124,7 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 
 def is_among(model: str, patterns: Iterable[str]) -> bool:
-    """Whether one of `patterns` means `model`: its name (its date may be left out), a pattern with `*`, a line (`haiku`)."""
+    """Return whether any of `patterns` means `model`: a name (date optional), one with `*`, a line (`haiku`)."""
     name = model.lower()
     undated = re.sub(r"-\d{8}$", "", name)
     for pattern in map(str.lower, patterns):

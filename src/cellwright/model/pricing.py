@@ -17,7 +17,7 @@ PRICES_DATE = "2026-11-21"
 
 WEB_SEARCH_USD = 0.01
 US_ONLY_FACTOR = 1.1
-"""What `inference_geo: "us"` adds."""
+"""The price factor that `inference_geo: "us"` adds."""
 
 _TOKEN_FIELDS = ("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 
@@ -75,7 +75,7 @@ _TARIFFS = {
 
 
 def cost_usd(model: str, usage: Mapping[str, Any]) -> float | None:
-    """What a request with this `usage` block cost, in US dollars; None where a price is not known.
+    """Compute the cost of a request with this `usage` block, in US dollars; None where a price is not known.
 
     A block with `iterations` is billed as their sum, each at its own model's price and its own prompt's length.
     """
@@ -118,7 +118,7 @@ class Total:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """How many answers there were, and what they came to together."""
+    """The number of answers, and what they came to together."""
 
     count: int = 0
     total: Total = field(default_factory=lambda: Total({}, 0.0))
@@ -136,7 +136,7 @@ def add_usage(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def context_tokens(usage: Mapping[str, Any]) -> int:
-    """What the conversation holds after the message with this usage: its prompt, cached or not, and its output."""
+    """Count the tokens of the conversation after the message with this usage: prompt, cached or not, and output."""
     last = _billed_parts(usage)[-1]
     return sum(last.get(name) or 0 for name in _TOKEN_FIELDS)
 

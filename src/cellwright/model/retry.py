@@ -76,7 +76,7 @@ class RequestFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ApiErrorBody:
-    """What an error body says, in whichever form it came."""
+    """The content of an error body, in whichever form it came."""
 
     type: str = ""
     message: str = ""
@@ -171,7 +171,7 @@ def _is_retryable(status: int, headers: Mapping[str, str], *, spent: bool) -> bo
 
 
 def _is_spend_limit(says: ApiErrorBody, headers: Mapping[str, str]) -> bool:
-    """Whether a 429 is no matter of seconds: the API's says so by having no `retry-after`.
+    """Return whether a 429 is no matter of seconds: the API's says so by having no `retry-after`.
 
     Bedrock's and Google Cloud's never have the header.
     """
@@ -252,7 +252,7 @@ class Clock:
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How often and how long a request is tried again.
+    """The limits on how often and how long a request is tried again.
 
     After `total_seconds` from the first try no further one begins. `stall_seconds` is how long an answer may be silent.
     """

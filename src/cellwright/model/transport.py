@@ -58,7 +58,7 @@ DEFAULT_BASE_URL = "https://api.anthropic.com"
 MESSAGES_PATH = "/v1/messages"
 CONNECT_SECONDS = 5.0
 KEEP_WARM_SECONDS = 120.0
-"""How long an idle connection is kept: a turn's tools may take as long, and a new one costs a TLS handshake."""
+"""The time an idle connection is kept: a turn's tools may take as long, and a new one costs a TLS handshake."""
 
 MIN_SECRET = 8
 """Characters: a shorter word of a header is no secret, and taking it out of texts would garble them."""
@@ -239,7 +239,7 @@ def stall_timeout(stall_seconds: float) -> httpx2.Timeout:
 
 
 def network_failure(error: BaseException, host: str, stall_seconds: float) -> FailedAttempt:
-    """What a network error of httpx2 means to people. Its own words are quoted from its innermost cause."""
+    """Explain a network error of httpx2 to people. Its own words are quoted from its innermost cause."""
     import ssl
 
     import httpx2

@@ -45,7 +45,7 @@ def stricter(one: Mode, other: Mode) -> Mode:
 
 @dataclass(frozen=True, slots=True)
 class HostFacts:
-    """What decides whether a session may run without permission checks on this machine."""
+    """The facts that decide whether a session may run without permission checks on this machine."""
 
     is_root: bool
     is_sandbox: bool = False
@@ -73,7 +73,7 @@ def host_facts(environ: Mapping[str, str]) -> HostFacts:
 
 
 def in_container(environ: Mapping[str, str], root: Path = Path("/")) -> bool:
-    """Whether this process runs in a container that can be recognised."""
+    """Return whether this process runs in a container that can be recognised."""
     if environ.get("container") or environ.get("KUBERNETES_SERVICE_HOST"):
         return True
     if any((root / file.lstrip("/")).exists() for file in _CONTAINER_FILES):

@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 _PREFIXES = (("a/", "b/"), ("b/", "a/"), ("i/", "w/"), ("c/", "i/"), ("c/", "w/"), ("o/", "w/"))
-"""What git may put before the old and the new name (`diff.mnemonicPrefix`), and the first pair reversed."""
+"""The prefixes git may put before the old and the new name (`diff.mnemonicPrefix`), and the first pair reversed."""
 _ESCAPES = {"a": 7, "b": 8, "t": 9, "n": 10, "v": 11, "f": 12, "r": 13, '"': 34, "\\": 92}
 _ESCAPED = re.compile(r"\\([abtnvfr\"\\]|[0-3][0-7]{2})")
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
 
 
 class PatchProblem(Exception):
-    """Why a text is no patch that can be understood, as a sentence."""
+    """A text that cannot be understood as a patch; the message is a sentence that says why."""
 
 
 def without_prefix(old: str | None, new: str | None) -> tuple[str | None, str | None]:
@@ -105,7 +105,7 @@ class Hunk:
 
 @dataclass(frozen=True, slots=True)
 class FilePatch:
-    """What a patch does to one file. `old` is None for `create`, `new` for `delete`; both are names as a tool takes them.
+    """The patch of one file. `old` is None for `create`, `new` for `delete`; both are names as a tool takes them.
 
     `old_mode` and `new_mode` are git's file modes ("100755") where the patch gives them.
     """
@@ -121,7 +121,7 @@ class FilePatch:
 
 @dataclass(slots=True)
 class _Headers:
-    """What the lines before a file's hunks say."""
+    """The contents of the lines before a file's hunks."""
 
     at: int
     git: str | None = None
@@ -163,7 +163,7 @@ def read_patch(patch: str, strip: int | None = None) -> tuple[FilePatch, ...]:
 
 
 def changed_lines(patch: str) -> tuple[int, int]:
-    """How many lines the hunks of a unified diff add and remove; what else there is in it is passed over."""
+    """Count the lines that the hunks of a unified diff add and remove; what else there is in it is passed over."""
     lines = _lines(patch)
     added = removed = at = 0
     while at < len(lines):
@@ -220,7 +220,7 @@ def _hunk(lines: list[str], at: int) -> tuple[Hunk, int]:
 
 
 def _end_of_hunk(lines: list[str], at: int) -> tuple[int, bool]:
-    """Where the hunk whose header is at `at` ends, and whether the header's counts were wrong."""
+    """Find the end of the hunk whose header is at `at`, and whether the header's counts were wrong."""
     found = _HUNK.match(lines[at])
     assert found is not None  # who asks has seen the header
     old_count, new_count = (int(count) if count else 1 for count in found.group(2, 4))
@@ -229,7 +229,7 @@ def _end_of_hunk(lines: list[str], at: int) -> tuple[int, bool]:
 
 
 def _counted(lines: list[str], at: int, old_left: int, new_left: int) -> int | None:
-    """Where a hunk ends by its header's counts; None if they cannot be right."""
+    """Find where a hunk ends by its header's counts; None if they cannot be right."""
     while old_left or new_left:
         mark = lines[at][:1] if at < len(lines) else "?"
         # an empty line is one of context whose blank was lost on the way
@@ -253,7 +253,7 @@ def _counted(lines: list[str], at: int, old_left: int, new_left: int) -> int | N
 
 
 def _uncounted(lines: list[str], at: int) -> int:
-    """Where a hunk ends by what follows it."""
+    """Find where a hunk ends by what follows it."""
     end = at
     while at < len(lines) and lines[at][:1] in ("", " ", "+", "-", "\\"):
         if lines[at] == "-- " or (

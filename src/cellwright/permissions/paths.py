@@ -69,7 +69,7 @@ def _hops(path: str) -> Iterator[str]:
 
 
 def _follow_first_link(path: str) -> tuple[str, list[str]] | None:
-    """What the first symlink in `path` leads to, and the parts behind it."""
+    """Return the target of the first symlink in `path`, and the parts behind it."""
     # component by component, because `link/..` is the parent of the link's target and not the folder of the link
     parts = path.split(os.sep)
     here = parts[0] + os.sep
@@ -99,7 +99,7 @@ def normalised(path: str) -> str:
 
 
 def inside(place: str, folders: Iterable[str]) -> bool:
-    """Whether the normalised `place` is one of `folders` or below one, by whole path components."""
+    """Return whether the normalised `place` is one of `folders` or below one, by whole path components."""
     for folder in folders:
         if place.startswith(folder) and (
             place[len(folder) : len(folder) + 1] in ("", os.sep) or folder.endswith(os.sep)
@@ -174,7 +174,7 @@ PROTECTED_FILES = (
 STARTUP_SCRIPT = re.compile(r"\.i?py\Z")
 
 PROGRAMS = str(Path(sys.prefix).resolve() / ("Scripts" if os.name == "nt" else "bin"))
-"""Where this interpreter's programs are: they come first on a command's PATH, so what is put there runs as `ls`."""
+"""This interpreter's programs folder: it comes first on a command's PATH, so what is put there runs as `ls`."""
 
 _FOLDERS = tuple(tuple(folder.split("/")) for folder in PROTECTED_FOLDERS)
 _BY_FIRST_NAME = {first: [folder for folder in _FOLDERS if folder[0] == first] for first, *_ in _FOLDERS}

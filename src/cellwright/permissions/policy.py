@@ -48,7 +48,7 @@ Rules = Sequence[str | Rule]
 
 @dataclass(frozen=True, slots=True)
 class PermissionPolicy:
-    """What is allowed, as an immutable snapshot.
+    """The permissions of a session, as an immutable snapshot.
 
     `deny`, `ask`, `allow` are rules (`"Bash(npm test)"`; a `Rule` where its `/x` starts elsewhere than at `cwd`).
     `roots` are the folders the session works in (default: `cwd`), `cwd` is what relative paths start from (default:
@@ -112,16 +112,16 @@ class PermissionPolicy:
         return made
 
     def hides(self, tool: Tool) -> bool:
-        """Whether a rule denies the tool as a whole, so that Claude need not know of it."""
+        """Return whether a rule denies the tool as a whole, so that Claude need not know of it."""
         subject = _subject(tool)
         return any(rule.rule.specifier is None and rule.names(subject) for rule in self._book.deny)
 
     def may_read(self, path: str) -> bool:
-        """Whether Claude may read the file at `path` unasked."""
+        """Return whether Claude may read the file at `path` unasked."""
         return judge_path(self._book, READ, path).behavior == "allow"
 
     def decide(self, tool: Tool, tool_input: Mapping[str, Any]) -> Decision:
-        """Whether `tool` may run with `tool_input`, judged by the access that it declares and the rules about it.
+        """Decide whether `tool` may run with `tool_input`, by the access that it declares and the rules about it.
 
         The decision's `suggestions` are rules that would turn this very "ask" into "allow".
         """
@@ -233,7 +233,7 @@ JUDGES: Mapping[AccessKind, Judge] = {
     "plan": judge_plan,
     "notes": judge_harmless,
 }
-"""How a call is judged, by what its tool declares to touch."""
+"""The judges of a call, by what its tool declares to touch."""
 
 
 def _judge(book: RuleBook, call: JudgedCall) -> Decision:

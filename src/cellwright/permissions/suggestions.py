@@ -113,7 +113,7 @@ def _rules_for(part: CommandFacts) -> list[str] | None:
 
 
 def _reads_its_commands(part: CommandFacts) -> bool:
-    """Whether what the program does comes from its input, as in `… | sh` and `python <<EOF`."""
+    """Return whether what the program does comes from its input, as in `… | sh` and `python <<EOF`."""
     if part.read is not None:
         return False
     if any(redirect.operator in ("<<", "<<<", "<") for redirect in part.command.redirects):
@@ -153,7 +153,7 @@ def _prefix(part: CommandFacts) -> list[str] | None:
 
 
 def _label(rules: Sequence[str], exact: Sequence[str], scope: str) -> str:
-    """What the rules cover, whole: for one exact command short, since the card shows it."""
+    """Describe all that the rules cover: for one exact command short, since the card shows it."""
     where = "for this session" if scope == "session" else "in this project"
     if len(rules) == 1 and exact and rules[0].startswith("Bash("):
         if scope == "session":
@@ -193,7 +193,7 @@ def suggestions_for(
 
 
 def can_be_offered(suggestion: Suggestion) -> bool:
-    """Whether the card can show all that the suggestion covers, and the settings file can hold it as it is shown."""
+    """Return whether the card can show all that the suggestion covers, and the settings file hold it as shown."""
     if not 0 < len(suggestion.rules) <= MAX_RULES:
         return False
     return all(len(rule) <= MAX_SHOWN and _is_rule(rule) for rule in suggestion.rules)
@@ -274,7 +274,7 @@ def _for_reading(path: str, folders: Sequence[str], cwd: str) -> list[Suggestion
 
 
 def _holds_everything(folder: str, folders: Sequence[str]) -> bool:
-    """Whether the home folder or the session's are in `folder`: nobody means all that by looking at one file there."""
+    """Return whether home or the session's folders are in `folder`: nobody means that by looking at a file there."""
     return any(inside(each, [folder]) for each in (*folders, os.path.expanduser("~")))
 
 

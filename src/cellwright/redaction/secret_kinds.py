@@ -27,7 +27,7 @@ _NO_PASSWORD = re.compile(
     """,
     re.VERBOSE | re.IGNORECASE,
 )
-"""What stands where a password would, and is none: placeholders, names of variables (`OPENAI_API_KEY`), types."""
+"""Words in a password's place that are none: placeholders, names of variables (`OPENAI_API_KEY`), types."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ def _places(hint: str, text: str) -> Iterator[int]:
 
 
 def whole_token(match: re.Match[str]) -> bool:
-    """Whether a match is not a piece of something longer: a protein's sequence has `AKIA` in it, too."""
+    """Return whether a match is not a piece of something longer: a protein's sequence has `AKIA` in it, too."""
     start, stop = match.span()
     text = match.string
     before = start > 0 and _TOKEN_CHARS.match(text[start]) and _TOKEN_CHARS.match(text[start - 1])
@@ -81,7 +81,7 @@ def whole_token(match: re.Match[str]) -> bool:
 
 
 def is_password(value: str) -> bool:
-    """Whether a value that stands where a password belongs can be one."""
+    """Return whether a value that stands where a password belongs can be one."""
     return _NO_PASSWORD.fullmatch(value) is None and len(set(value)) > 1
 
 
@@ -111,7 +111,7 @@ def _url_password(match: re.Match[str]) -> bool:
 
 
 def _web_token(match: re.Match[str]) -> bool:
-    """Whether the first part of a JSON web token is a JWT's header."""
+    """Return whether the first part of a JSON web token is a JWT's header."""
     head = match[0].split(".")[0]
     try:
         return "alg" in json.loads(base64.urlsafe_b64decode(head + "=" * (-len(head) % 4)))

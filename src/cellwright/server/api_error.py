@@ -55,7 +55,7 @@ class RouteError(Exception):
 
     @classmethod
     def of_kernel(cls, code: str, message: str, details: Mapping[str, Any] | None) -> RouteError:
-        """What a kernel answered to a request that it could not do."""
+        """Build the error for what a kernel answered to a request that it could not do."""
         known = _KERNEL_CODES.get(code, code)
         return cls(409 if known == "EXTENSION_MISSING" else _STATUS.get(known, 500), known, message, details)
 

@@ -32,7 +32,7 @@ MAX_REMEMBERED = 100
 
 
 class NotListed(Exception):
-    """Why there is no list, in words for the user, without a credential in them."""
+    """The reason why there is no list, in words for the user, without a credential in them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -118,5 +118,5 @@ class CellwrightApp(PolicyTraits, ProxyTraits, ExtensionApp):
             await self.administration.aclose()
 
     def current_activity(self) -> dict[str, Any] | None:
-        """What keeps the server from shutting down for idleness."""
+        """Report what keeps the server from shutting down for idleness."""
         return {"runs": self.runs.running} if self.runs is not None and self.runs.running else None

@@ -42,7 +42,7 @@ def provenance(
 
 
 def provenance_of(output: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """What an output of a notebook file says of where it came from; None for what is no answer of ours."""
+    """Return what an output of a notebook file says of where it came from; None for what is no answer of ours."""
     metadata = output.get("metadata")
     said = metadata.get(FIELD) if isinstance(metadata, Mapping) else None
     whole = isinstance(said, Mapping) and isinstance(said.get("session"), str) and isinstance(said.get(PROMPT), str)

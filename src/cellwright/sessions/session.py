@@ -79,7 +79,7 @@ class SessionLines:
         self.not_kept = self.not_kept.plus(usage, cost_usd)
 
     def not_kept_json(self) -> dict[str, Any]:
-        """What the next line says of `not_kept`; empty where there is nothing."""
+        """Build the next line's record of `not_kept`; empty where there is nothing."""
         return {"usage": self.not_kept.usage, "cost_usd": self.not_kept.cost_usd} if self.not_kept.usage else {}
 
     def wrote_not_kept(self) -> None:
@@ -87,7 +87,7 @@ class SessionLines:
         self.not_kept = _NOTHING
 
     def spent(self) -> Total:
-        """What all answers took, those that are no message included."""
+        """Sum up what all answers took, those that are no message included."""
         # on demand: a resume need not wait for it
         for line in self.all[self._summed :]:
             for paid in (line.meta, line.meta.get("not_kept", {})):
@@ -98,10 +98,10 @@ class SessionLines:
 
 
 EVENTS_NOT_WRITTEN = 1_000_000
-"""How far the numbering of events jumps on resume: a transcript does not know how many came after its last message."""
+"""The jump of the events' numbers on resume: a transcript does not know how many came after its last message."""
 
 WAIT_SECONDS = 2.0
-"""How long a second writer waits for the first to let go, before it forks."""
+"""The time a second writer waits for the first to let go, before it forks."""
 
 _CUT_OFF = "the session was cut off before this call ended; how far it got is not known"
 
@@ -271,7 +271,7 @@ class Session:
 
     @property
     def idle_seconds(self) -> float:
-        """How long ago the last message was."""
+        """The time since the last message."""
         return time.time() - self._lines.all[-1].meta["at"] if self._lines.all else math.inf
 
     @property
@@ -300,12 +300,12 @@ class Session:
 
     @property
     def context_tokens(self) -> int:
-        """What the conversation takes of the context by the API's last count."""
+        """The tokens that the conversation takes of the context by the API's last count."""
         return self._lines.context_tokens
 
     @property
     def uncounted_bytes(self) -> int:
-        """How much of `encoded` came after that count."""
+        """The bytes of `encoded` that came after that count."""
         return self._lines.uncounted_bytes
 
     @property
@@ -315,7 +315,7 @@ class Session:
 
     @property
     def cost_usd(self) -> float | None:
-        """What the session's answers cost; None when the price of one of them is not known."""
+        """The cost of the session's answers; None when the price of one of them is not known."""
         return self._lines.spent().cost_usd
 
     def spend(self, usage: Mapping[str, Any], cost_usd: float | None) -> None:

@@ -34,12 +34,12 @@ def state_folder() -> Path:
 
 
 def checkpoints_folder() -> Path:
-    """Where the journals are."""
+    """Return the folder of the journals."""
     return state_folder() / "checkpoints"
 
 
 def journal_path(session_id: str) -> Path:
-    """Where the journal of the session of this id is, if there is one."""
+    """Return the path of the journal of the session of this id, if there is one."""
     return checkpoints_folder() / f"{session_id}.jsonl"
 
 

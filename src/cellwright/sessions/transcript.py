@@ -29,7 +29,7 @@ _CRC32 = b'"crc32":'
 _MESSAGE = b',"message":'
 
 NO_MESSAGES = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
-"""What reading lines comes to that hold no messages, with checksums that are right: another program has written them."""
+"""The errors from lines that hold no messages, with checksums that are right: another program has written them."""
 
 _encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
@@ -72,7 +72,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Transcript:
-    """What a transcript file holds. `size` is the length of its whole lines; what stands behind it was not finished.
+    """The content of a transcript file. `size` is the length of its whole lines; what stands behind was not finished.
 
     `damaged_line` is the number (from 1) of the first line that cannot be read; `lines` are those before it.
     """
@@ -163,7 +163,7 @@ def parse_lines(raw_lines: list[bytes]) -> tuple[list[Line], int | None]:
 
 
 def _decoded(metas: list[bytes]) -> list[Any]:
-    """What is known of messages, up to what is no JSON."""
+    """Decode what is known of messages, up to what is no JSON."""
     try:
         # in one go: a thousand calls of `loads` would take longer than everything else about a resume
         decoded = json.loads(b"[%b]" % b",".join(metas))
@@ -204,7 +204,7 @@ def _parse_header(raw: bytes) -> Header:
 
 
 def read_transcript(path: Path) -> Transcript:
-    """What the file at `path` holds; needs no lease. A line that another owner's newer epoch made void is left out.
+    """Read the transcript at `path`; needs no lease. A line that another owner's newer epoch made void is left out.
 
     SESSION_NOT_FOUND when there is no file, SESSION_CORRUPTED when its header cannot be read.
     """

@@ -23,7 +23,7 @@ POLL_SECONDS = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Who has, or last had, a lease. `epoch` rises with each owner; `started` is in seconds since the epoch."""
+    """The present or last holder of a lease. `epoch` rises with each owner; `started` is seconds since the epoch."""
 
     epoch: int
     pid: int
@@ -37,7 +37,7 @@ def lease_path(transcript: Path) -> Path:
 
 
 def read_holder(path: Path) -> Holder | None:
-    """What the lease file says, or None where there is none or it is damaged: it informs, the lock alone decides."""
+    """Read the lease file; None where there is none or it is damaged: it informs, the lock alone decides."""
     try:
         return Holder(**json.loads(path.read_bytes()))
     except (OSError, ValueError, TypeError):
@@ -56,7 +56,7 @@ class Lease:
 
     @property
     def held(self) -> bool:
-        """Whether this process may write. A forked child may not: the lease stays its parent's."""
+        """True while this process may write. A forked child may not: the lease stays its parent's."""
         return self.release.alive
 
     def write_holder(self, at_least: int) -> None:
@@ -85,7 +85,7 @@ def acquire(path: Path, wait_seconds: float) -> Lease | None:
 
 
 def is_held(path: Path) -> bool:
-    """Whether somebody has the lease at `path` at this moment; to be told, not to be relied on: `acquire` decides."""
+    """Return whether somebody has the lease at `path` now; to be told, not to be relied on: `acquire` decides."""
     try:
         fd = os.open(path, os.O_RDWR)
     except OSError:

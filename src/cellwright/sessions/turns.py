@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     pass
 
 GO_ON = "Your answer was cut off at the output limit. Go on exactly where it stopped."
-"""What the agent says in the user's place when an answer met the output limit."""
+"""The agent's words in the user's place when an answer met the output limit."""
 
 PLAN_MODE = """\
 Plan mode: nothing may be changed until the user approves of a plan. Read and search until you know what has to be \
 done; ask with AskUserQuestion what only the user can decide; then call ExitPlanMode with the plan: what will be \
 changed where, in which order, how it is checked, what is left out."""
-"""What Claude is told while it may only plan; that it does no more is the policy's to see to."""
+"""The instructions to Claude while it may only plan; that it does no more is the policy's to see to."""
 
 _USER = b'{"role":"user"'
 _RESULT = b'"type":"tool_result"'
@@ -35,7 +35,7 @@ _TOLD = re.compile(r"\s*<(?P<tag>[a-z][\w-]*)(?:\s[^>]*)?(?:/>|>.*</(?P=tag)>)\s
 
 
 def begins_turn(message: Mapping[str, Any]) -> bool:
-    """Whether the message is a prompt: what the user's side says that is no result of a call, and no "go on" of ours."""
+    """Return whether the message is a prompt: from the user's side, no result of a call, and no "go on" of ours."""
     if message["role"] != "user":
         return False
     content = message["content"]
@@ -47,7 +47,7 @@ def begins_turn(message: Mapping[str, Any]) -> bool:
 
 
 def count_turns(messages: Sequence[Mapping[str, Any]]) -> int:
-    """How many prompts there are."""
+    """Count the prompts in `messages`."""
     return sum(begins_turn(message) for message in messages)
 
 
@@ -79,7 +79,7 @@ def begins_turn_encoded(message: bytes) -> bool:
 
 
 class TurnCount:
-    """How many turns a session has, asked again and again while it grows: only what is new is looked at."""
+    """The number of a session's turns, asked for again and again while it grows: only what is new is looked at."""
 
     def __init__(self) -> None:
         self._session: Session | None = None

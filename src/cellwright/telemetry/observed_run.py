@@ -14,4 +14,4 @@ class ObservedRun(Protocol):
 
     @property
     def place(self) -> str:
-        """Where it was asked for: a cell, the panel, a program."""
+        """The place where it was asked for: a cell, the panel, a program."""

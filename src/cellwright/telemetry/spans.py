@@ -57,7 +57,7 @@ class RunSpans:
                 self._end(run.id, event.at)
 
     def run_ended(self, run: ObservedRun) -> None:
-        """What is open of a run that ended without saying so ends with it."""
+        """End what is open of a run that ended without saying so."""
         self._end(run.id, None)
 
     def session_changed(self, session: Session) -> None:

@@ -160,7 +160,7 @@ class ToolLog:
 
 
 def chars_of(content: str | list[dict[str, Any]]) -> int:
-    """How long a result is, pictures included as they are sent."""
+    """Count the characters of a result, pictures included as they are sent."""
     return len(content) if isinstance(content, str) else len(json.dumps(content, ensure_ascii=False))
 
 

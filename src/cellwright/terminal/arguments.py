@@ -156,7 +156,7 @@ def _amount(text: str) -> float:
 
 
 WAIT_SECONDS = 3.0
-"""How long something may take to come through a pipe, when there are words besides: a pipe may be inherited and idle."""
+"""The time something may take to come by pipe, when there are words besides: a pipe may be inherited and idle."""
 
 MAX_BYTES = 10_000_000
 
@@ -172,7 +172,7 @@ def read_prompt(words: str, stdin: TextIO) -> str:
 
 
 def is_piped(stdin: TextIO | None) -> bool:
-    """Whether something other than a keyboard is there to be read."""
+    """Return whether something other than a keyboard is there to be read."""
     return stdin is not None and not stdin.isatty()
 
 

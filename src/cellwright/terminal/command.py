@@ -49,7 +49,7 @@ class _Played:
 
 @dataclass(frozen=True, kw_only=True)
 class _Way:
-    """How a run goes: by the model, recorded, or played from a recording. `finish` gives what the user should know."""
+    """A run's way: by the model, recorded, or played from a recording. `finish` gives what the user should know."""
 
     provider: Provider | None = None
     playing: Playing | None = None
@@ -85,12 +85,12 @@ class TerminalCommand:
 
     @functools.cached_property
     def _answer_type(self) -> AnswerType | None:
-        """What each answer has to be. Raises `CellwrightError` for a schema that cannot be had."""
+        """Build the type that each answer has to be of. Raises `CellwrightError` for a schema that cannot be had."""
         return None if self.options.schema is None else answer_type(*self.options.schema)
 
     @property
     def title(self) -> str:
-        """What an interactive session says of itself at first."""
+        """The words with which an interactive session introduces itself."""
         return f"Cellwright {VERSION} in {self.conversation.cwd}"
 
     def _connect(self) -> None:

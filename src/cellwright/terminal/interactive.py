@@ -101,7 +101,7 @@ class Keyboard:
 
 
 def _forget_what_was_typed(stdin: TextIO) -> None:
-    """What was typed before the question was there is no answer to it."""
+    """Forget what was typed before the question was there: it is no answer to it."""
     if os.name == "posix":
         import termios
 

@@ -76,7 +76,7 @@ class MarkdownBlocks:
         return finished
 
     def rest(self) -> str:
-        """What is left at the end of the text; afterwards there is nothing."""
+        """Return what is left at the end of the text; afterwards there is nothing."""
         rest = self.tail
         self._begin()
         return rest
@@ -334,7 +334,7 @@ class LiveView:
             self._live.update(self._moving(), refresh=True)
 
     def _moving(self) -> RenderableType:
-        """What is drawn below the finished part."""
+        """Build what is drawn below the finished part."""
         status = self._status()
         if not self._blocks.tail.strip():
             return Group(*status)

@@ -53,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _subcommand(first: Sequence[str]) -> Callable[[Sequence[str]], int] | None:
-    """What the first argument calls, if it is no prompt; each is imported only then."""
+    """Find what the first argument calls, if it is no prompt; each is imported only then."""
     match first:
         case ["demo"]:
             from cellwright.terminal.demo.run_demo import main as demo
@@ -75,7 +75,7 @@ def _subcommand(first: Sequence[str]) -> Callable[[Sequence[str]], int] | None:
 
 
 def _done(subcommand: Callable[[Sequence[str]], int], arguments: Sequence[str]) -> int:
-    """What `subcommand` gives, when all that it printed has gone out. Raises `BrokenPipeError`, `OutputLost`."""
+    """Run `subcommand` and flush what it printed; return its exit code. Raises `BrokenPipeError`, `OutputLost`."""
     try:
         code = subcommand(arguments)
         sys.stdout.flush()
@@ -137,7 +137,7 @@ def _conversation(options: argparse.Namespace, streams: Streams) -> int:
 
 
 def _tell_program(error: CellwrightError, options: argparse.Namespace, streams: Streams) -> None:
-    """What kept the run from starting, in the format that the program reads."""
+    """Tell what kept the run from starting, in the format that the program reads."""
     from cellwright.events import RunEnd
     from cellwright.terminal.views import make_view
 

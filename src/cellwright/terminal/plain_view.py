@@ -37,7 +37,7 @@ from cellwright.tools.planning.todos import MARKS
 
 
 class View(Protocol):
-    """Where a run shows itself in the terminal. All of it is called on the main thread."""
+    """The part of the terminal in which a run shows itself. All of it is called on the main thread."""
 
     def emit(self, event: Event) -> None: ...
 

@@ -57,7 +57,7 @@ class TerminalRun:
 
     @property
     def surface(self) -> RunSurface:
-        """Where the run is to show itself, and ask."""
+        """The place the run is to show itself in, and ask."""
         answers = self._can_use_tool if self.asker is not None else None
         return RunSurface(self._inbox.put, answers, answers)
 

@@ -26,7 +26,7 @@ def harmless(text: str) -> str:
 
 
 def style_of_diff_line(line: str) -> Style:
-    """How a line of a unified diff is coloured."""
+    """Choose the style of a line of a unified diff."""
     if line.startswith(("+++", "---")):
         return "title"
     if line.startswith("@@"):
@@ -35,7 +35,7 @@ def style_of_diff_line(line: str) -> Style:
 
 
 def draws(stream: TextIO, environ: Mapping[str, str], columns: int) -> bool:
-    """Whether `stream` is a terminal that can be drawn on: one that moves its cursor, wide enough, colour not declined."""
+    """Return whether `stream` is a terminal to draw on: it moves its cursor, is wide enough, colour not declined."""
     plain = environ.get("TERM", "") in ("dumb", "unknown") or bool(environ.get("NO_COLOR"))
     return stream.isatty() and not plain and columns >= NARROW
 

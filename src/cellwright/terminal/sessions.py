@@ -84,7 +84,7 @@ def _cells(entry: CatalogEntry, *, with_folder: bool) -> list[str]:
 
 
 def _snippet(entry: CatalogEntry) -> str:
-    """What was said may hold what moves the cursor or retitles the window."""
+    """Make the snippet safe to print: what was said may hold what moves the cursor or retitles the window."""
     return visible_line(entry.snippet, SNIPPET_CHARS)
 
 

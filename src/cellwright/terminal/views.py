@@ -44,7 +44,7 @@ def make_view(streams: Streams, output_format: str, *, quiet: bool) -> View:
 
 
 def asker_maker(streams: Streams, output_format: str, *, quiet: bool) -> Callable[[], Asker] | None:
-    """What makes the one who asks, when there is a question; None where nobody can be asked."""
+    """Return the maker of the one who asks, when there is a question; None where nobody can be asked."""
     # stdout is the answer's alone when it goes to a program
     screens = [streams.stdout, streams.stderr] if output_format == "text" and not quiet else [streams.stderr]
     screen = can_ask(streams.stdin, *screens)
@@ -73,7 +73,7 @@ def _writer(streams: Streams, screen: TextIO) -> Write:
 
 
 def confirmed(streams: Streams, question: str) -> bool:
-    """Whether the user said yes; no where there is nobody to ask."""
+    """Ask `question` and return whether the user said yes; no where there is nobody to ask."""
     screen = can_ask(streams.stdin, streams.stderr, streams.stdout)
     if screen is None:
         return False

@@ -37,7 +37,7 @@ def call_title(call: Call) -> str:
 
 
 def outcome(end: ToolEnd) -> str:
-    """How a call ended and how long it took."""
+    """Describe how a call ended and how long it took."""
     word, _ = STATUS[end.status]
     return word if end.status == "denied" else f"{word}, {seconds(end.duration_ms / 1000)}"
 
@@ -62,7 +62,7 @@ def diff_lines(end: ToolEnd) -> list[str]:
 
 
 def shows_in_the_list(end: ToolEnd) -> bool:
-    """Whether all that the call did is in the list of todos."""
+    """Return whether all that the call did is in the list of todos."""
     return end.name in LIST_TOOLS and end.status == "success"
 
 
@@ -77,7 +77,7 @@ def todo_lines(
 
 
 def told(event: ContextAttached) -> str:
-    """What Claude was told besides the words, in one line; "" where that is only what every session is told."""
+    """List in one line what Claude was told besides the words; "" where that is only what every session is told."""
     titles = [visible_line(part.title, 60) for part in event.parts if part.kind not in ("environment", "mode")]
     if not titles:
         return ""
@@ -86,13 +86,13 @@ def told(event: ContextAttached) -> str:
 
 
 def retry(event: Retrying) -> str:
-    """That a request is sent again, and when."""
+    """Announce that a request is sent again, and when."""
     wait = f"in {event.wait_seconds:.1f} s" if event.wait_seconds >= 0.05 else "now"
     return f"{event.code}: {visible_line(event.message, 200)} Trying again {wait} ({event.attempt} of {event.max_attempts})."
 
 
 def changed(event: TurnChanged) -> str:
-    """What the run changed, and how it is taken back."""
+    """Describe what the run changed, and how it is taken back."""
     return f"{event.counts} (/undo takes it back)"
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from cellwright.errors import ErrorCode, ToolError
 
 NAMES_LOOKED_AT = 5_000
-"""How many names of a folder are compared to find the one that was meant."""
+"""The number of names of a folder that are compared to find the one that was meant."""
 
 INVALID_PATH_ERRNOS = {errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG, errno.EINVAL, errno.ELOOP}
 

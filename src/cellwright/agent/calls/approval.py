@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """May this call run? `rule` is the rule that decided, if one did; `suggestions` are rules that would allow it.
+    """The policy's answer for a call. `rule` is the rule that decided, if any; `suggestions` are rules to allow it.
 
     `firm`: the user is to be asked whatever a hook says (an ask rule, a critical deletion, a question to the user).
     """
@@ -73,15 +73,15 @@ class Policy(Protocol):
     def mode(self) -> str: ...
 
     def decide(self, tool: Tool, tool_input: Mapping[str, Any]) -> Decision:
-        """Whether `tool` may run with `tool_input`."""
+        """Return whether `tool` may run with `tool_input`."""
         ...
 
     def may_read(self, path: str) -> bool:
-        """Whether the file at `path` may be read unasked."""
+        """Return whether the file at `path` may be read unasked."""
         ...
 
     def hides(self, tool: Tool) -> bool:
-        """Whether the tool is denied as a whole, so that Claude need not know of it."""
+        """Return whether the tool is denied as a whole, so that Claude need not know of it."""
         ...
 
     def allowing(self, rules: Sequence[str]) -> Self:

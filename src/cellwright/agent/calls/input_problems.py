@@ -17,7 +17,7 @@ def path_of(steps: Sequence[Any]) -> str:
 
 
 def problem_of(field: str, rule: str, node: Mapping[str, Any], value: Any) -> str:
-    """What is wrong, as a clause: `value`, at the path `field`, breaks `rule` of the schema `node`."""
+    """Say what is wrong, as a clause: `value`, at the path `field`, breaks `rule` of the schema `node`."""
     if rule == "required" and isinstance(value, Mapping):
         missing = [name for name in node["required"] if name not in value]
         problem = f"{_names(field, missing)} {'is' if len(missing) == 1 else 'are'} missing"
@@ -59,7 +59,7 @@ def _shown(value: Any) -> str:
 
 
 def expected(node: Mapping[str, Any] | bool) -> str:
-    """What a value that fits a schema is, in words.
+    """Describe a value that fits a schema, in words.
 
     >>> expected({"type": "integer", "minimum": 1})
     'a whole number ≥ 1'

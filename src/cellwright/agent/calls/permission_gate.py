@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 LEAVING = (Exception, SystemExit, KeyboardInterrupt)
-"""What others' code may raise. The last two would end the agent's loop, and whoever waits for it would hang."""
+"""Exceptions others' code may raise. The last two would end the agent's loop, and whoever waits for it would hang."""
 
 NOBODY_ANSWERS: Mapping[str, str] = {
     "question": "There is nobody here to answer. Choose what is sensible yourself, and say in your answer what you assumed.",
@@ -36,7 +36,7 @@ NOBODY_ANSWERS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether a call may run. `input` is what it runs with; `context` is for Claude to read with its result."""
+    """The answer to a call. `input` is what the call runs with; `context` is for Claude to read with its result."""
 
     answer: Allow | Deny
     input: Mapping[str, Any]
@@ -44,7 +44,7 @@ class Verdict:
 
     @property
     def edited(self) -> bool:
-        """Whether the user, or somebody in the user's place, changed the input."""
+        """True when the user, or somebody in the user's place, changed the input."""
         return isinstance(self.answer, Allow) and self.answer.updated_input is not None
 
 
@@ -110,7 +110,7 @@ class PermissionGate:
         return Verdict(answer, tool_input, said.context)
 
     def _denied_again(self, tool: Tool, tool_input: Mapping[str, Any], asked: Decision | None) -> Deny | None:
-        """What the policy has against a call that was just allowed: of another input, or for another reason than `asked`."""
+        """Deny a just-allowed call if the policy objects: to another input, or for another reason than `asked`."""
         again = self.decide(tool, tool_input)
         if again.behavior == "deny":
             return Deny(again.reason, "policy")
@@ -131,7 +131,7 @@ class PermissionGate:
         return self.mode
 
     def decide(self, tool: Tool, tool_input: Mapping[str, Any], *, mode: str | None = None) -> Decision:
-        """What the policy says, with what the session has been granted and the mode it is in (or `mode`)."""
+        """Ask the policy about a call, with the session's grants and the mode it is in (or `mode`)."""
         facts = tool.facts(tool_input) if tool.facts is not None else {}
         return self._granting(mode or self.mode).decide(tool, {**tool_input, **facts})
 
@@ -182,7 +182,7 @@ class PermissionGate:
         return answer
 
     async def _preview(self, tool: Tool, tool_input: Mapping[str, Any]) -> Preview:
-        """What the user is shown. Raises ToolError for a call that would only fail."""
+        """Build what the user is shown. Raises ToolError for a call that would only fail."""
         if tool.preview is None:
             return Preview(f"Run the tool {tool.name}", input_lines(tool_input))
         try:
@@ -220,7 +220,7 @@ class PermissionGate:
             return Deny(f"can_use_tool raised {type(error).__name__}: {error}")
 
     async def _asked_of_hooks(self, tool: Tool, use: ToolUse) -> Allow | Deny | None:
-        """What PermissionRequest hooks answer in the user's place; None when they leave it to the user."""
+        """Ask PermissionRequest hooks to answer in the user's place; None when they leave it to the user."""
         if not self.hooks.listens_to("PermissionRequest"):
             return None
         fields = {
@@ -243,7 +243,7 @@ class PermissionGate:
         return Allow(said.updated_input, "session" if rules else "once", rules, by="hook")
 
     def _may_allow(self, tool: Tool, use: ToolUse, updated: Mapping[str, Any] | None) -> bool:
-        """Whether a hook may say yes in the user's place, also to the input that it puts in the place of the call's."""
+        """Return whether a hook may say yes in the user's place, also to the input it substitutes for the call's."""
         if updated is None:
             return not use.decision.firm
         try:
@@ -291,7 +291,7 @@ def input_lines(tool_input: Mapping[str, Any]) -> str:
 
 
 def nobody_to_ask(use: ToolUse) -> str:
-    """Why a call that must be asked for is denied where nobody can be asked, and how to go on."""
+    """Explain why a call that needs asking is denied where nobody can be asked, and how to go on."""
     if use.kind != "permission":
         return NOBODY_ANSWERS[use.kind]
     offered = [suggestion.rules for suggestion in use.decision.suggestions if suggestion.rules]

@@ -82,7 +82,7 @@ class Redaction:
         return RedactedText(_CELL_OUTPUT.sub(replaced, text), kinds)
 
     def is_quick(self, text: str) -> bool:
-        """Whether searching `text` takes no time worth a thread."""
+        """Return whether searching `text` is too quick to be worth a thread."""
         return len(text) <= INLINE_CHARS and KINDS in sys.modules and not any(_needed_detectors(text))
 
     def _spans(self, text: str) -> Iterator[Span]:
@@ -113,7 +113,7 @@ class Redaction:
 
 
 def is_distinctive(value: str) -> bool:
-    """Whether a value of the environment can be taken out of texts by itself: a word or a folder stands everywhere."""
+    """Return whether an environment value can be redacted by itself: a word or a folder stands everywhere."""
     if len(value) < SHORTEST_VALUE or value.startswith(("/", "~", ".")):
         return False
     return not value.isalpha() and not (value.isdigit() and len(value) < 12) and len(set(value)) > 3
@@ -168,7 +168,7 @@ class ResultRedaction:
 
 
 def _is_long_result(tool_input: Mapping[str, Any]) -> bool:
-    """Whether a call looks into a file that keeps the whole of an earlier result."""
+    """Return whether a call looks into a file that keeps the whole of an earlier result."""
     paths = (tool_input.get(name) for name in ("file_path", "path"))
     return any(isinstance(path, str) and path.startswith(str(output_folder())) for path in paths)
 

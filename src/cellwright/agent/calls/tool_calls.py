@@ -44,7 +44,7 @@ DENIED: Mapping[QuestionKind, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a call ended: what the model reads, what the views show."""
+    """The outcome of a call: what the model reads and what the views show."""
 
     content: Content
     status: ToolStatus
@@ -68,14 +68,14 @@ class ToolCalls:
     redaction: ResultRedaction
     steering: Steering
     may_go_on: Callable[[], bool]
-    """Whether another request may follow the results: else the user's words would go nowhere."""
+    """Says whether another request may follow the results: otherwise the user's words would go nowhere."""
     record: TurnRecord = NO_CHECKPOINTS
-    """Is told of each call that runs."""
+    """The run's record, which is told of each call that runs."""
     succeeded: int = 0
     failed: int = 0
     parallel_batches: int = 0
     stop_reason: str | None = None
-    """Why the run must not go on after these calls; None: it may."""
+    """The reason the run must not go on after these calls, or None when it may."""
     _said: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     _inputs: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     _one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -138,7 +138,7 @@ class ToolCalls:
                 yield from ([call] for call in group)
 
     def _company(self, tool_use: Mapping[str, Any]) -> str | None:
-        """What a call may be together with in a batch."""
+        """Name the kind of calls that a call may share a batch with."""
         tool = self.tools.get(tool_use["name"])
         if tool is None:
             return None
@@ -318,13 +318,13 @@ def _telling(ctx: ToolContext) -> Iterator[None]:
 
 
 def _being_cancelled() -> bool:
-    """Whether it is the run that is cancelled, and not only something that a tool waited for."""
+    """Return whether the run itself is being cancelled, and not only something that a tool waited for."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 
 
 def _folder(tool: Tool, tool_input: Mapping[str, Any]) -> str | None:
-    """Where the shell of a call is, as its tool tells the policy."""
+    """Return the folder of a call's shell, as its tool tells the policy."""
     folder = tool.facts(tool_input).get("cwd") if tool.facts is not None else None
     return None if folder is None else str(folder)
 

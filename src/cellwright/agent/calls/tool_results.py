@@ -21,7 +21,7 @@ LONGEST_BYTES = 200_000_000
 
 @functools.cache
 def output_folder() -> Path:
-    """Where this process keeps long outputs. It is made with the first of them, and gone when the process ends by itself."""
+    """Return the folder of this process's long outputs: made with the first, gone when the process ends by itself."""
     import tempfile  # loading the extension needs none of it
 
     return Path(os.path.realpath(tempfile.gettempdir())) / f"cellwright-output-{secrets.token_hex(8)}"
@@ -66,7 +66,7 @@ def _bounded_text(text: str, limit: int) -> str:
 
 
 def _kept(text: str) -> str:
-    """Where the whole of `text` is, in words."""
+    """Say in words where the whole of `text` is kept."""
     data = text.encode("utf-8", "replace")
     if len(data) > LONGEST_BYTES:
         return "it is too long to be kept: narrow the call down"

@@ -62,7 +62,7 @@ _REPEATED_GROUP = re.compile(r"\)(?:[*+]|\{)")
 
 
 def matches(matcher: str, event: str, fields: Mapping[str, Any]) -> bool:
-    """Whether a hook with this `matcher` is told of `event` with the input `fields`."""
+    """Return whether a hook with this `matcher` is told of `event` with the input `fields`."""
     key = MATCHED_FIELDS.get(event)
     if key is None or matcher in ("", "*"):
         return True
@@ -75,7 +75,7 @@ def matches(matcher: str, event: str, fields: Mapping[str, Any]) -> bool:
 
 
 def matcher_problem(matcher: str) -> str | None:
-    """Why `matcher` matches everything although it does not say so; None when it can be followed."""
+    """Explain why `matcher` matches everything without saying so, or return None when it can be followed."""
     if _NAMES.fullmatch(matcher) or matcher == "*":
         return None
     if len(matcher) > LONGEST_MATCHER:
@@ -111,7 +111,7 @@ HookCallback = Callable[[dict[str, Any], str | None, dict[str, Any]], Awaitable[
 TIMEOUT_SECONDS = 60.0
 
 GUARDING = frozenset({"PreToolUse", "UserPromptSubmit"})
-"""Where a callable that does not answer means no, unless it says otherwise."""
+"""The events for which a callable that does not answer means no, unless it says otherwise."""
 
 _PYTHON_WORDS = {"continue_": "continue", "async_": "async"}
 

@@ -21,7 +21,7 @@ _RULE = re.compile(r"([^()]+)\((.*)\)", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Updates:
-    """What updates ask for, as far as it is taken; `problems` say what is not. `kept_rules` are some of `rules`."""
+    """The part of the updates that is taken; `problems` say what is not. `kept_rules` are some of `rules`."""
 
     rules: tuple[str, ...] = ()
     kept_rules: tuple[str, ...] = ()
@@ -43,7 +43,7 @@ def offered_updates(suggestions: Iterable[Suggestion]) -> list[dict[str, Any]]:
 
 
 def read_updates(updates: Any) -> Updates:
-    """What a list of updates grants."""
+    """Read the grants from a list of updates."""
     if not isinstance(updates, Sequence) or isinstance(updates, str):
         return Updates(problems=("`updatedPermissions` is not a list",))
     rules: list[str] = []

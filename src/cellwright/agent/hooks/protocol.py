@@ -32,7 +32,7 @@ EVENTS = (
 
 @dataclass(frozen=True, slots=True)
 class HookResult:
-    """What all hooks of one event came to together; the default says nothing.
+    """The combined result of all hooks of one event; the default says nothing.
 
     `behavior` is a decision about a call ("deny" before "ask" before "allow"), `reason` its or the block's reason.
     `block`: what was about to happen must not (a prompt, the end of a turn, a result). `stop` ends the run, for the
@@ -61,7 +61,7 @@ NOTHING_SAID = HookResult()
 
 
 def _unpaid(_usage: Mapping[str, Any], _cost_usd: float | None) -> None:
-    """Where nobody counts."""
+    """Ignore the cost, where nobody counts it."""
 
 
 def _unbounded() -> float | None:
@@ -70,7 +70,7 @@ def _unbounded() -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class HookRun:
-    """What hooks may use of the run they are told of: its model, what counts their cost, and who hears of them.
+    """The part of a run that its hooks may use: its model, what counts their cost, and who hears of them.
 
     `budget_left()` is what the run may still spend in US dollars; None: it has no budget.
     """
@@ -104,10 +104,10 @@ class HookRun:
 
 
 class Hooks(Protocol):
-    """Who wants to know what happens in a run."""
+    """The hooks that want to know what happens in a run."""
 
     def listens_to(self, event: str) -> bool:
-        """Whether any hook wants to know of `event`; what happens without one costs nothing more."""
+        """Return whether any hook wants to know of `event`; what happens without one costs nothing more."""
         ...
 
     async def fire(self, event: str, fields: Mapping[str, Any], run: HookRun | None) -> HookResult:
@@ -118,11 +118,11 @@ class Hooks(Protocol):
         ...
 
     def arrived(self) -> HookResult:
-        """What hooks that nobody waited for have said since this was asked last."""
+        """Return what hooks that nobody waited for have said since this was last asked."""
         ...
 
     def waking(self) -> bool:
-        """Whether one of them wants a run to go on for what it said."""
+        """Return whether one of them wants a run to go on for what it said."""
         ...
 
     async def keep(self, rules: Sequence[str]) -> str:

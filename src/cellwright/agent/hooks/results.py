@@ -27,10 +27,10 @@ BLOCKABLE = frozenset(
         *("Elicitation", "ElicitationResult"),
     }
 )
-"""Where exit code 2 and `decision: "block"` keep something from happening, or tell Claude what is wrong."""
+"""Events where exit code 2 and `decision: "block"` keep something from happening, or tell Claude what is wrong."""
 
 JUDGING = frozenset({"PreToolUse", "PreModelSwitch"})
-"""Where a hook decides by `permissionDecision`."""
+"""The events for which a hook decides by `permissionDecision`."""
 
 _WITH_CONTEXT = frozenset(
     {
@@ -52,7 +52,7 @@ _RANK = {"": 0, "allow": 1, "ask": 2, "deny": 3}
 
 
 def blocked(event: str, reason: str) -> HookResult:
-    """What exit code 2 means for `event`: no, for this reason."""
+    """Translate exit code 2 for `event` into a result: no, for this reason."""
     reason = capped(reason.strip()) or "a hook said no and gave no reason"
     if event in JUDGING:
         return HookResult(behavior="deny", reason=reason)
@@ -71,7 +71,7 @@ def read_answer(event: str, answer: Mapping[str, Any], source: str) -> HookResul
 
 
 def merged(results: Sequence[HookResult]) -> HookResult:
-    """What `results` come to together: the strictest decision, all that is said, of two new inputs the later one."""
+    """Merge `results` into one: the strictest decision, all that is said, and the later of two new inputs."""
     said = [result for result in results if result is not NOTHING_SAID]
     if len(said) < 2:
         return said[0] if said else NOTHING_SAID

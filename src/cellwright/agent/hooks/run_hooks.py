@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from cellwright.sessions.session import Session
 
 MAX_BLOCKED_STOPS = 8
-"""How often hooks may keep a run from ending; then it ends all the same."""
+"""The number of times hooks may keep a run from ending; then it ends all the same."""
 
 CACHE_SECONDS = 300.0
-"""How long the API keeps a session's messages in its cache."""
+"""The time for which the API keeps a session's messages in its cache."""
 
 _going_out: set[asyncio.Task[HookResult]] = set()
 # asyncio keeps no task alive; notifications outlive the run they tell of
@@ -91,7 +91,7 @@ class RunHooks:
         await asyncio.gather(*self._notifying, return_exceptions=True)
 
     async def before_prompt(self, prompt: str) -> list[dict[str, Any]]:
-        """What Claude is told with the user's words. Raises `CellwrightError` when a hook keeps them from being sent."""
+        """Collect what Claude is told with the user's words. Raises `CellwrightError` when a hook holds them back."""
         if self.hooks is NO_HOOKS:
             self.session.started_by = ""
             return []
@@ -108,7 +108,7 @@ class RunHooks:
         return blocks + context_blocks("UserPromptSubmit hook", submitted.context)
 
     async def before_words(self, text: str) -> list[dict[str, Any]]:
-        """What Claude is told with words that the user adds to a run that goes on; raises as `before_prompt`."""
+        """Collect what Claude is told with words that the user adds to an ongoing run; raises as `before_prompt`."""
         submitted = await self.fire("UserPromptSubmit", {"prompt": replace_surrogates(text), "source": "user"})
         _refuse_if_stopped("UserPromptSubmit", submitted)
         return context_blocks("UserPromptSubmit hook", submitted.context)
@@ -141,7 +141,7 @@ class RunHooks:
     async def after_call(
         self, tool: Tool, tool_use: Mapping[str, Any], tool_input: Mapping[str, Any], outcome: Outcome
     ) -> tuple[Outcome, HookResult]:
-        """What a call comes to when its hooks were told of it, and what they say."""
+        """Tell the hooks of a call, and return what the call comes to then and what they say."""
         fields = {
             "tool_name": tool.name,
             "tool_input": tool_input,
@@ -173,7 +173,7 @@ class RunHooks:
         return await self.fire("PostToolBatch", {"tool_calls": list(calls)})
 
     async def before_stop(self, last_message: str) -> list[dict[str, Any]]:
-        """What Claude goes on with instead of ending here; nothing when it may end."""
+        """Return what Claude goes on with instead of ending here; nothing when it may end."""
         fields = {"stop_hook_active": self.blocked_stops > 0, "last_assistant_message": last_message}
         said = await self.fire("Stop", fields)
         if said.stop is not None:
@@ -202,7 +202,7 @@ class RunHooks:
             self.run.emit(Notice(problem, "warning"))
 
     async def objection(self, event: str, fields: Mapping[str, Any]) -> str:
-        """Why hooks say that `event`, which a call is about to bring about, must not be; "" when they do not."""
+        """Return the hooks' reason against `event`, which a call is about to bring about; "" when they have none."""
         said = await self.fire(event, fields)
         if said.block or said.stop is not None:
             return said.reason or said.stop or "a hook said no and gave no reason"
@@ -213,7 +213,7 @@ class RunHooks:
         return await self.fire("CwdChanged", {"old_cwd": old, "new_cwd": new})
 
     def arrived(self) -> HookResult:
-        """What hooks that nobody waited for have said meanwhile; it is shown."""
+        """Show and return what hooks that nobody waited for have said meanwhile."""
         said = self.hooks.arrived()
         self.show(said)
         return said
@@ -225,7 +225,7 @@ class RunHooks:
 
 
 def session_fields(event: str, session: Session, mode: str) -> dict[str, Any]:
-    """What every event tells; `mode` is the permission mode where the session has none of its own."""
+    """Build the fields common to all events; `mode` is the permission mode where the session has none of its own."""
     return {
         "session_id": session.id,
         "transcript_path": str(session.path or ""),
@@ -236,7 +236,7 @@ def session_fields(event: str, session: Session, mode: str) -> dict[str, Any]:
 
 
 def context_blocks(source: str, texts: Iterable[str]) -> list[dict[str, Any]]:
-    """What hooks add for Claude to read, as blocks of a user message."""
+    """Wrap what hooks add for Claude to read in blocks of a user message."""
     return _texts(f"<system-reminder>\n{source} additional context: {text}\n</system-reminder>" for text in texts)
 
 

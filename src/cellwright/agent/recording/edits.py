@@ -26,7 +26,7 @@ _NEW_FILE_MODE = 0o644
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """What a call did to a file. Hashes are SHA-256 of the whole content; None where there was no file, or is none then."""
+    """A call's change to a file. Hashes are SHA-256 of the whole content; None where there was, or then is, none."""
 
     path: Path
     before: str | None
@@ -58,7 +58,7 @@ def content_hash(path: Path) -> str | None:
 
 
 def kept_content(edit: Edit) -> str | None:
-    """What the file holds right after the edit, as the recording keeps it; None if it is too large or changed again."""
+    """Return the content right after the edit, as the recording keeps it; None if too large or changed again."""
     try:
         if edit.path.stat().st_size > LARGEST_CONTENT:
             return None

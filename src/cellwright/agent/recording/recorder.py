@@ -35,7 +35,7 @@ from cellwright.version import VERSION
 
 
 def never_open(_path: Path) -> bool:
-    """Where there are no front ends."""
+    """Return False, for use where there are no front ends."""
     return False
 
 
@@ -216,7 +216,7 @@ def _turn(listening: TurnListener, key: str, ordinal: int) -> RecordedTurn:
 
 
 def _with_edits(recorded: RecordedMessage, edited: Mapping[str, Mapping[str, Any]]) -> RecordedMessage:
-    """What the user edited before it ran stands in the recording as it ran: that is what a policy must judge."""
+    """Put in the inputs that the user edited: the recording has what ran, for that is what a policy must judge."""
     content = [
         {**block, "input": edited[block["id"]]} if block.get("id") in edited else block
         for block in recorded.message["content"]

@@ -50,7 +50,7 @@ class RecordedMessage:
 
 @dataclass(frozen=True, slots=True)
 class RecordedCall:
-    """What became of a call. `progress` holds the arguments of its `ToolContext.progress` calls, text joined.
+    """The recorded outcome of a call. `progress` has the arguments of its `ToolContext.progress` calls, text joined.
 
     `files`: the states, right after the call, of the files that it read or edited.
     """
@@ -92,7 +92,7 @@ _VOLATILE = re.compile(
 
 
 def prompt_text(prompt: str | Sequence[Mapping[str, Any]]) -> str:
-    """What of a prompt counts for finding its turn: its text; of anything else in it, a checksum."""
+    """Reduce a prompt to what counts for finding its turn: its text; of anything else in it, a checksum."""
     if isinstance(prompt, str):
         return prompt
     return "\n".join(
@@ -191,7 +191,7 @@ def _folder() -> Path:
 
 
 def is_trusted(data: bytes) -> bool:
-    """Whether this user made the recording with the content `data`, or said that it may be played."""
+    """Return whether this user made the recording with the content `data`, or said that it may be played."""
     key = read_key(_folder() / "key")
     return key is not None and (_folder() / "trusted" / _signature(key, data)).exists()
 

@@ -32,7 +32,7 @@ from cellwright.events import TextDelta, ThinkingDelta, ToolInputDelta, TurnEnd
 from cellwright.model.provider import ProviderEvent, Request
 
 RUN_AGAIN = frozenset({"Python", "NotebookRun", "TodoWrite", "TaskCreate", "TaskUpdate"})
-"""What later calls and turns need, and what views show."""
+"""The tools that are run again: those that later calls and turns need, and those that views show."""
 
 
 class UntrustedRecording(CellwrightError):
@@ -63,7 +63,7 @@ class Replay:
         self.trusted = True
 
     def is_outdated(self) -> bool:
-        """Whether the file has changed since it was read."""
+        """Return whether the file has changed since it was read."""
         return _file_state(self.path) != self._state
 
     def turn(self, prompt: Prompt, *, nth: int | None = None) -> ReplayedTurn:
@@ -88,14 +88,14 @@ class Replay:
         return ReplayedTurn(turn, self)
 
     def holds(self, prompt: Prompt, *, nth: int = 1) -> bool:
-        """Whether there is such a turn."""
+        """Return whether there is such a turn."""
         return self._recorded(prompt_key(prompt_text(prompt), self.project), nth) is not None
 
     def _recorded(self, key: str, ordinal: int) -> RecordedTurn | None:
         return next((turn for turn in self._turns if (turn.key, turn.ordinal) == (key, ordinal)), None)
 
     def calls(self, turn: RecordedTurn) -> ReplayedCalls:
-        """What became of the turn's calls, as its tools need it."""
+        """Return the outcomes of the turn's calls, as its tools need them."""
         by_id = {call.tool_use_id: call for call in turn.calls}
         later = {name: self._later[turn.key, turn.ordinal, name] for name in by_id}
         return ReplayedCalls(by_id, turn.contents, later, self.project, self.run_again)

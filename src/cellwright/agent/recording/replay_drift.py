@@ -35,7 +35,7 @@ MAX_SHOWN = 5
 DIFF_LINES = 6
 LINE_CHARS = 160
 _REMOVED = re.compile(r"\[(?!secret removed: )[^\]\n]+ removed\]")
-"""What stands for a secret in a recording (`secret_scan`): what was there cannot be compared."""
+"""The mark for a secret in a recording (`secret_scan`): what was there cannot be compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ def _listed(title: str, texts: Sequence[str]) -> str:
 def result_drift(
     then: RecordedCall, content: str | Sequence[Mapping[str, Any]], project: Path, redaction: Redaction
 ) -> Drift | None:
-    """How the result `content` of code that was run again differs from the recorded one; None where it does not.
+    """Compare the result `content` of code that was run again with the recorded one; None where they do not differ.
 
     Times, ids, addresses in memory and pictures are not compared. What differs is shown, and kept in the notebook: without
     its secrets.
@@ -161,7 +161,7 @@ def _states_of_call(call: RecordedCall, project: Path) -> list[tuple[Path, str |
 
 
 def cell_place(display: Mapping[str, Any] | None, project: Path) -> Path | None:
-    """What stands for the cell that a call changed, among the files: its id, as if the notebook were a folder."""
+    """Build a path that stands for the cell a call changed: its id, as if the notebook were a folder."""
     if display is None or not isinstance(display.get("cell_sha256"), Mapping):
         return None
     return (project / str(display["path"])).resolve() / str(display["cell_id"])

@@ -25,7 +25,7 @@ Tell = Callable[[Drift], None]
 
 
 class EditPlace(Protocol):
-    """Where edits are made again. Both raise ToolError, and touch nothing, where something else is there."""
+    """The place where edits are made again. Both raise ToolError, touching nothing, where something else is there."""
 
     async def write_file(self, edit: Edit, content: bytes) -> None:
         """Give the file of `edit` its recorded content. OSError when it cannot be written."""
@@ -36,7 +36,7 @@ class EditPlace(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ReplayedCalls:
-    """What became of a turn's calls, by their recorded id, and what playing them again takes.
+    """The outcomes of a turn's calls, by their recorded id, and what playing them again takes.
 
     `contents` holds files' contents by hash, as the recording keeps them. `later` holds, for each call, the states that
     the recording knows of its files for any time after it.
@@ -48,7 +48,7 @@ class ReplayedCalls:
     project: Path
     run_again: frozenset[str]
     redaction: Redaction = field(default_factory=Redaction)
-    """What takes secrets out of results."""
+    """The redaction that takes secrets out of results."""
 
     def of(self, ctx: ToolContext) -> RecordedCall:
         """The recorded call that is played now; its id in the session has a suffix."""
@@ -100,7 +100,7 @@ def _replayed(tool: Tool, recorded: ReplayedCalls, place: EditPlace, tell: Tell)
 async def _again(
     running: Awaitable[ToolResult | Content], tool: Tool, then: RecordedCall, recorded: ReplayedCalls, tell: Tell
 ) -> ToolResult | Content:
-    """What the call comes to now; `tell` hears where that is something else for `Python`, whose results matter."""
+    """Await what the call comes to now; `tell` hears where that differs for `Python`, whose results matter."""
     try:
         result = await running
     except ToolError as error:
@@ -171,7 +171,7 @@ async def _make_once(
 
 
 def _is_as_before(then: RecordedCall, recorded: ReplayedCalls) -> bool:
-    """Whether a patch's files are as they were before it; False where it is made already, ToolError for anything else."""
+    """Return whether a patch's files are as before it; False if it is made already, ToolError for anything else."""
     made = {_is_made(edit, then, recorded) for edit in edits_of(then.display, recorded.project)}
     if len(made) > 1:
         raise ToolError(
@@ -183,7 +183,7 @@ def _is_as_before(then: RecordedCall, recorded: ReplayedCalls) -> bool:
 
 
 def _is_made(edit: Edit, then: RecordedCall, recorded: ReplayedCalls) -> bool:
-    """Whether the file is as the edit, or a later step, left it; ToolError where it is not as it was before either."""
+    """Return whether the file is as the edit or a later step left it; ToolError where it is not as before either."""
     now = _hash_now(edit)
     if now == edit.after or (now != edit.before and now in recorded.later_of(then, edit.path)):
         return True

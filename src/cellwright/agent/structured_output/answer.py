@@ -20,16 +20,16 @@ from cellwright.agent.structured_output.schema import api_schema, refusal
 from cellwright.errors import CellwrightError, ErrorCode
 
 SHOWN_CHARS = 2_000
-"""How much of what is wrong with an answer Claude and the user are told."""
+"""The number of characters of an answer's problem that Claude and the user are told."""
 
 
 class AnswerProblem(ValueError):
-    """Why a text is no value of the type, in words for Claude."""
+    """Raised for a text that is no value of the type, with the reason in words for Claude."""
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerType:
-    """What an answer has to be. `name` is for people, `schema` is the API's; `read` raises `AnswerProblem`."""
+    """The type an answer has to be of. `name` is for people, `schema` is the API's; `read` raises `AnswerProblem`."""
 
     name: str
     schema: Mapping[str, Any]
@@ -176,7 +176,7 @@ class AnswerCheck:
         return None if self._type is None else self._type.output_format
 
     def again(self, text: str, *, may_ask: bool) -> str | None:
-        """What to ask Claude after the answer `text`; None when it is as it should be.
+        """Return what to ask Claude after the answer `text`, or None when it is as it should be.
 
         Raises `CellwrightError` when it is not, and was asked for before or may not be (`may_ask`).
         """
@@ -189,7 +189,7 @@ class AnswerCheck:
         return None
 
     def after_cut(self, go_on: str, *, may_ask: bool) -> str:
-        """What to ask after an answer that met the output limit: half of a value is none, other texts go on (`go_on`)."""
+        """Return what to ask after a cut-off answer: half of a value is none, other texts go on (`go_on`)."""
         return go_on if self._type is None else self._asking(self._type, CUT_OFF, may_ask)
 
     def _asking(self, answer_type: AnswerType, problem: str, may_ask: bool) -> str:

@@ -70,7 +70,7 @@ class _Transformed:
         return done
 
     def _kind(self, left: dict[str, Any], path: str) -> dict[str, Any]:
-        """What the value is; takes the keywords that say so out of `left`."""
+        """Build the schema of what the value is; takes the keywords that say so out of `left`."""
         if "allOf" in left:
             return self._all_of(left, path)
         for word in ("enum", "const"):

@@ -70,14 +70,14 @@ async def read_exports(
 
 
 PLAIN_CONTEXT = frozenset({"SessionStart", "UserPromptSubmit", "UserPromptExpansion"})
-"""Where text that is no JSON is for Claude to read."""
+"""The events for which text that is no JSON is for Claude to read."""
 
 _PLACEHOLDER = "${CLAUDE_PROJECT_DIR}"
 
 
 @dataclass(frozen=True, slots=True)
 class HookPlace:
-    """Where commands run: the project's folder, the environment they inherit less its secrets, whose children they are.
+    """The place of commands: the project's folder, the inherited environment less its secrets, and their parent.
 
     `exported` is what hooks have set for the session's shell commands.
     """
@@ -108,7 +108,7 @@ async def run_command(hook: CommandHook, event: str, fields: Mapping[str, Any], 
 
 @dataclass(frozen=True, slots=True)
 class HookExit:
-    """How a program ended. `cut`: it wrote more than is kept."""
+    """The outcome of a program. `cut`: it wrote more than is kept."""
 
     code: int
     output: str
@@ -124,7 +124,7 @@ async def _run(command: Command, source: bytes, children: ChildProcesses) -> Hoo
 
 
 def read_end(hook: CommandHook, event: str, ended: HookExit) -> HookResult:
-    """What the end of a command hook means."""
+    """Translate the end of a command hook into a result."""
     complaint = capped(ended.errors.strip())
     if ended.code == 2:
         return _refused(event, _json_of(hook, event, ended.output), complaint)
@@ -135,7 +135,7 @@ def read_end(hook: CommandHook, event: str, ended: HookExit) -> HookResult:
 
 
 def read_output(hook: HookEntry, event: str, output: str, *, cut: bool = False) -> HookResult:
-    """What a hook that went well says with its output."""
+    """Read the output of a hook that went well."""
     if not output.lstrip().startswith("{"):
         text = output.strip() if event in PLAIN_CONTEXT else ""
         return HookResult(context=(capped(text),)) if text else NOTHING_SAID
@@ -162,7 +162,7 @@ def _is_object(output: str) -> bool:
 
 
 def failed(hook: HookEntry, event: str, what: str) -> HookResult:
-    """What a hook that failed means: nothing but a notice, or no, when it says so itself."""
+    """Build the result of a hook that failed: nothing but a notice, or a no, when it says so itself."""
     sentence = f"The hook `{short(hook.name)}` ({event}) {what}"
     if hook.blocks_on_failure:
         return blocked(event, f"{sentence}. Its `onFailure` is `block`.")

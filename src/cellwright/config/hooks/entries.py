@@ -36,7 +36,7 @@ _LONGEST_SECONDS = 86_400.0 * 365
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookEntry(abc.ABC):
-    """What every kind of hook has. `identity` is the same for equal definitions; `source` says where this one stands."""
+    """The base of all hooks. `identity` is the same for equal definitions; `source` says where this one stands."""
 
     identity: str
     source: str
@@ -49,7 +49,7 @@ class HookEntry(abc.ABC):
     @property
     @abc.abstractmethod
     def name(self) -> str:
-        """What people call the hook by."""
+        """The name people call the hook by."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +108,7 @@ class ModelHook(HookEntry):
 
 
 class Malformed(Exception):
-    """Why an entry is left out."""
+    """Raised for an entry that is left out, with the reason."""
 
 
 @dataclass(slots=True)

@@ -43,7 +43,7 @@ from cellwright.tools.process.children import ChildProcesses, child_processes
 
 
 def concerns(rule: str, tool: Tool | None, tool_input: Mapping[str, Any], cwd: str) -> bool:
-    """Whether `rule` is about this call. A command that cannot be taken apart may be what it is about, so it is.
+    """Return whether `rule` is about this call. A command that cannot be taken apart may be, so it is.
 
     A tool that is not known (None) may be what it is about as well.
     """
@@ -57,7 +57,7 @@ def concerns(rule: str, tool: Tool | None, tool_input: Mapping[str, Any], cwd: s
 
 
 def condition_problem(rule: str) -> str | None:
-    """Why `rule` cannot be read; the hook then runs for every call."""
+    """Explain why `rule` cannot be read, in which case the hook runs for every call."""
     try:
         _asking(rule, "/")
     except CellwrightError as error:
@@ -225,7 +225,7 @@ class SettingsHooks:
     async def _bounded(
         self, entry: HookEntry, event: str, fields: Mapping[str, Any], run: HookRun | None
     ) -> HookResult:
-        """What one hook says, within its time."""
+        """Run one hook within its time, and return what it says."""
         if entry.status and run is not None:
             call = fields.get("tool_use_id")
             run.emit(Notice(entry.status) if call is None else ToolProgress(str(call), message=entry.status))

@@ -16,7 +16,7 @@ from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.sessions.session import Session
 
 LONGEST_END_SECONDS = 61.0
-"""How long the end of a session is waited for; each of its hooks has a time of its own."""
+"""The time for which the end of a session is waited for; each of its hooks has a time of its own."""
 
 
 class HooksInForce:
@@ -94,7 +94,7 @@ class HooksInForce:
             raise CellwrightError(ErrorCode.PERMISSION_DENIED, message, recoverable=True)
 
     def _source_of(self, file: Path) -> str | None:
-        """What Claude Code calls a settings file; None for other files."""
+        """Return Claude Code's name for a settings file; None for other files."""
         if file == users_folder(self._in_force.environ) / "settings.json":
             return "user_settings"
         if file.name.startswith("managed-settings") or file.parent.name == "managed-settings.d":

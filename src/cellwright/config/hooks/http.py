@@ -31,12 +31,12 @@ _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 
 class HookAddressRefused(Exception):
-    """Why nothing was sent, or nothing taken."""
+    """Raised with the reason that nothing was sent, or nothing taken."""
 
 
 @dataclass(frozen=True, slots=True)
 class HttpBounds:
-    """Where HTTP hooks may send and which variables their headers may hold; None: the hooks say so alone."""
+    """The addresses HTTP hooks may send to and the variables their headers may hold; None: the hooks alone say so."""
 
     environ: Mapping[str, str]
     allowed_urls: Sequence[str] | None = None
@@ -100,7 +100,7 @@ def _path(parts: urllib.parse.SplitResult) -> str:
 
 
 def _like(text: str, pattern: str) -> bool:
-    """Whether `text` is what `pattern` says, in which only `*` means something."""
+    """Return whether `text` is what `pattern` says, in which only `*` means something."""
     return fnmatch.fnmatchcase(text, pattern.replace("[", "[[]").replace("?", "[?]"))
 
 

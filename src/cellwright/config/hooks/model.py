@@ -31,7 +31,7 @@ ANSWER = (
 _LOOKING = "You check a condition. Look at what you need with your tools, which only read, then answer. " + ANSWER
 
 _ENDING = frozenset({"PostToolUse", "PostToolUseFailure", "PostToolBatch"})
-"""Where a no ends the run, unless the hook says that Claude shall be told instead."""
+"""The events for which a no ends the run, unless the hook says that Claude shall be told instead."""
 
 
 async def ask_model(
@@ -54,7 +54,7 @@ async def ask_model(
 
 
 def read_verdict(hook: ModelHook, event: str, text: str) -> HookResult:
-    """What the model's answer means."""
+    """Translate the model's answer into a result."""
     verdict = _verdict(text)
     if verdict is None or not isinstance(verdict.get("ok"), bool):
         return failed(hook, event, f"was answered with something else than a verdict: {short(text)}")
@@ -76,7 +76,7 @@ def _prompt(hook: ModelHook, fields: Mapping[str, Any]) -> str:
 
 
 def _affordable(prompt: str, model: str, left: float | None) -> bool:
-    """Whether the budget pays for an answer at worst; an agent hook sees to that itself, request by request."""
+    """Return whether the budget pays for an answer at worst; an agent hook sees to that itself, by request."""
     if left is None:
         return True
     # three bytes a token is more than any text costs

@@ -33,7 +33,7 @@ def nearest_mode(mode: Mode, settings: Settings) -> Mode:
 
 
 def tool_is_allowed(name: str, settings: Settings) -> bool:
-    """Whether Claude may have the tool `name`."""
+    """Return whether Claude may have the tool `name`."""
     if any(fnmatchcase(name, pattern) for pattern in settings.denied_tools):
         return False
     allowed_servers = settings.allowed_mcp_servers

@@ -32,7 +32,7 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 TRIES = 3
-"""How often the file may change under us (Claude Code saves rules there too) before we give up."""
+"""The number of times the file may change under us (Claude Code saves rules there too) before we give up."""
 
 _BLANK = " \t\r\n"
 _DECODER = json.JSONDecoder()
@@ -103,7 +103,7 @@ def _skip_blank(text: str, at: int) -> int:
 
 
 def _member(text: str, start: int, key: str) -> int | None:
-    """Where the value of `key` begins in the object that begins at `start`."""
+    """Find the beginning of the value of `key` in the object that begins at `start`."""
     at = _skip_blank(text, start + 1)
     while text[at] != "}":
         name, at = _DECODER.raw_decode(text, at)

@@ -18,11 +18,11 @@ from cellwright.permissions.modes import MODES
 Path = tuple[str, ...]
 Shape = Literal["value", "list", "members", "lists"]
 Folder = Literal["tightens", "trust", "confirm", "own", "managed"]
-"""What counts of a folder's settings: at once, because it can only restrict; after trust; after a confirmation of its own;
+"""The terms on which folder settings count: at once, as they only restrict; on trust; on a confirmation of their own;
 only from files that are the user's own; only from the administrator's."""
 
 Check = Callable[[Any], str]
-"""What a value should have been, or "" when it is that."""
+"""A description of what a value should have been, or "" when it is that."""
 
 _DURATION = re.compile(r"(?P<number>[1-9]\d{0,5})(?P<unit>[smh])")
 _LONGEST_WAIT = 86_400.0
@@ -62,7 +62,7 @@ def a_path(value: Any) -> str:
 
 
 def variable_value(value: Any) -> str:
-    """What no program could be started with, none of the session's could be: it would end them all."""
+    """Check a variable's value: one that no program could be started with would end all of the session's."""
     return "" if isinstance(value, str) and _is_for_programs(value) else "a text that a program can be given"
 
 
@@ -192,7 +192,7 @@ KEYS: dict[Path, Key] = {
 }
 
 MODE_NAMES = (*MODES, "manual", "auto")
-"""What `permissions.defaultMode` may say."""
+"""The values that `permissions.defaultMode` may have."""
 
 OBJECTS = {path[:1] for path in KEYS if len(path) > 1}
 """Keys that hold others."""

@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple, get_args
 from cellwright.config.settings.keys import KEYS, OBJECTS, Check, Key
 
 Scope = Literal["environment", "user", "project", "local", "config", "options", "managed"]
-"""Where a value can come from, from the lowest to the highest: `config` is `c.Claude`, `options` the cell's or command's."""
+"""The sources of values, from lowest to highest: `config` is `c.Claude`, `options` the cell's or the command's."""
 
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 

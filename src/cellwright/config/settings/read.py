@@ -23,11 +23,11 @@ MAX_BYTES = 1_000_000
 
 
 class SettingsProblem(Exception):
-    """Why a file is no settings file: `file:line:column: what is wrong`."""
+    """Raised for a file that is no settings file: `file:line:column: what is wrong`."""
 
 
 def read_settings_file(file: Path) -> dict[str, Any] | None:
-    """What the file says; None where there is none. Raises SettingsProblem."""
+    """Read a settings file; None where there is none. Raises SettingsProblem."""
     try:
         facts = file.stat()
         if not stat.S_ISREG(facts.st_mode) or facts.st_size > MAX_BYTES:
@@ -90,7 +90,7 @@ Said = tuple[Layer, Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingsSources:
-    """What all sources say, before it is judged what of it counts. `tool_files` are the folder's, with their contents."""
+    """The content of all sources, before it is judged what counts. `tool_files` are the folder's, with contents."""
 
     cwd: Path
     project: Path
@@ -119,7 +119,7 @@ def start_folder(environ: Mapping[str, str]) -> Path:
 
 
 def administrators_folder() -> Path:
-    """Where Claude Code's managed settings are on this system."""
+    """Return the folder of Claude Code's managed settings on this system."""
     return Path(_ADMINISTRATORS.get(sys.platform, "/etc/claude-code"))
 
 
@@ -138,7 +138,7 @@ def local_settings_file(project: Path) -> Path:
 
 
 def came_with_project(project: Path, file: Path, environ: Mapping[str, str]) -> bool:
-    """Whether `file` may have been put there by the project itself: tracked by git, or behind a symlink."""
+    """Return whether the project itself may have put `file` there: tracked by git, or behind a symlink."""
     return file.is_symlink() or file.parent.is_symlink() or is_tracked(project, file, environ)
 
 

@@ -31,7 +31,7 @@ _TAKES_AWAY: Mapping[tuple[str, ...], Any] = {
     ("fileCheckpointingEnabled",): None,
     ("allowManagedHooksOnly",): True,
 }
-"""What counts, and the one value that does; None: each."""
+"""The settings that count, each with the one value that does; None: every value."""
 
 _WHERE_UNREADABLE = {"permissions": {"disableBypassPermissionsMode": "disable", "defaultMode": "default"}}
 
@@ -51,7 +51,7 @@ def servers_policy(environ: Mapping[str, str], notices: list[str]) -> tuple[Laye
 
 
 def own_credentials(merged: Merged) -> bool:
-    """Whether users' settings may name the account that pays."""
+    """Return whether users' settings may name the account that pays."""
     return merged.value("cellwright", "ownCredentials") is not False
 
 

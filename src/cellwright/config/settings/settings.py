@@ -46,7 +46,7 @@ _TOOL_NAME = re.compile(r"[A-Za-z_][\w-]*")
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a value comes from; `file` is None for what is in no file, `label` names the place for people."""
+    """The origin of a value; `file` is None for what is in no file, `label` names the place for people."""
 
     value: Any
     scope: Scope
@@ -66,7 +66,7 @@ class HooksSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What all settings say together. `notices` are for the user: what is broken, and what was not believed.
+    """The sum of all settings. `notices` are for the user: what is broken, and what was not believed.
 
     `loosest_mode` is how far options and a session may go. A limit that is None is the user's to have none of.
     `tool_files` are the trusted `.claude/tools/*.py`, with the content that is trusted.
@@ -195,7 +195,7 @@ def settings_of(
 
 
 def _plain_values(merged: Merged, reading: SettingsSources) -> dict[str, Any]:
-    """What is passed on as it stands, by the names of the fields of `Settings`; what is not set is left out."""
+    """Collect values passed on as they stand, by the names of the fields of `Settings`, without what is not set."""
     value = merged.value
     waiting, plans, log = value("askUserQuestionTimeout"), value("plansDirectory"), value("cellwright", "toolLog")
     found = {
@@ -301,7 +301,7 @@ def _loosest(entries: Sequence[SettingsEntry]) -> Mode:
 
 
 def _is_believed(entry: SettingsEntry, mode: Mode, withheld: frozenset[str]) -> bool:
-    """Whether an entry may set a looser mode."""
+    """Return whether an entry may set a looser mode."""
     layer = entry.layer
     if entry.id in withheld or layer.foreign:
         return False

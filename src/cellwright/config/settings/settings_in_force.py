@@ -31,7 +31,7 @@ class Quarantine(NamedTuple):
 
 
 def held_back() -> Quarantine:
-    """What is held back. A damaged record holds nothing."""
+    """Read what is held back. A damaged record holds nothing."""
     kept = read_answers().get("held_back")
     if not isinstance(kept, dict):
         return Quarantine(frozenset(), ())
@@ -102,7 +102,7 @@ NOT_RELOADED = {"model": "model", "effortLevel": "effort_level"}
 
 @dataclass(frozen=True, slots=True)
 class TrustQuestion:
-    """What the user is asked before a run. `yes` and `no` are the answers' labels; `ids` are what it is about.
+    """A question to the user before a run. `yes` and `no` are the answers' labels; `ids` are what it is about.
 
     `also`: at most two further answers that are no "no".
 
@@ -161,12 +161,12 @@ class SettingsInForce:
 
     @property
     def trust(self) -> Trust:
-        """What counts of the folder, and what waits for the user."""
+        """The judgement of the folder: what of it counts, and what waits for the user."""
         return self._trust
 
     @property
     def held_back(self) -> list[str]:
-        """What was changed during a run and does not count, each in a line."""
+        """The changes made during a run that do not count, each in a line."""
         return [f"new: {describe(entry)}" for entry in self._suspects.values()] + [
             f"gone: {describe(entry)}" for entry in self._lost.values()
         ]
@@ -207,7 +207,7 @@ class SettingsInForce:
         self._take(signature, reading)
 
     def question(self) -> TrustQuestion | None:
-        """What the user has to be asked before the next run; None when nothing is open."""
+        """Return what the user has to be asked before the next run; None when nothing is open."""
         new, lost = ([entry for id_, entry in held.items() if id_ not in self._declined] for held in self._held)
         if new or lost:
             return _about_run(new, lost)
@@ -243,7 +243,7 @@ class SettingsInForce:
         self._saved_rules.update(rules)
 
     def _is_files(self, before: Settings, key: str) -> bool:
-        """Whether files alone have said `key`, before and now: what the user says in the kernel counts at once."""
+        """Return whether files alone said `key`, before and now: what the user says in the kernel counts at once."""
         origins = (*before.origins(key)[-1:], *self.settings.origins(key)[-1:])
         return all(origin.scope not in ("config", "environment") for origin in origins)
 
@@ -281,7 +281,7 @@ class SettingsInForce:
         )
 
     def _hold_back(self, before: SettingsSources, after: SettingsSources, trust: Trust) -> None:
-        """What was written during a run and gives more rights, or takes a restriction away, does not count yet."""
+        """Hold back what was written during a run and gives more rights, or takes a restriction away."""
         old, new = ({entry.id: entry for entry in reading.entries} for reading in (before, after))
         withheld = judge(after, self.environ).withheld
         for id_, entry in new.items():
@@ -299,7 +299,7 @@ class SettingsInForce:
                 hold_back(self._suspects, [entry for entry in self._lost.values() if _is_kept(entry)])
 
     def _hold_what_was_held(self) -> None:
-        """What an earlier process held back, and nobody has answered for, does not count in this one either."""
+        """Hold back in this process, too, what an earlier one held back and nobody has answered for."""
         held = held_back()
         here = {entry.id: entry for entry in self._reading.entries}
         files = set(watched_files(self.cwd, self.environ, self._managed))

@@ -49,7 +49,7 @@ def _pointed_at(file: Path, prefix: str = "") -> str:
 
 
 def is_tracked(project: Path, file: Path, environ: Mapping[str, str]) -> bool:
-    """Whether git tracks `file` of `project`, in any spelling of its name. True where that cannot be found out.
+    """Return whether git tracks `file` of `project`, in any spelling of its name. True where that cannot be learnt.
 
     Git is asked so that nothing the repository configures can run: no file system monitor, no hook, no fetch.
     """

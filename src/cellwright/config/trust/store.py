@@ -36,12 +36,12 @@ class FolderTrust:
 
 
 def trust_file() -> Path:
-    """Where the answers are kept."""
+    """Return the path of the file that keeps the answers."""
     return state_folder() / "trust.json"
 
 
 def folder_trust(folder: Path) -> FolderTrust | None:
-    """What was answered about `folder`; None when it was never asked about. A damaged file holds no answers."""
+    """Return what was answered about `folder`; None if it was never asked about. A damaged file holds no answers."""
     return _read_folder(read_answers().get("folders", {}), folder)
 
 
@@ -59,7 +59,7 @@ def remember_folder(folder: Path, change: Callable[[FolderTrust], FolderTrust]) 
 
 
 def is_known_notebook(digest: str) -> bool:
-    """Whether the user let a notebook of this content run."""
+    """Return whether the user let a notebook of this content run."""
     return digest in texts(read_answers().get("notebooks"))
 
 

@@ -57,7 +57,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trust:
-    """What counts of a folder. `withheld` are ids of entries; `waiting` is what the user could still let count.
+    """The judgement of a folder. `withheld` are ids of entries; `waiting` is what the user could still let count.
 
     `trusted`: the user said so before, so that what is `waiting` is new or changed since.
     """
@@ -71,7 +71,7 @@ class Trust:
 
 
 def gate_of(entry: SettingsEntry) -> Gate:
-    """What an entry has to wait for."""
+    """Return the gate that an entry has to wait for."""
     layer = entry.layer
     key = _key_of(entry)
     if key is not None and key.folder == "managed":
@@ -90,7 +90,7 @@ def gate_of(entry: SettingsEntry) -> Gate:
 
 
 def tightens(entry: SettingsEntry) -> bool:
-    """Whether an entry can only restrict, so that it counts wherever it comes from."""
+    """Return whether an entry can only restrict, so that it counts wherever it comes from."""
     key = _key_of(entry)
     return key is not None and key.folder == "tightens"
 
@@ -100,7 +100,7 @@ def _key_of(entry: SettingsEntry) -> Key | None:
 
 
 def judge(reading: SettingsSources, environ: Mapping[str, str]) -> Trust:
-    """What counts of the folder that `reading` is of, by what the user has answered so far."""
+    """Judge what counts of the folder that `reading` is of, by what the user has answered so far."""
     folder = main_checkout(reading.project)
     items = _items(reading)
     known = folder_trust(folder)
@@ -144,7 +144,7 @@ def remember_rules(project: Path, rules: Sequence[str]) -> None:
 
 
 def trusted_by_claude_code(folder: Path, environ: Mapping[str, str]) -> bool:
-    """Whether the user has trusted `folder` in Claude Code: `projects[folder].hasTrustDialogAccepted` of `.claude.json`."""
+    """Return whether Claude Code trusts `folder`: `projects[folder].hasTrustDialogAccepted` of `.claude.json`."""
     configured = environ.get("CLAUDE_CONFIG_DIR")
     file = (Path(configured) if configured else home_folder(environ)) / ".claude.json"
     try:
@@ -200,7 +200,7 @@ def _items(reading: SettingsSources) -> tuple[Item, ...]:
 
 
 def _asks(entry: SettingsEntry) -> bool:
-    """Whether it is worth a question: something we use, that gives more than there was."""
+    """Return whether it is worth a question: something we use, that gives more than there was."""
     if not entry.layer.of_folder or _key_of(entry) is None or (entry.value == [] and not entry.element):
         return False
     if entry.path != ("permissions", "defaultMode"):

@@ -29,11 +29,11 @@ class Asking(Protocol):
 
 
 class Playing(Protocol):
-    """Whether a run is played from a recording."""
+    """The decision whether a run is played from a recording."""
 
     @property
     def asking(self) -> Sequence[Asking]:
-        """What may have to be asked about it before."""
+        """The questions that may have to be asked about it before."""
 
     def turn(self) -> ReplayedTurn | None:
         """The turn that is played, None where the model is asked; called once, when the questions are answered."""
@@ -41,7 +41,7 @@ class Playing(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class RunRequest:
-    """What is asked, and how.
+    """A question to Claude, and how it is to be answered.
 
     `context` finds what Claude is told besides the prompt and what it mentions. `place` says in words where it was asked
     for; `background`: no thread waits for its end. What it needs of the session is looked at when its turn has come: then
@@ -64,16 +64,16 @@ class RunRequest:
 
 
 def unseen(_event: Event) -> None:
-    """Where nobody looks, or those who do observe the conversation."""
+    """Ignore the event: nobody looks, or those who do observe the conversation."""
 
 
 def belongs_nowhere(_run: Run) -> None:
-    """Where nobody needs to know which run it is that shows itself."""
+    """Ignore the run: nobody needs to know which one it is that shows itself."""
 
 
 @dataclass(frozen=True)
 class RunSurface:
-    """Where a run's events go and who answers its questions; what it holds is called on the agent's thread.
+    """The place a run's events go to and whoever answers its questions; what it holds is called on the agent's thread.
 
     `can_use_tool` is asked what the policy does not decide; without one the answer is no. `ask_user` reaches a person,
     never a program: what a folder brings along is trusted only so; None where nobody can be asked. `belongs_to` is told

@@ -42,7 +42,7 @@ class Run:
     """So far; None where a price is not known."""
     error: str = ""
     failure: BaseException | None = None
-    """What ended it, where it came to no end of its own."""
+    """The exception that ended it, where it came to no end of its own."""
     _asked: float = field(default_factory=time.monotonic)
     _began: bool = False
     _ended: float | None = None
@@ -89,7 +89,7 @@ class Run:
 
     @property
     def seconds(self) -> float:
-        """How long ago it was asked for, or how long it took in all."""
+        """The time since it was asked for, or the time it took in all."""
         return (time.monotonic() if self._ended is None else self._ended) - self._asked
 
     def _note(self, event: Event) -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """What one run may differ in. None leaves the default; `allow` and `deny` are permission rules besides the settings'."""
+    """The options one run may have. None leaves the default; `allow` and `deny` are rules besides the settings'."""
 
     model: str | None = None
     mode: str | None = None
@@ -37,7 +37,7 @@ class RunOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """What a run came to. `events` is everything that happened, in order; in a notebook a result shows its text.
+    """The outcome of a run. `events` is everything that happened, in order; in a notebook a result shows its text.
 
     `value` is the answer as the type that was asked for (`schema=`); None where there was none.
     """

@@ -25,7 +25,7 @@ from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.events import RunEnd
 
 KEPT = 10
-"""How many runs that are over can still be asked about."""
+"""The number of runs that are over and can still be asked about."""
 
 TITLE_CHARS = 80
 
@@ -36,7 +36,7 @@ _preparing: contextvars.ContextVar[bool] = contextvars.ContextVar("preparing", d
 
 
 class RunQueue:
-    """Which run goes on, which wait, which are over. Runs are started from any thread and work on `thread`."""
+    """The run that goes on, those that wait, those that are over. Runs start from any thread and work on `thread`."""
 
     def __init__(self, thread: AgentThread) -> None:
         self._thread = thread
@@ -83,7 +83,7 @@ class RunQueue:
         self._leave(run)
 
     def may_begin_here(self, run: Run) -> bool:
-        """Whether `run` can be made ready by who calls: its turn has come, and the agent's thread is not held up."""
+        """Return whether the caller can make `run` ready: its turn has come, and the agent's thread is not held up."""
         return self.current is run and not self._thread.is_current()
 
     async def turn_of(self, run: Run) -> None:

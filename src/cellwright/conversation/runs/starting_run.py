@@ -37,7 +37,7 @@ from cellwright.tools.process.children import child_processes
 
 @dataclass(frozen=True, kw_only=True)
 class RunParts:
-    """What the runs of a conversation have in common. `face` is how Claude is told where the user is."""
+    """The parts that the runs of a conversation have in common. `face` is how Claude is told where the user is."""
 
     face: str
     jobs: CallerJobs
@@ -87,7 +87,7 @@ class ReadyRun:
 
 @dataclass(frozen=True, slots=True)
 class OpenQuestions:
-    """What the user has to be asked before a run in `session`."""
+    """The questions that the user has to be asked before a run in `session`."""
 
     asking: Sequence[Asking]
     ask_user: CanUseTool
@@ -96,7 +96,7 @@ class OpenQuestions:
 
 @dataclass(frozen=True)
 class StartingRun:
-    """What `Conversation.start` was given, and the run that it becomes. `behind` is the run that went on then."""
+    """The arguments of `Conversation.start`, and the run they become. `behind` is the run that went on then."""
 
     parts: RunParts
     run: Run
@@ -167,7 +167,7 @@ class StartingRun:
         return await asyncio.to_thread(self._ready)  # a key helper may take its time
 
     def _tell_unasked(self, question: TrustQuestion, session: Session) -> None:
-        """Where nobody can be asked the run goes on without, if it can."""
+        """Tell of the question where nobody can be asked: the run goes on without, if it can."""
         if question.required:
             raise CellwrightError(ErrorCode.PERMISSION_DENIED, nobody_was_asked(question))
         self.parts.sessions.tell(session, [nobody_was_asked(question)])

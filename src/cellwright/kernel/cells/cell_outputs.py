@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
 HEAD_CHARS = 1_000_000
 TAIL_CHARS = 100_000
-"""How much of the beginning and of the end of one stream a notebook keeps."""
+"""The length of the beginning and of the end of one stream that a notebook keeps."""
 
 MAX_OUTPUTS = 500
 MAX_BYTES = 50_000_000
-"""What one cell may put into a notebook; what comes after that is counted."""
+"""The size one cell may put into a notebook; what comes after that is counted."""
 
 Output = dict[str, Any]
 
@@ -75,7 +75,7 @@ class _Kept:
 
 @dataclass(frozen=True, slots=True)
 class OutputChanges:
-    """What a notebook lacks: outputs to add, or with `clear` to put in the place of those that it has."""
+    """The outputs a notebook lacks: to be added, or with `clear` to be put in the place of those that it has."""
 
     outputs: Sequence[Mapping[str, Any]]
     clear: bool
@@ -156,7 +156,7 @@ class CellOutputs:
     # ------------------------------------------------------------------ on the agent's thread
 
     def news(self) -> OutputChanges:
-        """What came since this was asked last."""
+        """Return what came since this was last asked."""
         self._drain()
         if self._stale:
             outputs = tuple(kept.output for kept in self._kept)
@@ -169,7 +169,7 @@ class CellOutputs:
         return news
 
     def send_again(self) -> None:
-        """What was sent has not arrived: the next news are all outputs."""
+        """Note that what was sent has not arrived: the next news are all outputs."""
         self._stale = True
 
     @property
@@ -332,7 +332,7 @@ def _json(bundle: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class ReportedResult(Protocol):
-    """What gets a cell's result and error."""
+    """The recipient of a cell's result and error."""
 
     def result(self, data: dict[str, Any], metadata: dict[str, Any], execution_count: int) -> None: ...
 
@@ -340,7 +340,7 @@ class ReportedResult(Protocol):
 
 
 def cell_reports(shell: InteractiveShell, code: RunningCode, reported: ReportedResult) -> Sequence[Replacement]:
-    """What takes the place of the shell's own ways to show a result and an error while the cell runs."""
+    """Build the replacements of the shell's own ways to show a result and an error while the cell runs."""
 
     def show(value: object = None) -> None:
         # what `DisplayHook.__call__` does, but for the sending

@@ -19,7 +19,7 @@ from cellwright.kernel.execute.captured_output import ESCAPE_SEQUENCE, IMAGE_TYP
 from cellwright.tools.notebook.source import joined
 
 SHOWN_CHARS = 1_500
-"""How much of each side of a difference is shown."""
+"""The length to which each side of a difference is shown."""
 
 _NUMBER = r"\d[\d,.]*(?:e[+-]?\d+)?"
 _UNIT = r"(?:ns|µs|μs|us|ms|s|secs?|seconds?|min|mins|minutes?|h)"
@@ -44,7 +44,7 @@ VOLATILE: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(rf"(?P<what>\b{_TOOK} ?[:=] ?){_NUMBER}", re.IGNORECASE), r"\g<what><time>"),
     (re.compile(r"\b(?P<table>T_)[0-9a-f]{5}(?![0-9a-z])"), r"\g<table>…"),
 )
-"""What is different each time, and what stands for it: pandas numbers its styled tables at random, for one."""
+"""Patterns of what differs each time, with their stand-ins: pandas numbers its styled tables at random, for one."""
 
 _SVG_IDS = (
     (re.compile(r"<dc:date>.*?</dc:date>", re.DOTALL), ""),
@@ -52,12 +52,12 @@ _SVG_IDS = (
 )
 
 _TEXTS = ("text/plain", "text/markdown", "text/latex", "text/html", "application/json", "image/svg+xml")
-"""What says most of a mimebundle, best first: the others say the same in another way."""
+"""The types that say most of a mimebundle, best first: the others say the same in another way."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What differs, in a few words, and what each side has."""
+    """A difference, in a few words, with what each side has."""
 
     what: str
     was: str
@@ -144,7 +144,7 @@ def _image_key(raw: bytes) -> str:
 
 
 def _pixels(was: bytes, now: bytes) -> str:
-    """How two pictures differ."""
+    """Describe the difference between two pictures."""
     old, new = _decoded(was), _decoded(now)
     if old is None or new is None:
         return "a picture differs in its bytes"

@@ -21,7 +21,7 @@ from cellwright.tools.process.runner import RunningProgram
 
 @dataclass(frozen=True, slots=True)
 class FreshCell:
-    """What one cell is run with."""
+    """The source one cell is run with, and whether it may fail."""
 
     source: str
     may_fail: bool = False
@@ -29,7 +29,7 @@ class FreshCell:
 
 @dataclass(slots=True)
 class FreshResult:
-    """What the cells gave, by their place in what was asked for. `outputs` None: too large to be compared.
+    """The outcome of the cells, by their place in what was asked for. `outputs` None: too large to be compared.
 
     `stopped` is the cell in which the run came to its end too early, and `why`: "timeout" (of this cell), "died" (the
     kernel did), "time" (of the whole); `begun`: whether any cell began.
@@ -99,7 +99,7 @@ def _take(said: Mapping[str, Any], result: FreshResult, kernel: str) -> None:
 async def _said(
     request: Mapping[str, Any], cwd: Path, environ: Mapping[str, str]
 ) -> AsyncGenerator[dict[str, Any], None]:
-    """What the program says, line by line, until its end."""
+    """Yield what the program says, line by line, until its end."""
     lines: asyncio.Queue[bytes | None] = asyncio.Queue()
     rest = bytearray()
 

@@ -47,7 +47,7 @@ Which = Literal["below", "above", "all", "stale"]
 
 
 class NotebookRunInput(ToolInput):
-    """What Claude gives to NotebookRun."""
+    """The input of NotebookRun."""
 
     cell_ids: (
         Annotated[
@@ -161,13 +161,13 @@ class CellSelection:
 
     @property
     def key(self) -> tuple[str, tuple[tuple[str, str], ...]]:
-        """What must still be so when the cells run."""
+        """The facts that must still hold when the cells run."""
         return str(self.notebook.path), tuple((cell.id, cell.sha256) for cell in self.cells)
 
 
 @dataclass
 class Runner:
-    """What the calls of one kernel share. `own_cell()` is the cell that asked, None where no front end says it."""
+    """The state shared by one kernel's calls. `own_cell()` is the asking cell, None where no front end says it."""
 
     shell: InteractiveShell
     jobs: CallerJobs

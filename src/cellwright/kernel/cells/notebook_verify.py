@@ -47,7 +47,7 @@ WHY = {
 
 @dataclass(frozen=True, slots=True)
 class CellDifference:
-    """Where a cell's outputs are not the notebook's."""
+    """The difference between a cell's outputs and the notebook's."""
 
     cell: Cell
     difference: Difference
@@ -202,7 +202,7 @@ Addresses and how long things took do not count; dates, random numbers and pictu
 
 
 class NotebookVerifyInput(ToolInput):
-    """What Claude gives to NotebookVerify."""
+    """The input of NotebookVerify."""
 
     notebook_path: (
         Annotated[str, Meta(min_length=1, description="The notebook; without it the one that this kernel runs.")] | None
@@ -222,7 +222,7 @@ EXAMPLES: tuple[dict[str, Any], ...] = ({}, {"notebook_path": "analysis.ipynb", 
 
 @dataclass(frozen=True)
 class _Plan:
-    """What would run, as it was when it was judged."""
+    """The cells that would run, as they were when they were judged."""
 
     notebook: OpenNotebook
     cells: tuple[Cell, ...]
@@ -230,7 +230,7 @@ class _Plan:
 
     @property
     def key(self) -> tuple[str, tuple[tuple[str, str], ...]]:
-        """What must still be so when it runs."""
+        """The facts that must still hold when it runs."""
         return str(self.notebook.path), tuple((cell.id, cell.sha256) for cell in self.running)
 
     @property
@@ -249,7 +249,7 @@ def _left_out(_cell: Cell) -> str | None:
 
 @dataclass
 class Verifier:
-    """What the calls of one kernel share. `in_place_of(cell)` is run for a cell that asks Claude; None: it is left out."""
+    """The state shared by one kernel's calls. `in_place_of(cell)` runs for a cell that asks Claude; None: skip it."""
 
     shell: InteractiveShell
     jobs: CallerJobs

@@ -86,7 +86,7 @@ class CellWriter:
 
     @property
     def may_arrive(self) -> bool:
-        """Whether the outputs did not get there, and may yet: a page that was reloaded comes back."""
+        """True when the outputs did not get there, and may yet: a page that was reloaded comes back."""
         return bool(self.problem) and not self._changed_meanwhile
 
     async def _follow(self) -> None:
@@ -133,13 +133,13 @@ class CellWriter:
 
 
 MIN_CHARS = 2_000
-"""What Claude gets of each cell's output at least."""
+"""The least number of characters that Claude gets of each cell's output."""
 
 WRITE_TIMEOUT_SECONDS = 30.0
-"""How long it may take to write what is left when a cell is at its end."""
+"""The time it may take to write what is left when a cell is at its end."""
 
 COMES_BACK_SECONDS = 10.0
-"""How long a page takes at most to be loaded again."""
+"""The longest time a page takes to be loaded again."""
 
 TICK_SECONDS = 0.25
 
@@ -216,11 +216,11 @@ class CellsRun:
 
     @property
     def failed(self) -> bool:
-        """Whether something is not as it should be."""
+        """True when something is not as it should be."""
         return any(run.status != "ok" and not (run.status == "failed" and _may_fail(run.cell)) for run in self.runs)
 
     def content(self) -> Content:
-        """What ran and what it gave, for Claude; to be called when the run is over."""
+        """Describe for Claude what ran and what it gave; to be called when the run is over."""
         return content_of(self._pieces())
 
     def text(self) -> str:

@@ -68,7 +68,7 @@ Handler = Callable[[PanelConnection, Mapping[str, Any]], Awaitable[Any]]
 
 
 class Chat:
-    """What `kernel/chat/` is made of, for its rooms. All of it on the agent's loop, but `connect`, `on_loop` and `close`.
+    """The parts of `kernel/chat/`, for its rooms. All on the agent's loop, but `connect`, `on_loop` and `close`.
 
     `notebook` is the kernel's conversation with all that belongs to a kernel, `config` what `%config Claude` sets.
     """

@@ -51,7 +51,7 @@ IN_NAME = 40
 
 
 def score(query: str, text: str) -> float | None:
-    """How well `text` fits `query`, more is better; None where it does not. Upper and lower case are one."""
+    """Rate how well `text` fits `query`, more is better; None where it does not. Upper and lower case are one."""
     wanted, letters = query.lower(), _small(text)
     window = _window(wanted, letters)
     if window is None:
@@ -92,7 +92,7 @@ def best(
 
 
 def _window(wanted: str, letters: str) -> tuple[int, int] | None:
-    """Where in `letters` those of `wanted` stand in order: all together, or as near as their first end allows."""
+    """Find where in `letters` those of `wanted` stand in order: together, or as near as their first end allows."""
     if (whole := letters.find(wanted)) >= 0:
         return _at_word(wanted, letters, whole)
     end = 0
@@ -133,7 +133,7 @@ LIST_SECONDS = 1.0
 
 MAX_FILES = 50_000
 FRESH_SECONDS = 2.0
-"""Who types a path asks with each letter."""
+"""The time for which a listing is used again: who types a path asks with each letter."""
 
 ARGUMENTS = ("--files", "--hidden", "--null", *NO_VERSION_CONTROL, "--", ".")
 
@@ -209,7 +209,7 @@ class Completion(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Completions:
-    """What there is to complete in one kernel."""
+    """The completions there are in one kernel."""
 
     shell: InteractiveShell
     notebooks: OpenNotebooks
@@ -258,7 +258,7 @@ class Completions:
 
 
 def completions(shell: InteractiveShell, notebooks: OpenNotebooks, cwd: Path) -> Completions:
-    """What there is to complete in the kernel of `shell`, whose conversation works in `cwd`."""
+    """Build the completions for the kernel of `shell`, whose conversation works in `cwd`."""
     return Completions(shell, notebooks, ProjectFiles(cwd))
 
 
@@ -313,7 +313,7 @@ def file_items(paths: Sequence[str], text: str) -> list[Completion]:
 
 
 def file_mention(path: str) -> str:
-    """How a prompt mentions `path`: in quotes where it would end earlier; "" where it cannot be mentioned."""
+    """Write `path` as a prompt mentions it: in quotes where it would end earlier; "" where it cannot be mentioned."""
     for written in (f"@{path}", f'@"{path}"'):
         found = find_mentions(written)
         if len(found) == 1 and (found[0].kind, found[0].name, found[0].first) == ("file", path, 0):
@@ -337,7 +337,7 @@ def cell_items(cells: Iterable[Cell], text: str, most: int) -> list[Completion]:
 
 
 def _names_of(cell: Cell) -> Iterator[str]:
-    """What a cell is found by."""
+    """Yield the names by which a cell is found."""
     yield str(cell.position + 1)
     if cell.execution_count is not None:
         yield str(cell.execution_count)

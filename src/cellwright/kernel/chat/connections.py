@@ -27,14 +27,14 @@ QUIET_SECONDS = 60.0
 """A panel that was not heard from for so long is asked whether it is there before more is sent to it."""
 
 PING_SECONDS = 20.0
-"""How long it may take to answer, and how often one that did not is asked again."""
+"""The time a panel may take to answer, and the interval at which one that did not is asked again."""
 
 MAX_CONNECTIONS = 32
 
 
 @dataclass(slots=True)
 class _Place:
-    """How much of a run a panel has: so many operations or lines, and what is told of it up to this version.
+    """The part of a run that a panel has: so many operations or lines, and what is told of it up to this version.
 
     `is_known`: the panel has heard of the run, here or on an earlier connection.
     """
@@ -77,12 +77,12 @@ class PanelConnection:
 
     @property
     def is_server(self) -> bool:
-        """Whether a program behind the server's REST interface is at the other end, and no person."""
+        """True when a program behind the server's REST interface is at the other end, and no person."""
         return self.client.split()[:1] == ["server"]
 
     @property
     def is_silent(self) -> bool:
-        """Whether it did not answer when it was asked whether it is there."""
+        """True when it was asked for a sign of life and did not answer."""
         return self._asked is not None and self._clock() - self._asked > PING_SECONDS
 
     @property
@@ -170,7 +170,7 @@ class PanelConnection:
         self._send_what_is_missing()
 
     def _is_there(self) -> bool:
-        """Whether something may be sent. A panel that was not heard from for long is asked, and soon not believed in."""
+        """Return whether something may be sent. A panel long unheard is asked, and soon not believed in."""
         now = self._clock()
         if now - self._heard > QUIET_SECONDS and now - self._pinged > PING_SECONDS:
             self._pinged = now
@@ -193,7 +193,7 @@ class PanelConnection:
         return None
 
     def _of_run(self, run: LoggedRun, place: _Place) -> Message | None:
-        """What of `run` the panel gets next: that it is there, what happened in it, what is told of it now."""
+        """Build what the panel gets of `run` next: that it is there, what happened in it, what is told of it now."""
         if place.version < 0:
             return self._described(run, place)
         log = run.ops if self.view == "ops" else run.lines
@@ -245,12 +245,12 @@ class Connections:
 
     @property
     def somebody_looks_on(self) -> bool:
-        """Whether a panel is there that shows the questions of all runs. From any thread."""
+        """True when a panel is there that shows the questions of all runs. From any thread."""
         return any(connection.view == "ops" and not connection.is_silent for connection in tuple(self.all))
 
 
 def _had(said: Message) -> dict[str, int]:
-    """How much of each run a panel holds that comes back; what makes no sense is passed over."""
+    """Read how much of each run a returning panel holds; what makes no sense is passed over."""
     have = said.get("have")
     pairs = have.items() if isinstance(have, Mapping) else ()
     return {str(run_id): n for run_id, n in pairs if isinstance(n, int) and not isinstance(n, bool) and n >= 0}

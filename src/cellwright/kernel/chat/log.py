@@ -120,11 +120,11 @@ class LoggedRun:
 
     @property
     def has_ended(self) -> bool:
-        """Whether its log has an end: nothing may follow that."""
+        """True when its log has an end: nothing may follow that."""
         return self._ended
 
     def has_changed(self) -> bool:
-        """Whether what is told of it is another than when this was asked last; it is a new version then."""
+        """Return whether what is told of it has changed since this was last asked; it is a new version then."""
         now = (self.state, self.session, self.turn)
         changed, self._told = now != self._told, now
         self.version += changed
@@ -211,7 +211,7 @@ Gone = Callable[[Sequence[str]], object]
 
 
 def _nobody(_what: Any) -> None:
-    """Who is told while no panel is there."""
+    """Tell nobody, while no panel is there."""
 
 
 class ConversationLog:
@@ -239,7 +239,7 @@ class ConversationLog:
         self._logs: WeakKeyDictionary[Run, OpLog] = WeakKeyDictionary()
 
     def log_of(self, run: Run) -> OpLog:
-        """What `run` is drawn from, for whoever shows it; from any thread."""
+        """Return the log that `run` is drawn from, for whoever shows it; from any thread."""
         with self._lock:
             if run not in self._logs:
                 self._logs[run] = OpLog(self._draw)
@@ -286,7 +286,7 @@ class ConversationLog:
 
     @property
     def turns(self) -> int:
-        """How many turns the session has."""
+        """The number of turns the session has."""
         session = self._session()
         return 0 if session is None else self._turns.of(session)
 

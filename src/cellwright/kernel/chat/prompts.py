@@ -91,7 +91,7 @@ async def read_prompt(params: Mapping[str, Any]) -> PanelPrompt:
 def tellings(
     prompt: PanelPrompt, told: KernelContext, served: Served, jobs: CallerJobs, idle_seconds: float = IDLE_SECONDS
 ) -> tuple[ContextProvider, ...]:
-    """What finds out what is told with `prompt`, nearest to its words first.
+    """Build what finds out what is told with `prompt`, nearest to its words first.
 
     The namespace is looked at by `jobs`, between the user's cells; where one runs on for `idle_seconds`, it is not.
     """
@@ -248,7 +248,7 @@ def _of_kernel(how: How, told: KernelContext, jobs: CallerJobs, idle_seconds: fl
 
 
 async def _while_busy(how: How, told: KernelContext, moment: PromptContext) -> GatheredContext:
-    """What can be told while a cell runs. The notebook's news stay news."""
+    """Gather what can be told while a cell runs. The notebook's news stay news."""
     found = [await mentioned_cells(told.notebooks)(moment)]
     # the code alone needs no look into the values
     if how in ("code", "full") and (telling := told.context.telling("code", None)) is not None:

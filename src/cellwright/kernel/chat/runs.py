@@ -88,7 +88,7 @@ class PanelRuns:
         return run.id
 
     def _questions(self) -> Questions:
-        """Who puts a run's questions to the user: nothing shows them but panels and proposal cards."""
+        """Build what puts a run's questions to the user: nothing shows them but panels and proposal cards."""
         conversation = self._chat.conversation
         return Questions(
             conversation.jobs,

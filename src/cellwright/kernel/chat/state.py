@@ -89,7 +89,7 @@ class Choices:
 
     @property
     def effort(self) -> str:
-        """How hard the model thinks; "" leaves it to the model."""
+        """The effort with which the model thinks; "" leaves it to the model."""
         return effort_of(RunOptions(effort=self._config.effort), self._conversation.in_force.settings) or ""
 
     @property
@@ -98,7 +98,7 @@ class Choices:
 
     @property
     def problems(self) -> list[str]:
-        """Why no prompt could be sent as the settings stand."""
+        """The reasons no prompt could be sent as the settings stand."""
         return [said for said in (_problem(lambda: self._model(None)), _problem(lambda: self._mode(None))) if said]
 
     def set(self, params: Mapping[str, Any]) -> None:
@@ -266,7 +266,7 @@ class ChatState:
 
     @property
     def _is_busy(self) -> bool:
-        """Whether a cell that is no prompt is running."""
+        """True when a cell that is no prompt is running."""
         running = self._chat.notebook.cells.running()
         return any(not run.is_prompt for run in running)
 

@@ -19,18 +19,18 @@ SOURCE_CHARS = 1_200
 """Of one cell's source; two thirds from its beginning, the rest from its end."""
 
 HEAD_CHARS = 300
-"""What a cell takes besides its source, at most."""
+"""The most characters a cell takes besides its source."""
 
 LINE_CHARS = 300
 NAMES_CHARS = 600
 
 ERROR_SHARE, HIDDEN_SHARE, VARIABLES_SHARE = 0.2, 0.12, 0.35
-"""What parts of the budget these may take at most; cells get the rest."""
+"""The parts of the budget that these may take at most; cells get the rest."""
 
 
 @dataclass(frozen=True, slots=True)
 class ContextFacts:
-    """What there is to tell. `first`: nothing was told of this kernel before, so all of it is news.
+    """The facts to tell. `first`: nothing was told of this kernel before, so all of it is news.
 
     `runs` and `variables` (name, line) are the newest first. `cell_id` is the prompt's cell and `position` where it stands,
     from 1, of `total`; 0 where not known. `hidden` and `whole` are texts that are told as they are.
@@ -50,7 +50,7 @@ class ContextFacts:
 
     @property
     def anything(self) -> bool:
-        """Whether there is anything to tell."""
+        """True when there is anything to tell."""
         return bool(
             self.runs or self.variables or self.names or self.deleted or self.cell_id or self.hidden or self.whole
         )
@@ -79,7 +79,7 @@ class Budget:
         return kept
 
     def holds(self, text: str) -> bool:
-        """Whether all of `text` fits; then it is taken."""
+        """Return whether all of `text` fits; then it is taken."""
         if len(text) > self.chars:
             return False
         self.chars -= len(text)

@@ -40,10 +40,10 @@ if TYPE_CHECKING:
 AUTO_TOKENS = 1_500
 CODE_TOKENS = 10_000
 FULL_TOKENS = 20_000
-"""What the notebook may take of a prompt; tokens are estimated, at four characters each."""
+"""The part of a prompt the notebook may take; tokens are estimated, at four characters each."""
 
 LINES: Mapping[How, int] = {"none": 0, "auto": 60, "code": 0, "full": 500}
-"""How many variables are described at most: what the budget holds, and some more."""
+"""The most variables that are described: what the budget holds, and some more."""
 
 CELL_CHARS = 4_000
 """Of one cell's source, where the whole notebook is told."""
@@ -74,7 +74,7 @@ class ContextMark:
 
 @dataclass(frozen=True, slots=True)
 class _Now:
-    """What the kernel held when a prompt was sent: the prompt's cell, how far the log was, its runs, the namespace."""
+    """The state of the kernel when a prompt was sent: the prompt's cell, the log's end, its runs, the namespace."""
 
     cell_id: str
     at: int
@@ -83,7 +83,7 @@ class _Now:
 
 
 class NotebookContext:
-    """What the prompts of one kernel are told. `budget_tokens` is that of `auto`."""
+    """The context that the prompts of one kernel are told. `budget_tokens` is that of `auto`."""
 
     def __init__(
         self, log: CellLog, notebooks: OpenNotebooks, news: NamespaceNews, budget_tokens: int = AUTO_TOKENS
@@ -96,7 +96,7 @@ class NotebookContext:
         self._id = secrets.token_hex(4)
 
     def telling(self, how: How, cell_id: str | None, *, dry: bool = False) -> ContextProvider | None:
-        """What finds out the context of a prompt in the cell `cell_id`. Called on the thread that runs the cells.
+        """Build what finds the context of a prompt in the cell `cell_id`. Called on the thread that runs the cells.
 
         The namespace is looked at now; what of it is news, and the notebook, when the run has begun. `dry`: Claude will
         not be told.
@@ -116,11 +116,11 @@ class NotebookContext:
         return tell
 
     def run_ended(self) -> None:
-        """What Claude itself has changed in the namespace is no news to it."""
+        """Look at the namespace, for what Claude itself has changed in it is no news to it."""
         self._news.look()
 
     def _mark(self, session: Session) -> ContextMark:
-        """What `session` was told last of this kernel."""
+        """Return the mark of what `session` was last told of this kernel."""
         pattern = re.compile(
             rf"<{TAG} log={self._id} at=(-?\d+) cell=([\w-]*) hidden=(\w*) cells=(\w*)>".encode(), re.ASCII
         )
@@ -132,7 +132,7 @@ class NotebookContext:
         return ContextMark()
 
     def _facts(self, how: How, mark: ContextMark, now: _Now) -> ContextFacts:
-        """What the log and the namespace have that is new since `mark`."""
+        """Collect what the log and the namespace have that is new since `mark`."""
         if how == "code":
             return ContextFacts()
         runs = [run for run in reversed(now.runs) if mark.at < run.order and run.by == "user" and _is_news(run)]
@@ -162,7 +162,7 @@ class NotebookContext:
     async def _part(
         self, how: How, now: _Now, cells: Sequence[Cell], moment: PromptContext
     ) -> tuple[ContextBlock | None, list[str]]:
-        """What is told, if anything, and what the user must know of secrets in it."""
+        """Build what is told, if anything, and what the user must know of secrets in it."""
         mark = self._mark(moment.session)
         whole = _whole(how, cells)
         if how == "code":  # of everything else nothing is told, so that it stays news
@@ -219,7 +219,7 @@ def _cell_text(cell: Cell) -> str:
 
 
 def _is_news(run: RanCell) -> bool:
-    """Whether Claude does not know of it: prompts it does, and the cell that asks is not over."""
+    """Return whether Claude does not know of it: prompts it does, and the cell that asks is not over."""
     return not run.is_prompt and (run.success is not None or run.order <= 0)
 
 
@@ -247,7 +247,7 @@ class KernelContext:
     def with_prompt(
         self, prompt: str, how: How, cell_id: str | None, *, dry: bool = False
     ) -> tuple[ContextProvider, ...]:
-        """What finds out what is told with `prompt` in the cell `cell_id`; the namespace is looked at now."""
+        """Build what finds out what is told with `prompt` in the cell `cell_id`; the namespace is looked at now."""
         found = (
             self.context.telling(how, cell_id, dry=dry),
             mentioned_cells(self.notebooks),
@@ -261,7 +261,7 @@ class KernelContext:
 
 
 def kernel_context(shell: InteractiveShell, log: CellLog, notebooks: OpenNotebooks) -> KernelContext:
-    """What the prompts in `shell` are told."""
+    """Build what finds the context for prompts in `shell`."""
     context = NotebookContext(log, notebooks, NamespaceNews(shell, log))
     return KernelContext(shell, notebooks, context)
 

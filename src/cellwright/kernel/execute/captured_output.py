@@ -31,14 +31,14 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
 LIVE_SECONDS = 1 / 30
-"""What a view gets is collected this long."""
+"""The time for which output is collected before a view gets it."""
 
 LIVE_CHARS = 200_000
 """Of one call, a view gets no more than this while the code runs: nobody reads more as it goes by."""
 
 HEAD_CHARS = 60_000
 TAIL_CHARS = 40_000
-"""How much of the beginning and of the end the model gets: together about 25,000 tokens."""
+"""The length of the beginning and of the end that the model gets: together about 25,000 tokens."""
 
 OWN_CODE = "<this call's code>"
 EXIT_ADVICE = "UserWarning: To exit: use 'exit', 'quit', or Ctrl-D."
@@ -335,7 +335,7 @@ def _on_lines_of_its_own(text: str) -> str:
 
 
 def call_reports(shell: InteractiveShell, code: RunningCode, put: Callable[[Piece], None]) -> Sequence[Replacement]:
-    """What takes the place of the shell's own ways to show a result and an error while `code` runs."""
+    """Build the replacements of the shell's own ways to show a result and an error while `code` runs."""
 
     def show(value: object) -> None:
         formatter = shell.display_formatter
@@ -365,7 +365,7 @@ def call_reports(shell: InteractiveShell, code: RunningCode, put: Callable[[Piec
 
 
 def cell_name(shell: InteractiveShell, own_file: str = "") -> Callable[[str], str | None]:
-    """How tracebacks name files: the code of this call, the notebook's cells; None for real files."""
+    """Build the naming of files in tracebacks: the code of this call, the notebook's cells; None for real files."""
 
     def name_of(file: str) -> str | None:
         if file == own_file:

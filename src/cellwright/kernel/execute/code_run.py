@@ -195,7 +195,7 @@ class CodeRun:
             self._in_code = False
 
     async def _run_cell(self, cell: _Cell) -> bool:
-        """What `shell.run_cell` does, without its copy of the output into the user's history."""
+        """Do what `shell.run_cell` does, without its copy of the output into the user's history."""
         shell = self.shell
         figures = open_figures()
         result = None

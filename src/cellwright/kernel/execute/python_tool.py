@@ -92,7 +92,7 @@ async def _cancel_the_run() -> None:
 
 
 class _StuckWatch:
-    """What is done on the agent's loop after an interrupt; `wakeup_fd` is for `signal.set_wakeup_fd`, -1: none."""
+    """The watch on the agent's loop after an interrupt; `wakeup_fd` is for `signal.set_wakeup_fd`, -1: none."""
 
     def __init__(self, on_stuck: Callable[[], None] | None) -> None:
         self.wakeup_fd = -1
@@ -168,7 +168,7 @@ judge them."""
 
 
 class PythonInput(ToolInput):
-    """What Claude gives to Python."""
+    """The input of Python."""
 
     code: Annotated[str, Meta(description="The Python code to run.")]
     timeout_seconds: (

@@ -121,7 +121,7 @@ Replacement = tuple[Any, str, object]
 
 
 class CodeOutput(Protocol):
-    """Where goes what code does to the outside. Called on any thread, and never waits for another one."""
+    """The destination of what code does to the outside. Called on any thread, and never waits for another one."""
 
     def write(self, text: str, stream: StreamName = "stdout") -> None:
         """Text was printed."""
@@ -130,13 +130,13 @@ class CodeOutput(Protocol):
         """A mimebundle was displayed; or, with `update`, takes the place of the displays that have this id."""
 
     def knows(self, display_id: str) -> bool:
-        """Whether a display with this id is among what came here: an older one stands in some cell."""
+        """Return whether a display with this id is among what came here: an older one stands in some cell."""
 
     def clear(self, *, wait: bool) -> None:
         """`clear_output` was called."""
 
     def reporters(self, shell: InteractiveShell, code: RunningCode) -> Sequence[Replacement]:
-        """What shows the results and the errors of `code`."""
+        """Return what shows the results and the errors of `code`."""
 
 
 _output_here: contextvars.ContextVar[CodeOutput | None] = contextvars.ContextVar("output_here", default=None)
@@ -206,7 +206,7 @@ class _Route:
         self.older_threads = set(threading.enumerate())
 
     def is_ours(self) -> bool:
-        """Whether it is the call's code that runs here: by its context, or on a thread that it started."""
+        """Return whether the call's own code runs here: by its context, or on a thread that it started."""
         return _output_here.get() is self.output or threading.current_thread() not in self.older_threads
 
     def write_of(self, original: Callable[[str], Any], stream: StreamName) -> Callable[[str], Any]:
@@ -302,7 +302,7 @@ def _paged(shell: InteractiveShell, route: _Route) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _payloads_kept(shell: InteractiveShell) -> Iterator[None]:
-    """What magics ask of the front end (`%load` replaces the cell's source) is not done for Claude's code."""
+    """Drop what magics ask of the front end (`%load` replaces the cell's source): not done for Claude's code."""
     payloads = shell.payload_manager
     assert payloads is not None  # every shell makes one
     before = list(payloads.read_payload())

@@ -73,7 +73,7 @@ def _parts(shown: traceback.TracebackException) -> Iterator[traceback.TracebackE
 
 
 def in_library(filename: str) -> bool:
-    """Whether the file is a library's or ours, and not the user's."""
+    """Return whether the file is a library's or ours, and not the user's."""
     folders = ("site-packages", "dist-packages")
     return filename.startswith((*LIBRARY_FOLDERS, OUR_FOLDER, "<frozen")) or any(
         folder in Path(filename).parts for folder in folders
@@ -81,7 +81,7 @@ def in_library(filename: str) -> bool:
 
 
 def _is_machinery(filename: str) -> bool:
-    """Whether the file is ours or IPython's: what happens there says nothing about the user's code."""
+    """Return whether the file is ours or IPython's: what happens there says nothing about the user's code."""
     return filename.startswith(OUR_FOLDER) or "IPython" in Path(filename).parts
 
 
@@ -105,13 +105,13 @@ class Frame:
 
     @property
     def of_the_cell(self) -> bool:
-        """Whether it is a line of the cell itself."""
+        """True when it is a line of the cell itself."""
         return self.function == "<module>" and (self.file == THIS_CELL or self.file.startswith("Cell "))
 
 
 @dataclass(frozen=True, slots=True)
 class CellFailure:
-    """What was raised (`name` is the class's) and where: the user's frames and the last one, outermost first.
+    """The error raised (`name` is the class's) and its place: the user's frames and the last one, outermost first.
 
     `more` has its notes, the errors of a group, and what it came of, a line each.
     """
@@ -127,7 +127,7 @@ class CellFailure:
 
 
 def describe_error(error: BaseException, shell: InteractiveShell, source: str) -> CellFailure:
-    """What can be said of `error`, raised by the cell with this `source`, without calling any code of the user's."""
+    """Describe `error`, raised by the cell with this `source`, as far as possible without calling any user code."""
     frames = list(_frames(error.__traceback__, shell, source))
     if (place := _place_of(error)) is not None:
         # of a cell that could not be compiled no frame is the user's
@@ -143,7 +143,7 @@ def _class_name(error: BaseException) -> str:
 
 
 def _message(error: BaseException) -> str:
-    """What `str(error)` would say, as far as its arguments are plain."""
+    """Return what `str(error)` would say, as far as its arguments are plain."""
     args = _of(BaseException, "args", error)
     if _place_of(error) is not None:
         args = args[:1]
@@ -190,7 +190,7 @@ def _of(cls: type[BaseException], name: str, error: BaseException) -> Any:
 
 
 def _place_of(error: BaseException) -> Frame | None:
-    """Where the source stands that could not be compiled; None for errors of other kinds."""
+    """Find the place in the source that could not be compiled; None for errors of other kinds."""
     args = _of(BaseException, "args", error)
     if SyntaxError not in classes(error) or len(args) != 2 or type(args[1]) is not tuple or len(args[1]) < 4:
         return None
@@ -206,7 +206,7 @@ def _named(place: Frame, error: BaseException, shell: InteractiveShell) -> Frame
 
 
 def _is_in_cell(traceback: TracebackType | None, shell: InteractiveShell) -> bool:
-    """Whether the code of a cell ran when it was raised."""
+    """Return whether the code of a cell ran when it was raised."""
     while traceback is not None:
         if shell.compile.format_code_name(traceback.tb_frame.f_code.co_filename) is not None:
             return True

@@ -68,7 +68,7 @@ class Claude(Configurable):
         return proposal["value"]
 
     def said(self) -> tuple[Said, ...]:
-        """What is set here of the settings, as a layer of them."""
+        """Return what is set here of the settings, as a layer of them."""
         from cellwright.config.settings.layers import Layer  # not needed before there is a conversation
 
         given = {"defaultMode": self.mode, "allow": list(self.allow), "deny": list(self.deny)}

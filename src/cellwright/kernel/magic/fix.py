@@ -41,7 +41,7 @@ ASK_ANYWAY = " To have Claude do it all the same, put the words into a %%claude 
 
 @dataclass(frozen=True, slots=True)
 class FixRequest:
-    """What follows `%claude fix`: a cell (its id, or empty) and what the user says besides."""
+    """The words after `%claude fix`: a cell (its id, or empty) and what the user says besides."""
 
     cell_id: str
     words: str
@@ -52,7 +52,7 @@ class NothingToFix(Exception):
 
 
 def fix_request(prompt: str, log: CellLog) -> FixRequest:
-    """What a line that begins with `fix` asks to be fixed. A first word may be the id of a cell."""
+    """Read what a line that begins with `fix` asks to be fixed. A first word may be the id of a cell."""
     rest = prompt.strip().removeprefix("fix").strip()
     if (named := _CELL.match(rest)) is not None:
         cell_id = named["cell"] or _with_count(int(named["count"]), log)
@@ -71,13 +71,13 @@ def _with_count(count: int, log: CellLog) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Fix:
-    """What asks for a fix: the words of the prompt, and what is told with them."""
+    """The request for a fix: the words of the prompt, and what is told with them."""
 
     words: str
     told: str
 
     async def telling(self, moment: PromptContext) -> GatheredContext:
-        """What failed, for the run that begins; secrets in it do not leave the machine."""
+        """Describe what failed for the run that begins; secrets in it do not leave the machine."""
         redaction = moment.agent.redaction
         text = self.told if redaction is None else redaction.clean(self.told).text
         return GatheredContext(after=(text_context("What failed", "context", text),) if text else ())
@@ -85,7 +85,7 @@ class Fix:
 
 @dataclass(frozen=True, slots=True)
 class FixContext:
-    """What a fix is put together from: the shell, its log, whether the notebook can be edited, and how values are told."""
+    """The materials of a fix: the shell, its log, whether the notebook can be edited, and how values are told."""
 
     shell: InteractiveShell
     log: CellLog
@@ -93,7 +93,7 @@ class FixContext:
     describe: Describe
 
     def fix(self, request: FixRequest) -> Fix | None:
-        """What asks for the fix; None when nothing is known to have failed."""
+        """Build the request for the fix; None when nothing is known to have failed."""
         run = self._failed_run(request.cell_id)
         if run is not None:
             return Fix(
@@ -163,7 +163,7 @@ class FixContext:
 
 
 def fix_of(prompt: str, shell: InteractiveShell, log: CellLog, notebooks: OpenNotebooks) -> Fix:
-    """What a line that begins with `fix` asks Claude. Raises `NothingToFix`."""
+    """Build what a line that begins with `fix` asks Claude. Raises `NothingToFix`."""
     request = fix_request(prompt, log)
     own = notebooks.own()
     can_edit = own is not None and (own.live or not front_end_of(shell).headless)
@@ -174,7 +174,7 @@ def fix_of(prompt: str, shell: InteractiveShell, log: CellLog, notebooks: OpenNo
 
 
 def nothing_to_fix(request: FixRequest, log: CellLog) -> str:
-    """What the user is told when there is nothing to fix."""
+    """Word what the user is told when there is nothing to fix."""
     if request.cell_id and (last := log.last_run(request.cell_id)) is not None and last.success:
         return (
             f"The cell {request.cell_id} did not fail when it ran last, so there is nothing to fix. Nothing was sent."
@@ -183,7 +183,7 @@ def nothing_to_fix(request: FixRequest, log: CellLog) -> str:
 
 
 def _opening(run: RanCell, can_edit: bool) -> str:
-    """What is to be fixed; a cell that is mentioned is attached as it stands in the notebook."""
+    """Say what is to be fixed; a cell that is mentioned is attached as it stands in the notebook."""
     cell = "a cell of this notebook" if not run.cell_id else f"{'@cell:' if can_edit else 'the cell '}{run.cell_id}"
     count = f" (In [{run.execution_count}])" if run.execution_count else ""
     return f"Fix {cell}{count}: it failed when it ran last."
@@ -227,7 +227,7 @@ def _statements(source: str, lines: set[int]) -> Iterator[str]:
 
 
 def _is_from(error: BaseException, shell: InteractiveShell, count: int) -> bool:
-    """Whether the error was raised by the input of this number."""
+    """Return whether the error was raised by the input of this number."""
     traceback = error.__traceback__
     while traceback is not None:
         cell = shell.compile.format_code_name(traceback.tb_frame.f_code.co_filename)

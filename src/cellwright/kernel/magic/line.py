@@ -32,7 +32,7 @@ BESIDE = "auto"
 
 @dataclass(frozen=True, kw_only=True)
 class MagicOptions:
-    """What one `%%claude` was asked for. None: as `%config Claude` or the settings say."""
+    """The options of one `%%claude`. None: as `%config Claude` or the settings say."""
 
     model: str | None = None
     mode: str | None = None
@@ -203,7 +203,7 @@ def _usage(problem: str) -> CellwrightError:
 
 
 def help_text() -> str:
-    """What `%claude?` and an empty `%%claude` show."""
+    """Return the help shown by `%claude?` and an empty `%%claude`."""
     width = max(len(name) + len(option.placeholder) for name, option in OPTIONS.items()) + 4
     rows = [f"  {f'--{name} {option.placeholder}':<{width}} {option.help}" for name, option in OPTIONS.items()]
     return "\n".join([_USAGE, "", "Options, before the prompt:", *rows])

@@ -21,7 +21,7 @@ _FIX = re.compile(r"fix(?:\s|$)")
 
 
 class CellError(CellwrightError):
-    """Why a cell failed, for the user: code and message, without the way through our code."""
+    """Raised for a cell that failed, for the user: code and message, without the way through our code."""
 
     def _render_traceback_(self) -> list[str]:
         return [f"\x1b[31m{self.code}\x1b[0m: {self.message}"]
@@ -40,7 +40,7 @@ CellInterrupt.__name__ = "KeyboardInterrupt"
 
 @contextlib.contextmanager
 def errors_for_the_user() -> Iterator[None]:
-    """What the user can act on is raised without our traceback; bugs of ours keep theirs."""
+    """Raise what the user can act on without our traceback; bugs of ours keep theirs."""
     try:
         yield
     except CellwrightError as error:
@@ -83,7 +83,7 @@ class ClaudeMagic:
         await self.awaited_cell(line, "")
 
     def _request(self, line: str, cell: str) -> _Request | None:
-        """What is asked; None when there is nothing to run: then the user was told so."""
+        """Build what is asked; None when there is nothing to run: then the user was told so."""
         options, beginning = parse_line(line, self._config.options())
         prompt = "\n".join(part for part in (beginning, cell.strip("\n")) if part.strip())
         if not prompt.strip():

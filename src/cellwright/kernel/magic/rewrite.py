@@ -35,7 +35,7 @@ PLAIN_LINE = "get_ipython().run_line_magic('claude', {!r})"
 
 
 def can_await(shell: InteractiveShell) -> bool:
-    """Whether this shell runs a cell with a top-level await on asyncio."""
+    """Return whether this shell runs a cell with a top-level await on asyncio."""
     return bool(shell.autoawait) and shell.loop_runner is shell.loop_runner_map["asyncio"][0]
 
 
@@ -104,7 +104,7 @@ MAX_NESTED = 5
 
 
 def asks_claude(shell: InteractiveShell, source: str, depth: int = 0) -> bool:
-    """Whether `source`, a cell, calls the magic `claude`. To be called on the thread that runs the cells."""
+    """Return whether `source`, a cell, calls the magic `claude`. To be called on the thread that runs the cells."""
     try:
         tree = ast.parse(shell.transform_cell(source))
     except (SyntaxError, ValueError, RecursionError, MemoryError):

@@ -58,13 +58,13 @@ class RanCell:
 
     @property
     def is_prompt(self) -> bool:
-        """Whether the cell asks Claude."""
+        """True when the cell asks Claude."""
         return (self.source or "").lstrip().startswith(_PROMPT)
 
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """What gave a name its value: whose doing, when (`order`), and by which run where it was a cell."""
+    """The origin of a name's value: whose doing, when (`order`), and by which run where it was a cell."""
 
     name: str
     order: int
@@ -152,7 +152,7 @@ class CellLog:
         self._entered = self._new_run(cell_id, source, None, by)
 
     def end(self, error: BaseException | None = None, execution_count: int | None = None) -> RanCell:
-        """What `begin` began is over."""
+        """End the run that `begin` began."""
         assert self._entered is not None, "end without begin"
         run, self._entered = self._entered, None
         return self._finish(replace(run, execution_count=execution_count), error)
@@ -283,7 +283,7 @@ class CellLog:
 
 
 def _is_cell(info: Any) -> bool:
-    """Whether it is a cell that runs: Claude's own code and requests of front ends leave the history alone."""
+    """Return whether it is a cell that runs: Claude's own code and front ends' requests leave the history alone."""
     return bool(info.store_history) and not (agent_code_running.get() and info.cell_id is None)
 
 
@@ -292,5 +292,5 @@ def _author() -> Author:
 
 
 def is_hidden(name: str) -> bool:
-    """Whether it is a name of IPython's or one that its owner keeps for himself."""
+    """Return whether it is a name of IPython's or one that its owner keeps for himself."""
     return name.startswith("_") or name in ("In", "Out")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from cellwright.kernel.namespace.cell_log import CellLog, RanCell
 
 LISTED = 8
-"""How many cells or names of one kind are named in a text."""
+"""The number of cells or names of one kind that are named in a text."""
 
 BEFORE_ALL = -(10**9)
 """An order that is below that of every run."""
@@ -87,7 +87,7 @@ class _Known:
 
 
 def hidden_state(cells: Sequence[Cell], log: CellLog, names: Iterable[str]) -> HiddenState:
-    """What `cells`, all of a notebook as they are now, hide. `names` are those of the user's namespace."""
+    """Find what `cells`, all of a notebook as they are now, hide. `names` are those of the user's namespace."""
     known = _known(cells, log)
     orphans = tuple(_orphans(known, log, frozenset(names)))
     marks = {}
@@ -118,7 +118,7 @@ def stale_cells(cells: Sequence[Cell], log: CellLog) -> list[str]:
 
 
 def hidden_state_text(state: HiddenState) -> str:
-    """What is hidden, in a few lines for Claude; empty when nothing is."""
+    """Describe what is hidden, in a few lines for Claude; empty when nothing is."""
     lines: list[str] = []
     for kinds, what in (
         (("changed", "outdated"), "Stale"),
@@ -139,7 +139,7 @@ def hidden_state_text(state: HiddenState) -> str:
 
 
 def kernel_remarks(shell: InteractiveShell, log: CellLog, cells: Sequence[Cell]) -> KernelRemarks:
-    """What the kernel of a notebook says of its cells."""
+    """Collect what the kernel of a notebook says of its cells."""
     # a copy, because other threads may bind names meanwhile
     state = hidden_state(cells, log, shell.user_ns.copy())
     names = [f"{each.name} ({each.text})" for each in state.orphans]
@@ -229,7 +229,7 @@ def _later(each: _Known, above: Sequence[_Known]) -> tuple[str, str] | None:
 
 
 def _read(names: CellNames) -> frozenset[str]:
-    """What a cell takes from others. What it binds itself may be read after that."""
+    """Return the names a cell takes from others. Those that it binds itself may be read after that."""
     return names.used - names.bound
 
 

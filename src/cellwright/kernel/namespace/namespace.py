@@ -59,12 +59,12 @@ def user_variables(shell: InteractiveShell) -> dict[str, Any]:
 
 
 def is_code(value: object) -> bool:
-    """Whether a value is a function, class or module, and no data."""
+    """Return whether a value is a function, class or module, and no data."""
     return type(value) in CODE_TYPES or type in classes(value)
 
 
 def fingerprint(value: object) -> Fingerprint:
-    """What differs when a variable got another value, or its value another size. Runs no code of the value's class.
+    """Return what differs once a variable has another value, or its value another size. Runs no code of its class.
 
     That an element of a list or a cell of a frame changed in place does not show.
     """
@@ -144,7 +144,7 @@ class NamespaceSnapshot:
     names: frozenset[str]
 
     def news(self, order: int, runs: Sequence[RanCell]) -> VariableNews:
-        """What is new above `order`, where the user ran `runs`; everything is where nothing was told before."""
+        """Find what is new above `order`, where the user ran `runs`; everything is where nothing was told before."""
         everything = order == BEFORE_ALL
         stored = {name for run in runs if run.source for name in cell_names(run.source).changed}
 
@@ -216,7 +216,7 @@ class NamespaceNews:
 
 
 class _Seen(NamedTuple):
-    """What a name was at a look."""
+    """The state of a name at a look."""
 
     order: int
     fingerprint: Fingerprint
@@ -232,7 +232,7 @@ def _text(told: Mapping[str, str], name: str) -> str:
 
 
 def _group_of(value: object) -> str:
-    """What is named with others of its kind in one line; "" for values, which have their own."""
+    """Name the group that is listed in one line with others of its kind; "" for values, which have their own."""
     if not is_code(value):
         return ""
     kind = type(value)

@@ -102,7 +102,7 @@ def _has_own_words(value: object) -> bool:
 
 
 def _own_words(value: Any) -> Iterable[str]:
-    """What `_repr_claude_()` says, or how it failed. What it prints is nobody's."""
+    """Return what `_repr_claude_()` says, or how it failed. What it prints is nobody's."""
     try:
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             words = value._repr_claude_()

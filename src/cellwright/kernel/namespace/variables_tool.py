@@ -46,7 +46,7 @@ rows[0]. What only code can tell (a property, a computation) ask of Python."""
 
 
 class VariablesInput(ToolInput):
-    """What Claude gives to Variables."""
+    """The input of Variables."""
 
     names: (
         Annotated[
@@ -138,7 +138,7 @@ class _Request:
     redacts: bool
 
     def answer(self) -> str:
-        """What the tool gives back. Raises ToolError."""
+        """Return what the tool gives back. Raises ToolError."""
         from cellwright.kernel.namespace.types.values import shows_secrets  # most runs look at no variable
 
         running, shown = agent_code_running.set(True), shows_secrets.set(not self.redacts)
@@ -208,14 +208,14 @@ LIBRARY_ATTRIBUTES: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("xarray", "DataArray"): ("sizes", "attrs", "dims", "shape", "dtype", "coords"),
     ("torch", "Tensor"): ("shape", "dtype", "device"),
 }
-"""What of a library's object costs nothing to ask for."""
+"""The attributes of a library's object that cost nothing to ask for."""
 
 BY_KEY = (("pandas", "DataFrame"), ("polars", "DataFrame"), ("xarray", "Dataset"), ("pyarrow", "Table"))
 BY_POSITION = (("numpy", "ndarray"), ("torch", "Tensor"), ("polars", "Series"), ("pyarrow", "ChunkedArray"))
 
 
 class NoSuchValue(Exception):
-    """Why a path leads nowhere, in words."""
+    """Raised for a path that leads nowhere, with the reason in words."""
 
 
 @dataclass(frozen=True, slots=True)

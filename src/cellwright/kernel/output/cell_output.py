@@ -98,7 +98,7 @@ class CellOutput(Protocol):
         ...
 
     def describe(self, metadata: Callable[[], Mapping[str, Any]]) -> None:
-        """What the saved output's metadata shall say, when it is saved."""
+        """Set what the saved output's metadata shall say, when it is saved."""
         ...
 
     def keep(self, outputs: Sequence[Mapping[str, Any]]) -> None:
@@ -136,7 +136,7 @@ class SavedOutput:
                 self._publisher.publish(data=dict(output["data"]), metadata=dict(output.get("metadata", {})))
 
     def instead(self, data: Mapping[str, Any]) -> None:
-        """What is shown was no run: the cell is to hold `data` (a mimebundle) in its place, when it is closed."""
+        """Hold `data` (a mimebundle) in the cell when it is closed, in place of what was shown, which was no run."""
         self._instead = dict(data)
 
     def on_event(self, event: Event) -> None:
@@ -312,7 +312,7 @@ def _image_of(data: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 class ViewOutput:
-    """What `view` makes of the events; `notice` is said first."""
+    """The output that `view` makes of the events; `notice` is said first."""
 
     def __init__(self, view: View, notice: str = "") -> None:
         self._view = view

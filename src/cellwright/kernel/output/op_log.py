@@ -35,7 +35,7 @@ LIVE_OUTPUT_CHARS = 100_000
 """Of what one call prints."""
 
 MAX_PIECES = 256
-"""How many pieces of a text are kept apart: each takes the memory of ten times its characters."""
+"""The number of pieces of a text that are kept apart: each takes the memory of ten times its characters."""
 
 Delta = TextDelta | ThinkingDelta | ToolInputDelta | ToolProgress
 
@@ -252,12 +252,12 @@ class OpReader:
         self._ops: list[Op] = []
 
     def after(self, have: int) -> list[Op]:
-        """What there is after the first `have` operations."""
+        """Return what there is after the first `have` operations."""
         self._catch_up()
         return self._ops[have:]
 
     def __len__(self) -> int:
-        """How many operations there are."""
+        """Count the operations."""
         self._catch_up()
         return len(self._ops)
 

@@ -29,7 +29,7 @@ class AckMessage(TypedDict):
 
 
 class SavedMessage(TypedDict):
-    """What the notebook should hold of a run, for pages that its output and the update of that do not reach."""
+    """The part of a run the notebook should hold, for pages that its output and the update of that do not reach."""
 
     type: Literal["saved"]
     model: str
@@ -89,7 +89,7 @@ STEER_CHARS = 1_000_000
 
 
 def read_message(content: object) -> BrowserMessage | None:
-    """What the browser said; None for what is no message of the protocol."""
+    """Read what the browser said; None for what is no message of the protocol."""
     if not isinstance(content, Mapping):
         return None
     match content.get("type"):

@@ -60,7 +60,7 @@ _MAX_PIXELS = 4_000_000
 
 
 class RemainingChars:
-    """What is left of a number of characters."""
+    """The rest of a number of characters."""
 
     def __init__(self, chars: int) -> None:
         self._left = chars
@@ -73,7 +73,7 @@ class RemainingChars:
 
 
 def left_out(chars: int) -> str:
-    """What stands in the place of characters that are not kept."""
+    """Word what stands in the place of characters that are not kept."""
     return f"… {chars:,} characters more are in the session's transcript: /export writes it out"
 
 
@@ -172,7 +172,7 @@ class _Remark:
 
 @dataclass(eq=False)
 class _Said:
-    """What the user said while the run went on; a text that was not delivered is kept, too."""
+    """The user's words while the run went on; a text that was not delivered is kept, too."""
 
     text: str
     delivered: bool = True
@@ -263,7 +263,7 @@ class SavedTranscript:
                 yield part
 
     def _kept(self) -> Iterator[_Part]:
-        """What is shown, its texts cut where they are too long for a notebook; the last of them, the answer, goes first."""
+        """Yield what is shown, cutting texts too long for a notebook; the last text, the answer, goes first."""
         room = RemainingChars(ANSWER_CHARS)
         shown = list(self._shown())
         texts = {id(part): room.take("".join(part.pieces)) for part in reversed(shown) if isinstance(part, _Text)}
@@ -352,7 +352,7 @@ def _duration(milliseconds: float) -> str:
 
 
 def _shows_in_the_list(line: _ToolLine) -> bool:
-    """Whether all that the call did is in the list of todos."""
+    """Return whether all that the call did is in the list of todos."""
     return line.call.name in LIST_TOOLS and line.status == "success"
 
 

@@ -51,7 +51,7 @@ DISPLAY_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp", "text/pla
 QUIET_OPS = frozenset(
     {"thinking", "tool_input", "tool", "output", "display", "tool_end", "turn", "decided", "todos", "changes", "told"}
 )
-"""What a quiet cell does not show. The answer and what of it is void are for every cell."""
+"""The operations a quiet cell does not show. The answer and what of it is void are for every cell."""
 
 
 def cut(text: str, limit: int) -> str:
@@ -80,7 +80,7 @@ def text_of(content: str | Sequence[Mapping[str, Any]]) -> str:
 
 
 def displayed(output: Mapping[str, Any]) -> dict[str, Any]:
-    """What of a mimebundle is shown live."""
+    """Pick the parts of a mimebundle that are shown live."""
     return {kind: value for kind, value in output.items() if kind in DISPLAY_TYPES}
 
 
@@ -156,7 +156,7 @@ class TranscriptOps:
         self._next_message()
 
     def _drop(self) -> None:
-        """What streamed of this message is void."""
+        """Drop what streamed of this message: it is void."""
         if self._blocks or self._input_chars:
             self._add({"op": "drop", "blocks": list(self._blocks), "tools": list(self._input_chars)})
         self._next_message()

@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 
 class PageError(Exception):
-    """What was asked for cannot be done: `code` says why, for programs."""
+    """Raised when what was asked for cannot be done: `code` says why, for programs."""
 
     def __init__(self, code: str, message: str, details: Mapping[str, Any] | None = None) -> None:
         super().__init__(message)
@@ -75,7 +75,7 @@ class CommLink:
 
 
 async def reply_to(method: str, serve: Callable[[], Awaitable[Any]] | None) -> dict[str, Any]:
-    """What a request comes to: `{"result"}` or `{"error": {"code", "message", "details"}}`; `serve` does it, if anybody."""
+    """Answer a request: `{"result"}` or `{"error": {"code", "message", "details"}}`; `serve` does it, if anybody."""
     from cellwright.errors import CellwrightError  # loading the extension needs none
 
     try:

@@ -45,7 +45,7 @@ MAX_CELLS = 200
 
 @dataclass(slots=True)
 class _Spent:
-    """What one request cost, as far as it came."""
+    """The cost of one request, as far as it came."""
 
     usage: Mapping[str, Any]
     cost_usd: float | None
@@ -60,7 +60,7 @@ class CodeCompletion:
         self._spending = completion_spending()
         self._current: asyncio.Task[str] | None = None
         self._unbooked = Tally()
-        """What was spent before there was a session to count it with."""
+        """The spending from before there was a session to count it with."""
 
     def serve(self, serve: Callable[[str, Callable[[Any, Mapping[str, Any]], Awaitable[Any]]], None]) -> None:
         """Have pages answered by `serve(method, handler)`."""
@@ -144,7 +144,7 @@ class CodeCompletion:
         return model
 
     async def _told(self, gap: Gap) -> tuple[str, str]:
-        """What the model is told, without secrets."""
+        """Build what the model is told, without secrets."""
         cell = the_cell(gap)
         names = code_names(user_variables(self._shell), "\n".join((*gap.above, gap.prefix)))
         around = surroundings(gap, names)
@@ -202,7 +202,7 @@ class CodeCompletion:
 
 
 def _sent(request: Request) -> tuple[Mapping[str, Any], float | None]:
-    """What a request may have cost that was left before the API said so: its prompt, rather too high than too low."""
+    """Estimate the cost of a request left before the API told it: its prompt, rather too high than too low."""
     size = len(request.system) + sum(map(len, request.messages))
     usage = {"input_tokens": size // MIN_CHARS_PER_TOKEN, "output_tokens": 0}
     return usage, cost_usd(request.model, usage)

@@ -32,7 +32,7 @@ MAX_PATHS = 1_000
 
 
 class OpenDocuments:
-    """What the pages of this kernel said. From any thread."""
+    """The documents open in this kernel's pages, as these said. From any thread."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -71,7 +71,7 @@ class OpenDocuments:
             self._pages[page] = self._clock(), found
 
     def is_unsaved(self, path: Path) -> bool:
-        """Whether some page has `path`, a real path, open with unsaved changes."""
+        """Return whether some page has `path`, a real path, open with unsaved changes."""
         now = self._clock()
         with self._lock:
             for page, (said, _) in list(self._pages.items()):

@@ -16,7 +16,7 @@ from cellwright.tools.notebook.open_notebook import Cell, KernelRemarks, OpenNot
 from cellwright.tools.paths import real_path
 
 CONNECT_SECONDS = 6.0
-"""How long after loading a page may take to connect before it counts as none."""
+"""The time after loading that a page may take to connect before it counts as none."""
 
 RELOAD_SECONDS = 12.0
 """So long a page may take to be back: what is written to the file meanwhile, it may have read before."""
@@ -115,11 +115,11 @@ class KernelNotebooks:
 
     @property
     def _last_known(self) -> Path | None:
-        """Where the notebook was when a page showed it, or when the kernel was started."""
+        """The path of the notebook when a page showed it, or when the kernel was started."""
         return self._shown or self._told
 
     def _holds_running_cell(self, path: Path) -> bool:
-        """Whether the cell that is running stands in this file."""
+        """Return whether the cell that is running stands in this file."""
         content = read_notebook(path) if self._running else None
         return content is not None and any(
             cell["cell_type"] == "code" and cell["source"].strip() == self._running for cell in content["cells"]
@@ -127,6 +127,6 @@ class KernelNotebooks:
 
 
 def _is_just_a_file(page: PageConnection, path: Path) -> bool:
-    """Whether it is the server that shows it, as a file that this kernel sees as well: there it keeps all its bytes."""
+    """Return whether the server shows it, as a file that this kernel sees as well: there it keeps all its bytes."""
     shown = page.shows(path)
     return shown is not None and shown.route == "contents" and path.is_file()

@@ -73,7 +73,7 @@ class PageNotebook(NamedTuple):
     trusted: bool
     unsaved: bool
     session: str
-    """What the messages of its own kernel connection carry."""
+    """The session that the messages of its own kernel connection carry."""
     route: str = "page"
     """The user's page, or at the server: the document that pages share ("shared"), what it has as a file ("contents")."""
 
@@ -97,12 +97,12 @@ class PageConnection:
         return next((notebook for notebook in self.notebooks if notebook.path == path), None)
 
     def sent(self, session: str) -> bool:
-        """Whether it is the page that messages with this `session` come from."""
+        """Return whether it is the page that messages with this `session` come from."""
         return bool(session) and session in (self.session, *(notebook.session for notebook in self.notebooks))
 
 
 Handler = Callable[[PageConnection, Mapping[str, Any]], Awaitable[Any]]
-"""What serves a page's requests of one method, on the agent's loop; raises PageError. The result goes out as JSON."""
+"""A handler of a page's requests of one method, on the agent's loop; raises PageError. The result is sent as JSON."""
 
 
 class Pages:
@@ -127,7 +127,7 @@ class Pages:
         self.left = float("-inf")
         """When the last page went away that had been there alone: it may be reloading."""
         self.any_came = False
-        """Whether a page has connected since the extension was loaded: the front end is one of those that do."""
+        """True when a page has connected since the extension was loaded: the front end is one of those that do."""
 
     def open(self) -> None:
         """Let pages connect."""
@@ -181,11 +181,11 @@ class Pages:
         raise PageGone
 
     def is_reloading(self, seconds: float) -> bool:
-        """Whether the only page went away within so many seconds, as one does that is reloaded."""
+        """Return whether the only page went away within so many seconds, as one does that is reloaded."""
         return self._clock() - self.left < seconds
 
     def may_come_back(self, path: Path, seconds: float) -> bool:
-        """Whether a page that does not answer had unsaved changes of `path` when it was heard, so many seconds ago."""
+        """Return whether a page that is silent had unsaved changes of `path` when heard, so many seconds ago."""
         now = self._clock()
         with self._lock:
             return any(

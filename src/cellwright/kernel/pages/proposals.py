@@ -88,7 +88,7 @@ class Proposals:
 
 
 def _place(tool_input: Mapping[str, Any]) -> dict[str, Any]:
-    """Where in the notebook the card stands."""
+    """Return the place of the card in the notebook."""
     cell = str(tool_input.get("cell_id", ""))
     if tool_input.get("edit_mode") != "insert":
         return {"where": "on", "cell": cell}

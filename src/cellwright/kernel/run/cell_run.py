@@ -42,7 +42,7 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class Task(Awaited, Protocol[R_co]):
-    """What a cell waits for: a run, or a slash command."""
+    """The work a cell waits for: a run, or a slash command."""
 
     def result(self) -> R_co: ...
 
@@ -161,7 +161,7 @@ def _end_of(task: Task[R]) -> R:
 
 @dataclass(frozen=True)
 class PreparedRun:
-    """What a cell asks, where it is shown, and what is done with its end; `finish` raises what the cell should show."""
+    """A cell's question, the place it is shown, and what is done with its end; `finish` raises what the cell should show."""
 
     request: RunRequest
     surface: CellSurface
@@ -182,7 +182,7 @@ def run_options(options: MagicOptions, typed: AnswerType | None = None) -> RunOp
 
 
 def goes_on_alone(options: MagicOptions, front_end: FrontEnd) -> bool:
-    """Whether the run goes on without its cell. Raises `CellwrightError` where nobody could see or answer it."""
+    """Return whether the run goes on without its cell. Raises `CellwrightError` if nobody could see or answer it."""
     if not options.background:
         return False
     if front_end.kernel is not None and front_end.headless:

@@ -30,7 +30,7 @@ class FrontEnd(NamedTuple):
 
     @property
     def headless(self) -> bool:
-        """Whether nobody looks: nbclient and papermill allow no stdin and name no cell, a script has no terminal."""
+        """True when nobody looks: nbclient and papermill allow no stdin, name no cell; a script has no terminal."""
         return not self.allows_input and self.cell_id is None
 
 
@@ -49,7 +49,7 @@ def front_end_of(shell: InteractiveShell) -> FrontEnd:
 
 
 TOLD_IN_NAMESPACE = ("PAPERMILL_INPUT_PATH", "__vsc_ipynb_file__")
-"""What papermill (`--inject-input-path`) and VS Code put into the namespace."""
+"""The names that papermill (`--inject-input-path`) and VS Code put into the namespace."""
 
 
 def this_notebook(front_end: FrontEnd, namespace: Mapping[str, Any], environ: Mapping[str, str]) -> Path | None:

@@ -48,7 +48,7 @@ class IdleKernel:
 
 
 def loses_output() -> bool:
-    """Whether this kernel's cells now and then lose output, or their end, while something works beside them.
+    """Return whether this kernel's cells now and then lose output, or their end, while something works beside them.
 
     Seen with ipykernel 7.1, in one run of the tests out of six; 7.4 and 6.31 do not.
     """
@@ -58,7 +58,7 @@ def loses_output() -> bool:
 
 
 def work_between_cells(kernel: Any) -> Offer | None:
-    """What to call for jobs of a run that no cell waits for; None where this kernel has no place for one."""
+    """Return what to call for jobs of a run that no cell waits for; None where this kernel has no place for one."""
     known = hasattr(kernel, "_main_asyncio_lock") or hasattr(kernel, "schedule_dispatch")
     if not known:
         logger.warning("this ipykernel is not known: work in the background waits for the next %%claude cell")

@@ -30,7 +30,7 @@ SECONDS_FOR_CLEAN_UP = 1.0
 
 
 def interrupt_main_thread() -> None:
-    """What the kernel's interrupt does, from any thread."""
+    """Do what the kernel's interrupt does, from any thread."""
     if sys.platform == "win32":
         signal.raise_signal(signal.SIGINT)
     else:

@@ -30,7 +30,7 @@ _WORDS = ("claude", "cellwright")
 
 
 class UntrustedNotebook(NamedTuple):
-    """What a foreign notebook would ask; `digest` names its content without the outputs."""
+    """A foreign notebook with what it would ask; `digest` names its content without the outputs."""
 
     notebook: Path
     digest: str
@@ -54,7 +54,7 @@ class NotebookTrust:
             threading.Thread(target=self._look, args=(notebook,), name="cellwright-notebook", daemon=True).start()
 
     def question(self) -> TrustQuestion | None:
-        """What the user has to be asked before the first prompt of this kernel."""
+        """Return what the user has to be asked before the first prompt of this kernel."""
         if self._settled:
             return None
         foreign = self._found.result()
@@ -95,7 +95,7 @@ def notebook_of(environ: Mapping[str, str]) -> Path | None:
 
 
 def foreign_notebook(notebook: Path) -> UntrustedNotebook | None:
-    """What `notebook` would ask, if it is foreign; None where it is the user's, asks nothing, or cannot be judged."""
+    """Find what `notebook` would ask, if foreign; None where it is the user's, asks nothing, or cannot be judged."""
     content = read_notebook(notebook)
     if content is None:
         return None
@@ -126,7 +126,7 @@ def read_notebook(notebook: Path) -> dict[str, Any] | None:
 
 
 def _as_jupyter_reads_it(content: dict[str, Any]) -> dict[str, Any]:
-    """What `nbformat.read` makes of a notebook: lines joined, what is not kept in files taken out."""
+    """Make of a notebook what `nbformat.read` does: lines joined, what is not kept in files taken out."""
     for name in ("orig_nbformat", "orig_nbformat_minor", "signature"):
         content["metadata"].pop(name, None)
     for cell in content["cells"]:
@@ -169,7 +169,7 @@ def _prompts(content: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _is_signed(content: dict[str, Any]) -> bool | None:
-    """Whether Jupyter's database knows the notebook; None where there is none on this machine."""
+    """Return whether Jupyter's database knows the notebook; None where there is none on this machine."""
     import sqlite3  # IPython's history has loaded it
 
     from jupyter_core.paths import jupyter_data_dir  # as every kernel has; in a terminal there is no notebook

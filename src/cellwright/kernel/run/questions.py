@@ -36,7 +36,7 @@ Beside = Callable[[ToolUse, Take], AbstractAsyncContextManager[None]]
 
 
 class OpenQuestions:
-    """What waits for an answer, oldest first. All of it on the agent's loop."""
+    """The questions that wait for an answer, oldest first. All of it on the agent's loop."""
 
     def __init__(self) -> None:
         self._open: dict[str, Take] = {}
@@ -78,16 +78,16 @@ def all_beside(*places: Beside) -> Beside:
 
 
 READY_TIMEOUT_SECONDS = 2.0
-"""How long a widget that was displayed may take to say that it is there."""
+"""The time a displayed widget may take to say that it is there."""
 
 
 def _nowhere(_use: ToolUse, _take: Take) -> AbstractAsyncContextManager[None]:
-    """Where there is no other place."""
+    """Show the question nowhere else: there is no other place."""
     return contextlib.nullcontext()
 
 
 def _nobody() -> bool:
-    """Whether somebody looks on where no one does."""
+    """Return False: nobody looks on."""
     return False
 
 
@@ -204,7 +204,7 @@ def ask_by_input(use: ToolUse) -> Allow | Deny:
 
 
 def _meant(use: ToolUse, answer: AnswerMessage, by: AnsweredBy) -> Allow | Deny:
-    """What the user's answer in the browser means."""
+    """Translate the user's answer in the browser into a decision."""
     if answer.behavior == "deny":
         return denied(use, answer.reason, by)
     if use.kind == "permission":

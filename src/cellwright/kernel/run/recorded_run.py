@@ -72,7 +72,7 @@ class RecordedRun:
 
     @property
     def plays(self) -> bool:
-        """Whether the recording is played, as far as that is known by now."""
+        """True when the recording is played, as far as that is known by now."""
         if self.replay is None or (self.question is not None and self.question.chosen != "replay"):
             return False
         return self.way in (FILE, "strict") or self.replay.holds(self.wanted.prompt, nth=self.wanted.nth)
@@ -115,7 +115,7 @@ class RecordedRun:
         run.bus.subscribe(on_event)
 
     def finish(self) -> list[str]:
-        """What is left to tell when the run is over. Raises CellwrightError where drift is not allowed."""
+        """Return what is left to tell when the run is over. Raises CellwrightError where drift is not allowed."""
         self.answered()
         if self.recorder is not None and self._listening is not None:
             return self.recorder.save(self._listening, turn=self._turn)
@@ -128,7 +128,7 @@ class RecordedRun:
         return []
 
     def metadata(self) -> dict[str, Any]:
-        """Where the answer came from, for the output that is saved; nothing before the run has begun."""
+        """Return the answer's provenance for the output that is saved; nothing before the run has begun."""
         if not self._session:
             return {}
         holds = self.replay if self._played is not None else self.recorder

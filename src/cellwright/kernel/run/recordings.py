@@ -41,7 +41,7 @@ class PromptPlaces:
         self._asked: Counter[str] = Counter()
 
     def nth(self, key: str, *, cell_id: str | None, execution: str) -> int:
-        """Which of the prompts with `key` this one is, from 1; `execution` names the request that runs the cell."""
+        """Number this prompt among those with `key`, from 1; `execution` names the request that runs the cell."""
         if execution != self._execution:
             self._execution = execution
             self._asked.clear()
@@ -87,7 +87,7 @@ HOW_TO_NAME = (
 
 
 def unknown(folder: Path) -> CellwrightError:
-    """What the user is told where there is no notebook to keep a recording beside."""
+    """Build the error that tells the user there is no notebook to keep a recording beside."""
     message = f"Nothing here tells which notebook this is, and no recording in {folder} (*{SUFFIX}) holds this prompt. "
     message += HOW_TO_NAME
     return CellwrightError(ErrorCode.CONFIG_INVALID, message, details={"folder": str(folder)})
@@ -136,7 +136,7 @@ class RecordedRuns:
         self._found: Path | None = None
 
     def run(self, prompt: str, options: MagicOptions, cell: RunningCell) -> RecordedRun:
-        """How `prompt` is run in `cell`. Raises `CellwrightError` for what cannot be recorded or played."""
+        """Prepare the run of `prompt` in `cell`. Raises `CellwrightError` for what cannot be recorded or played."""
         key = prompt_key(prompt, self._project)
         way = self._way(options)
         wanted = WantedTurn(prompt, key, self._places.nth(key, cell_id=cell.id, execution=cell.execution))
@@ -168,7 +168,7 @@ class RecordedRuns:
     def _of_answer(
         self, wanted: WantedTurn, options: MagicOptions, cell: RunningCell
     ) -> tuple[Replay | None, AnswerQuestion | None]:
-        """Where nothing was said about it: an answer that is there already is not paid for again without a word."""
+        """Do not silently pay again for an answer that is there already, where nothing was said about it."""
         earlier = self._foreign.of(wanted.key, cell.id, self._notebook())
         if earlier is None:
             return None, None

@@ -24,7 +24,7 @@ _WORD = b'"prompt_sha256"'
 
 
 class SavedAnswer(NamedTuple):
-    """What a cell holds: the session that answered, the key of the prompt, and the outputs as the file has them."""
+    """A cell's answer: the session that answered, the key of the prompt, and the outputs as the file has them."""
 
     cell_id: str
     session: str
@@ -103,7 +103,7 @@ SKIP = "Keep the answers as they are"
 
 
 class UntrustedAnswers:
-    """What the user wants of this notebook's earlier answers; the choice holds as long as the kernel.
+    """The user's choice about this notebook's earlier answers; it holds as long as the kernel.
 
     `session` gives the id of the session that goes on; `may_ask`: the user has let this notebook's prompts run already.
     """
@@ -130,7 +130,7 @@ class UntrustedAnswers:
         self._answered.add((prompt, cell_id))
 
     def chosen(self, earlier: SavedAnswer, cell_id: str | None, *, replayable: bool) -> Choice | None:
-        """What the user wants of this cell's answer; None where they have to be asked."""
+        """Return what the user wants of this cell's answer; None where they have to be asked."""
         if self._choice is None and self._may_ask() and not replayable:
             return "run"
         if self._choice == "replay" and not replayable:

@@ -10,5 +10,5 @@ RENDERER = STATIC / "transcript.js"
 
 
 def is_built() -> bool:
-    """Whether the files are there; a source checkout has them after `make build`."""
+    """Return whether the files are there; a source checkout has them after `make build`."""
     return LOADER.is_file() and RENDERER.is_file()

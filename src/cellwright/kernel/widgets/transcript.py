@@ -21,7 +21,7 @@ from cellwright.kernel.pages.comm import keep_own_shell
 from cellwright.kernel.widgets.bundle import LOADER, RENDERER, is_built
 
 ENDED_WIDGETS = 8
-"""How many runs that are over can be found by a page that was saved while they went on and comes back."""
+"""The number of ended runs that a page saved while they went on can still find when it comes back."""
 
 _creating_code = threading.Lock()
 _ended: deque[TranscriptWidget] = deque()

@@ -106,7 +106,7 @@ def _folders(folder: str, rough: ConservativeParse, parts: Sequence[CommandFacts
 
 
 def judge_command(book: RuleBook, tool_input: Mapping[str, Any]) -> Decision:
-    """May this shell command run? `tool_input` is Bash's, with the fact "cwd": the folder that its shell is in."""
+    """Judge whether a shell command may run. `tool_input` is Bash's, with the fact "cwd": its shell's folder."""
     call = shell_call(book, tool_input)
     if denied := _denied(book, call):
         return denied
@@ -135,7 +135,7 @@ def judge_parts(book: RuleBook, call: ShellCall) -> Decision:
 
 
 def _start_problem(book: RuleBook, call: ShellCall) -> Decision | None:
-    """What is against starting in the call's folder."""
+    """Find what is against starting in the call's folder."""
     if call.folder == book.cwd:
         return None
     decision = judge_path(book, LIST, call.folder)
@@ -171,7 +171,7 @@ def _asked(book: RuleBook, call: ShellCall, *, looks: bool) -> Decision | None:
 
 
 def _shows_hidden(book: RuleBook, call: ShellCall) -> Decision | None:
-    """What is against a `git show`, a `tar c .` in the command: they may show files that a rule hides."""
+    """Find what is against a `git show`, a `tar c .` in the command: they may show files that a rule hides."""
     for words in filter(None, map(git_words, call.rough.parts)):
         for folder in call.folders:
             if rule := hidden_by(book, folder, words):
@@ -210,7 +210,7 @@ def _judge_every_use(book: RuleBook, call: ShellCall, rule: CompiledRule) -> Dec
 
 
 def _judge_targets(book: RuleBook, call: ShellCall) -> Decision | None:
-    """What is against the places that a command writes to; None when nothing is."""
+    """Find what is against the places that a command writes to; None when nothing is."""
     if not call.analysis.problem:
         return next(filter(None, (against_writes(book, part) for part in call.parts)), None)
     for target in call.rough.redirects:

@@ -162,7 +162,7 @@ def _outside(book: RuleBook, subject: Subject, found: tuple[str, ...]) -> bool:
 
 
 def _leaving(subject: Subject, found: tuple[str, ...], *, leaves: bool) -> str:
-    """That a call goes outside, as a sentence; where a link leads is said, since the path does not show it."""
+    """Say in a sentence that a call goes outside; where a link leads is said, since the path does not show it."""
     if leaves:
         return f"Its pattern may lead out of {visible_line(found[-1])}, nobody knows where to."
     doing = "writes" if subject.edits else "reads"
@@ -172,7 +172,7 @@ def _leaving(subject: Subject, found: tuple[str, ...], *, leaves: bool) -> str:
 
 
 def _judge_search(book: RuleBook, behavior: Behavior, glob: str, found: tuple[str, ...]) -> Decision | None:
-    """What the files below a searched folder say about the search."""
+    """Judge a search by the files below the searched folder."""
     rules = [rule for rule in book.about(behavior, READ) if rule.path]
     try:
         hidden = named_below(found[-1], rules, glob) if found and rules else None
@@ -191,7 +191,7 @@ def _judge_search(book: RuleBook, behavior: Behavior, glob: str, found: tuple[st
 
 
 def judge_changes_below(book: RuleBook, folder: str) -> Decision | None:
-    """What a rule has against a change of all that is below `folder`; None when nothing has."""
+    """Find what a rule has against a change of all that is below `folder`; None when nothing has."""
     for behavior, verdict in _RESTRICTIONS:
         rules = [rule for rule in book.about(behavior, EDIT) if rule.path]
         try:
@@ -237,7 +237,7 @@ def _granting(book: RuleBook, subject: Subject, found: tuple[str, ...]) -> Compi
 
 
 def _beyond_folders(path: str, folders: Sequence[str]) -> str:
-    """What of `path` is the call's own: how the session's folders are called is the user's business."""
+    """Return the call's own part of `path`: how the session's folders are called is the user's business."""
     return next((path.removeprefix(folder) for folder in folders if path.startswith(folder)), path)
 
 

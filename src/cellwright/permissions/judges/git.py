@@ -18,7 +18,7 @@ MAX_COLONS = 8
 
 
 def judge_git(book: RuleBook, call: JudgedCall) -> Decision:
-    """May Git look? Each path that it names counts as read; so does what it prints of files it does not name."""
+    """Judge whether Git may look. Paths that it names count as read; so does what it prints of files not named."""
     folder = os.path.join(book.cwd, call.touched)
     arguments = _arguments(call)
     named = [judge_path(book, READ, path) for path in _named(folder, arguments)]

@@ -48,7 +48,7 @@ PLAIN_FILES = ("100644", "100755", "100664")
 
 
 def judge_patch(book: RuleBook, call: JudgedCall) -> Decision:
-    """May the patch be applied? What one file of it needs, all of it needs."""
+    """Judge whether the patch may be applied. What one file of it needs, all of it needs."""
     try:
         files = files_of(call)
     except PatchProblem as problem:

@@ -51,7 +51,7 @@ def _judge_running(book: RuleBook, call: JudgedCall, otherwise: Decision, *, in_
 
 
 def _judge_fixing(book: RuleBook, path: str) -> Decision:
-    """May everything below `path` be edited?"""
+    """Judge whether everything below `path` may be edited."""
     decision = judge_path(book, EDIT, path)
     folder = os.path.join(book.cwd, path)
     if decision.behavior == "deny" or not os.path.isdir(folder):

@@ -70,7 +70,7 @@ class CodeEffect:
 
 
 def uses_in(code: str, depth: int = 0) -> Iterator[CodeEffect]:
-    """What `code`, one cell, does by plain words. Never fails."""
+    """Yield what `code`, one cell, does by plain words. Never fails."""
     if depth > MAX_NESTED:
         return
     code = _CONTINUED.sub(" ", code.replace("\r\n", "\n"))
@@ -261,13 +261,13 @@ MAX_USES = 50
 
 
 def judge_python(book: RuleBook, call: JudgedCall) -> Decision:
-    """May this code run in the kernel? Its fact "cwd" is the folder of the kernel, where that is known."""
+    """Judge code that would run in the kernel. Its fact "cwd" is the folder of the kernel, where that is known."""
     asks = Decision("ask", "Python code in the kernel can do anything you can.")
     return _judge_code(book, judge_by_rules(book, call.subject, asks), [call.touched], call.input)
 
 
 def judge_cells(book: RuleBook, call: JudgedCall) -> Decision:
-    """May these cells of a notebook run? What restricts Python restricts them; what allows it does not allow them.
+    """Judge whether these cells may run. What restricts Python restricts them; what allows it does not allow them.
 
     The input's fact "codes" are their sources, one text for each; without it nothing is known of them.
     """

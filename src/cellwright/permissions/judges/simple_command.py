@@ -69,7 +69,7 @@ def part_of(command: SimpleCommand, *, more_variables: bool = False) -> CommandF
 
 
 def only_looks(book: RuleBook, part: CommandFacts) -> bool:
-    """Whether all the command can do is to read and print; which files is another question."""
+    """Return whether all the command can do is to read and print; which files is another question."""
     if not part.plain_variables or any(_writes(redirect) for redirect in part.command.redirects):
         return False
     if not part.words:
@@ -78,12 +78,12 @@ def only_looks(book: RuleBook, part: CommandFacts) -> bool:
 
 
 def is_understood(book: RuleBook, part: CommandFacts) -> bool:
-    """Whether it is known which files the command uses."""
+    """Return whether it is known which files the command uses."""
     return not part.words or part.read is not None or part.changed is not None or only_looks(book, part)
 
 
 def restricted_use(book: RuleBook, part: CommandFacts) -> Decision | None:
-    """What denies a file that the command is known to use, or has it asked for, in every mode."""
+    """Find what denies a file that the command is known to use, or has it asked for, in every mode."""
     asked = None
     folders = part.command.folders
     uses = [*part.accesses, *(_redirect_access(redirect) for redirect in part.command.redirects if _is_file(redirect))]
@@ -102,14 +102,14 @@ def restricted_use(book: RuleBook, part: CommandFacts) -> Decision | None:
 
 
 def judge_part(book: RuleBook, part: CommandFacts) -> Decision:
-    """May this simple command run? Deny and ask rules for commands have been looked at, and critical deletes."""
+    """Judge a simple command. Deny and ask rules for commands have been looked at, and critical deletes."""
     redirected = _judge_redirects(book, part.command)
     program = _judge_program(book, part)
     return program if program.behavior == "deny" or redirected is None else redirected
 
 
 def against_writes(book: RuleBook, part: CommandFacts) -> Decision | None:
-    """What is against the command's writes, where all of Bash is allowed: they are protected, elsewhere, or not known."""
+    """Find what is against the command's writes, where all of Bash is allowed: protected, elsewhere, or not known."""
     for redirect in part.command.redirects:
         if redirect.writes and (redirect.target.dynamic or _is_unclear(redirect.target)):
             return Decision("ask", f"It redirects with `{redirect.operator}` to what {UNKNOWN_FILE}.")
@@ -125,7 +125,7 @@ def against_writes(book: RuleBook, part: CommandFacts) -> Decision | None:
 
 
 def _judge_redirects(book: RuleBook, command: SimpleCommand) -> Decision | None:
-    """What is against the redirects; None when nothing is."""
+    """Find what is against the redirects; None when nothing is."""
     for redirect in command.redirects:
         if redirect.is_descriptor:
             continue
@@ -155,7 +155,7 @@ def _redirect_access(redirect: Redirect) -> Access:
 
 
 def _judge_access(book: RuleBook, access: Access, command: SimpleCommand) -> Decision | None:
-    """What is against the use of a file; None when nothing is."""
+    """Find what is against the use of a file; None when nothing is."""
     paths = paths_named(access.word, command.folders)
     if paths is None:
         return Decision("ask", f"Which file `{visible_line(access.word.raw)}` is {UNKNOWN_FILE}.")
@@ -222,7 +222,7 @@ def _covers_inner(grants: GrantedCommand, part: CommandFacts) -> bool:
 
 
 def _against_rule(book: RuleBook, part: CommandFacts, rule: CompiledRule) -> Decision | None:
-    """What a rule for the command cannot wave through; None when there is nothing."""
+    """Find what a rule for the command cannot wave through; None when there is nothing."""
     assert rule.grants is not None
     command = part.command
     for access in part.accesses:
@@ -253,7 +253,7 @@ def _names_protected(book: RuleBook, part: CommandFacts) -> Decision | None:
 def _is_elsewhere(
     book: RuleBook, access: Access, command: SimpleCommand, against: Decision, rule: CompiledRule
 ) -> bool:
-    """Whether what is `against` a use is more than that no rule for files allows it: protected, or outside."""
+    """Return whether `against` is more than that no rule for files allows the use: protected, or outside."""
     paths = paths_named(access.word, command.folders)
     if against.firm or paths is None:
         # an exact rule shows the word as it is
@@ -264,7 +264,7 @@ def _is_elsewhere(
 
 
 def is_inside(book: RuleBook, path: str) -> bool:
-    """Whether all that `path` names on its way is in the session's folders."""
+    """Return whether all that `path` names on its way is in the session's folders."""
     try:
         return all(inside(place, book.folders) for place in places(path, book.cwd))
     except PathProblem:
@@ -303,7 +303,7 @@ def _judge_changes(book: RuleBook, part: CommandFacts) -> Decision:
 
 
 def _hidden_below(path: str) -> str | None:
-    """What is protected in the folder `path`, or a link in it that leads elsewhere once it is moved."""
+    """Find what is protected in the folder `path`, or a link in it that leads elsewhere once it is moved."""
     if os.path.islink(path) or not os.path.isdir(path):
         return None
     count = 0

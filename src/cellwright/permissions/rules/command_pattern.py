@@ -16,7 +16,7 @@ from cellwright.permissions.shell.tokens import ASSIGNMENT, RESERVED_WORDS, Unre
 
 
 def glob_match(pieces: Sequence[str], text: str) -> bool:
-    """Whether `text` is `pieces` in this order with anything between them."""
+    """Return whether `text` is `pieces` in this order with anything between them."""
     if len(pieces) == 1:
         return text == pieces[0]
     first, *middle, last = pieces
@@ -76,11 +76,11 @@ class GrantedCommand:
 
     @property
     def takes_more(self) -> bool:
-        """Whether any further arguments fall under the pattern, too."""
+        """True when any further arguments fall under the pattern, too."""
         return len(self.pieces) > 1 and self.pieces[-1] == ""
 
     def covers(self, words: Sequence[Word], assignments: Sequence[Word] = ()) -> bool:
-        """Whether the simple command made of `words` falls under the pattern as a whole.
+        """Return whether the simple command made of `words` falls under the pattern as a whole.
 
         Variables that it sets (`assignments`) must stand in the pattern, as must the program behind them.
         """
@@ -122,7 +122,7 @@ class RestrictedCommand:
         return cls(tuple(text.split("*")))
 
     def touches(self, command: ConservativeParse) -> bool:
-        """Whether anything that `command` might run falls under the pattern."""
+        """Return whether anything that `command` might run falls under the pattern."""
         if self._matches(command.text):
             return True
         return any(

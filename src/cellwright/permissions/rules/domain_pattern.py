@@ -95,7 +95,7 @@ class DomainPattern:
     below: bool = False
 
     def matches(self, host: str) -> bool:
-        """Whether the normal `host` falls under the pattern."""
+        """Return whether the normal `host` falls under the pattern."""
         names = host.split(".") if not host.startswith("[") else [host]
         if not (len(names) > len(self.labels) if self.below else len(names) == len(self.labels)):
             return False

@@ -27,7 +27,7 @@ class NamePattern:
     restricts: bool
 
     def matches(self, name: str, arguments: str = "") -> bool:
-        """Whether the agent or skill `name`, called with `arguments`, falls under the pattern."""
+        """Return whether the agent or skill `name`, called with `arguments`, falls under the pattern."""
         if self.restricts:
             return glob_match(self.pieces, folded(name))
         return glob_match(self.pieces, name) and (self.with_arguments or not arguments)
@@ -51,7 +51,7 @@ class ParameterPattern:
     pieces: tuple[str, ...]
 
     def matches(self, tool_input: Mapping[str, Any]) -> bool:
-        """Whether the call has the parameter with such a value; a value that is no scalar counts as any."""
+        """Return whether the call has the parameter with such a value; a value that is no scalar counts as any."""
         if self.name not in tool_input:
             return False
         value = tool_input[self.name]

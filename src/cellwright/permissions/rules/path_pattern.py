@@ -43,7 +43,7 @@ class PathPattern:
         object.__setattr__(self, "starts", starts)
 
     def matches(self, place: str) -> bool:
-        """Whether the absolute, normalised `place` falls under the pattern."""
+        """Return whether the absolute, normalised `place` falls under the pattern."""
         place = (folded(place) if self.restricts else place) + os.sep
         # most rules are about another place: that is to be seen at once
         if not place.startswith(self.starts):
@@ -52,7 +52,7 @@ class PathPattern:
         return any(_match(self.parts, [name for name in rest.split(os.sep) if name]) for rest in below)
 
     def may_match_below(self, folder: str) -> bool:
-        """Whether something inside the absolute `folder` could fall under the pattern."""
+        """Return whether something inside the absolute `folder` could fall under the pattern."""
         if self.restricts:
             folder = folded(folder)
         return any(inside(base, [folder]) or inside(folder, [base]) for base in self.bases)

@@ -131,7 +131,7 @@ class CompiledRule:
         return not (self.path or self.grants or self.restricts or self.domain or self.name or self.parameter)
 
     def names(self, subject: Subject) -> bool:
-        """Whether the rule speaks about `subject` at all."""
+        """Return whether the rule speaks about `subject` at all."""
         tool = self.rule.tool
         if tool == subject.name:
             return True
@@ -145,11 +145,11 @@ class CompiledRule:
         return _matches_widely(tool, subject.name)
 
     def covers_named(self, place: str) -> bool:
-        """Whether the rule has a path that `place` falls under."""
+        """Return whether the rule has a path that `place` falls under."""
         return self.path is not None and self.path.matches(place)
 
     def covers_place(self, places: Iterable[str]) -> bool:
-        """Whether a file that goes by `places` falls under the rule: all of them to allow, any of them to restrict."""
+        """Return whether a file that goes by `places` falls under the rule: all of them to allow, any to restrict."""
         if self.path is None:
             return self.every_use
         wanted = self.behavior != "allow"
@@ -224,7 +224,7 @@ def _granting(rule: Rule, cwd: str) -> CompiledRule | None:
 
 
 def grant_problem(rule: Rule) -> str | None:
-    """Why `rule` grants nothing as an allow rule, as a sentence; None when it does grant something."""
+    """Explain in a sentence why `rule` grants nothing as an allow rule; None when it does grant something."""
     if _granting(rule, "/") is not None:
         return None
     return f"The allow rule `{rule}` is not used: {_why_no_grant(rule)}."
@@ -252,7 +252,7 @@ def _why_no_grant(rule: Rule) -> str:
 
 
 def restriction_problem(rule: Rule) -> str | None:
-    """Why `rule`, as a deny or ask rule, restricts more than it says, as a sentence; None when it does not."""
+    """Explain in a sentence why `rule`, to deny or ask, restricts more than it says; None when it does not."""
     if rule.specifier is None:
         return None
     compiled = compile_rule(rule, "deny", "/")
@@ -268,7 +268,7 @@ def restriction_problem(rule: Rule) -> str | None:
 
 
 def names_primary_field(rule: Rule) -> bool:
-    """Whether the rule's specifier is `field:value` about the field that the rules of its tool are about anyway."""
+    """Return whether the rule's specifier is `field:value` on the field that its tool's rules are about anyway."""
     field = (rule.specifier or "").partition(":")
     if rule.tool in READERS | EDITORS:
         return field[0] in ("file_path", "path", "notebook_path") and field[1] != ""

@@ -94,7 +94,7 @@ MAX_FOLDERS = 8
 
 @dataclass(frozen=True, slots=True)
 class Redirect:
-    """Where a command's input comes from or its output goes. `target` is a file unless it is text or a descriptor."""
+    """The redirection of a command's input or output. `target` is a file unless it is text or a descriptor."""
 
     operator: str
     target: Word
@@ -130,7 +130,7 @@ class SimpleCommand:
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """What a command can run, in order; nothing where there is a `problem` (a verb phrase about the command)."""
+    """The commands that a command can run, in order; none where there is a `problem` (a verb phrase about it)."""
 
     commands: tuple[SimpleCommand, ...] = ()
     problem: str = ""
@@ -170,7 +170,7 @@ def _united(one: Folders, other: Folders) -> Folders:
 
 
 class _Follower:
-    """Where in the tokens following has come to, and the commands found."""
+    """The position that following the tokens has come to, and the commands found."""
 
     def __init__(self, tokens: Sequence[Token], commands: list[SimpleCommand] | None = None) -> None:
         self.tokens = tokens
@@ -184,7 +184,7 @@ class _Follower:
         return self.commands
 
     def _next(self) -> str:
-        """What comes next: a reserved word, an operator, ";", "word", "redirect"; "" at the end."""
+        """Return what comes next: a reserved word, an operator, ";", "word", "redirect"; "" at the end."""
         if self.at >= len(self.tokens):
             return ""
         token = self.tokens[self.at]

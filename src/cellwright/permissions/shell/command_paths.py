@@ -47,7 +47,7 @@ HERE = Word(".", raw=".")
 
 
 def is_harmless(path: str) -> bool:
-    """Whether reading or writing `path` touches no file."""
+    """Return whether reading or writing `path` touches no file."""
     return path in HARMLESS_FILES or _DESCRIPTOR.fullmatch(path) is not None
 
 

@@ -119,7 +119,7 @@ class PossibleCommand:
 
     @property
     def opaque(self) -> bool:
-        """Whether what it runs is only known when it runs."""
+        """True when what it runs is only known once it runs."""
         if self.program in ("eval", "source", ".") or (self.program in SHELLS and len(self.words) == 1):
             return True
         if self.program in WRAPPERS:
@@ -134,7 +134,7 @@ class PossibleCommand:
 
 @dataclass(frozen=True, slots=True)
 class ConservativeParse:
-    """What a command might run (`parts`), and the files it might redirect to or from. `text`: the whole, normalised."""
+    """The commands that might run (`parts`), and the files redirected to or from. `text`: the whole, normalised."""
 
     text: str
     parts: tuple[PossibleCommand, ...]

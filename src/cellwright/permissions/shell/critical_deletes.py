@@ -34,7 +34,7 @@ _UNSEEN = "something that cannot be seen before it runs"
 
 
 def critical_delete(command: str, commands: Sequence[SimpleCommand], folders: Sequence[str], cwd: str) -> str | None:
-    """What `command` would delete that is critical (as the object of a sentence), or None.
+    """Find what `command` would delete that is critical (as the object of a sentence), or None.
 
     `commands`: what it is known to run. `folders` are the working folders, absolute and normalised, in all spellings.
     """
@@ -73,7 +73,7 @@ def _operands(part: PossibleCommand) -> list[str]:
 
 
 def _found(part: PossibleCommand) -> Iterator[str]:
-    """Where `find … -delete` starts, as `rm` would name it: with a filter it is only critical beyond the folder."""
+    """Yield where `find … -delete` starts, as `rm` would name it: filtered, it is only critical beyond the folder."""
     if "-delete" not in part.words:
         return
     index = next((index for index, word in enumerate(part.words) if word.rpartition("/")[2] == "find"), None)
@@ -92,7 +92,7 @@ def _found(part: PossibleCommand) -> Iterator[str]:
 
 
 def _cleans_all(part: PossibleCommand) -> bool:
-    """Whether it is `git clean -f` without a path: what nobody has committed is in no history."""
+    """Return whether `part` is `git clean -f` without a path: what nobody has committed is in no history."""
     words = list(part.words)
     index = next((index for index, word in enumerate(words) if word.rpartition("/")[2].lower() == "git"), None)
     if index is None or "clean" not in words[index:] or not (index == 0 or part.runs_another):
@@ -113,7 +113,7 @@ def _deletes_unseen(part: PossibleCommand) -> bool:
 
 
 def _names_dynamically(command: SimpleCommand) -> bool:
-    """Whether `rm` is given what another command prints: `rm -rf $(cat list)`."""
+    """Return whether `rm` is given what another command prints: `rm -rf $(cat list)`."""
     words = unwrapped(command.words).words
     if not words or words[0].text.rpartition("/")[2] not in _DELETERS:
         return False

@@ -54,7 +54,7 @@ def _parser() -> Parser:
 
 
 def parses(command: str) -> bool:
-    """Whether tree-sitter's grammar takes all of `command` for bash."""
+    """Return whether tree-sitter's grammar takes all of `command` for bash."""
     return not _parser().parse(command.encode("utf-8", "surrogatepass")).root_node.has_error
 
 
@@ -72,7 +72,7 @@ def check_readings(command: str, tokens: Sequence[Token]) -> None:
 
 
 class _Flattening:
-    """Where in the command laying flat has come to."""
+    """The position in the command that laying it flat has come to."""
 
     def __init__(self, command: str, flat: list[Piece]) -> None:
         self.command = command
@@ -139,7 +139,7 @@ class _Flattening:
         self.at = node.end_byte
 
     def _inner(self, node: Node, depth: int) -> None:
-        """What substitutions in a word run: after the word, as our own reading lists them."""
+        """Add what substitutions in a word run: after the word, as our own reading lists them."""
         for child in _substitutions(node):
             if child.children[0].type == "`":
                 raise Unreadable("runs a command inside another (`` ` ``)")

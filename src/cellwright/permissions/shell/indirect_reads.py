@@ -71,7 +71,7 @@ def hidden_by(book: RuleBook, folder: str, words: Sequence[str]) -> CompiledRule
 
 
 def may_show(rule: CompiledRule) -> Decision:
-    """What is said of a git command that may show what `rule` hides."""
+    """Ask about a git command that may show what `rule` hides."""
     way = "Naming others behind `--` needs no question."
     return Decision(
         "ask", f"Git may print files that the rule `{rule.rule}` is about. {way}", str(rule.rule), firm=True
@@ -79,7 +79,7 @@ def may_show(rule: CompiledRule) -> Decision:
 
 
 def git_words(part: PossibleCommand) -> tuple[str, ...]:
-    """What `part` gives to git, from the subcommand on; nothing where it runs no git."""
+    """Return what `part` gives to git, from the subcommand on; nothing where it runs no git."""
     names = [word.rpartition("/")[2].lower() for word in part.words]
     if "git" not in names or not (names[0] == "git" or part.runs_another):
         return ()
@@ -104,7 +104,7 @@ def _prints_files(words: Sequence[str]) -> bool:
 
 
 def _halves(words: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
-    """What stands before `--` and behind it."""
+    """Split `words` into what stands before `--` and what stands behind it."""
     at = words.index("--") if "--" in words else len(words)
     return words[:at], words[at + 1 :]
 
@@ -250,7 +250,7 @@ _FEEDERS = frozenset({"fd", "fdfind", "find", "parallel", "xargs"})
 
 
 def shown_whole(book: RuleBook, parts: Sequence[PossibleCommand], folders: Sequence[str]) -> Decision | None:
-    """What is against a command (`parts`, run in any of `folders`) that shows whole folders; None when nothing is."""
+    """Find what is against a command (`parts`, run in any of `folders`) that shows whole folders, or None."""
     rules = [rule for rule in (*book.deny, *book.ask) if rule.path and rule.names(READ)]
     if not rules:
         return None
@@ -300,7 +300,7 @@ def _read_by(part: PossibleCommand, folders: Sequence[str]) -> Iterator[str]:
 
 
 def _without_target(operands: Sequence[str]) -> tuple[str, ...]:
-    """What is copied: all but the last name, unless that is the only one."""
+    """Return what is copied: all but the last name, unless that is the only one."""
     names = [index for index, word in enumerate(operands) if not word.startswith("-")]
     return tuple(word for index, word in enumerate(operands) if len(names) < 2 or index != names[-1])
 

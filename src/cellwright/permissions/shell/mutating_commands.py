@@ -32,7 +32,7 @@ GNU_SED = sys.platform == "linux"
 
 
 def files_changed(words: Sequence[Word], *, gnu_sed: bool = GNU_SED) -> list[Access] | None:
-    """What the command `words` reads and changes; None where that is not fully known, or where it does anything else."""
+    """List what `words` reads and changes; None where that is not fully known, or where it does anything else."""
     program, *arguments = words
     if program.dynamic or program.globs or program.raw != program.text:
         return None
@@ -112,7 +112,7 @@ def _substitution(letter: str, mark: str) -> re.Pattern[str]:
 
 
 def _only_edits(script: str) -> bool:
-    """Whether a script of sed only changes lines: no `w`, `r`, `e`, nor a flag of `s` that writes or runs something."""
+    """Return whether a sed script only changes lines: no `w`, `r`, `e`, no flag of `s` that writes or runs things."""
     at = 0
     if _MARK_IN_BRACKETS.search(script):
         return False  # where the pattern ends depends on which sed reads it

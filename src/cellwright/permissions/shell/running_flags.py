@@ -64,7 +64,7 @@ _FLAGS: Mapping[str, _Running] = {
 
 
 def runs_or_writes(program: str, arguments: Sequence[str]) -> bool:
-    """Whether `program` gets a flag that has it run another program, or write beside its output."""
+    """Return whether `program` gets a flag that has it run another program, or write beside its output."""
     known = _FLAGS.get(program)
     if known is None:
         return False
@@ -74,7 +74,7 @@ def runs_or_writes(program: str, arguments: Sequence[str]) -> bool:
 
 
 def _settings(arguments: Sequence[str]) -> Iterator[str]:
-    """What stands behind each `-c` in front of the subcommand, where it is a setting."""
+    """Yield what stands behind each `-c` in front of the subcommand, where it is a setting."""
     left = iter(arguments)
     for argument in left:
         if not argument.startswith("-"):

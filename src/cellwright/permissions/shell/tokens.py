@@ -20,7 +20,7 @@ MAX_LENGTH = 10_000
 
 
 def unreadable_characters(command: str) -> str:
-    """Why the characters of `command` cannot be read with certainty, as a verb phrase; "" where they can."""
+    """Explain in a verb phrase why the characters of `command` cannot be read with certainty; "" where they can."""
     if len(command) > MAX_LENGTH:
         return f"is longer than {MAX_LENGTH:,} characters"
     if "\\\n" in command:
@@ -59,11 +59,11 @@ _READ_KEYWORDS = frozenset(
 RESERVED_WORDS = _READ_KEYWORDS | {"[[", "]]", "case", "coproc", "esac", "function", "select", "time"}
 ASSIGNMENT = re.compile(r"[A-Za-z_]\w*(\[.*\])?\+?=", re.ASCII)
 PIPE_FILE = "/dev/fd/63"
-"""What `<(…)` is to the program that gets it."""
+"""The file that `<(…)` is to the program that gets it."""
 EXIT_STATUS = "exit status"
-"""What makes a word with `$?` dynamic: digits, whatever happens."""
+"""The reason why a word with `$?` is dynamic: digits, whatever happens."""
 SUBSTITUTION = "runs a command inside another (`$(`)"
-"""What makes a word with `$(…)` dynamic; the command is read like any other."""
+"""The reason why a word with `$(…)` is dynamic; the command is read like any other."""
 
 _REDIRECT = re.compile(r"\d{0,5}(?P<operator>&>>|&>|>>|>\||>&|<<<|<<-?|<>|<&|>(?!\()|<(?!\())")
 _OPERATOR = re.compile(r"&&|\|\||\|&|;;&?|;&|[|&;()\n]")
@@ -99,7 +99,7 @@ _WHY = {
 
 
 class Unreadable(Exception):
-    """Why a command cannot be read with certainty: a verb phrase whose subject is the command."""
+    """A command that cannot be read with certainty: the message is a verb phrase whose subject is the command."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ class Word:
 
     @property
     def may_become_flag(self) -> bool:
-        """Whether file names can turn it into an option: `*` may expand to `-delete`, `src/*` may not."""
+        """True when file names can turn it into an option: `*` may expand to `-delete`, `src/*` may not."""
         return bool(self.globs) and (0 in self.globs or self.text.startswith("-"))
 
 
@@ -179,7 +179,7 @@ def _more_than_words(operator: str) -> str:
 
 
 class _Reader:
-    """Where in the text reading has come to, and what it has found."""
+    """The position that reading has come to in the text, and what it has found."""
 
     def __init__(self, text: str, at: int = 0, depth: int = 0) -> None:
         self.text = text
@@ -389,7 +389,7 @@ def _ends_word(text: str, at: int) -> bool:
 
 
 def _printed_text(tokens: tuple[Token, ...]) -> str | None:
-    """What `cat <<'EOF' …` prints: the way in which a text of many lines is given to a program."""
+    """Return what `cat <<'EOF' …` prints: the way in which a text of many lines is given to a program."""
     found = [token for token in tokens if token.kind != "end"]
     if len(found) != 2 or found[0].text != "cat" or found[1].kind != "redirect" or found[1].text != "<<":
         return None

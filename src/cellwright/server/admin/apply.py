@@ -49,7 +49,7 @@ class Administration:
     problem: str = ""
 
     async def report(self) -> dict[str, Any]:
-        """What the page is told, with what the user has spent today."""
+        """Return what the page is told, with what the user has spent today."""
         spent = await self.proxy.spent(ProxyCaller(self.user)) if self.proxy is not None else None
         return {
             **self.policy.to_json(),
@@ -113,7 +113,7 @@ def routes(administration: Administration, runs: ClientRuns) -> list[Route]:
 
 @dataclass(frozen=True, slots=True)
 class _KernelPlace:
-    """What kernels of the server start with."""
+    """The setup that kernels of the server start with."""
 
     traits: CellwrightApp
     server: Any

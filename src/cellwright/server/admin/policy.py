@@ -36,7 +36,7 @@ _SETTINGS_OF: Mapping[tuple[str, Choice], tuple[tuple[str, ...], Any]] = {
     ("own_credentials", "force-off"): (("cellwright", "ownCredentials"), False),
     ("hooks", "force-off"): (("allowManagedHooksOnly",), True),
 }
-"""What a choice is in the settings of a kernel, whose administrator's layer this becomes."""
+"""The settings of a kernel that each choice stands for; its administrator's layer is made of them."""
 
 FEATURES = tuple(dict.fromkeys([*_TOOLS_OF, *(feature for feature, _ in _SETTINGS_OF)]))
 
@@ -76,12 +76,12 @@ class AdminPolicy:
         return settings
 
     def environment(self) -> dict[str, str]:
-        """What a process gets so that it knows the policy."""
+        """Return the variables that a process gets so that it knows the policy."""
         settings = self.kernel_settings()
         return {VARIABLE: json.dumps(settings, separators=(",", ":"))} if settings else {}
 
     def to_json(self) -> dict[str, Any]:
-        """What the page is told."""
+        """Return what the page is told."""
         return {
             "choices": {feature: self.choices.get(feature, "user-choice") for feature in FEATURES},
             "allowed_models": _listed(self.allowed_models),
@@ -166,7 +166,7 @@ class PolicyTraits(HasTraits):
         return proposal["value"]
 
     def policy(self) -> AdminPolicy:
-        """What the traits say."""
+        """Build the policy that the traits describe."""
         choices = {feature: getattr(self, f"{feature}_policy") for feature in FEATURES}
         lists = {
             name: None if (values := getattr(self, name)) is None else tuple(values)

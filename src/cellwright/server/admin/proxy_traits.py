@@ -16,7 +16,7 @@ from cellwright.sessions.state_dir import state_folder
 
 
 class ProxyTraits(HasTraits):
-    """What an administrator sets of the proxy."""
+    """The traits of the proxy that an administrator sets."""
 
     anthropic_proxy = Bool(
         False, help="Keep the key on the server: kernels get a token each, and ask the API through this server."

@@ -38,7 +38,7 @@ class Cells(Protocol):
         """A cell as nbformat 4 has it."""
 
     def is_running(self, position: int) -> bool:
-        """Whether it is being run, or waits for it."""
+        """Return whether the cell is being run, or waits for it."""
 
     def insert(self, position: int, cell: Json) -> None: ...
 
@@ -55,7 +55,7 @@ class Cells(Protocol):
 
 @dataclass(slots=True)
 class _Step:
-    """What one change came to: the cell's name and position, and the cell before and after (None: there is none)."""
+    """The outcome of one change: the cell's name and position, the cell before and after (None: there is none)."""
 
     id: str
     position: int

@@ -13,7 +13,7 @@ from cellwright.server.relay.connection import KernelConnection
 from cellwright.server.notebooks.pages import TARGET, Send, ServerPage
 
 TELL_SECONDS = 3.0
-"""How often it is looked whether a notebook was opened, closed or renamed, or is shared now, while a run goes on."""
+"""The time between looks, during a run, whether a notebook was opened, closed or renamed, or is shared now."""
 
 logger = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ class NotebookLink:
             await self._tell(self._page)
 
     def take(self, published: Message) -> bool:
-        """Whether what the kernel published was for this comm; it is then served."""
+        """Serve what the kernel published if it was for this comm; return whether it was."""
         if self._comm is None or self._page is None or not self._comm.concerns(published):
             return False
         message = self._comm.take(published)
@@ -101,7 +101,7 @@ class NotebookLink:
 
 
 async def _unless_lost(work: Coroutine[Any, Any, None]) -> None:
-    """Where the connection ended there is nobody who waits for it."""
+    """Await `work`, unless the connection is lost: then there is nobody who waits for it."""
     try:
         await work
     except KernelLost:

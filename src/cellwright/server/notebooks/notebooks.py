@@ -77,10 +77,10 @@ class ServedNotebooks:
         self._contents = contents
         self._collaboration = collaboration
         self._saving = asyncio.Lock()
-        """What one kernel reads and saves, no other saves in between."""
+        """The lock that lets one kernel read and save with no other saves in between."""
 
     async def is_shared(self, path: str) -> bool:
-        """Whether somebody has the notebook open in a shared document."""
+        """Return whether somebody has the notebook open in a shared document."""
         return await self._document(path) is not None
 
     async def cells(self, params: Mapping[str, Any]) -> Json:

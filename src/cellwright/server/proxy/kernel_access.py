@@ -37,7 +37,7 @@ PREFIX = "cellwright-kernel-"
 
 
 class KernelTokens:
-    """Which token is which kernel's. Only digests are kept: who reads them has no token."""
+    """The kernels by their tokens. Only digests are kept: who reads them has no token."""
 
     def __init__(self) -> None:
         self._kernels: dict[bytes, weakref.ref[KernelManager]] = {}

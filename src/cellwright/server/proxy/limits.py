@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from cellwright.server.proxy.refusal import BUSY, Refusal
 
 MAX_REQUEST_BYTES = 32 * 1024 * 1024
-"""What the Messages API takes at most."""
+"""The largest request that the Messages API takes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

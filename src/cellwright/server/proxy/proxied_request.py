@@ -23,7 +23,7 @@ from cellwright.server.proxy.usage import UsageReader
 logger = logging.getLogger(__name__)
 
 PATTERN = r"/cellwright/api/anthropic(/.*)?"
-"""Where the proxy is, below the server's base URL."""
+"""The pattern of the proxy's paths, below the server's base URL."""
 
 MAX_ERROR_BYTES = 1_000_000
 
@@ -87,7 +87,7 @@ class ProxiedRequest(RequestHandler):
         logger.error("the proxy failed", exc_info=error[:3] if len(error) >= 3 else None)
 
     def write_error(self, status_code: int, **_: Any) -> None:
-        """What went wrong for a reason of tornado's or of ours: no words of it go out."""
+        """Answer what went wrong for a reason of tornado's or of ours: no words of it go out."""
         status = status_code if status_code in (400, 405, 413) else 502
         self.set_status(status)
         self.set_header("Content-Type", "application/json")
@@ -266,7 +266,7 @@ def _error(body: bytes) -> dict[str, Any]:
 
 
 def _is_proxys(body: bytes) -> bool:
-    """Whether the API's place is taken by another proxy like this one, whose word is for the user."""
+    """Return whether the API's place is taken by another proxy like this one, whose word is for the user."""
     details = _error(body).get("details")
     return isinstance(details, dict) and details.get("error_code") in (BUDGET, POLICY, BUSY)
 

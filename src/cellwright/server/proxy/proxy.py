@@ -79,7 +79,7 @@ class ProxyExchange:
 
 
 class Payment:
-    """What one request may cost: `tokens` is how long its answer may be, None where it costs nothing."""
+    """The cost allowed to one request: `tokens` is how long its answer may be, None where it costs nothing."""
 
     def __init__(self, tokens: int | None, settle: Callable[[], Awaitable[None]]) -> None:
         self.tokens = tokens
@@ -129,7 +129,7 @@ class Proxy:
     async def paid(
         self, exchange: ProxyExchange, checked: CheckedRequest, reader: UsageReader
     ) -> AsyncIterator[Payment]:
-        """What the request costs is reserved before it, and counted when it has ended, however it ends.
+        """Reserve what the request costs before it, and count it when it has ended, however it ends.
 
         Raises `Refusal`.
         """
@@ -187,7 +187,7 @@ class Proxy:
 
 
 def _affordable(checked: CheckedRequest, spent: Spent, rules: ProxyLimits) -> tuple[int, float]:
-    """How many tokens the answer may have, and what the request then costs at worst. Raises `Refusal`."""
+    """Compute how many tokens the answer may have, and the cost of the request at worst. Raises `Refusal`."""
     prices = _worst_usd(checked)
     if prices is None:
         if rules.has_budget:
@@ -234,7 +234,7 @@ def _left(spent: Spent, rules: ProxyLimits) -> list[tuple[float, str]]:
 
 
 def _cost(exchange: ProxyExchange, checked: CheckedRequest, reader: UsageReader) -> float | None:
-    """What the request cost; None where that is not known, and the reservation counts."""
+    """Compute the cost of the request; None where that is not known, and the reservation counts."""
     if not exchange.was_sent or exchange.status >= 300:
         return 0.0
     usage = reader.billed(time.monotonic() - exchange.begun)

@@ -41,7 +41,7 @@ class Refusal(Exception):
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """What tells clients whether to try again."""
+        """The headers that tell clients whether to try again."""
         if self.retry_after is None:
             return {"x-should-retry": "false"}
         return {"retry-after": str(max(1, math.ceil(self.retry_after))), "x-should-retry": "true"}
@@ -54,7 +54,7 @@ class Refusal(Exception):
 
 
 def forbidden(message: str) -> Refusal:
-    """What the administrator does not allow."""
+    """Build the refusal of what the administrator does not allow."""
     return Refusal(403, message, code=POLICY)
 
 

@@ -66,7 +66,7 @@ class CheckedRequest:
 
 
 def kind_of(method: str, path: str) -> Kind:
-    """What `path` asks for. Raises `Refusal` for what the proxy does not pass on."""
+    """Find the kind of request that `path` asks for. Raises `Refusal` for what the proxy does not pass on."""
     if (kind := _PATHS.get((method, path))) is not None:
         return kind
     if method == "GET" and _MODEL_PATH.fullmatch(path):
@@ -77,7 +77,7 @@ def kind_of(method: str, path: str) -> Kind:
 
 
 def check(method: str, path: str, query: Mapping[str, str], body: bytes, rules: ProxyLimits) -> CheckedRequest:
-    """What of the request may go. Raises `Refusal`."""
+    """Check the request and return what of it may go. Raises `Refusal`."""
     kind = kind_of(method, path)
     path += _query(kind, query)
     if kind in ("models", "model"):

@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     import httpx2
 
 STALL_SECONDS = 600.0
-"""How long the API may be silent, as the SDK has it; it sends pings meanwhile."""
+"""The time the API may be silent, as the SDK has it; it sends pings meanwhile."""
 
 KEEP_WARM_SECONDS = 120.0
 
 PASSED_ON = ("anthropic-version", "anthropic-beta")
-"""What of a kernel's headers goes to the API; everything else the proxy says itself."""
+"""The headers of a kernel that go to the API; everything else the proxy says itself."""
 
 PASSED_BACK = ("content-type", "cache-control", "retry-after", "retry-after-ms", "request-id", "x-should-retry")
 PASSED_BACK_PREFIXES = ("anthropic-ratelimit-", "anthropic-fast-")
-"""What of the API's headers goes to the kernel: never cookies, nor whose account it is."""
+"""Prefixes of the API's headers that go to the kernel: never cookies, nor whose account it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Upstream:
         return f"Upstream({self.url!r})"
 
     def holds_key(self, text: str) -> bool:
-        """Whether `text` has the key in it."""
+        """Return whether `text` has the key in it."""
         return self._key in text
 
     def without_key(self, body: bytes) -> bytes:

@@ -25,13 +25,13 @@ from cellwright.model.message_stream import SseParser
 from cellwright.sessions.state_dir import PRIVATE_FILE, make_private_folder
 
 _FRAME_BYTES = 80
-"""What an event of a delta has around its text, about."""
+"""The approximate number of bytes that an event of a delta has around its text."""
 
 _BYTES_PER_TOKEN = 3
 """Fewer than any text has: an answer that was left is rather counted too high."""
 
 _THOUGHT_TOKENS_PER_SECOND = 100
-"""What models write in a second, about."""
+"""The approximate number of tokens that models write in a second."""
 
 
 class UsageReader:

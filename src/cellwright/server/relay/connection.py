@@ -54,7 +54,7 @@ class KernelConnection:
 
     @property
     def language(self) -> str:
-        """What the kernel runs, in small letters: `python`."""
+        """The language that the kernel runs, in small letters: `python`."""
         return str((self.info.get("language_info") or {}).get("name", "")).lower()
 
     async def open(self, seconds: float) -> None:
@@ -168,7 +168,7 @@ class KernelComm:
             self._send("comm_close", {"data": {}})
 
     def concerns(self, published: Message) -> bool:
-        """Whether what the kernel published came over this comm."""
+        """Return whether what the kernel published came over this comm."""
         kind, content = published["header"]["msg_type"], published["content"]
         return kind in ("comm_msg", "comm_close") and content.get("comm_id") == self._id
 

@@ -24,10 +24,10 @@ PROTOCOL = 1
 REPLY_SECONDS = 60.0
 ALIVE_SECONDS = 5.0
 LEAVE_SECONDS = 5.0
-"""How long a kernel that lives may take to hear that the server leaves it."""
+"""The time a kernel that lives may take to hear that the server leaves it."""
 MAX_TOLD = 50
 RECONNECTS = 3
-"""How often a connection that broke (a gateway's) is made anew before its runs are given up."""
+"""The number of times a broken connection (a gateway's) is made anew before its runs are given up."""
 
 _RESTARTS = ("starting", "restarting", "autorestarting", "dead")
 
@@ -35,17 +35,17 @@ logger = logging.getLogger(__name__)
 
 
 class RunView(Protocol):
-    """Who hears of one run of the kernel."""
+    """A listener to one run of the kernel."""
 
     @property
     def held(self) -> int:
-        """How many of the kernel's lines it has."""
+        """The number of the kernel's lines that it has."""
 
     def take(self, first: int, lines: Sequence[Mapping[str, Any]]) -> bool:
         """Lines `first`, `first + 1`, …; False where some before them are missing."""
 
     def state_changed(self, run: Mapping[str, Any]) -> None:
-        """What the kernel says of the run now."""
+        """Take in what the kernel says of the run now."""
 
     def fail(self, code: str, message: str) -> None:
         """Nothing more comes of it."""
@@ -88,7 +88,7 @@ class KernelRelay:
 
     @property
     def _reply_seconds(self) -> float | None:
-        """How long the kernel may take to answer; without a subshell as long as the cell that runs."""
+        """The time the kernel may take to answer; without a subshell as long as the cell that runs."""
         return None if self._subshell is None else REPLY_SECONDS
 
     # ---- the connection ----

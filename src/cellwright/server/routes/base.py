@@ -149,7 +149,7 @@ class CellwrightRoute(APIHandler):
 
 
 class NoSuchRoute(CellwrightRoute):
-    """What is under the interface's path and is no route of it: as JSON, like everything else."""
+    """The handler of paths under the interface's that are none of its routes: in JSON, like everything else."""
 
     async def prepare(self) -> None:  # type: ignore[override]  # as APIHandler does
         await super().prepare()

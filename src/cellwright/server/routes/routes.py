@@ -57,5 +57,5 @@ def routes(runs: ClientRuns, sessions: SessionFiles, listed: ListedModels) -> li
 
 
 def no_such_route(runs: ClientRuns) -> Served:
-    """What answers for everything else below the interface's path; the last of all."""
+    """Build the route that answers for everything else below the interface's path; the last of all."""
     return (rf"{ROOT}(?:/.*)?", NoSuchRoute, {"runs": runs})

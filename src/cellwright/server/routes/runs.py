@@ -192,7 +192,7 @@ def _closed() -> RouteError:
 
 
 def _why(relay: KernelRelay) -> str:
-    """Why a kernel may leave somebody waiting."""
+    """Explain why a kernel may leave somebody waiting."""
     if relay.has_subshells:
         return ""
     return (

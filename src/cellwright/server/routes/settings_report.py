@@ -18,7 +18,7 @@ from cellwright.tools.process.environment import is_secret
 
 _HIDDEN = "(secret)"
 _MAY_HOLD_SECRETS = ("env", "hooks", "mcpServers")
-"""Where names are those of variables and headers; elsewhere a name such as `apiKeyHelper` is a setting's."""
+"""Settings whose names are those of variables and headers; elsewhere a name like `apiKeyHelper` is a setting's."""
 
 
 def settings_report(folder: Path, environ: Mapping[str, str]) -> dict[str, Any]:

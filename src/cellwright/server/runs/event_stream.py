@@ -17,7 +17,7 @@ from cellwright.server.runs.run import ClientRun, EventsGone, RunEvent
 StreamKind = Literal["text/event-stream", "application/x-ndjson"]
 
 _HEARTBEAT = {"text/event-stream": b": still here\n\n", "application/x-ndjson": b"\n"}
-"""What a reader passes over: a comment, an empty line."""
+"""The bytes that a reader passes over: a comment, an empty line."""
 
 HEADERS = {
     "Cache-Control": "no-cache, no-store, no-transform",
@@ -30,7 +30,7 @@ STALL_SECONDS = 300.0
 
 
 class EventConnection(Protocol):
-    """What is written to. `gone` is set when the client has left; `cut` ends the connection as it is."""
+    """The connection written to. `gone` is set when the client has left; `cut` ends the connection as it is."""
 
     gone: asyncio.Event
 
@@ -42,7 +42,7 @@ class EventConnection(Protocol):
 
 
 def stream_kind(accept: str) -> StreamKind | None:
-    """What a client that sends this `Accept` wants to read; None: no stream, but JSON."""
+    """Choose the stream that a client sending this `Accept` wants to read; None: no stream, but JSON."""
     wanted = [part.partition(";")[0].strip().lower() for part in accept.split(",")]
     for kind in wanted:
         if kind in ("text/event-stream", "*/*", "text/*", ""):

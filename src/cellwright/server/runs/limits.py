@@ -33,7 +33,7 @@ class RunLimits:
 
 
 class RunsAtOnce:
-    """Who runs how many. A place is taken before a kernel is asked for anything, and given back at the run's end."""
+    """A count of runs by owner. A place is taken before any kernel is asked, and given back at the run's end."""
 
     def __init__(self, limits: RunLimits, clock: Callable[[], float] = time.monotonic) -> None:
         self._limits = limits

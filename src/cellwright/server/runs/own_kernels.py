@@ -16,7 +16,7 @@ from cellwright.server.api_error import RouteError
 logger = logging.getLogger(__name__)
 
 END_SECONDS = 20.0
-"""How long a kernel that is being shut down is waited for when the server ends."""
+"""The time a kernel that is being shut down is waited for when the server ends."""
 
 
 class OwnKernels:

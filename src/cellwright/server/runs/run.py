@@ -21,7 +21,7 @@ Line = Mapping[str, Any]
 
 _OVER = ("done", "failed", "interrupted")
 LAST_LINES_SECONDS = 60.0
-"""How long the last lines of a run may come after the news that it is over."""
+"""The time that the last lines of a run may take to come after the news that it is over."""
 
 
 class RunEvent(NamedTuple):
@@ -42,7 +42,7 @@ class EventsGone(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class RunPlace:
-    """Where a run goes on, and whose it is. `own_kernel`: the kernel was started for it."""
+    """The place of a run, and its owner. `own_kernel`: the kernel was started for it."""
 
     kernel_id: str
     owner: str
@@ -64,9 +64,9 @@ class ClientRun:
         """The questions that were asked, each with the decision that ended it or None."""
         self.steered: dict[str, Line] = {}
         self.metadata: Line = {}
-        """How it ended, as `session_complete` says."""
+        """The outcome of the run, as `session_complete` says."""
         self.refused: RouteError | None = None
-        """Why it could not begin."""
+        """The reason why the run could not begin."""
         self.must_wait = asyncio.Event()
         """It cannot begin at once, and its events say why."""
         self._events: deque[RunEvent] = deque()

@@ -26,7 +26,7 @@ PATIENCE_SECONDS = 5.0
 
 @dataclass(frozen=True, kw_only=True)
 class ClientRunRequest:
-    """What a client asks for, as `openapi.json` describes it. `kernel_id` is empty for a kernel of the run's own."""
+    """A client's request for a run, as `openapi.json` describes it. `kernel_id` is empty for a kernel of its own."""
 
     prompt: str
     kernel_id: str = ""
@@ -68,7 +68,7 @@ class ClientRuns:
         return self._at_once.running
 
     def in_use(self, kernel_id: str) -> bool:
-        """Whether one of these runs goes on in that kernel."""
+        """Return whether one of these runs goes on in that kernel."""
         return any(run.place.kernel_id == kernel_id and not run.over for run in self._runs.values())
 
     def find(self, run_id: str, owner: str) -> ClientRun:

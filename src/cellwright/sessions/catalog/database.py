@@ -47,7 +47,7 @@ logger = logging.getLogger(__name__)
 
 
 def with_database(path: Path, work: Callable[[sqlite3.Connection], T]) -> T:
-    """What `work` gives with the catalog at `path`; when that is damaged, with a new one; else with one in memory.
+    """Return the result of `work` on the catalog at `path`; when it is damaged, on a new one; else on one in memory.
 
     `work` may be called more than once. Raises `CellwrightError` where SQLite cannot search texts.
     """

@@ -27,7 +27,7 @@ Who = Literal["you", "Claude", "title"]
 
 @dataclass(frozen=True, slots=True)
 class ReadPosition:
-    """How far a transcript was read: `size` bytes, `check` the checksum of the last of them; the last line's epoch."""
+    """The point a transcript was read to: `size` bytes, `check` the checksum of the last; the last line's epoch."""
 
     size: int
     check: int
@@ -44,7 +44,7 @@ class SearchableText:
 
 @dataclass(slots=True)
 class TranscriptExtract:
-    """What was read. `cost_usd` is None where a price is not known; `damaged`: not all of it can be read."""
+    """The contents read. `cost_usd` is None where a price is not known; `damaged`: not all of it can be read."""
 
     place: ReadPosition
     updated: float = 0.0
@@ -110,7 +110,7 @@ def read_whole(path: Path) -> WholeTranscript:
 
 
 def read_on(path: Path, place: ReadPosition) -> TranscriptExtract | None:
-    """What the transcript at `path` holds behind `place`; None where it has to be read as a whole.
+    """Read what the transcript at `path` holds behind `place`; None where it has to be read as a whole.
 
     That is so when turns were taken back, when a line is damaged, and when it is not the file that was read.
     """
@@ -152,7 +152,7 @@ def texts_of(content: str | Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def users_words(prompt: Mapping[str, Any]) -> list[str]:
-    """What the user said in a message that begins a turn."""
+    """Return what the user said in a message that begins a turn."""
     return words_and_attached(texts_of(prompt["content"]))[0]
 
 

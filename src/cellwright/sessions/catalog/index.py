@@ -60,7 +60,7 @@ class IndexedSession:
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """What is to be written of one session. `known` is what it goes on from; None of the parts: they stay as they are."""
+    """The update of one session. `known` is what it goes on from; None of the parts: they stay as they are."""
 
     path: Path
     stamp: FileStamp
@@ -141,7 +141,7 @@ def _row(session: int, *rest: int) -> IndexedSession:
 
 
 def _read(path: Path, stamp: FileStamp, known: IndexedSession | None) -> _Change | None:
-    """What has changed in a session; None when it was deleted meanwhile."""
+    """Read what has changed in a session; None when it was deleted meanwhile."""
     about = read_about(path)
     try:
         if known is not None and not known.damaged:

@@ -30,7 +30,7 @@ TAG_CHARS = 40
 MAX_TAGS = 20
 
 By = Literal["user", "model", "fork"]
-"""Who made a title. The user's goes before all others, whenever it was given."""
+"""The maker of a title. The user's goes before all others, whenever it was given."""
 
 _TAG = re.compile(r"[^\W_][\w./:+-]*")
 
@@ -45,12 +45,12 @@ class SessionMetadata:
 
 
 def about_path(transcript: Path) -> Path:
-    """Where what is known of the session of this transcript stands."""
+    """Return the path of what is known of the session of this transcript."""
     return transcript.with_suffix(".about")
 
 
 def read_about(transcript: Path) -> SessionMetadata:
-    """What is known of the session of this transcript; nothing where nothing can be read."""
+    """Read what is known of the session of this transcript; nothing where nothing can be read."""
     try:
         lines = about_path(transcript).read_bytes().split(b"\n")
     except OSError:

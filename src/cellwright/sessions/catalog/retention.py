@@ -23,7 +23,7 @@ from cellwright.sessions.state_dir import PRIVATE_FILE, state_folder
 SECONDS_PER_DAY = 86_400
 
 _BESIDE = (".about", ".lease", ".new")
-"""How files end that belong to a transcript and stand beside it."""
+"""The endings of files that belong to a transcript and stand beside it."""
 
 logger = logging.getLogger(__name__)
 

@@ -44,7 +44,7 @@ Json = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """How a file of this format ends, and what it is called on the web."""
+    """The file ending of a format, and its name on the web."""
 
     ending: str
     media_type: str

@@ -60,7 +60,7 @@ def exchange_blocks(exchange: Exchange, place: Place) -> Iterator[str]:
 
 
 def quoted_words(exchange: Exchange) -> str:
-    """What the user said, as a quotation."""
+    """Quote what the user said."""
     return "\n".join(f"> {line}".rstrip() for line in neutralised(exchange.words).split("\n"))
 
 

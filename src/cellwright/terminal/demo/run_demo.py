@@ -68,7 +68,7 @@ def notebook_path() -> Path:
 
 
 def _allow(project: Path, rules: Sequence[str]) -> None:
-    """What a user's "always allow" leaves in the project."""
+    """Save what a user's "always allow" leaves in the project."""
     save_allow_rules(project, rules)
     print(f"The sample project allows: {', '.join(rules)}. Edits are allowed by the cell's `--mode acceptEdits`.")
 

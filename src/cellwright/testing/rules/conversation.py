@@ -59,7 +59,7 @@ def exchanges(messages: Sequence[Message], first: int = 0) -> list[RoleRun]:
 
 
 def tail_start(messages: Sequence[Message], known: int) -> int:
-    """Where to look from when the first `known` messages were right: at the last turns of them, for context."""
+    """Find where to look from when the first `known` messages were right: at their last turns, for context."""
     start = known
     for _ in range(CONTEXT_TURNS):
         role = messages[start - 1]["role"] if start else ""
@@ -114,7 +114,7 @@ def check_text(block: Block, path: str) -> None:
 
 
 def check_conversation(messages: Sequence[Message], turns: Sequence[RoleRun], model: ServedModel) -> None:
-    """Who begins, where system messages may stand, and the pairing of tool calls and results.
+    """Check who begins, where system messages may stand, and the pairing of tool calls and results.
 
     `turns` may be the tail of the conversation; then the first of them is there for the second only.
     """

@@ -133,7 +133,7 @@ def counted_pages(block: Mapping[str, Any], path: str) -> Picture:
 
 
 def check_pictures(pictures: Sequence[Picture], model: ServedModel) -> None:
-    """How many, and how large each may then be; how many pages of PDFs."""
+    """Check how many there are, and how large each may then be; how many pages of PDFs."""
     allowed = 100 if model.context_window <= 200_000 else 600
     if sum(picture.pages for picture in pictures) > allowed:
         raise ApiRejection(f"messages: A maximum of {allowed} PDF pages may be provided.")

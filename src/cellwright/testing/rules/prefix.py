@@ -112,7 +112,7 @@ class Prefix:
         self.tokens.append(self.total_tokens + tokens)
 
     def _media_tokens(self, block: Block, path: str) -> int:
-        """What a picture or document counts beyond its JSON, whose base64 counts nothing."""
+        """Count the tokens of a picture or document beyond its JSON, whose base64 counts nothing."""
         uncounted = len(str(block["source"].get("data", ""))) // CHARS_PER_TOKEN
         if block["type"] == "document" and block["source"]["type"] != "base64":
             return 0

@@ -14,7 +14,7 @@ OFF = ("disabled", "between_tools")
 
 
 def thinking_display(body: Mapping[str, Any], model: ServedModel) -> str | None:
-    """How thinking is sent: "summarized", "omitted" (without its text), None when the model does not think."""
+    """Return how thinking is sent: "summarized", "omitted" (without its text), None when the model does not think."""
     config = body.get("thinking")
     if not config:
         return _default_display(model) if model.thinks_by_default else None

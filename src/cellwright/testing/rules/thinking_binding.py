@@ -66,7 +66,7 @@ def signature_of(block: Block) -> str:
 
 
 def _unseal(block: Block) -> dict[str, str] | None:
-    """What the block is bound to; None when the signature is not ours or the text was changed."""
+    """Read what the block is bound to; None when the signature is not ours or the text was changed."""
     try:
         raw = base64.b64decode(signature_of(block), validate=True)
         payload, seal = raw[:-32], raw[-32:].decode("ascii")

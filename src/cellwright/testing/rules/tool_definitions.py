@@ -112,7 +112,7 @@ def _subschemas(schema: Any, path: str) -> Iterator[tuple[Schema, str]]:
 
 
 def check_strict(schema: Schema, path: str) -> None:
-    """What `strict: true` and structured output demand of a schema."""
+    """Check what `strict: true` and structured output demand of a schema."""
     for part, where in _subschemas(schema, path):
         if part.get("type") == "object" and part.get("additionalProperties") is not False:
             raise ApiRejection(f"{where}: For 'object' type, 'additionalProperties' must be explicitly set to false")
@@ -139,7 +139,7 @@ def _check_strict_values(part: Schema, where: str) -> None:
 
 
 def _is_recursive(schema: Schema) -> bool:
-    """Whether following `$ref` from any definition leads back to it."""
+    """Return whether following `$ref` from any definition leads back to it."""
     definitions = {
         f"#/{word}/{name}": inner for word in ("$defs", "definitions") for name, inner in schema.get(word, {}).items()
     }

@@ -16,7 +16,7 @@ NEVER_CACHED = ("thinking", "redacted_thinking")
 
 
 class PromptCache:
-    """Which prefixes are cached. Entries are written at breakpoints only and found up to 20 blocks before one."""
+    """The prefixes that are cached. Entries are written at breakpoints only and found up to 20 blocks before one."""
 
     def __init__(self) -> None:
         self._entries: set[tuple[Any, ...]] = set()

@@ -31,7 +31,7 @@ class HttpRequest:
 
 
 class HttpResponse(Protocol):
-    """How an answer is written; every method raises when the connection is gone."""
+    """The writer of an answer; every method raises when the connection is gone."""
 
     async def start(self, status: int, headers: Mapping[str, str]) -> None: ...
     async def write(self, data: bytes) -> None: ...

@@ -31,7 +31,7 @@ Step = StreamEvent | Hold | Slow | Fault
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageReply:
-    """What a message needs beside its script: identity, usage so far, and how thinking is treated.
+    """The facts a message needs beside its script: identity, usage so far, and how thinking is treated.
 
     `sign(text)` gives a thinking block's signature. `thinking` None leaves thinking blocks out; "omitted" their text.
     """

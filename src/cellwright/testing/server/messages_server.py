@@ -69,12 +69,12 @@ class MessagesServer:
 
     @property
     def exhausted(self) -> bool:
-        """Whether a request came for which no turn was left."""
+        """True when a request came for which no turn was left."""
         return self._script.exhausted
 
     @property
     def remaining_turns(self) -> int:
-        """How many turns of the script nobody asked for."""
+        """The number of turns of the script that nobody asked for."""
         return self._script.remaining
 
     def add(self, *items: Turn | Part) -> None:

@@ -21,7 +21,7 @@ MALFORMED_DATA = b'{"type":"content_block_delta","index":0,"delta":{"type":"text
 
 
 def comes_before_head(fault: Fault, *, first: bool) -> bool:
-    """Whether the client sees nothing of the answer; `first`: the fault is the first part of its turn."""
+    """Return whether the client sees nothing of the answer; `first`: the fault is the first part of its turn."""
     return fault.kind == "status" or (fault.kind in BREAKING and first and fault.after is None)
 
 

@@ -27,7 +27,7 @@ _BETA = re.compile(r"[a-z0-9-]+-\d{4}-\d{2}-\d{2}")
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """What is asked for. `model` and `streams` come from the path on platforms whose bodies do not say them."""
+    """The thing asked for. `model` and `streams` come from the path on platforms whose bodies do not say them."""
 
     action: Action
     platform: Platform = "api"

@@ -114,7 +114,7 @@ class Slow:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What goes wrong, as `fault` explains."""
+    """A thing that goes wrong, as `fault` explains."""
 
     kind: FaultKind
     status: int = 529
@@ -327,6 +327,6 @@ class Script:
 
     @property
     def remaining(self) -> int:
-        """How many turns were not asked for; 0 for a callable script."""
+        """The number of turns that were not asked for; 0 for a callable script."""
         with self._lock:
             return len(self._turns)

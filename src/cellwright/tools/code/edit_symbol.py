@@ -48,7 +48,7 @@ Action = Literal["replace", "insert_before", "insert_after", "delete"]
 
 
 class EditSymbolInput(ToolInput):
-    """What Claude gives to EditSymbol."""
+    """The input of EditSymbol."""
 
     file_path: FilePath
     symbol: Annotated[str, Meta(min_length=1, description="Its name: `name` or `Class.method`.")]
@@ -152,7 +152,7 @@ def indented(new: str, indent: str, unit: str, grammar: Grammar) -> list[str]:
 
 
 def _only_first_is_bare(lines: list[str], indent: str, unit: str, grammar: Grammar) -> bool:
-    """Whether all lines are where they belong but the first: copied from a file from its first letter on."""
+    """Return whether all lines are where they belong but the first: copied from a file from its first letter on."""
     if not indent or len(lines) < 2 or _indent(lines[0]):
         return False
     least = min((_indent(line) for line in lines[1:]), key=len)
@@ -213,7 +213,7 @@ class _Place:
     indent: str
     end: str
     blank: int
-    """How many blank lines the language's usual style has between two definitions here."""
+    """The number of blank lines that the language's usual style has between two definitions here."""
 
 
 def splice(
@@ -265,7 +265,7 @@ def _ended_like(text: str, lines: list[str], end: str) -> str:
 
 
 def _lost(old: str, new: str) -> tuple[str, ...]:
-    """What was part of a definition and is not in what replaces it: it may have been forgotten."""
+    """List what was part of a definition and is not in what replaces it: it may have been forgotten."""
     notes = []
     if (decorator := _DECORATOR.search(old)) and not _DECORATOR.search(new):
         line = old[decorator.start() :].lstrip().split("\n")[0]
@@ -276,7 +276,7 @@ def _lost(old: str, new: str) -> tuple[str, ...]:
 
 
 def _gap(lines: list[str], at: int, step: int) -> tuple[int, str]:
-    """How many blank lines are from line `at` on (`step` 1 or -1), and the line after them, "" at the text's end."""
+    """Count the blank lines from line `at` on (`step` 1 or -1); with the line after them, "" at the text's end."""
     count = 0
     while 0 <= at < len(lines) and not lines[at].strip():
         count += 1
@@ -285,7 +285,7 @@ def _gap(lines: list[str], at: int, step: int) -> tuple[int, str]:
 
 
 def _neighbour(line: str, indent: str) -> bool:
-    """Whether a line is of the same block: not its head, not its end."""
+    """Return whether a line is of the same block: not its head, not its end."""
     own = line[: len(line) - len(line.lstrip(" \t"))]
     return bool(line.strip()) and len(own) >= len(indent) and not line.strip().startswith(_CLOSERS)
 
@@ -324,7 +324,7 @@ def _before(place: _Place, added: list[str]) -> list[str]:
 
 
 def _opens(line: str, indent: str) -> bool:
-    """Whether a line is the head of a block that begins there, though it is not less indented."""
+    """Return whether a line is the head of a block that begins there, though it is not less indented."""
     return not indent and line.rstrip().endswith(("{", "("))
 
 

@@ -34,7 +34,7 @@ line, rule and message of each problem. Use this, not Bash, to lint.
 
 
 class LintInput(ToolInput):
-    """What Claude gives to Lint."""
+    """The input of Lint."""
 
     paths: Annotated[
         Words, Meta(max_length=MAX_WORDS, description="Files and folders to check; the whole project without.")
@@ -136,7 +136,7 @@ def _plan(cwd: Path, given: LintInput, environ: Mapping[str, str]) -> tuple[Lint
 
 
 def _states(folder: Path, files: Iterable[str]) -> dict[str, tuple[int, int] | None]:
-    """What tells whether a file was changed."""
+    """Return, for each file, what tells whether it was changed."""
     states: dict[str, tuple[int, int] | None] = {}
     for file in files:
         try:

@@ -188,7 +188,7 @@ def _suits(linter: str, paths: Sequence[str]) -> bool:
 
 
 def plan_lint(linter: str, folder: Path, paths: Sequence[str], *, fix: bool, environ: Mapping[str, str]) -> LinterCall:
-    """How the linter is run. Raises ToolError when it is not installed, or cannot do what is asked."""
+    """Plan the linter's run. Raises ToolError when it is not installed, or cannot do what is asked."""
     for path in paths:
         if path.startswith("-"):
             raise ToolError(f"The path {path!r} looks like a flag.", code=ErrorCode.INVALID_PARAMETERS)

@@ -27,7 +27,7 @@ MEMORY_MB = 8_192
 
 @dataclass(frozen=True, slots=True)
 class ProgramExit:
-    """How a program ended: its exit code as a shell shows it, head and tail of what it wrote, the file with all of it."""
+    """A program's end: its exit code as a shell shows it, head and tail of what it wrote, the file with all of it."""
 
     exit_code: int
     output: str

@@ -45,7 +45,7 @@ jest, node --test, others as `npm test`), go and cargo are recognised. Use this,
 
 
 class RunTestsInput(ToolInput):
-    """What Claude gives to RunTests."""
+    """The input of RunTests."""
 
     framework: Annotated[
         str,

@@ -50,7 +50,7 @@ NONE_FOUND = 5
 
 @dataclass(frozen=True, slots=True)
 class TestSelection:
-    """What is to be run: `words` are more arguments for the runner."""
+    """The tests to be run: `words` are more arguments for the runner."""
 
     folder: Path
     paths: Sequence[str] = ()
@@ -113,7 +113,7 @@ def _has_python_tests(folder: Path) -> bool:
 
 
 def plan_run(framework: str, wanted: TestSelection, scratch: Path, environ: Mapping[str, str]) -> RunnerCall:
-    """How the tests are run; the report goes to `scratch`. Raises ToolError when the runner is not there."""
+    """Plan the run of the tests; the report goes to `scratch`. Raises ToolError when the runner is not there."""
     makers = {"pytest": _pytest, "unittest": _unittest, "npm": _npm, "go": _go, "cargo": _cargo}
     for path in wanted.paths:
         if path.startswith("-"):

@@ -45,7 +45,7 @@ class Definition:
 
 @dataclass(frozen=True, slots=True)
 class _Rules:
-    """How a language's definitions look in its syntax tree: types of nodes, and what they are called for people."""
+    """A language's definitions in its syntax tree: types of nodes, and what they are called for people."""
 
     kinds: dict[str, str]
     declared: frozenset[str] = frozenset()
@@ -186,7 +186,7 @@ def _holds_any(node: Node, spots: list[int]) -> bool:
 
 
 def _names(node: Node, rules: _Rules) -> tuple[str, ...]:
-    """What a definition adds to the names of what is in it; nothing if the node is none."""
+    """Return what a definition adds to the names of what is in it; nothing if the node is none."""
     kind = node.type
     if kind not in rules.kinds and kind not in rules.containers:
         return ()
@@ -283,7 +283,7 @@ def _definition(node: Node, names: tuple[str, ...], grammar: Grammar, source: by
 
 
 def _holds_only(wrapper: Node, inner: Node) -> bool:
-    """Whether nothing in `wrapper` would be lost with `inner` that is something of its own."""
+    """Return whether nothing in `wrapper` would be lost with `inner` that is something of its own."""
     others = [child for child in wrapper.named_children if child != inner and child.type not in COMMENTS]
     if wrapper.type in ("field_declaration", "expression_statement"):
         return not others
@@ -291,7 +291,7 @@ def _holds_only(wrapper: Node, inner: Node) -> bool:
 
 
 def _with_end(node: Node, source: bytes) -> int:
-    """Where a definition ends, with its `;` or `,` and a comment on its last line."""
+    """Find where a definition ends, with its `;` or `,` and a comment on its last line."""
     stop = node.end_byte
     if found := re.compile(rb"[ \t]*[;,]").match(source, stop):
         follows = node.next_sibling
@@ -310,7 +310,7 @@ def _with_last_comments(node: Node, stop: int, source: bytes) -> int:
 
 
 def _with_above(start: int, source: bytes, root: Node, kinds: frozenset[str]) -> int:
-    """Where a definition begins if what stands on the lines right above it, of these kinds of nodes, is counted in."""
+    """Find where a definition begins, with what stands on the lines right above it, of these kinds of nodes."""
     while True:
         line = source.rfind(b"\n", 0, start) + 1
         if source[line:start].strip() or not line:

@@ -129,7 +129,7 @@ for text in json.load(sys.stdin):
 
 @dataclass(frozen=True, slots=True)
 class SyntaxProblem:
-    """What is wrong with a text, first in line `line`. `doubtful`: only a newer or older compiler may be needed."""
+    """A problem of a text, first in line `line`. `doubtful`: only a newer or older compiler may be needed."""
 
     line: int
     message: str
@@ -184,7 +184,7 @@ def _checked(file: EditedFile, problem: SyntaxProblem | None, *, allowed: bool) 
 
 
 def syntax_problem(path: Path, text: str) -> SyntaxProblem | None:
-    """What is wrong with `text` as a file of this name; None if nothing, or if that cannot be told."""
+    """Find what is wrong with `text` as a file of this name; None if nothing, or if that cannot be told."""
     return _problem(path, text, _compiled([text] if grammar_of(path) is PYTHON else []))
 
 
@@ -252,7 +252,7 @@ def _python_problem(text: str, found: str | None) -> SyntaxProblem | None:
 
 
 def _compiled(texts: Sequence[str]) -> dict[str, str]:
-    """What the compiler says of Python texts; those that it was not asked for are left out."""
+    """Ask the compiler about Python texts; those that it was not asked for are left out."""
     asked = [text for text in dict.fromkeys(texts) if len(text) <= COMPILED_CHARS]
     if not asked:
         return {}

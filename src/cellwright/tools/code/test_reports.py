@@ -47,7 +47,7 @@ class FailedTest:
 
 @dataclass(slots=True)
 class Report:
-    """How many tests ended how, and those that did not pass."""
+    """The number of tests by how they ended, and those that did not pass."""
 
     passed: int = 0
     failed: int = 0
@@ -243,7 +243,7 @@ def _go_failure(package: str, test: str, text: str) -> FailedTest:
 
 
 def read_libtest(path: Path) -> Report:
-    """What Rust's test harness prints: `test NAME ... ok`, then the output of what failed."""
+    """Read what Rust's test harness prints: `test NAME ... ok`, then the output of what failed."""
     text = _bounded(path).read_text("utf-8", errors="replace")
     report = Report()
     details = dict(re.findall(r"^---- (.+?) stdout ----\n(.*?)(?=^---- |^failures:$)", text, re.MULTILINE | re.DOTALL))

@@ -57,7 +57,7 @@ class _Result:
 
 
 class ApplyPatchInput(ToolInput):
-    """What Claude gives to ApplyPatch."""
+    """The input of ApplyPatch."""
 
     patch: Annotated[str, Meta(min_length=1, description="The whole unified diff.")]
     strip: (
@@ -248,7 +248,7 @@ def _like(file: PatchedFile) -> tuple[Path, Any] | None:
 
 
 def _display(result: _Result) -> dict[str, Any]:
-    """What views and hooks get: one diff of all files, and what became of each."""
+    """Build what views and hooks get: one diff of all files, and what became of each."""
     hashes = {file.shown: sha256(file.before) for file in result.files if file.before is not None}
     files = [_file_display(file) for file in result.files]
     return {"diff": result.diff, "type": "patch", "files": files, **kept_originals(hashes)}

@@ -19,7 +19,7 @@ from pathlib import Path
 from cellwright.errors import ErrorCode, ToolError
 
 BY_DESCRIPTOR = {os.open, os.mkdir, os.rename, os.rmdir, os.stat, os.unlink} <= os.supports_dir_fd
-"""Whether this system can work in an open folder; where not (Windows), paths are used."""
+"""True where this system can work in an open folder; where not (Windows), paths are used."""
 _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
 
 
@@ -47,7 +47,7 @@ class OpenFolder:
     descriptor: int | None
 
     def entry(self, name: str) -> str:
-        """What the functions of `os` that get `descriptor` call a file of the folder."""
+        """Name a file of the folder as the functions of `os` that get `descriptor` take it."""
         return name if self.descriptor is not None else str(self.path / name)
 
 

@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """What a file holds and what it shall hold. `before` and `replacing` are None where there is no file yet.
+    """The contents of a file, present and wanted. `before` and `replacing` are None where there is no file yet.
 
     `title` says in a few words what is done to what; `result` is what the model is told when it is done.
     """
@@ -39,14 +39,14 @@ class Change:
     title: str
     result: str
     whole: bool
-    """Whether the model then knows all of the file."""
+    """True when the model then knows all of the file."""
     parts: frozenset[str] = frozenset()
-    """What the model then knows of a notebook (see `Seen.parts`)."""
+    """The parts of a notebook that the model then knows (see `Seen.parts`)."""
     about: Mapping[str, Any] = field(default_factory=dict)
     """More for the views, beside what `display` always has."""
 
     def display(self) -> dict[str, Any]:
-        """What views, hooks and recordings get of the change; `originals` says where what was there is kept."""
+        """Build what views, hooks and recordings get; `originals` says where what was there is kept."""
         before = None if self.before is None else sha256(self.before)
         return {
             "diff": self.diff.text,
@@ -90,7 +90,7 @@ class Change:
 
 
 Plan = Callable[[Path, str], Change]
-"""What a tool would make of the file at a path, and how that is shown. Reads, never writes."""
+"""A function from a file at a path to what a tool would make of it, and how that is shown. Reads, never writes."""
 
 
 async def make_change(plan: Plan, given: str, cwd: Path, state: FileState) -> ToolResult:

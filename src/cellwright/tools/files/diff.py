@@ -118,7 +118,7 @@ def _differing(old: str, new: str) -> tuple[int, list[str], list[str]]:
 
 
 def common_start(one: str, other: str) -> int:
-    """How many characters two texts have in common at their start."""
+    """Count the characters that two texts have in common at their start."""
     low, high = 0, min(len(one), len(other))
     while low < high:
         middle = (low + high + 1) // 2
@@ -184,7 +184,7 @@ def _hunk(group: list[Opcode], old: list[str], new: list[str], before: int) -> D
 
 
 def _place(before: int, start: int, stop: int) -> tuple[int, int]:
-    """Where a hunk starts, and how many lines it has; one without lines stands behind the line it names."""
+    """Find the start of a hunk and its number of lines; one without lines stands behind the line it names."""
     return before + start + (stop > start), stop - start
 
 

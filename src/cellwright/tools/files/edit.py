@@ -35,7 +35,7 @@ that Read shows. If it is there more often, give more of the surrounding lines, 
 
 
 class EditInput(ToolInput):
-    """What Claude gives to Edit."""
+    """The input of Edit."""
 
     file_path: FilePath
     old_string: Annotated[str, Meta(description="The text to replace, exactly as it is in the file.")]

@@ -62,11 +62,11 @@ class SeenFile:
     lines: int = 0
     whole: bool = False
     parts: frozenset[str] = frozenset()
-    """What stands for the cells of a notebook that the model was shown, wherever they are."""
+    """The digests of the notebook cells that the model was shown, wherever they are."""
 
 
 def _never(_path: Path) -> bool:
-    """Where there is no editor."""
+    """Return False: there is no editor."""
     return False
 
 
@@ -85,7 +85,7 @@ class FileState:
         self._lock = threading.Lock()
 
     def get(self, path: Path) -> SeenFile | None:
-        """What is known of `path`, a real path."""
+        """Return what is known of `path`, a real path."""
         with self._lock:
             return self._seen.get(path)
 
@@ -127,7 +127,7 @@ class FileState:
                 self.cells.forget(path)
 
     def require(self, path: Path, shown: str) -> SeenFile:
-        """What is known of an existing file that is about to be changed; an error if it was never read."""
+        """Return what is known of an existing file about to be changed; an error if it was never read."""
         seen = self.get(path)
         if seen is None:
             raise ToolError(
@@ -138,7 +138,7 @@ class FileState:
 
 
 def is_stale(seen: SeenFile, status: os.stat_result, sha256: str) -> bool:
-    """Whether the file is no longer what was seen. A new time with the same content is no change."""
+    """Return whether the file is no longer what was seen. A new time with the same content is no change."""
     if seen.sha256 is not None:
         return seen.sha256 != sha256
     return (seen.mtime_ns, seen.size) != (status.st_mtime_ns, status.st_size)

@@ -47,7 +47,7 @@ class ReplacementInput(ToolInput):
 
 
 class MultiEditInput(ToolInput):
-    """What Claude gives to MultiEdit."""
+    """The input of MultiEdit."""
 
     file_path: FilePath
     edits: Annotated[
@@ -95,7 +95,7 @@ def multi_edit_tool(state: FileState, cwd: Path) -> Tool:
 
 @dataclass(frozen=True, slots=True)
 class _Status:
-    """What becomes of one edit: where it is made, or why it cannot be."""
+    """The fate of one edit: where it is made, or why it cannot be."""
 
     words: str
     error: ToolError | None = None

@@ -114,7 +114,7 @@ _DIFFERENCES: tuple[tuple[str, Callable[[str], str]], ...] = (
 
 
 def differences(one: str, other: str) -> list[str]:
-    """What two texts differ in, in words, if that is all they differ in."""
+    """Describe what two texts differ in, if that is all they differ in."""
 
     def alike(left_out: int) -> bool:
         left, right = one, other

@@ -19,7 +19,7 @@ from cellwright.sessions.state_dir import PRIVATE_FILE, make_private_folder, sta
 KEPT_FILES = 4_000
 KEPT_BYTES = 512 * 2**20
 KEPT_FILE_BYTES = 100 * 2**20
-"""What is larger is not kept: a few of its kind would push out everything else."""
+"""The size above which a file is not kept: a few of its kind would push out everything else."""
 
 LOOKED_AT_EACH = 16
 """So many more files may come before it is looked how large all are."""
@@ -40,7 +40,7 @@ class UpcomingChange:
 
 
 class BackupStore(Protocol):
-    """Who is told of changes of files before they are made. Called from worker threads."""
+    """The store that is told of changes of files before they are made. Called from worker threads."""
 
     def before_changes(self, changes: Sequence[UpcomingChange]) -> None:
         """Keep what is needed to take `changes` back. What cannot be kept is no reason not to change it: never raises."""
@@ -56,7 +56,7 @@ class BackupStore(Protocol):
 
 
 class OriginalsOnly:
-    """Where there are no turns to take back: what files held is kept for the user to look at."""
+    """The store for where there are no turns to take back: what files held is kept for the user to look at."""
 
     def before_changes(self, changes: Sequence[UpcomingChange]) -> None:
         for change in changes:
@@ -79,12 +79,12 @@ def sha256(data: bytes) -> str:
 
 
 def originals_folder() -> Path:
-    """Where contents are kept."""
+    """Return the folder where contents are kept."""
     return state_folder() / "originals"
 
 
 def original_path(name: str) -> Path:
-    """Where the content with this hash is, if it is kept."""
+    """Return the path of the content with this hash, if it is kept."""
     return originals_folder() / name
 
 

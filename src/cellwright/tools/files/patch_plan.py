@@ -25,7 +25,7 @@ from cellwright.tools.files.replace import EDITED_BYTES, TOO_LARGE, check_editab
 from cellwright.tools.paths import file_errors, not_found, real_path, resolve_path, shown_path
 
 EXACTLY, LINE_ENDS, TRAILING_SPACE, INDENTATION = range(4)
-"""What is overlooked, in this order."""
+"""The differences that are overlooked, in this order."""
 
 _KEYS: tuple[Callable[[str], str], ...] = (
     lambda line: line,
@@ -41,7 +41,7 @@ _WORDS = ("", "", "white space at line ends differs", "indentation differs")
 
 @dataclass(frozen=True, slots=True)
 class HunkMisfit:
-    """Why a hunk could not be applied. `wanted` is the text it looked for."""
+    """A hunk that could not be applied, and why. `wanted` is the text it looked for."""
 
     number: int
     hunk: Hunk
@@ -109,7 +109,7 @@ def _fit(lines: list[str], hunk: Hunk, expected: int, done: int, loosest: int) -
 
 
 def _why_not(text: str, hunk: Hunk) -> str:
-    """Why the lines of a hunk are nowhere after the hunk before it, judged by the text as it was."""
+    """Explain why the lines of a hunk are nowhere after the hunk before it, judged by the text as it was."""
     lines = split_lines(text)
     if any(line.strip() for line in hunk.new) and _places(lines, hunk.new, EXACTLY, hunk.new_start - 1, 0):
         return "what it adds is there already; it may have been applied before"
@@ -129,14 +129,14 @@ def _inserted(lines: list[str], hunk: Hunk, expected: int, done: int) -> tuple[i
 
 
 def _ends_file(hunk: Hunk) -> bool:
-    """Whether the hunk takes the newline at the end of the file away: then it fits nowhere else."""
+    """Return whether the hunk takes the newline at the end of the file away: then it fits nowhere else."""
     return bool(hunk.new) and not hunk.new[-1].endswith("\n") and (not hunk.old or hunk.old[-1].endswith("\n"))
 
 
 def _places(
     lines: list[str], old: list[str], level: int, expected: int, done: int, *, at_end: bool = False
 ) -> list[int]:
-    """Where `old` is: the expected place alone if it is there, else at most two others from line `done` on."""
+    """Find where `old` is: the expected place alone if it is there, else at most two others from line `done` on."""
     key = _KEYS[level]
     wanted = [key(line) for line in old]
     found: list[int] = []
@@ -167,7 +167,7 @@ def _places(
 
 
 def _shift(here: Sequence[str], old: Sequence[str]) -> tuple[str, str] | None:
-    """What must be taken from and put before each line's indentation to get from `old` to `here`; None if they differ."""
+    """Return the indentation to take from and put before each line to turn `old` into `here`; None if they differ."""
     shifts = set()
     for there, line in zip(here, old, strict=True):
         if line.strip():
@@ -185,7 +185,7 @@ def _indentation(line: str) -> str:
 
 
 def _new_lines(lines: list[str], hunk: Hunk, start: int, level: int) -> list[str]:
-    """What stands in the hunk's place then: the file's own lines where it keeps them."""
+    """Return what stands in the hunk's place then: the file's own lines where it keeps them."""
     if level == EXACTLY:
         return hunk.new
     here = lines[start : start + len(hunk.old)]
@@ -208,7 +208,7 @@ def _new_lines(lines: list[str], hunk: Hunk, start: int, level: int) -> list[str
 
 
 def _crlf_near(lines: list[str], at: int) -> bool:
-    """Whether the line before `at` ends in CRLF; at the start of the text, the one that is there."""
+    """Return whether the line before `at` ends in CRLF; at the start of the text, the one that is there."""
     near = lines[at - 1] if at else lines[0] if lines else ""
     return near.endswith("\r\n")
 
@@ -249,7 +249,7 @@ def _notes(number: int, hunk: Hunk, level: int, offset: int, start: int) -> list
 
 PROBLEMS_NAMED = 10
 TOGETHER_BYTES = 50 * 2**20
-"""What all files of a patch may hold together: they are in memory at once."""
+"""The size that all files of a patch may have together: they are in memory at once."""
 
 _NO_FILES = {"120000": "a symbolic link", "160000": "a submodule"}
 _BOM = "\ufeff"
@@ -276,12 +276,12 @@ class PatchedFile:
 
     @property
     def touched(self) -> bool:
-        """Whether the patch leaves it otherwise than it was."""
+        """True when the patch leaves it otherwise than it was."""
         return self.now != self.before or self.executable is not None
 
     @property
     def was(self) -> bytes | None:
-        """What it held before, also where it had another name then."""
+        """The content that it held before, also where it had another name then."""
         return self.origin.before if self.origin is not None and self.before is None else self.before
 
 
@@ -401,7 +401,7 @@ def _content(file: FilePatch) -> str:
 
 
 def _patched(plan: _Plan, file: PatchedFile, data: bytes, hunks: tuple[Hunk, ...]) -> bytes:
-    """What the file holds after the hunks. Those that do not fit are added to the plan's problems."""
+    """Return the file's content after the hunks. Those that do not fit are added to the plan's problems."""
     if not hunks:
         return data
     try:

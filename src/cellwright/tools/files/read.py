@@ -81,7 +81,7 @@ of a log of any size is read with a negative offset.
 
 
 class ReadInput(ToolInput):
-    """What Claude gives to Read."""
+    """The input of Read."""
 
     file_path: FilePath
     offset: Annotated[
@@ -201,7 +201,7 @@ def read_limits(environment: Mapping[str, str], *, large: bool) -> ReadLimits:
 
 @dataclass(frozen=True, slots=True)
 class ReadRequest:
-    """What of a file is asked for. `offset` (of a notebook: a cell) counts from 1, from the end where it is negative."""
+    """The part of a file asked for. `offset` (of a notebook: a cell) counts from 1, from the end where negative."""
 
     offset: int
     limit: int | None
@@ -212,7 +212,7 @@ class ReadRequest:
 def read_live(
     notebook: OpenNotebook, cells: Sequence[Cell], shown: str, wanted: ReadRequest, state: FileState
 ) -> Content:
-    """What the model sees of a notebook that is open in a front end."""
+    """Read a notebook that is open in a front end, as the model sees it."""
     from cellwright.tools.notebook.live_source import live_note, live_source, with_note
 
     source = live_source(cells)
@@ -222,7 +222,7 @@ def read_live(
 
 
 def is_small_text(path: Path, shown: str, small: int) -> bool:
-    """Whether a file is read in no time: not much text. Raises what `read_file` raises for what is no regular file."""
+    """Return whether a file is read in no time: not much text. Raises as `read_file` for what is no regular file."""
     real = real_path(path)
     with open_regular(real, shown) as file:
         # files of /proc have no size, and may take their time
@@ -234,7 +234,7 @@ def is_small_text(path: Path, shown: str, small: int) -> bool:
 
 
 def read_file(path: Path, shown: str, wanted: ReadRequest, state: FileState, stopped: Callable[[], bool]) -> Content:
-    """What the model sees of a file; `state` remembers what it saw."""
+    """Read a file as the model sees it; `state` remembers what it saw."""
     real = real_path(path)
     with open_regular(real, shown) as file:
         status = os.fstat(file.fileno())
@@ -286,7 +286,7 @@ def _remember(page: TextPage, real: Path, status: os.stat_result, state: FileSta
 
 
 def _check_fits(page: TextPage, shown: str, wanted: ReadRequest) -> None:
-    """Who asks for so many lines wants them all."""
+    """Raise ToolError where not all lines asked for fit: who asks for so many wants them all."""
     if wanted.limit is None or not page.full:
         return
     more = "" if wanted.limits.large else ", set allow_large if you need them all at once"
@@ -308,7 +308,7 @@ def _page_text(page: TextPage, shown: str, wanted: ReadRequest) -> str:
 
 
 def _notes(page: TextPage, shown: str, wanted: ReadRequest) -> list[str]:
-    """What must be known of the lines shown."""
+    """List what must be known of the lines shown."""
     notes = []
     if not page.encoding.name.startswith("utf-"):
         name = {LATIN_1: "Latin-1", CP_1252: "Windows-1252"}.get(

@@ -34,7 +34,7 @@ from cellwright.tools.files.nearest import nearest_place
 from cellwright.tools.files.originals import sha256
 
 PLACES_NAMED = 20
-"""How many of the places of an ambiguous `old_string` are named."""
+"""The number of places of an ambiguous `old_string` that are named."""
 
 
 def replace_text(text: str, old: str, new: str, *, replace_all: bool, shown: str) -> tuple[str, int]:
@@ -72,7 +72,7 @@ def _replace_in_crlf(text: str, flat: str, needle: str, new: str) -> tuple[str, 
 
 
 def _places(text: str, needle: str, step: int) -> Iterator[int]:
-    """Where `needle` begins; the search for the next one goes on `step` characters later."""
+    """Yield where `needle` begins; the search for the next one goes on `step` characters later."""
     at = text.find(needle)
     while at >= 0:
         yield at
@@ -127,7 +127,7 @@ class FileOnDisk:
 
     @property
     def known(self) -> bool:
-        """Whether the model knows all of it, as it is now."""
+        """True when the model knows all of it, as it is now."""
         return self.seen.whole and not self.stale
 
 

@@ -26,7 +26,7 @@ file use Edit, which costs less and shows the user a smaller diff.
 
 
 class WriteInput(ToolInput):
-    """What Claude gives to Write."""
+    """The input of Write."""
 
     file_path: FilePath
     content: Annotated[str, Meta(description="The whole new content of the file.")]

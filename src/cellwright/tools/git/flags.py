@@ -96,7 +96,7 @@ PLACEHOLDER = re.compile(
     | \(trailers(?::(?:key=[\w-]+|only|unfold|valueonly)(?:,(?:key=[\w-]+|only|unfold|valueonly))*)?\) )""",
     re.VERBOSE,
 )
-"""What `--format` may hold; git's others run programs (`%G?` checks signatures, `%(describe)` starts another git)."""
+"""Allowed in `--format`; git's others run programs (`%G?` checks signatures, `%(describe)` starts another git)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ class GitArguments:
     after: tuple[str, ...]
 
     def has(self, *names: str) -> bool:
-        """Whether any of these flags is given, with a value or without."""
+        """Return whether any of these flags is given, with a value or without."""
         return any(flag.partition("=")[0] in names for flag in self.flags)
 
 

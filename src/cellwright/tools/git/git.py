@@ -26,7 +26,7 @@ from cellwright.tools.paths import file_errors, not_found, real_path, resolve_pa
 GIT_SECONDS = 30.0
 SHOWN_CHARS = 60_000
 COMMITS = 50
-"""How many commits `log` gives unless it is told."""
+"""The number of commits that `log` gives unless it is told."""
 
 _MAGIC = re.compile(r":(?:\([\w,:=.\- ]*\)|[!^/]+)?")
 _READING_DIFFS = ("--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=dirty", "--submodule=short")
@@ -41,7 +41,7 @@ run."""
 
 
 class GitInput(ToolInput):
-    """What Claude gives to Git."""
+    """The input of Git."""
 
     subcommand: Annotated[Subcommand, Meta(description="What to read.")]
     args: Annotated[
@@ -280,7 +280,7 @@ def _folder(cwd: Path, path: str) -> Path:
 
 
 def _revisions_and_paths(call: _Call) -> tuple[list[str], list[str]]:
-    """What stands before `--`: revisions, then perhaps paths, where there is such a file and all after it are."""
+    """Split what stands before `--`: revisions, then perhaps paths, where such a file and all after it exist."""
     before = list(call.words.before)
     if call.words.after:
         return before, _paths(call, call.words.after)

@@ -64,7 +64,7 @@ _SETTINGS = {
     "gc.auto": "0",
     "maintenance.auto": "false",
 }
-"""What is said over every file of configuration."""
+"""The settings that go over every file of configuration."""
 
 _PROGRAM_KEYS = re.compile(r"(filter)\..+\.(clean|smudge|process)|(hook)\..+\.command", re.IGNORECASE | re.DOTALL)
 """Programs under names of the repository's own choice. Those of diff drivers are switched off by flags."""
@@ -72,7 +72,7 @@ _PROGRAM_KEYS = re.compile(r"(filter)\..+\.(clean|smudge|process)|(hook)\..+\.co
 
 @dataclass(frozen=True, slots=True)
 class GitOutput:
-    """What git wrote. `whole` is false when it was stopped early."""
+    """The output of git. `whole` is false when it was stopped early."""
 
     data: bytes
     errors: str
@@ -191,7 +191,7 @@ def _environment(environ: Mapping[str, str], settings: Mapping[str, str]) -> dic
 
 @dataclass(frozen=True, slots=True)
 class Repository:
-    """Where the repository's work tree and its data are, both without symbolic links."""
+    """The paths of a repository's work tree and its data, both without symbolic links."""
 
     top: str
     data: str

@@ -15,12 +15,12 @@ from cellwright.tools.notebook.source import CHECKED_BYTES
 from cellwright.tools.notebook.spans import BLOCK_BYTES
 
 OUTLINE_CHARS = 60
-"""How much of each cell's first line the diff of a move shows."""
+"""The number of characters of each cell's first line that the diff of a move shows."""
 
 
 @dataclass(frozen=True, slots=True)
 class CellEdit:
-    """What an edit makes of the notebook.
+    """The notebook as an edit makes it.
 
     `before` and `after` are what the diff compares (None: there is no cell), `name` and `position` the cell's, then.
     `changed` is its position before and after, as far as its content is new.
@@ -36,7 +36,7 @@ class CellEdit:
     changed: tuple[int | None, int] | None = None
 
     def diff(self, shown: str) -> Diff:
-        """What the user is shown of it."""
+        """Build the diff that the user is shown."""
         # a source rarely ends with a line end, and no view should make a point of it
         return diff_texts(_ended(self.before), _ended(self.after) or "", f"{shown}#{self.name}")
 
@@ -61,7 +61,7 @@ def on_disk_bytes(utf_8: bytes, encoding: Encoding, shown: str) -> bytes:
 
 
 def _place(notebook: Notebook, to: CellPosition) -> tuple[InsertIndex, str]:
-    """Where a cell goes, and in words."""
+    """Find where a cell goes, and say it in words."""
     if to.where in ("before", "after"):
         place = notebook.place_at(notebook.find(to.beside), after=to.where == "after")
     else:

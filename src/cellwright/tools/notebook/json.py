@@ -23,14 +23,14 @@ POSITION = re.compile(r"cell-(\d{1,9})")
 IDS_NAMED = 40
 
 Change = tuple[int, int, bytes]
-"""What stands between two places of the file is replaced."""
+"""The replacement of what stands between two places of the file."""
 
 decode_at = json.JSONDecoder().raw_decode
 
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """How the notebook's JSON is written. `indent` None: all on one line."""
+    """The way the notebook's JSON is written. `indent` None: all on one line."""
 
     indent: str | None
     line_end: str
@@ -40,7 +40,7 @@ class Style:
 
 @dataclass(frozen=True, slots=True)
 class InsertIndex:
-    """Where a new cell goes: before the cell that is now number `index` of a list of cells."""
+    """The place of a new cell: before the cell that is now number `index` of a list of cells."""
 
     cells: CellList
     index: int
@@ -170,7 +170,7 @@ class Notebook:
         )
 
     def _members(self, position: int) -> dict[str, Span]:
-        """Where the values of a cell's keys stand in the file."""
+        """Find where the values of a cell's keys stand in the file."""
         head, outputs = self.source.head_text(position)
         cell = self.source.cells[position]
         # one character a byte, so that places in the text are places in the file
@@ -195,7 +195,7 @@ class Notebook:
         return value
 
     def _language(self) -> str:
-        """What nbformat 3 wants to know of each code cell."""
+        """Return the language, which nbformat 3 wants to know of each code cell."""
         return next((str(head["language"]) for head in self.heads if "language" in head), "python")
 
     def _model(self, position: int, kind: str) -> Mapping[str, Any] | None:
@@ -225,7 +225,7 @@ class Notebook:
         return self._changed([(at, at, between + written)])
 
     def _between(self, cells: CellList) -> bytes:
-        """What stands between two cells."""
+        """Return the bytes that stand between two cells."""
         if len(cells.cells) > 1:
             return self.data[cells.cells[0].stop : cells.cells[1].start]
         return b"," + self.data[cells.start + 1 : cells.cells[0].start]

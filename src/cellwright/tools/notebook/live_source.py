@@ -19,7 +19,7 @@ def live_source(cells: Sequence[Cell]) -> NotebookSource:
 
 
 def live_note(notebook: OpenNotebook) -> str:
-    """What the model has to know of a notebook that is not read from a file here."""
+    """Tell the model what it has to know of a notebook that is not read from a file here."""
     if not notebook.live:
         return f"[This is what {notebook.where} holds. Nobody has it open.]"
     return f"[Open in {notebook.where}: this is what the user sees there, unsaved changes included.]"

@@ -58,7 +58,7 @@ from cellwright.tools.paths import not_found, real_path, resolve_path, shown_pat
 NOTEBOOK_BYTES = 100 * 2**20
 
 QUOTED_CHARS = 6_000
-"""How much of each version of a cell a conflict quotes."""
+"""The number of characters that a conflict quotes of each version of a cell."""
 
 
 DESCRIPTION = """\
@@ -71,7 +71,7 @@ result says where the cell is.
 
 
 class NotebookEditInput(ToolInput):
-    """What Claude gives to NotebookEdit."""
+    """The input of NotebookEdit."""
 
     notebook_path: NotebookPath
     new_source: (
@@ -121,7 +121,7 @@ class NotebookEditInput(ToolInput):
 
     @property
     def place(self) -> CellPosition:
-        """Where the new or the moved cell goes."""
+        """The place the new or the moved cell goes to."""
         if self.beside is not None:
             return CellPosition("before" if self.position == "before" else "after", self.beside)
         return CellPosition("start" if self.position == "start" else "end")
@@ -197,7 +197,7 @@ def _title(given: NotebookEditInput, shown: str) -> str:
 
 
 def _check_fields(given: NotebookEditInput) -> None:
-    """What the schema cannot say: which fields go together."""
+    """Check what the schema cannot say: which fields go together."""
     mode = given.edit_mode
     problem = ""
     if mode != "insert" and given.cell_id is None:
@@ -231,7 +231,7 @@ def _position_problem(given: NotebookEditInput) -> str:
 
 
 def _edit_of(notebook: Notebook, given: NotebookEditInput, shown: str, check_known: Callable[[int], None]) -> CellEdit:
-    """What is asked for, done to `notebook`; `check_known` raises where the model does not know the cell at a position."""
+    """Do to `notebook` what is asked for; `check_known` raises where the model does not know the cell at a position."""
     if given.edit_mode == "insert":
         assert given.cell_type is not None, "insert was checked to have one"
         return insert_cell(notebook, given.cell_type, given.new_source or "", given.place, shown)
@@ -374,7 +374,7 @@ class LiveConflict(ToolError):
 async def preview_live_edit(
     notebook: OpenNotebook, shown: str, given: NotebookEditInput, state: FileState, title: str
 ) -> Preview:
-    """What the user is asked: the diff against the live source, or why it cannot be done."""
+    """Build what the user is asked: the diff against the live source, or why it cannot be done."""
     try:
         planned = await plan_live_edit(notebook, shown, given, state)
     except LiveConflict as conflict:
@@ -482,7 +482,7 @@ def _change(notebook: Notebook, cells: Sequence[Cell], edit: CellEdit, given: No
 
 
 def _display(notebook: OpenNotebook, edit: CellEdit, changed: ChangedCell, shown: str) -> dict[str, Any]:
-    """What views, hooks and recordings get; as for a file, but there is no file that was written."""
+    """Build what views, hooks and recordings get; as for a file, but there is no file that was written."""
     diff = edit.diff(shown)
     return {
         "diff": diff.text,

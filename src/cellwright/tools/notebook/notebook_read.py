@@ -39,7 +39,7 @@ CELL_RANGE = re.compile(r"(\d+)\s*(-)?\s*(\d+)?")
 
 
 class NotebookReadInput(ToolInput):
-    """What Claude gives to NotebookRead."""
+    """The input of NotebookRead."""
 
     notebook_path: NotebookPath
     cell_ids: (

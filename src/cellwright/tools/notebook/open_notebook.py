@@ -36,13 +36,13 @@ class Cell:
 
     @property
     def sha256(self) -> str:
-        """What `expect` is compared with."""
+        """The hash that `expect` is compared with."""
         return source_sha256(self.source)
 
 
 @dataclass(frozen=True, slots=True)
 class CellPosition:
-    """Where a cell goes: before or after the cell `beside`, or at the start or end of the notebook."""
+    """The place of a cell: before or after the cell `beside`, or at the start or end of the notebook."""
 
     where: Literal["before", "after", "start", "end"]
     beside: str = ""
@@ -100,7 +100,7 @@ CellChange = Replace | Insert | Delete | Move
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedCell:
-    """What a change came to, read back: the cell before (None: it is new) and after (None: it is gone), whole.
+    """The outcome of a change, read back: the cell before (None: it is new) and after (None: it is gone), whole.
 
     `position` is where it is then, or where it was when it is gone.
     """
@@ -136,7 +136,7 @@ class CellConflict(ToolError):
 
 @dataclass(frozen=True, slots=True)
 class KernelRemarks:
-    """What a kernel knows of the notebook that it runs, beside what the cells hold: by cell id, and of the whole."""
+    """A kernel's knowledge of its notebook, beside what the cells hold: by cell id, and of the whole."""
 
     of_cells: Mapping[str, str] = field(default_factory=dict)
     of_all: str = ""
@@ -151,11 +151,11 @@ class OpenNotebook(Protocol):
 
     @property
     def live(self) -> bool:
-        """Whether it is open in a front end: changes are seen at once, can be undone there, and are not on disk yet."""
+        """True when open in a front end: changes are seen at once, can be undone there, and are not on disk yet."""
 
     @property
     def where(self) -> str:
-        """Where it is, in words: `JupyterLab`, `Jupyter Notebook` or `the file`."""
+        """Its place in words: `JupyterLab`, `Jupyter Notebook` or `the file`."""
 
     async def cells(self, *, outputs: bool = True) -> list[Cell]:
         """All cells as they are now; without `outputs` in no more time than their sources take."""
@@ -185,7 +185,7 @@ class OpenNotebook(Protocol):
 
 
 class OpenNotebooks(Protocol):
-    """Which notebooks there are to be seen. From any thread."""
+    """The notebooks that there are to be seen. From any thread."""
 
     def own(self) -> OpenNotebook | None:
         """The notebook that this kernel runs; None where it cannot be known."""
@@ -194,17 +194,17 @@ class OpenNotebooks(Protocol):
         """The notebook at `path`, where it is open in a front end; None: what is in the file is all there is."""
 
     def refusal(self, path: Path) -> str:
-        """Why the file at `path` must not be changed behind a front end's back; empty where nobody has it open."""
+        """Say why the file at `path` must not be changed behind a front end's back; empty if nobody has it open."""
 
     def remarks(self, cells: Sequence[Cell]) -> KernelRemarks:
-        """What there is to say of `cells`, all of the kernel's own notebook. Takes a moment: for a worker thread."""
+        """Collect what to say of `cells`, all of the kernel's own notebook. Takes a moment: for a worker thread."""
 
     async def settled(self) -> None:
         """Wait until what is open is known: a kernel hears of it soon after Cellwright was loaded."""
 
 
 class NothingOpen:
-    """Where there is no kernel."""
+    """The open notebooks where there is no kernel: none."""
 
     def own(self) -> OpenNotebook | None:
         return None
@@ -223,5 +223,5 @@ class NothingOpen:
 
 
 def source_sha256(source: str) -> str:
-    """What stands for a cell's source where it is compared."""
+    """Hash a cell's source for where it is compared."""
     return hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest()

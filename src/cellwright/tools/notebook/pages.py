@@ -16,10 +16,10 @@ from cellwright.tools.notebook.source import NotebookSource, joined
 
 IMAGES = 20
 IMAGE_CHARS = 4_000_000
-"""How many images one page shows, and how much base64 they may be together: a request may have 32 MB in all."""
+"""The images that one page shows, and the base64 they may be together: a request may have 32 MB in all."""
 
 OUTLINE_CHARS = 100
-"""How much of a cell's first line an outline shows."""
+"""The number of characters of a cell's first line that an outline shows."""
 
 IMAGE_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 TEXT_TYPES = ("text/plain", "text/markdown", "text/latex")
@@ -31,7 +31,7 @@ Block = dict[str, Any]
 Outputs = Literal["none", "short", "usual", "full"]
 
 OUTPUT_CHARS: Mapping[Outputs, int] = {"none": 0, "short": 500, "usual": 3_000, "full": 30_000}
-"""What is shown of one output; two thirds from its beginning, the rest from its end."""
+"""The number of characters shown of one output; two thirds from its beginning, the rest from its end."""
 
 
 @dataclass(slots=True)
@@ -114,7 +114,7 @@ def notebook_page(
 
 
 def source_digest(source: str) -> str:
-    """What stands for a cell's source among those that the model has seen."""
+    """Hash a cell's source, to stand for it among those that the model has seen."""
     return hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 

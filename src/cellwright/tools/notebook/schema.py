@@ -34,7 +34,7 @@ Validator = Callable[[Any], Any]
 
 
 def cell_problem(source: NotebookSource, cell: Mapping[str, Any]) -> str:
-    """What the schema has against a cell; empty if nothing."""
+    """Find what the schema has against a cell; empty if nothing."""
     kind = str(cell.get("cell_type"))
     definition = CELL_KINDS[source.major].get(kind)
     if definition is None:
@@ -43,7 +43,7 @@ def cell_problem(source: NotebookSource, cell: Mapping[str, Any]) -> str:
 
 
 def new_cell_problems(source: NotebookSource, before: Mapping[str, Any] | None, after: Mapping[str, Any]) -> str:
-    """What the schema has against a changed cell and had not against the old one; empty if nothing."""
+    """Find what the schema has against a changed cell and had not against the old one; empty if nothing."""
     problem = cell_problem(source, after)
     if not problem or before is None or not cell_problem(source, before):
         return problem
@@ -80,7 +80,7 @@ def cell_value(source: NotebookSource, position: int) -> Mapping[str, Any]:
 
 
 def first_problem(source: NotebookSource) -> str:
-    """What the schema has against the notebook; empty if nothing. Outputs of very large cells are not looked at."""
+    """Find what the schema has against the notebook; empty if nothing. Outputs of very large cells are skipped."""
     problem = _problem(_top_validator(source.major, source.minor), _without_cells(source))
     if problem:
         return problem

@@ -57,7 +57,7 @@ class NotebookSource:
         return "prompt_number" if self.major == 3 else "execution_count"
 
     def source_key(self, kind: str) -> str:
-        """Where a cell of this type has its source."""
+        """Return the key under which a cell of this type has its source."""
         return "input" if self.major == 3 and kind == "code" else "source"
 
     def bytes_between(self, start: int, stop: int) -> bytes:
@@ -97,7 +97,7 @@ class NotebookSource:
         return value
 
     def name(self, position: int, head: Mapping[str, Any]) -> str:
-        """How a cell is named to the model: its id, or `cell-N` (N from 0)."""
+        """Return the name of a cell for the model: its id, or `cell-N` (N from 0)."""
         return str(head.get("id") or f"cell-{position}")
 
     def outputs(self, position: int) -> Iterator[dict[str, Any] | int]:

@@ -52,7 +52,7 @@ class NotANotebook(Exception):
 
 @dataclass(slots=True)
 class CellSpan:
-    """Where a cell stands, the list of its outputs (None: it has none), and each of them."""
+    """The span of a cell, of the list of its outputs (None: it has none), and of each of them."""
 
     start: int
     stop: int = 0
@@ -71,7 +71,7 @@ class CellList:
 
 @dataclass(slots=True)
 class NotebookSpans:
-    """What one pass over a notebook found. `members` is where the values of the notebook's own keys begin."""
+    """The findings of one pass over a notebook. `members` is where the values of the notebook's own keys begin."""
 
     size: int
     sha256: str

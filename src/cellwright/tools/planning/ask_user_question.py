@@ -87,7 +87,7 @@ class Question(ToolInput):
 
 
 class AskUserQuestionInput(ToolInput):
-    """What Claude gives to AskUserQuestion."""
+    """The input of AskUserQuestion."""
 
     questions: Annotated[
         tuple[Question, ...], Meta(min_length=1, max_length=MAX_QUESTIONS, description="What is asked.")

@@ -18,7 +18,7 @@ than one sensible way, or with changes in many places; not for what is clear and
 
 
 class EnterPlanModeInput(ToolInput):
-    """What Claude gives to EnterPlanMode: nothing."""
+    """The input of EnterPlanMode, which takes nothing."""
 
 
 def enter_plan_mode_tool() -> Tool:

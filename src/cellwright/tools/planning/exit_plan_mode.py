@@ -34,7 +34,7 @@ Show the user your plan and ask to begin. Only in plan mode, when the plan is wh
 
 
 class ExitPlanModeInput(ToolInput):
-    """What Claude gives to ExitPlanMode."""
+    """The input of ExitPlanMode."""
 
     ignored: ClassVar = ("allowedPrompts", "planFilePath")
 

@@ -45,7 +45,7 @@ class Todo(ToolInput):
 
 
 class TodoWriteInput(ToolInput):
-    """What Claude gives to TodoWrite."""
+    """The input of TodoWrite."""
 
     todos: Annotated[
         tuple[Todo, ...],

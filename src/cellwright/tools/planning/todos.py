@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 LIST_TOOLS = frozenset({"TodoWrite", "TaskCreate", "TaskUpdate", "TaskGet", "TaskList"})
-"""What these do shows in the list itself; views need not show each call as well."""
+"""The tools whose work shows in the list itself; views need not show each call as well."""
 
 MARKS = {"completed": "[x]", "in_progress": "[>]", "pending": "[ ]"}
-"""How far a todo is, in plain text."""
+"""The marks for how far a todo is, in plain text."""
 
 
 def progress_in_words(todos: Sequence[Mapping[str, Any]]) -> str:
@@ -21,7 +21,7 @@ def progress_in_words(todos: Sequence[Mapping[str, Any]]) -> str:
 
 
 def task_tools_wanted(environ: Mapping[str, str]) -> bool:
-    """Whether the user opted in to the Task tools, in the place of TodoWrite.
+    """Return whether the user opted in to the Task tools, in the place of TodoWrite.
 
     As in Claude Code, `CLAUDE_CODE_ENABLE_TASKS` or `CLAUDE_CODE_ENABLE_TODO_TOOLS` opt in, and
     `CLAUDE_CODE_ENABLE_TASKS=0` selects TodoWrite whatever the other says.

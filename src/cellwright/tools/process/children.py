@@ -32,7 +32,7 @@ GRACE_SECONDS = 0.08
 """Between asking a group to end and ending it."""
 
 STOP_SECONDS = 2.0
-"""How long the watchdog may take to end what is left."""
+"""The time the watchdog may take to end what is left."""
 
 MARK_NAME = "CELLWRIGHT_CHILD"
 _POLL_SECONDS = 0.005
@@ -67,7 +67,7 @@ _SHELL_NAME = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """What is started: a program with its arguments, the folder it runs in, its environment, and what bounds it.
+    """A program to start: its arguments, the folder it runs in, its environment, and what bounds it.
 
     `memory_mb` is the private memory, in MiB, that it and each process that it starts may take, where the system can bound
     that (None: no bound). `read_only` says that it changes nothing and leaves nothing behind, as a search does: it leads a
@@ -104,7 +104,7 @@ class Child:
 
     @property
     def left_behind(self) -> bool:
-        """Whether something of the group runs on although its leader has ended."""
+        """True when something of the group runs on although its leader has ended."""
         return self.exited.done() and is_alive(self.group)
 
     def kill(self) -> None:
@@ -198,7 +198,7 @@ class ChildProcesses:
 
     @property
     def running(self) -> bool:
-        """Whether a child, or something that one has left in its group, runs on."""
+        """True while a child, or something that one has left in its group, runs on."""
         with self._lock:
             return any(is_alive(group) for group in self._groups)
 
@@ -273,7 +273,7 @@ def child_processes() -> ChildProcesses:
 
 
 def _arguments(command: Command) -> Sequence[str]:
-    """What starts `command` with its memory bounded. Raises OSError where there is no such program."""
+    """Build the arguments that start `command` with its memory bounded. Raises OSError where there is no such program."""
     if command.memory_mb is None or command.read_only or os.name != "posix":
         return command.arguments
     _check_program(command)  # the shell in between would tell by its exit code alone
@@ -307,7 +307,7 @@ def _check_program(command: Command) -> None:
 
 
 def is_alive(group: int) -> bool:
-    """Whether any process of the group is there; never known where there are no groups."""
+    """Return whether any process of the group is there; never known where there are no groups."""
     if os.name != "posix":
         return False
     try:

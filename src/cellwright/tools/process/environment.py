@@ -38,7 +38,7 @@ _INJECTION = re.compile(
     re.VERBOSE,
 )
 _KERNEL_ONLY = re.compile(r"FORCE_COLOR|CLICOLOR|CLICOLOR_FORCE")
-"""What ipykernel sets for its own output: colours would only cost tokens."""
+"""The variables that ipykernel sets for its own output: colours would only cost tokens."""
 
 _FIXED = {
     **{"CLAUDECODE": "1", "PAGER": "cat", "GIT_PAGER": "cat", "TERM": "dumb", "GIT_TERMINAL_PROMPT": "0"},
@@ -47,7 +47,7 @@ _FIXED = {
 
 
 def is_secret(name: str, value: str = "") -> bool:
-    """Whether a variable is withheld from children: by its name, or because its value looks like a key or a password.
+    """Return whether a variable is kept from children: by name, or because its value looks like a key or password.
 
     A proxy's address keeps its password: without it children have no network.
     """
@@ -68,7 +68,7 @@ def secret_values(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def runs_code_at_start(name: str) -> bool:
-    """Whether programs run what the variable `name` says, or other programs, when they start."""
+    """Return whether programs run what the variable `name` says, or other programs, when they start."""
     return _INJECTION.fullmatch(name) is not None
 
 

@@ -17,7 +17,7 @@ from typing import Any
 from cellwright.tools.process.children import ChildProcesses, Command, child_processes
 
 DRAIN_SECONDS = 0.05
-"""How long output is still awaited from what a program left in the background."""
+"""The time for which output is still awaited from what a program left in the background."""
 
 CHUNK_BYTES = 64 * 1024
 
@@ -41,7 +41,7 @@ class OutputHead:
         return True
 
     def text(self) -> str:
-        """What was kept; what is not UTF-8 is replaced."""
+        """Return what was kept; what is not UTF-8 is replaced."""
         return self.data.decode("utf-8", "replace")
 
 
@@ -106,12 +106,12 @@ class RunningProgram:
 
     @property
     def had_enough(self) -> bool:
-        """Whether it was ended because what took its output had enough."""
+        """True when it was ended because what took its output had enough."""
         return self._enough.done()
 
     @property
     def left_behind(self) -> bool:
-        """Whether something that it started runs on although it has ended."""
+        """True when something that it started runs on although it has ended."""
         return self._child.left_behind
 
     async def wait(self, seconds: float | None = None) -> bool:

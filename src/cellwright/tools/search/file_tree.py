@@ -38,7 +38,7 @@ Use it once to get to know a project, Glob and Grep to find things."""
 
 
 class FileTreeInput(ToolInput):
-    """What Claude gives to FileTree."""
+    """The input of FileTree."""
 
     path: Annotated[str, Meta(min_length=1, description="The folder. Leave it out for the working directory.")] = HERE
     depth: Annotated[

@@ -19,7 +19,7 @@ from cellwright.tools.search.grep_output import checked, search_root
 from cellwright.tools.search.ripgrep import Output, run_ripgrep, search_program
 
 GLOB_SECONDS = 20.0
-"""How long rg may take unless the call or the environment says otherwise; what it found until then is the result."""
+"""The time rg may take unless the call or the environment says otherwise; what it found until then is the result."""
 
 SECONDS_VARIABLE = "CLAUDE_CODE_GLOB_TIMEOUT_SECONDS"
 LIMITS = timed_limits(results=100)
@@ -32,7 +32,7 @@ all folders. Folders themselves are not found: use LS or FileTree to see them.
 
 
 class GlobInput(ToolInput):
-    """What Claude gives to Glob."""
+    """The input of Glob."""
 
     pattern: Annotated[
         str, Meta(min_length=1, description="The glob: `*`, `?`, `**`, `[a-z]`, `{a,b}`; relative to path.")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 
 def glob_matcher(glob: str) -> Callable[[str], bool]:
-    """Whether a path relative to the searched folder, with `/`, matches. Raises ValueError for a malformed glob.
+    """Build a test for paths relative to the searched folder, with `/`. Raises ValueError for a malformed glob.
 
     A glob without a slash matches a name in any folder; one with a slash starts at the searched folder.
     """

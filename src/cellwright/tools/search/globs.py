@@ -16,7 +16,7 @@ NO_VERSION_CONTROL = ("--glob=!.git", "--glob=!.hg", "--glob=!.svn", "--glob=!.j
 """rg's arguments that leave out the version control's own files; .gitignore and .github stay."""
 
 Keep = Callable[[bytes], bool]
-"""Whether a path that rg printed is wanted."""
+"""A test of whether a path that rg printed is wanted."""
 
 
 def relative_pattern(pattern: str, folder: Path) -> str:

@@ -43,7 +43,7 @@ from cellwright.tools.search.grep_output import (
 from cellwright.tools.search.ripgrep import MAX_RECORDS, Output, SearchProgram, run_ripgrep, search_program
 
 GREP_SECONDS = 20.0
-"""How long rg may take unless the call says otherwise; what it found until then is the result."""
+"""The time rg may take unless the call says otherwise; what it found until then is the result."""
 
 HEAD_LIMIT = 250
 COLLECTED_LINES = 1_000
@@ -51,7 +51,7 @@ COLLECTED_LINES = 1_000
 searched for in order, up to what is asked for."""
 
 MAX_LINES = RESULT_CHARS // 16
-"""What fits into one result, where all lines are asked for."""
+"""The number of lines that fit into one result, where all lines are asked for."""
 
 HEAD_BYTES = 64 * 1024
 
@@ -65,7 +65,7 @@ unless path names the very file.
 
 
 class GrepInput(ToolInput):
-    """What Claude gives to Grep."""
+    """The input of Grep."""
 
     pattern: Annotated[str, Meta(min_length=1, description="The regular expression to search for.")]
     path: Annotated[
@@ -127,7 +127,7 @@ class GrepInput(ToolInput):
 
     @property
     def shows_context(self) -> bool:
-        """Whether lines around matches are shown."""
+        """True when lines around matches are shown."""
         return any((self.after, self.before, self.around, self.context))
 
 
@@ -164,7 +164,7 @@ class Grep:
     given: GrepInput
 
     async def answer(self) -> ToolResult:
-        """What answers the call. Raises `ToolError` with what rg complained of."""
+        """Answer the call. Raises `ToolError` with what rg complained of."""
         given, seconds = self.given, self.given.timeout_seconds
         deadline = time.monotonic() + seconds
         encoding = await asyncio.to_thread(_encoding_arguments, self.root)
@@ -246,7 +246,7 @@ def _filters(given: GrepInput) -> Iterator[tuple[list[str], Keep | None]]:
 
 
 def _encoding_arguments(root: SearchRoot) -> list[str]:
-    """How rg must read a file that is named itself: it sees byte order marks, but takes the rest for UTF-8."""
+    """Tell rg how to read a file that is named itself: it sees byte order marks, but takes the rest for UTF-8."""
     if root.target == ".":
         return []
     file = root.folder / root.target

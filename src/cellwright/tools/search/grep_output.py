@@ -19,7 +19,7 @@ from cellwright.tools.search.ripgrep import Output
 LINE_CHARS = 500
 RESULT_CHARS = 80_000
 SHOWN_FILES = 100
-"""How many names go to the views."""
+"""The number of names that go to the views."""
 
 SEPARATOR = b"\0\0"
 """Between two places of a file whose context does not touch; asked for with --context-separator."""
@@ -30,7 +30,7 @@ _BINARY = re.compile(rb"(.*?): ((?:binary file matches|WARNING: stopped searchin
 
 @dataclass(frozen=True, slots=True)
 class SearchRoot:
-    """Where is searched: rg runs in `folder` on `target`; `prefix` goes before the paths that it prints."""
+    """The place of a search: rg runs in `folder` on `target`; `prefix` goes before the paths that it prints."""
 
     folder: Path
     target: str
@@ -45,7 +45,7 @@ class SearchRoot:
 
 
 def search_root(cwd: Path, given: str) -> SearchRoot:
-    """Where rg runs, and on what, for the path that a call gives."""
+    """Find the folder rg runs in, and what it searches, for the path that a call gives."""
     path = resolve_path(cwd, given)
     shown = shown_path(cwd, path)
     with file_errors(shown):
@@ -72,7 +72,7 @@ def checked(output: Output, seconds: float) -> Output:
 
 
 def _about_files(errors: str) -> bool:
-    """Whether rg complained only of single files that it could not read."""
+    """Return whether rg complained only of single files that it could not read."""
     return bool(errors) and all("(os error " in line for line in errors.splitlines())
 
 

@@ -29,7 +29,7 @@ SCANNED_ENTRIES = 100_000
 
 
 class LSInput(ToolInput):
-    """What Claude gives to LS."""
+    """The input of LS."""
 
     path: Annotated[str, Meta(min_length=1, description="The folder. Leave it out for the working directory.")] = HERE
     ignore: Annotated[
@@ -99,7 +99,7 @@ def _ignored(entry: os.DirEntry[str], ignore: Sequence[str]) -> bool:
 
 
 def _facts(entry: os.DirEntry[str]) -> dict[str, Any]:
-    """What is known of an entry; `error` where the system does not tell."""
+    """Return what is known of an entry; `error` where the system does not tell."""
     name = entry.name if entry.name.isprintable() else visible(_decoded(entry.name)).replace("\n", "⏎")
     try:
         status = entry.stat(follow_symlinks=False)

@@ -17,12 +17,12 @@ from cellwright.tools.process.runner import OutputHead, RunningProgram
 
 OUTPUT_BYTES = 8 * 2**20
 MAX_RECORDS = 150_000
-"""What is kept of one run's output; past either the child is stopped."""
+"""The most that is kept of one run's output; past either the child is stopped."""
 
 ERROR_BYTES = 8 * 1024
 
 MEMORY_MB = 256
-"""What rg may take of its own: it would keep a line of any length, and all matches of a file."""
+"""The memory that rg may take of its own: it would keep a line of any length, and all matches of a file."""
 
 PASSED_ON = ("HOME", "XDG_CONFIG_HOME", "USERPROFILE", "SYSTEMROOT", "LANG", "LC_ALL", "TMPDIR")
 """All that rg needs of the environment (the user's global git ignore file is in HOME); secrets are in the rest."""
@@ -38,7 +38,7 @@ SearchProgram = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What rg printed, split into records. `whole` is false when it was stopped early, at a limit or at its time."""
+    """The output of rg, split into records. `whole` is false when it was stopped early, at a limit or at its time."""
 
     records: list[bytes]
     errors: str

@@ -39,12 +39,12 @@ class BackgroundTask:
 
     @property
     def where(self) -> str:
-        """Where its output is, in words."""
+        """The place of its output, in words."""
         return f"its output is in {self.output_file}" if self.output_file else "its output could not be kept"
 
     @property
     def status(self) -> str:
-        """How it is, as a sentence without its end."""
+        """Its state, as a sentence without its end."""
         if not self.run.ended.done():
             return f"{self.id} has run for {time.monotonic() - self.started:.0f} s"
         if self.stopped:
@@ -86,7 +86,7 @@ class BackgroundTasks:
         return list(self._tasks.values())
 
     def news(self, session_id: str) -> list[str]:
-        """What has ended in this session since it was last asked for: a line each, for Claude."""
+        """List what has ended in this session since this was last asked for: a line each, for Claude."""
         ended = [
             task
             for task in self._tasks.values()

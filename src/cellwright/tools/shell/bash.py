@@ -51,11 +51,11 @@ class ShellLimits:
     background: bool = True
 
     def seconds(self, timeout_ms: int | None) -> float:
-        """How long a command in the foreground may take."""
+        """Return the time a command in the foreground may take."""
         return min(self.default_ms if timeout_ms is None else timeout_ms, self.most_ms) / 1000
 
     def background_seconds(self, timeout_ms: int | None) -> float:
-        """How long a command in the background may take."""
+        """Return the time a command in the background may take."""
         return min(self.background_ms if timeout_ms is None else timeout_ms, self.most_background_ms) / 1000
 
 
@@ -129,7 +129,7 @@ _NO_MEMORY = re.compile(r"MemoryError|Cannot allocate memory|bad_alloc|[Oo]ut of
 
 
 class BashInput(ToolInput):
-    """What Claude gives to Bash. Times are milliseconds; what they may be is the session's limits' to say."""
+    """The input of Bash. Times are milliseconds; what they may be is the session's limits' to say."""
 
     ignored: ClassVar = ("dangerouslyDisableSandbox",)
 
@@ -160,7 +160,7 @@ EXAMPLES = (
 
 @dataclass(slots=True)
 class ShellFolder:
-    """Where the next command runs: what `cd` leaves behind, as long as it is inside the roots."""
+    """The folder of the next command: what `cd` leaves behind, as long as it is inside the roots."""
 
     start: Path
     roots: tuple[Path, ...]
@@ -199,7 +199,7 @@ class ShellFolder:
 
 @dataclass(frozen=True, slots=True)
 class Shell:
-    """What the calls of one session share."""
+    """The state that the calls of one session share."""
 
     folder: ShellFolder
     limits: ShellLimits
@@ -208,7 +208,7 @@ class Shell:
     tasks: BackgroundTasks
 
     def folder_of(self, given: BashInput) -> Path:
-        """Where the call runs. Raises ToolError."""
+        """Return the folder in which the call runs. Raises ToolError."""
         wanted = given.working_directory
         return self.folder.checked() if wanted is None else self.folder.chosen(wanted)
 
@@ -264,7 +264,7 @@ def _preview(folder: ShellFolder, given: BashInput) -> Preview:
 
 
 def _place(folder: ShellFolder, working_directory: str) -> str:
-    """Where a command runs, in words; nothing for the folder that all started in."""
+    """Describe where a command runs; nothing for the folder that all started in."""
     place = Path(os.path.normpath(folder.checked() / working_directory))
     if place == folder.start:
         return ""
@@ -315,7 +315,7 @@ def _environment(shell: Shell, own: Mapping[str, str]) -> dict[str, str]:
 
 
 def _may_go_on(command: str) -> bool:
-    """Whether a command whose time is up may run on unwatched: none that only waits or may change a repository."""
+    """Return whether a timed-out command may run on unwatched: none that only waits or may change a repository."""
     return not command.lstrip().startswith("sleep") and not _GIT.search(command)
 
 

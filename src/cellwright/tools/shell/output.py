@@ -19,13 +19,13 @@ from pathlib import Path
 from cellwright.agent.calls.tool_results import made_output_folder
 
 SHOWN_CHARS = 30_000
-"""What the model gets of one command's output, half from its start, half from its end."""
+"""The number of characters the model gets of one command's output, half from its start, half from its end."""
 
 MAX_BYTES = 1_000_000_000
 """More than this is not written; the command is stopped."""
 
 LIVE_CHARS = 8_000
-"""What a view gets at once of output that comes faster than anybody reads."""
+"""The number of characters a view gets at once of output that comes faster than anybody reads."""
 LIVE_SECONDS = 0.033
 """Between two pieces of live output."""
 
@@ -101,7 +101,7 @@ class CommandOutput:
             self._file = None
 
     def text(self) -> str:
-        """What the model gets: all of it, or head and tail and where the whole is."""
+        """Return what the model gets: all of it, or head and tail and where the whole is."""
         if not self._cut:
             return plain(self._head + self._tail)
         where = self._problem or f"the whole output is in {self.path}"
@@ -193,13 +193,13 @@ def exit_code(returncode: int) -> int:
 
 
 def answer(command: str, code: int) -> str:
-    """What exit code 1 of `command` answers; "" where it is a failure, or may be."""
+    """Explain what exit code 1 of `command` answers; "" where it is a failure, or may be."""
     words = _last_command(command) if code == 1 else []
     return _ANSWERS.get(" ".join(words[:2])) or _ANSWERS.get("".join(words[:1]), "")
 
 
 def meaning(code: int) -> str:
-    """What is known about an exit code besides its number, or ""."""
+    """Explain an exit code by what is known about it besides its number, or return ""."""
     if code in _MEANINGS:
         return _MEANINGS[code]
     try:

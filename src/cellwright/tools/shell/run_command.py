@@ -21,7 +21,7 @@ from cellwright.tools.shell.output import CommandOutput, LiveOutput
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShellCommand:
-    """What to run: `memory_mb` is what each of its processes may take (None: no bound)."""
+    """A command to run: `memory_mb` is what each of its processes may take (None: no bound)."""
 
     command: str
     cwd: Path
@@ -59,7 +59,7 @@ class ShellRun:
 
     @property
     def output(self) -> CommandOutput:
-        """What it has written so far."""
+        """The output it has written so far."""
         return self._live.kept
 
     @property
@@ -69,12 +69,12 @@ class ShellRun:
 
     @property
     def too_much(self) -> bool:
-        """Whether it was ended because it wrote too much."""
+        """True when it was ended because it wrote too much."""
         return self._program.had_enough
 
     @property
     def left_behind(self) -> bool:
-        """Whether something that the command started runs on."""
+        """True when something that the command started runs on."""
         return self._program.left_behind
 
     async def wait(self, seconds: float) -> bool:
@@ -116,7 +116,7 @@ class _FolderPipe:
         os.close(self.writer)
 
     def last_line(self) -> str:
-        """What the shell told last, if it got to its end."""
+        """Read what the shell told last, if it got to its end."""
         try:
             return os.fsdecode(os.read(self._reader, CHUNK_BYTES)).rstrip("\n").rpartition("\n")[2]
         except BlockingIOError:  # something in the background has the other end

@@ -15,7 +15,7 @@ DESCRIPTION = "Stop a command that runs in the background, and everything it sta
 
 
 class TaskStopInput(ToolInput):
-    """What Claude gives to TaskStop."""
+    """The input of TaskStop."""
 
     # of Claude Code's KillShell and BashOutput, which TaskStop has replaced
     aliases: ClassVar = {"shell_id": "task_id", "bash_id": "task_id"}

@@ -118,7 +118,7 @@ def _refused(url: str, why: str) -> ToolError:
 
 
 def is_public(address: Address) -> bool:
-    """Whether `address` is one of the public internet, also behind what IPv6 wraps around an IPv4 address.
+    """Return whether `address` is one of the public internet, also behind what IPv6 wraps around an IPv4 address.
 
     >>> is_public(ipaddress.ip_address("169.254.169.254")), is_public(ipaddress.ip_address("::ffff:10.0.0.1"))
     (False, False)
@@ -184,7 +184,7 @@ def system_proxy(address: WebAddress) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """How names are resolved, which addresses may be reached, whom to trust. Tests bring their own."""
+    """Name resolution, the addresses that may be reached, and whom to trust. Tests bring their own."""
 
     resolve: Resolve = resolve
     allowed: Callable[[Address], bool] = is_public
@@ -194,7 +194,7 @@ class Network:
 
 @dataclass(frozen=True, slots=True)
 class FetchedPage:
-    """What came: `elsewhere` is where a redirect to another host leads, and then there is no body."""
+    """The answer to a fetch: `elsewhere` is where a redirect to another host leads, and then there is no body."""
 
     address: WebAddress
     status: int

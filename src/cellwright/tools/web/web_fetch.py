@@ -137,9 +137,9 @@ CACHE_SECONDS = 900.0
 CACHED_PAGES = 50
 CACHED_CHARS = 20_000_000
 PAGE_CHARS = 100_000
-"""What the small model gets of a page at once."""
+"""The number of characters the small model gets of a page at once."""
 SHOWN_CHARS = 30_000
-"""What Claude gets of a page that no small model has read."""
+"""The number of characters Claude gets of a page that no small model has read."""
 
 DESCRIPTION = """\
 Fetch a page from the public web and have a small model answer `prompt` from it (HTML is read as Markdown).
@@ -150,7 +150,7 @@ followed: call again with that URL. http becomes https. Addresses of this machin
 
 
 class WebFetchInput(ToolInput):
-    """What Claude gives to WebFetch."""
+    """The input of WebFetch."""
 
     url: Annotated[str, Meta(min_length=1, description="The page's URL, with http:// or https://.")]
     prompt: Annotated[str, Meta(min_length=1, description="What you want to know from the page.")]
@@ -199,7 +199,7 @@ class PageCache:
 
 @dataclass(frozen=True, slots=True)
 class WebFetch:
-    """What the calls of one session share. `aside` None: pages are given as they are."""
+    """The state that the calls of one session share. `aside` None: pages are given as they are."""
 
     network: Network
     aside: SideRequest | None
@@ -208,7 +208,7 @@ class WebFetch:
     most_bytes: int
 
     async def read(self, given: WebFetchInput, ctx: ToolContext) -> ToolResult:
-        """What a call gives back. Raises ToolError."""
+        """Return what a call gives back. Raises ToolError."""
         began = time.monotonic()
         page = await self._page(given, ctx)
         if isinstance(page, FetchedPage):

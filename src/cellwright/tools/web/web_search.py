@@ -28,7 +28,7 @@ Domains = tuple[Annotated[str, Meta(min_length=1)], ...]
 
 
 class WebSearchInput(ToolInput):
-    """What Claude gives to WebSearch."""
+    """The input of WebSearch."""
 
     query: Annotated[str, Meta(min_length=2, max_length=1_000, description="What to search for.")]
     allowed_domains: Annotated[
@@ -50,12 +50,12 @@ class Hit:
     score: float | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """What is known of it."""
+        """Return what is known of the hit."""
         known = {"title": self.title, "url": self.url, "snippet": self.snippet, "date": self.date, "score": self.score}
         return {name: value for name, value in known.items() if value not in ("", None)}
 
     def line(self) -> str:
-        """What Claude reads of it."""
+        """Describe the hit for Claude."""
         about = [self.date, f"score {self.score:.2f}" if self.score is not None else ""]
         more = ", ".join(part for part in about if part)
         first = f"- {visible_line(self.title, 300)}{f' ({more})' if more else ''}\n  {visible_line(self.url, 2_000)}"
@@ -64,7 +64,7 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What is searched for; `allowed` and `blocked` are domains, lower case, at most one of the two."""
+    """The query of a search; `allowed` and `blocked` are domains, lower case, at most one of the two."""
 
     text: str
     allowed: tuple[str, ...] = ()
@@ -80,7 +80,7 @@ class Query:
         return cls(given.query, allowed, blocked)
 
     def wants(self, hit: Hit) -> bool:
-        """Whether the result's site is one that was asked for. Engines do not all keep to it."""
+        """Return whether the result's site is one that was asked for. Engines do not all keep to it."""
         try:
             host = (urllib.parse.urlsplit(hit.url).hostname or "").removesuffix(".")
         except ValueError:
@@ -109,14 +109,14 @@ def _domains(given: Iterable[str]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """What a search found. `summary`: what the engine itself says of it; `problems`: what went wrong on the way."""
+    """The findings of a search. `summary`: what the engine itself says; `problems`: what went wrong on the way."""
 
     hits: list[Hit]
     summary: str = ""
     problems: list[str] = field(default_factory=list)
 
     def text(self, query: Query, hits: Sequence[Hit]) -> str:
-        """What Claude reads."""
+        """Describe the results for Claude."""
         parts = [f"Results for {query.text!r}:"] if hits else [f"Nothing was found for {query.text!r}."]
         parts += [hit.line() for hit in hits]
         if self.summary:
@@ -330,14 +330,14 @@ def _with_fallback(api: Engine | None) -> Engine | None:
 
 @dataclass(eq=False)
 class Searches:
-    """What the calls of one session share."""
+    """The state that the calls of one session share."""
 
     engine: Engine
     most: int
     done: int = 0
 
     async def search(self, query: Query, ctx: ToolContext) -> ToolResult:
-        """What a call gives back. Raises ToolError."""
+        """Return what a call gives back. Raises ToolError."""
         if self.done >= self.most:
             message = f"This session has searched {self.most} times, its limit. Go on with what there is."
             raise ToolError(message, code=ErrorCode.RATE_LIMIT_EXCEEDED)

@@ -29,7 +29,7 @@ LIBRARIES = {
     "matplotlib": "fitted",
     "scipy": "fitted",
 }
-"""Which module describes values of classes from a library; each has `describe(value) -> Description | None`."""
+"""The modules that describe values of a library's classes; each has `describe(value) -> Description | None`."""
 
 WORTH_MEASURING = 1_000
 """Characters or items."""
@@ -39,7 +39,7 @@ MAX_CHARS = 2_000
 
 
 def described(value: object) -> Description:
-    """What is known of `value`, whatever it is; nothing of it is run, computed or used up."""
+    """Describe what is known of `value`, whatever it is; nothing of it is run, computed or used up."""
     return _known(value) or describe_object(value)
 
 
@@ -81,7 +81,7 @@ def _describe_plain(value: object) -> Description | None:
 
 
 def _shallow_size(value: object, length: int | None) -> int | None:
-    """What a large text or container takes, without its items; the `__sizeof__` of another class is its own code."""
+    """Measure a large text or container without its items; the `__sizeof__` of another class is its own code."""
     if length is None or length < WORTH_MEASURING or module_name(type(value)) != "builtins":
         return None
     return sys.getsizeof(value)

@@ -71,13 +71,13 @@ def classes(value: object) -> tuple[type, ...]:
 
 
 def class_vars(cls: type) -> Mapping[str, Any]:
-    """What stands in the body of a class."""
+    """Return what stands in the body of a class."""
     found: Mapping[str, Any] = _vars_of(cls)
     return found
 
 
 def module_name(cls: type) -> str:
-    """Where a class was defined, as far as it says so."""
+    """Return the module a class was defined in, as far as it says so."""
     try:
         module = _module_of(cls)
     except AttributeError:  # it was deleted
@@ -129,7 +129,7 @@ def library_class(module: str, name: str) -> type:
 
 
 def is_of(value: object, module: str, name: str) -> bool:
-    """Whether a value is of the library's class, or of one that comes from it."""
+    """Return whether a value is of the library's class, or of one that comes from it."""
     return library_class(module, name) in classes(value)
 
 

@@ -42,7 +42,7 @@ def _estimator(value: Any) -> Description:
 
 
 def _is_fitted(steps: Any) -> bool:
-    """Whether the last step of a pipeline has learnt something: the pipeline itself holds nothing of it."""
+    """Return whether the last step of a pipeline has learnt something: the pipeline itself holds nothing of it."""
     if type(steps) is not list or not steps or type(steps[-1]) is not tuple:
         return False
     return any(name.endswith("_") and not name.startswith("_") for name in own_vars(steps[-1][-1]))

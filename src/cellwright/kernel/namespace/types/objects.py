@@ -47,7 +47,7 @@ def describe_object(value: Any) -> Description:
 
 
 def _fields(value: object) -> dict[str, Any]:
-    """What the object holds: the fields of a dataclass or a model in their order, else all of its own attributes."""
+    """Return what the object holds: the fields of a dataclass or model in order, else all of its own attributes."""
     own = own_vars(value)
     for declared in ("__dataclass_fields__", "__pydantic_fields__", "model_fields", "__struct_fields__"):
         names = static(value, declared)

@@ -37,7 +37,7 @@ _SECRET_NAME = re.compile(
 )
 
 shows_secrets: contextvars.ContextVar[bool] = contextvars.ContextVar("shows_secrets", default=False)
-"""Whether values whose names say that they are secret are told all the same."""
+"""Set where values whose names say that they are secret are told all the same."""
 
 _LITERAL = (dict, list, tuple, set)
 _PLAIN = (type(None), bool, float, complex, type(Ellipsis), type(NotImplemented), range, slice)
@@ -52,12 +52,12 @@ _LISTS: tuple[tuple[type, str, str], ...] = (
 
 
 def is_secret_name(name: object) -> bool:
-    """Whether a text under this name is a secret, whatever it looks like."""
+    """Return whether a text under this name is a secret, whatever it looks like."""
     return type(name) is str and not shows_secrets.get() and _SECRET_NAME.search(name) is not None
 
 
 def is_secret(name: object, value: object) -> bool:
-    """Whether a value is a text, of any class, under the name of a secret."""
+    """Return whether a value is a text, of any class, under the name of a secret."""
     return is_secret_name(name) and not {str, bytes, bytearray}.isdisjoint(classes(value))
 
 

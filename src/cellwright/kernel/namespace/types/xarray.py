@@ -35,7 +35,7 @@ def _sizes(value: Any) -> str:
 
 
 def _data(array: Any) -> Any:
-    """What holds the values: a numpy array, or something that would have to be computed."""
+    """Return what holds the values: a numpy array, or something that would have to be computed."""
     return own_vars(array.variable).get("_data")
 
 

@@ -28,7 +28,7 @@ class Arguments:
 
 @dataclass(frozen=True, slots=True)
 class Flags:
-    """What flags a program may be given. `valued` maps those with a value to its kind: "number", "text", "file", "word".
+    """The flags a program may get. `valued` maps those with a value to its kind: "number", "text", "file", "word".
 
     A "word" is a text that is no flag where it stands by itself. With "=" before the kind the value is joined to the flag
     or left out, and the next word is none; with "?" it is the next word, where there is one: who errs here takes
@@ -344,5 +344,5 @@ READERS: Mapping[str, tuple[Flags, Finder]] = {
 
 
 def is_exit_status(word: Word) -> bool:
-    """Whether all that is dynamic in `word` is `$?`: digits."""
+    """Return whether all that is dynamic in `word` is `$?`: digits."""
     return word.dynamic == EXIT_STATUS

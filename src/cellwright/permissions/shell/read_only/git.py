@@ -152,7 +152,7 @@ _LISTING = frozenset(
 
 
 def only_reads(words: Sequence[Word]) -> bool:
-    """Whether the git command `words` only reads what is in the repository, as far as its arguments say."""
+    """Return whether the git command `words` only reads what is in the repository, as far as its arguments say."""
     rest = list(words[1:])
     while rest and rest[0].text == "--no-pager":
         del rest[0]
@@ -264,7 +264,7 @@ def repository_of(folder: str) -> str | None:
 
 
 def reading_runs_nothing(folder: str, own_folders: Sequence[str]) -> bool:
-    """Whether Git, run in `folder` to read, is in a repository of the session (`own_folders`) that makes it run nothing."""
+    """Return whether Git, reading in `folder`, is in a session repository (`own_folders`) that has it run nothing."""
     top = repository_of(folder)
     if top is None or top not in {repository_of(own) for own in own_folders}:
         return False
@@ -357,7 +357,7 @@ def _is_split(git_dir: str) -> bool:
 
 
 def is_plain_setting(setting: str) -> bool:
-    """Whether `section.key=value`, as `git -c` takes it, names no program and no other file."""
+    """Return whether `section.key=value`, as `git -c` takes it, names no program and no other file."""
     name, _, value = setting.partition("=")
     section, _, key = name.lower().partition(".")
     keys = _PLAIN.get(section)

@@ -57,7 +57,7 @@ _PROGRAM = re.compile(rf";*(?:(?:(?:{_WHEN})?{_BLOCK};*)+|{_WHEN};*)")
 
 
 def awk_reads(words: Sequence[Word]) -> list[Access] | None:
-    """What awk with the arguments `words` reads; None where it is not known to only read and print."""
+    """List what awk with the arguments `words` reads; None where it is not known to only read and print."""
     taken = _FLAGS.read(words)
     if taken is None or not taken.operands or taken.operands[0].globs:
         return None
@@ -68,7 +68,7 @@ def awk_reads(words: Sequence[Word]) -> list[Access] | None:
 
 
 def only_prints(program: str) -> bool:
-    """Whether all that `program` can do is to compute and print."""
+    """Return whether all that `program` can do is to compute and print."""
     if len(program) > MAX_LENGTH:
         return False
     kinds = "".join(_kinds(program))
@@ -102,7 +102,7 @@ _ABSENT: list[Access] = []
 
 
 def files_read(words: Sequence[Word]) -> list[Access] | None:
-    """What the simple command `words` reads; None where it is not known to only read.
+    """List what the simple command `words` reads; None where it is not known to only read.
 
     Git is judged by `git.py`: what it does depends on the repository too.
     """

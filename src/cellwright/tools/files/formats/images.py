@@ -18,7 +18,7 @@ STRIP_ROWS = 64
 """Rows of the reduced image that are made at a time."""
 
 FINE = 2
-"""How many times larger than wanted a reduced image must still be, so that the last step can be done well."""
+"""The factor by which a reduced image must still be larger than wanted, so that the last step can be done well."""
 
 
 def scaled_down(image: Image.Image, max_side: int, max_pixels: int) -> Image.Image:
@@ -86,7 +86,7 @@ more than 20 images.
 
 @dataclass(frozen=True, slots=True)
 class ImageLimits:
-    """How much of an image is sent, and what its pixels may take in memory. The API charges a token for 28 × 28 pixels."""
+    """The size at which an image is sent, and the memory of its pixels. The API charges a token for 28 × 28 pixels."""
 
     max_pixels: int
     decoded_bytes: int
@@ -116,7 +116,7 @@ TURNS = {
     7: "TRANSVERSE",
     8: "ROTATE_90",
 }
-"""What brings a picture upright, by its EXIF orientation."""
+"""The operation that brings a picture upright, by its EXIF orientation."""
 
 JPEG_QUALITIES = (85, 70, 50, 30)
 
@@ -187,7 +187,7 @@ def model_image(file: BinaryIO, size: int, limits: ImageLimits = FILE_LIMITS) ->
 
 @dataclass(frozen=True, slots=True)
 class _About:
-    """What an image's file says of it. `turned`: its pixels do not stand as it is meant to be seen."""
+    """The facts that an image's file gives. `turned`: its pixels do not stand as it is meant to be seen."""
 
     kind: str
     width: int

@@ -36,7 +36,7 @@ _UNHEARD = logging.NullHandler()
 
 @dataclass(frozen=True, slots=True)
 class PdfRequest:
-    """What is asked of a PDF: `pages` as given, `as_text` for models and gateways that take no documents."""
+    """The request for a PDF: `pages` as given, `as_text` for models and gateways that take no documents."""
 
     pages: str | None
     as_text: bool
@@ -60,7 +60,7 @@ def read_pdf(file: BinaryIO, size: int, shown: str, request: PdfRequest, stopped
 
 
 def keep_pypdf_from_printing() -> None:
-    """What pypdf warns of in a damaged file goes to the log, where there is one, and not to the user's cell."""
+    """Send what pypdf warns of in a damaged file to the log, where there is one, and not to the user's cell."""
     logging.getLogger("pypdf").addHandler(_UNHEARD)
 
 

@@ -19,7 +19,7 @@ ALIGNED_LINES = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Encoding:
-    """How a file's bytes become text: a byte order mark (perhaps empty), then Python's codec `name`."""
+    """The way a file's bytes become text: a byte order mark (perhaps empty), then Python's codec `name`."""
 
     name: str
     bom: bytes = b""

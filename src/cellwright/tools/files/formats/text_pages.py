@@ -19,14 +19,14 @@ COUNTED_BYTES = 64 << 20
 """A file of up to this size is read to its end, to know how many lines it has; of a larger one only what is needed."""
 
 NUMBER_CHARS = 7
-"""What the line number and the tab add to each line."""
+"""The number of characters that the line number and the tab add to each line."""
 
 Stopped = Callable[[], bool]
 
 
 @dataclass(frozen=True, slots=True)
 class PageBounds:
-    """What a page may hold: `chars` in all (bytes of UTF-8, so that Chinese counts for what it costs), `line_chars` of a
+    """A page's bounds: `chars` in all (bytes of UTF-8, so that Chinese counts for what it costs), `line_chars` of a
     line, and the `limit` of lines that was asked for."""
 
     chars: int
@@ -79,7 +79,7 @@ def encoding_of(file: FileIO, size: int) -> Encoding:
 
 
 def is_wide(encoding: Encoding) -> bool:
-    """Whether a line feed is more than one byte."""
+    """Return whether a line feed is more than one byte."""
     return encoding.name.startswith(("utf-16", "utf-32"))
 
 
@@ -269,7 +269,7 @@ def read_tail(file: FileIO, size: int, count: int, bounds: PageBounds, stopped: 
 
 
 def _start_of_last(file: FileIO, size: int, count: int, encoding: Encoding, stopped: Stopped) -> int | None:
-    """Where the last `count` lines begin; None if there are not so many."""
+    """Find where the last `count` lines begin; None if there are not so many."""
     line_feed = "\n".encode(encoding.name)
     width = len(line_feed)
     end = size - (size - len(encoding.bom)) % width
@@ -293,7 +293,7 @@ def _start_of_last(file: FileIO, size: int, count: int, encoding: Encoding, stop
 
 
 def _nth_last(block: bytes, line_feed: bytes, count: int) -> tuple[int | None, int]:
-    """Where the `count`th last line feed of a block is, or None and how many are still to be found."""
+    """Find the `count`th last line feed of a block, or return None and how many are still to be found."""
     end = len(block)
     while count and (at := block.rfind(line_feed, 0, end)) >= 0:
         if at % len(line_feed):

@@ -29,7 +29,7 @@ DESCRIPTION = (
 
 
 class TaskCreateInput(ToolInput):
-    """What Claude gives to TaskCreate."""
+    """The input of TaskCreate."""
 
     subject: Annotated[
         str, Meta(min_length=1, max_length=500, description="What is to be done, in one line, as an order.")

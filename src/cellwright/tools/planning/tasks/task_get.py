@@ -12,7 +12,7 @@ DESCRIPTION = "A task with its description, what it blocks and what it waits for
 
 
 class TaskGetInput(ToolInput):
-    """What Claude gives to TaskGet."""
+    """The input of TaskGet."""
 
     task_id: TaskId = field(name="taskId")
 

@@ -10,7 +10,7 @@ DESCRIPTION = "All tasks with their ids, status, owner and what they wait for."
 
 
 class TaskListInput(ToolInput):
-    """What Claude gives to TaskList: nothing."""
+    """The input of TaskList, which takes nothing."""
 
 
 def task_list_tool(tasks_of: TasksOf) -> Tool:

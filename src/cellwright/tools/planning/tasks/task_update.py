@@ -29,7 +29,7 @@ DESCRIPTION = (
 
 
 class TaskUpdateInput(ToolInput):
-    """What Claude gives to TaskUpdate."""
+    """The input of TaskUpdate."""
 
     task_id: TaskId = field(name="taskId")
     subject: Annotated[str, Meta(min_length=1, max_length=500, description="A new subject.")] | None = None
@@ -84,7 +84,7 @@ _FIELDS = {
     "status": "status",
     "owner": "owner",
 }
-"""What is simply set, with its name in the input."""
+"""The fields that are simply set, with their names in the input."""
 
 
 def change_task(tasks: Tasks, given: TaskUpdateInput) -> list[str]:
