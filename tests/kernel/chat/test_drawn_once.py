@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from cellwright.conversation.runs.request import RunRequest, RunSurface
 from cellwright.conversation.runs.run import Run
 from cellwright.events import Event, TextDelta
 from cellwright.kernel.chat.connections import PanelConnection
-from cellwright.kernel.chat.log import ConversationLog
+from cellwright.kernel.chat.log import ConversationLog, LoggedRun
 from cellwright.kernel.output.op_log import OpLog
 from cellwright.kernel.output.op_sender import OpSender
 from cellwright.testing import MessagesServer, say, turn
@@ -40,7 +40,7 @@ class Scene:
         self.panels = Panels(log)
         self.deltas = 0
         self._over = threading.Event()
-        log.news = self._news
+        log.watch(self)
 
     def connect(self) -> PanelConnection:
         """Open a panel."""
@@ -65,10 +65,15 @@ class Scene:
     def _count(self, event: Event) -> None:
         self.deltas += isinstance(event, TextDelta)
 
-    def _news(self, run: Any) -> None:
-        self.panels.connections.news(run)
+    def news(self, run: LoggedRun) -> None:
         if run.over:
             self._over.set()
+
+    def gone(self, ids: Sequence[str]) -> None:
+        """Nothing is taken out here."""
+
+    def moved(self) -> None:
+        """There is one session."""
 
 
 @pytest.fixture

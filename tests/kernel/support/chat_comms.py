@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from cellwright.agent.thread import AgentThread
@@ -55,7 +55,7 @@ class Panels:
         self.session: Session | None = None
         self.log = log or ConversationLog(AgentThread(), lambda: self.session)
         self.connections = Connections()
-        self.log.news, self.log.gone = self._news, self.connections.gone
+        self.log.watch(self)
         self._happened = asyncio.Event()
         self.comms: dict[PanelConnection, KeptComm] = {}
 
@@ -64,7 +64,8 @@ class Panels:
         connection = PanelConnection(CommLink(comm), said, self.log, self.clock)
         self.comms[connection] = comm
         self.connections.add(connection)
-        self.log.keeps_lines = self.log.keeps_lines or connection.view == "lines"
+        if connection.view == "lines":
+            self.log.keep_lines()
         connection.begin([{"type": "welcome"}])
         return connection
 
@@ -79,6 +80,12 @@ class Panels:
                 self._happened.clear()
                 await self._happened.wait()
 
-    def _news(self, run: LoggedRun) -> None:
+    def news(self, run: LoggedRun) -> None:
         self.connections.news(run)
+        self._happened.set()
+
+    def gone(self, ids: Sequence[str]) -> None:
+        self.connections.gone(ids)
+
+    def moved(self) -> None:
         self._happened.set()

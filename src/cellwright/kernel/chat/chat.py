@@ -87,7 +87,7 @@ class Chat:
         self._past = PastTurns(self.conversation, self.log, lambda: bool(self.connections.all))
         self._handlers: dict[str, Handler] = {"ping": _pong}
         self._serving: set[asyncio.Task[None]] = set()  # asyncio keeps no task alive
-        self.log.news, self.log.gone, self.log.moved = self._news, self.connections.gone, self._moved
+        self.log.watch(self)
         self.runs = PanelRuns(self)
         self.on_loop(serve_handlers, self)
 
@@ -137,7 +137,8 @@ class Chat:
 
     def _connected(self, connection: PanelConnection) -> None:
         self.connections.add(connection)
-        self.log.keeps_lines = self.log.keeps_lines or connection.view == "lines"
+        if connection.view == "lines":
+            self.log.keep_lines()
         welcome = {
             "type": "welcome",
             "protocol": PROTOCOL,
@@ -181,11 +182,17 @@ class Chat:
         if request_id and not connection.closed:
             connection.say({"type": "reply", "id": request_id, **reply})
 
-    def _news(self, run: LoggedRun) -> None:
+    def news(self, run: LoggedRun) -> None:
+        """Show the panels what is new of a run."""
         self.state.changed()
         self.connections.news(run)
 
-    def _moved(self) -> None:
+    def gone(self, ids: Sequence[str]) -> None:
+        """Take runs out of the panels."""
+        self.connections.gone(ids)
+
+    def moved(self) -> None:
+        """Show the panels the conversation as it stands now."""
         self._past.refresh()
         self.state.changed()
 

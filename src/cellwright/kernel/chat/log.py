@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 from weakref import WeakKeyDictionary
 
 from cellwright.agent.thread import AgentThread
@@ -207,29 +207,33 @@ RUNS_KEPT = 50
 CHARS_KEPT = 50_000_000
 """Of all of them together: a kernel lives for weeks, and a run may hold hundreds of pictures. The newest stays."""
 
-Gone = Callable[[Sequence[str]], object]
 
+class LogWatcher(Protocol):
+    """Whoever shows the log. Called on the agent's loop."""
 
-def _nobody(_what: Any) -> None:
-    """Tell nobody, while no panel is there."""
+    def news(self, run: LoggedRun) -> None:
+        """Something of `run` is new."""
+
+    def gone(self, ids: Sequence[str]) -> None:
+        """These runs are no part of the conversation any more."""
+
+    def moved(self) -> None:
+        """Another session, or less or more of this one, is the conversation's now."""
 
 
 class ConversationLog:
     """An observer of a conversation. What it holds is read and changed on the agent's loop, which each call is brought to.
 
-    `session` gives the session that the conversation has now, None where it has none yet. `news` is told of a run when
-    something of it is new, `gone` of runs that are no part of the conversation any more, `moved` that another session, or
-    less or more of this one, is the conversation's now. With `keeps_lines` runs that begin are kept as JSON lines, too.
-    `draw` makes what turns a run's events into operations.
+    `session` gives the session that the conversation has now, None where it has none yet. `draw` makes what turns a run's
+    events into operations.
     """
 
     def __init__(self, thread: AgentThread, session: Callable[[], Session | None], draw: Draw = TranscriptOps) -> None:
         self.id = secrets.token_hex(8)
         self.runs: dict[str, LoggedRun] = {}
-        self.news: Callable[[LoggedRun], object] = _nobody
-        self.gone: Gone = _nobody
-        self.moved: Callable[[], object] = lambda: None
         self.keeps_lines = False
+        """True when runs that begin are kept as JSON lines, too."""
+        self._watchers: list[LogWatcher] = []
         self.last_number = 0
         self._thread = thread
         self._session = session
@@ -238,12 +242,33 @@ class ConversationLog:
         self._lock = threading.Lock()
         self._logs: WeakKeyDictionary[Run, OpLog] = WeakKeyDictionary()
 
+    def watch(self, watcher: LogWatcher) -> None:
+        """Tell `watcher` of what changes, from now on."""
+        self._watchers.append(watcher)
+
+    def keep_lines(self) -> None:
+        """Keep the runs that begin from now on as JSON lines, too: a program reads them."""
+        self.keeps_lines = True
+
+    def news(self, run: LoggedRun) -> None:
+        """Tell who watches that something of `run` is new."""
+        for watcher in self._watchers:
+            watcher.news(run)
+
     def log_of(self, run: Run) -> OpLog:
         """Return the log that `run` is drawn from, for whoever shows it; from any thread."""
         with self._lock:
             if run not in self._logs:
                 self._logs[run] = OpLog(self._draw)
             return self._logs[run]
+
+    def _gone(self, ids: Sequence[str]) -> None:
+        for watcher in self._watchers:
+            watcher.gone(ids)
+
+    def _moved(self) -> None:
+        for watcher in self._watchers:
+            watcher.moved()
 
     def run_added(self, run: Run) -> None:
         self._on_loop(self._add, run)
@@ -262,7 +287,7 @@ class ConversationLog:
         self._on_loop(self._end, run)
 
     def session_changed(self, _session: Session) -> None:
-        self._on_loop(lambda: self.moved())
+        self._on_loop(self._moved)
 
     def begin(self, logged: LoggedRun) -> None:
         """Take in a run that is none of the conversation's own: a slash command."""
@@ -304,7 +329,7 @@ class ConversationLog:
         first = next(at for at, run in enumerate(placed) if run.id in new)
         again = [run for run in (*placed[first:], *rest) if run.id not in new]
         if again:
-            self.gone([run.id for run in again])
+            self._gone([run.id for run in again])
         self.runs = {run.id: run for run in (*placed, *rest)}
         self._forget_old()
         for run in (*placed[first:], *rest):
@@ -315,7 +340,7 @@ class ConversationLog:
         """Take runs out that are no part of the conversation any more."""
         there = [run_id for run_id in ids if self.runs.pop(run_id, None) is not None]
         if there:
-            self.gone(there)
+            self._gone(there)
 
     def _add(self, run: Run) -> None:
         self.begin(
