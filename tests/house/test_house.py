@@ -122,3 +122,14 @@ def test_the_version_is_said_once():
     pyproject = (ROOT / "pyproject.toml").read_text("utf-8")
     assert package["version"] == cellwright.__version__
     assert f'version = "{cellwright.__version__}"' in pyproject
+
+
+def test_docstrings_begin_with_a_noun_or_an_imperative():
+    begins = re.compile(r'"""(What|Whether|How|Why|Where|Who|Which|May|That|Is)\b')
+    wrong = [
+        f"{path.relative_to(ROOT)}:{number}"
+        for path in SOURCES
+        for number, line in enumerate(path.read_text("utf-8").splitlines(), 1)
+        if begins.search(line.lstrip()) and line.lstrip().startswith('"""')
+    ]
+    assert wrong == []
