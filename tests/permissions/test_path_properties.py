@@ -38,7 +38,8 @@ def world(links: dict[str, str]) -> Iterator[Path]:
         (top / "proj-evil").mkdir()
         for link, target in links.items():
             path = project / link
-            if not os.path.lexists(path) and path.parent.is_dir():
+            # a link may lead out: what is made stays in the folder that goes away again
+            if not os.path.lexists(path) and path.parent.is_dir() and path.parent.resolve().is_relative_to(top):
                 path.symlink_to(target)
         yield project
 
